@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reference/block_pool.h"
+
+#include <utility>
+
+#include "reference/contract.h"
+
+namespace kvproof::reference {
+
+BlockPool::BlockPool(const CacheConfig& config)
+    : order_(config.enable_caching ? config.profile.caching_on : config.profile.caching_off),
+      ref_cnt_(config.num_blocks, 0) {
+  for (BlockId block = 1; block < config.num_blocks; ++block) queue_.push_back(block);
+}
+
+std::vector<BlockId> BlockPool::take(std::uint32_t n) {
+  std::vector<BlockId> out;
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const BlockId block = queue_.front();
+    queue_.pop_front();
+    forget(block);
+    ref_cnt_[block] = 1;
+    out.push_back(block);
+  }
+  return out;
+}
+
+void BlockPool::touch(const std::vector<BlockId>& blocks) {
+  for (BlockId block : blocks) {
+    if (ref_cnt_[block] == 0) queue_.remove(block);
+    ++ref_cnt_[block];
+  }
+}
+
+void BlockPool::release(const std::vector<BlockId>& blocks) {
+  std::list<BlockId> front;
+  std::list<BlockId> back;
+  for (BlockId block : blocks) {
+    expects(ref_cnt_[block] > 0, Breach::not_held, "release of a block that nobody holds");
+    if (--ref_cnt_[block] > 0) continue;
+    const bool to_front = order_ == FreeOrder::prepend ||
+                          (order_ == FreeOrder::unhashed_first && cache_.key_of(block) == nullptr);
+    (to_front ? front : back).push_back(block);
+  }
+  queue_.splice(queue_.begin(), front);
+  queue_.splice(queue_.end(), back);
+}
+
+void BlockPool::publish(const std::vector<BlockId>& blocks, const std::vector<PrefixKey>& keys,
+                        std::uint32_t from, std::uint32_t to) {
+  event::Stored stored{keys.front().group, from, to, {}};
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    cache_.insert(keys[i], blocks[i]);
+    stored.blocks.push_back({blocks[i], keys[i].prefix_tokens});
+  }
+  events_.emplace_back(std::move(stored));
+}
+
+void BlockPool::evict(const std::vector<BlockId>& blocks) {
+  for (BlockId block : blocks) forget(block);
+}
+
+bool BlockPool::reset() {
+  if (num_free() + 1 != num_blocks()) return false;
+  cache_.clear();
+  events_.emplace_back(event::Cleared{});
+  return true;
+}
+
+std::vector<Event> BlockPool::take_events() { return std::exchange(events_, {}); }
+
+void BlockPool::forget(BlockId block) {
+  if (const auto key = cache_.erase(block)) {
+    events_.emplace_back(event::Removed{key->group, block, key->prefix_tokens});
+  }
+}
+
+}  // namespace kvproof::reference

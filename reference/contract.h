@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens when a caller breaks a precondition: a ContractViolation that names the law.
+//
+// Shortage (no block free) is never a violation: it is an answer. A violation is a caller's bug, and
+// it is thrown before anything was changed. It is an exception, not an abort, because property
+// tests shrink exceptions and lose the case on an abort.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace kvproof {
+
+/// Why an operation was rejected as a whole. The manager is as it was before the call.
+enum class Breach {
+  unknown_request,      // the name was never announced, or was finished
+  duplicate_request,    // the name is in use
+  nothing_to_allocate,  // neither new nor external tokens were asked for
+  hit_on_running,       // a looked-up prefix was handed in for a request that already has blocks
+  stale_lookup,         // a block of the handed-in prefix no longer carries that content
+  computed_beyond_tokens,  // more tokens computed than the request has
+  block_out_of_range,   // a block id that the pool does not have
+  not_held,             // a reference was dropped that nobody holds (double free)
+  capacity,             // more requests or tokens than the manager was built for
+};
+
+[[nodiscard]] constexpr std::string_view to_string(Breach breach) {
+  switch (breach) {
+    case Breach::unknown_request: return "unknown_request";
+    case Breach::duplicate_request: return "duplicate_request";
+    case Breach::nothing_to_allocate: return "nothing_to_allocate";
+    case Breach::hit_on_running: return "hit_on_running";
+    case Breach::stale_lookup: return "stale_lookup";
+    case Breach::computed_beyond_tokens: return "computed_beyond_tokens";
+    case Breach::block_out_of_range: return "block_out_of_range";
+    case Breach::not_held: return "not_held";
+    case Breach::capacity: return "capacity";
+  }
+  return "unnamed";
+}
+
+class ContractViolation : public std::logic_error {
+ public:
+  ContractViolation(Breach breach, const std::string& detail)
+      : std::logic_error(std::string(to_string(breach)) + ": " + detail), breach_(breach) {}
+
+  [[nodiscard]] Breach breach() const { return breach_; }
+
+ private:
+  Breach breach_;
+};
+
+/// Throws unless `holds`. The detail is a string literal, so that the passing path builds nothing.
+inline void expects(bool holds, Breach breach, const char* detail) {
+  if (!holds) [[unlikely]] throw ContractViolation(breach, detail);
+}
+
+}  // namespace kvproof

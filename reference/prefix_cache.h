@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The specification of the prefix cache: which blocks hold which content.
+//
+// Model:   key -> blocks with that content, oldest registration first. Two blocks may hold the same content:
+//          tables are append-only, so nobody is made to give up the second copy.
+// Source:  vLLM v1 BlockHashToBlockMap, with the content itself in place of its hash.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "reference/config.h"
+#include "reference/operations.h"
+
+namespace kvproof::reference {
+
+/// A number that stands for the content of a whole prefix: all its tokens and extra keys.
+using ContentId = std::uint32_t;
+
+/// Names contents. Equal prefixes have one number and different ones never do: what a hash approximates.
+/// Names are only ever added, so copies of a model may share one book and stay values.
+class ContentBook {
+ public:
+  static constexpr ContentId kEmptyPrefix = 0;
+
+  /// The prefix `parent` followed by one hash unit.
+  [[nodiscard]] ContentId name(ContentId parent, std::span<const TokenId> tokens,
+                               std::vector<std::string> extra);
+
+ private:
+  std::map<std::tuple<ContentId, std::vector<TokenId>, std::vector<std::string>>, ContentId> names_;
+};
+
+/// Extra keys of the hash unit [start, end): the adapter, the images that overlap it (with their offset
+/// from its start), and the salt if it is the first unit. Each entry starts with its type.
+[[nodiscard]] std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start,
+                                                  std::uint32_t end);
+
+/// Identity of a block: all that decides its bytes.
+struct PrefixKey {
+  GroupId group = 0;
+  ContentId content = ContentBook::kEmptyPrefix;
+  std::uint32_t prefix_tokens = 0;
+  auto operator<=>(const PrefixKey&) const = default;
+};
+
+class PrefixCache {
+ public:
+  /// The oldest block with this content; nullopt when there is none.
+  [[nodiscard]] std::optional<BlockId> find(const PrefixKey& key) const;
+
+  /// Registers one more block for this content. @pre the block has no key
+  void insert(const PrefixKey& key, BlockId block);
+
+  /// Removes a block's key. @return the key; nullopt when it had none.
+  std::optional<PrefixKey> erase(BlockId block);
+
+  void clear();
+
+  [[nodiscard]] const PrefixKey* key_of(BlockId block) const;
+  [[nodiscard]] const std::map<PrefixKey, std::vector<BlockId>>& entries() const { return blocks_; }
+
+ private:
+  std::map<PrefixKey, std::vector<BlockId>> blocks_;
+  std::map<BlockId, PrefixKey> key_of_;
+};
+
+}  // namespace kvproof::reference

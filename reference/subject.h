@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam between an allocator and everything that tests it: apply an operation, observe the state.
+//
+// The naive model is one, optimized/ is wrapped into one, and so is a program in another language. A new
+// allocator is one row in optimized/subjects.h.
+#pragma once
+
+#include "reference/operations.h"
+#include "reference/snapshot.h"
+
+namespace kvproof {
+
+class Subject {
+ public:
+  virtual ~Subject() = default;
+
+  /// Performs one operation. A broken precondition is answered with Rejected and changes nothing.
+  virtual Outcome apply(const Operation& operation) = 0;
+
+  /// Refills `snapshot` with the state as it is now.
+  virtual void observe(Snapshot& snapshot) const = 0;
+};
+
+}  // namespace kvproof

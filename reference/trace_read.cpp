@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the text form of the alphabet: every value is checked before it is used.
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "reference/trace_json.h"
+#include "reference/trace_names.h"
+
+namespace kvproof {
+namespace {
+
+using nlohmann::json;
+using Tables = std::vector<std::vector<BlockId>>;
+
+const json& member(const json& object, const char* field) {
+  const auto at = object.find(field);
+  if (at == object.end()) throw TextError(field, "a value, found none");
+  return *at;
+}
+
+template <class Integer>
+Integer integer(const json& value, const std::string& field) {
+  constexpr auto kLow = static_cast<std::int64_t>(std::numeric_limits<Integer>::min());
+  constexpr auto kHigh = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(std::numeric_limits<Integer>::max()),
+                              static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
+  const bool small = value.is_number_unsigned()
+                         ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kHigh)
+                         : value.is_number_integer() && value.get<std::int64_t>() <= kHigh;
+  if (!small || value.get<std::int64_t>() < kLow) {
+    throw TextError(field, "an integer from " + std::to_string(kLow) + " to " + std::to_string(kHigh));
+  }
+  return static_cast<Integer>(value.get<std::int64_t>());
+}
+
+std::uint32_t count(const json& object, const char* field) {
+  return integer<std::uint32_t>(member(object, field), field);
+}
+
+std::uint32_t count_or_zero(const json& object, const char* field) {
+  return object.contains(field) ? count(object, field) : 0;
+}
+
+bool flag(const json& object, const char* field) {
+  const auto at = object.find(field);
+  if (at == object.end()) return false;
+  if (!at->is_boolean()) throw TextError(field, "true or false");
+  return at->get<bool>();
+}
+
+std::string text(const json& object, const char* field) {
+  const json& value = member(object, field);
+  if (!value.is_string()) throw TextError(field, "a string");
+  return value.get<std::string>();
+}
+
+std::string text_or_empty(const json& object, const char* field) {
+  const auto at = object.find(field);
+  return at == object.end() || at->is_null() ? std::string() : text(object, field);
+}
+
+double number(const json& object, const char* field) {
+  const json& value = member(object, field);
+  if (!value.is_number()) throw TextError(field, "a number");
+  return value.get<double>();
+}
+
+const json& array(const json& value, const std::string& field) {
+  if (!value.is_array()) throw TextError(field, "an array");
+  return value;
+}
+
+const json& object(const json& value, const std::string& field) {
+  if (!value.is_object()) throw TextError(field, "an object");
+  return value;
+}
+
+template <class Integer>
+std::vector<Integer> integers(const json& value, const std::string& field) {
+  std::vector<Integer> out;
+  for (const json& item : array(value, field)) out.push_back(integer<Integer>(item, field));
+  return out;
+}
+
+Tables tables(const json& value, const std::string& field) {
+  Tables out;
+  for (const json& group : array(value, field)) out.push_back(integers<BlockId>(group, field));
+  return out;
+}
+
+RecordedState::Pairs pairs(const json& value, const std::string& field) {
+  RecordedState::Pairs out;
+  for (const json& item : array(value, field)) {
+    if (!item.is_array() || item.size() != 2) throw TextError(field, "pairs of integers");
+    out.push_back({integer<std::uint32_t>(item[0], field), integer<std::uint32_t>(item[1], field)});
+  }
+  return out;
+}
+
+GroupConfig group_config(const json& value, std::string& unsupported) {
+  GroupConfig out;
+  const std::string kind = text(object(value, "groups"), "kind");
+  const auto* at = std::find(std::begin(kKindNames), std::end(kKindNames), kind);
+  if (at == std::end(kKindNames)) {
+    unsupported = "layer kind " + kind;
+  } else {
+    out.kind = static_cast<LayerKind>(at - std::begin(kKindNames));
+  }
+  out.block_size = count(value, "block_size");
+  out.eagle = flag(value, "eagle");
+  return out;
+}
+
+TraceHeader read_header(const json& line) {
+  if (count(line, "kvproof_trace") != 1) throw TextError("kvproof_trace", "format version 1");
+  TraceHeader out;
+  out.recorded_from = text_or_empty(line, "recorded_from");
+  out.family = text_or_empty(line, "family");
+  out.name = text_or_empty(line, "name");
+  if (line.contains("seed")) out.seed = integer<std::uint64_t>(line["seed"], "seed");
+  const std::string profile = text(line, "profile");
+  const Profile* row = find_profile(profile);
+  if (row == nullptr) throw TextError("profile", "vllm-0.24 or vllm-0.22, found " + profile);
+  out.config.profile = *row;
+
+  const json& config = object(member(line, "config"), "config");
+  out.config.num_blocks = count(config, "num_blocks");
+  out.config.enable_caching = flag(config, "enable_caching");
+  out.config.max_model_len = count(config, "max_model_len");
+  out.config.hash_block_size = count(config, "hash_block_size");
+  if (config.contains("watermark")) out.config.watermark = number(config, "watermark");
+  if (!(out.config.watermark >= 0.0 && out.config.watermark <= 1.0)) {
+    throw TextError("watermark", "a fraction from 0 to 1");
+  }
+  const bool use_eagle = flag(config, "use_eagle");
+  bool marked = false;
+  for (const json& group : array(member(config, "groups"), "groups")) {
+    out.config.groups.push_back(group_config(group, out.unsupported));
+    marked = marked || out.config.groups.back().eagle;
+  }
+  // Without a marked group the switch means all of them.
+  for (GroupConfig& group : out.config.groups) group.eagle = group.eagle || (use_eagle && !marked);
+  if (flag(config, "prompt_tail_keys")) out.unsupported = "prompt tail keys";
+
+  if (line.contains("later_than_0.24")) {
+    for (const json& tag : array(line["later_than_0.24"], "later_than_0.24")) {
+      if (!tag.is_string()) throw TextError("later_than_0.24", "strings");
+      out.newer_policies.push_back(tag.get<std::string>());
+      if (tag == "nocache_lifo") {
+        out.config.profile.caching_off = FreeOrder::prepend;
+      } else {
+        out.unsupported = "policy " + tag.get<std::string>();
+      }
+    }
+  }
+  if (out.unsupported.empty()) out.unsupported = kvproof::unsupported(out.config).value_or("");
+  return out;
+}
+
+ExtraKeys extra_keys(const json& line) {
+  ExtraKeys out;
+  if (!line.contains("extra") || line["extra"].is_null()) return out;
+  const json& extra = object(line["extra"], "extra");
+  out.lora = text_or_empty(extra, "lora");
+  out.salt = text_or_empty(extra, "salt");
+  if (!extra.contains("mm")) return out;
+  for (const json& item : array(extra["mm"], "mm")) {
+    out.mm.push_back({text(object(item, "mm"), "id"), count(item, "offset"), count(item, "length")});
+  }
+  return out;
+}
+
+AllocateArgs allocate_args(const json& line) {
+  AllocateArgs out;
+  out.new_tokens = count(line, "new_tokens");
+  out.use_lookup = flag(line, "use_lookup");
+  out.lookahead = count_or_zero(line, "lookahead");
+  out.external = count_or_zero(line, "external");
+  out.delay_cache = flag(line, "delay_cache");
+  out.full_sequence_must_fit = flag(line, "full_sequence_must_fit");
+  out.has_scheduled = flag(line, "has_scheduled");
+  out.reserved = count_or_zero(line, "reserved");
+  const std::string status = text(line, "status");
+  const auto* at = std::find(std::begin(kStatusNames), std::end(kStatusNames), status);
+  if (at == std::end(kStatusNames)) throw TextError("status", "waiting, running or preempted");
+  out.status = static_cast<RequestStatus>(at - std::begin(kStatusNames));
+  return out;
+}
+
+Operation read_operation(const json& line) {
+  const std::string name = text(line, "op");
+  const auto req = [&line] { return text(line, "req"); };
+  const auto blocks = [&line] { return integers<BlockId>(member(line, "blocks"), "blocks"); };
+  const auto tokens = [&line] { return integers<TokenId>(member(line, "tokens"), "tokens"); };
+  if (name == "arrive") return op::Arrive{req(), tokens(), extra_keys(line), flag(line, "skip_lookup")};
+  if (name == "append") return op::Append{req(), tokens()};
+  if (name == "advance") return op::Advance{req(), count(line, "computed")};
+  if (name == "lookup") return op::Lookup{req()};
+  if (name == "allocate") return op::Allocate{req(), allocate_args(line)};
+  if (name == "free") return op::Free{req()};
+  if (name == "finish") return op::Finish{req()};
+  if (name == "recycle") return op::Recycle{req(), count(line, "processed")};
+  if (name == "cache") return op::Cache{req(), count(line, "computed")};
+  if (name == "evict") return op::Evict{blocks()};
+  if (name == "reset") return op::Reset{};
+  if (name == "common_prefix") return op::CommonPrefix{req()};
+  if (name == "step") return op::Step{};
+  if (name == "take") return op::Take{count(line, "n")};
+  if (name == "touch") return op::Touch{blocks()};
+  if (name == "release") return op::Release{blocks()};
+  throw TextError("op", "a known operation, found " + name);
+}
+
+Result read_result(const Operation& operation, const json& out) {
+  if (out.is_object() && out.contains("error")) return Rejected{text(out, "error")};
+  if (std::holds_alternative<op::Lookup>(operation)) {
+    return Hit{count(object(out, "out"), "hit_tokens"), tables(member(out, "blocks"), "blocks")};
+  }
+  if (std::holds_alternative<op::Allocate>(operation) || std::holds_alternative<op::Take>(operation)) {
+    if (out.is_null()) return Refused{};
+    return Granted{tables(member(object(out, "out"), "blocks"), "blocks")};
+  }
+  if (std::holds_alternative<op::Reset>(operation)) {
+    if (!out.is_boolean()) throw TextError("out", "true or false");
+    return out.get<bool>();
+  }
+  if (std::holds_alternative<op::CommonPrefix>(operation)) return integers<std::uint32_t>(out, "out");
+  return {};
+}
+
+Event read_event(const json& value) {
+  const std::string type = text(object(value, "events"), "type");
+  if (type == "cleared") return event::Cleared{};
+  if (type == "removed") {
+    return event::Removed{count(value, "group"), count(value, "block"), count(value, "prefix")};
+  }
+  if (type != "stored") throw TextError("type", "stored, removed or cleared, found " + type);
+  event::Stored out{count(value, "group"), count(value, "from"), count(value, "to"), {}};
+  for (const auto& [block, prefix] : pairs(member(value, "blocks"), "blocks")) {
+    out.blocks.push_back({block, prefix});
+  }
+  return out;
+}
+
+RecordedState read_state(const json& state) {
+  RecordedState out;
+  if (state.contains("free")) out.num_free = count(state, "free");
+  if (state.contains("keys")) out.num_keys = count(state, "keys");
+  if (state.contains("usage")) out.usage = number(state, "usage");
+  if (state.contains("queue")) out.queue = integers<BlockId>(state["queue"], "queue");
+  if (state.contains("ref")) out.ref = pairs(state["ref"], "ref");
+  if (state.contains("cached")) out.cached = pairs(state["cached"], "cached");
+  if (state.contains("crc")) {
+    const auto words = integers<std::uint32_t>(state["crc"], "crc");
+    if (words.size() != 3) throw TextError("crc", "three integers");
+    out.crc = {words[0], words[1], words[2]};
+  }
+  const auto each = [&state](const char* field, auto&& visit) {
+    if (!state.contains(field)) return;
+    for (const auto& [name, value] : object(state[field], field).items()) visit(name, value);
+  };
+  each("tables", [&](const std::string& name, const json& v) { out.tables[name] = tables(v, "tables"); });
+  each("lens", [&](const std::string& name, const json& v) {
+    out.lengths[name] = integers<std::uint32_t>(v, "lens");
+  });
+  each("progress", [&](const std::string& name, const json& v) {
+    for (const json& item : array(v, "progress")) {
+      out.progress[name].push_back(item.is_null() ? std::nullopt
+                                                  : std::optional(integer<std::uint32_t>(item, "progress")));
+    }
+  });
+  return out;
+}
+
+}  // namespace
+
+TraceLine parse_trace_line(std::string_view line) {
+  const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (parsed.is_discarded() || !parsed.is_object()) throw TextError("line", "one JSON object");
+  TraceLine out;
+  if (parsed.contains("kvproof_trace")) {
+    out.kind = TraceLine::Kind::header;
+    out.header = read_header(parsed);
+    return out;
+  }
+  if (text(parsed, "op") == "end") {
+    out.kind = TraceLine::Kind::end;
+    out.num_operations = integer<std::uint64_t>(member(parsed, "ops"), "ops");
+    return out;
+  }
+  out.operation = read_operation(parsed);
+  if (parsed.contains("out")) out.result = read_result(out.operation, parsed["out"]);
+  if (parsed.contains("state")) out.state = read_state(object(parsed["state"], "state"));
+  // A recording lists events only where there were some, so their absence beside a state means none.
+  if (parsed.contains("events")) {
+    out.events.emplace();
+    for (const json& item : array(parsed["events"], "events")) out.events->push_back(read_event(item));
+  } else if (out.state) {
+    out.events.emplace();
+  }
+  return out;
+}
+
+}  // namespace kvproof
