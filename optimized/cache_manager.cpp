@@ -2,6 +2,7 @@
 #include "optimized/cache_manager.h"
 
 #include <algorithm>
+#include <cstring>
 #include <iterator>
 #include <ranges>
 #include <stdexcept>
@@ -27,9 +28,11 @@ template <class Digest>
 CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity, std::uint64_t seed)
     : config_(checked(config)),
       block_size_(config.groups.front().block_size),
+      max_requests_(capacity.max_requests),
       hasher_(config.hash_block_size, seed),
       pool_(config.num_blocks, free_order(config), capacity.event_records),
-      requests_(capacity.max_requests) {
+      requests_(capacity.max_requests),
+      storage_(capacity.max_requests) {
   unused_.reserve(capacity.max_requests);
   for (RequestId id = capacity.max_requests; id > 0; --id) unused_.push_back(id - 1);
 }
@@ -43,53 +46,57 @@ RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
   expects(!unused_.empty(), Breach::capacity, "more requests than the manager was built for");
   const RequestId id = unused_.back();
   Request& r = requests_[id];
-  make_room(r, std::max(wanted, static_cast<std::uint32_t>(prompt)));
+  make_room(id, std::max(wanted, static_cast<std::uint32_t>(prompt)));
   unused_.pop_back();
 
-  std::ranges::copy(arrival.tokens, r.tokens);
+  if (prompt > 0) std::memcpy(r.tokens, arrival.tokens.data(), arrival.tokens.size_bytes());
   r.num_tokens = static_cast<std::uint32_t>(prompt);
-  r.num_hashes = r.computed = r.slots = r.table_length = r.hit_length = 0;
+  r.num_hashes = r.computed = r.table_length = r.hit_length = 0;
   r.next_unit_end = config_.enable_caching ? block_size_ : kNotRunning;
-  r.next_publish = r.next_unit_end;
   r.published = kNotRunning;
   r.live = true;
+  set_quiet(r);
   r.skip_lookup = arrival.skip_lookup;
   r.has_extra = arrival.extra != nullptr && !arrival.extra->empty();
   if (r.has_extra) {
-    r.extra = *arrival.extra;
-    hasher_.reserve(r.extra);
+    storage_[id].extra = *arrival.extra;
+    hasher_.reserve(storage_[id].extra);
   }
-  if (r.num_tokens >= r.next_unit_end) hash_units(r);
+  if (r.num_tokens >= r.next_unit_end) hash_units(id);
   return id;
 }
 
 // One buffer per handle, kept when the request finishes: a later request of the same size reuses it.
 template <class Digest>
-void CacheManager<Digest>::make_room(Request& r, std::uint32_t capacity) {
+void CacheManager<Digest>::make_room(RequestId id, std::uint32_t capacity) {
+  Request& r = requests_[id];
+  Storage& storage = storage_[id];
   const std::size_t blocks = ceil_div<std::size_t>(capacity, block_size_);
   const std::size_t bytes =
       blocks * (sizeof(Key) + 2 * sizeof(BlockId)) + std::size_t{capacity} * sizeof(TokenId);
-  if (bytes > r.buffer_bytes) {
-    r.buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    r.buffer_bytes = bytes;
+  if (bytes > storage.bytes) {
+    storage.buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    storage.bytes = bytes;
   }
   r.capacity = capacity;
-  r.hashes = reinterpret_cast<Key*>(r.buffer.get());
+  r.hashes = reinterpret_cast<Key*>(storage.buffer.get());
   r.table = reinterpret_cast<BlockId*>(r.hashes + blocks);
   r.hit = r.table + blocks;
   r.tokens = reinterpret_cast<TokenId*>(r.hit + blocks);
 }
 
 template <class Digest>
-void CacheManager<Digest>::hash_units(Request& r) {
-  Key parent = r.num_hashes == 0 ? hasher_.root() : r.hashes[r.num_hashes - 1];
-  for (; r.num_tokens >= r.next_unit_end; r.next_unit_end += block_size_) {
-    const std::uint32_t start = r.next_unit_end - block_size_;
-    parent = r.has_extra ? hasher_(parent, r.tokens + start, r.extra, start)
-                         : hasher_(parent, r.tokens + start);
-    r.hashes[r.num_hashes++] = parent;
-    pool_.index().prefetch(parent);
-  }
+void CacheManager<Digest>::hash_units(RequestId id) {
+  Request& r = requests_[id];
+  const std::uint32_t first = r.num_hashes;
+  const std::uint32_t count = r.num_tokens - r.next_unit_end < block_size_
+                                  ? 1  // the usual case: one token completed one unit
+                                  : r.num_tokens / block_size_ - first;
+  hasher_.hash(r.tokens, r.has_extra ? &storage_[id].extra : nullptr, first, count, r.hashes);
+  r.num_hashes += count;
+  r.next_unit_end += count * block_size_;
+  // A lookup or a publication of these keys is near.
+  for (std::uint32_t i = first; i < r.num_hashes; ++i) pool_.index().prefetch(r.hashes[i]);
 }
 
 template <class Digest>
@@ -105,6 +112,22 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
     r.hit[r.hit_length++] = block;
   }
   return r.hit_length * block_size_;
+}
+
+// admit() for a running request without gates, hits and external tokens.
+template <class Digest>
+Admission CacheManager<Digest>::step(Request& r, const AllocateArgs& args) {
+  const std::uint64_t known = std::min(r.computed, config_.max_model_len);
+  const auto slots = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(known + args.new_tokens + args.lookahead, config_.max_model_len));
+  const std::uint32_t before = r.table_length;
+  const std::uint32_t wanted = ceil_div(slots, block_size_);
+  if (wanted > before && wanted - before > pool_.num_free()) return std::nullopt;
+  extend_table(r, wanted);
+  if (!args.delay_cache) publish(r, known + args.new_tokens);
+  set_quiet(r);
+  audit();
+  return r.table_length - before;
 }
 
 // Everything that can refuse comes before anything that changes.
@@ -135,7 +158,6 @@ Admission CacheManager<Digest>::admit(Request& r, const AllocateArgs& args) {
     pool_.touch(hit);  // before taking new blocks: a hit may stand in the free queue
     std::ranges::copy(hit, r.table);
     r.table_length = r.published = static_cast<std::uint32_t>(hit.size());
-    if (config_.enable_caching) r.next_publish = (r.published + 1) * block_size_;
     num_holding_ += r.table_length > 0 ? 1 : 0;
     if (args.external > 0) {
       extend_table(r, ceil_div<std::uint64_t>(local + args.external, block_size_));
@@ -145,6 +167,7 @@ Admission CacheManager<Digest>::admit(Request& r, const AllocateArgs& args) {
   extend_table(r, ceil_div<std::uint64_t>(slots, block_size_));
   // Drafts beyond the tokens that exist are never published: they may be rejected.
   if (!args.delay_cache) publish(r, known + args.new_tokens);
+  set_quiet(r);
   audit();
   return r.table_length - before;
 }
@@ -183,29 +206,36 @@ void CacheManager<Digest>::extend_table(Request& r, std::uint64_t length) {
   num_holding_ += r.table_length == 0 ? 1 : 0;
   pool_.take({r.table + r.table_length, r.table + length});
   r.table_length = static_cast<std::uint32_t>(length);
-  r.slots = r.table_length * block_size_;
 }
 
 template <class Digest>
 void CacheManager<Digest>::publish(Request& r, std::uint64_t tokens) {
   const std::uint64_t complete = std::min<std::uint64_t>(tokens, r.num_tokens);
-  if (complete < r.next_publish) return;
   const std::uint32_t from = r.published == kNotRunning ? 0 : r.published;
   const std::uint32_t to =
       std::min(static_cast<std::uint32_t>(complete / block_size_), r.table_length);
-  if (from >= to) return;
+  if (from >= to || !config_.enable_caching) return;
   pool_.events().stored(0, from * block_size_, to * block_size_);
   for (std::uint32_t i = from; i < to; ++i) {
     pool_.publish(r.table[i], r.hashes[i]);
     pool_.events().stored_block(r.table[i], (i + 1) * block_size_);
   }
   r.published = to;
-  r.next_publish = (to + 1) * block_size_;
+}
+
+// A block is published when it is complete, which is when the next one is due.
+template <class Digest>
+void CacheManager<Digest>::set_quiet(Request& r) {
+  const std::uint32_t slots = r.table_length * block_size_;
+  const std::uint32_t done = (r.published == kNotRunning ? 0 : r.published) * block_size_;
+  r.quiet_until = config_.enable_caching ? std::min(slots, done + block_size_ - 1) : slots;
 }
 
 template <class Digest>
 void CacheManager<Digest>::cache(RequestId id, std::uint32_t computed) {
-  publish(live(id), computed);
+  Request& r = live(id);
+  publish(r, computed);
+  set_quiet(r);
   audit();
 }
 
@@ -214,9 +244,9 @@ template <class Digest>
 void CacheManager<Digest>::release_table(Request& r) {
   if (r.table_length > 0) --num_holding_;
   pool_.release(std::views::reverse(std::span(r.table, r.table_length)));
-  r.table_length = r.slots = r.hit_length = 0;
+  r.table_length = r.hit_length = 0;
   r.published = kNotRunning;
-  r.next_publish = config_.enable_caching ? block_size_ : kNotRunning;
+  set_quiet(r);
 }
 
 template <class Digest>
@@ -301,7 +331,7 @@ std::optional<std::uint32_t> CacheManager<Digest>::progress(RequestId id) const 
 template <class Digest>
 std::uint64_t CacheManager<Digest>::request_bytes() const {
   std::uint64_t bytes = requests_.size() * (sizeof(Request) + sizeof(RequestId));
-  for (const Request& r : requests_) bytes += r.buffer_bytes;
+  for (const Storage& storage : storage_) bytes += sizeof(Storage) + storage.bytes;
   return bytes;
 }
 

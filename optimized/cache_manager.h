@@ -119,7 +119,8 @@ class CacheManager {
  private:
   static constexpr std::uint32_t kNotRunning = 0xffffffffU;
 
-  struct Request {
+  // What a decode step reads, in two cache lines.
+  struct alignas(64) Request {
     TokenId* tokens = nullptr;         // shape [capacity]
     Key* hashes = nullptr;             // shape [capacity / block_size]
     BlockId* table = nullptr;          // shape [ceil(capacity / block_size)]
@@ -129,25 +130,29 @@ class CacheManager {
     std::uint32_t next_unit_end = 0;   // [tokens] at which the next hash is due
     std::uint32_t num_hashes = 0;
     std::uint32_t computed = 0;        // [tokens]
-    std::uint32_t slots = 0;           // [tokens] that the table has room for
-    std::uint32_t next_publish = 0;    // [tokens] at which the next block can be published
+    std::uint32_t quiet_until = 0;     // [tokens] up to which a step takes and publishes nothing
     std::uint32_t published = 0;       // or kNotRunning
     std::uint32_t table_length = 0;    // [blocks]
     std::uint32_t hit_length = 0;      // [blocks]
     bool live = false;
     bool skip_lookup = false;
     bool has_extra = false;
+  };
+
+  // What arrive() makes and the hot path does not read.
+  struct Storage {
     ExtraKeys extra;
-    std::unique_ptr<std::byte[]> buffer;  // what the pointers point into
-    std::size_t buffer_bytes = 0;
+    std::unique_ptr<std::byte[]> buffer;  // what a Request points into
+    std::size_t bytes = 0;
   };
 
   Request& live(RequestId id) {
-    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such request");
+    expects(id < max_requests_ && requests_[id].live, Breach::unknown_request, "no such request");
     return requests_[id];
   }
-  void make_room(Request& r, std::uint32_t capacity);
-  void hash_units(Request& r);
+  void make_room(RequestId id, std::uint32_t capacity);
+  void hash_units(RequestId id);
+  Admission step(Request& r, const AllocateArgs& args);
   Admission admit(Request& r, const AllocateArgs& args);
   void check_hit(const Request& r) const;
   [[nodiscard]] std::uint64_t revived(std::span<const BlockId> hit) const;
@@ -155,13 +160,16 @@ class CacheManager {
   void extend_table(Request& r, std::uint64_t length);
   void publish(Request& r, std::uint64_t tokens);
   void release_table(Request& r);
+  void set_quiet(Request& r);
   void audit() const;
 
   CacheConfig config_;
   std::uint32_t block_size_;
-  UnitHasher<Digest> hasher_;
+  std::uint32_t max_requests_;
+  ChainHasher<Digest> hasher_;
   BlockPool<Key> pool_;
   std::vector<Request> requests_;     // shape [max_requests]
+  std::vector<Storage> storage_;      // shape [max_requests]
   std::vector<RequestId> unused_;     // handles, last finished first
   std::uint32_t num_holding_ = 0;     // requests with a table
 };
@@ -172,8 +180,10 @@ template <class Digest>
 inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> tokens) {
   Request& r = live(id);
   expects(tokens.size() <= r.capacity - r.num_tokens, Breach::capacity, "append beyond the token limit");
-  for (const TokenId token : tokens) r.tokens[r.num_tokens++] = token;
-  if (r.num_tokens >= r.next_unit_end) hash_units(r);
+  std::uint32_t end = r.num_tokens;
+  for (const TokenId token : tokens) r.tokens[end++] = token;
+  r.num_tokens = end;
+  if (end >= r.next_unit_end) hash_units(id);
 }
 
 template <class Digest>
@@ -186,15 +196,12 @@ inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) 
 template <class Digest>
 inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs& args) {
   Request& r = live(id);
-  const std::uint64_t end = std::uint64_t{r.computed} + args.new_tokens + args.lookahead;
-  // Room in the last block, and no gate that could refuse: nothing to take.
+  // A step within the last block, with no gate that could refuse, has nothing to do.
   const bool ungated = args.status == RequestStatus::running && args.reserved == 0 &&
                        !args.full_sequence_must_fit && !args.use_lookup && args.external == 0;
-  if (!ungated || end > r.slots || args.new_tokens == 0) return admit(r, args);
-  if (!args.delay_cache && end - args.lookahead >= r.next_publish && r.num_tokens >= r.next_publish) {
-    publish(r, end - args.lookahead);
-  }
-  return 0;
+  const std::uint64_t end = std::uint64_t{r.computed} + args.new_tokens + args.lookahead;
+  if (!ungated || args.new_tokens == 0) return admit(r, args);
+  return end <= r.quiet_until ? 0 : step(r, args);
 }
 
 }  // namespace kvproof::optimized

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimized/hashing.h"
 
-#include <openssl/evp.h>
+#define OPENSSL_SUPPRESS_DEPRECATED  // SHA256_Init and its two companions, see Sha256Digest
+#include <openssl/sha.h>
 
-#include <new>
+#include <array>
+#include <cstring>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -53,23 +55,81 @@ Key128 WeakDigest::operator()(const void* data, std::size_t bytes) const {
   return {{XXH3_64bits(data, bytes) & 0xf, 0}};
 }
 
-Sha256Digest::Sha256Digest() : context_(EVP_MD_CTX_new()) {
-  auto* context = static_cast<EVP_MD_CTX*>(context_.get());
-  if (context == nullptr || EVP_DigestInit_ex2(context, EVP_sha256(), nullptr) != 1) throw std::bad_alloc();
-}
-
+// The low-level interface: EVP_DigestInit of OpenSSL 3.0 allocates a context at every call, even when it is
+// given one to reuse (counted under it; the allocation test fails with it).
 Key256 Sha256Digest::operator()(const void* data, std::size_t bytes) const {
-  auto* context = static_cast<EVP_MD_CTX*>(context_.get());
+  SHA256_CTX context;
   Key256 key;
-  // A null type keeps the digest that the context was made with, and skips its look-up.
-  EVP_DigestInit_ex2(context, nullptr, nullptr);
-  EVP_DigestUpdate(context, data, bytes);
-  EVP_DigestFinal_ex(context, reinterpret_cast<unsigned char*>(key.words.data()), nullptr);
+  SHA256_Init(&context);
+  SHA256_Update(&context, data, bytes);
+  SHA256_Final(reinterpret_cast<unsigned char*>(key.words.data()), &context);
   return key;
 }
 
-void Sha256Digest::Release::operator()(void* context) const {
-  EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
+template <class Digest>
+ChainHasher<Digest>::ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed)
+    : unit_tokens_(unit_tokens), message_(sizeof(Key) + unit_tokens * sizeof(TokenId), '\0') {
+  static constexpr char kName[] = "kvproof";
+  std::array<char, sizeof(kName) + sizeof(seed)> root;
+  std::memcpy(root.data(), kName, sizeof(kName));
+  std::memcpy(root.data() + sizeof(kName), &seed, sizeof(seed));
+  root_ = digest_(root.data(), root.size());
 }
+
+template <class Digest>
+void ChainHasher<Digest>::reserve(const ExtraKeys& extra) {
+  message_.reserve(message_.size() + extra_key_bytes(extra));
+}
+
+template <class Digest>
+void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first,
+                               std::uint32_t count, Key* keys) {
+  const Key* parent = first == 0 ? &root_ : keys + first - 1;
+  tokens += std::size_t{first} * unit_tokens_;
+  if (extra == nullptr) {
+    hash_plain(tokens, count, *parent, keys + first);
+    return;
+  }
+  const std::size_t plain_bytes = message_.size();
+  for (std::uint32_t unit = first; unit < first + count; ++unit, tokens += unit_tokens_) {
+    std::memcpy(message_.data(), parent, sizeof(Key));
+    std::memcpy(message_.data() + sizeof(Key), tokens, plain_bytes - sizeof(Key));
+    append_extra_keys(*extra, unit * unit_tokens_, (unit + 1) * unit_tokens_, message_);
+    keys[unit] = digest_(message_.data(), message_.size());
+    message_.resize(plain_bytes);
+    parent = keys + unit;
+  }
+}
+
+template <class Digest>
+void ChainHasher<Digest>::hash_plain(const TokenId* tokens, std::uint32_t count, const Key& parent,
+                                     Key* keys) {
+  // With the field's usual block size every length is a constant, and the compiler unrolls the hash.
+  constexpr std::uint32_t kUsualTokens = 16;
+  Key before = parent;
+  if (unit_tokens_ == kUsualTokens) {
+    struct {
+      Key parent;
+      std::array<TokenId, kUsualTokens> tokens;
+    } message;
+    static_assert(sizeof(message) == sizeof(Key) + sizeof(message.tokens));
+    for (std::uint32_t i = 0; i < count; ++i, tokens += kUsualTokens) {
+      message.parent = before;
+      std::memcpy(message.tokens.data(), tokens, sizeof(message.tokens));
+      keys[i] = before = digest_(&message, sizeof(message));
+    }
+    return;
+  }
+  const std::size_t token_bytes = message_.size() - sizeof(Key);
+  for (std::uint32_t i = 0; i < count; ++i, tokens += unit_tokens_) {
+    std::memcpy(message_.data(), &before, sizeof(Key));
+    std::memcpy(message_.data() + sizeof(Key), tokens, token_bytes);
+    keys[i] = before = digest_(message_.data(), message_.size());
+  }
+}
+
+template class ChainHasher<Xxh3Digest>;
+template class ChainHasher<Sha256Digest>;
+template class ChainHasher<WeakDigest>;
 
 }  // namespace kvproof::optimized

@@ -9,9 +9,6 @@
 
 #include <array>
 #include <cstdint>
-#include <cstring>
-#include <memory>
-#include <span>
 #include <string>
 
 #include "reference/ids.h"
@@ -23,7 +20,13 @@ namespace kvproof::optimized {
 template <std::size_t Words>
 struct HashKey {
   std::array<std::uint64_t, Words> words{};
-  bool operator==(const HashKey&) const = default;
+
+  // Not defaulted: the library compares arrays with a call, and this is the inner loop of every lookup.
+  friend bool operator==(const HashKey& a, const HashKey& b) {
+    std::uint64_t differ = 0;
+    for (std::size_t i = 0; i < Words; ++i) differ |= a.words[i] ^ b.words[i];
+    return differ == 0;
+  }
 };
 
 using Key128 = HashKey<2>;
@@ -34,87 +37,52 @@ using Key256 = HashKey<4>;
 void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end, std::string& out);
 [[nodiscard]] std::size_t extra_key_bytes(const ExtraKeys& extra);
 
-/// A hash of one unit. `Digest` maps a message to a Key and may keep a context, so a hasher belongs to one
-/// thread. Nothing is allocated after construction unless extra keys are longer than any seen by reserve().
-template <class Digest>
-class UnitHasher {
- public:
-  using Key = typename Digest::Key;
-
-  /// @param unit_tokens [tokens] per hash unit. @param seed starts every chain: keys made with different
-  /// seeds never meet.
-  UnitHasher(std::uint32_t unit_tokens, std::uint64_t seed)
-      : token_bytes_(unit_tokens * sizeof(TokenId)), message_(sizeof(Key) + token_bytes_, '\0') {
-    static constexpr char kName[] = "kvproof";
-    std::array<char, sizeof(kName) + sizeof(seed)> root;
-    std::memcpy(root.data(), kName, sizeof(kName));
-    std::memcpy(root.data() + sizeof(kName), &seed, sizeof(seed));
-    root_ = digest_(root.data(), root.size());
-  }
-
-  /// The parent of a first unit.
-  [[nodiscard]] const Key& root() const { return root_; }
-
-  /// Makes room for the extra keys of a request, so that hashing its units does not allocate.
-  void reserve(const ExtraKeys& extra) {
-    message_.reserve(sizeof(Key) + token_bytes_ + extra_key_bytes(extra));
-  }
-
-  /// @param tokens shape [unit_tokens]
-  [[nodiscard]] Key operator()(const Key& parent, const TokenId* tokens) {
-    char* message = message_.data();
-    std::memcpy(message, parent.words.data(), sizeof(Key));
-    std::memcpy(message + sizeof(Key), tokens, token_bytes_);
-    return digest_(message, sizeof(Key) + token_bytes_);
-  }
-
-  /// The same for a unit that starts at token `start` of a request with extra keys.
-  [[nodiscard]] Key operator()(const Key& parent, const TokenId* tokens, const ExtraKeys& extra,
-                               std::uint32_t start) {
-    const std::size_t plain_bytes = message_.size();
-    std::memcpy(message_.data(), parent.words.data(), sizeof(Key));
-    std::memcpy(message_.data() + sizeof(Key), tokens, token_bytes_);
-    const auto unit = static_cast<std::uint32_t>(token_bytes_ / sizeof(TokenId));
-    append_extra_keys(extra, start, start + unit, message_);
-    const Key key = digest_(message_.data(), message_.size());
-    message_.resize(plain_bytes);
-    return key;
-  }
-
- private:
-  Digest digest_;
-  std::size_t token_bytes_;
-  std::string message_;  // shape [key | tokens], longer only while extra keys are hashed
-  Key root_;
-};
-
 /// XXH3, 128 bits: fast; not collision-resistant against an adversary.
 struct Xxh3Digest {
   using Key = Key128;
-  static constexpr const char* kName = "xxh3-128";
   [[nodiscard]] Key operator()(const void* data, std::size_t bytes) const;
 };
 
-/// SHA-256 through OpenSSL. The context is kept: making one costs twice the hash of a small block.
-class Sha256Digest {
- public:
+/// SHA-256 of OpenSSL.
+struct Sha256Digest {
   using Key = Key256;
-  static constexpr const char* kName = "sha256";
-  Sha256Digest();
   [[nodiscard]] Key operator()(const void* data, std::size_t bytes) const;
-
- private:
-  struct Release {
-    void operator()(void* context) const;
-  };
-  std::unique_ptr<void, Release> context_;
 };
 
 /// XXH3 cut to four bits, so that different content often has one key. For tests of what a collision does.
 struct WeakDigest {
   using Key = Key128;
-  static constexpr const char* kName = "weak-4bit";
   [[nodiscard]] Key operator()(const void* data, std::size_t bytes) const;
+};
+
+/// Hashes the units of a request, each on top of the one before. `Digest` is one of the three above. The
+/// message buffer makes a hasher belong to one thread.
+template <class Digest>
+class ChainHasher {
+ public:
+  using Key = typename Digest::Key;
+
+  /// @param unit_tokens [tokens] per hash unit. @param seed starts every chain: keys made with different
+  /// seeds never meet.
+  ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed);
+
+  /// Makes room for the extra keys of a request, so that hashing its units does not allocate.
+  void reserve(const ExtraKeys& extra);
+
+  /// Keys of the units first, first + 1, ... of a request.
+  /// @param tokens of the whole request, shape [>= (first + keys.size()) * unit_tokens]
+  /// @param keys of the whole request, shape [>= first + count]; the first `first` are known
+  /// @param extra nullptr = none
+  void hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first, std::uint32_t count,
+            Key* keys);
+
+ private:
+  void hash_plain(const TokenId* tokens, std::uint32_t count, const Key& parent, Key* keys);
+
+  Digest digest_;
+  std::uint32_t unit_tokens_;
+  std::string message_;  // shape [key | tokens | extra keys]
+  Key root_;             // the parent of a first unit
 };
 
 }  // namespace kvproof::optimized

@@ -13,7 +13,7 @@ constexpr std::uint32_t kFill = 9;  // of 12 slots, on average, when every block
 
 template <class Key>
 PrefixIndex<Key>::PrefixIndex(Record* records, std::uint32_t num_blocks)
-    : records_(records), chunks_(num_blocks / kFill + 1), rings_(num_blocks) {}
+    : records_(records), num_chunks_(num_blocks / kFill + 1), chunks_(num_chunks_), rings_(num_blocks) {}
 
 template <class Key>
 void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
@@ -25,16 +25,15 @@ void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
   }
   record.flags = Record::kHashed | Record::kHead;
   ++num_keys_;
-  for (std::uint64_t at = home(key);; at = behind(at)) {
-    Chunk& chunk = chunks_[at];
-    if (const std::uint32_t empty = match(chunk, 0); empty != 0) {
-      const int slot = __builtin_ctz(empty);
-      chunk.tags[slot] = tag(key);
-      chunk.blocks[slot] = block;
-      return;
-    }
-    if (chunk.overflow != kLostCount) ++chunk.overflow;
+  std::uint64_t at = home(key);
+  std::uint32_t empty = match(chunks_[at], 0);
+  for (; empty == 0; empty = match(chunks_[at], 0)) {
+    if (chunks_[at].overflow != kLostCount) ++chunks_[at].overflow;
+    at = behind(at);
   }
+  const int slot = __builtin_ctz(empty);
+  chunks_[at].tags[slot] = tag(key);
+  chunks_[at].blocks[slot] = block;
 }
 
 template <class Key>

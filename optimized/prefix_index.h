@@ -20,6 +20,8 @@
 
 namespace kvproof::optimized {
 
+__extension__ using Uint128 = unsigned __int128;
+
 inline constexpr BlockId kNoBlock = 0xffffffffU;
 
 /// A block: its place in the free queue, its holders, its key. With a 128-bit key it is half a cache line,
@@ -90,14 +92,14 @@ class PrefixIndex {
     // The multiplication spreads keys whose low bits alone differ; the high half of the second one maps
     // the result to [0, num_chunks) without a division.
     const std::uint64_t spread = key.words[0] * 0x9e3779b97f4a7c15U;
-    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(spread) * chunks_.size()) >> 64);
+    return static_cast<std::uint64_t>((static_cast<Uint128>(spread) * num_chunks_) >> 64);
   }
   [[nodiscard]] static std::uint8_t tag(const Key& key) {
     const auto byte = static_cast<std::uint8_t>(key.words[1]);
     return byte == 0 ? std::uint8_t{1} : byte;
   }
   [[nodiscard]] std::uint64_t behind(std::uint64_t chunk) const {
-    return chunk + 1 == chunks_.size() ? 0 : chunk + 1;
+    return chunk + 1 == num_chunks_ ? 0 : chunk + 1;
   }
   [[nodiscard]] static std::uint32_t match(const Chunk& chunk, std::uint8_t tag);
 
@@ -105,7 +107,8 @@ class PrefixIndex {
   void append_copy(BlockId head, BlockId block);
 
   Record* records_;
-  std::vector<Chunk> chunks_;
+  std::uint64_t num_chunks_;
+  std::vector<Chunk> chunks_;  // shape [num_chunks]
   std::vector<Ring> rings_;  // shape [num_blocks]; valid where the record says kShared
   std::uint32_t num_keys_ = 0;
 };
@@ -129,7 +132,7 @@ BlockId PrefixIndex<Key>::find(const Key& key) const {
   const std::uint8_t wanted = tag(key);
   std::uint64_t at = home(key);
   // Bounded by the number of chunks: with every overflow count above zero there would be no other end.
-  for (std::size_t probes = 0; probes < chunks_.size(); ++probes, at = behind(at)) {
+  for (std::size_t probes = 0; probes < num_chunks_; ++probes, at = behind(at)) {
     const Chunk& chunk = chunks_[at];
     for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
       const BlockId block = chunk.blocks[__builtin_ctz(mask)];

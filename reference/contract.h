@@ -51,9 +51,14 @@ class ContractViolation : public std::logic_error {
   Breach breach_;
 };
 
+/// Out of line, so that a check costs its caller a compare and a jump.
+[[noreturn, gnu::noinline, gnu::cold]] inline void violated(Breach breach, const char* detail) {
+  throw ContractViolation(breach, detail);
+}
+
 /// Throws unless `holds`. The detail is a string literal, so that the passing path builds nothing.
 inline void expects(bool holds, Breach breach, const char* detail) {
-  if (!holds) [[unlikely]] throw ContractViolation(breach, detail);
+  if (!holds) [[unlikely]] violated(breach, detail);
 }
 
 }  // namespace kvproof

@@ -17,6 +17,7 @@
 
 #include "reference/config.h"
 #include "reference/operations.h"
+#include "reference/snapshot.h"
 
 namespace kvproof {
 
@@ -40,6 +41,7 @@ struct TraceHeader {
   std::string family;
   std::uint64_t seed = 0;
   std::string name;                        // of a scenario; empty otherwise
+  std::string subject;                     // the allocator that a failure was found in; empty otherwise
   std::vector<std::string> newer_policies; // behaviour tags newer than the profile's version
   CacheConfig config;
   std::string unsupported;                 // why `config` is not the whole of it; empty when it is
@@ -82,6 +84,9 @@ struct TraceLine {
 [[nodiscard]] std::string to_json(const TraceHeader& header);
 [[nodiscard]] std::string to_json(const Operation& operation);
 [[nodiscard]] std::string to_json(const Outcome& outcome);
+/// The same with what was answered and the whole state afterwards: a recording.
+[[nodiscard]] std::string to_json(const Operation& operation, const Outcome& outcome,
+                                  const Snapshot& state);
 [[nodiscard]] std::string end_line(std::uint64_t num_operations);
 
 }  // namespace kvproof

@@ -39,6 +39,13 @@ std::uint32_t count(const json& object, const char* field) {
   return integer<std::uint32_t>(member(object, field), field);
 }
 
+/// Of a header: what makes a manager allocate is bounded before anything is built from it.
+std::uint32_t size(const json& object, const char* field, std::uint32_t limit) {
+  const std::uint32_t out = count(object, field);
+  if (out > limit) throw TextError(field, "at most " + std::to_string(limit));
+  return out;
+}
+
 std::uint32_t count_or_zero(const json& object, const char* field) {
   return object.contains(field) ? count(object, field) : 0;
 }
@@ -119,6 +126,7 @@ TraceHeader read_header(const json& line) {
   out.recorded_from = text_or_empty(line, "recorded_from");
   out.family = text_or_empty(line, "family");
   out.name = text_or_empty(line, "name");
+  out.subject = text_or_empty(line, "subject");
   if (line.contains("seed")) out.seed = integer<std::uint64_t>(line["seed"], "seed");
   const std::string profile = text(line, "profile");
   const Profile* row = find_profile(profile);
@@ -126,10 +134,10 @@ TraceHeader read_header(const json& line) {
   out.config.profile = *row;
 
   const json& config = object(member(line, "config"), "config");
-  out.config.num_blocks = count(config, "num_blocks");
+  out.config.num_blocks = size(config, "num_blocks", 1U << 24);
   out.config.enable_caching = flag(config, "enable_caching");
-  out.config.max_model_len = count(config, "max_model_len");
-  out.config.hash_block_size = count(config, "hash_block_size");
+  out.config.max_model_len = size(config, "max_model_len", 1U << 22);
+  out.config.hash_block_size = size(config, "hash_block_size", 1U << 22);
   if (config.contains("watermark")) out.config.watermark = number(config, "watermark");
   if (!(out.config.watermark >= 0.0 && out.config.watermark <= 1.0)) {
     throw TextError("watermark", "a fraction from 0 to 1");

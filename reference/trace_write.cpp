@@ -95,6 +95,7 @@ std::string to_json(const TraceHeader& header) {
                  {"family", header.family},
                  {"seed", header.seed}};
   if (!header.name.empty()) out["name"] = header.name;
+  if (!header.subject.empty()) out["subject"] = header.subject;
   out["later_than_0.24"] = header.newer_policies;
   ordered groups = ordered::array();
   for (const GroupConfig& group : config.groups) {
@@ -120,6 +121,31 @@ std::string to_json(const Outcome& outcome) {
   if (!outcome.events.empty()) {
     for (const Event& event : outcome.events) out["events"].push_back(std::visit(Writer{}, event));
   }
+  return dump(out);
+}
+
+std::string to_json(const Operation& operation, const Outcome& outcome, const Snapshot& state) {
+  ordered out = std::visit(Writer{}, operation);
+  if (!std::holds_alternative<std::monostate>(outcome.result)) {
+    out["out"] = std::visit(Writer{}, outcome.result);
+  }
+  ordered& s = out["state"];
+  s = {{"free", state.num_free}, {"keys", state.index.size()}, {"usage", state.usage},
+       {"queue", state.queue}};
+  s["ref"] = s["cached"] = ordered::array();
+  s["tables"] = s["progress"] = ordered::object();
+  for (BlockId block = 1; block < state.blocks.size(); ++block) {
+    const BlockState& b = state.blocks[block];
+    if (b.ref_cnt > 0) s["ref"].push_back({block, b.ref_cnt});
+    if (b.hashed) s["cached"].push_back({block, b.group});
+  }
+  for (const RequestState& request : state.requests) {
+    s["tables"][request.name] = request.tables;
+    for (const auto& position : request.progress) {
+      s["progress"][request.name].push_back(position ? ordered(*position) : ordered(nullptr));
+    }
+  }
+  for (const Event& event : outcome.events) out["events"].push_back(std::visit(Writer{}, event));
   return dump(out);
 }
 
