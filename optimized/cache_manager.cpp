@@ -114,17 +114,17 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
   return r.hit_length * block_size_;
 }
 
-// admit() for a running request without gates, hits and external tokens.
+// admit() for a running request without gates, hits and external tokens, once `known` tokens are computed.
 template <class Digest>
-Admission CacheManager<Digest>::step(Request& r, const AllocateArgs& args) {
-  const std::uint64_t known = std::min(r.computed, config_.max_model_len);
-  const auto slots = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(known + args.new_tokens + args.lookahead, config_.max_model_len));
+Admission CacheManager<Digest>::step(Request& r, std::uint64_t known, std::uint32_t lookahead,
+                                     bool delay_cache) {
+  const auto slots =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(known + lookahead, config_.max_model_len));
   const std::uint32_t before = r.table_length;
   const std::uint32_t wanted = ceil_div(slots, block_size_);
-  if (wanted > before && wanted - before > pool_.num_free()) return std::nullopt;
+  if (wanted > before && wanted - before > pool_.num_free()) return Admission::refused();
   extend_table(r, wanted);
-  if (!args.delay_cache) publish(r, known + args.new_tokens);
+  if (!delay_cache) publish(r, known);
   set_quiet(r);
   audit();
   return r.table_length - before;
@@ -147,11 +147,11 @@ Admission CacheManager<Digest>::admit(Request& r, const AllocateArgs& args) {
   const std::uint64_t revivals = revived(hit);
   if (args.full_sequence_must_fit) {
     const std::uint64_t whole = std::min<std::uint64_t>(r.num_tokens, limit);
-    if (fresh(r, whole, hit.size()) + revivals + watermark > pool_.num_free()) return std::nullopt;
+    if (fresh(r, whole, hit.size()) + revivals + watermark > pool_.num_free()) return Admission::refused();
   }
   const std::uint64_t slots = std::min(known + args.new_tokens + args.lookahead, limit);
   const std::uint64_t need = fresh(r, slots, hit.size()) + revivals;
-  if (need + watermark + reserved > pool_.num_free()) return std::nullopt;
+  if (need + watermark + reserved > pool_.num_free()) return Admission::refused();
 
   const bool first = r.published == kNotRunning && r.table_length == 0;
   if (first && (!hit.empty() || args.external > 0)) {

@@ -37,8 +37,20 @@ struct Arrival {
   std::uint32_t max_tokens = 0;      // [tokens] the request may reach; 0 = max_model_len
 };
 
-/// How many blocks an admission took; nullopt = refused, retry later.
-using Admission = std::optional<std::uint32_t>;
+/// How many blocks an admission took, or that it was refused. One word: an optional of 32 bits is assembled
+/// in memory, and reading it back stalls every decode step.
+class Admission {
+ public:
+  constexpr Admission(std::uint32_t num_taken) : num_taken_(num_taken) {}  // NOLINT: a count is one
+  [[nodiscard]] static constexpr Admission refused() { return {kRefused}; }
+  [[nodiscard]] constexpr explicit operator bool() const { return num_taken_ != kRefused; }
+  /// [blocks] @pre granted
+  [[nodiscard]] constexpr std::uint32_t operator*() const { return num_taken_; }
+
+ private:
+  static constexpr std::uint32_t kRefused = 0xffffffffU;  // more than any pool has
+  std::uint32_t num_taken_;
+};
 
 template <class Digest>
 class CacheManager {
@@ -68,7 +80,7 @@ class CacheManager {
   }
 
   /// Makes slots for args.new_tokens more tokens and publishes the blocks that they complete.
-  /// @return the number of newly taken blocks, which are the last of table(id); nullopt, with nothing
+  /// @return the number of newly taken blocks, which are the last of table(id); refused, with nothing
   /// changed, when they are not to be had.
   Admission allocate(RequestId id, const AllocateArgs& args);
 
@@ -152,7 +164,7 @@ class CacheManager {
   }
   void make_room(RequestId id, std::uint32_t capacity);
   void hash_units(RequestId id);
-  Admission step(Request& r, const AllocateArgs& args);
+  Admission step(Request& r, std::uint64_t known, std::uint32_t lookahead, bool delay_cache);
   Admission admit(Request& r, const AllocateArgs& args);
   void check_hit(const Request& r) const;
   [[nodiscard]] std::uint64_t revived(std::span<const BlockId> hit) const;
@@ -201,7 +213,8 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
                        !args.full_sequence_must_fit && !args.use_lookup && args.external == 0;
   const std::uint64_t end = std::uint64_t{r.computed} + args.new_tokens + args.lookahead;
   if (!ungated || args.new_tokens == 0) return admit(r, args);
-  return end <= r.quiet_until ? 0 : step(r, args);
+  if (end <= r.quiet_until) return 0;
+  return step(r, end - args.lookahead, args.lookahead, args.delay_cache);
 }
 
 }  // namespace kvproof::optimized
