@@ -53,18 +53,21 @@ void BlockPool<Key>::audit() const {
   std::uint32_t walked = 0;
   BlockId before = queue_.sentinel();
   for (BlockId at = queue_.head(); at != queue_.sentinel(); at = records_[at].next) {
-    require(at != kNullBlock && at < num_blocks_, "the free queue names a block that cannot be free");
+    require(at != kNullBlock && at < num_blocks_,
+            "the free queue names a block that cannot be free");
     require(records_[at].prev == before, "a queued block's neighbour does not point back");
     require(records_[at].ref_cnt == 0, "a queued block is held");
     require(++walked <= num_free(), "the free queue is longer than its count");
     before = at;
   }
   require(walked == num_free(), "the free queue is shorter than its count");
-  require(records_[queue_.sentinel()].prev == before, "the tail of the free queue is not the last block");
+  require(records_[queue_.sentinel()].prev == before,
+          "the tail of the free queue is not the last block");
   std::uint32_t heads = 0;
   for (BlockId block = 1; block < num_blocks_; ++block) {
     const Record& record = records_[block];
-    require((record.ref_cnt == 0) == queue_.contains(block), "a block is neither held nor queued, or both");
+    require((record.ref_cnt == 0) == queue_.contains(block),
+            "a block is neither held nor queued, or both");
     if (!hashed(block)) continue;
     const BlockId head = index_.find(record.key);
     require(head != kNoBlock, "a block's key is not in the index");

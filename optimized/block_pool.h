@@ -23,13 +23,16 @@ class BlockPool {
  public:
   using Record = BlockRecord<Key>;
 
-  /// @param num_blocks with the null block. @param event_capacity see EventLog. @pre num_blocks >= 2
+  /// @param num_blocks with the null block. @param event_capacity see EventLog. @pre num_blocks >=
+  /// 2
   BlockPool(std::uint32_t num_blocks, FreeOrder order, std::uint32_t event_capacity);
 
   [[nodiscard]] std::uint32_t num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::uint32_t num_free() const { return queue_.size(); }
   [[nodiscard]] const Record& record(BlockId block) const { return records_[block]; }
-  [[nodiscard]] bool hashed(BlockId block) const { return (records_[block].flags & Record::kHashed) != 0; }
+  [[nodiscard]] bool hashed(BlockId block) const {
+    return (records_[block].flags & Record::kHashed) != 0;
+  }
   [[nodiscard]] const FreeQueue<Record>& queue() const { return queue_; }
   [[nodiscard]] const PrefixIndex<Key>& index() const { return index_; }
   [[nodiscard]] EventLog& events() { return events_; }
@@ -39,7 +42,8 @@ class BlockPool {
   /// @param out shape [n], in queue order. @pre n <= num_free()
   void take(std::span<BlockId> out);
 
-  /// Adds a reference to each block; a free one leaves the queue (revival). @pre ids in (0, num_blocks)
+  /// Adds a reference to each block; a free one leaves the queue (revival). @pre ids in (0,
+  /// num_blocks)
   void touch(std::span<const BlockId> blocks) {
     for (const BlockId block : blocks) {
       Record& record = records_[block];
@@ -47,16 +51,17 @@ class BlockPool {
     }
   }
 
-  /// Drops one reference per occurrence, in the order of the range; blocks without any left enter the free
-  /// queue in that order, at the end that FreeOrder names. A block that nobody holds is a ContractViolation;
-  /// the blocks before it are released, and the queue is whole.
+  /// Drops one reference per occurrence, in the order of the range; blocks without any left enter
+  /// the free queue in that order, at the end that FreeOrder names. A block that nobody holds is a
+  /// ContractViolation; the blocks before it are released, and the queue is whole.
   template <class Range>
   void release(const Range& blocks);
 
   /// Registers a block under a key. @pre the block carries no key
   void publish(BlockId block, const Key& key) { index_.insert(key, block); }
 
-  /// Forgets the content of a block, held or free; a free one keeps its place. @pre block < num_blocks()
+  /// Forgets the content of a block, held or free; a free one keeps its place. @pre block <
+  /// num_blocks()
   void forget(BlockId block) {
     if (!hashed(block)) return;
     index_.erase(block);
@@ -67,9 +72,12 @@ class BlockPool {
   bool reset();
 
   /// Memory of the records and the index; the event log apart.
-  [[nodiscard]] std::uint64_t bytes() const { return records_.size() * sizeof(Record) + index_.bytes(); }
+  [[nodiscard]] std::uint64_t bytes() const {
+    return records_.size() * sizeof(Record) + index_.bytes();
+  }
 
-  /// Recounts everything from the structure; throws std::logic_error naming what is broken. O(num_blocks).
+  /// Recounts everything from the structure; throws std::logic_error naming what is broken.
+  /// O(num_blocks).
   void audit() const;
 
  private:
@@ -89,8 +97,8 @@ void BlockPool<Key>::release(const Range& blocks) {
     Record& record = records_[block];
     expects(record.ref_cnt > 0, Breach::not_held, "release of a block that nobody holds");
     if (--record.ref_cnt > 0) continue;
-    const bool to_front = order_ == FreeOrder::prepend ||
-                          (order_ == FreeOrder::unhashed_first && (record.flags & Record::kHashed) == 0);
+    const bool to_front = order_ == FreeOrder::prepend || (order_ == FreeOrder::unhashed_first &&
+                                                           (record.flags & Record::kHashed) == 0);
     if (to_front) {
       queue_.insert_after(last_front, block);
       last_front = block;

@@ -41,7 +41,8 @@ template <class Digest>
 RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
   const std::size_t prompt = arrival.tokens.size();
   const std::uint32_t limit = config_.max_model_len;
-  const std::uint32_t wanted = arrival.max_tokens == 0 ? limit : std::min(arrival.max_tokens, limit);
+  const std::uint32_t wanted =
+      arrival.max_tokens == 0 ? limit : std::min(arrival.max_tokens, limit);
   expects(prompt <= limit, Breach::capacity, "a prompt beyond the token limit");
   expects(!unused_.empty(), Breach::capacity, "more requests than the manager was built for");
   const RequestId id = unused_.back();
@@ -66,7 +67,8 @@ RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
   return id;
 }
 
-// One buffer per handle, kept when the request finishes: a later request of the same size reuses it.
+// One buffer per handle, kept when the request finishes: a later request of the same size reuses
+// it.
 template <class Digest>
 void CacheManager<Digest>::make_room(RequestId id, std::uint32_t capacity) {
   Request& r = requests_[id];
@@ -114,7 +116,8 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
   return r.hit_length * block_size_;
 }
 
-// admit() for a running request without gates, hits and external tokens, once `known` tokens are computed.
+// admit() for a running request without gates, hits and external tokens, once `known` tokens are
+// computed.
 template <class Digest>
 Admission CacheManager<Digest>::step(Request& r, std::uint64_t known, std::uint32_t lookahead,
                                      bool delay_cache) {
@@ -147,7 +150,8 @@ Admission CacheManager<Digest>::admit(Request& r, const AllocateArgs& args) {
   const std::uint64_t revivals = revived(hit);
   if (args.full_sequence_must_fit) {
     const std::uint64_t whole = std::min<std::uint64_t>(r.num_tokens, limit);
-    if (fresh(r, whole, hit.size()) + revivals + watermark > pool_.num_free()) return Admission::refused();
+    if (fresh(r, whole, hit.size()) + revivals + watermark > pool_.num_free())
+      return Admission::refused();
   }
   const std::uint64_t slots = std::min(known + args.new_tokens + args.lookahead, limit);
   const std::uint64_t need = fresh(r, slots, hit.size()) + revivals;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache manager: requests, their block tables and hashes, lookup, admission, publication.
 //
-// Model:   as reference/cache_manager.h, outcome for outcome. A request is a handle; its tokens, hashes and
-//          table live in one buffer that arrive() makes or reuses, so that nothing else allocates.
+// Model:   as reference/cache_manager.h, outcome for outcome. A request is a handle; its tokens,
+//          hashes and table live in one buffer that arrive() makes or reuses, so that nothing else
+//          allocates.
 // Source:  vLLM v1 KVCacheManager (full attention).
 // Refuses: scheduling, threads, names.
 #pragma once
@@ -16,41 +17,12 @@
 
 #include "optimized/block_pool.h"
 #include "optimized/hashing.h"
+#include "optimized/request.h"
 #include "reference/config.h"
 #include "reference/contract.h"
 #include "reference/operations.h"
 
 namespace kvproof::optimized {
-
-using RequestId = std::uint32_t;  // valid from arrive() to finish()
-
-/// What a manager is sized for. Going beyond it is a Breach::capacity, and changes nothing.
-struct Capacity {
-  std::uint32_t max_requests = 256;
-  std::uint32_t event_records = 0;  // see EventLog; 0 = no events
-};
-
-struct Arrival {
-  std::span<const TokenId> tokens;   // the prompt
-  const ExtraKeys* extra = nullptr;  // copied; nullptr = none
-  bool skip_lookup = false;          // never reuse a prefix, e.g. because prompt logits are wanted
-  std::uint32_t max_tokens = 0;      // [tokens] the request may reach; 0 = max_model_len
-};
-
-/// How many blocks an admission took, or that it was refused. One word: an optional of 32 bits is assembled
-/// in memory, and reading it back stalls every decode step.
-class Admission {
- public:
-  constexpr Admission(std::uint32_t num_taken) : num_taken_(num_taken) {}  // NOLINT: a count is one
-  [[nodiscard]] static constexpr Admission refused() { return {kRefused}; }
-  [[nodiscard]] constexpr explicit operator bool() const { return num_taken_ != kRefused; }
-  /// [blocks] @pre granted
-  [[nodiscard]] constexpr std::uint32_t operator*() const { return num_taken_; }
-
- private:
-  static constexpr std::uint32_t kRefused = 0xffffffffU;  // more than any pool has
-  std::uint32_t num_taken_;
-};
 
 template <class Digest>
 class CacheManager {
@@ -64,7 +36,8 @@ class CacheManager {
   /// Copies the prompt and hashes its complete units. Nothing is allocated from the pool.
   RequestId arrive(const Arrival& arrival);
 
-  /// Adds generated tokens and hashes the units that they complete. @pre room for them (Breach::capacity)
+  /// Adds generated tokens and hashes the units that they complete. @pre room for them
+  /// (Breach::capacity)
   void append(RequestId id, std::span<const TokenId> tokens);
 
   /// Sets the number of tokens whose K and V are in the cache. @pre not more than the request has
@@ -80,8 +53,8 @@ class CacheManager {
   }
 
   /// Makes slots for args.new_tokens more tokens and publishes the blocks that they complete.
-  /// @return the number of newly taken blocks, which are the last of table(id); refused, with nothing
-  /// changed, when they are not to be had.
+  /// @return the number of newly taken blocks, which are the last of table(id); refused, with
+  /// nothing changed, when they are not to be had.
   Admission allocate(RequestId id, const AllocateArgs& args);
 
   /// Preemption: releases all blocks, last first; the tokens stay, the computed count becomes 0.
@@ -118,7 +91,8 @@ class CacheManager {
   }
   [[nodiscard]] std::uint32_t computed(RequestId id) const { return requests_[id].computed; }
 
-  /// Leading table positions considered for publication; nullopt until the request counts as running.
+  /// Leading table positions considered for publication; nullopt until the request counts as
+  /// running.
   [[nodiscard]] std::optional<std::uint32_t> progress(RequestId id) const;
 
   [[nodiscard]] const CacheConfig& config() const { return config_; }
@@ -133,19 +107,19 @@ class CacheManager {
 
   // What a decode step reads, in two cache lines.
   struct alignas(64) Request {
-    TokenId* tokens = nullptr;         // shape [capacity]
-    Key* hashes = nullptr;             // shape [capacity / block_size]
-    BlockId* table = nullptr;          // shape [ceil(capacity / block_size)]
-    BlockId* hit = nullptr;            // shape as table
+    TokenId* tokens = nullptr;  // shape [capacity]
+    Key* hashes = nullptr;      // shape [capacity / block_size]
+    BlockId* table = nullptr;   // shape [ceil(capacity / block_size)]
+    BlockId* hit = nullptr;     // shape as table
     std::uint32_t num_tokens = 0;
-    std::uint32_t capacity = 0;        // [tokens]
-    std::uint32_t next_unit_end = 0;   // [tokens] at which the next hash is due
+    std::uint32_t capacity = 0;       // [tokens]
+    std::uint32_t next_unit_end = 0;  // [tokens] at which the next hash is due
     std::uint32_t num_hashes = 0;
-    std::uint32_t computed = 0;        // [tokens]
-    std::uint32_t quiet_until = 0;     // [tokens] up to which a step takes and publishes nothing
-    std::uint32_t published = 0;       // or kNotRunning
-    std::uint32_t table_length = 0;    // [blocks]
-    std::uint32_t hit_length = 0;      // [blocks]
+    std::uint32_t computed = 0;      // [tokens]
+    std::uint32_t quiet_until = 0;   // [tokens] up to which a step takes and publishes nothing
+    std::uint32_t published = 0;     // or kNotRunning
+    std::uint32_t table_length = 0;  // [blocks]
+    std::uint32_t hit_length = 0;    // [blocks]
     bool live = false;
     bool skip_lookup = false;
     bool has_extra = false;
@@ -168,7 +142,8 @@ class CacheManager {
   Admission admit(Request& r, const AllocateArgs& args);
   void check_hit(const Request& r) const;
   [[nodiscard]] std::uint64_t revived(std::span<const BlockId> hit) const;
-  [[nodiscard]] std::uint64_t fresh(const Request& r, std::uint64_t tokens, std::size_t hit_length) const;
+  [[nodiscard]] std::uint64_t fresh(const Request& r, std::uint64_t tokens,
+                                    std::size_t hit_length) const;
   void extend_table(Request& r, std::uint64_t length);
   void publish(Request& r, std::uint64_t tokens);
   void release_table(Request& r);
@@ -180,10 +155,10 @@ class CacheManager {
   std::uint32_t max_requests_;
   ChainHasher<Digest> hasher_;
   BlockPool<Key> pool_;
-  std::vector<Request> requests_;     // shape [max_requests]
-  std::vector<Storage> storage_;      // shape [max_requests]
-  std::vector<RequestId> unused_;     // handles, last finished first
-  std::uint32_t num_holding_ = 0;     // requests with a table
+  std::vector<Request> requests_;  // shape [max_requests]
+  std::vector<Storage> storage_;   // shape [max_requests]
+  std::vector<RequestId> unused_;  // handles, last finished first
+  std::uint32_t num_holding_ = 0;  // requests with a table
 };
 
 // The three calls of a decode step are here, so that a caller's loop contains them.
@@ -191,7 +166,8 @@ class CacheManager {
 template <class Digest>
 inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> tokens) {
   Request& r = live(id);
-  expects(tokens.size() <= r.capacity - r.num_tokens, Breach::capacity, "append beyond the token limit");
+  expects(tokens.size() <= r.capacity - r.num_tokens, Breach::capacity,
+          "append beyond the token limit");
   std::uint32_t end = r.num_tokens;
   for (const TokenId token : tokens) r.tokens[end++] = token;
   r.num_tokens = end;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What entered and left the prefix index, for routers and mirrors that follow it from outside.
 //
-// Model:   a buffer of fixed capacity. take() empties it; what does not fit is counted as lost, and a mirror
-//          that sees a loss has to start over.
+// Model:   a buffer of fixed capacity. take() empties it; what does not fit is counted as lost, and
+//          a mirror that sees a loss has to start over.
 // Source:  vLLM v1 KV cache events (BlockStored, BlockRemoved, AllBlocksCleared).
 // Refuses: allocation after construction.
 #pragma once
@@ -17,8 +17,8 @@ namespace kvproof::optimized {
 
 class EventLog {
  public:
-  /// @param capacity [records] between two calls of take(); 0 switches events off. A registration of n
-  /// blocks takes n + 1 records. @param num_blocks sizes the side array of prefix lengths.
+  /// @param capacity [records] between two calls of take(); 0 switches events off. A registration
+  /// of n blocks takes n + 1 records. @param num_blocks sizes the side array of prefix lengths.
   EventLog(std::uint32_t capacity, std::uint32_t num_blocks)
       : capacity_(capacity), prefix_tokens_(capacity > 0 ? num_blocks : 0) {
     records_.reserve(capacity);

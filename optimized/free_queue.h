@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The free queue: a doubly linked list threaded through the block records, which is also the eviction order.
+// The free queue: a doubly linked list threaded through the block records, which is also the
+// eviction order.
 //
-// Model:   a ring with one sentinel record after the last block; head = sentinel.next. A record that is not
-//          queued has both links set to kUnlinked. Every operation is O(1) per block.
+// Model:   a ring with one sentinel record after the last block; head = sentinel.next. A record
+//          that is not queued has both links set to kUnlinked. Every operation is O(1) per block.
 // Source:  vLLM v1 FreeKVCacheBlockQueue.
 // Refuses: memory of its own.
 #pragma once

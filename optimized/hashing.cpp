@@ -28,7 +28,8 @@ constexpr std::size_t kEntryBytes = 1 + sizeof(std::uint64_t);
 
 }  // namespace
 
-void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end, std::string& out) {
+void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end,
+                       std::string& out) {
   if (!extra.lora.empty()) append_entry('L', extra.lora, out);
   for (const MultimodalItem& item : extra.mm) {
     if (item.offset >= end || std::uint64_t{item.offset} + item.length <= start) continue;
@@ -42,7 +43,8 @@ void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_
 
 std::size_t extra_key_bytes(const ExtraKeys& extra) {
   std::size_t bytes = 2 * kEntryBytes + extra.lora.size() + extra.salt.size();
-  for (const MultimodalItem& item : extra.mm) bytes += kEntryBytes + item.id.size() + sizeof(std::int64_t);
+  for (const MultimodalItem& item : extra.mm)
+    bytes += kEntryBytes + item.id.size() + sizeof(std::int64_t);
   return bytes;
 }
 
@@ -55,8 +57,8 @@ Key128 WeakDigest::operator()(const void* data, std::size_t bytes) const {
   return {{XXH3_64bits(data, bytes) & 0xf, 0}};
 }
 
-// The low-level interface: EVP_DigestInit of OpenSSL 3.0 allocates a context at every call, even when it is
-// given one to reuse (counted under it; the allocation test fails with it).
+// The low-level interface: EVP_DigestInit of OpenSSL 3.0 allocates a context at every call, even
+// when it is given one to reuse (counted under it; the allocation test fails with it).
 Key256 Sha256Digest::operator()(const void* data, std::size_t bytes) const {
   SHA256_CTX context;
   Key256 key;
@@ -104,7 +106,8 @@ void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, st
 template <class Digest>
 void ChainHasher<Digest>::hash_plain(const TokenId* tokens, std::uint32_t count, const Key& parent,
                                      Key* keys) {
-  // With the field's usual block size every length is a constant, and the compiler unrolls the hash.
+  // With the field's usual block size every length is a constant, and the compiler unrolls the
+  // hash.
   constexpr std::uint32_t kUsualTokens = 16;
   Key before = parent;
   if (unit_tokens_ == kUsualTokens) {

@@ -21,7 +21,8 @@ template <std::size_t Words>
 struct HashKey {
   std::array<std::uint64_t, Words> words{};
 
-  // Not defaulted: the library compares arrays with a call, and this is the inner loop of every lookup.
+  // Not defaulted: the library compares arrays with a call, and this is the inner loop of every
+  // lookup.
   friend bool operator==(const HashKey& a, const HashKey& b) {
     std::uint64_t differ = 0;
     for (std::size_t i = 0; i < Words; ++i) differ |= a.words[i] ^ b.words[i];
@@ -32,9 +33,10 @@ struct HashKey {
 using Key128 = HashKey<2>;
 using Key256 = HashKey<4>;
 
-/// Appends the extra keys of the unit [start, end) to `out`: one type byte, one length, the bytes. Nothing
-/// is appended when there are none. `out` grows by at most extra_key_bytes(extra).
-void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end, std::string& out);
+/// Appends the extra keys of the unit [start, end) to `out`: one type byte, one length, the bytes.
+/// Nothing is appended when there are none. `out` grows by at most extra_key_bytes(extra).
+void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end,
+                       std::string& out);
 [[nodiscard]] std::size_t extra_key_bytes(const ExtraKeys& extra);
 
 /// XXH3, 128 bits: fast; not collision-resistant against an adversary.
@@ -49,21 +51,22 @@ struct Sha256Digest {
   [[nodiscard]] Key operator()(const void* data, std::size_t bytes) const;
 };
 
-/// XXH3 cut to four bits, so that different content often has one key. For tests of what a collision does.
+/// XXH3 cut to four bits, so that different content often has one key. For tests of what a
+/// collision does.
 struct WeakDigest {
   using Key = Key128;
   [[nodiscard]] Key operator()(const void* data, std::size_t bytes) const;
 };
 
-/// Hashes the units of a request, each on top of the one before. `Digest` is one of the three above. The
-/// message buffer makes a hasher belong to one thread.
+/// Hashes the units of a request, each on top of the one before. `Digest` is one of the three
+/// above. The message buffer makes a hasher belong to one thread.
 template <class Digest>
 class ChainHasher {
  public:
   using Key = typename Digest::Key;
 
-  /// @param unit_tokens [tokens] per hash unit. @param seed starts every chain: keys made with different
-  /// seeds never meet.
+  /// @param unit_tokens [tokens] per hash unit. @param seed starts every chain: keys made with
+  /// different seeds never meet.
   ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed);
 
   /// Makes room for the extra keys of a request, so that hashing its units does not allocate.

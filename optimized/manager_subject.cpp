@@ -47,8 +47,12 @@ class ManagerSubject final : public Subject {
     requests_[o.req] = manager_.arrive({o.tokens, &o.extra, o.skip_lookup});
     return {};
   }
-  Result perform(const op::Append& o) { return manager_.append(request(o.req), o.tokens), Result(); }
-  Result perform(const op::Advance& o) { return manager_.advance(request(o.req), o.computed), Result(); }
+  Result perform(const op::Append& o) {
+    return manager_.append(request(o.req), o.tokens), Result();
+  }
+  Result perform(const op::Advance& o) {
+    return manager_.advance(request(o.req), o.computed), Result();
+  }
   Result perform(const op::Lookup& o) {
     const RequestId id = request(o.req);
     const std::uint32_t hit_tokens = manager_.lookup(id);
@@ -71,7 +75,9 @@ class ManagerSubject final : public Subject {
   // Full attention reads every token: nothing leaves its window, and a step has no memory.
   Result perform(const op::Recycle& o) { return request(o.req), Result(); }
   Result perform(const op::Step&) { return {}; }
-  Result perform(const op::Cache& o) { return manager_.cache(request(o.req), o.computed), Result(); }
+  Result perform(const op::Cache& o) {
+    return manager_.cache(request(o.req), o.computed), Result();
+  }
   Result perform(const op::Evict& o) { return manager_.evict(o.blocks), Result(); }
   Result perform(const op::Reset&) { return manager_.reset(); }
   Result perform(const op::CommonPrefix& o) {
@@ -93,7 +99,8 @@ class ManagerSubject final : public Subject {
     Blocks left = raw_;
     for (const BlockId block : o.blocks) {
       const auto at = std::find(left.begin(), left.end(), block);
-      expects(at != left.end(), Breach::not_held, "release of a block that the raw owner does not hold");
+      expects(at != left.end(), Breach::not_held,
+              "release of a block that the raw owner does not hold");
       left.erase(at);
     }
     manager_.release(o.blocks);
@@ -112,7 +119,8 @@ class ManagerSubject final : public Subject {
   Blocks raw_;
 };
 
-// Walks are bounded by the number of blocks, so that a broken list is reported and not followed for ever.
+// Walks are bounded by the number of blocks, so that a broken list is reported and not followed for
+// ever.
 template <class Pool>
 void observe_pool(const Pool& pool, Snapshot& out) {
   const std::uint32_t n = pool.num_blocks();
@@ -178,12 +186,16 @@ void ManagerSubject<Digest>::observe(Snapshot& out) const {
 }  // namespace
 
 template <class Digest>
-std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config, std::uint32_t max_requests) {
+std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
+                                              std::uint32_t max_requests) {
   return std::make_unique<ManagerSubject<Digest>>(config, max_requests);
 }
 
-template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&, std::uint32_t);
-template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&, std::uint32_t);
-template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&, std::uint32_t);
+template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&,
+                                                                   std::uint32_t);
+template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&,
+                                                                     std::uint32_t);
+template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&,
+                                                                   std::uint32_t);
 
 }  // namespace kvproof::optimized

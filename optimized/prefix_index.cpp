@@ -13,7 +13,10 @@ constexpr std::uint32_t kFill = 9;  // of 12 slots, on average, when every block
 
 template <class Key>
 PrefixIndex<Key>::PrefixIndex(Record* records, std::uint32_t num_blocks)
-    : records_(records), num_chunks_(num_blocks / kFill + 1), chunks_(num_chunks_), rings_(num_blocks) {}
+    : records_(records),
+      num_chunks_(num_blocks / kFill + 1),
+      chunks_(num_chunks_),
+      rings_(num_blocks) {}
 
 template <class Key>
 void PrefixIndex<Key>::insert(const Key& key, BlockId block) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prefix index: from a block hash to the blocks that hold that content, oldest registration first.
+// The prefix index: from a block hash to the blocks that hold that content, oldest registration
+// first.
 //
-// Model:   open addressing over 64-byte chunks (12 one-byte tags, 12 block ids, an overflow count), at most
-//          three quarters full. Keys stay in the block records; a chunk holds the oldest block of a key, and
-//          younger ones hang off it in a ring. A lookup touches one chunk and one record.
+// Model:   open addressing over 64-byte chunks (12 one-byte tags, 12 block ids, an overflow count),
+//          at most three quarters full. Keys stay in the block records; a chunk holds the oldest
+//          block of a key, and younger ones hang off it in a ring. A lookup touches one chunk and
+//          one record.
 // Source:  the chunk of F14 (facebook/folly, F14.md); the semantics of vLLM v1 BlockHashToBlockMap.
 // Refuses: growth. Built for num_blocks entries, it never moves one.
 #pragma once
@@ -24,13 +26,14 @@ __extension__ using Uint128 = unsigned __int128;
 
 inline constexpr BlockId kNoBlock = 0xffffffffU;
 
-/// A block: its place in the free queue, its holders, its key. With a 128-bit key it is half a cache line,
-/// and aligned so that it never straddles two.
+/// A block: its place in the free queue, its holders, its key. With a 128-bit key it is half a
+/// cache line, and aligned so that it never straddles two.
 template <class Key>
 struct alignas(sizeof(Key) == 16 ? 32 : 16) BlockRecord {
   static constexpr std::uint32_t kHashed = 1;  // key is valid and the block is in the index
   static constexpr std::uint32_t kHead = 2;    // the index's chunk names this block
-  static constexpr std::uint32_t kShared = 4;  // other blocks carry the same key: ring links are valid
+  static constexpr std::uint32_t kShared =
+      4;  // other blocks carry the same key: ring links are valid
 
   std::uint32_t prev = 0xffffffffU;
   std::uint32_t next = 0xffffffffU;
@@ -56,7 +59,8 @@ class PrefixIndex {
   /// Starts fetching what find(key) will read.
   void prefetch(const Key& key) const { __builtin_prefetch(&chunks_[home(key)], 0, 2); }
 
-  /// Registers a block under a key, behind those that have it already. @pre the block carries no key
+  /// Registers a block under a key, behind those that have it already. @pre the block carries no
+  /// key
   void insert(const Key& key, BlockId block);
 
   /// Takes a block's key away. @pre the block carries one
@@ -64,7 +68,8 @@ class PrefixIndex {
 
   void clear();
 
-  /// The next younger block with the same key, or kNoBlock after the youngest. @pre the block carries a key
+  /// The next younger block with the same key, or kNoBlock after the youngest. @pre the block
+  /// carries a key
   [[nodiscard]] BlockId next_copy(BlockId block) const;
 
   /// Memory owned here, beside the records.
@@ -78,7 +83,8 @@ class PrefixIndex {
   struct alignas(64) Chunk {
     std::uint8_t tags[kWidth] = {};  // 0 = empty
     std::uint8_t unused[3] = {};
-    std::uint8_t overflow = 0;       // keys that wanted this chunk and went on; 255 = lost count, for good
+    std::uint8_t overflow =
+        0;  // keys that wanted this chunk and went on; 255 = lost count, for good
     BlockId blocks[kWidth];
   };
   static_assert(sizeof(Chunk) == 64);
@@ -89,8 +95,8 @@ class PrefixIndex {
   };
 
   [[nodiscard]] std::uint64_t home(const Key& key) const {
-    // The multiplication spreads keys whose low bits alone differ; the high half of the second one maps
-    // the result to [0, num_chunks) without a division.
+    // The multiplication spreads keys whose low bits alone differ; the high half of the second one
+    // maps the result to [0, num_chunks) without a division.
     const std::uint64_t spread = key.words[0] * 0x9e3779b97f4a7c15U;
     return static_cast<std::uint64_t>((static_cast<Uint128>(spread) * num_chunks_) >> 64);
   }
@@ -109,7 +115,7 @@ class PrefixIndex {
   Record* records_;
   std::uint64_t num_chunks_;
   std::vector<Chunk> chunks_;  // shape [num_chunks]
-  std::vector<Ring> rings_;  // shape [num_blocks]; valid where the record says kShared
+  std::vector<Ring> rings_;    // shape [num_blocks]; valid where the record says kShared
   std::uint32_t num_keys_ = 0;
 };
 
@@ -131,7 +137,8 @@ template <class Key>
 BlockId PrefixIndex<Key>::find(const Key& key) const {
   const std::uint8_t wanted = tag(key);
   std::uint64_t at = home(key);
-  // Bounded by the number of chunks: with every overflow count above zero there would be no other end.
+  // Bounded by the number of chunks: with every overflow count above zero there would be no other
+  // end.
   for (std::size_t probes = 0; probes < num_chunks_; ++probes, at = behind(at)) {
     const Chunk& chunk = chunks_[at];
     for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of implementations. Every property, replay and gate runs over these rows; an allocator is added
-// by adding one.
+// THE LIST of implementations. Every property, replay and gate runs over these rows; an allocator
+// is added by adding one.
 #pragma once
 
 #include <memory>

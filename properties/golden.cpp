@@ -17,8 +17,7 @@ using DifferenceText = std::optional<std::string>;
 // ---- as text ----
 
 template <class Number>
-  requires std::is_arithmetic_v<Number>
-std::string show(Number value) {
+requires std::is_arithmetic_v<Number> std::string show(Number value) {
   std::ostringstream out;
   out.precision(17);
   out << value;
@@ -29,7 +28,7 @@ std::string show(const std::optional<Item>& value) {
   return value ? show(*value) : "none";
 }
 template <class Items>
-  requires requires(const Items& items) { items.begin(); }
+requires requires(const Items& items) { items.begin(); }
 std::string show(const Items& items) {
   std::string out = "[";
   for (const auto& item : items) out += (out.size() > 1 ? ", " : "") + show(item);
@@ -64,7 +63,8 @@ Pairs cached_pairs(const Snapshot& state) {
 std::uint32_t crc_of(const std::vector<std::uint32_t>& words) {
   std::vector<unsigned char> bytes;
   for (const std::uint32_t word : words) {
-    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<unsigned char>(word >> shift));
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<unsigned char>(word >> shift));
   }
   return static_cast<std::uint32_t>(crc32(0, bytes.data(), static_cast<uInt>(bytes.size())));
 }
@@ -79,8 +79,9 @@ std::uint32_t crc_of(const Pairs& pairs) {
 
 DifferenceText compare_result(const Result& recorded, const Result& actual) {
   // The wording of a rejection is the implementation's own; that it was rejected is not.
-  const bool same = std::holds_alternative<Rejected>(recorded) ? std::holds_alternative<Rejected>(actual)
-                                                               : recorded == actual;
+  const bool same = std::holds_alternative<Rejected>(recorded)
+                        ? std::holds_alternative<Rejected>(actual)
+                        : recorded == actual;
   if (same) return std::nullopt;
   return "out: recorded " + to_json(Outcome{recorded, {}}) + ", the subject answered " +
          to_json(Outcome{actual, {}});
@@ -117,18 +118,21 @@ DifferenceText compare_state(const RecordedState& recorded, const Snapshot& actu
     if (auto d = unequal("free queue", *recorded.queue, actual.queue)) return d;
   }
   if (recorded.ref) {
-    if (auto d = unequal("reference counts [id, count]", *recorded.ref, ref_pairs(actual))) return d;
+    if (auto d = unequal("reference counts [id, count]", *recorded.ref, ref_pairs(actual)))
+      return d;
   }
   if (recorded.num_keys) {
     if (auto d = unequal("distinct keys", *recorded.num_keys, keys)) return d;
   }
   if (recorded.cached) {
-    if (auto d = unequal("cached blocks [id, group]", *recorded.cached, cached_pairs(actual))) return d;
+    if (auto d = unequal("cached blocks [id, group]", *recorded.cached, cached_pairs(actual)))
+      return d;
   }
   if (recorded.crc) {
     const std::array<std::uint32_t, 3> crc = {crc_of(actual.queue), crc_of(ref_pairs(actual)),
                                               crc_of(cached_pairs(actual))};
-    if (auto d = unequal("CRC-32 of queue, reference counts, cached blocks", *recorded.crc, crc)) return d;
+    if (auto d = unequal("CRC-32 of queue, reference counts, cached blocks", *recorded.crc, crc))
+      return d;
   }
   if (recorded.usage && std::abs(*recorded.usage - actual.usage) > 1e-12) {
     return unequal("usage", *recorded.usage, actual.usage);
@@ -145,7 +149,8 @@ std::string draw(const RecordedState& state) {
   if (state.ref) out << "  references     " << show(*state.ref) << '\n';
   if (state.num_keys) out << "  distinct keys  " << *state.num_keys << '\n';
   if (state.cached) out << "  cached         " << show(*state.cached) << '\n';
-  for (const auto& [name, tables] : state.tables) out << "  table " << name << "  " << show(tables) << '\n';
+  for (const auto& [name, tables] : state.tables)
+    out << "  table " << name << "  " << show(tables) << '\n';
   return out.str();
 }
 
@@ -156,7 +161,8 @@ std::string draw(const Snapshot& state) {
   as_recorded.ref = ref_pairs(state);
   as_recorded.num_keys = static_cast<std::uint32_t>(state.index.size());
   as_recorded.cached = cached_pairs(state);
-  for (const RequestState& request : state.requests) as_recorded.tables[request.name] = request.tables;
+  for (const RequestState& request : state.requests)
+    as_recorded.tables[request.name] = request.tables;
   return draw(as_recorded);
 }
 
@@ -168,8 +174,8 @@ std::optional<std::string> compare(const TraceLine& recorded, const Outcome& out
     if (auto d = compare_result(*recorded.result, outcome.result)) return d;
   }
   if (recorded.events && *recorded.events != outcome.events) {
-    return "events: recorded " + to_json(Outcome{{}, *recorded.events}) + ", the subject announced " +
-           to_json(Outcome{{}, outcome.events});
+    return "events: recorded " + to_json(Outcome{{}, *recorded.events}) +
+           ", the subject announced " + to_json(Outcome{{}, outcome.events});
   }
   return recorded.state ? compare_state(*recorded.state, state) : std::nullopt;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Golden traces: recorded runs of an allocator, replayed against a subject and compared line by line.
+// Golden traces: recorded runs of an allocator, replayed against a subject and compared line by
+// line.
 //
-// A file holds one trace or several, one after another. Every recorded result, event and state must be
-// reproduced; the first difference ends a trace, because later ones follow from it. A trace that a subject
-// does not support is named as skipped, with the reason.
+// A file holds one trace or several, one after another. Every recorded result, event and state must
+// be reproduced; the first difference ends a trace, because later ones follow from it. A trace that
+// a subject does not support is named as skipped, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -48,9 +49,9 @@ class GoldenReader {
   /// Throws InputError when the file cannot be read.
   explicit GoldenReader(const std::string& path) : lines_(path) {}
 
-  /// Replays the next trace against a new subject; nullopt at the end of the file. `make` may answer
-  /// nullptr for a header it has no subject for. Throws InputError for a line that cannot be read, and for
-  /// a trace without its end.
+  /// Replays the next trace against a new subject; nullopt at the end of the file. `make` may
+  /// answer nullptr for a header it has no subject for. Throws InputError for a line that cannot be
+  /// read, and for a trace without its end.
   [[nodiscard]] std::optional<TraceVerdict> next(const MakeSubject& make);
 
   [[nodiscard]] double fraction_read() const { return lines_.fraction_read(); }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The specification of a block pool: who holds which block, and in which order free blocks are handed out.
+// The specification of a block pool: who holds which block, and in which order free blocks are
+// handed out.
 //
-// Model:   ref_cnt: id -> holders; the free queue holds exactly the blocks with none, the null block aside.
-//          The head is the next block to be handed out, hence the next whose content is lost.
-// Source:  vLLM v1 block_pool.py and kv_cache_utils.py; Kwon et al., SOSP'23, sec. 4.2 (arXiv:2309.06180).
+// Model:   ref_cnt: id -> holders; the free queue holds exactly the blocks with none, the null
+//          block aside. The head is the next block to be handed out, hence the next whose content
+//          is lost.
+// Source:  vLLM v1 block_pool.py and kv_cache_utils.py; Kwon et al., SOSP'23, sec. 4.2
+//          (arXiv:2309.06180).
 // Refuses: bytes, threads, any order that is not a list.
 #pragma once
 
@@ -27,14 +30,16 @@ class BlockPool {
   /// @return ids in queue order, shape [n]. @pre n <= num_free()
   std::vector<BlockId> take(std::uint32_t n);
 
-  /// Adds a reference to each block; a free one leaves the queue, from wherever it stands (revival).
+  /// Adds a reference to each block; a free one leaves the queue, from wherever it stands
+  /// (revival).
   void touch(const std::vector<BlockId>& blocks);
 
-  /// Drops one reference per occurrence. Blocks without any left enter the free queue in the given order,
-  /// at the end that the profile's FreeOrder names. @pre ref_cnt >= occurrences, for each
+  /// Drops one reference per occurrence. Blocks without any left enter the free queue in the given
+  /// order, at the end that the profile's FreeOrder names. @pre ref_cnt >= occurrences, for each
   void release(const std::vector<BlockId>& blocks);
 
-  /// Publishes blocks under their keys, and announces them as one registration of tokens [from, to).
+  /// Publishes blocks under their keys, and announces them as one registration of tokens [from,
+  /// to).
   void publish(const std::vector<BlockId>& blocks, const std::vector<PrefixKey>& keys,
                std::uint32_t from, std::uint32_t to);
 
@@ -44,7 +49,9 @@ class BlockPool {
   /// Forgets all content. @return false, with nothing changed, while any block is held.
   bool reset();
 
-  [[nodiscard]] std::uint32_t num_blocks() const { return static_cast<std::uint32_t>(ref_cnt_.size()); }
+  [[nodiscard]] std::uint32_t num_blocks() const {
+    return static_cast<std::uint32_t>(ref_cnt_.size());
+  }
   [[nodiscard]] std::uint32_t num_free() const { return static_cast<std::uint32_t>(queue_.size()); }
   [[nodiscard]] std::uint32_t ref_cnt(BlockId block) const { return ref_cnt_[block]; }
   [[nodiscard]] const std::list<BlockId>& queue() const { return queue_; }

@@ -27,7 +27,8 @@ Outcome CacheManager::apply(const Operation& operation) {
 
 Result CacheManager::perform(const op::Arrive& o) {
   expects(!requests_.contains(o.req), Breach::duplicate_request, "arrive with a name in use");
-  expects(o.tokens.size() <= config_.max_model_len, Breach::capacity, "a prompt beyond the token limit");
+  expects(o.tokens.size() <= config_.max_model_len, Breach::capacity,
+          "a prompt beyond the token limit");
   Request& arrived = requests_[o.req];
   arrived.extra = o.extra;
   arrived.skip_lookup = o.skip_lookup;
@@ -45,7 +46,8 @@ Result CacheManager::perform(const op::Append& o) {
 
 Result CacheManager::perform(const op::Advance& o) {
   Request& r = request(o.req);
-  expects(o.computed <= r.tokens.size(), Breach::computed_beyond_tokens, "advance beyond the tokens");
+  expects(o.computed <= r.tokens.size(), Breach::computed_beyond_tokens,
+          "advance beyond the tokens");
   r.computed = o.computed;
   return {};
 }
@@ -95,7 +97,8 @@ Result CacheManager::perform(const op::Allocate& o) {
     pool_.touch(hit);  // before taking new blocks: a hit may stand in the free queue
     r.table = hit;
     r.published = static_cast<std::uint32_t>(r.table.size());
-    const std::uint64_t loaded = args.external > 0 ? ceil_div(local + args.external, block_size) : 0;
+    const std::uint64_t loaded =
+        args.external > 0 ? ceil_div(local + args.external, block_size) : 0;
     if (loaded > r.table.size()) {
       const auto blocks = pool_.take(static_cast<std::uint32_t>(loaded - r.table.size()));
       r.table.insert(r.table.end(), blocks.begin(), blocks.end());
@@ -103,10 +106,12 @@ Result CacheManager::perform(const op::Allocate& o) {
   }
   const std::uint64_t wanted = ceil_div(slots, block_size);
   std::vector<BlockId> taken;
-  if (wanted > r.table.size()) taken = pool_.take(static_cast<std::uint32_t>(wanted - r.table.size()));
+  if (wanted > r.table.size())
+    taken = pool_.take(static_cast<std::uint32_t>(wanted - r.table.size()));
   r.table.insert(r.table.end(), taken.begin(), taken.end());
   // Drafts beyond the tokens that exist are never published: they may be rejected.
-  if (!args.delay_cache) publish(r, std::min<std::uint64_t>(known + args.new_tokens, r.tokens.size()));
+  if (!args.delay_cache)
+    publish(r, std::min<std::uint64_t>(known + args.new_tokens, r.tokens.size()));
   return Granted{{taken}};
 }
 
@@ -182,7 +187,8 @@ Result CacheManager::perform(const op::Release& o) {
   std::vector<BlockId> left = raw_;
   for (BlockId block : o.blocks) {
     const auto at = std::find(left.begin(), left.end(), block);
-    expects(at != left.end(), Breach::not_held, "release of a block that the raw owner does not hold");
+    expects(at != left.end(), Breach::not_held,
+            "release of a block that the raw owner does not hold");
     left.erase(at);
   }
   raw_ = std::move(left);
@@ -196,8 +202,8 @@ CacheManager::Request& CacheManager::request(const std::string& name) {
   return at->second;
 }
 
-// Blocks that leave the free queue if `tokens` tokens get slots. A hit that stands in the queue counts:
-// nobody holds it, so it is free now and will not be afterwards.
+// Blocks that leave the free queue if `tokens` tokens get slots. A hit that stands in the queue
+// counts: nobody holds it, so it is free now and will not be afterwards.
 std::uint32_t CacheManager::need(const Request& r, std::uint64_t tokens,
                                  const std::vector<BlockId>& hit) const {
   const std::uint64_t wanted = ceil_div<std::uint64_t>(tokens, config_.groups.front().block_size);

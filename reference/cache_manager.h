@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The naive cache manager: requests, their block tables, and the rules of admission. Written to be read.
+// The naive cache manager: requests, their block tables, and the rules of admission. Written to be
+// read.
 //
 // Model:   a value. Copy it, apply an operation, compare: a pure step function over operations.h.
 // Source:  vLLM v1 kv_cache_manager.py and single_type_kv_cache_manager.py (full attention).
@@ -32,9 +33,9 @@ class CacheManager final : public Subject {
   struct Request {
     std::vector<TokenId> tokens;
     ExtraKeys extra;
-    std::vector<ContentId> contents;         // of the prefix, per complete hash unit
+    std::vector<ContentId> contents;  // of the prefix, per complete hash unit
     bool skip_lookup = false;
-    std::uint32_t computed = 0;              // [tokens]
+    std::uint32_t computed = 0;  // [tokens]
     std::vector<BlockId> table;
     std::optional<std::uint32_t> published;  // leading table positions considered; set = running
     std::vector<BlockId> hit;                // of the last lookup

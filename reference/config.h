@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cache manager is built from: the pool, the layer groups, and the policy values of a profile.
+// What a cache manager is built from: the pool, the layer groups, and the policy values of a
+// profile.
 //
 // Source: vLLM v1 KVCacheConfig and CacheConfig; the recorded-trace header has one key per field.
 #pragma once
@@ -23,9 +24,9 @@ enum class FreeOrder {
 /// The differences between allocator versions, as values. One row per version; no second code path.
 struct Profile {
   std::string_view name;
-  FreeOrder caching_on;    // with a prefix cache
-  FreeOrder caching_off;   // without one: no block is ever hashed
-  bool admission_gates;    // watermark and reserved blocks are honoured
+  FreeOrder caching_on;   // with a prefix cache
+  FreeOrder caching_off;  // without one: no block is ever hashed
+  bool admission_gates;   // watermark and reserved blocks are honoured
 };
 
 inline constexpr Profile kProfiles[] = {
@@ -42,7 +43,8 @@ inline constexpr Profile kProfiles[] = {
   return nullptr;
 }
 
-/// How the layers of one group read their cache. Each kind keeps, skips and shares blocks in its way.
+/// How the layers of one group read their cache. Each kind keeps, skips and shares blocks in its
+/// way.
 enum class LayerKind { full, mla, sliding_window, chunked_local, mamba };
 
 /// One block table's worth of layers.
@@ -54,12 +56,12 @@ struct GroupConfig {
 
 struct CacheConfig {
   Profile profile = kProfiles[0];
-  std::uint32_t num_blocks = 0;            // [blocks] with the null block; num_blocks-1 are usable
-  bool enable_caching = true;              // the prefix cache
-  std::uint32_t max_model_len = 0;         // [tokens] no request gets slots beyond this
-  std::uint32_t hash_block_size = 0;       // [tokens] per hashed unit
-  double watermark = 0.0;                  // fraction of num_blocks kept free on admission
-  std::vector<GroupConfig> groups;         // index = GroupId
+  std::uint32_t num_blocks = 0;       // [blocks] with the null block; num_blocks-1 are usable
+  bool enable_caching = true;         // the prefix cache
+  std::uint32_t max_model_len = 0;    // [tokens] no request gets slots beyond this
+  std::uint32_t hash_block_size = 0;  // [tokens] per hashed unit
+  double watermark = 0.0;             // fraction of num_blocks kept free on admission
+  std::vector<GroupConfig> groups;    // index = GroupId
 
   /// Blocks that an admission leaves free. Truncates, as the original does.
   [[nodiscard]] std::uint32_t watermark_blocks() const {

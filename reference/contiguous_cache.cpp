@@ -22,7 +22,8 @@ double ContiguousUsage::external_fragmentation() const {
   return 1.0 - static_cast<double>(largest_free_run) / static_cast<double>(free);
 }
 
-ContiguousCache::ContiguousCache(std::uint64_t capacity, std::uint64_t max_length, Reservation policy)
+ContiguousCache::ContiguousCache(std::uint64_t capacity, std::uint64_t max_length,
+                                 Reservation policy)
     : capacity_(capacity), max_length_(max_length), policy_(policy) {
   if (capacity > 0) free_runs_.emplace(0, capacity);
 }
@@ -37,7 +38,8 @@ std::uint64_t ContiguousCache::wanted(std::uint64_t tokens, std::uint64_t final_
   return tokens;
 }
 
-bool ContiguousCache::insert(const std::string& name, std::uint64_t tokens, std::uint64_t final_tokens) {
+bool ContiguousCache::insert(const std::string& name, std::uint64_t tokens,
+                             std::uint64_t final_tokens) {
   last_move_.reset();
   const auto run = take(wanted(tokens, final_tokens));
   if (!run) return false;

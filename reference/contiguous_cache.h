@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What paging replaced: one buffer per request out of one arena, first fit, free runs coalesced.
 //
-// Model:   the arena is [0, capacity) tokens; each request owns one run that is at least as long as its
-//          tokens; the gaps between runs are the free list. A request that outgrows its run moves.
+// Model:   the arena is [0, capacity) tokens; each request owns one run that is at least as long as
+//          its tokens; the gaps between runs are the free list. A request that outgrows its run
+//          moves.
 // Source:  the baselines of Kwon et al., SOSP'23, sec. 3.1 and 6.1 (arXiv:2309.06180): Orca (Max),
 //          Orca (Pow2), Orca (Oracle); grow-and-copy is the std::vector of the family.
 // Refuses: sharing, eviction, compaction.
@@ -35,12 +36,12 @@ struct Run {
 /// Memory by cause at one moment. All in tokens.
 struct ContiguousUsage {
   std::uint64_t capacity = 0;
-  std::uint64_t reserved = 0;          // sum of run lengths
-  std::uint64_t used = 0;              // tokens that exist
-  std::uint64_t internal_waste = 0;    // reserved - used
-  std::uint64_t free = 0;              // capacity - reserved
+  std::uint64_t reserved = 0;        // sum of run lengths
+  std::uint64_t used = 0;            // tokens that exist
+  std::uint64_t internal_waste = 0;  // reserved - used
+  std::uint64_t free = 0;            // capacity - reserved
   std::uint64_t largest_free_run = 0;
-  std::uint64_t moved = 0;             // tokens copied by moves, since construction
+  std::uint64_t moved = 0;  // tokens copied by moves, since construction
   /// 1 - largest free run / total free; 0 when nothing is free.
   [[nodiscard]] double external_fragmentation() const;
 };
@@ -50,10 +51,11 @@ class ContiguousCache {
   /// @param capacity [tokens] of the arena. @param max_length [tokens] that a request may reach.
   ContiguousCache(std::uint64_t capacity, std::uint64_t max_length, Reservation policy);
 
-  /// Reserves a run for a request with `tokens` tokens now and `final_tokens` at its end (only the oracle
-  /// reads it). @return false, with nothing changed, when no free run is long enough.
+  /// Reserves a run for a request with `tokens` tokens now and `final_tokens` at its end (only the
+  /// oracle reads it). @return false, with nothing changed, when no free run is long enough.
   /// @pre `name` is unknown and 0 < tokens <= final_tokens <= max_length
-  [[nodiscard]] bool insert(const std::string& name, std::uint64_t tokens, std::uint64_t final_tokens);
+  [[nodiscard]] bool insert(const std::string& name, std::uint64_t tokens,
+                            std::uint64_t final_tokens);
 
   /// Lengthens a request to `tokens`; grows in place if it can, else moves.
   /// @return false, with nothing changed, when it can do neither. @pre known, tokens not below now

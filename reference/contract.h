@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens when a caller breaks a precondition: a ContractViolation that names the law.
 //
-// Shortage (no block free) is never a violation: it is an answer. A violation is a caller's bug, and
-// it is thrown before anything was changed. It is an exception, not an abort, because property
+// Shortage (no block free) is never a violation: it is an answer. A violation is a caller's bug,
+// and it is thrown before anything was changed. It is an exception, not an abort, because property
 // tests shrink exceptions and lose the case on an abort.
 #pragma once
 
@@ -14,15 +14,15 @@ namespace kvproof {
 
 /// Why an operation was rejected as a whole. The manager is as it was before the call.
 enum class Breach {
-  unknown_request,      // the name was never announced, or was finished
-  duplicate_request,    // the name is in use
-  nothing_to_allocate,  // neither new nor external tokens were asked for
-  hit_on_running,       // a looked-up prefix was handed in for a request that already has blocks
-  stale_lookup,         // a block of the handed-in prefix no longer carries that content
+  unknown_request,         // the name was never announced, or was finished
+  duplicate_request,       // the name is in use
+  nothing_to_allocate,     // neither new nor external tokens were asked for
+  hit_on_running,          // a looked-up prefix was handed in for a request that already has blocks
+  stale_lookup,            // a block of the handed-in prefix no longer carries that content
   computed_beyond_tokens,  // more tokens computed than the request has
-  block_out_of_range,   // a block id that the pool does not have
-  not_held,             // a reference was dropped that nobody holds (double free)
-  capacity,             // more requests or tokens than the manager was built for
+  block_out_of_range,      // a block id that the pool does not have
+  not_held,                // a reference was dropped that nobody holds (double free)
+  capacity,                // more requests or tokens than the manager was built for
 };
 
 [[nodiscard]] constexpr std::string_view to_string(Breach breach) {
@@ -58,7 +58,8 @@ class ContractViolation : public std::logic_error {
 
 /// Throws unless `holds`. The detail is a string literal, so that the passing path builds nothing.
 inline void expects(bool holds, Breach breach, const char* detail) {
-  if (!holds) [[unlikely]] violated(breach, detail);
+  if (!holds) [[unlikely]]
+    violated(breach, detail);
 }
 
 }  // namespace kvproof

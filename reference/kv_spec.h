@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How many bytes a model's KV cache takes: per token, per block, per request.
 //
-// Model:   one token costs, in every layer, one key row and one value row per KV head; MLA stores one latent
-//          row in place of all of them.
-// Source:  Kwon et al., SOSP'23, sec. 3 (arXiv:2309.06180); DeepSeek-V2, sec. 2.1 (arXiv:2405.04434).
+// Model:   one token costs, in every layer, one key row and one value row per KV head; MLA stores
+//          one latent row in place of all of them.
+// Source:  Kwon et al., SOSP'23, sec. 3 (arXiv:2309.06180); DeepSeek-V2, sec. 2.1
+//          (arXiv:2405.04434).
 // Refuses: parameters, activations, anything that is not cached.
 #pragma once
 
@@ -30,8 +31,8 @@ struct KvSpec {
   [[nodiscard]] static KvSpec full(std::uint32_t num_layers, std::uint32_t num_kv_heads,
                                    std::uint32_t head_size, DataType dtype);
 
-  /// Multi-head latent attention: one row of latent + rotary elements per layer, shared by all heads.
-  /// 61 layers * (512 + 64) * 2 B = 70,272 B per token (DeepSeek-V3).
+  /// Multi-head latent attention: one row of latent + rotary elements per layer, shared by all
+  /// heads. 61 layers * (512 + 64) * 2 B = 70,272 B per token (DeepSeek-V3).
   [[nodiscard]] static KvSpec mla(std::uint32_t num_layers, std::uint32_t latent_size,
                                   std::uint32_t rotary_size, DataType dtype);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The alphabet: everything that can be asked of a cache manager, and everything it can answer, as values.
+// The alphabet: everything that can be asked of a cache manager, and everything it can answer, as
+// values.
 //
-// Every way of exercising an allocator (random state machine, exhaustive search, fuzzing, recorded traces,
-// foreign programs) speaks these operations. An operation prints as one line of JSON (trace_json.h); a
-// sequence of lines is a trace.
+// Every way of exercising an allocator (random state machine, exhaustive search, fuzzing, recorded
+// traces, foreign programs) speaks these operations. An operation prints as one line of JSON
+// (trace_json.h); a sequence of lines is a trace.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +13,24 @@
 #include <vector>
 
 #include "reference/ids.h"
+#include "reference/outcomes.h"
 
 namespace kvproof {
 
 /// One multimodal item that replaces tokens [offset, offset + length) of a prompt.
 struct MultimodalItem {
-  std::string id;             // content identity, e.g. a hash of the image
-  std::uint32_t offset = 0;   // [tokens]
-  std::uint32_t length = 0;   // [tokens]
+  std::string id;            // content identity, e.g. a hash of the image
+  std::uint32_t offset = 0;  // [tokens]
+  std::uint32_t length = 0;  // [tokens]
   bool operator==(const MultimodalItem&) const = default;
 };
 
-/// What besides token ids decides the bytes in the cache. Requests share blocks only if all of it agrees.
+/// What besides token ids decides the bytes in the cache. Requests share blocks only if all of it
+/// agrees.
 struct ExtraKeys {
-  std::string lora;                  // adapter name, empty = none; part of every unit's key
-  std::string salt;                  // empty = none; part of the first unit's key
-  std::vector<MultimodalItem> mm;    // sorted by offset; part of the keys of the units they overlap
+  std::string lora;                // adapter name, empty = none; part of every unit's key
+  std::string salt;                // empty = none; part of the first unit's key
+  std::vector<MultimodalItem> mm;  // sorted by offset; part of the keys of the units they overlap
   [[nodiscard]] bool empty() const { return lora.empty() && salt.empty() && mm.empty(); }
   bool operator==(const ExtraKeys&) const = default;
 };
@@ -36,11 +39,11 @@ enum class RequestStatus { waiting, running, preempted };
 
 /// How one allocation is asked for. All counts in tokens unless said otherwise.
 struct AllocateArgs {
-  std::uint32_t new_tokens = 0;         // to compute in this step; may include drafts
-  bool use_lookup = false;              // start from the prefix that this request's last lookup found
-  std::uint32_t lookahead = 0;          // slots beyond the new tokens, for speculation
-  std::uint32_t external = 0;           // tokens that a connector will load
-  bool delay_cache = false;             // do not publish the blocks yet
+  std::uint32_t new_tokens = 0;  // to compute in this step; may include drafts
+  bool use_lookup = false;       // start from the prefix that this request's last lookup found
+  std::uint32_t lookahead = 0;   // slots beyond the new tokens, for speculation
+  std::uint32_t external = 0;    // tokens that a connector will load
+  bool delay_cache = false;      // do not publish the blocks yet
   bool full_sequence_must_fit = false;  // admission gate over all tokens known now
   bool has_scheduled = false;           // other requests run: the watermark applies
   std::uint32_t reserved = 0;           // [blocks] promised to others
@@ -50,79 +53,84 @@ struct AllocateArgs {
 
 namespace op {
 
-struct Arrive { std::string req; std::vector<TokenId> tokens; ExtraKeys extra; bool skip_lookup = false;
-                bool operator==(const Arrive&) const = default; };
-struct Append { std::string req; std::vector<TokenId> tokens; bool operator==(const Append&) const = default; };
-struct Advance { std::string req; std::uint32_t computed = 0; bool operator==(const Advance&) const = default; };
-struct Lookup { std::string req; bool operator==(const Lookup&) const = default; };
-struct Allocate { std::string req; AllocateArgs args; bool operator==(const Allocate&) const = default; };
-struct Free { std::string req; bool operator==(const Free&) const = default; };          // preemption
-struct Finish { std::string req; bool operator==(const Finish&) const = default; };
-struct Recycle { std::string req; std::uint32_t processed = 0; bool operator==(const Recycle&) const = default; };
-struct Cache { std::string req; std::uint32_t computed = 0; bool operator==(const Cache&) const = default; };
-struct Evict { std::vector<BlockId> blocks; bool operator==(const Evict&) const = default; };
-struct Reset { bool operator==(const Reset&) const = default; };
-struct CommonPrefix { std::string req; bool operator==(const CommonPrefix&) const = default; };
-struct Step { bool operator==(const Step&) const = default; };
+struct Arrive {
+  std::string req;
+  std::vector<TokenId> tokens;
+  ExtraKeys extra;
+  bool skip_lookup = false;
+  bool operator==(const Arrive&) const = default;
+};
+struct Append {
+  std::string req;
+  std::vector<TokenId> tokens;
+  bool operator==(const Append&) const = default;
+};
+struct Advance {
+  std::string req;
+  std::uint32_t computed = 0;
+  bool operator==(const Advance&) const = default;
+};
+struct Lookup {
+  std::string req;
+  bool operator==(const Lookup&) const = default;
+};
+struct Allocate {
+  std::string req;
+  AllocateArgs args;
+  bool operator==(const Allocate&) const = default;
+};
+struct Free {
+  std::string req;
+  bool operator==(const Free&) const = default;
+};  // preemption
+struct Finish {
+  std::string req;
+  bool operator==(const Finish&) const = default;
+};
+struct Recycle {
+  std::string req;
+  std::uint32_t processed = 0;
+  bool operator==(const Recycle&) const = default;
+};
+struct Cache {
+  std::string req;
+  std::uint32_t computed = 0;
+  bool operator==(const Cache&) const = default;
+};
+struct Evict {
+  std::vector<BlockId> blocks;
+  bool operator==(const Evict&) const = default;
+};
+struct Reset {
+  bool operator==(const Reset&) const = default;
+};
+struct CommonPrefix {
+  std::string req;
+  bool operator==(const CommonPrefix&) const = default;
+};
+struct Step {
+  bool operator==(const Step&) const = default;
+};
 
 // The raw pool, for an owner that is no request (a transfer, a swap, a test of the pool itself).
-struct Take { std::uint32_t n = 0; bool operator==(const Take&) const = default; };
-struct Touch { std::vector<BlockId> blocks; bool operator==(const Touch&) const = default; };
-struct Release { std::vector<BlockId> blocks; bool operator==(const Release&) const = default; };
+struct Take {
+  std::uint32_t n = 0;
+  bool operator==(const Take&) const = default;
+};
+struct Touch {
+  std::vector<BlockId> blocks;
+  bool operator==(const Touch&) const = default;
+};
+struct Release {
+  std::vector<BlockId> blocks;
+  bool operator==(const Release&) const = default;
+};
 
 }  // namespace op
 
-using Operation = std::variant<op::Arrive, op::Append, op::Advance, op::Lookup, op::Allocate, op::Free,
-                               op::Finish, op::Recycle, op::Cache, op::Evict, op::Reset,
+using Operation = std::variant<op::Arrive, op::Append, op::Advance, op::Lookup, op::Allocate,
+                               op::Free, op::Finish, op::Recycle, op::Cache, op::Evict, op::Reset,
                                op::CommonPrefix, op::Step, op::Take, op::Touch, op::Release>;
-
-/// Answer of lookup: the longest cached prefix. `blocks`: one id list per group.
-struct Hit {
-  std::uint32_t hit_tokens = 0;
-  std::vector<std::vector<BlockId>> blocks;
-  bool operator==(const Hit&) const = default;
-};
-
-/// Answer of a granted allocate or take: the newly taken ids per group (hit and external blocks are not in it).
-struct Granted {
-  std::vector<std::vector<BlockId>> blocks;
-  bool operator==(const Granted&) const = default;
-};
-
-struct Refused { bool operator==(const Refused&) const = default; };  // a shortage; retry later
-struct Rejected {                                                     // a broken precondition
-  std::string error;
-  bool operator==(const Rejected&) const = default;
-};
-
-using SharedBlocks = std::vector<std::uint32_t>;  // answer of common_prefix: [blocks] per group
-using Result = std::variant<std::monostate, Hit, Granted, Refused, Rejected, bool, SharedBlocks>;
-
-/// A key that entered the prefix index: the block and the number of leading tokens that the key covers.
-struct StoredBlock {
-  BlockId block = 0;
-  std::uint32_t prefix_tokens = 0;
-  bool operator==(const StoredBlock&) const = default;
-};
-
-namespace event {
-
-/// One registration call for tokens [from, to) of the operation's request.
-struct Stored { GroupId group = 0; std::uint32_t from = 0; std::uint32_t to = 0; std::vector<StoredBlock> blocks;
-                bool operator==(const Stored&) const = default; };
-struct Removed { GroupId group = 0; BlockId block = 0; std::uint32_t prefix_tokens = 0;
-                 bool operator==(const Removed&) const = default; };
-struct Cleared { bool operator==(const Cleared&) const = default; };
-
-}  // namespace event
-
-using Event = std::variant<event::Stored, event::Removed, event::Cleared>;
-
-struct Outcome {
-  Result result;
-  std::vector<Event> events;  // in emission order
-  bool operator==(const Outcome&) const = default;
-};
 
 /// The request that an operation names; empty for those that name none.
 [[nodiscard]] inline const std::string& request_of(const Operation& operation) {

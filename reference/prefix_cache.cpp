@@ -11,7 +11,8 @@ ContentId ContentBook::name(ContentId parent, std::span<const TokenId> tokens,
   return names_.try_emplace({parent, std::move(own), std::move(extra)}, next).first->second;
 }
 
-std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end) {
+std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start,
+                                    std::uint32_t end) {
   std::vector<std::string> out;
   if (!extra.lora.empty()) out.push_back("lora:" + extra.lora);
   for (const MultimodalItem& item : extra.mm) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The specification of the prefix cache: which blocks hold which content.
 //
-// Model:   key -> blocks with that content, oldest registration first. Two blocks may hold the same content:
-//          tables are append-only, so nobody is made to give up the second copy.
+// Model:   key -> blocks with that content, oldest registration first. Two blocks may hold the same
+//          content: tables are append-only, so nobody is made to give up the second copy.
 // Source:  vLLM v1 BlockHashToBlockMap, with the content itself in place of its hash.
 #pragma once
 
@@ -22,8 +22,9 @@ namespace kvproof::reference {
 /// A number that stands for the content of a whole prefix: all its tokens and extra keys.
 using ContentId = std::uint32_t;
 
-/// Names contents. Equal prefixes have one number and different ones never do: what a hash approximates.
-/// Names are only ever added, so copies of a model may share one book and stay values.
+/// Names contents. Equal prefixes have one number and different ones never do: what a hash
+/// approximates. Names are only ever added, so copies of a model may share one book and stay
+/// values.
 class ContentBook {
  public:
   static constexpr ContentId kEmptyPrefix = 0;
@@ -36,8 +37,8 @@ class ContentBook {
   std::map<std::tuple<ContentId, std::vector<TokenId>, std::vector<std::string>>, ContentId> names_;
 };
 
-/// Extra keys of the hash unit [start, end): the adapter, the images that overlap it (with their offset
-/// from its start), and the salt if it is the first unit. Each entry starts with its type.
+/// Extra keys of the hash unit [start, end): the adapter, the images that overlap it (with their
+/// offset from its start), and the salt if it is the first unit. Each entry starts with its type.
 [[nodiscard]] std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start,
                                                   std::uint32_t end);
 

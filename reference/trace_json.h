@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text form of the alphabet: JSON Lines, one header, one operation a line, one end line.
 //
-// A recorded trace also carries what the recorded allocator answered (out, events) and the state it was
-// left in; replaying compares them. Unknown keys are ignored; a wrong value is a TextError that names the
-// field and what was expected.
+// A recorded trace also carries what the recorded allocator answered (out, events) and the state it
+// was left in; replaying compares them. Unknown keys are ignored; a wrong value is a TextError that
+// names the field and what was expected.
 #pragma once
 
 #include <array>
@@ -40,11 +40,11 @@ struct TraceHeader {
   std::string recorded_from;
   std::string family;
   std::uint64_t seed = 0;
-  std::string name;                        // of a scenario; empty otherwise
-  std::string subject;                     // the allocator that a failure was found in; empty otherwise
-  std::vector<std::string> newer_policies; // behaviour tags newer than the profile's version
+  std::string name;     // of a scenario; empty otherwise
+  std::string subject;  // the allocator that a failure was found in; empty otherwise
+  std::vector<std::string> newer_policies;  // behaviour tags newer than the profile's version
   CacheConfig config;
-  std::string unsupported;                 // why `config` is not the whole of it; empty when it is
+  std::string unsupported;  // why `config` is not the whole of it; empty when it is
 };
 
 /// What a recording says of the state after an operation. Absent parts are not compared.
@@ -69,12 +69,12 @@ struct RecordedState {
 struct TraceLine {
   enum class Kind { header, operation, end };
   Kind kind = Kind::operation;
-  TraceHeader header;                    // header
-  Operation operation;                   // operation
-  std::optional<Result> result;          // recorded `out`, typed by the operation; absent = none recorded
+  TraceHeader header;            // header
+  Operation operation;           // operation
+  std::optional<Result> result;  // recorded `out`, typed by the operation; absent = none recorded
   std::optional<std::vector<Event>> events;
   std::optional<RecordedState> state;
-  std::uint64_t num_operations = 0;      // end
+  std::uint64_t num_operations = 0;  // end
 };
 
 /// Reads one line of a trace. @throws TextError

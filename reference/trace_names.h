@@ -7,6 +7,7 @@
 namespace kvproof {
 
 inline constexpr std::string_view kStatusNames[] = {"waiting", "running", "preempted"};
-inline constexpr std::string_view kKindNames[] = {"full", "mla", "sliding_window", "chunked_local", "mamba"};
+inline constexpr std::string_view kKindNames[] = {"full", "mla", "sliding_window", "chunked_local",
+                                                  "mamba"};
 
 }  // namespace kvproof

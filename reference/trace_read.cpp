@@ -23,14 +23,15 @@ const json& member(const json& object, const char* field) {
 template <class Integer>
 Integer integer(const json& value, const std::string& field) {
   constexpr auto kLow = static_cast<std::int64_t>(std::numeric_limits<Integer>::min());
-  constexpr auto kHigh = static_cast<std::int64_t>(
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(std::numeric_limits<Integer>::max()),
-                              static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
+  constexpr auto kHigh = static_cast<std::int64_t>(std::min<std::uint64_t>(
+      static_cast<std::uint64_t>(std::numeric_limits<Integer>::max()),
+      static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
   const bool small = value.is_number_unsigned()
                          ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kHigh)
                          : value.is_number_integer() && value.get<std::int64_t>() <= kHigh;
   if (!small || value.get<std::int64_t>() < kLow) {
-    throw TextError(field, "an integer from " + std::to_string(kLow) + " to " + std::to_string(kHigh));
+    throw TextError(field,
+                    "an integer from " + std::to_string(kLow) + " to " + std::to_string(kHigh));
   }
   return static_cast<Integer>(value.get<std::int64_t>());
 }
@@ -175,7 +176,8 @@ ExtraKeys extra_keys(const json& line) {
   out.salt = text_or_empty(extra, "salt");
   if (!extra.contains("mm")) return out;
   for (const json& item : array(extra["mm"], "mm")) {
-    out.mm.push_back({text(object(item, "mm"), "id"), count(item, "offset"), count(item, "length")});
+    out.mm.push_back(
+        {text(object(item, "mm"), "id"), count(item, "offset"), count(item, "length")});
   }
   return out;
 }
@@ -202,7 +204,8 @@ Operation read_operation(const json& line) {
   const auto req = [&line] { return text(line, "req"); };
   const auto blocks = [&line] { return integers<BlockId>(member(line, "blocks"), "blocks"); };
   const auto tokens = [&line] { return integers<TokenId>(member(line, "tokens"), "tokens"); };
-  if (name == "arrive") return op::Arrive{req(), tokens(), extra_keys(line), flag(line, "skip_lookup")};
+  if (name == "arrive")
+    return op::Arrive{req(), tokens(), extra_keys(line), flag(line, "skip_lookup")};
   if (name == "append") return op::Append{req(), tokens()};
   if (name == "advance") return op::Advance{req(), count(line, "computed")};
   if (name == "lookup") return op::Lookup{req()};
@@ -226,7 +229,8 @@ Result read_result(const Operation& operation, const json& out) {
   if (std::holds_alternative<op::Lookup>(operation)) {
     return Hit{count(object(out, "out"), "hit_tokens"), tables(member(out, "blocks"), "blocks")};
   }
-  if (std::holds_alternative<op::Allocate>(operation) || std::holds_alternative<op::Take>(operation)) {
+  if (std::holds_alternative<op::Allocate>(operation) ||
+      std::holds_alternative<op::Take>(operation)) {
     if (out.is_null()) return Refused{};
     return Granted{tables(member(object(out, "out"), "blocks"), "blocks")};
   }
@@ -234,7 +238,8 @@ Result read_result(const Operation& operation, const json& out) {
     if (!out.is_boolean()) throw TextError("out", "true or false");
     return out.get<bool>();
   }
-  if (std::holds_alternative<op::CommonPrefix>(operation)) return integers<std::uint32_t>(out, "out");
+  if (std::holds_alternative<op::CommonPrefix>(operation))
+    return integers<std::uint32_t>(out, "out");
   return {};
 }
 
@@ -269,14 +274,15 @@ RecordedState read_state(const json& state) {
     if (!state.contains(field)) return;
     for (const auto& [name, value] : object(state[field], field).items()) visit(name, value);
   };
-  each("tables", [&](const std::string& name, const json& v) { out.tables[name] = tables(v, "tables"); });
+  each("tables",
+       [&](const std::string& name, const json& v) { out.tables[name] = tables(v, "tables"); });
   each("lens", [&](const std::string& name, const json& v) {
     out.lengths[name] = integers<std::uint32_t>(v, "lens");
   });
   each("progress", [&](const std::string& name, const json& v) {
     for (const json& item : array(v, "progress")) {
-      out.progress[name].push_back(item.is_null() ? std::nullopt
-                                                  : std::optional(integer<std::uint32_t>(item, "progress")));
+      out.progress[name].push_back(
+          item.is_null() ? std::nullopt : std::optional(integer<std::uint32_t>(item, "progress")));
     }
   });
   return out;
@@ -301,10 +307,12 @@ TraceLine parse_trace_line(std::string_view line) {
   out.operation = read_operation(parsed);
   if (parsed.contains("out")) out.result = read_result(out.operation, parsed["out"]);
   if (parsed.contains("state")) out.state = read_state(object(parsed["state"], "state"));
-  // A recording lists events only where there were some, so their absence beside a state means none.
+  // A recording lists events only where there were some, so their absence beside a state means
+  // none.
   if (parsed.contains("events")) {
     out.events.emplace();
-    for (const json& item : array(parsed["events"], "events")) out.events->push_back(read_event(item));
+    for (const json& item : array(parsed["events"], "events"))
+      out.events->push_back(read_event(item));
   } else if (out.state) {
     out.events.emplace();
   }

@@ -20,7 +20,8 @@ struct Writer {
     if (!o.extra.lora.empty()) out["extra"]["lora"] = o.extra.lora;
     if (!o.extra.salt.empty()) out["extra"]["salt"] = o.extra.salt;
     for (const MultimodalItem& item : o.extra.mm) {
-      out["extra"]["mm"].push_back({{"id", item.id}, {"offset", item.offset}, {"length", item.length}});
+      out["extra"]["mm"].push_back(
+          {{"id", item.id}, {"offset", item.offset}, {"length", item.length}});
     }
     if (o.skip_lookup) out["skip_lookup"] = true;
     return out;
@@ -59,7 +60,9 @@ struct Writer {
   ordered operator()(const op::Step&) const { return {{"op", "step"}}; }
   ordered operator()(const op::Take& o) const { return {{"op", "take"}, {"n", o.n}}; }
   ordered operator()(const op::Touch& o) const { return {{"op", "touch"}, {"blocks", o.blocks}}; }
-  ordered operator()(const op::Release& o) const { return {{"op", "release"}, {"blocks", o.blocks}}; }
+  ordered operator()(const op::Release& o) const {
+    return {{"op", "release"}, {"blocks", o.blocks}};
+  }
 
   ordered operator()(const event::Stored& e) const {
     ordered out = {{"type", "stored"}, {"group", e.group}, {"from", e.from}, {"to", e.to}};
@@ -68,12 +71,15 @@ struct Writer {
     return out;
   }
   ordered operator()(const event::Removed& e) const {
-    return {{"type", "removed"}, {"group", e.group}, {"block", e.block}, {"prefix", e.prefix_tokens}};
+    return {
+        {"type", "removed"}, {"group", e.group}, {"block", e.block}, {"prefix", e.prefix_tokens}};
   }
   ordered operator()(const event::Cleared&) const { return {{"type", "cleared"}}; }
 
   ordered operator()(std::monostate) const { return nullptr; }
-  ordered operator()(const Hit& r) const { return {{"hit_tokens", r.hit_tokens}, {"blocks", r.blocks}}; }
+  ordered operator()(const Hit& r) const {
+    return {{"hit_tokens", r.hit_tokens}, {"blocks", r.blocks}};
+  }
   ordered operator()(const Granted& r) const { return {{"blocks", r.blocks}}; }
   ordered operator()(const Refused&) const { return nullptr; }
   ordered operator()(const Rejected& r) const { return {{"error", r.error}}; }
@@ -130,7 +136,9 @@ std::string to_json(const Operation& operation, const Outcome& outcome, const Sn
     out["out"] = std::visit(Writer{}, outcome.result);
   }
   ordered& s = out["state"];
-  s = {{"free", state.num_free}, {"keys", state.index.size()}, {"usage", state.usage},
+  s = {{"free", state.num_free},
+       {"keys", state.index.size()},
+       {"usage", state.usage},
        {"queue", state.queue}};
   s["ref"] = s["cached"] = ordered::array();
   s["tables"] = s["progress"] = ordered::object();
@@ -149,6 +157,8 @@ std::string to_json(const Operation& operation, const Outcome& outcome, const Sn
   return dump(out);
 }
 
-std::string end_line(std::uint64_t num_operations) { return dump({{"op", "end"}, {"ops", num_operations}}); }
+std::string end_line(std::uint64_t num_operations) {
+  return dump({{"op", "end"}, {"ops", num_operations}});
+}
 
 }  // namespace kvproof

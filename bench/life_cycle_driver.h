@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of the life cycle: prompts made outside the timer, batches of requests inside it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "optimized/cache_manager.h"
+
+namespace kvproof::bench {
+
+struct LifeCycleShape {
+  static constexpr std::uint32_t kBlockSize = 16;
+  static constexpr std::uint32_t kPromptTokens = 1024;
+  static constexpr std::uint32_t kPrefixTokens = 512;  // shared: half of the prompt's blocks hit
+  static constexpr std::uint32_t kDecodeTokens = 256;
+  static constexpr std::uint32_t kBlocks = (kPromptTokens + kDecodeTokens) / kBlockSize;
+  static constexpr std::uint32_t kBatch = 64;  // requests between two readings of the clock
+
+  std::uint32_t num_blocks = 65'536;
+  std::uint32_t live_requests = 128;
+  std::uint32_t num_prefixes = 192;  // few enough to be hit again before they are evicted
+
+  /// Requests after which the pool has been filled and every prefix is cached.
+  [[nodiscard]] std::uint32_t warm_up() const {
+    return 4 * num_blocks / kBlocks + 2 * live_requests;
+  }
+};
+
+/// What happened, for the assertions. All over the requests since the last reset of the counts.
+struct LifeCycleCounts {
+  std::uint64_t requests = 0;
+  std::uint64_t hit_blocks = 0;
+  std::uint64_t taken = 0;     // blocks handed out by the free queue
+  std::uint64_t revived = 0;   // hit blocks that stood in the free queue
+  std::uint64_t checksum = 0;  // over hits and tables
+};
+
+template <class Digest>
+class LifeCycle {
+ public:
+  using Shape = LifeCycleShape;
+  using Manager = optimized::CacheManager<Digest>;
+
+  LifeCycle(const LifeCycleShape& shape, std::uint64_t seed)
+      : shape_(shape),
+        random_(seed),
+        prefixes_(shape.num_prefixes * Shape::kPrefixTokens),
+        prompts_(Shape::kBatch * Shape::kPromptTokens),
+        generated_(Shape::kBatch * Shape::kDecodeTokens),
+        live_(shape.live_requests, kNone),
+        manager_(config(shape), {shape.live_requests + 1, 0}, seed) {
+    fill(prefixes_);
+  }
+
+  /// Makes the next batch of prompts. Not timed.
+  void prepare() {
+    fill(prompts_);
+    fill(generated_);
+    for (std::uint32_t i = 0; i < Shape::kBatch; ++i) {
+      const std::size_t prefix = random_() % shape_.num_prefixes;
+      std::copy_n(prefixes_.begin() + static_cast<std::ptrdiff_t>(prefix * Shape::kPrefixTokens),
+                  Shape::kPrefixTokens,
+                  prompts_.begin() + static_cast<std::ptrdiff_t>(i * Shape::kPromptTokens));
+    }
+  }
+
+  /// The timed part: a batch of requests, each from arrival to its last token; the oldest one
+  /// finishes.
+  [[gnu::noinline]] void run_batch() {
+    for (std::uint32_t i = 0; i < Shape::kBatch; ++i) {
+      const optimized::RequestId id = admit(i);
+      decode(id, i);
+      finish_oldest(id);
+    }
+  }
+
+  // The phases of run_batch, for timing them apart.
+
+  optimized::RequestId admit(std::uint32_t i) {
+    const auto prompt = std::span(prompts_).subspan(i * Shape::kPromptTokens, Shape::kPromptTokens);
+    const optimized::RequestId id = manager_.arrive({.tokens = prompt});
+    const std::uint32_t hit = manager_.lookup(id);
+    const std::uint32_t free_before = manager_.pool().num_free();
+    const auto taken =
+        manager_.allocate(id, {.new_tokens = Shape::kPromptTokens - hit, .use_lookup = true});
+    if (!taken) throw std::logic_error("life cycle: an admission was refused");
+    manager_.advance(id, Shape::kPromptTokens);
+    counts_.hit_blocks += hit / Shape::kBlockSize;
+    counts_.taken += *taken;
+    counts_.revived += free_before - manager_.pool().num_free() - *taken;
+    return id;
+  }
+
+  void decode(optimized::RequestId id, std::uint32_t i) {
+    const TokenId* token = generated_.data() + i * Shape::kDecodeTokens;
+    std::uint32_t computed = Shape::kPromptTokens;
+    std::uint64_t taken_all = 0;
+    for (std::uint32_t step = 0; step < Shape::kDecodeTokens; ++step) {
+      manager_.append(id, {token + step, 1});
+      const auto taken = manager_.allocate(id, {.new_tokens = 1, .status = RequestStatus::running});
+      if (!taken) throw std::logic_error("life cycle: a decode step was refused");
+      taken_all += *taken;
+      manager_.advance(id, ++computed);
+    }
+    counts_.taken += taken_all;
+  }
+
+  void finish_oldest(optimized::RequestId id) {
+    const auto table = manager_.table(id);
+    counts_.checksum = counts_.checksum * 31 + table.front() * 7U + table.back();
+    optimized::RequestId& oldest = live_[counts_all_++ % live_.size()];
+    if (oldest != kNone) manager_.finish(oldest);
+    oldest = id;
+    ++counts_.requests;
+  }
+
+  [[nodiscard]] const LifeCycleCounts& counts() const { return counts_; }
+  void reset_counts() { counts_ = {}; }
+  [[nodiscard]] const Manager& manager() const { return manager_; }
+
+  /// Blocks that carry a key, counted one by one.
+  [[nodiscard]] std::uint64_t num_hashed() const {
+    std::uint64_t count = 0;
+    for (BlockId block = 0; block < shape_.num_blocks; ++block)
+      count += manager_.pool().hashed(block);
+    return count;
+  }
+
+  /// Finishes everything and audits the pool. Throws std::logic_error when anything is left over.
+  void drain() {
+    manager_.pool().audit();
+    for (optimized::RequestId& id : live_) {
+      if (id != kNone) manager_.finish(id);
+      id = kNone;
+    }
+    manager_.pool().audit();
+    if (manager_.pool().num_free() + 1 != shape_.num_blocks)
+      throw std::logic_error("life cycle: a leak");
+  }
+
+ private:
+  static constexpr optimized::RequestId kNone = 0xffffffffU;
+
+  static CacheConfig config(const LifeCycleShape& shape) {
+    CacheConfig out;
+    out.num_blocks = shape.num_blocks;
+    out.max_model_len = Shape::kPromptTokens + Shape::kDecodeTokens;
+    out.hash_block_size = Shape::kBlockSize;
+    out.groups = {{LayerKind::full, Shape::kBlockSize, false}};
+    return out;
+  }
+
+  void fill(std::vector<TokenId>& tokens) {
+    for (TokenId& token : tokens) token = static_cast<TokenId>(random_() & 0x1ffff);
+  }
+
+  LifeCycleShape shape_;
+  std::mt19937_64 random_;
+  std::vector<TokenId> prefixes_;           // shape [num_prefixes, kPrefixTokens]
+  std::vector<TokenId> prompts_;            // shape [kBatch, kPromptTokens]
+  std::vector<TokenId> generated_;          // shape [kBatch, kDecodeTokens]
+  std::vector<optimized::RequestId> live_;  // a ring, oldest next
+  std::uint64_t counts_all_ = 0;
+  LifeCycleCounts counts_;
+  Manager manager_;
+};
+
+}  // namespace kvproof::bench

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// The programs kvproof-bench and kvproof-study from outside: what they write, print and answer.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "bench/studies/studies.h"
+#include "properties/test_files.h"
+
+namespace kvproof::bench {
+namespace {
+
+using nlohmann::json;
+
+struct Answer {
+  int exit_code = -1;
+  std::string out;
+  std::string error;
+};
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class Programs : public testing::Test {
+ protected:
+  /// @param program bench or study
+  Answer run(const std::string& program, const std::string& arguments) {
+    const std::string out = path("stdout");
+    const std::string error = path("stderr");
+    const std::string command = std::string(KVPROOF_BINARY_DIR "/bin/kvproof-") + program + " " +
+                                arguments + " >" + out + " 2>" + error;
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(error)};
+  }
+
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return (folder_.path() / name).string();
+  }
+
+  void expect_schema(const json& document) {
+    EXPECT_EQ(document.at("schema"), 1);
+    EXPECT_TRUE(document.at("environment").is_object());
+    ASSERT_FALSE(document.at("results").empty());
+    for (const json& result : document.at("results")) {
+      EXPECT_TRUE(result.at("experiment").is_string());
+      for (const auto& [name, value] : result.at("parameters").items()) {
+        EXPECT_TRUE(value.is_string() || value.is_number()) << name;
+      }
+      for (const auto& [name, metric] : result.at("metrics").items()) {
+        EXPECT_TRUE(metric.at("value").is_number()) << name;
+        EXPECT_TRUE(metric.at("unit").is_string()) << name;
+        if (!metric.contains("min")) continue;
+        EXPECT_LE(metric.at("min").get<double>(), metric.at("value").get<double>()) << name;
+        EXPECT_GE(metric.at("max").get<double>(), metric.at("value").get<double>()) << name;
+      }
+    }
+  }
+
+  properties::TemporaryFolder folder_;
+};
+
+std::size_t lines_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+TEST_F(Programs, BenchSmokesEveryCase) {
+  const Answer answer = run("bench", "--smoke --json=" + path("bench.json"));
+  ASSERT_EQ(answer.exit_code, 0) << answer.error;
+  EXPECT_EQ(answer.error, "") << "progress is for terminals";
+  const json document = json::parse(text_of(path("bench.json")));
+  expect_schema(document);
+  std::set<std::string> operations;
+  for (const json& result : document.at("results")) {
+    if (result.at("experiment") != "pool_operation") continue;
+    operations.insert(result.at("parameters").at("operation"));
+    for (const char* name : {"ns_per_block", "call_p50", "call_p99", "call_worst"}) {
+      EXPECT_GT(result.at("metrics").at(name).at("value").get<double>(), 0) << name;
+    }
+    EXPECT_GE(result.at("metrics").at("call_worst").at("value").get<double>(),
+              result.at("metrics").at("call_p99").at("value").get<double>());
+  }
+  EXPECT_EQ(operations, (std::set<std::string>{"evict", "evict_batch", "free_request", "lookup_hit",
+                                               "lookup_miss", "publish", "take_release", "touch"}));
+}
+
+TEST_F(Programs, BenchChecksumsDependOnTheSeedAlone) {
+  const auto checksum = [&](const std::string& seed) {
+    const std::string file = path("seed.json");
+    const Answer answer =
+        run("bench",
+            "--smoke --filter=16384/batch:16/order:shuffled --seed=" + seed + " --json=" + file);
+    EXPECT_EQ(answer.exit_code, 0) << answer.error;
+    const json results = json::parse(text_of(file)).at("results");
+    return results.at(0).at("metrics").at("checksum").at("value").get<double>();
+  };
+  EXPECT_EQ(checksum("5"), checksum("5"));
+  EXPECT_NE(checksum("5"), checksum("6"));
+}
+
+TEST_F(Programs, BenchListsWhatItCanMeasure) {
+  const Answer answer = run("bench", "--list");
+  EXPECT_EQ(answer.exit_code, 0);
+  EXPECT_NE(answer.out.find("\nlife_cycle\n"), std::string::npos);
+  EXPECT_NE(answer.out.find("pool_operation/free_request/num_blocks:1048576"), std::string::npos);
+}
+
+TEST_F(Programs, BenchRefusesWhatItCannotDoBeforeMeasuring) {
+  const Answer none = run("bench", "--filter=no_such_case");
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_EQ(none.out, "");
+  EXPECT_NE(none.error.find("matches none"), std::string::npos);
+  EXPECT_NE(none.error.find("life_cycle"), std::string::npos) << "the list is missing";
+  for (const std::string arguments : {"--filter='('", "--json=/no/such/folder/x.json", "--seed=abc",
+                                      "--nonsense", "--min-seconds-per-case=0"}) {
+    const Answer answer = run("bench", arguments);
+    EXPECT_EQ(answer.exit_code, 2) << arguments;
+    EXPECT_EQ(answer.out, "") << arguments;
+    EXPECT_EQ(lines_of(answer.error), 1U) << answer.error;
+  }
+}
+
+TEST_F(Programs, StudySmokesEveryStudyAndRepeatsItself) {
+  const auto results = [&](const char* name) {
+    const Answer answer = run("study", std::string("--smoke --json=") + path(name));
+    EXPECT_EQ(answer.exit_code, 0) << answer.error;
+    EXPECT_EQ(answer.error, "");
+    const json document = json::parse(text_of(path(name)));
+    expect_schema(document);
+    return document.at("results");
+  };
+  const json once = results("one.json");
+  EXPECT_EQ(once, results("two.json"));
+  std::set<std::string> experiments;
+  for (const json& result : once) experiments.insert(result.at("experiment"));
+  for (const Study& study : kStudies) EXPECT_TRUE(experiments.contains(std::string(study.name)));
+}
+
+TEST_F(Programs, StudyRefusesBadInputInOneLine) {
+  const std::string trace = folder_.write("bad.jsonl", "{\"timestamp\": 0}\n");
+  const std::string cut = folder_.write(
+      "cut.zst", properties::zstd("TIMESTAMP,ContextTokens,GeneratedTokens\n").substr(0, 20));
+  for (const std::string& arguments :
+       {"--trace=" + trace, "--trace=" + cut, std::string("--trace=/no/such/trace"),
+        std::string("memory_of_one_request --json=/no/such/folder/x.json")}) {
+    const Answer answer = run("study", arguments + (arguments[0] == 'm' ? "" : " live_memory"));
+    EXPECT_EQ(answer.exit_code, 2) << arguments;
+    EXPECT_EQ(answer.out, "") << arguments;
+    EXPECT_EQ(lines_of(answer.error), 1U) << answer.error;
+  }
+  const Answer unknown = run("study", "no_such_study");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.error.find("live_memory"), std::string::npos) << "the list is missing";
+}
+
+TEST_F(Programs, StudyPlaysATraceThatIsMalformedLaterToTheErrorAndWritesNothing) {
+  const std::string good =
+      R"({"timestamp":0,"input_length":600,"output_length":2,"hash_ids":[0,1]})"
+      "\n";
+  const std::string trace = folder_.write("late.jsonl", good + good + "{\n");
+  const std::string file = path("late.json");
+  const Answer answer = run("study", "prefix_hit_rate --trace=" + trace + " --json=" + file);
+  EXPECT_EQ(answer.exit_code, 2);
+  EXPECT_EQ(lines_of(answer.error), 1U);
+  EXPECT_NE(answer.error.find("line 3"), std::string::npos) << answer.error;
+  EXPECT_EQ(text_of(file), "");
+}
+
+TEST_F(Programs, StudyNamesATraceByItsFile) {
+  const std::string row = R"({"timestamp":0,"input_length":600,"output_length":2,"hash_ids":[0,1]})"
+                          "\n";
+  const std::string trace = folder_.write("tiny.jsonl", row + row);
+  const Answer answer =
+      run("study", "prefix_hit_rate --smoke --trace=" + trace + " --json=" + path("tiny.json"));
+  ASSERT_EQ(answer.exit_code, 0) << answer.error;
+  bool found = false;
+  const json document = json::parse(text_of(path("tiny.json")));
+  for (const json& result : document.at("results")) {
+    const json& parameters = result.at("parameters");
+    if (parameters.at("source") != "tiny.jsonl" || parameters.at("capacity_share") != "infinite") {
+      continue;
+    }
+    found = true;  // the second request has both blocks of the first: half of all tokens
+    EXPECT_EQ(result.at("metrics").at("hit_rate_tokens").at("value"), 0.5);
+  }
+  EXPECT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace kvproof::bench

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program behind `kvproof replay`: runs recorded operations, or the prompts of a real trace,
+// again.
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/environment.h"
+#include "bench/operation_replay.h"
+#include "bench/progress.h"
+#include "bench/result_file.h"
+#include "bench/table.h"
+#include "bench/trace_loaders.h"
+#include "bench/trace_replay.h"
+#include "bench/workloads.h"
+#include "properties/input_error.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr int kHolds = 0;
+constexpr int kViolated = 1;
+constexpr int kUsage = 2;
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::string subject;
+  std::string trace;
+  std::string hash = "xxh3";
+  std::string json_path;
+  std::uint32_t block_size = 16;
+  std::optional<std::uint32_t> capacity_blocks;
+  bool audit = false;
+};
+
+int usage_error(const std::string& message) {
+  std::cerr << "kvproof replay: " << message << '\n';
+  return kUsage;
+}
+
+double peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024.0;
+}
+
+/// The two readings of a trace: its ids as whole blocks (what published hit rates count), and its
+/// real partial tails. Where the block size is not the trace's own only the second one means
+/// anything.
+Result replay_requests(const Arguments& arguments, const OpenSource& open) {
+  Progress progress;
+  ReplayOptions options;
+  options.block_size = arguments.block_size;
+  options.capacity_blocks = arguments.capacity_blocks;
+  options.hash = arguments.hash == "sha256" ? ReplayHash::sha256 : ReplayHash::xxh3;
+  options.on_progress = [&progress](double fraction) { progress.update(fraction, "replaying"); };
+  const TraceInfo info = open()->info();
+  const bool own_blocks = info.ids_block_size == static_cast<std::int64_t>(arguments.block_size);
+  options.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
+  const ReplayCounts counts = replay_trace(open, options);
+
+  const auto metric = [](auto value, const char* unit) {
+    return Metric{static_cast<double>(value), unit, {}, {}};
+  };
+  Result out;
+  out.experiment = "trace_replay";
+  out.parameters = {{"source", info.name},
+                    {"format", info.format},
+                    {"block_size", std::int64_t{arguments.block_size}},
+                    {"hash", arguments.hash},
+                    {"capacity", std::string(arguments.capacity_blocks ? "given" : "infinite")}};
+  out.metrics = {{"requests", metric(counts.requests, "count")},
+                 {"hit_rate_tokens", metric(counts.hit_rate_tokens(), "ratio")},
+                 {"hit_rate_blocks", metric(counts.hit_rate_blocks(), "ratio")}};
+  if (own_blocks) {
+    options.tokens = TokenMode::as_recorded;
+    out.metrics.emplace_back("hit_rate_tokens_partial_tail",
+                             metric(replay_trace(open, options).hit_rate_tokens(), "ratio"));
+  }
+  out.metrics.insert(out.metrics.end(),
+                     {{"input_tokens", metric(counts.input_tokens, "tokens")},
+                      {"hit_tokens", metric(counts.hit_tokens, "tokens")},
+                      {"evictions", metric(counts.evictions, "blocks")},
+                      {"refused", metric(counts.refused, "count")},
+                      {"capacity_blocks", metric(counts.capacity_blocks, "blocks")},
+                      {"pool_bytes", metric(counts.pool_bytes, "bytes")},
+                      {"wall_seconds", metric(counts.wall_seconds, "s")},
+                      {"peak_rss_bytes", metric(peak_rss_bytes(), "bytes")}});
+  return out;
+}
+
+int replay_trace_file(const Arguments& arguments, int argc, char** argv) {
+  std::optional<ResultFile> file;
+  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+  const Workload* row = find_workload(arguments.trace);
+  const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
+    if (row != nullptr) return row->open(kWorkloadSeed, row->full_requests);
+    return open_trace(arguments.trace);
+  };
+  const std::vector<Result> results = {replay_requests(arguments, open)};
+  print_results(std::cout, results);
+  if (file) file->commit(describe_environment(argc, argv, kWorkloadSeed), results);
+  return kHolds;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Runs recorded operations again and compares every recorded result, or replays the prompts "
+      "of a "
+      "request trace.\nExamples: kvproof replay kvproof-failure-1.jsonl\n"
+      "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
+  app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
+  app.add_option("--subject", arguments.subject,
+                 "replay the operations against this allocator, default: the trace's own, else "
+                 "optimized-xxh3");
+  app.add_flag("--audit", arguments.audit,
+               "also consult every law and oracle after each operation");
+  app.add_option("--trace", arguments.trace,
+                 "a request trace (Mooncake JSONL, Azure CSV) or a workload");
+  app.add_option("--block-size", arguments.block_size, "[tokens], default 16")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--capacity-blocks", arguments.capacity_blocks,
+                 "usable blocks of the cache, default: nothing is ever evicted")
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--hash", arguments.hash, "xxh3 or sha256")
+      ->check(CLI::IsMember({"xxh3", "sha256"}));
+  app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return kHolds;
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error.what());
+  }
+  if (arguments.files.empty() == arguments.trace.empty()) {
+    return usage_error("expected either operation traces or --trace=FILE; see --help");
+  }
+  if (!arguments.trace.empty()) return replay_trace_file(arguments, argc, argv);
+  return replay_operations(arguments.files, {arguments.subject, arguments.audit});
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  try {
+    return kvproof::bench::run(argc, argv);
+  } catch (const kvproof::properties::InputError& error) {
+    return kvproof::bench::usage_error(error.what());
+  } catch (const kvproof::bench::OutputError& error) {
+    return kvproof::bench::usage_error(error.what());
+  } catch (const std::invalid_argument& error) {
+    return kvproof::bench::usage_error(error.what());
+  } catch (const std::bad_alloc&) {
+    return kvproof::bench::usage_error("not enough memory for a cache of this size");
+  } catch (const std::exception& error) {
+    std::cerr << "kvproof replay: " << error.what() << '\n';
+    return kvproof::bench::kViolated;
+  }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Study: what whole blocks waste at the end of a request, and what small blocks cost in table
+// entries. Each request is alone in the paged allocator, with all the tokens it will ever have.
+#include <algorithm>
+
+#include "bench/studies/storage.h"
+#include "bench/studies/studies.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr std::uint32_t kLargestBlock = 256;  // [tokens]
+
+std::vector<std::uint32_t> final_lengths(const StudySource& source) {
+  const auto stream = source.open();
+  std::vector<std::uint32_t> lengths;
+  for (Request request; stream->next(request);) {
+    const std::int64_t tokens = request.input_tokens + request.output_tokens;
+    if (tokens > 0) lengths.push_back(static_cast<std::uint32_t>(tokens));
+  }
+  return lengths;
+}
+
+Result measure(const std::string& name, const std::vector<std::uint32_t>& lengths,
+               std::uint32_t block_size) {
+  const std::uint32_t longest = std::ranges::max(lengths);
+  const std::vector<TokenId> tokens(longest);
+  const auto storage = storage_row("paged").make({longest, block_size, 1, longest});
+  double live = 0;
+  double reserved = 0;
+  double entries = 0;
+  for (const std::uint32_t length : lengths) {
+    const auto request = storage->start(std::span(tokens).first(length), length);
+    const StorageUsage usage = storage->usage();
+    live += static_cast<double>(usage.live_tokens);
+    reserved += static_cast<double>(usage.reserved_tokens);
+    entries += static_cast<double>(usage.table_entries);
+    storage->end(request);
+  }
+  const auto requests = static_cast<double>(lengths.size());
+  return {"waste_against_block_size",
+          {{"block_size", std::int64_t{block_size}}, {"workload", name}},
+          {{"mean_waste_tokens", {(reserved - live) / requests, "tokens", {}, {}}},
+           {"waste_share", {(reserved - live) / reserved, "ratio", {}, {}}},
+           {"table_entries_per_request", {entries / requests, "blocks", {}, {}}},
+           {"requests", {requests, "count", {}, {}}}}};
+}
+
+}  // namespace
+
+std::vector<Result> waste_against_block_size(const StudyOptions& options) {
+  std::vector<StudySource> sources = options.traces;
+  for (const char* name : {"lognormal", "long_tail", "chat"}) {
+    sources.push_back(workload_source(name, options));
+  }
+  std::vector<Result> results;
+  double done = 0;
+  for (const StudySource& source : sources) {
+    const std::vector<std::uint32_t> lengths = final_lengths(source);
+    for (std::uint32_t block = 1; !lengths.empty() && block <= kLargestBlock; block *= 2) {
+      results.push_back(measure(source.name, lengths, block));
+      options.report((done + block / double{kLargestBlock}) / static_cast<double>(sources.size()));
+    }
+    ++done;
+  }
+  return results;
+}
+
+}  // namespace kvproof::bench

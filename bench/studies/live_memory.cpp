@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Study: what each storage reserves while requests come and go.
+//
+// Nothing is refused, so this shows what is asked for. Each storage is played once with room to
+// spare, to learn how much of it is ever touched, then again with just that: first fit places every
+// request as before, and external fragmentation is of the memory in play, not of the room to spare.
+// The prefix cache is off, but for paged_shared.
+#include <algorithm>
+
+#include "bench/studies/play.h"
+#include "bench/studies/storage.h"
+#include "bench/studies/studies.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr std::uint32_t kBlockSize = 16;  // [tokens]
+constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;
+
+struct Scene {
+  const StudySource& source;
+  PlayPlan plan;
+  std::uint32_t num_samples;
+};
+
+struct Played {
+  std::uint64_t capacity_tokens;
+  std::vector<PlaySample> samples;
+};
+
+Played play_on(const StorageRow& row, const Scene& scene,
+               const std::function<void(double)>& report) {
+  StorageSize size{scene.plan.max_length, kBlockSize, scene.plan.peak_requests,
+                   scene.plan.peak_tokens};
+  const auto half = [&](double start) {
+    return [&report, start](double share) { report(start + share / 2); };
+  };
+  if (row.contiguous) size.capacity_tokens = kUnbounded;
+  const auto roomy = row.make(size);
+  (void)play(scene.source, scene.plan, *roomy, 2, half(0));
+  size.capacity_tokens = roomy->usage().top_tokens;
+  const auto storage = row.make(size);
+  return {size.capacity_tokens,
+          play(scene.source, scene.plan, *storage, scene.num_samples, half(0.5))};
+}
+
+Metric tokens(std::uint64_t count) { return {static_cast<double>(count), "tokens", {}, {}}; }
+Metric ratio(double value) { return {value, "ratio", {}, {}}; }
+Metric number(std::uint64_t count) { return {static_cast<double>(count), "count", {}, {}}; }
+
+Result result_of(const PlaySample& sample, const StorageRow& row, const Scene& scene) {
+  const StorageUsage& usage = sample.usage;
+  Result result{"live_memory",
+                {{"source", scene.source.name},
+                 {"storage", std::string(row.name)},
+                 {"seconds", sample.seconds},
+                 {"max_length", std::int64_t{scene.plan.max_length}}},
+                {{"live_tokens", tokens(usage.live_tokens)},
+                 {"reserved_tokens", tokens(usage.reserved_tokens)},
+                 {"external_fragmentation", ratio(usage.external_fragmentation)},
+                 {"moved_tokens", tokens(usage.moved_tokens)}}};
+  if (usage.largest_free_run_tokens) {
+    result.metrics.push_back({"largest_free_run_tokens", tokens(*usage.largest_free_run_tokens)});
+  }
+  return result;
+}
+
+/// What was played and what was left out, and the samples in a few numbers.
+Result summary_of(const Played& played, const StorageRow& row, const Scene& scene) {
+  std::uint64_t peak_live = 0;
+  std::uint64_t peak_reserved = 0;
+  double live = 0;
+  double reserved = 0;
+  double fragmentation = 0;
+  for (const PlaySample& sample : played.samples) {
+    peak_live = std::max(peak_live, sample.usage.live_tokens);
+    peak_reserved = std::max(peak_reserved, sample.usage.reserved_tokens);
+    live += static_cast<double>(sample.usage.live_tokens);
+    reserved += static_cast<double>(sample.usage.reserved_tokens);
+    fragmentation += sample.usage.external_fragmentation;
+  }
+  Result result{"live_memory_run",
+                {{"source", scene.source.name},
+                 {"storage", std::string(row.name)},
+                 {"max_length", std::int64_t{scene.plan.max_length}},
+                 {"block_size", std::int64_t{kBlockSize}},
+                 {"ms_per_token", kTickMs}},
+                {{"requests", number(scene.plan.num_played())},
+                 {"requests_skipped", number(scene.plan.num_skipped)},
+                 {"requests_cut", number(scene.plan.num_cut)},
+                 {"peak_live_tokens", tokens(peak_live)},
+                 {"peak_reserved_tokens", tokens(peak_reserved)},
+                 {"capacity_tokens", tokens(played.capacity_tokens)},
+                 {"live_over_reserved", ratio(reserved > 0 ? live / reserved : 0)},
+                 {"mean_external_fragmentation",
+                  ratio(fragmentation / static_cast<double>(played.samples.size()))},
+                 {"moved_tokens", tokens(played.samples.back().usage.moved_tokens)}}};
+  return result;
+}
+
+std::vector<StudySource> sources_of(const StudyOptions& options) {
+  std::vector<StudySource> sources = options.traces;
+  for (const char* name : {"chat", "long_tail"}) {  // lognormal has no arrival times
+    sources.push_back(workload_source(name, options));
+  }
+  return sources;
+}
+
+}  // namespace
+
+std::vector<Result> live_memory(const StudyOptions& options) {
+  const std::vector<StudySource> sources = sources_of(options);
+  PlayLimits limits;
+  if (options.smoke) limits.requests = 200;
+  std::vector<Result> results;
+  std::vector<Result> summaries;
+  double done = 0;
+  const double all = static_cast<double>(sources.size() * std::size(kStorages));
+  for (const StudySource& source : sources) {
+    const Scene scene{source, plan_play(source, kBlockSize, limits), options.smoke ? 20U : 200U};
+    for (const StorageRow& row : kStorages) {
+      const double base = done++ / all;
+      if ((row.needs_ids && !scene.plan.has_ids) || scene.plan.num_played() == 0) continue;
+      const Played played =
+          play_on(row, scene, [&](double share) { options.report(base + share / all); });
+      for (const PlaySample& sample : played.samples) {
+        results.push_back(result_of(sample, row, scene));
+      }
+      summaries.push_back(summary_of(played, row, scene));
+    }
+  }
+  results.insert(results.end(), summaries.begin(), summaries.end());
+  return results;
+}
+
+}  // namespace kvproof::bench

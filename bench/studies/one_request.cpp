@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Study: the memory of one request while it grows to the longest length.
+#include "bench/studies/storage.h"
+#include "bench/studies/studies.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr std::uint32_t kMaxLength = 8'192;  // [tokens]
+constexpr std::uint32_t kBlockSize = 16;     // [tokens]
+constexpr std::int64_t kBytesPerToken = 128'000;
+constexpr std::uint32_t kSampleEvery = 127;  // [tokens] no multiple of a block: waste shows
+
+Result sample(const StorageRow& row, std::uint32_t tokens, const StorageUsage& usage) {
+  const auto bytes = [](std::uint64_t count) {
+    return Metric{static_cast<double>(count) * double{kBytesPerToken}, "bytes", {}, {}};
+  };
+  return {"memory_of_one_request",
+          {{"storage", std::string(row.name)},
+           {"tokens", std::int64_t{tokens}},
+           {"block_size", std::int64_t{kBlockSize}},
+           {"bytes_per_token", kBytesPerToken},
+           {"max_length", std::int64_t{kMaxLength}}},
+          {{"allocated_bytes", bytes(usage.reserved_tokens)},
+           {"used_bytes", bytes(usage.live_tokens)}}};
+}
+
+}  // namespace
+
+std::vector<Result> memory_of_one_request(const StudyOptions&) {
+  std::vector<Result> results;
+  for (const char* name : {"contiguous_max_length", "paged"}) {
+    const StorageRow& row = storage_row(name);
+    const auto storage = row.make({kMaxLength, kBlockSize, 1, kMaxLength});
+    const TokenId first = 0;
+    const Storage::Handle request = storage->start({&first, 1}, kMaxLength);
+    results.push_back(sample(row, 1, storage->usage()));
+    for (std::uint32_t tokens = 2; tokens <= kMaxLength; ++tokens) {
+      storage->grow(request);
+      const bool due = (tokens - 1) % kSampleEvery == 0 || tokens == kMaxLength;
+      if (due) results.push_back(sample(row, tokens, storage->usage()));
+    }
+    storage->end(request);
+  }
+  return results;
+}
+
+}  // namespace kvproof::bench

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plays a stream of requests in time on a storage and samples what it holds.
+//
+// Model:   time advances in ticks of 25 ms. A request starts at the first tick that is not before
+//          its arrival, with its whole prompt; at each tick after that it has one more token, and
+//          at the tick after its last one it is gone. Nobody waits: storages are large enough.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "bench/studies/storage.h"
+#include "bench/studies/studies.h"
+
+namespace kvproof::bench {
+
+inline constexpr std::int64_t kTickMs = 25;  // per token, for every request
+
+/// Where a play ends early. Requests beyond the first limit that is met are cut, not spread.
+struct PlayLimits {
+  double seconds = 1'800;                  // of arrivals
+  std::uint64_t grown_tokens = 8'000'000;  // one at a time, in all
+  std::uint64_t requests = 50'000;
+  std::uint64_t live_tokens = std::uint64_t{1} << 28;  // at one time; more is an InputError
+};
+
+/// What a source asks for, known before anything is played.
+struct PlayPlan {
+  std::uint64_t num_read = 0;       // leading requests of the source that are played or skipped
+  std::uint64_t num_skipped = 0;    // of these, without a prompt: nothing to store
+  std::uint64_t num_cut = 0;        // requests after them
+  std::int64_t last_tick = 0;       // at which the last request is gone
+  std::uint32_t max_length = 0;     // [tokens] longest request, rounded up to a power of two
+  std::uint32_t peak_requests = 0;  // live at one time
+  std::uint64_t peak_tokens = 0;    // whole blocks of all final lengths, at the worst tick
+  bool has_ids = false;
+
+  [[nodiscard]] std::uint64_t num_played() const { return num_read - num_skipped; }
+};
+
+/// Reads the whole source. @param block_size [tokens] that peak_tokens is rounded to, per request
+[[nodiscard]] PlayPlan plan_play(const StudySource& source, std::uint32_t block_size,
+                                 const PlayLimits& limits);
+
+struct PlaySample {
+  double seconds = 0;  // since the first arrival
+  StorageUsage usage;
+};
+
+/// @param num_samples evenly over the play, the first at its start and the last at its end; >= 2
+/// @return the samples. Throws std::logic_error when a storage has lost or invented a token.
+[[nodiscard]] std::vector<PlaySample> play(const StudySource& source, const PlayPlan& plan,
+                                           Storage& storage, std::uint32_t num_samples,
+                                           const std::function<void(double)>& report);
+
+}  // namespace kvproof::bench

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Study: what share of the prompt tokens a prefix cache serves, against its size.
+//
+// Requests come one at a time and hold nothing when they are gone, so only the eviction order of
+// the allocator decides. Every id of the source is one full block; of a partial last block only its
+// own tokens count when it hits.
+#include <unordered_set>
+#include <utility>
+
+#include "bench/studies/studies.h"
+#include "bench/trace_replay.h"
+
+namespace kvproof::bench {
+namespace {
+
+/// Percent of the distinct ids that the cache has blocks for.
+constexpr std::uint64_t kPercents[] = {1, 2, 5, 10, 25, 50, 100};
+
+std::uint64_t distinct_ids(const StudySource& source) {
+  const auto stream = source.open();
+  std::unordered_set<std::uint64_t> seen;
+  for (Request request; stream->next(request);) {
+    seen.insert(request.block_ids.begin(), request.block_ids.end());
+  }
+  return seen.size();
+}
+
+/// @param capacity_blocks nullopt = nothing is ever evicted
+Result measure(const StudySource& source, std::optional<std::uint32_t> capacity_blocks,
+               Value capacity_share) {
+  ReplayOptions options;
+  options.block_size = static_cast<std::uint32_t>(source.open()->info().ids_block_size);
+  options.capacity_blocks = capacity_blocks;
+  options.tokens = TokenMode::whole_blocks;
+  const ReplayCounts counts = replay_trace(source.open, options);
+  const auto number = [](std::uint64_t n) {
+    return Metric{static_cast<double>(n), "count", {}, {}};
+  };
+  return {"prefix_hit_rate",
+          {{"source", source.name},
+           {"capacity_blocks", static_cast<std::int64_t>(counts.capacity_blocks)},
+           {"capacity_share", std::move(capacity_share)},
+           {"block_size", std::int64_t{options.block_size}}},
+          {{"hit_rate_tokens", {counts.hit_rate_tokens(), "ratio", {}, {}}},
+           {"hit_rate_blocks", {counts.hit_rate_blocks(), "ratio", {}, {}}},
+           {"evictions", number(counts.evictions)},
+           {"requests_refused", number(counts.refused)}}};
+}
+
+}  // namespace
+
+std::vector<Result> prefix_hit_rate(const StudyOptions& options) {
+  std::vector<StudySource> sources = options.traces;
+  sources.push_back(workload_source("chat", options));
+  std::erase_if(sources, [](const StudySource& s) { return s.open()->info().ids_block_size == 0; });
+  std::vector<Result> results;
+  double done = 0;
+  const double all = static_cast<double>(sources.size() * (std::size(kPercents) + 1));
+  for (const StudySource& source : sources) {
+    const std::uint64_t ids = distinct_ids(source);
+    for (const std::uint64_t percent : kPercents) {
+      options.report(done++ / all);
+      const auto blocks = static_cast<std::uint32_t>(ids * percent / 100);
+      if (blocks == 0) continue;
+      results.push_back(measure(source, blocks, static_cast<double>(percent) / 100));
+    }
+    options.report(done++ / all);
+    if (ids > 0) results.push_back(measure(source, std::nullopt, "infinite"));
+  }
+  return results;
+}
+
+}  // namespace kvproof::bench

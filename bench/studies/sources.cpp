@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opens the requests that studies play, as often as they need.
+#include <filesystem>
+
+#include "bench/studies/studies.h"
+#include "bench/trace_loaders.h"
+#include "bench/workloads.h"
+
+namespace kvproof::bench {
+
+StudySource workload_source(std::string_view name, const StudyOptions& options) {
+  const Workload& workload = *find_workload(name);
+  const std::int64_t requests = options.smoke ? workload.smoke_requests : workload.full_requests;
+  return {std::string(name),
+          [&workload, requests, seed = options.seed] { return workload.open(seed, requests); }};
+}
+
+StudySource trace_source(const std::string& path) {
+  constexpr TraceLimits kLimits{.max_tokens = std::int64_t{1} << 20};
+  return {std::filesystem::path(path).filename().string(),
+          [path] { return open_trace(path, kLimits); }};
+}
+
+}  // namespace kvproof::bench

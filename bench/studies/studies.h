@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// THE LIST of studies: the experiments behind the figures of the report, on the real allocators.
+//
+// A study is a pure function of its options: the same sources and seed give the same results on
+// every machine. What a storage costs in time is not studied here, see pool_bench.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/request.h"
+#include "bench/result_file.h"
+
+namespace kvproof::bench {
+
+/// Requests that can be streamed more than once.
+struct StudySource {
+  std::string name;  // of the workload, or of the trace file without its folder
+  std::function<std::unique_ptr<RequestSource>()> open;
+};
+
+struct StudyOptions {
+  bool smoke = false;  // few requests and samples: enough to see that it works
+  std::uint64_t seed = 0;
+  std::vector<StudySource> traces;
+  std::function<void(double)> report = [](double) {};  // told the share that is done, 0 to 1
+};
+
+struct Study {
+  std::string_view name;  // also the experiment of its results
+  std::string_view sentence;
+  std::vector<Result> (*run)(const StudyOptions& options);
+};
+
+[[nodiscard]] std::vector<Result> memory_of_one_request(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> utilisation(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> waste_against_block_size(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> live_memory(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> prefix_hit_rate(const StudyOptions& options);
+
+inline constexpr Study kStudies[] = {
+    {"memory_of_one_request", "what one request occupies while it grows", &memory_of_one_request},
+    {"utilisation", "what share of its memory a batch of short requests uses", &utilisation},
+    {"waste_against_block_size", "what the last block of a request wastes",
+     &waste_against_block_size},
+    {"live_memory", "what each storage reserves while requests come and go", &live_memory},
+    {"prefix_hit_rate", "what share of prompts a cache of a given size serves", &prefix_hit_rate},
+};
+
+/// The built-in workload of that name at this study's size. @pre it exists
+[[nodiscard]] StudySource workload_source(std::string_view name, const StudyOptions& options);
+
+/// A trace file. Its requests may have at most 2^20 tokens of input and of output.
+[[nodiscard]] StudySource trace_source(const std::string& path);
+
+}  // namespace kvproof::bench

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Study: 100 lognormal requests, all alive with all their tokens, on every storage.
+//
+// The shape of a published run: a model of 131,072 bytes per token (32 layers, 8 KV heads of 128,
+// fp16) and a longest length of 8,192 tokens.
+#include <algorithm>
+#include <optional>
+
+#include "bench/studies/storage.h"
+#include "bench/studies/studies.h"
+#include "bench/trace_tokens.h"
+#include "reference/kv_spec.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr std::uint32_t kMaxLength = 8'192;  // [tokens]
+constexpr std::uint32_t kBlockSize = 16;     // [tokens]
+constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;
+
+struct Planned {
+  std::vector<TokenId> prompt;
+  std::uint32_t final_tokens = 0;
+};
+
+std::vector<Planned> planned_requests(const StudySource& source) {
+  const auto stream = source.open();
+  std::vector<Planned> planned;
+  for (Request request; stream->next(request);) {
+    Planned& next = planned.emplace_back();
+    fill_tokens(request, stream->info(), next.prompt);
+    next.final_tokens = static_cast<std::uint32_t>(request.input_tokens + request.output_tokens);
+  }
+  return planned;
+}
+
+/// Starts all requests, then lets each of them grow by a token in turn until all are complete.
+StorageUsage fill(Storage& storage, const std::vector<Planned>& requests) {
+  struct Live {
+    Storage::Handle handle;
+    std::uint64_t missing;  // [tokens]
+  };
+  std::vector<Live> live;
+  for (const Planned& request : requests) {
+    live.push_back({storage.start(request.prompt, request.final_tokens),
+                    request.final_tokens - request.prompt.size()});
+  }
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (Live& request : live) {
+      if (request.missing == 0) continue;
+      storage.grow(request.handle);
+      --request.missing;
+      grown = true;
+    }
+  }
+  return storage.usage();
+}
+
+}  // namespace
+
+std::vector<Result> utilisation(const StudyOptions& options) {
+  const std::vector<Planned> requests = planned_requests(workload_source("lognormal", options));
+  const double bytes_per_token =
+      static_cast<double>(KvSpec::full(32, 8, 128, DataType::fp16).bytes_per_token());
+  const auto count = static_cast<std::uint32_t>(requests.size());
+  std::optional<double> longest_bytes;  // what contiguous_max_length allocates
+  std::vector<Result> results;
+  for (const StorageRow& row : kStorages) {
+    if (row.needs_ids) continue;
+    StorageSize size{kMaxLength, kBlockSize, count, std::uint64_t{count} * kMaxLength};
+    if (row.contiguous) size.capacity_tokens = kUnbounded;
+    const StorageUsage usage = fill(*row.make(size), requests);
+    const double allocated = static_cast<double>(usage.reserved_tokens) * bytes_per_token;
+    const double used = static_cast<double>(usage.live_tokens) * bytes_per_token;
+    Result& result = results.emplace_back(
+        Result{"utilisation",
+               {{"storage", std::string(row.name)}, {"requests", std::int64_t{count}}},
+               {{"allocated_bytes", {allocated, "bytes", {}, {}}},
+                {"used_bytes", {used, "bytes", {}, {}}},
+                {"utilisation", {used / allocated, "ratio", {}, {}}}}});
+    if (row.contiguous) {
+      const double arena = static_cast<double>(usage.top_tokens) * bytes_per_token;
+      result.metrics.push_back({"arena_bytes", {arena, "bytes", {}, {}}});
+    }
+    if (!longest_bytes) longest_bytes = allocated;
+    if (row.name == "paged") {
+      result.metrics.push_back({"saving_factor", {*longest_bytes / allocated, "ratio", {}, {}}});
+    }
+  }
+  return results;
+}
+
+}  // namespace kvproof::bench

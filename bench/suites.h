@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a suite of `kvproof bench` is. THE LIST of them is in bench_main.cpp.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/progress.h"
+#include "bench/result_file.h"
+
+namespace kvproof::bench {
+
+struct BenchOptions {
+  bool smoke = false;  // tiny sizes: enough to see that it works, no number to quote
+  std::uint64_t seed = 0;
+  double min_seconds_per_case = 0;
+  std::filesystem::path self;  // this program, for suites that start it under another one
+  Progress* progress = nullptr;
+};
+
+/// A suite measures the cases that were selected out of those that it names.
+struct Suite {
+  std::string_view name;
+  std::string_view sentence;
+  std::vector<std::string> (*cases)(const BenchOptions& options);
+  /// @param selected some of cases(), not empty. Throws std::logic_error when a check fails.
+  std::vector<Result> (*run)(std::span<const std::string> selected, const BenchOptions& options);
+};
+
+/// pool_bench.cpp: operations of the block pool, and the block hash, under Google Benchmark.
+[[nodiscard]] std::vector<std::string> pool_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_pool_bench(std::span<const std::string> selected,
+                                                 const BenchOptions& options);
+
+}  // namespace kvproof::bench

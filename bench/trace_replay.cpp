@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/trace_replay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <vector>
+
+#include "optimized/cache_manager.h"
+
+namespace kvproof::bench {
+namespace {
+
+struct Size {
+  std::uint64_t blocks = 0;      // that hold every prompt at once
+  std::uint64_t max_tokens = 0;  // of one prompt
+};
+
+std::uint64_t prompt_tokens(const Request& request, const TraceInfo& info, TokenMode mode) {
+  if (mode == TokenMode::whole_blocks && info.ids_block_size > 0) {
+    return request.block_ids.size() * static_cast<std::uint64_t>(info.ids_block_size) + 1;
+  }
+  return static_cast<std::uint64_t>(request.input_tokens);
+}
+
+Size size_of(RequestSource& source, const ReplayOptions& options) {
+  Size out;
+  Request request;
+  while (source.next(request)) {
+    const std::uint64_t tokens = prompt_tokens(request, source.info(), options.tokens);
+    out.blocks += ceil_div<std::uint64_t>(tokens, options.block_size);
+    out.max_tokens = std::max(out.max_tokens, tokens);
+  }
+  return out;
+}
+
+CacheConfig config_for(const Size& size, const ReplayOptions& options) {
+  const std::uint64_t blocks = options.capacity_blocks.value_or(
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(size.blocks, 1U << 30)));
+  if (!options.capacity_blocks && size.blocks > (1U << 30)) {
+    throw std::invalid_argument("an infinite cache of more than 2^30 blocks; name a capacity");
+  }
+  if (blocks == 0) throw std::invalid_argument("a capacity of zero blocks");
+  if (blocks > (1U << 30)) throw std::invalid_argument("a capacity of more than 2^30 blocks");
+  CacheConfig out;
+  out.num_blocks = static_cast<std::uint32_t>(blocks) + 1;
+  out.max_model_len = static_cast<std::uint32_t>(std::max<std::uint64_t>(size.max_tokens, 1));
+  out.hash_block_size = options.block_size;
+  out.groups = {{LayerKind::full, options.block_size, false}};
+  return out;
+}
+
+template <class Digest>
+class Replay {
+ public:
+  Replay(const CacheConfig& config, const ReplayOptions& options)
+      : options_(options), manager_(config, {.max_requests = 1}) {}
+
+  void play(RequestSource& source) {
+    Request request;
+    while (source.next(request)) {
+      fill_tokens(request, source.info(), tokens_, options_.tokens);
+      serve(request);
+      if (options_.on_progress && counts_.requests % 256 == 0)
+        options_.on_progress(source.fraction());
+    }
+    manager_.pool().audit();
+    std::uint64_t hashed = 0;
+    for (BlockId block = 0; block < manager_.pool().num_blocks(); ++block) {
+      hashed += manager_.pool().hashed(block) ? 1 : 0;
+    }
+    counts_.evictions = published_ - hashed;
+    counts_.capacity_blocks = manager_.pool().num_blocks() - 1;
+    counts_.pool_bytes = manager_.pool().bytes();
+  }
+
+  [[nodiscard]] const ReplayCounts& counts() const { return counts_; }
+
+ private:
+  void serve(const Request& request) {
+    ++counts_.requests;
+    counts_.input_tokens += static_cast<std::uint64_t>(request.input_tokens);
+    counts_.prompt_blocks += tokens_.size() / options_.block_size;
+    if (tokens_.empty()) return;
+    const optimized::RequestId id = manager_.arrive({.tokens = tokens_});
+    const std::uint32_t hit = manager_.lookup(id);
+    const auto prompt = static_cast<std::uint32_t>(tokens_.size());
+    if (manager_.allocate(id, {.new_tokens = prompt - hit, .use_lookup = true})) {
+      manager_.advance(id, prompt);
+      counts_.hit_tokens +=
+          std::min<std::uint64_t>(hit, static_cast<std::uint64_t>(request.input_tokens));
+      counts_.hit_blocks += hit / options_.block_size;
+      published_ += (prompt - hit) / options_.block_size;
+    } else {
+      ++counts_.refused;
+    }
+    manager_.finish(id);
+  }
+
+  const ReplayOptions& options_;
+  optimized::CacheManager<Digest> manager_;
+  std::vector<TokenId> tokens_;
+  ReplayCounts counts_;
+  std::uint64_t published_ = 0;
+};
+
+template <class Digest>
+ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
+                    const ReplayOptions& options) {
+  const auto source = open();
+  const auto start = std::chrono::steady_clock::now();
+  Replay<Digest> run(config, options);
+  run.play(*source);
+  ReplayCounts out = run.counts();
+  out.wall_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return out;
+}
+
+}  // namespace
+
+ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options) {
+  if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
+  const CacheConfig config = config_for(size_of(*open(), options), options);
+  return options.hash == ReplayHash::sha256 ? replay<optimized::Sha256Digest>(open, config, options)
+                                            : replay<optimized::Xxh3Digest>(open, config, options);
+}
+
+}  // namespace kvproof::bench

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns numbers into operations that make sense now: one 64-bit choice, one operation.
+//
+// Model:   next(choice, state, history) is a pure function. Whoever supplies the choices drives it:
+//          a property test that shrinks them, a seeded generator, the bytes of a fuzzer.
+// Biased:  towards what breaks allocators: lengths k*B-1, k*B, k*B+1, pools of 3 to 12 blocks, old
+//          prompts replayed after churn, equal and different extra keys, duplicate ids in one call,
+//          failed operations retried, and a few calls that must be rejected.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "properties/history.h"
+#include "reference/config.h"
+#include "reference/operations.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+using Choice = std::uint64_t;
+
+/// Small numbers out of one choice, lowest byte first. The choice 0 yields zeros: the simplest
+/// case.
+class Draws {
+ public:
+  explicit Draws(Choice choice) : bytes_(choice), seed_(choice) {}
+
+  /// @return a number in [0, n). @pre 0 < n <= 65536
+  std::uint32_t below(std::uint32_t n);
+  bool one_in(std::uint32_t n) { return below(n) == n - 1; }
+
+ private:
+  Choice bytes_;
+  Choice seed_;
+  std::uint32_t used_ = 0;  // [bytes] of the choice
+};
+
+/// An endless stream of choices from a seed (SplitMix64).
+class ChoiceStream {
+ public:
+  explicit ChoiceStream(std::uint64_t seed) : state_(seed) {}
+  Choice next() { return scramble(state_ += 0x9e3779b97f4a7c15U); }
+
+ private:
+  std::uint64_t state_;
+};
+
+enum class Kind : std::uint8_t {
+  arrive,
+  lookup,
+  allocate,
+  advance,
+  append,
+  finish,
+  free,
+  cache,
+  evict,
+  reset,
+  common_prefix,
+  recycle,
+  step,
+  take,
+  touch,
+  release,
+  wrong
+};
+inline constexpr std::size_t kNumKinds = 17;
+
+/// How often each kind is tried. Drawn anew per run, some kinds off (swarm testing: Groce et al.,
+/// ISSTA'12), because what two features hide from each other shows when one of them is absent.
+struct Swarm {
+  std::array<std::uint8_t, kNumKinds> weight{};
+  std::uint32_t extra_one_in = 4;  // arrivals with extra keys; 0 = never
+  std::uint32_t external_one_in = 6;
+  std::uint32_t draft_one_in = 4;
+};
+
+[[nodiscard]] Swarm draw_swarm(Choice choice);
+
+/// A small manager of the given profile: 3..12 usable blocks of 1..4 tokens.
+[[nodiscard]] CacheConfig draw_config(const Profile& profile, bool enable_caching, Choice choice);
+
+class Generator {
+ public:
+  Generator(const CacheConfig& config, const Swarm& swarm);
+
+  [[nodiscard]] Operation next(Choice choice, const Snapshot& state, const History& history) const;
+
+  /// The next operation that winds everything up: requests finish, the raw owner lets go, the index
+  /// is reset. @return nullopt when that is done.
+  [[nodiscard]] static std::optional<Operation> drain(const Snapshot& state,
+                                                      const History& history);
+
+ private:
+  struct Moment {
+    const Snapshot& state;
+    const History& history;
+    Draws& draws;
+  };
+  [[nodiscard]] std::optional<Operation> make(Kind kind, Moment& m) const;
+  [[nodiscard]] std::optional<Operation> follow_up(Moment& m) const;
+  [[nodiscard]] Operation arrive(Moment& m) const;
+  [[nodiscard]] ExtraKeys extra(Moment& m, std::uint32_t num_tokens) const;
+  [[nodiscard]] std::optional<Operation> lookup(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> allocate(Moment& m) const;
+  [[nodiscard]] Operation admit(Moment& m, const RequestState& r,
+                                const RequestRecord& record) const;
+  [[nodiscard]] Operation extend(Moment& m, const RequestState& r) const;
+  [[nodiscard]] std::optional<Operation> advance(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> append(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> cache(Moment& m) const;
+  [[nodiscard]] Operation evict(Moment& m) const;
+  [[nodiscard]] Operation touch(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> release(Moment& m) const;
+  [[nodiscard]] Operation wrong(Moment& m) const;
+  [[nodiscard]] BlockId some_block(Moment& m) const;
+
+  CacheConfig config_;
+  Swarm swarm_;
+  std::uint32_t total_weight_ = 0;
+  std::uint32_t block_size_;
+};
+
+}  // namespace kvproof::properties

@@ -1,0 +1,299 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Tests of the launcher: a copy of it runs in made-up systems whose commands are fakes in a folder.
+#   usage: launcher_test.sh <path of kvproof>
+# shellcheck disable=SC2016 # variables inside fakes are the fakes' own
+set -eu
+
+launcher=$1
+work=$(mktemp -d)
+here=$(cd "$work" && pwd -P)
+trap 'rm -rf "$work"' EXIT
+failures=0
+cases=0
+
+check() {  # check <what must hold> <command>...
+  cases=$((cases + 1))
+  what=$1
+  shift
+  if ! "$@"; then
+    failures=$((failures + 1))
+    echo "FAILED: $what"
+    echo "  exit $code; stdout:"; sed 's/^/    /' "$work/out"
+    echo "  stderr:"; sed 's/^/    /' "$work/err"
+  fi
+}
+exits() { [ "$code" = "$1" ]; }
+out_has() { grep -qF -e "$1" "$work/out"; }
+err_has() { grep -qF -e "$1" "$work/err"; }
+err_is_one_line() { [ "$(wc -l <"$work/err")" = 1 ]; }
+last_line_is() { [ "$(tail -n 1 "$work/out")" = "$1" ]; }
+log_is() { [ "$(cat "$work/log" 2>/dev/null)" = "$1" ]; }
+lacks() { ! grep -qF -e "$1" "$work/out" "$work/err" "$work/log"; }
+
+fake() {  # fake <command> <script line>...: a command of the made-up system
+  printf '#!/bin/sh\n' >"$work/bin/$1"
+  name=$1
+  shift
+  printf '%s\n' "$@" >>"$work/bin/$name"
+  chmod +x "$work/bin/$name"
+}
+
+# A made-up Debian: only text tools are real; each package is there unless listed in "lacking".
+system() {
+  rm -rf "${work:?}/bin" "$work/tree"
+  mkdir -p "$work/bin" "$work/tree/reports"
+  : >"$work/log"
+  : >"$work/lacking"
+  for tool in sh sed grep awk cut tr head tail cat date dirname mkdir sleep sort uname readlink \
+    env getconf printf rm wc; do
+    real=$(command -v "$tool") && case $real in /*) ln -s "$real" "$work/bin/$tool" ;; esac
+  done
+  cp "$launcher" "$work/tree/kvproof"
+  : >"$work/tree/CMakeLists.txt"
+  fake id 'echo 0'
+  fake apt-get "echo \"apt-get \$*\" >>$work/log"
+  fake apt-cache 'exit 0'
+  fake dpkg-query 'shift 3 2>/dev/null' \
+    "for p do grep -qx \"\$p\" $work/lacking || echo \"installed \$p 1.0\"; done"
+  fake cmake "echo \"cmake \$*\" >>$work/log" \
+    'case $1 in --preset) mkdir -p build/release && : >build/release/build.ninja' \
+    'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt ;; esac'
+  fake ctest "cat $work/ctest.txt; exit \$(cat $work/ctest.code)"
+  echo 0 >"$work/ctest.code"
+  printf '%s\n' '    Start 1: a' '1/3 Test #1: a ....   Passed    0.01 sec' \
+    '2/3 Test #2: b ....***Skipped   0.00 sec' '3/3 Test #3: c ...   Passed    0.01 sec' \
+    >"$work/ctest.txt"
+}
+
+run() {  # run <arguments>...: the launcher, in that system
+  code=0
+  (cd "$work/tree" && exec env PATH="$work/bin" KVPROOF_PREFIXES="$work/none" ./kvproof "$@") \
+    >"$work/out" 2>"$work/err" </dev/null || code=$?
+}
+
+# ---- words ----
+system
+run
+check "without a verb it explains itself and exits 2" exits 2
+check "without a verb it names the verbs" err_has "doctor"
+run --help
+check "--help exits 0" exits 0
+for verb in test report replay bench doctor; do
+  run --help
+  check "--help lists $verb" out_has "  $verb"
+  run "$verb" --help
+  check "$verb --help exits 0" exits 0
+  check "$verb --help has an example" out_has "Example: kvproof $verb"
+done
+run nonsense
+check "an unknown verb exits 2" exits 2
+check "an unknown verb is named" err_has "unknown verb 'nonsense'"
+check "an unknown verb gets one line" err_is_one_line
+run te
+check "a part of a verb is not a verb" exits 2
+run '.*'
+check "a pattern is not a verb" exits 2
+run --nonsense
+check "an unknown option exits 2" exits 2
+run test --nonsense
+check "an unknown option of test exits 2" exits 2
+run doctor extra
+check "doctor takes nothing else" exits 2
+check "nothing was run for any of these" log_is ""
+
+# ---- test: build what is stale, run, count ----
+system
+run test
+check "passing tests exit 0" exits 0
+check "the closing line counts" last_line_is "2 passed, 0 failed, 1 skipped"
+check "nothing is installed when nothing is missing" lacks apt-get
+check "it configures first" err_has "configured in"
+run test
+check "a second run still passes" exits 0
+check "a second run does not configure" lacks "configuring"
+mv "$work/tree" "$work/moved" && mv "$work/moved" "$work/tree" && echo stale >"$work/log"
+echo CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere >"$work/tree/build/release/CMakeCache.txt"
+run test
+check "a moved checkout is configured afresh" grep -q "cmake --fresh --preset release" "$work/log"
+printf '%s\n' '1/2 Test #1: a ....***Failed    0.01 sec' 'its output' \
+  '2/2 Test #2: b ...   Passed    0.01 sec' >"$work/ctest.txt"
+echo 8 >"$work/ctest.code"
+run test
+check "a failed test exits 1" exits 1
+check "a failed test shows its output" out_has "its output"
+check "a failed test is counted" last_line_is "1 passed, 1 failed, 0 skipped"
+printf '%s\n' '1/2 Test #1: a ....***Exception: SegFault  0.01 sec' \
+  '2/2 Test #2: b ...***Not Run   0.01 sec' >"$work/ctest.txt"
+run test
+check "a crash and a missing program are failures" last_line_is "0 passed, 2 failed, 0 skipped"
+echo "No tests were found!!!" >"$work/ctest.txt"
+run test
+check "no tests at all is not a pass" exits 2
+echo 0 >"$work/ctest.code"
+run test
+check "no tests at all is not a pass, whatever ctest says" exits 2
+
+fake cmake 'echo the compiler said this; exit 1'
+run test
+check "a failed build exits 2" exits 2
+check "a failed build shows its log" err_has "the compiler said this"
+
+system
+mkdir -p "$work/tree/build/release/Testing/Temporary"
+printf '%s\n' 'a.cpp:1: Skipped' 'no traces here' 'b.cpp:2: Skipped' 'no traces here' \
+  'skipped: no matplotlib' >"$work/tree/build/release/Testing/Temporary/LastTest.log"
+run test
+check "each reason for skipping is said once" out_has "  2 skipped: no traces here"
+check "a script's reason is said too" out_has "  1 skipped: no matplotlib"
+
+# ---- installing ----
+system
+printf '%s\n' g++ librapidcheck-dev valgrind >"$work/lacking"
+run test
+check "what is missing is announced" \
+  err_has "  apt-get install --no-install-recommends g++ librapidcheck-dev"
+check "what the verb does not need is not installed" lacks valgrind
+check "lists are read, then packages downloaded, then installed" log_is "apt-get -q update
+apt-get -q install -y --no-install-recommends --download-only g++ librapidcheck-dev
+apt-get -q install -y --no-install-recommends g++ librapidcheck-dev
+cmake --preset release
+cmake --build $here/tree/build/release --target all --parallel $(getconf _NPROCESSORS_ONLN)"
+check "downloads, installation and build are timed apart" \
+  grep -Eq 'downloaded in [0-9]+ s, installed in [0-9]+ s, .*built in [0-9]+ s' "$work/err"
+
+system
+printf '%s\n' librapidcheck-dev g++ >"$work/lacking"
+fake apt-cache 'case $2 in librapidcheck-dev | g++) exit 100 ;; esac'
+run test
+check "a library that the archive lacks is left to CMake" err_has "not in this system's archive: CMake fetches and builds it"
+check "and the rest is installed" grep -q "install -y --no-install-recommends g++$" "$work/log"
+
+system
+printf '%s\n' g++ cmake libssl-dev >"$work/lacking"
+rm "$work/bin/cmake"
+fake id 'echo 1000'
+fake sudo 'exit 1'
+run test --yes
+check "without rights it exits 2" exits 2
+check "without rights the exact line is named" \
+  err_has "  apt-get install --no-install-recommends g++ cmake"
+check "without rights nothing is run" log_is ""
+
+fake sudo 'case $1 in -n | -v) exit 0 ;; esac' 'exec "$@"'
+fake cmake 'exit 0'
+run test
+check "sudo is used where it works" err_has "sudo apt-get install"
+
+system
+printf '%s\n' g++ librapidcheck-dev >"$work/lacking"
+fake apt-get 'echo no route to the archive; exit 100'
+run test
+check "an installation that fails exits 2" exits 2
+check "an installation that fails shows why" err_has "no route to the archive"
+
+system
+printf '%s\n' g++ cmake librapidcheck-dev >"$work/lacking"
+rm "$work/bin/apt-get"
+fake c++ 'exit 0'
+run test
+check "another system with its own compiler and cmake is used as it is" exits 0
+rm "$work/bin/c++"
+run test
+check "another system without a compiler exits 2" exits 2
+check "another system without a compiler names it" err_has "  g++: nothing can be built"
+check "there, libraries are left to CMake" lacks "rapidcheck"
+fake c++ 'exit 0'
+printf '%s\n' git python3 python3-matplotlib >"$work/lacking"
+run test
+check "there, what the verb can go without is gone without" exits 0
+run report
+check "there, what another verb cannot go without is named" err_has "  python3"
+
+system
+echo librapidcheck-dev >"$work/lacking"
+run test --no-install
+check "--no-install installs nothing" lacks apt-get
+check "--no-install builds" exits 0
+
+if command -v script >/dev/null 2>&1; then
+  system
+  echo librapidcheck-dev >"$work/lacking"
+  ask="cd $work/tree && PATH=$work/bin KVPROOF_PREFIXES=$work/none ./kvproof test"
+  code=0
+  echo n | script -qec "$ask" "$work/out" >"$work/err" 2>&1 || code=$?
+  check "on a terminal it asks" err_has "Install them now?"
+  check "a no installs nothing and exits 2" exits 2
+  check "a no runs nothing" log_is ""
+  code=0
+  echo y | script -qec "$ask" "$work/out" >"$work/err" 2>&1 || code=$?
+  check "a yes installs" grep -q "apt-get -q install" "$work/log"
+  check "a yes goes on" exits 0
+  echo librapidcheck-dev >"$work/lacking"
+  script -qec "$ask --yes" "$work/out" >"$work/err" 2>&1 </dev/null || code=$?
+  check "--yes does not ask" lacks "Install them now?"
+
+  system
+  fake cmake 'case $1 in --build) echo "[1/4] Building" ;; esac; sleep 2'
+  script -qec "$ask" "$work/out" >"$work/err" 2>&1 </dev/null || code=$?
+  check "a terminal shows a bar with an estimate" \
+    grep -Eq 'building \[##### +\] 1/4  [0-9]+ s, about [0-9]+ s left' "$work/err"
+  check "a phase that cannot be counted shows its time" \
+    grep -Eq '(configuring|building)  [0-9]+ s' "$work/err"
+fi
+
+# ---- dispatch ----
+system
+printf '#!/bin/sh\necho "page $KVPROOF_BIN $*"\n' >"$work/tree/reports/run.sh"
+run report --out=x "two words"
+check "report runs its script with the programs' folder and the arguments" \
+  last_line_is "page $(cd "$work/tree" && pwd -P)/build/release/bin --out=x two words"
+check "report builds programs, not tests" grep -q -e "--target kvproof_verbs" "$work/log"
+run report --help
+check "report's own script explains its options" [ "$(cat "$work/out")" = "page  --help" ]
+mkdir -p "$work/tree/build/release/bin"
+replay=$work/tree/build/release/bin/kvproof-replay
+printf '#!/bin/sh\nfor a do echo "<$a>"; done; exit 3\n' >"$replay"
+chmod +x "$replay"
+run replay "a b" --yes c
+check "arguments arrive whole, without the launcher's own" \
+  [ "$(cat "$work/out")" = "<a b>
+<c>" ]
+check "the program's exit code is passed on" exits 3
+
+system
+prefix=$work/tree/prefix
+mkdir -p "$prefix/bin" "$prefix/libexec/kvproof" "$prefix/share/kvproof/reports"
+cp "$launcher" "$prefix/bin/kvproof"
+printf '#!/bin/sh\necho "ran $*"; exit 77\n' >"$prefix/libexec/kvproof/kvproof-bench"
+chmod +x "$prefix/libexec/kvproof/kvproof-bench"
+printf 'echo "page $KVPROOF_BIN"\n' >"$prefix/share/kvproof/reports/run.sh"
+ln -s ../prefix/bin/kvproof "$work/tree/link" 2>/dev/null || true
+echo g++ >"$work/lacking"
+code=0
+PATH=$work/bin "$prefix/bin/kvproof" bench one >"$work/out" 2>"$work/err" || code=$?
+check "installed, it only dispatches" last_line_is "ran one"
+check "installed, it passes the exit code on" exits 77
+check "installed, it neither installs nor builds" log_is ""
+ln -s "$prefix/bin/kvproof" "$work/bin/kvproof"
+code=0
+PATH=$work/bin kvproof report >"$work/out" 2>"$work/err" || code=$?
+check "through a link it finds its programs" \
+  last_line_is "page $(cd "$prefix" && pwd -P)/libexec/kvproof"
+code=0
+PATH=$work/bin "$prefix/bin/kvproof" test >"$work/out" 2>"$work/err" || code=$?
+check "installed, test says that it needs a checkout" exits 2
+
+# ---- doctor ----
+system
+printf '%s\n' valgrind clang nvidia-cuda-toolkit >"$work/lacking"
+run doctor
+check "doctor exits 0 whatever is missing" exits 0
+check "doctor says what a missing tool costs" out_has "no instruction counts"
+check "doctor says what is found" grep -Eq 'found +g\+\+ +1.0' "$work/out"
+check "doctor names the line that installs it" \
+  out_has "apt-get install --no-install-recommends valgrind"
+check "doctor changes nothing" log_is "cmake --version"
+
+echo "launcher: $cases checks, $failures failed"
+[ "$failures" = 0 ]

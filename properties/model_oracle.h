@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The model oracle: the naive manager runs beside the subject, and every answer and state must
+// agree.
+//
+// Compared: outcome (a rejection by its kind only), events, free queue, counts, keys by which
+//           blocks share them, tables, progress, raw references. Not compared: the values of
+//           hashes, which are each allocator's own.
+#pragma once
+
+#include "properties/say.h"
+#include "reference/cache_manager.h"
+
+namespace kvproof::properties {
+
+class ModelOracle {
+ public:
+  explicit ModelOracle(const CacheConfig& config) : model_(config) {}
+
+  /// Performs the operation on the model. @return the first difference to what the subject did.
+  Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& after);
+
+ private:
+  reference::CacheManager model_;
+  Snapshot state_;  // of the model
+};
+
+}  // namespace kvproof::properties

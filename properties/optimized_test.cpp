@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the paged allocator one by one: queue, index, hashes, capacity, memory, allocations.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdlib>
+#include <map>
+#include <new>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "optimized/cache_manager.h"
+#include "optimized/slot_mapping.h"
+
+namespace {
+
+std::uint64_t num_allocations = 0;
+
+}  // namespace
+
+// Counted for the whole program: the hot path must not reach them. malloc itself is counted under
+// the dynamic linker's name for it, so that a library that calls it directly is seen as well.
+extern "C" void* __libc_malloc(std::size_t bytes);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" void* malloc(std::size_t bytes) {
+  ++num_allocations;
+  return __libc_malloc(bytes);
+}
+#define KVPROOF_COUNTS_ALLOCATIONS 1
+#endif
+
+namespace kvproof::optimized {
+namespace {
+
+using Pool = BlockPool<Key128>;
+
+std::vector<BlockId> queue_of(const Pool& pool) {
+  std::vector<BlockId> out;
+  for (BlockId at = pool.queue().head(); at != pool.queue().sentinel(); at = pool.record(at).next) {
+    out.push_back(at);
+  }
+  return out;
+}
+
+Key128 key(std::uint64_t n) { return {{n * 0x9e3779b97f4a7c15U, n}}; }
+
+TEST(FreeQueue, HandsOutAscendingIdsAndNeverTheNullBlock) {
+  Pool pool(6, FreeOrder::append, 0);
+  EXPECT_EQ(queue_of(pool), (std::vector<BlockId>{1, 2, 3, 4, 5}));
+  std::array<BlockId, 2> taken{};
+  pool.take(taken);
+  EXPECT_EQ(taken, (std::array<BlockId, 2>{1, 2}));
+  EXPECT_EQ(pool.num_free(), 3U);
+  pool.audit();
+}
+
+TEST(FreeQueue, KeepsTheGivenOrderAtBothEnds) {
+  Pool pool(6, FreeOrder::unhashed_first, 0);
+  std::array<BlockId, 5> all{};
+  pool.take(all);
+  pool.publish(2, key(2));
+  pool.publish(4, key(4));
+  pool.release(std::array<BlockId, 3>{5, 4, 3});
+  EXPECT_EQ(queue_of(pool), (std::vector<BlockId>{5, 3, 4}));
+  pool.release(std::array<BlockId, 2>{2, 1});
+  EXPECT_EQ(queue_of(pool), (std::vector<BlockId>{1, 5, 3, 4, 2}));
+  pool.audit();
+}
+
+TEST(FreeQueue, TouchRevivesFromTheMiddle) {
+  Pool pool(6, FreeOrder::append, 0);
+  pool.touch(std::array<BlockId, 1>{3});
+  EXPECT_EQ(queue_of(pool), (std::vector<BlockId>{1, 2, 4, 5}));
+  pool.touch(std::array<BlockId, 1>{3});
+  pool.release(std::array<BlockId, 2>{3, 3});  // twice in one call: queued once
+  EXPECT_EQ(queue_of(pool), (std::vector<BlockId>{1, 2, 4, 5, 3}));
+  pool.audit();
+}
+
+TEST(BlockPool, ReleaseOfAFreeBlockIsNamedAndLeavesTheQueueWhole) {
+  Pool pool(4, FreeOrder::append, 0);
+  try {
+    pool.release(std::array<BlockId, 1>{2});
+    FAIL() << "a double free went through";
+  } catch (const ContractViolation& violation) {
+    EXPECT_EQ(violation.breach(), Breach::not_held);
+  }
+  EXPECT_EQ(queue_of(pool), (std::vector<BlockId>{1, 2, 3}));
+  pool.audit();
+}
+
+TEST(PrefixIndex, ServesTheOldestCopyAndOutlivesIt) {
+  Pool pool(8, FreeOrder::append, 0);
+  std::array<BlockId, 4> blocks{};
+  pool.take(blocks);
+  for (const BlockId block : {1U, 2U, 3U}) pool.publish(block, key(7));
+  pool.publish(4, key(8));
+  EXPECT_EQ(pool.index().num_keys(), 2U);
+  EXPECT_EQ(pool.index().find(key(7)), 1U);
+  pool.forget(2);
+  EXPECT_EQ(pool.index().next_copy(1), 3U);
+  pool.forget(1);
+  EXPECT_EQ(pool.index().find(key(7)), 3U);
+  pool.publish(1, key(7));
+  EXPECT_EQ(pool.index().find(key(7)), 3U) << "a block that comes back is the youngest";
+  pool.forget(3);
+  pool.forget(1);
+  EXPECT_EQ(pool.index().find(key(7)), kNoBlock);
+  EXPECT_EQ(pool.index().num_keys(), 1U);
+  pool.audit();
+}
+
+TEST(PrefixIndex, AgreesWithAMapOfListsUnderRandomChurn) {
+  constexpr std::uint32_t kBlocks = 300;
+  std::mt19937_64 random(2);
+  Pool pool(kBlocks, FreeOrder::append, 0);
+  std::map<std::uint64_t, std::vector<BlockId>> model;
+  std::map<BlockId, std::uint64_t> key_of;
+  for (int step = 0; step < 200'000; ++step) {
+    const BlockId block = 1 + static_cast<BlockId>(random() % (kBlocks - 1));
+    if (const auto at = key_of.find(block); at != key_of.end()) {
+      std::erase(model[at->second], block);
+      if (model[at->second].empty()) model.erase(at->second);
+      key_of.erase(at);
+      pool.forget(block);
+    } else {
+      // Keys of few home chunks and few tags, so that chunks overflow and tags collide.
+      const std::uint64_t n = random() % 400;
+      pool.publish(block, {{n % 3, n}});
+      model[n].push_back(block);
+      key_of[block] = n;
+    }
+    const std::uint64_t probe = random() % 400;
+    const BlockId found = pool.index().find({{probe % 3, probe}});
+    const auto expected = model.find(probe);
+    ASSERT_EQ(found, expected == model.end() ? kNoBlock : expected->second.front())
+        << "step " << step;
+    ASSERT_EQ(pool.index().num_keys(), model.size());
+  }
+  pool.audit();
+}
+
+TEST(PrefixIndex, RecordsAndIndexTakeAtMost48And64BytesPerBlock) {
+  for (const std::uint32_t n : {1U << 10, 65'536U, 100'000U, 1U << 20}) {
+    EXPECT_LE(static_cast<double>(BlockPool<Key128>(n, FreeOrder::append, 0).bytes()) / n, 48.0)
+        << n;
+    EXPECT_LE(static_cast<double>(BlockPool<Key256>(n, FreeOrder::append, 0).bytes()) / n, 64.0)
+        << n;
+  }
+}
+
+// Different contents must have different messages: the pairs below collide when extra keys are
+// untagged, unseparated, or without their place.
+TEST(Hashing, ExtraKeysAreInjective) {
+  const ExtraKeys cases[] = {{"", "", {}},
+                             {"a", "", {}},
+                             {"", "a", {}},
+                             {"ab", "", {}},
+                             {"a", "b", {}},
+                             {"b", "a", {}},
+                             {"", "", {{"a", 0, 2}}},
+                             {"", "", {{"a", 1, 2}}},
+                             {"", "", {{"a", 0, 1}, {"a", 1, 1}}},
+                             {"", "", {{"aa", 0, 2}}}};
+  std::set<std::string> messages;
+  for (const ExtraKeys& extra : cases) {
+    std::string message;
+    append_extra_keys(extra, 0, 4, message);
+    EXPECT_LE(message.size(), extra_key_bytes(extra));
+    EXPECT_TRUE(messages.insert(message).second);
+  }
+}
+
+template <class Digest>
+std::vector<typename Digest::Key> chain(std::uint32_t unit, std::vector<TokenId> tokens,
+                                        std::uint64_t seed, const ExtraKeys* extra = nullptr) {
+  ChainHasher<Digest> hasher(unit, seed);
+  std::vector<typename Digest::Key> keys(tokens.size() / unit);
+  if (extra != nullptr) hasher.reserve(*extra);
+  hasher.hash(tokens.data(), extra, 0, static_cast<std::uint32_t>(keys.size()), keys.data());
+  return keys;
+}
+
+template <class Digest>
+void expect_chained() {
+  for (const std::uint32_t unit : {1U, 4U, 16U, 300U}) {  // 16 has a path of its own
+    std::vector<TokenId> tokens(3 * unit);
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<TokenId>(i);
+    const auto keys = chain<Digest>(unit, tokens, 1);
+    EXPECT_EQ(keys, chain<Digest>(unit, tokens, 1)) << "the same in every hasher";
+    EXPECT_NE(keys[0], chain<Digest>(unit, tokens, 2)[0]) << "another seed, another chain";
+    const ExtraKeys none;
+    EXPECT_EQ(keys, chain<Digest>(unit, tokens, 1, &none)) << "no extra keys is no extra keys";
+    tokens[0] += 1;
+    const auto changed = chain<Digest>(unit, tokens, 1);
+    for (int i = 0; i < 3; ++i) EXPECT_NE(keys[i], changed[i]) << "a key covers its whole prefix";
+  }
+}
+
+TEST(Hashing, Xxh3KeysAreChained) { expect_chained<Xxh3Digest>(); }
+TEST(Hashing, Sha256KeysAreChained) { expect_chained<Sha256Digest>(); }
+
+// Goes red when the message or the hash changes; then every mirror of our events has to be told.
+TEST(Hashing, KeysAreWhatTheyWere) {
+  const std::vector<TokenId> tokens = {0, 1, 2, 3};
+  EXPECT_EQ(chain<Xxh3Digest>(4, tokens, 0)[0].words[0], 13194398782548184848U);
+  EXPECT_EQ(chain<Sha256Digest>(4, tokens, 0)[0].words[0], 15679511760692707640U);
+}
+
+TEST(Hashing, Sha256IsSha256) {
+  // FIPS 180-2, appendix B.1: the digest of "abc".
+  const Key256 digest = Sha256Digest{}("abc", 3);
+  const auto* bytes = reinterpret_cast<const unsigned char*>(digest.words.data());
+  const unsigned char expected[] = {0xba, 0x78, 0x16, 0xbf, 0x8f, 0x01, 0xcf, 0xea};
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(bytes[i], expected[i]);
+}
+
+CacheConfig config(std::uint32_t num_blocks, std::uint32_t block_size, std::uint32_t max_len) {
+  CacheConfig out;
+  out.num_blocks = num_blocks;
+  out.max_model_len = max_len;
+  out.hash_block_size = block_size;
+  out.groups = {{LayerKind::full, block_size, false}};
+  return out;
+}
+
+TEST(CacheManager, CapacityIsANamedRefusalThatChangesNothing) {
+  CacheManager<Xxh3Digest> manager(config(16, 4, 8), {.max_requests = 1});
+  const std::vector<TokenId> nine(9), eight(8);
+  EXPECT_THROW(manager.arrive({.tokens = nine}), ContractViolation);
+  const RequestId id = manager.arrive({.tokens = eight});
+  EXPECT_THROW(manager.arrive({.tokens = eight}), ContractViolation);
+  EXPECT_THROW(manager.append(id, std::array<TokenId, 1>{}), ContractViolation);
+  EXPECT_EQ(manager.tokens(id).size(), 8U);
+  manager.finish(id);
+  EXPECT_THROW(manager.finish(id), ContractViolation) << "a finished request is unknown";
+  EXPECT_EQ(manager.arrive({.tokens = eight}), id) << "its place is free again";
+}
+
+TEST(CacheManager, SlotsFollowTheTableAndPaddingIsMinusOne) {
+  CacheManager<Xxh3Digest> manager(config(16, 4, 64));
+  const std::vector<TokenId> prompt(6);
+  const RequestId id = manager.arrive({.tokens = prompt});
+  ASSERT_EQ(*manager.allocate(id, {.new_tokens = 6}), 2U);
+  std::array<SlotId, 8> slots{};
+  fill_slot_mapping(manager.table(id), 2, 4, 4, slots);
+  EXPECT_EQ(slots, (std::array<SlotId, 8>{6, 7, 8, 9, -1, -1, -1, -1}));
+  EXPECT_THROW(fill_slot_mapping(manager.table(id), 6, 3, 4, slots), std::out_of_range);
+  std::array<std::int32_t, 4> row{9, 9, 9, 9};
+  fill_table_row(manager.table(id), row);
+  EXPECT_EQ(row, (std::array<std::int32_t, 4>{1, 2, 0, 0}));
+}
+
+/// A life with everything that happens after arrive(). @return allocations during it
+template <class Digest>
+std::uint64_t allocations_of_a_life(CacheManager<Digest>& manager, RequestId id) {
+  const std::uint64_t before = num_allocations;
+  const std::uint32_t hit = manager.lookup(id);
+  EXPECT_TRUE(manager.allocate(id, {.new_tokens = 40 - hit, .use_lookup = true}));
+  manager.advance(id, 40);
+  for (TokenId token = 0; token < 20; ++token) {
+    manager.append(id, {&token, 1});
+    EXPECT_TRUE(manager.allocate(id, {.new_tokens = 1, .status = RequestStatus::running}));
+    manager.advance(id, 41 + static_cast<std::uint32_t>(token));
+  }
+  std::array<BlockId, 2> raw{};
+  EXPECT_TRUE(manager.take(raw));
+  manager.touch(raw);
+  manager.release(raw);
+  manager.release(raw);
+  manager.free(id);
+  EXPECT_EQ(manager.lookup(id), 56U);
+  manager.finish(id);
+  return num_allocations - before;
+}
+
+template <class Digest>
+void expect_no_allocations() {
+#if defined(KVPROOF_COUNTS_ALLOCATIONS)
+  CacheManager<Digest> manager(config(32, 4, 64), {.max_requests = 2, .event_records = 4096});
+  std::vector<TokenId> prompt(40);
+  for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i);
+  const ExtraKeys extra{"adapter", "salt", {{"image", 3, 20}}};
+  const std::uint64_t before = num_allocations;
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(allocations_of_a_life(manager, manager.arrive({.tokens = prompt})), 0U);
+    EXPECT_EQ(allocations_of_a_life(manager, manager.arrive({.tokens = prompt, .extra = &extra})),
+              0U);
+  }
+  EXPECT_GT(num_allocations, before) << "arrive() allocates, so the counter counts";
+#else
+  GTEST_SKIP() << "a sanitizer owns malloc in this build, so allocations are not counted";
+#endif
+}
+
+TEST(CacheManager, NothingIsAllocatedAfterArrivalWithXxh3) { expect_no_allocations<Xxh3Digest>(); }
+TEST(CacheManager, NothingIsAllocatedAfterArrivalWithSha256) {
+  expect_no_allocations<Sha256Digest>();
+}
+
+}  // namespace
+}  // namespace kvproof::optimized

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The 64-bit identity of the bytes at one token position: all tokens up to it, and all that colours
+// them.
+//
+// Model:   d(p) = mix(d(p-1), token at p); at the first token of a hash unit the unit's typed extra
+//          keys are mixed in before: adapter, images that overlap it with their offset from its
+//          start, and the salt for unit 0. So d at a unit's end is equal exactly where two blocks
+//          may be shared.
+// Refuses: to be any allocator's hash. It is computed from operations alone, outside every subject.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <utility>
+
+#include "reference/operations.h"
+
+namespace kvproof::properties {
+
+/// A bijective scrambler (the finaliser of SplitMix64, Steele, Lea, Flood, OOPSLA'14).
+[[nodiscard]] constexpr std::uint64_t scramble(std::uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+class PrefixDigest {
+ public:
+  PrefixDigest(ExtraKeys extra, std::uint32_t unit_tokens)
+      : extra_(std::move(extra)), unit_tokens_(unit_tokens) {}
+
+  /// Takes the next token of the sequence. @return the digest of the prefix that ends with it.
+  std::uint64_t next(TokenId token) {
+    if (position_ % unit_tokens_ == 0) begin_unit();
+    mix(static_cast<std::uint32_t>(token));
+    ++position_;
+    return state_;
+  }
+
+  [[nodiscard]] std::uint32_t num_tokens() const { return position_; }
+
+ private:
+  // Each kind has its own tag, so that an adapter and a salt of one name stay apart.
+  void begin_unit() {
+    if (!extra_.lora.empty()) mix_text(1, extra_.lora);
+    const std::uint64_t end = std::uint64_t{position_} + unit_tokens_;
+    for (const MultimodalItem& item : extra_.mm) {
+      if (item.offset >= end || std::uint64_t{item.offset} + item.length <= position_) continue;
+      mix_text(2, item.id);
+      mix(std::uint64_t{item.offset} - std::uint64_t{position_});
+    }
+    if (position_ == 0 && !extra_.salt.empty()) mix_text(3, extra_.salt);
+    mix(4);
+  }
+
+  void mix_text(std::uint64_t tag, std::string_view text) {
+    mix(tag);
+    mix(text.size());
+    for (char c : text) mix(static_cast<unsigned char>(c));
+  }
+
+  void mix(std::uint64_t value) {
+    state_ = scramble((state_ ^ scramble(value + 0x9e3779b97f4a7c15U)) + 0x9e3779b97f4a7c15U);
+  }
+
+  ExtraKeys extra_;
+  std::uint32_t unit_tokens_;
+  std::uint32_t position_ = 0;  // [tokens] taken so far
+  std::uint64_t state_ = 0;
+};
+
+}  // namespace kvproof::properties

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything that a cache manager can answer and announce, as values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "reference/ids.h"
+
+namespace kvproof {
+
+/// Answer of lookup: the longest cached prefix. `blocks`: one id list per group.
+struct Hit {
+  std::uint32_t hit_tokens = 0;
+  std::vector<std::vector<BlockId>> blocks;
+  bool operator==(const Hit&) const = default;
+};
+
+/// Answer of a granted allocate or take: the newly taken ids per group (hit and external blocks are
+/// not in it).
+struct Granted {
+  std::vector<std::vector<BlockId>> blocks;
+  bool operator==(const Granted&) const = default;
+};
+
+/// A shortage; retry later.
+struct Refused {
+  bool operator==(const Refused&) const = default;
+};
+
+/// A broken precondition.
+struct Rejected {
+  std::string error;
+  bool operator==(const Rejected&) const = default;
+};
+
+using SharedBlocks = std::vector<std::uint32_t>;  // answer of common_prefix: [blocks] per group
+using Result = std::variant<std::monostate, Hit, Granted, Refused, Rejected, bool, SharedBlocks>;
+
+/// A key that entered the prefix index: the block and the number of leading tokens that the key
+/// covers.
+struct StoredBlock {
+  BlockId block = 0;
+  std::uint32_t prefix_tokens = 0;
+  bool operator==(const StoredBlock&) const = default;
+};
+
+namespace event {
+
+/// One registration call for tokens [from, to) of the operation's request.
+struct Stored {
+  GroupId group = 0;
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+  std::vector<StoredBlock> blocks;
+  bool operator==(const Stored&) const = default;
+};
+struct Removed {
+  GroupId group = 0;
+  BlockId block = 0;
+  std::uint32_t prefix_tokens = 0;
+  bool operator==(const Removed&) const = default;
+};
+struct Cleared {
+  bool operator==(const Cleared&) const = default;
+};
+
+}  // namespace event
+
+using Event = std::variant<event::Stored, event::Removed, event::Cleared>;
+
+struct Outcome {
+  Result result;
+  std::vector<Event> events;  // in emission order
+  bool operator==(const Outcome&) const = default;
+};
+
+}  // namespace kvproof

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""THE LIST of experiments that the page knows: which parameters and metrics each result carries.
+
+Reading a result file checks it against this list, so that a figure never meets a value it cannot
+draw. An experiment that is not listed is kept and shown as a plain table.
+"""
+
+import re
+from dataclasses import dataclass
+
+# Kinds of values: (what a message calls it, test).
+TEXT = ("a text", lambda value: isinstance(value, str) and value != "")
+COUNT = ("a whole number of 0 or more",
+         lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0)
+POSITIVE = ("a number above 0", lambda value: is_number(value) and value > 0)
+AMOUNT = ("a number of 0 or more", lambda value: is_number(value) and value >= 0)
+SHARE = ("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1)
+
+STORAGES = {
+    "contiguous_max_length": "contiguous, max length",
+    "contiguous_power_of_two": "contiguous, power of two",
+    "contiguous_oracle": "contiguous, oracle",
+    "contiguous_grow_and_copy": "contiguous, grow and copy",
+    "paged": "paged",
+    "paged_shared": "paged, shared prefix",
+}
+STORAGE = ("one of " + ", ".join(STORAGES), lambda value: value in STORAGES)
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    parameters: dict  # name -> kind
+    metrics: dict     # name -> kind
+    optional: dict    # metric name -> kind, checked where present
+    most: int = 100_000  # results that one page can show
+
+
+EXPERIMENTS = {
+    "memory_of_one_request": Experiment(
+        {"storage": STORAGE, "tokens": COUNT, "block_size": POSITIVE,
+         "bytes_per_token": POSITIVE, "max_length": POSITIVE},
+        {"allocated_bytes": AMOUNT, "used_bytes": AMOUNT}, {}),
+    "utilisation": Experiment(
+        {"storage": STORAGE, "requests": POSITIVE},
+        {"allocated_bytes": POSITIVE, "used_bytes": AMOUNT, "utilisation": SHARE},
+        {"saving_factor": POSITIVE}, most=32),
+    "waste_against_block_size": Experiment(
+        {"block_size": POSITIVE, "workload": TEXT},
+        {"mean_waste_tokens": AMOUNT, "waste_share": SHARE,
+         "table_entries_per_request": POSITIVE}, {}),
+    "live_memory": Experiment(
+        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT, "max_length": POSITIVE},
+        {"live_tokens": AMOUNT, "reserved_tokens": AMOUNT},
+        {"external_fragmentation": SHARE, "moved_tokens": AMOUNT}),
+    # What a run of live_memory came to: the table below its figure.
+    "live_memory_run": Experiment({"source": TEXT, "storage": STORAGE}, {}, {}),
+    "prefix_hit_rate": Experiment(
+        {"source": TEXT, "block_size": POSITIVE},
+        {"hit_rate_tokens": SHARE}, {"hit_rate_blocks": SHARE, "evictions": AMOUNT}),
+    "pool_operation": Experiment(
+        {"operation": TEXT, "num_blocks": POSITIVE},
+        {"ns_per_block": POSITIVE},
+        {"call_p50": POSITIVE, "call_p99": POSITIVE, "call_worst": POSITIVE}, most=1000),
+    "life_cycle": Experiment(
+        {}, {"ns_per_block": POSITIVE},
+        {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,
+         "ns_per_decode_token": POSITIVE}, most=32),
+}
+
+
+MOST_NAMES = 32  # different sources, workloads or operations that one page can show
+
+
+def words(name):
+    """A key as words: 'ns_per_block' -> 'ns per block'."""
+    return re.sub(r"[_\s]+", " ", name).strip()

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""THE LIST of figures, in the order of the page. Adding one is its module and one row here."""
+
+from figures import blocks, life_cycle, live, one_request, pool, prefix, utilisation
+
+SECTIONS = [
+    ("Memory", [one_request.PLOT, utilisation.PLOT, blocks.PLOT, live.PLOT]),
+    ("Prefix cache", [prefix.PLOT]),
+    ("Allocator", [life_cycle.PLOT, pool.PLOT]),
+]
+
+PLOTS = [plot for _, plots in SECTIONS for plot in plots]

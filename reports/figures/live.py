@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory over time while a trace is served: each reservation policy against paged blocks."""
+
+from figures.live_drawing import draw, panels
+from figures.numbers import count, digits, percent, times
+from figures.plot import Number, Plot, Table, label_cell, number_cell
+
+def peak(rows, name):
+    return max(r.value(name) for r in rows)
+
+
+def mean_ratio(rows):
+    """Reserved over alive, both summed over time."""
+    alive = sum(r.value("live_tokens") for r in rows)
+    return sum(r.value("reserved_tokens") for r in rows) / alive if alive else float("nan")
+
+
+def ratios(results):
+    """(source, paged, max length) for each source that has both."""
+    return [(source, mean_ratio(lines["paged"]), mean_ratio(lines["contiguous_max_length"]))
+            for source, lines in panels(results).items()
+            if {"paged", "contiguous_max_length"} <= set(lines)]
+
+
+def finding(results):
+    rows = ratios(results)
+    if not rows:
+        return "Memory over time, by reservation policy"
+    source, paged, longest = max(rows, key=lambda row: row[2])
+    return (f"Over {source}, max-length buffers hold {digits(longest)} times the tokens that are "
+            f"alive, and paged blocks {paged:.3f} times")
+
+
+def number(results):
+    rows = ratios(results)
+    if not rows:
+        return None
+    source, paged, longest = max(rows, key=lambda row: row[2])
+    return Number(f"{paged:.3f}\u202f×", f"the memory of the live tokens is what paging holds, "
+                  f"mean over {source}",
+                  f"1 is the floor; max-length buffers hold {times(longest)}")
+
+
+def table(results):
+    columns = [("source", False), ("storage", False), ("peak reserved (tokens)", True),
+               ("reserved over alive, mean", True), ("external fragmentation, worst", True),
+               ("moved (tokens)", True)]
+    rows = []
+    for source, lines in panels(results).items():
+        for storage, points in lines.items():
+            row = [label_cell(source), label_cell(storage),
+                   number_cell(peak(points, "reserved_tokens")),
+                   (f"{mean_ratio(points):.3f}", mean_ratio(points))]
+            for name, text in (("external_fragmentation", percent), ("moved_tokens", count)):
+                known = [r.value(name) for r in points if name in r.metrics]
+                row.append((text(max(known)), max(known)) if known else ("", ""))
+            rows.append(row)
+    return Table(columns, rows)
+
+
+PLOT = Plot(
+    "live-memory", "live_memory", "kvproof-study live_memory", draw, finding,
+    "The grey area is what is alive; the distance of a line above it is memory that no "
+    "request can use. Lower strip: how much of the free memory lies outside its largest run.",
+    "Counted, not timed: requests arrive as in their source and grow token by token; every "
+    "storage serves the same requests. A shared token counts as alive for each request that has "
+    "it; a contiguous arena is the smallest in which first fit serves them.",
+    table, number, "live_memory_run")

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a figure is to the page: the results it needs, how it draws, and what it says of them."""
+
+from dataclasses import dataclass
+from typing import Callable
+
+from experiments import STORAGES, is_number, words
+from figures.numbers import count, metric_text
+
+
+@dataclass(frozen=True)
+class Plot:
+    key: str            # its anchor on the page and its file name as a PNG
+    experiment: str     # whose results it draws
+    command: str        # what makes them
+    draw: Callable      # (results, width) -> matplotlib Figure
+    finding: Callable   # results -> the title: what was found, with the numbers
+    see: str            # one sentence: what to look at
+    measured: str       # one sentence: how the numbers came to be
+    table: Callable     # results -> Table
+    number: Callable = None  # results -> Number for the summary, or None
+    totals: str = None  # an experiment whose results are the table, where they are there
+
+
+@dataclass(frozen=True)
+class Number:
+    """One of the numbers at the top of the page."""
+    text: str     # the number with its unit
+    what: str     # what it is
+    context: str  # what it is to be compared with
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: list  # of (header, is_number)
+    rows: list     # of lists of (text, sort key)
+
+
+def label_cell(value):
+    text = STORAGES.get(value, str(value))
+    return (count(value) if is_whole(value) else text, value if is_whole(value) else text)
+
+
+def number_cell(value, unit=""):
+    return (metric_text(value, unit), value)
+
+
+def is_whole(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def header(name, unit):
+    plain = unit in ("", "1", "count", "bytes", "B", "share", "ratio", "fraction")
+    named = unit and unit in words(name).split()
+    return words(name) if plain or named else f"{words(name)} ({unit})"
+
+
+def plain_table(results, parameters=None, metrics=None):
+    """Every result as a row: its parameters, then its metrics with their spread where stated."""
+    parameters = parameters or list(dict.fromkeys(p for r in results for p in r.parameters))
+    metrics = metrics or list(dict.fromkeys(m for r in results for m in r.metrics))
+    metrics = [name for name in metrics if any(name in r.metrics for r in results)]
+    columns = [(words(name), any(is_number(r.get(name)) for r in results)) for name in parameters]
+    for name in metrics:
+        unit = next(r.metrics[name].unit for r in results if name in r.metrics)
+        columns.append((header(name, unit), True))
+        if has_spread(results, name):
+            columns.append(("min to max", True))
+    rows = []
+    for result in results:
+        row = [label_cell(result.get(name, "")) for name in parameters]
+        for name in metrics:
+            metric = result.metrics.get(name)
+            row.append(number_cell(metric.value, metric.unit) if metric else ("", ""))
+            if has_spread(results, name):
+                row.append(spread_cell(metric))
+        rows.append(row)
+    return Table(columns, rows)
+
+
+def has_spread(results, name):
+    return any(name in r.metrics and r.metrics[name].has_spread for r in results)
+
+
+def spread_cell(metric):
+    if metric is None or not metric.has_spread:
+        return ("", "")
+    return (f"{metric_text(metric.low, metric.unit)} to {metric_text(metric.high, metric.unit)}",
+            metric.low)
+
+
+def groups(results, *names):
+    """Results by the values of these parameters, in order of first appearance."""
+    found = {}
+    for result in results:
+        key = tuple(result.get(name) for name in names)
+        found.setdefault(key[0] if len(names) == 1 else key, []).append(result)
+    return found

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A figure as part of a page (SVG) or beside it (PNG).
+
+In the SVG each colour becomes a CSS variable, so that the page decides between light, dark and
+paper; identifiers get a prefix, so that many drawings can live in one document.
+"""
+
+import io
+import re
+
+from figures.drawing import COLOURS, PAPER
+
+VARIABLES = {light: "currentColor" if role == "ink" else f"var(--{role})"
+             for role, (light, _) in COLOURS.items()}
+
+
+def to_png(figure, stream):
+    figure.savefig(stream, format="png", dpi=144, facecolor=PAPER, metadata={"Software": None})
+
+
+def to_svg(figure, prefix, name):
+    """The drawing as an <svg> element for a page that defines --<role> for every colour."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg"):].strip()
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.S)
+    text = re.sub(r"\s*<style.*?</style>", "", text, flags=re.S)
+    text = re.sub(r"\s*<defs>\s*</defs>", "", text)
+    head, body = text.split(">", 1)
+    box = re.search(r'viewBox="[^"]*"', head).group(0)
+    width = box.split()[2]
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
+    body = re.sub(r' id="([^"]*)"',
+                  lambda m: f' id="{prefix}-{m[1]}"' if m[1] in used else "", body)
+    body = re.sub(r'(href="#|url\(#)([^")]+)', lambda m: f"{m[1]}{prefix}-{m[2]}", body)
+    body = re.sub(r"#[0-9a-f]{6}\b", lambda m: VARIABLES.get(m[0], m[0]), body)
+    body = re.sub(r"font: ((?:\d{3} |bold )?)([\d.]+px) [^;\"]*",
+                  lambda m: (f"font-weight: {m[1].strip()}; " if m[1] else "") +
+                  f"font-size: {m[2]}", body)
+    body = re.sub(r' transform="rotate\(-0 [^"]*"', "", body)
+    body = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), body)
+    body = re.sub(r"\s*\n\s*", "\n", body)
+    return (f'<svg class="plot" role="img" aria-label="{name}" {box} style="max-width:{width}px">'
+            f"{body}")

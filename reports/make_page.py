@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Draws the page from result files:
+
+    python3 reports/make_page.py DIR/*.json --output=DIR/report.html
+
+Exit codes: 0 every figure is there, 1 the page is written but a figure lacks its results,
+2 usage or a file that cannot be used (one line says which, where, and what was expected),
+77 matplotlib is not installed.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from result_files import InputError, load  # noqa: E402
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"make_page: {message} (see: make_page.py --help)\n")
+
+
+def parse_arguments(arguments):
+    parser = Parser(
+        prog="make_page.py", allow_abbrev=False,
+        description="Draws one self-contained page from result files.",
+        epilog="Example: python3 reports/make_page.py results/*.json --output=results/report.html")
+    parser.add_argument("files", metavar="FILE.json", nargs="*", help="result files (schema 1)")
+    parser.add_argument("--output", metavar="FILE", default="report.html",
+                        help="the page (default: report.html)")
+    parser.add_argument("--png", action="store_true",
+                        help="also write each figure to figures/NAME.png beside the page")
+    parser.add_argument("--absent", metavar="EXPERIMENT=REASON", action="append", default=[],
+                        help="why an experiment has no result; may be repeated")
+    options = parser.parse_args(arguments)
+    if not options.files and not options.absent:
+        parser.error("expected at least one result file")
+    options.absent = dict(reason.partition("=")[::2] for reason in options.absent)
+    return options
+
+
+def write(path, content):
+    """All of it or nothing: written under another name in the same folder, then renamed."""
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix="." + os.path.basename(path) + ".")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def write_pngs(results, absent, folder):
+    import io
+    from figures import PLOTS, drawing, svg
+    for plot in PLOTS:
+        rows = results.of(plot.experiment)
+        if rows and plot.experiment not in absent:
+            stream = io.BytesIO()
+            svg.to_png(plot.draw(rows, drawing.WIDE), stream)
+            write(os.path.join(folder, plot.key + ".png"), stream.getvalue())
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    try:
+        results = load(options.files)
+    except InputError as error:
+        print(f"make_page: {error}", file=sys.stderr)
+        return 2
+    try:
+        from figures import PLOTS, drawing
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        print("make_page: matplotlib is not installed (Debian: python3-matplotlib)",
+              file=sys.stderr)
+        return 77
+    from page import render
+    drawing.use_style()
+    try:
+        write(options.output, render(results, options.absent).encode("utf-8"))
+        if options.png:
+            write_pngs(results, options.absent,
+                       os.path.join(os.path.dirname(os.path.abspath(options.output)), "figures"))
+    except OSError as error:
+        print(f"make_page: {error.filename or options.output}: cannot be written: "
+              f"{error.strerror}", file=sys.stderr)
+        return 2
+    missing = [plot.experiment for plot in PLOTS
+               if not results.of(plot.experiment) or plot.experiment in options.absent]
+    if missing:
+        print(f"make_page: the page lacks {', '.join(missing)}", file=sys.stderr)
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

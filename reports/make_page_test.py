@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the page and of reports/run.sh. Exits 77 with a reason where matplotlib is missing."""
+
+import contextlib
+import copy
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from html.parser import HTMLParser
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+try:
+    import matplotlib  # noqa: F401
+except ModuleNotFoundError:
+    print("skipped: matplotlib is not installed (Debian: python3-matplotlib)")
+    sys.exit(77)
+
+import sample_results  # noqa: E402
+from figures import PLOTS, drawing, numbers  # noqa: E402
+from make_page import main  # noqa: E402
+
+
+def run(*arguments):
+    """make_page.py without a process of its own: (exit code, stderr)."""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            code = main(list(arguments))
+        except SystemExit as end:
+            code = end.code
+    return code, said.getvalue()
+
+
+def read(path):
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
+
+
+class Checker(HTMLParser):
+    """Collects what has to hold for any page: ids, references, and that every tag is closed."""
+
+    VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+    def __init__(self):
+        super().__init__()
+        self.ids, self.references, self.sources, self.stack = [], set(), [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.note(attributes)
+        if tag not in self.VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.note(attributes)
+
+    def handle_endtag(self, tag):
+        if not self.stack or self.stack.pop() != tag:
+            raise AssertionError(f"</{tag}> closes nothing")
+
+    def note(self, attributes):
+        for name, value in attributes:
+            value = value or ""
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "xlink:href"):
+                (self.references.add(value[1:]) if value.startswith("#") else
+                 self.sources.append(value))
+            if name in ("src", "srcset", "action"):
+                self.sources.append(value)
+            self.references.update(re.findall(r"url\(#([^)]+)\)", value))
+
+
+class PageTest(unittest.TestCase):
+    """One page of all sample results, looked at from many sides."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.files = sample_results.write_all(cls.folder.name)
+        cls.path = os.path.join(cls.folder.name, "report.html")
+        cls.code = main([*cls.files, f"--output={cls.path}", "--png"])
+        cls.page = read(cls.path)
+        cls.checker = Checker()
+        cls.checker.feed(cls.page)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_is_whole(self):
+        self.assertEqual(self.code, 0)
+        self.assertEqual(self.checker.stack, [])
+        for plot in PLOTS:
+            self.assertTrue(f'id="{plot.key}"' in self.page)
+        self.assertEqual(self.page.count("<svg"), 2 * len(PLOTS))
+        self.assertFalse("missing" in self.page)
+
+    def test_needs_no_network(self):
+        self.assertEqual(self.checker.sources, [])
+        self.assertFalse("@import" in self.page)
+        self.assertEqual(set(re.findall(r"https?://[^\"' >]+", self.page)), set())
+
+    def test_identifiers_do_not_clash_and_references_are_there(self):
+        self.assertEqual(len(self.checker.ids), len(set(self.checker.ids)))
+        self.assertEqual(self.checker.references - set(self.checker.ids), set())
+
+    def test_every_colour_of_a_figure_follows_the_scheme(self):
+        drawings = "".join(re.findall(r"<svg.*?</svg>", self.page, re.S))
+        self.assertEqual(set(re.findall(r"#[0-9a-f]{6}\b", drawings)), set())
+        self.assertNotIn("font-family", drawings)
+        for text in re.findall(r"<text [^>]*>", drawings):
+            self.assertRegex(text, r"fill: (currentColor|var\(--)")
+
+    def test_words_state_what_was_measured(self):
+        for words in (
+                "One request holds 1.02\u202fGB", "1.88\u202fMB (15 tokens)",
+                "use 4.0\u202f% of what contiguous", "24.0 times less memory",
+                "waste 7.5 tokens a request", "hold 20.0 times the tokens that are alive",
+                "28.4\u202f% of the prompt tokens", "(37.4\u202f%)",
+                "48.5 ns for each of its blocks over its whole life (xxh3-128, 64\u202fKi blocks), "
+                "within the target of 60 ns",
+                "7.20 (take release) to 21.6 ns a block (evict batch)",
+                "one call of evict batch × 512 takes 11.1\u202fµs",
+                "99 of 100 at most 22.1\u202fµs"):
+            self.assertTrue(words in self.page, words)
+
+    def test_summary_names_machine_commit_date_and_five_numbers(self):
+        head = self.page[:self.page.index("<nav>")]
+        for words in ("Sample CPU", "8.0\u202fGiB", "commit 0123456789ab<", "2026-01-02",
+                      "32\u202fKiB"):
+            self.assertTrue(words in head, words)
+        shown = re.findall(r"<b>([^<]*)</b>", head)
+        self.assertEqual(shown, ["24.0\u202f×", "3.8\u202f%", "1.020\u202f×", "28.4\u202f%",
+                                 "48.5\u202fns"])
+
+    def test_commands_carry_no_folder_of_the_machine(self):
+        self.assertTrue(">kvproof-study</span>" in self.page)
+        self.assertTrue(">--json=utilisation.json</span>" in self.page)
+        for folder in ("/opt/", "/home/", "/data/"):
+            self.assertFalse(folder in self.page)
+        self.assertTrue("mooncake conversation trace" in self.page)
+
+    def test_totals_are_the_table_of_the_figure_they_belong_to(self):
+        figure = self.page[self.page.index('id="live-memory"'):self.page.index('id="prefix-cache"')]
+        for text in ("capacity tokens", "65,432", "1,234"):
+            self.assertIn(text, figure[figure.index("<details>"):])
+        self.assertFalse('id="further"' in self.page)
+
+    def test_known_answers_stand_only_beside_the_trace_they_belong_to(self):
+        self.assertEqual(self.page.count("rings: an independent simulator"), 2)  # wide and narrow
+
+    def test_same_files_give_the_same_bytes_in_any_order(self):
+        """In a process of its own, with another seed for Python's hashes."""
+        again = os.path.join(self.folder.name, "again.html")
+        subprocess.run([sys.executable, os.path.join(HERE, "make_page.py"), *reversed(self.files),
+                        f"--output={again}"], check=True,
+                       env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"})
+        self.assertTrue(read(again) == self.page)
+
+    def test_pictures_lie_beside_the_page(self):
+        names = os.listdir(os.path.join(self.folder.name, "figures"))
+        self.assertEqual(sorted(names), sorted(plot.key + ".png" for plot in PLOTS))
+
+    def test_nothing_else_is_left_in_the_folder(self):
+        self.assertEqual([name for name in os.listdir(self.folder.name) if name.startswith(".")],
+                         [])
+
+
+class OtherResultsTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "page.html")
+
+    def write(self, content, name="a.json"):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    def test_missing_result_is_named_and_the_rest_is_drawn(self):
+        files = sample_results.write_all(self.folder.name, without=("utilisation", "life_cycle"))
+        code, said = run(*files, f"--output={self.path}",
+                         "--absent=life_cycle=it ended with exit code 7: no <clock>")
+        self.assertEqual(code, 1)
+        self.assertEqual(said.strip(), "make_page: the page lacks utilisation, life_cycle")
+        page = read(self.path)
+        self.assertIn("This figure is missing: not measured: it ended with exit code 7: no "
+                      "&lt;clock&gt;.", page)
+        self.assertTrue("no result of utilisation in the given files" in page)
+        self.assertEqual(page.count("<svg"), 2 * (len(PLOTS) - 2))
+
+    def test_different_builds_on_one_page_are_pointed_out(self):
+        first = sample_results.document("life_cycle")
+        second = copy.deepcopy(sample_results.document("utilisation"))
+        second["environment"]["commit"] = "fedcba"
+        second["environment"]["command"] += " --smoke"
+        run(self.write(first), self.write(second, "b.json"), f"--output={self.path}")
+        page = read(self.path)
+        self.assertTrue("differ in their commit share this page: 0123456789abcdef; fedcba." in page)
+        self.assertTrue("A smoke run" in page)
+
+    def test_further_experiments_become_tables(self):
+        document = sample_results.document("life_cycle")
+        document["results"] += [sample_results.result("brand_new", {"case": "a<b"},
+                                                      speed=(3.5, "m/s"))]
+        run(self.write(document), f"--output={self.path}")
+        page = read(self.path)
+        self.assertTrue("<h3>brand new</h3>" in page)
+        self.assertTrue("a&lt;b" in page)
+        self.assertTrue("speed (m/s)" in page)
+
+    def test_results_at_their_edges_are_drawn(self):
+        """One row of each experiment, and rows of zeros: no figure may fail on either."""
+        for maker in sample_results.MAKERS:
+            document = sample_results.document(maker.__name__)
+            single = {**document, "results": document["results"][-1:]}
+            zeros = copy.deepcopy(document)
+            for row in zeros["results"]:
+                for name in ("live_tokens", "hit_rate_tokens", "mean_waste_tokens", "waste_share",
+                             "used_bytes", "utilisation", "external_fragmentation"):
+                    if name in row["metrics"]:
+                        row["metrics"][name]["value"] = 0
+            for case in (single, zeros):
+                code, said = run(self.write(case), f"--output={self.path}")
+                self.assertEqual((code, said.count("\n")), (1, 1), f"{maker.__name__}: {said}")
+
+    def test_malformed_files_are_named_with_field_and_expectation(self):
+        good = sample_results.document("life_cycle")
+
+        def broken(change):
+            document = copy.deepcopy(good)
+            change(document)
+            return document
+
+        def metric(document):
+            return document["results"][0]["metrics"]["ns_per_block"]
+
+        cases = [
+            ("", "line 1, column 1: expected JSON"),
+            ('{"schema":1,\n "environment"', "line 2, column 15: expected JSON"),
+            ('{"schema": NaN}', "NaN"),
+            ("[" * 100_000, "expected less nesting"),
+            ('{"schema":1,"environment":{},"results":[' + "9" * 5000 + "]}", "expected JSON"),
+            ([], "the document: expected an object"),
+            (broken(lambda d: d.update(schema=2)), "schema: expected 1"),
+            (broken(lambda d: d.update(schema=True)), "schema: expected 1"),
+            (broken(lambda d: d.pop("environment")), "environment: expected an object"),
+            (broken(lambda d: d["environment"].update(memory_bytes=10 ** 400)),
+             "environment.memory_bytes: expected a finite number"),
+            (broken(lambda d: d.update(results={})), "results: expected a list"),
+            (broken(lambda d: d["results"].append(3)), "results[3]: expected an object"),
+            (broken(lambda d: d["results"][0].pop("experiment")),
+             "results[0].experiment: expected a name"),
+            (broken(lambda d: d["results"][0].update(parameters=[])),
+             "results[0].parameters: expected an object"),
+            (broken(lambda d: d["results"][0]["parameters"].update(x=[1])),
+             "results[0].parameters.x: expected a text"),
+            (broken(lambda d: metric(d).update(value="4")),
+             "results[0].metrics.ns_per_block.value: expected a finite number"),
+            (broken(lambda d: metric(d).update(value=10 ** 400)),
+             "results[0].metrics.ns_per_block.value: expected a finite number"),
+            (broken(lambda d: metric(d).update(value=-1)),
+             "results[0].metrics.ns_per_block.value: expected a number above 0"),
+            (broken(lambda d: metric(d).pop("unit")),
+             "results[0].metrics.ns_per_block.unit: expected a text"),
+            (broken(lambda d: metric(d).update(min=600)),
+             "results[0].metrics.ns_per_block.min: expected at most the max"),
+            (broken(lambda d: d["results"][0]["metrics"].pop("ns_per_block")),
+             "results[0].metrics.ns_per_block: expected this metric"),
+        ]
+        for content, expected in cases:
+            path = self.write(content)
+            code, said = run(path, f"--output={self.path}")
+            self.assertEqual(code, 2, said)
+            self.assertEqual(said.count("\n"), 1, said)
+            self.assertIn(path, said)
+            self.assertIn(expected, said)
+            self.assertFalse(os.path.exists(self.path))
+
+    def test_a_case_that_is_there_twice_is_named(self):
+        document = sample_results.document("life_cycle")
+        first, second = self.write(document), self.write(document, "b.json")
+        code, said = run(first, second, f"--output={self.path}")
+        self.assertEqual((code, said), (2, f"make_page: {second}: results[0]: expected one result "
+                                        f"per case; {first} has this one too\n"))
+
+    def test_more_than_a_page_can_show_is_refused(self):
+        document = sample_results.document("utilisation")
+        row = document["results"][0]
+        document["results"] = [{**row, "parameters": {**row["parameters"], "requests": n}}
+                               for n in range(1, 40)]
+        self.assertIn("results[32]: expected at most 32 results of utilisation",
+                      run(self.write(document), f"--output={self.path}")[1])
+        document = sample_results.document("waste_against_block_size")
+        row = document["results"][0]
+        document["results"] = [{**row, "parameters": {"block_size": 1, "workload": f"w{n}"}}
+                               for n in range(40)]
+        self.assertIn("results[32].parameters.workload: expected at most 32",
+                      run(self.write(document), f"--output={self.path}")[1])
+
+    def test_huge_values_take_neither_memory_nor_time(self):
+        """Every number of every experiment replaced by a huge or a tiny one."""
+        for maker in sample_results.MAKERS:
+            for huge in (1e300, 1e-300, 10 ** 15):
+                document = sample_results.document(maker.__name__)
+                for row in document["results"]:
+                    for metric in row["metrics"].values():
+                        metric.update(value=huge, min=huge, max=huge)
+                self.assertIn(run(self.write(document), f"--output={self.path}")[0], (1, 2))
+            document["results"] = document["results"][:1]
+            for name, value in document["results"][0]["parameters"].items():
+                if isinstance(value, (int, float)):
+                    document["results"][0]["parameters"][name] = 10 ** 15
+            self.assertIn(run(self.write(document), f"--output={self.path}")[0], (1, 2))
+
+    def test_wrong_parameters_of_each_experiment_are_named(self):
+        for experiment, parameter, value in (
+                ("memory_of_one_request", "tokens", -1), ("utilisation", "storage", "elastic"),
+                ("waste_against_block_size", "block_size", 0), ("live_memory", "seconds", "soon"),
+                ("prefix_hit_rate", "source", ""), ("pool_operation", "num_blocks", None)):
+            document = sample_results.document(experiment)
+            document["results"][0]["parameters"][parameter] = value
+            code, said = run(self.write(document), f"--output={self.path}")
+            self.assertEqual(code, 2)
+            self.assertIn(f"results[0].parameters.{parameter}: expected", said)
+
+    def test_usage_errors_are_one_line(self):
+        for arguments in ([], ["--bogus"], [os.path.join(self.folder.name, "absent.json")],
+                          [self.write(sample_results.document("life_cycle")),
+                           "--output=/proc/no/page.html"]):
+            code, said = run(*arguments)
+            self.assertEqual(code, 2)
+            self.assertEqual(said.count("\n"), 1, said)
+
+
+class DrawingTest(unittest.TestCase):
+    def test_colours_can_be_read_on_light_and_dark(self):
+        def luminance(colour):
+            parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+            linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+            return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear))
+
+        for side in (0, 1):
+            paper = luminance(drawing.COLOURS["paper"][side])
+            for role, pair in drawing.COLOURS.items():
+                high, low = sorted((luminance(pair[side]), paper), reverse=True)
+                least = 1 if role in ("paper", "grid") else 4
+                self.assertGreaterEqual((high + 0.05) / (low + 0.05), least, role)
+
+    def test_labels_are_pushed_apart_and_stay_inside(self):
+        spots = drawing.spread([50, 50, 51, 99], 14, 0, 100)
+        self.assertTrue(all(b - a >= 13.9 for a, b in zip(spots, spots[1:])))
+        self.assertTrue(spots[0] >= 0 and spots[-1] <= 100.1)
+        self.assertEqual(drawing.spread([10, 60], 14, 0, 100), [10, 60])
+
+    def test_numbers_read_well(self):
+        for value, text in ((0, "0"), (1234567, "1,234,567"), (12.34, "12.3"), (0.01234, "0.0123"),
+                            (999.6, "1,000"), (8, "8.00")):
+            self.assertEqual(numbers.digits(value), text)
+        self.assertEqual(numbers.bytes_text(1.024e9), "1.02\u202fGB")
+        self.assertEqual(numbers.bytes_text(999.96e6), "1.00\u202fGB")
+        self.assertEqual(numbers.time_text(1500), "1.50\u202fµs")
+        self.assertEqual(numbers.percent(0.961), "96.1\u202f%")
+        self.assertEqual(numbers.short(2_500_000), "2.5\u202fM")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result files for the tests: small, by closed forms, so that a test knows every number."""
+
+import json
+import math
+import os
+
+BYTES_PER_TOKEN, MAX_LENGTH, BLOCK = 125_000, 8192, 16
+
+ENVIRONMENT = {
+    "version": "0.1.0", "commit": "0123456789abcdef", "compiler": "gcc 12.2.0",
+    "build_type": "Release", "flags": "-O3", "cpu": "Sample CPU", "cores": 2,
+    "cache_l1d_bytes": 32768, "cache_l3_bytes": "unknown", "memory_bytes": 8 << 30,
+    "date": "2026-01-02T03:04:05Z", "seed": 6,
+}
+
+
+def up(tokens, block):
+    return -(-tokens // block) * block
+
+
+def result(experiment, parameters, **metrics):
+    """A metric is (value, unit) or (value, unit, min, max)."""
+    return {"experiment": experiment, "parameters": parameters,
+            "metrics": {name: dict(zip(("value", "unit", "min", "max"), metric))
+                        for name, metric in metrics.items()}}
+
+
+def memory_of_one_request():
+    for storage in ("contiguous_max_length", "paged"):
+        for tokens in [*range(1, 81), *range(128, MAX_LENGTH + 1, 128)]:
+            held = MAX_LENGTH if storage != "paged" else up(tokens, BLOCK)
+            yield result("memory_of_one_request",
+                         {"storage": storage, "tokens": tokens, "block_size": BLOCK,
+                          "bytes_per_token": BYTES_PER_TOKEN, "max_length": MAX_LENGTH},
+                         allocated_bytes=(held * BYTES_PER_TOKEN, "bytes"),
+                         used_bytes=(tokens * BYTES_PER_TOKEN, "bytes"))
+
+
+def utilisation():
+    """100 requests of 192 tokens: 4 % of 4,800 used against all but one block each."""
+    used = 100 * 192
+    for storage, held in (("contiguous_max_length", 480_000), ("paged", 20_000)):
+        yield result("utilisation", {"storage": storage, "requests": 100},
+                     allocated_bytes=(held * 131_072, "bytes"),
+                     used_bytes=(used * 131_072, "bytes"), utilisation=(used / held, "ratio"),
+                     saving_factor=(480_000 / held, "ratio"))
+
+
+def waste_against_block_size():
+    for workload, mean in (("lognormal", 192), ("long_tail", 420)):
+        for block in (2 ** e for e in range(9)):
+            waste = (block - 1) / 2
+            yield result("waste_against_block_size", {"block_size": block, "workload": workload},
+                         mean_waste_tokens=(waste, "tokens"),
+                         waste_share=(waste / (waste + mean), "ratio"),
+                         table_entries_per_request=((mean + waste) / block, "blocks"))
+
+
+def live_memory():
+    factors = {"contiguous_max_length": 20, "contiguous_power_of_two": 1.4,
+               "contiguous_oracle": 1.2, "contiguous_grow_and_copy": 1, "paged": 1.02}
+    for source in ("chat", "/data/azure_code.csv.zst"):
+        for step in range(50):
+            alive = round(10_000 * (1 + math.sin(step / 8)) + 100)
+            for storage, factor in factors.items():
+                metrics = {"live_tokens": (alive, "tokens"),
+                           "reserved_tokens": (round(alive * factor), "tokens")}
+                if storage != "paged":
+                    metrics["external_fragmentation"] = (step / 100, "ratio")
+                    metrics["moved_tokens"] = (step * 10, "tokens")
+                yield result("live_memory", {"source": source, "storage": storage,
+                                             "seconds": step * 20.0, "max_length": 8192},
+                             **metrics)
+        yield result("live_memory_run", {"source": source, "storage": "paged"},
+                     requests=(1234, "count"), capacity_tokens=(65_432, "tokens"))
+
+
+def prefix_hit_rate():
+    rates = {0.01: 0.0535, 0.05: 0.1996, 0.1: 0.2844, 0.25: 0.3604, 0.5: 0.3703,
+             "infinite": 0.3736}
+    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+        for share, rate in rates.items():
+            blocks = 182_791 if share == "infinite" else round(share * 182_790)
+            yield result("prefix_hit_rate",
+                         {"source": source, "capacity_blocks": blocks, "capacity_share": share,
+                          "block_size": 512},
+                         hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
+                         evictions=(max(0, 182_790 - blocks), "count"))
+
+
+def pool_operation():
+    for operation, batch, base in (("take_release", 1, 9.0), ("take_release", 64, 4.0),
+                                   ("evict_batch", 512, 12.0)):
+        for exponent in (10, 14, 18):
+            ns = base * (1 + (exponent - 10) / 10)
+            yield result("pool_operation", {"operation": operation, "num_blocks": 1 << exponent,
+                                            "batch": batch, "order": "shuffled"},
+                         ns_per_block=(ns, "ns", ns * 0.9, ns * 1.1), call_p50=(ns * batch, "ns"),
+                         call_p99=(ns * batch * 2, "ns"), call_worst=(ns * batch * 9, "ns"))
+
+
+def life_cycle():
+    for case, hash_name, exponent, ns in (("sha256_64k", "sha256", 16, 150.5),
+                                          ("xxh3_64k", "xxh3-128", 16, 48.5),
+                                          ("xxh3_1m", "xxh3-128", 20, 75.0)):
+        yield result("life_cycle", {"case": case, "hash": hash_name, "num_blocks": 1 << exponent},
+                     ns_per_block=(ns, "ns", ns - 1.5, ns + 2.5), bytes_per_block=(44, "bytes"),
+                     ns_per_admission=(ns * 30, "ns", ns * 29, ns * 31),
+                     ns_per_decode_token=(ns * 0.18, "ns"), ns_per_finish=(ns * 4, "ns"),
+                     instructions_per_block=(512, "instructions"))
+
+
+MAKERS = (memory_of_one_request, utilisation, waste_against_block_size, live_memory,
+          prefix_hit_rate, pool_operation, life_cycle)
+
+
+def document(name):
+    """The result file of one experiment."""
+    maker = next(maker for maker in MAKERS if maker.__name__ == name)
+    command = f"/opt/kvproof/bin/kvproof-study {name} --json=/home/someone/{name}.json"
+    return {"schema": 1, "environment": {**ENVIRONMENT, "command": command},
+            "results": list(maker())}
+
+
+def write_all(folder, without=()):
+    """Writes one file per experiment; returns their paths."""
+    paths = []
+    for maker in MAKERS:
+        if maker.__name__ not in without:
+            paths.append(os.path.join(folder, maker.__name__ + ".json"))
+            with open(paths[-1], "w", encoding="utf-8") as stream:
+                json.dump(document(maker.__name__), stream)
+    return paths
