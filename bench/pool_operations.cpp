@@ -13,7 +13,7 @@ namespace {
 // Long enough that reading the clock costs nothing, short enough that most rounds are not
 // interrupted: 10 microseconds to half a millisecond.
 constexpr std::uint32_t kRoundBlocks = 4'096;
-constexpr std::uint32_t kBlockSize = 16;        // [tokens]
+constexpr std::uint32_t kBlockSize = 16;  // [tokens]
 
 std::uint32_t calls_per_round(const PoolCase& c, double share) {
   const auto most = static_cast<std::uint32_t>(share * (c.num_blocks - 1));

@@ -90,11 +90,11 @@ TEST(Utilisation, IsTheClosedForm) {
 TEST(WasteAgainstBlockSize, IsTheClosedForm) {
   const StudyOptions options = smoke_options();
   std::map<std::string, std::vector<Request>> requests;
-  for (const char* name : {"lognormal", "long_tail", "chat"}) {
-    requests[name] = requests_of(workload_source(name, options));
+  for (const StudySource& source : all_sources(options)) {
+    requests[source.name] = requests_of(source);
   }
   const std::vector<Result> results = waste_against_block_size(options);
-  EXPECT_EQ(results.size(), 3U * 9U);
+  EXPECT_EQ(results.size(), std::size(kWorkloads) * 9);
   for (const Result& result : results) {
     const auto block = count(result, "block_size");
     double waste = 0;
@@ -136,8 +136,8 @@ Expected expected_at(const std::vector<Request>& requests, std::int64_t tick,
 TEST(LiveMemory, IsTheClosedFormAtEverySample) {
   const StudyOptions options = smoke_options();
   std::map<std::string, std::vector<Request>> requests;
-  for (const char* name : {"long_tail", "chat"}) {
-    requests[name] = requests_of(workload_source(name, options));
+  for (const StudySource& source : all_sources(options)) {
+    requests[source.name] = requests_of(source);
   }
   std::map<std::pair<std::string, std::string>, int> samples;
   for (const Result& result : live_memory(options)) {

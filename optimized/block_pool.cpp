@@ -28,6 +28,9 @@ void BlockPool<Key>::take(std::span<BlockId> out) {
     if ((record.flags & Record::kHashed) != 0) index_.prefetch(record.key);
   }
   queue_.drop_front(static_cast<std::uint32_t>(out.size()), at);
+  // A decode step takes one block: what the next one will evict, and the one behind it.
+  __builtin_prefetch(&records_[records_[at].next]);
+  index_.prefetch(records_[at].key);
   for (const BlockId block : out) {
     Record& record = records_[block];
     record.prev = record.next = kUnlinked;

@@ -30,6 +30,7 @@ class BlockPool {
   [[nodiscard]] std::uint32_t num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::uint32_t num_free() const { return queue_.size(); }
   [[nodiscard]] const Record& record(BlockId block) const { return records_[block]; }
+  void prefetch(BlockId block) const { __builtin_prefetch(&records_[block], 1); }
   [[nodiscard]] bool hashed(BlockId block) const {
     return (records_[block].flags & Record::kHashed) != 0;
   }

@@ -247,6 +247,8 @@ void CacheManager<Digest>::cache(RequestId id, std::uint32_t computed) {
 template <class Digest>
 void CacheManager<Digest>::release_table(Request& r) {
   if (r.table_length > 0) --num_holding_;
+  // The records were last touched when the blocks were taken; their addresses are known at once.
+  for (std::uint32_t i = 0; i < r.table_length; ++i) pool_.prefetch(r.table[i]);
   pool_.release(std::views::reverse(std::span(r.table, r.table_length)));
   r.table_length = r.hit_length = 0;
   r.published = kNotRunning;

@@ -166,7 +166,8 @@ system
 printf '%s\n' librapidcheck-dev g++ >"$work/lacking"
 fake apt-cache 'case $2 in librapidcheck-dev | g++) exit 100 ;; esac'
 run test
-check "a library that the archive lacks is left to CMake" err_has "not in this system's archive: CMake fetches and builds it"
+check "a library that the archive lacks is left to CMake" \
+  err_has "not in this system's archive: CMake fetches and builds it"
 check "and the rest is installed" grep -q "install -y --no-install-recommends g++$" "$work/log"
 
 system

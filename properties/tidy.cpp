@@ -86,8 +86,11 @@ bool is_named_elsewhere(const Files& files, const File& script) {
   return false;
 }
 
-bool is_comment(std::string_view line, std::string_view path) {
-  if (is_cxx(path)) return line.starts_with("// ");
+bool says_what_it_is(std::string_view line, const std::string& path) {
+  if (is_cxx(path)) {
+    const std::filesystem::path header = std::filesystem::path(path).replace_extension(".h");
+    return line.starts_with("// ") || line == "#include \"" + header.generic_string() + "\"";
+  }
   return line.starts_with("# ") || (path.ends_with(".py") && line.starts_with("\"\"\""));
 }
 
@@ -156,7 +159,7 @@ Complaints check_openings(const Files& files) {
     if (lines.size() <= first || lines[first] != licence) {
       complaints.push_back(place(file, first + 1) + "does not open with its licence line");
     } else if (!is_build_file(file.path) &&
-               (lines.size() <= first + 1 || !is_comment(lines[first + 1], file.path))) {
+               (lines.size() <= first + 1 || !says_what_it_is(lines[first + 1], file.path))) {
       complaints.push_back(place(file, first + 2) + "does not say what the file is");
     }
   }

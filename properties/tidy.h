@@ -43,7 +43,8 @@ inline constexpr List kLists[] = {
 /// Columns <= 100 everywhere; headers <= 200 lines, sources <= 400, functions <= 60.
 [[nodiscard]] Complaints check_sizes(const Files& files);
 
-/// The licence line comes first, then a comment that says what the file is.
+/// The licence line comes first, then a comment that says what the file is; x.cpp may let x.h say
+/// it by including that first.
 [[nodiscard]] Complaints check_openings(const Files& files);
 
 /// Every translation unit stands in its folder's build files; every header is included and every

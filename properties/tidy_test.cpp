@@ -130,6 +130,10 @@ TEST(Openings, RefuseAMissingLicenceOrSentence) {
   EXPECT_COMPLAINT(
       check_openings({{"bench/a.h", "// SPDX-License-Identifier: Apache-2.0\n#pragma once\n"}}),
       "a.h:2: does not say");
+  const std::string licence = "// SPDX-License-Identifier: Apache-2.0\n";
+  EXPECT_NONE(check_openings({{"bench/a.cpp", licence + "#include \"bench/a.h\"\n"}}));
+  EXPECT_COMPLAINT(check_openings({{"bench/a.cpp", licence + "#include \"bench/b.h\"\n"}}),
+                   "a.cpp:2: does not say");
   EXPECT_COMPLAINT(check_openings({{"bench/a.sh", "#!/bin/sh\n# Runs.\n"}}), "a.sh:2: does not");
   EXPECT_NONE(
       check_openings({{"a.py", "# SPDX-License-Identifier: Apache-2.0\n\"\"\"Draws.\"\"\"\n"}}));

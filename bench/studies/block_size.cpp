@@ -49,10 +49,7 @@ Result measure(const std::string& name, const std::vector<std::uint32_t>& length
 }  // namespace
 
 std::vector<Result> waste_against_block_size(const StudyOptions& options) {
-  std::vector<StudySource> sources = options.traces;
-  for (const char* name : {"lognormal", "long_tail", "chat"}) {
-    sources.push_back(workload_source(name, options));
-  }
+  const std::vector<StudySource> sources = all_sources(options);
   std::vector<Result> results;
   double done = 0;
   for (const StudySource& source : sources) {

@@ -98,18 +98,22 @@ Result summary_of(const Played& played, const StorageRow& row, const Scene& scen
   return result;
 }
 
-std::vector<StudySource> sources_of(const StudyOptions& options) {
-  std::vector<StudySource> sources = options.traces;
-  for (const char* name : {"chat", "long_tail"}) {  // lognormal has no arrival times
-    sources.push_back(workload_source(name, options));
+/// Whether there is any time to play: a workload may have all its requests at once.
+bool arrives_over_time(const StudySource& source) {
+  const auto stream = source.open();
+  for (Request request; stream->next(request);) {
+    if (request.arrival_seconds > 0) return true;
   }
-  return sources;
+  return false;
 }
 
 }  // namespace
 
 std::vector<Result> live_memory(const StudyOptions& options) {
-  const std::vector<StudySource> sources = sources_of(options);
+  std::vector<StudySource> sources = options.traces;
+  for (const StudySource& workload : all_sources({options.smoke, options.seed, {}, {}})) {
+    if (arrives_over_time(workload)) sources.push_back(workload);
+  }
   PlayLimits limits;
   if (options.smoke) limits.requests = 200;
   std::vector<Result> results;

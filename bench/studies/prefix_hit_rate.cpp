@@ -50,8 +50,7 @@ Result measure(const StudySource& source, std::optional<std::uint32_t> capacity_
 }  // namespace
 
 std::vector<Result> prefix_hit_rate(const StudyOptions& options) {
-  std::vector<StudySource> sources = options.traces;
-  sources.push_back(workload_source("chat", options));
+  std::vector<StudySource> sources = all_sources(options);
   std::erase_if(sources, [](const StudySource& s) { return s.open()->info().ids_block_size == 0; });
   std::vector<Result> results;
   double done = 0;

@@ -15,6 +15,14 @@ StudySource workload_source(std::string_view name, const StudyOptions& options) 
           [&workload, requests, seed = options.seed] { return workload.open(seed, requests); }};
 }
 
+std::vector<StudySource> all_sources(const StudyOptions& options) {
+  std::vector<StudySource> sources = options.traces;
+  for (const Workload& workload : kWorkloads) {
+    sources.push_back(workload_source(workload.name, options));
+  }
+  return sources;
+}
+
 StudySource trace_source(const std::string& path) {
   constexpr TraceLimits kLimits{.max_tokens = std::int64_t{1} << 20};
   return {std::filesystem::path(path).filename().string(),

@@ -54,6 +54,9 @@ inline constexpr Study kStudies[] = {
 /// The built-in workload of that name at this study's size. @pre it exists
 [[nodiscard]] StudySource workload_source(std::string_view name, const StudyOptions& options);
 
+/// The traces of the options, then every built-in workload.
+[[nodiscard]] std::vector<StudySource> all_sources(const StudyOptions& options);
+
 /// A trace file. Its requests may have at most 2^20 tokens of input and of output.
 [[nodiscard]] StudySource trace_source(const std::string& path);
 
