@@ -31,6 +31,9 @@ struct Workload {
   std::int64_t smoke_requests;  // enough to see that it works
   std::int64_t full_requests;   // enough to report
   OpenWorkload open;
+  // Of the smoke requests under kWorkloadSeed. When it changes, published results no longer belong
+  // to these requests: only together with a note in the change log.
+  std::uint64_t checksum;
 };
 
 // The default seed: of 1 to 7 the one whose 100 lognormal lengths (min 36, mean 191.6, max 591)
@@ -43,18 +46,18 @@ inline constexpr Workload kWorkloads[] = {
      "of it output.",
      "Lengths after a published run of 100 requests (min 34, mean 193, max 631 tokens): "
      "exp(N(5.1, 0.58)) clipped to 34..631. The split into input and output is ours.",
-     100, 100, &open_lognormal},
+     100, 100, &open_lognormal, 0x7f74298fbd403b36},
     {"chat",
      "Sessions of several turns under one of 8 shared system prompts of 400 to 600 tokens; each "
      "prompt extends the previous prompt and its answer.",
      "All figures are ours; prefixes are ids of 16 tokens, full blocks only.", 200, 10'000,
-     &open_chat},
+     &open_chat, 0x11c6e045e6fb2b8b},
     {"long_tail",
      "Independent requests: 50 % of up to 128 tokens, 30 % of up to 512, 15 % of up to 2,048 and "
      "5 % of up to 8,192, input plus output, each uniform over the upper half of its range.",
      "The shares 50/30/15/5 are published; the lengths, the output share of a quarter and the "
      "arrivals (Poisson, 10 per second) are ours.",
-     200, 10'000, &open_long_tail},
+     200, 10'000, &open_long_tail, 0x91b948d0acf415d1},
 };
 
 /// The row of that name, or nullptr.

@@ -20,6 +20,12 @@
 #include "properties/scenarios.h"
 #include "properties/test_files.h"
 
+namespace kvproof::optimized {
+
+void PrintTo(const SubjectRow& row, std::ostream* out) { *out << row.name; }
+
+}  // namespace kvproof::optimized
+
 namespace kvproof::properties {
 namespace {
 

@@ -8,11 +8,12 @@ add_test(NAME launcher
 set_tests_properties(launcher PROPERTIES LABELS unit TIMEOUT 120)
 
 # Of several interpreters, the one that can draw: the tests of the page skip themselves without it.
-foreach(python IN ITEMS python3 /usr/bin/python3)
-  execute_process(COMMAND ${python} -c "import matplotlib" RESULT_VARIABLE failed OUTPUT_QUIET
+set(python python3)
+foreach(candidate IN ITEMS /usr/bin/python3 python3)
+  execute_process(COMMAND ${candidate} -c "import matplotlib" RESULT_VARIABLE failed OUTPUT_QUIET
                   ERROR_QUIET)
   if(failed EQUAL 0)
-    break()
+    set(python ${candidate})
   endif()
 endforeach()
 foreach(script IN ITEMS make_page_test.py run_test.py)
