@@ -23,6 +23,7 @@ struct Failure {
   std::vector<Operation> trace;
   std::vector<std::string> breaches;  // as in Violation, in the order of the list of laws
   std::string text;
+  std::string subject{};  // its name in a list, for the replay; empty = not in a list
 
   [[nodiscard]] bool names(const std::string& id) const;
 };

@@ -204,6 +204,7 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
   header.family = "failure";
   header.seed = seed;
   header.name = failure.breaches.front();
+  header.subject = failure.subject;
   header.config = failure.config;
   std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
   out << to_json(header) << '\n';

@@ -70,9 +70,10 @@ rc::Gen<Choice> any_choice() {
 }
 
 /// Shrinks what RapidCheck left, writes it to `folder` and tells about it.
-std::string report(const MakeSubject& make, const Failure& failure,
+std::string report(std::string_view subject, const MakeSubject& make, const Failure& failure,
                    const std::filesystem::path& folder) {
-  const Failure small = shrink(make, failure, {});
+  Failure small = shrink(make, failure, {});
+  small.subject = subject;
   const auto file = write_failure(small, seed_from_environment(), folder);
   return describe_failure(small, seed_from_environment(), file);
 }
@@ -101,7 +102,7 @@ TEST_P(StateMachine, AgreesWithAllOraclesAfterEveryOperation) {
   Counts counts;
   std::optional<Failure> failure;
   const bool held = holds(name_of(c), c.subject->make, *c.profile, c.caching, counts, failure);
-  if (failure) ADD_FAILURE() << report(c.subject->make, *failure, ".");
+  if (failure) ADD_FAILURE() << report(c.subject->name, c.subject->make, *failure, ".");
   ASSERT_TRUE(held);
   std::cout << counts.operations << " operations: " << counts.grants << " grants, " << counts.hits
             << " hits, " << counts.evictions << " evictions, " << counts.revivals << " revivals, "
@@ -134,7 +135,7 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   std::cerr << "the following failure is wanted:\n";
   EXPECT_FALSE(holds("a seeded bug", make, kProfiles[0], true, counts, failure));
   ASSERT_TRUE(failure.has_value());
-  const std::string text = report(make, *failure, folder);
+  const std::string text = report("B004", make, *failure, folder);
 
   const auto file = folder / say("kvproof-failure-", seed_from_environment(), ".jsonl");
   std::ifstream in(file);
@@ -142,7 +143,10 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   std::vector<Operation> trace;
   for (std::string line; std::getline(in, line);) {
     const TraceLine read = parse_trace_line(line);
-    if (read.kind == TraceLine::Kind::header) config = read.header.config;
+    if (read.kind == TraceLine::Kind::header) {
+      config = read.header.config;
+      EXPECT_EQ(read.header.subject, "B004");
+    }
     if (read.kind != TraceLine::Kind::operation) continue;
     trace.push_back(read.operation);
     EXPECT_NE(text.find(line), std::string::npos) << line << " is not told in\n" << text;

@@ -9,6 +9,7 @@ namespace {
 constexpr std::uint32_t kMaxLength = 8'192;  // [tokens]
 constexpr std::uint32_t kBlockSize = 16;     // [tokens]
 constexpr std::int64_t kBytesPerToken = 128'000;
+constexpr std::uint32_t kFirstTokens = 64;   // [tokens] sampled one by one: the staircase shows
 constexpr std::uint32_t kSampleEvery = 127;  // [tokens] no multiple of a block: waste shows
 
 Result sample(const StorageRow& row, std::uint32_t tokens, const StorageUsage& usage) {
@@ -37,7 +38,8 @@ std::vector<Result> memory_of_one_request(const StudyOptions&) {
     results.push_back(sample(row, 1, storage->usage()));
     for (std::uint32_t tokens = 2; tokens <= kMaxLength; ++tokens) {
       storage->grow(request);
-      const bool due = (tokens - 1) % kSampleEvery == 0 || tokens == kMaxLength;
+      const bool due = tokens <= kFirstTokens || (tokens - 1) % kSampleEvery == 0 ||
+                       tokens == kMaxLength;
       if (due) results.push_back(sample(row, tokens, storage->usage()));
     }
     storage->end(request);
