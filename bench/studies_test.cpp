@@ -52,7 +52,7 @@ TEST(MemoryOfOneRequest, IsTheClosedForm) {
         static_cast<double>(reserved_for(text(result, "storage"), tokens, 8'192, 8'192)) * 128'000);
   }
   ASSERT_EQ(lengths.size(), 2U);
-  EXPECT_EQ(lengths["paged"].size(), 66U);
+  EXPECT_EQ(lengths["paged"].size(), 129U);
   EXPECT_EQ(lengths["paged"].front(), 1);
   EXPECT_EQ(lengths["paged"].back(), 8'192);
   EXPECT_EQ(lengths["paged"], lengths["contiguous_max_length"]);
