@@ -13,7 +13,7 @@ using GroupId = std::uint32_t;  // index of a layer group (layers that share one
 using TokenId = std::int32_t;   // one token of a vocabulary
 using SlotId = std::int64_t;    // block_id * block_size + offset: where one token's K and V live
 
-inline constexpr BlockId kNullBlock = 0;  // placeholder in tables; never queued, hashed, evicted
+inline constexpr BlockId kNullBlock = 0;  // fills gaps in tables; never queued, hashed, evicted
 inline constexpr SlotId kPadSlotId = -1;  // a padded token: kernels write nothing for it
 
 /// Ceiling division of non-negative integers. @pre b > 0
