@@ -48,6 +48,8 @@ constexpr Suite kSuites[] = {
      &life_cycle_cases, &run_life_cycle_suite},
     {"pool", "single operations of the block pool and its hashes", &pool_bench_cases,
      &run_pool_bench},
+    {"concurrent_pool", "the concurrent pool on one and two threads, beside one lock for all",
+     &concurrent_bench_cases, &run_concurrent_bench},
 };
 
 struct Arguments {

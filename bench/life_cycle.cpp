@@ -35,6 +35,8 @@ constexpr LifeCycleShape kSmokeShape{.num_blocks = 4096, .live_requests = 8, .nu
 constexpr Case kCases[] = {
     {"xxh3_64k", "xxh3-128", {}},
     {"sha256_64k", "sha256", {}},
+    {"hybrid_64k", "xxh3-128", {.window = 256}},
+    {"residency_64k", "xxh3-128", {.residency = true}},
     {"xxh3_1m", "xxh3-128", {.num_blocks = 1'048'576}},
 };
 constexpr Case kSmokeCases[] = {{"xxh3_smoke", "xxh3-128", kSmokeShape},
@@ -60,10 +62,11 @@ void warm_up(LifeCycle<Digest>& life, const LifeCycleShape& shape) {
 }
 
 /// The counts of a warm pool are known: half of each prompt hits, and each taken block evicts one.
-void check_counts(const LifeCycleCounts& c, std::uint64_t hashed_before,
+void check_counts(const LifeCycleCounts& c, std::uint32_t num_groups, std::uint64_t hashed_before,
                   std::uint64_t hashed_after) {
   const std::uint64_t prefix_blocks = LifeCycleShape::kPrefixTokens / LifeCycleShape::kBlockSize;
-  const std::uint64_t published = c.requests * LifeCycleShape::kBlocks - c.hit_blocks;
+  const std::uint64_t published =
+      num_groups * (c.requests * LifeCycleShape::kBlocks - c.hit_blocks);
   const std::uint64_t evicted = published + hashed_before - hashed_after;
   require(c.hit_blocks <= c.requests * prefix_blocks, "more hits than there are shared blocks");
   require(c.hit_blocks * 100 >= c.requests * prefix_blocks * 98,
@@ -100,22 +103,7 @@ void time_phases(LifeCycle<Digest>& life, std::uint32_t batches, Metrics& metric
   metrics.emplace_back("ns_per_finish", spread(finish, "ns"));
 }
 
-template <class Digest>
-Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
-  LifeCycle<Digest> life(c.shape, seed);
-  warm_up(life, c.shape);
-  const std::uint64_t hashed_before = life.num_hashed();
-  std::vector<double> per_block;
-  for (std::uint32_t batch = 0; batch < batches; ++batch) {
-    life.prepare();
-    const auto start = Clock::now();
-    life.run_batch();
-    per_block.push_back(nanoseconds(start, Clock::now()) / LifeCycleShape::kBatch /
-                        LifeCycleShape::kBlocks);
-  }
-  const LifeCycleCounts counts = life.counts();
-  check_counts(counts, hashed_before, life.num_hashed());
-
+Result named(const Case& c) {
   Result out;
   out.experiment = "life_cycle";
   out.parameters = {{"case", std::string(c.name)},
@@ -123,11 +111,40 @@ Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
                     {"num_blocks", std::int64_t{c.shape.num_blocks}},
                     {"live_requests", std::int64_t{c.shape.live_requests}},
                     {"block_size", std::int64_t{LifeCycleShape::kBlockSize}}};
+  return out;
+}
+
+template <class Digest>
+Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
+  LifeCycle<Digest> life(c.shape, seed);
+  warm_up(life, c.shape);
+  const std::uint64_t hashed_before = life.num_hashed();
+  constexpr double kBatchBlocks = double{LifeCycleShape::kBatch} * LifeCycleShape::kBlocks;
+  std::vector<double> per_block, hash_alone, above_hash, ratio;
+  std::uint64_t hash_checksum = 0;
+  for (std::uint32_t batch = 0; batch < batches; ++batch) {
+    life.prepare();
+    const auto start = Clock::now();
+    life.run_batch();
+    const auto lived = Clock::now();
+    hash_checksum += life.hash_batch();
+    per_block.push_back(nanoseconds(start, lived) / kBatchBlocks);
+    hash_alone.push_back(nanoseconds(lived, Clock::now()) / kBatchBlocks);
+    above_hash.push_back(per_block.back() - hash_alone.back());
+    ratio.push_back(per_block.back() / hash_alone.back());
+  }
+  const LifeCycleCounts counts = life.counts();
+  check_counts(counts, c.shape.num_groups(), hashed_before, life.num_hashed());
+
+  Result out = named(c);
   const auto requests = static_cast<double>(counts.requests);
   const auto per_request = [requests](std::uint64_t n) {
     return static_cast<double>(n) / requests;
   };
   out.metrics.emplace_back("ns_per_block", spread(per_block, "ns"));
+  out.metrics.emplace_back("hash_alone_ns_per_block", spread(hash_alone, "ns"));
+  out.metrics.emplace_back("ns_above_hash_per_block", spread(above_hash, "ns"));
+  out.metrics.emplace_back("ratio_to_hash_alone", spread(ratio, "ratio"));
   time_phases(life, std::max(batches / 4, 1U), out.metrics);
   const double pool_bytes = static_cast<double>(life.manager().pool().bytes());
   out.metrics.emplace_back("bytes_per_block",
@@ -146,7 +163,9 @@ Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
                            Metric{per_request(counts.revived), "blocks", {}, {}});
   out.metrics.emplace_back("requests", Metric{requests, "count", {}, {}});
   out.metrics.emplace_back(
-      "checksum", Metric{static_cast<double>(counts.checksum & 0xffffffffU), "count", {}, {}});
+      "checksum",
+      Metric{
+          static_cast<double>((counts.checksum + hash_checksum) & 0xffffffffU), "count", {}, {}});
   life.drain();
   return out;
 }

@@ -26,10 +26,14 @@ struct LifeCycleShape {
   std::uint32_t num_blocks = 65'536;
   std::uint32_t live_requests = 128;
   std::uint32_t num_prefixes = 192;  // few enough to be hit again before they are evicted
+  std::uint32_t window = 0;          // [tokens] of a second group with a sliding window; 0 = none
+  bool residency = false;            // with the histograms of optimized::Residency
+
+  [[nodiscard]] std::uint32_t num_groups() const { return window > 0 ? 2 : 1; }
 
   /// Requests after which the pool has been filled and every prefix is cached.
   [[nodiscard]] std::uint32_t warm_up() const {
-    return 4 * num_blocks / kBlocks + 2 * live_requests;
+    return 4 * num_blocks / kBlocks + 2 * live_requests;  // more than two groups need
   }
 };
 
@@ -55,7 +59,8 @@ class LifeCycle {
         prompts_(Shape::kBatch * Shape::kPromptTokens),
         generated_(Shape::kBatch * Shape::kDecodeTokens),
         live_(shape.live_requests, kNone),
-        manager_(config(shape), {shape.live_requests + 1, 0}, seed) {
+        manager_(config(shape), {shape.live_requests + 1, 0, shape.residency}, seed),
+        hasher_(Shape::kBlockSize, seed) {
     fill(prefixes_);
   }
 
@@ -81,8 +86,22 @@ class LifeCycle {
     }
   }
 
-  // The phases of run_batch, for timing them apart.
+  /// The floor: the block hashes of the same batch and nothing else. @return a checksum
+  [[gnu::noinline]] std::uint64_t hash_batch() {
+    constexpr std::uint32_t kPromptUnits = Shape::kPromptTokens / Shape::kBlockSize;
+    constexpr std::uint32_t kDecodeUnits = Shape::kDecodeTokens / Shape::kBlockSize;
+    std::array<typename Digest::Key, kPromptUnits> keys;
+    std::uint64_t checksum = 0;
+    for (std::uint32_t i = 0; i < Shape::kBatch; ++i) {
+      hasher_.hash(&prompts_[i * Shape::kPromptTokens], nullptr, 0, kPromptUnits, keys.data());
+      checksum += keys.back().words[0];
+      hasher_.hash(&generated_[i * Shape::kDecodeTokens], nullptr, 0, kDecodeUnits, keys.data());
+      checksum += keys.front().words[0];
+    }
+    return checksum;
+  }
 
+  // The phases of run_batch, for timing them apart.
   optimized::RequestId admit(std::uint32_t i) {
     const auto prompt = std::span(prompts_).subspan(i * Shape::kPromptTokens, Shape::kPromptTokens);
     const optimized::RequestId id = manager_.arrive({.tokens = prompt});
@@ -99,17 +118,17 @@ class LifeCycle {
   }
 
   void decode(optimized::RequestId id, std::uint32_t i) {
+    static constexpr AllocateArgs kOneToken = {.new_tokens = 1, .status = RequestStatus::running};
     const TokenId* token = generated_.data() + i * Shape::kDecodeTokens;
     std::uint32_t computed = Shape::kPromptTokens;
-    std::uint64_t taken_all = 0;
+    const std::uint32_t free_before = manager_.pool().num_free();
     for (std::uint32_t step = 0; step < Shape::kDecodeTokens; ++step) {
       manager_.append(id, {token + step, 1});
-      const auto taken = manager_.allocate(id, {.new_tokens = 1, .status = RequestStatus::running});
-      if (!taken) throw std::logic_error("life cycle: a decode step was refused");
-      taken_all += *taken;
+      if (!manager_.allocate(id, kOneToken))
+        throw std::logic_error("life cycle: a decode step was refused");
       manager_.advance(id, ++computed);
     }
-    counts_.taken += taken_all;
+    counts_.taken += free_before - manager_.pool().num_free();
   }
 
   void finish_oldest(optimized::RequestId id) {
@@ -153,7 +172,12 @@ class LifeCycle {
     out.num_blocks = shape.num_blocks;
     out.max_model_len = Shape::kPromptTokens + Shape::kDecodeTokens;
     out.hash_block_size = Shape::kBlockSize;
-    out.groups = {{LayerKind::full, Shape::kBlockSize, false}};
+    out.groups = {{.block_size = Shape::kBlockSize}};
+    if (shape.window > 0) {
+      out.groups.push_back({.kind = LayerKind::sliding_window,
+                            .block_size = Shape::kBlockSize,
+                            .window = shape.window});
+    }
     return out;
   }
 
@@ -170,6 +194,7 @@ class LifeCycle {
   std::uint64_t counts_all_ = 0;
   LifeCycleCounts counts_;
   Manager manager_;
+  optimized::ChainHasher<Digest> hasher_;
 };
 
 }  // namespace kvproof::bench

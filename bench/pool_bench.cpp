@@ -2,8 +2,8 @@
 // Times the pool operations under Google Benchmark.
 //
 // A benchmark iteration is two rounds: one timed as a whole, which gives nanoseconds per block, and
-// one with each call timed alone, which gives the percentiles. Where a floor exists its rounds take
-// turns with the others.
+// one with each call timed alone, which gives the percentiles. Where a floor exists, both go once
+// round their lists untimed, then several rounds timed, in turn.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@ namespace kvproof::bench {
 namespace {
 
 constexpr int kRepetitions = 3;
+constexpr int kRoundsBesideFloor = 8;
 constexpr std::size_t kMaxCallSamples = 200'000;
 
 /// A case with its operation set up, kept while Google Benchmark calls it again and again.
@@ -104,31 +105,49 @@ void time_calls(Operation& operation, CallSamples& samples) {
   operation.finish();
 }
 
+/// What the rounds of one benchmark run took. [ns per block]
+struct RoundSamples {
+  std::vector<double> ns;
+  std::vector<double> floor_ns;
+  std::vector<double> ratios;
+};
+
+/// An operation and its floor in turn, each at home in the caches when it is timed: it goes once
+/// round its own list first. If they took turns by the round, each would evict the other's records
+/// before it came back to its own, and both would measure memory instead of what they do.
+template <class Operation>
+void time_beside_floor(Live<Operation>& live, const CallClock& clock, RoundSamples& samples) {
+  Operation& operation = live.operation;
+  const std::uint32_t turn = operation.rounds_per_turn();
+  for (std::uint32_t i = 0; i < turn; ++i) (void)time_round(live, clock);
+  for (int i = 0; i < kRoundsBesideFloor; ++i) samples.ns.push_back(time_round(live, clock));
+  if (operation.calls() > 1 && !live.samples.full()) time_calls(operation, live.samples);
+  for (std::uint32_t i = 0; i < turn; ++i) (void)time_floor_round(operation, clock);
+  for (int i = 0; i < kRoundsBesideFloor; ++i) {
+    samples.floor_ns.push_back(time_floor_round(operation, clock));
+    samples.ratios.push_back(samples.ns[samples.ratios.size()] / samples.floor_ns.back());
+  }
+}
+
 template <class Operation>
 void iterate(benchmark::State& state, Live<Operation>& live, const CallClock& clock) {
   constexpr bool kHasFloor = requires(Operation & o) { o.floor_call(); };
   Operation& operation = live.operation;
-  std::vector<double> ns;
-  std::vector<double> floor_ns;
-  std::vector<double> ratios;
+  RoundSamples samples;
   for ([[maybe_unused]] auto _ : state) {
-    ns.push_back(time_round(live, clock));
     if constexpr (kHasFloor) {
-      floor_ns.push_back(time_floor_round(operation, clock));
-      ratios.push_back(ns.back() / floor_ns.back());
-    }
-    if (operation.calls() > 1 && !live.samples.full()) {
-      time_calls(operation, live.samples);
-      // The floor goes as far, or its records would be the colder ones in the next round.
-      if constexpr (kHasFloor) (void)time_floor_round(operation, clock);
+      time_beside_floor(live, clock, samples);
+    } else {
+      samples.ns.push_back(time_round(live, clock));
+      if (operation.calls() > 1 && !live.samples.full()) time_calls(operation, live.samples);
     }
   }
   operation.audit();
   const CallSamples::Summary calls = live.samples.summary(clock);
-  state.counters["ns_per_block"] = median(ns);
+  state.counters["ns_per_block"] = median(samples.ns);
   if constexpr (kHasFloor) {
-    state.counters["floor_ns_per_block"] = median(floor_ns);
-    state.counters["ratio_to_floor"] = median(ratios);
+    state.counters["floor_ns_per_block"] = median(samples.floor_ns);
+    state.counters["ratio_to_floor"] = median(samples.ratios);
   }
   state.counters["call_p50"] = calls.p50_ns;
   state.counters["call_p99"] = calls.p99_ns;

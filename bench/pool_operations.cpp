@@ -50,7 +50,7 @@ void require(bool holds, const PoolCase& c, const char* what) {
 PoolState::PoolState(const PoolCase& c, FreeOrder order, double share)
     : case_(c),
       random_(c.seed + 1),
-      pool_(c.num_blocks, order, 0),
+      pool_(c.num_blocks, {.order = order}),
       ids_(ordered_ids(c)),
       calls_(calls_per_round(c, share)) {}
 

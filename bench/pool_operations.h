@@ -28,6 +28,8 @@ class TakeRelease : public PoolState {
     pool_.release(out_);
   }
   void floor_call() { floor_.rotate(out_); }
+  /// Rounds after which every record of the list was visited.
+  [[nodiscard]] std::uint32_t rounds_per_turn() const { return ceil_div(usable(), round_blocks()); }
   void verify() const;
   void finish() {}
 

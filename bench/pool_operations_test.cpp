@@ -90,8 +90,8 @@ TEST(BareList, VisitsEveryBlockInTurn) {
 }
 
 TEST(PoolChecksum, ChangesWithTheOrderOfTheQueue) {
-  Pool forward(8, FreeOrder::append, 0);
-  Pool rotated(8, FreeOrder::append, 0);
+  Pool forward(8, {.order = FreeOrder::append});
+  Pool rotated(8, {.order = FreeOrder::append});
   const std::uint32_t before = pool_checksum(rotated);
   EXPECT_EQ(pool_checksum(forward), before);
   std::vector<BlockId> out(1);

@@ -33,8 +33,8 @@ struct PoolCase {
 };
 
 /// Folds the free queue, in order, and the number of keys: equal for equal seeds and equal rounds.
-template <class Key>
-[[nodiscard]] std::uint32_t pool_checksum(const optimized::BlockPool<Key>& pool) {
+template <class AnyPool>
+[[nodiscard]] std::uint32_t pool_checksum(const AnyPool& pool) {
   std::uint64_t sum = pool.index().num_keys();
   BlockId at = pool.queue().head();
   for (std::uint32_t i = 0; i < pool.num_free(); ++i, at = pool.record(at).next) {

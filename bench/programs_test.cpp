@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The programs kvproof-bench and kvproof-study from outside: what they write, print and answer.
+// The programs kvproof-bench, kvproof-plan and kvproof-study from outside: what they write, print
+// and answer.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -7,12 +8,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
 #include "bench/studies/studies.h"
 #include "properties/test_files.h"
+#include "reference/model_presets.h"
 
 namespace kvproof::bench {
 namespace {
@@ -32,7 +35,7 @@ std::string text_of(const std::string& path) {
 
 class Programs : public testing::Test {
  protected:
-  /// @param program bench or study
+  /// @param program bench, plan or study
   Answer run(const std::string& program, const std::string& arguments) {
     const std::string out = path("stdout");
     const std::string error = path("stderr");
@@ -125,6 +128,100 @@ TEST_F(Programs, BenchRefusesWhatItCannotDoBeforeMeasuring) {
     EXPECT_EQ(answer.exit_code, 2) << arguments;
     EXPECT_EQ(answer.out, "") << arguments;
     EXPECT_EQ(lines_of(answer.error), 1U) << answer.error;
+  }
+}
+
+TEST_F(Programs, PlanPrintsWhatFitsAndWritesIt) {
+  const std::string file = path("plan.json");
+  const Answer answer = run(
+      "plan", "--model=llama-3-70b --memory-gib=60 --max-len=32768 --mean-len=500 --json=" + file);
+  EXPECT_EQ(answer.exit_code, 0) << answer.error;
+  EXPECT_EQ(answer.error, "");
+  for (const char* said : {"327,680 B", "12288", "10 GiB", "worst_case_requests"}) {
+    EXPECT_NE(answer.out.find(said), std::string::npos) << said << '\n' << answer.out;
+  }
+  const json document = json::parse(text_of(file));
+  expect_schema(document);
+  std::map<int, double> expected;  // block size -> requests
+  std::set<std::string> models;
+  for (const json& result : document.at("results")) {
+    const json& parameters = result.at("parameters");
+    if (result.at("experiment") == "memory_of_models") {
+      models.insert(parameters.at("model").get<std::string>());
+    } else {
+      EXPECT_EQ(result.at("experiment"), "plan");
+      expected[parameters.at("block_size")] =
+          result.at("metrics").at("expected_requests").at("value");
+    }
+  }
+  EXPECT_EQ(models.size(), std::size(kModelPresets));
+  ASSERT_EQ(expected.size(), 7U);
+  EXPECT_DOUBLE_EQ(expected.at(1), 196'607.0 / 500);
+  EXPECT_DOUBLE_EQ(expected.at(16), 12'287.0 / 32);
+}
+
+TEST_F(Programs, PlanSaysWhenTheLongestRequestDoesNotFit) {
+  const Answer answer = run("plan", "--model=llama-3-8b --memory-gib=1 --block-size=16");
+  EXPECT_EQ(answer.exit_code, 1);
+  EXPECT_EQ(answer.error, "");
+  EXPECT_NE(answer.out.find("longest request that fits: 8,176 tokens"), std::string::npos);
+  EXPECT_NE(answer.out.find("131,072 tokens does not fit"), std::string::npos) << answer.out;
+}
+
+TEST_F(Programs, PlanListsTheModelsWithTheirSources) {
+  const Answer answer = run("plan", "--list");
+  EXPECT_EQ(answer.exit_code, 0);
+  for (const ModelPreset& preset : kModelPresets) {
+    EXPECT_NE(answer.out.find(preset.name), std::string::npos) << preset.name;
+    EXPECT_NE(answer.out.find(preset.source), std::string::npos) << preset.name;
+    const Answer plan = run("plan", "--memory-gib=60 --model=" + std::string(preset.name));
+    EXPECT_EQ(plan.exit_code, 0) << preset.name << plan.error;
+  }
+}
+
+TEST_F(Programs, PlanRefusesBadInputInOneLine) {
+  for (const std::string arguments : {"--model=gpt-5",
+                                      "--memory-gib=0",
+                                      "--memory-gib=-1",
+                                      "--memory-gib=nan",
+                                      "--memory-gib=inf",
+                                      "--memory-gib=1e999",
+                                      "--memory-gib=1e300",
+                                      "--memory-gib=60GiB",
+                                      "--memory-gib=2000000000",
+                                      "--max-len=0",
+                                      "--max-len=-1",
+                                      "--max-len=2000000000",
+                                      "--max-len=99999999999999999999",
+                                      "--max-len=nan",
+                                      "--max-len=1.5",
+                                      "--block-size=0",
+                                      "--block-size=70000",
+                                      "--in-flight-tokens=0",
+                                      "--mean-len=0",
+                                      "--mean-len=-7",
+                                      "--mean-len=5 --workload=chat",
+                                      "--workload=nobody",
+                                      "--dtype=int3",
+                                      "--dtype=fp8_ds_mla",
+                                      "--json=/no/such/folder/x.json",
+                                      "--nonsense",
+                                      "extra"}) {
+    std::string whole = arguments;
+    if (arguments.rfind("--model", 0) != 0) whole += " --model=llama-3-8b";
+    if (arguments.rfind("--memory", 0) != 0) whole += " --memory-gib=60";
+    const Answer answer = run("plan", whole);
+    EXPECT_EQ(answer.exit_code, 2) << arguments;
+    EXPECT_EQ(answer.out, "") << arguments;
+    EXPECT_EQ(lines_of(answer.error), 1U) << answer.error;
+  }
+  EXPECT_EQ(run("plan", "--model=llama-3-8b").exit_code, 2);
+  for (const std::string arguments : {"", "--model=gpt-5"}) {
+    const Answer answer = run("plan", arguments);
+    EXPECT_EQ(answer.exit_code, 2);
+    for (const ModelPreset& preset : kModelPresets) {
+      EXPECT_NE(answer.error.find(preset.name), std::string::npos) << preset.name;
+    }
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "bench/workloads.h"
 #include "properties/test_files.h"
 #include "reference/ids.h"
+#include "reference/model_presets.h"
 
 namespace kvproof::bench {
 namespace {
@@ -56,6 +58,30 @@ TEST(MemoryOfOneRequest, IsTheClosedForm) {
   EXPECT_EQ(lengths["paged"].front(), 1);
   EXPECT_EQ(lengths["paged"].back(), 8'192);
   EXPECT_EQ(lengths["paged"], lengths["contiguous_max_length"]);
+}
+
+TEST(MemoryOfModels, IsLinearCappedOrFlatByTheModel) {
+  std::map<std::string, std::map<std::int64_t, const Result*>> models;
+  const std::vector<Result> results = memory_of_models(smoke_options());
+  for (const Result& result : results) {
+    models[text(result, "model")][count(result, "tokens")] = &result;
+    EXPECT_GE(value(result, "allocated_bytes"), value(result, "live_bytes"));
+  }
+  EXPECT_EQ(models.size(), std::size(kModelPresets));
+  const auto bytes = [&](const char* model, std::int64_t tokens) {
+    return value(*models.at(model).at(tokens), "allocated_bytes");
+  };
+  for (std::int64_t tokens = 16; tokens <= 131'072; tokens *= 2) {
+    const auto n = static_cast<double>(tokens);
+    EXPECT_EQ(bytes("llama-3-70b", tokens), n * 327'680);
+    EXPECT_EQ(bytes("deepseek-v3", tokens), n * 70'272);
+    EXPECT_EQ(bytes("mistral-7b-v0.1", tokens), std::min(n, 4'096.0) * 131'072);
+    EXPECT_EQ(bytes("mamba-codestral-7b", tokens), 64.0 * 2'158'592);
+    // One group of global layers, six with windows; a block is 10 pages of 128 KiB.
+    EXPECT_EQ(bytes("gemma-3-27b", tokens), (n / 16 + 6 * std::min(n / 16, 64.0)) * 1'310'720);
+  }
+  EXPECT_EQ(bytes("llama-3-70b", 1), 16.0 * 327'680);  // a whole block for the first token
+  EXPECT_EQ(bytes("nemotron-h-8b", 512), 7.0 * 4 * 2'162'688);
 }
 
 TEST(Utilisation, IsTheClosedForm) {

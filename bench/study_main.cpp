@@ -63,20 +63,23 @@ std::optional<std::vector<const Study*>> selected(const std::vector<std::string>
   return studies;
 }
 
-/// Of a series only the first and the last sample of each storage: the rest is for a figure.
+/// Whether two results are samples of one series: they differ in nothing but where it was sampled.
+bool same_series(const Result& a, const Result& b) {
+  if (a.experiment != b.experiment || a.parameters.size() != b.parameters.size()) return false;
+  for (std::size_t i = 0; i < a.parameters.size(); ++i) {
+    const std::string& name = a.parameters[i].first;
+    const bool place = name == "tokens" || name == "seconds";
+    if (!place && a.parameters[i] != b.parameters[i]) return false;
+  }
+  return true;
+}
+
+/// Of a series only the first and the last sample: the rest is for a figure.
 void print(const std::vector<Result>& results) {
   std::vector<Result> shown;
-  const auto same_series = [](const Result& a, const Result& b) {
-    const Value* source = b.parameter("source");
-    return a.experiment == b.experiment && *a.parameter("storage") == *b.parameter("storage") &&
-           (source == nullptr || *a.parameter("source") == *source);
-  };
   std::size_t hidden = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const bool series =
-        results[i].experiment == "live_memory" || results[i].experiment == "memory_of_one_request";
-    const bool inner = series && i > 0 && i + 1 < results.size() &&
-                       same_series(results[i - 1], results[i]) &&
+    const bool inner = i > 0 && i + 1 < results.size() && same_series(results[i - 1], results[i]) &&
                        same_series(results[i + 1], results[i]);
     if (inner) {
       ++hidden;

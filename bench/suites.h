@@ -36,4 +36,10 @@ struct Suite {
 [[nodiscard]] std::vector<Result> run_pool_bench(std::span<const std::string> selected,
                                                  const BenchOptions& options);
 
+/// concurrent_bench.cpp: the concurrent pool on one and two threads, beside BlockPool under one
+/// lock.
+[[nodiscard]] std::vector<std::string> concurrent_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_concurrent_bench(std::span<const std::string> selected,
+                                                       const BenchOptions& options);
+
 }  // namespace kvproof::bench

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimized/block_pool.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
 namespace kvproof::optimized {
 
 template <class Key>
-BlockPool<Key>::BlockPool(std::uint32_t num_blocks, FreeOrder order, std::uint32_t event_capacity)
+BlockPool<Key>::BlockPool(std::uint32_t num_blocks, const PoolOptions& options)
     : num_blocks_(num_blocks),
-      order_(order),
+      order_(options.order),
       records_(num_blocks + 1),
       queue_(records_.data(), num_blocks),
       index_(records_.data(), num_blocks),
-      events_(event_capacity, num_blocks) {
+      events_(options.event_records, num_blocks),
+      state_steps_(options.new_states ? num_blocks : 0),
+      residency_(options.residency ? num_blocks : 0) {
+  if (options.tail_keys) tails_.emplace(num_blocks);
   for (BlockId block = 1; block < num_blocks; ++block) queue_.push_back(block);
 }
 
@@ -28,22 +32,52 @@ void BlockPool<Key>::take(std::span<BlockId> out) {
     if ((record.flags & Record::kHashed) != 0) index_.prefetch(record.key);
   }
   queue_.drop_front(static_cast<std::uint32_t>(out.size()), at);
-  // A decode step takes one block: what the next one will evict, and the one behind it.
-  __builtin_prefetch(&records_[records_[at].next]);
-  index_.prefetch(records_[at].key);
-  for (const BlockId block : out) {
-    Record& record = records_[block];
-    record.prev = record.next = kUnlinked;
-    record.ref_cnt = 1;
-    forget(block);
+  counters_.taken += out.size();
+  prefetch_victim(at);
+  for (const BlockId block : out) make_held(block);
+}
+
+template <class Key>
+void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group, std::uint32_t from,
+                                  std::uint32_t to) {
+  Record& record = records_[block];
+  if ((record.flags & Record::kTailKeyed) != 0) return;
+  tails_->insert(block, key, to);
+  if (!hashed(block)) record.flags = group << Record::kGroupShift;
+  record.flags |= Record::kTailKeyed;
+  events_.stored(group, from, to);
+  events_.second_key(block, to);
+}
+
+// A key that the step made stays one that the step made, whoever is the oldest holder now.
+template <class Key>
+void BlockPool<Key>::forget_special(BlockId block) {
+  Record& record = records_[block];
+  const std::uint32_t flags = record.flags;
+  const GroupId group = flags >> Record::kGroupShift;
+  if (!state_steps_.empty() && state_steps_[block] == step_) {
+    const BlockId heir = index_.is_oldest(block) ? index_.next_copy(block) : kNoBlock;
+    if (heir != kNoBlock) state_steps_[heir] = step_;
+    state_steps_[block] = 0;
   }
+  if ((flags & Record::kHashed) != 0) {
+    index_.erase(block);
+    events_.removed(group, block);
+  }
+  if ((flags & Record::kTailKeyed) == 0) return;
+  record.flags = 0;
+  tails_->erase(block);
+  events_.removed_prefix(group, block, tails_->prefix_tokens(block));
 }
 
 template <class Key>
 bool BlockPool<Key>::reset() {
-  if (num_free() + 1 != num_blocks_) return false;
+  if (!all_free()) return false;
   for (Record& record : records_) record.flags = 0;
+  ++num_forgotten_;
   index_.clear();
+  if (tails_) tails_->clear();
+  std::ranges::fill(state_steps_, 0);
   events_.cleared();
   return true;
 }
@@ -71,7 +105,7 @@ void BlockPool<Key>::audit() const {
     const Record& record = records_[block];
     require((record.ref_cnt == 0) == queue_.contains(block),
             "a block is neither held nor queued, or both");
-    if (!hashed(block)) continue;
+    if (!holds_whole(block)) continue;
     const BlockId head = index_.find(record.key);
     require(head != kNoBlock, "a block's key is not in the index");
     if ((record.flags & Record::kHead) == 0) continue;

@@ -7,72 +7,130 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "optimized/counters.h"
 #include "optimized/event_log.h"
 #include "optimized/free_queue.h"
+#include "optimized/huge_pages.h"
 #include "optimized/prefix_index.h"
+#include "optimized/tail_keys.h"
 #include "reference/config.h"
 #include "reference/contract.h"
 
 namespace kvproof::optimized {
+
+/// What a pool is built with besides its size.
+struct PoolOptions {
+  FreeOrder order = FreeOrder::append;
+  std::uint32_t event_records = 0;  // see EventLog; 0 = no events
+  bool tail_keys = false;           // see TailKeys
+  bool new_states = false;          // remember which keys were published since the last step
+  bool residency = false;           // see Residency
+};
 
 template <class Key>
 class BlockPool {
  public:
   using Record = BlockRecord<Key>;
 
-  /// @param num_blocks with the null block. @param event_capacity see EventLog. @pre num_blocks >=
-  /// 2
-  BlockPool(std::uint32_t num_blocks, FreeOrder order, std::uint32_t event_capacity);
+  /// @param num_blocks with the null block; 0 = there is no pool. @pre num_blocks != 1
+  BlockPool(std::uint32_t num_blocks, const PoolOptions& options);
 
   [[nodiscard]] std::uint32_t num_blocks() const { return num_blocks_; }
   [[nodiscard]] std::uint32_t num_free() const { return queue_.size(); }
+  [[nodiscard]] bool all_free() const { return num_free() + 1 >= num_blocks_; }
   [[nodiscard]] const Record& record(BlockId block) const { return records_[block]; }
   void prefetch(BlockId block) const { __builtin_prefetch(&records_[block], 1); }
-  [[nodiscard]] bool hashed(BlockId block) const {
+  /// Whether the block carries any key.
+  [[nodiscard]] bool hashed(BlockId block) const { return (records_[block].flags & kKeyed) != 0; }
+  /// Whether it carries the key of the whole block, not only that of a prompt which ends in it.
+  [[nodiscard]] bool holds_whole(BlockId block) const {
     return (records_[block].flags & Record::kHashed) != 0;
+  }
+  /// The group of a block's key. @pre hashed(block)
+  [[nodiscard]] GroupId group(BlockId block) const {
+    return records_[block].flags >> Record::kGroupShift;
   }
   [[nodiscard]] const FreeQueue<Record>& queue() const { return queue_; }
   [[nodiscard]] const PrefixIndex<Key>& index() const { return index_; }
   [[nodiscard]] EventLog& events() { return events_; }
   [[nodiscard]] const EventLog& events() const { return events_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] const Residency& residency() const { return residency_; }
 
   /// Hands out the blocks at the head, each with one reference and without content.
   /// @param out shape [n], in queue order. @pre n <= num_free()
   void take(std::span<BlockId> out);
 
-  /// Adds a reference to each block; a free one leaves the queue (revival). @pre ids in (0,
-  /// num_blocks)
-  void touch(std::span<const BlockId> blocks) {
-    for (const BlockId block : blocks) {
-      Record& record = records_[block];
-      if (record.ref_cnt++ == 0) queue_.remove(block);
-    }
-  }
+  /// As take(), of one block. @pre num_free() > 0
+  BlockId take_one();
+
+  /// Adds a reference to each block; a free one leaves the queue (revival). The null block is left
+  /// alone. @pre ids < num_blocks
+  void touch(std::span<const BlockId> blocks);
+
+  /// Blocks that touch() would take out of the queue.
+  [[nodiscard]] std::uint32_t num_revived(std::span<const BlockId> blocks) const;
 
   /// Drops one reference per occurrence, in the order of the range; blocks without any left enter
-  /// the free queue in that order, at the end that FreeOrder names. A block that nobody holds is a
-  /// ContractViolation; the blocks before it are released, and the queue is whole.
+  /// the free queue in that order, at the end that FreeOrder names. The null block is left alone. A
+  /// block that nobody holds is a ContractViolation; the blocks before it are released, and the
+  /// queue is whole.
   template <class Range>
   void release(const Range& blocks);
 
-  /// Registers a block under a key. @pre the block carries no key
-  void publish(BlockId block, const Key& key) { index_.insert(key, block); }
+  /// Registers a block under a key that covers `prefix_tokens` tokens. @return false if the block
+  /// carries a key already
+  bool publish(BlockId block, const Key& key, GroupId group = 0, std::uint32_t prefix_tokens = 0) {
+    if (holds_whole(block)) return false;  // a fork has published it
+    index_.insert(key, block);
+    records_[block].flags |= group << Record::kGroupShift;
+    events_.stored_block(block, prefix_tokens);
+    return true;
+  }
+
+  /// Registers the key of the prompt whose last hash unit [from, to) lies inside of a block. Does
+  /// nothing if there is one already.
+  void publish_tail(BlockId block, const Key& key, GroupId group, std::uint32_t from,
+                    std::uint32_t to);
+
+  /// Forgets the key of a prompt's end if it is the only one: the block is complete now.
+  void forget_partial(BlockId block) {
+    if ((records_[block].flags & kKeyed) == Record::kTailKeyed) forget_keys(block);
+  }
 
   /// Forgets the content of a block, held or free; a free one keeps its place. @pre block <
   /// num_blocks()
   void forget(BlockId block) {
-    if (!hashed(block)) return;
-    index_.erase(block);
-    events_.removed(0, block);
+    if (hashed(block)) forget_keys(block);
   }
 
   /// Forgets all content. @return false, with nothing changed, while any block is held.
   bool reset();
 
-  /// Memory of the records and the index; the event log apart.
+  /// How often a block has lost content: as long as it stays the same, every hit stays one.
+  [[nodiscard]] std::uint32_t num_forgotten() const { return num_forgotten_; }
+
+  /// Distinct keys.
+  [[nodiscard]] std::uint32_t num_keys() const {
+    return index_.num_keys() + (tails_ ? tails_->index().num_keys() : 0);
+  }
+  /// The keys of prompts' ends; nullptr where the profile has none.
+  [[nodiscard]] const TailKeys<Key>* tails() const { return tails_ ? &*tails_ : nullptr; }
+
+  /// A scheduling step starts: no key is new any more.
+  void step() { ++step_; }
+  /// The key of the block is that of a state which this step will compute. @pre hashed(block)
+  void mark_new_state(BlockId block) { state_steps_[index_.find(records_[block].key)] = step_; }
+  [[nodiscard]] bool is_new_state(BlockId block) const {
+    return state_steps_[index_.find(records_[block].key)] == step_;
+  }
+
+  /// Memory of the records and the index; side arrays that an option asks for apart.
   [[nodiscard]] std::uint64_t bytes() const {
     return records_.size() * sizeof(Record) + index_.bytes();
   }
@@ -82,31 +140,29 @@ class BlockPool {
   void audit() const;
 
  private:
+  static constexpr std::uint32_t kKeyed = Record::kHashed | Record::kTailKeyed;
+
+  /// A block leaves the queue: it gets its first reference and loses its content.
+  void make_held(BlockId block);
+  /// Starts fetching what taking the next block will evict, and the block behind it.
+  void prefetch_victim(BlockId next) const;
+  void forget_keys(BlockId block);
+  void forget_special(BlockId block);
+
   std::uint32_t num_blocks_;
   FreeOrder order_;
-  std::vector<Record> records_;  // shape [num_blocks + 1]; the last is the queue's sentinel
+  HugeVector<Record> records_;  // shape [num_blocks + 1]; the last is the queue's sentinel
   FreeQueue<Record> queue_;
   PrefixIndex<Key> index_;
   EventLog events_;
+  std::optional<TailKeys<Key>> tails_;
+  std::uint32_t num_forgotten_ = 0;
+  std::uint32_t step_ = 1;
+  std::vector<std::uint32_t> state_steps_;  // shape [num_blocks]; of the oldest holder of a key
+  Counters counters_;
+  Residency residency_;
 };
 
-template <class Key>
-template <class Range>
-void BlockPool<Key>::release(const Range& blocks) {
-  BlockId last_front = queue_.sentinel();  // blocks for the front go behind one another
-  for (const BlockId block : blocks) {
-    Record& record = records_[block];
-    expects(record.ref_cnt > 0, Breach::not_held, "release of a block that nobody holds");
-    if (--record.ref_cnt > 0) continue;
-    const bool to_front = order_ == FreeOrder::prepend || (order_ == FreeOrder::unhashed_first &&
-                                                           (record.flags & Record::kHashed) == 0);
-    if (to_front) {
-      queue_.insert_after(last_front, block);
-      last_front = block;
-    } else {
-      queue_.push_back(block);
-    }
-  }
-}
-
 }  // namespace kvproof::optimized
+
+#include "optimized/block_pool_inline.h"  // IWYU pragma: export

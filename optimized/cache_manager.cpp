@@ -2,24 +2,41 @@
 #include "optimized/cache_manager.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
-#include <ranges>
 #include <stdexcept>
 #include <string>
+
+#include "optimized/cache_manager_exact.h"
+#include "optimized/cache_manager_requests.h"
+#include "optimized/cache_manager_sharing.h"
+#include "optimized/cache_manager_tiers.h"
 
 namespace kvproof::optimized {
 namespace {
 
-const CacheConfig& checked(const CacheConfig& config) {
+CacheConfig checked(const CacheConfig& config) {
   if (const auto why = unsupported(config)) {
     throw std::invalid_argument("the cache manager does not support " + std::string(*why));
   }
-  return config;
+  return with_eagle_kin(config);
 }
 
-FreeOrder free_order(const CacheConfig& config) {
-  return config.enable_caching ? config.profile.caching_on : config.profile.caching_off;
+PoolOptions pool_options(const CacheConfig& config, const Capacity& capacity) {
+  const auto is_mamba = [](const GroupConfig& g) { return g.kind == LayerKind::mamba; };
+  PoolOptions out;
+  out.order = config.enable_caching ? config.profile.caching_on : config.profile.caching_off;
+  out.event_records = capacity.event_records;
+  out.tail_keys = config.enable_caching && config.profile.prompt_tail_keys;
+  out.new_states = config.enable_caching && std::ranges::any_of(config.groups, is_mamba);
+  out.residency = capacity.residency;
+  return out;
+}
+
+template <class Key>
+std::vector<LayerGroup<Key>> make_groups(const CacheConfig& config) {
+  std::vector<LayerGroup<Key>> out;
+  for (GroupId g = 0; g < config.groups.size(); ++g) out.emplace_back(config, g);
+  return out;
 }
 
 }  // namespace
@@ -27,247 +44,284 @@ FreeOrder free_order(const CacheConfig& config) {
 template <class Digest>
 CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity, std::uint64_t seed)
     : config_(checked(config)),
-      block_size_(config.groups.front().block_size),
       max_requests_(capacity.max_requests),
+      single_full_(config.groups.size() == 1 && reads_all(config.groups.front().kind) &&
+                   !config.groups.front().eagle),
+      block_size_(config.groups.front().block_size),
       hasher_(config.hash_block_size, seed),
-      pool_(config.num_blocks, free_order(config), capacity.event_records),
+      pool_(config.num_blocks, pool_options(config, capacity)),
+      host_(config.num_host_blocks, {.order = pool_options(config, capacity).order}),
+      groups_(make_groups<Key>(config_)),
+      search_(config_, groups_),
       requests_(capacity.max_requests),
+      tables_(capacity.max_requests * config.groups.size()),
       storage_(capacity.max_requests) {
   unused_.reserve(capacity.max_requests);
   for (RequestId id = capacity.max_requests; id > 0; --id) unused_.push_back(id - 1);
-}
-
-template <class Digest>
-RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
-  const std::size_t prompt = arrival.tokens.size();
-  const std::uint32_t limit = config_.max_model_len;
-  const std::uint32_t wanted =
-      arrival.max_tokens == 0 ? limit : std::min(arrival.max_tokens, limit);
-  expects(prompt <= limit, Breach::capacity, "a prompt beyond the token limit");
-  expects(!unused_.empty(), Breach::capacity, "more requests than the manager was built for");
-  const RequestId id = unused_.back();
-  Request& r = requests_[id];
-  make_room(id, std::max(wanted, static_cast<std::uint32_t>(prompt)));
-  unused_.pop_back();
-
-  if (prompt > 0) std::memcpy(r.tokens, arrival.tokens.data(), arrival.tokens.size_bytes());
-  r.num_tokens = static_cast<std::uint32_t>(prompt);
-  r.num_hashes = r.computed = r.table_length = r.hit_length = 0;
-  r.next_unit_end = config_.enable_caching ? block_size_ : kNotRunning;
-  r.published = kNotRunning;
-  r.live = true;
-  set_quiet(r);
-  r.skip_lookup = arrival.skip_lookup;
-  r.has_extra = arrival.extra != nullptr && !arrival.extra->empty();
-  if (r.has_extra) {
-    storage_[id].extra = *arrival.extra;
-    hasher_.reserve(storage_[id].extra);
+  copies_.reserve(2 * config.groups.size() * capacity.max_requests);
+  if (!capacity.exact_hits) return;
+  if (!single_full_ || config.num_host_blocks > 0) {
+    throw std::invalid_argument(
+        "exact hits need one group of full attention without EAGLE or host");
   }
-  if (r.num_tokens >= r.next_unit_end) hash_units(id);
-  return id;
-}
-
-// One buffer per handle, kept when the request finishes: a later request of the same size reuses
-// it.
-template <class Digest>
-void CacheManager<Digest>::make_room(RequestId id, std::uint32_t capacity) {
-  Request& r = requests_[id];
-  Storage& storage = storage_[id];
-  const std::size_t blocks = ceil_div<std::size_t>(capacity, block_size_);
-  const std::size_t bytes =
-      blocks * (sizeof(Key) + 2 * sizeof(BlockId)) + std::size_t{capacity} * sizeof(TokenId);
-  if (bytes > storage.bytes) {
-    storage.buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    storage.bytes = bytes;
-  }
-  r.capacity = capacity;
-  r.hashes = reinterpret_cast<Key*>(storage.buffer.get());
-  r.table = reinterpret_cast<BlockId*>(r.hashes + blocks);
-  r.hit = r.table + blocks;
-  r.tokens = reinterpret_cast<TokenId*>(r.hit + blocks);
-}
-
-template <class Digest>
-void CacheManager<Digest>::hash_units(RequestId id) {
-  Request& r = requests_[id];
-  const std::uint32_t first = r.num_hashes;
-  const std::uint32_t count = r.num_tokens - r.next_unit_end < block_size_
-                                  ? 1  // the usual case: one token completed one unit
-                                  : r.num_tokens / block_size_ - first;
-  hasher_.hash(r.tokens, r.has_extra ? &storage_[id].extra : nullptr, first, count, r.hashes);
-  r.num_hashes += count;
-  r.next_unit_end += count * block_size_;
-  // A lookup or a publication of these keys is near.
-  for (std::uint32_t i = first; i < r.num_hashes; ++i) pool_.index().prefetch(r.hashes[i]);
+  exact_.emplace(config.num_blocks, block_size_);
 }
 
 template <class Digest>
 std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
   Request& r = live(id);
-  r.hit_length = 0;
+  GroupTable* const own = tables(id);
+  r.hit_tokens = 0;
+  for (GroupId g = 0; g < groups_.size(); ++g) own[g].hit_length = 0;
   if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return 0;
   // The last token is always computed anew: its output is what the request came for.
-  const std::uint32_t limit = (r.num_tokens - 1) / block_size_;
-  while (r.hit_length < limit) {
-    const BlockId block = pool_.index().find(r.hashes[r.hit_length]);
-    if (block == kNoBlock) break;  // the first gap ends the prefix
-    r.hit[r.hit_length++] = block;
+  const std::uint32_t most = r.num_tokens - 1;
+  if (single_full_) {
+    const std::uint32_t limit = most / block_size_;
+    std::uint32_t length = 0;
+    for (; length < limit; ++length) {
+      const BlockId block = exact_ ? find_full(id, length) : pool_.index().find(r.hashes[length]);
+      if (block == kNoBlock) break;  // the first gap ends the prefix
+      own->hit[length] = block;
+    }
+    own->hit_length = length;
+    r.hit_tokens = length * block_size_;
+  } else {
+    r.hit_tokens = search_.find(pool_.index(), r.hashes, most, own);
   }
-  return r.hit_length * block_size_;
+  r.hit_epoch = pool_.num_forgotten();
+  Counters& counters = pool_.counters();
+  ++counters.lookups;
+  counters.lookup_tokens += most;
+  counters.hit_tokens += r.hit_tokens;
+  return r.hit_tokens;
 }
 
-// admit() for a running request without gates, hits and external tokens, once `known` tokens are
-// computed.
+// admit() for a running request of one full-attention group, without gates, hits and external
+// tokens: once `known` tokens are computed, with room for `slots`.
 template <class Digest>
-Admission CacheManager<Digest>::step(Request& r, std::uint64_t known, std::uint32_t lookahead,
+Admission CacheManager<Digest>::step(RequestId id, std::uint32_t known, std::uint32_t slots,
                                      bool delay_cache) {
-  const auto slots =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(known + lookahead, config_.max_model_len));
-  const std::uint32_t before = r.table_length;
-  const std::uint32_t wanted = ceil_div(slots, block_size_);
-  if (wanted > before && wanted - before > pool_.num_free()) return Admission::refused();
-  extend_table(r, wanted);
-  if (!delay_cache) publish(r, known);
-  set_quiet(r);
-  audit();
-  return r.table_length - before;
-}
-
-// Everything that can refuse comes before anything that changes.
-template <class Digest>
-Admission CacheManager<Digest>::admit(Request& r, const AllocateArgs& args) {
-  expects(args.new_tokens > 0 || args.external > 0, Breach::nothing_to_allocate,
-          "allocate without new and without external tokens");
-  const std::span<const BlockId> hit(r.hit, args.use_lookup ? r.hit_length : 0);
-  if (!hit.empty()) check_hit(r);
-
-  const std::uint64_t limit = config_.max_model_len;
-  const std::uint64_t local = r.computed + std::uint64_t{hit.size()} * block_size_;
-  const std::uint64_t known = std::min(local + args.external, limit);
-  const bool admission = args.has_scheduled && args.status != RequestStatus::running;
-  const std::uint64_t watermark = admission ? config_.watermark_blocks() : 0;
-  const std::uint64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
-  const std::uint64_t revivals = revived(hit);
-  if (args.full_sequence_must_fit) {
-    const std::uint64_t whole = std::min<std::uint64_t>(r.num_tokens, limit);
-    if (fresh(r, whole, hit.size()) + revivals + watermark > pool_.num_free())
+  Request& r = requests_[id];
+  GroupTable& table = *tables(id);
+  const LayerGroup<Key>& group = groups_.front();
+  std::uint32_t taken = 0;
+  if (slots > table.slots_end) {
+    const std::uint32_t missing = slots - table.slots_end;
+    taken = missing <= block_size_ ? 1 : ceil_div(missing, block_size_);
+    if (taken > pool_.num_free()) {
+      ++pool_.counters().refusals;
       return Admission::refused();
+    }
+    if (taken == 1) {
+      table.blocks[table.length] = pool_.take_one();
+    } else {
+      pool_.take({table.blocks + table.length, taken});
+    }
+    table.grown_from = table.length;
+    group.set_length(table, table.length + taken);
   }
-  const std::uint64_t slots = std::min(known + args.new_tokens + args.lookahead, limit);
-  const std::uint64_t need = fresh(r, slots, hit.size()) + revivals;
-  if (need + watermark + reserved > pool_.num_free()) return Admission::refused();
-
-  const bool first = r.published == kNotRunning && r.table_length == 0;
-  if (first && (!hit.empty() || args.external > 0)) {
-    pool_.touch(hit);  // before taking new blocks: a hit may stand in the free queue
-    std::ranges::copy(hit, r.table);
-    r.table_length = r.published = static_cast<std::uint32_t>(hit.size());
-    num_holding_ += r.table_length > 0 ? 1 : 0;
-    if (args.external > 0) {
-      extend_table(r, ceil_div<std::uint64_t>(local + args.external, block_size_));
+  const std::uint32_t complete = std::min(known, r.num_tokens);
+  if (exact_ && !delay_cache) note_contents(id, complete);
+  if (complete >= table.publish_end && !delay_cache) {
+    if (complete < table.publish_end + block_size_) {
+      group.publish_next(table, r.hashes, pool_);
+    } else {
+      group.publish(table, r.hashes, complete, pool_);
     }
   }
-  const std::uint32_t before = r.table_length;
-  extend_table(r, ceil_div<std::uint64_t>(slots, block_size_));
-  // Drafts beyond the tokens that exist are never published: they may be rejected.
-  if (!args.delay_cache) publish(r, known + args.new_tokens);
-  set_quiet(r);
+  r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
   audit();
-  return r.table_length - before;
+  return taken;
+}
+
+// Everything that can refuse comes before anything that changes, but for out-of-window blocks.
+template <class Digest>
+Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
+  Request& r = resident(id);
+  GroupTable* const own = tables(id);
+  expects(args.new_tokens > 0 || args.external > 0, Breach::nothing_to_allocate,
+          "allocate without new and without external tokens");
+  const bool use_hit = args.use_lookup && std::any_of(own, own + groups_.size(), [](const auto& t) {
+                         return t.hit_length > 0;
+                       });
+  if (use_hit) check_hit(id);
+
+  const std::uint64_t limit = config_.max_model_len;
+  const std::uint64_t total =
+      std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0) + args.external;
+  expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
+  const std::uint64_t main = std::min(total + args.new_tokens, limit);
+  const bool starts = (use_hit || args.external > 0) &&
+                      std::all_of(own, own + groups_.size(), [](const GroupTable& t) {
+                        return t.length == 0 && t.published == kNever;
+                      });
+  const std::uint64_t slots = std::min(main + args.lookahead, limit);
+  const Demand demand{slots, main, total, args.external, r.encoder_tokens, starts, false};
+  for (const LayerGroup<Key>& group : groups_) {
+    expects(group.wanted(demand) <= own[group.id()].capacity, Breach::capacity,
+            "slots beyond the capacity of the request");
+  }
+  const bool admission = args.has_scheduled && args.status != RequestStatus::running;
+  const std::int64_t watermark = admission ? config_.watermark_blocks() : 0;
+  const std::int64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
+  if (args.full_sequence_must_fit) {
+    const Demand all{r.num_tokens,     r.num_tokens, total, args.external,
+                     r.encoder_tokens, starts,       true};
+    if (need(id, use_hit, all) + watermark > pool_.num_free()) {
+      ++pool_.counters().refusals;
+      return Admission::refused();
+    }
+  }
+  for (const LayerGroup<Key>& group : groups_) group.recycle(own[group.id()], total, pool_);
+  if (need(id, use_hit, demand) + watermark + reserved > pool_.num_free()) {
+    ++pool_.counters().refusals;
+    refresh(id);
+    return Admission::refused();
+  }
+  if (starts) {
+    // All hits before any taking: a hit may stand in the free queue.
+    for (const LayerGroup<Key>& group : groups_) {
+      GroupTable& table = own[group.id()];
+      group.add_hit(table, table.hits().first(use_hit ? table.hit_length : 0), total, pool_);
+    }
+    for (const LayerGroup<Key>& group : groups_) {
+      group.add_external(own[group.id()], demand, pool_);
+    }
+  }
+  const std::uint32_t taken = grow(id, demand);
+  // Drafts beyond the tokens that exist are never published: they may be rejected.
+  if (!args.delay_cache) publish(id, main);
+  refresh(id);
+  audit();
+  return taken;
+}
+
+template <class Digest>
+std::uint32_t CacheManager<Digest>::grow(RequestId id, const Demand& demand) {
+  GroupTable* const own = tables(id);
+  std::uint32_t taken = 0;
+  for (const LayerGroup<Key>& group : groups_) {
+    GroupTable& table = own[group.id()];
+    if (requests_[id].may_share) taken += copy_shared(id, group.id(), demand);
+    if (requests_[id].forked) forget_relatives(id, group.id(), demand);
+    taken += group.allocate(table, demand, pool_);
+  }
+  return taken;
 }
 
 // A lookup takes no references, so anything may happen to its blocks before they are used.
 template <class Digest>
-void CacheManager<Digest>::check_hit(const Request& r) const {
-  expects(r.published == kNotRunning && r.table_length == 0, Breach::hit_on_running,
-          "a looked-up prefix for a request that already has blocks");
-  for (std::uint32_t i = 0; i < r.hit_length; ++i) {
-    const auto& record = pool_.record(r.hit[i]);
-    expects(pool_.hashed(r.hit[i]) && record.key == r.hashes[i], Breach::stale_lookup,
-            "a looked-up block has lost its content");
+void CacheManager<Digest>::check_hit(RequestId id) {
+  const Request& r = requests_[id];
+  for (const LayerGroup<Key>& group : groups_) {
+    const GroupTable& table = tables(id)[group.id()];
+    expects(table.published == kNever && table.length == 0, Breach::hit_on_running,
+            "a looked-up prefix for a request that already has blocks");
+    if (r.hit_epoch == pool_.num_forgotten()) continue;
+    BlockId before = kNullBlock;
+    for (std::uint32_t i = 0; i < table.hit_length; ++i) {
+      const BlockId block = table.hit[i];
+      if (block == kNullBlock) continue;
+      const bool kept = pool_.holds_whole(block) &&
+                        pool_.record(block).key == group.key(r.hashes, i) &&
+                        (!exact_ || exact_->holds(block, expected(id, i, before)));
+      expects(kept, Breach::stale_lookup, "a looked-up block has lost its content");
+      before = block;
+    }
   }
 }
 
-// A hit that stands in the free queue is free now and will not be afterwards.
 template <class Digest>
-std::uint64_t CacheManager<Digest>::revived(std::span<const BlockId> hit) const {
-  std::uint64_t count = 0;
-  for (const BlockId block : hit) count += pool_.record(block).ref_cnt == 0 ? 1 : 0;
-  return count;
-}
-
-template <class Digest>
-std::uint64_t CacheManager<Digest>::fresh(const Request& r, std::uint64_t tokens,
-                                          std::size_t hit_length) const {
-  const std::uint64_t wanted = ceil_div<std::uint64_t>(tokens, block_size_);
-  const std::uint64_t have = r.table_length + hit_length;
-  return wanted > have ? wanted - have : 0;
-}
-
-template <class Digest>
-void CacheManager<Digest>::extend_table(Request& r, std::uint64_t length) {
-  if (length <= r.table_length) return;
-  num_holding_ += r.table_length == 0 ? 1 : 0;
-  pool_.take({r.table + r.table_length, r.table + length});
-  r.table_length = static_cast<std::uint32_t>(length);
-}
-
-template <class Digest>
-void CacheManager<Digest>::publish(Request& r, std::uint64_t tokens) {
-  const std::uint64_t complete = std::min<std::uint64_t>(tokens, r.num_tokens);
-  const std::uint32_t from = r.published == kNotRunning ? 0 : r.published;
-  const std::uint32_t to =
-      std::min(static_cast<std::uint32_t>(complete / block_size_), r.table_length);
-  if (from >= to || !config_.enable_caching) return;
-  pool_.events().stored(0, from * block_size_, to * block_size_);
-  for (std::uint32_t i = from; i < to; ++i) {
-    pool_.publish(r.table[i], r.hashes[i]);
-    pool_.events().stored_block(r.table[i], (i + 1) * block_size_);
+std::int64_t CacheManager<Digest>::need(RequestId id, bool use_hit, const Demand& demand) const {
+  std::int64_t sum = 0;
+  for (const LayerGroup<Key>& group : groups_) {
+    const GroupTable& table = tables(id)[group.id()];
+    const std::span<const BlockId> hit = table.hits().first(use_hit ? table.hit_length : 0);
+    // A state that was published in this very step is not computed yet.
+    if (group.config().kind == LayerKind::mamba && !hit.empty() && pool_.is_new_state(hit.back())) {
+      return std::int64_t{pool_.num_blocks()} + 1;
+    }
+    sum += group.need(table, hit, demand, pool_);
+    if (requests_[id].may_share) sum += num_to_copy(id, group.id(), demand);
   }
-  r.published = to;
+  return sum;
 }
 
-// A block is published when it is complete, which is when the next one is due.
 template <class Digest>
-void CacheManager<Digest>::set_quiet(Request& r) {
-  const std::uint32_t slots = r.table_length * block_size_;
-  const std::uint32_t done = (r.published == kNotRunning ? 0 : r.published) * block_size_;
-  r.quiet_until = config_.enable_caching ? std::min(slots, done + block_size_ - 1) : slots;
+void CacheManager<Digest>::publish(RequestId id, std::uint64_t tokens) {
+  if (!config_.enable_caching) return;
+  const Request& r = requests_[id];
+  const std::uint64_t known = std::min<std::uint64_t>(tokens, r.num_tokens);
+  if (exact_) note_contents(id, known);
+  for (const LayerGroup<Key>& group : groups_) {
+    GroupTable& table = tables(id)[group.id()];
+    group.publish(table, r.hashes, known, pool_);
+    group.publish_prompt_tail(table, r.hashes, r.prompt_tokens, known, pool_);
+  }
+}
+
+// What the next steps may skip.
+template <class Digest>
+void CacheManager<Digest>::refresh(RequestId id) {
+  Request& r = requests_[id];
+  r.may_share = r.may_share && shares(id);
+  const bool settled = r.live && r.place == Place::device && !r.may_share && !r.forked;
+  r.plain = settled && single_full_;
+  // The key of a prompt may become due in any step, so nothing is skipped under that policy.
+  r.quiet_until = settled && pool_.tails() == nullptr ? kNever : 0;
+  if (r.quiet_until == 0) return;
+  for (const LayerGroup<Key>& group : groups_) {
+    r.quiet_until = std::min(r.quiet_until, group.quiet_until(tables(id)[group.id()]));
+  }
 }
 
 template <class Digest>
 void CacheManager<Digest>::cache(RequestId id, std::uint32_t computed) {
-  Request& r = live(id);
-  publish(r, computed);
-  set_quiet(r);
+  resident(id);
+  publish(id, computed);
+  refresh(id);
+  audit();
+}
+
+template <class Digest>
+void CacheManager<Digest>::recycle(RequestId id, std::uint32_t processed) {
+  resident(id);
+  for (const LayerGroup<Key>& group : groups_) {
+    group.recycle(tables(id)[group.id()], processed, pool_);
+  }
+  refresh(id);
   audit();
 }
 
 // Last block first: the deeper a block, the fewer prompts can use it, the sooner it may be lost.
 template <class Digest>
-void CacheManager<Digest>::release_table(Request& r) {
-  if (r.table_length > 0) --num_holding_;
-  // The records were last touched when the blocks were taken; their addresses are known at once.
-  for (std::uint32_t i = 0; i < r.table_length; ++i) pool_.prefetch(r.table[i]);
-  pool_.release(std::views::reverse(std::span(r.table, r.table_length)));
-  r.table_length = r.hit_length = 0;
-  r.published = kNotRunning;
-  set_quiet(r);
+void CacheManager<Digest>::release_tables(RequestId id) {
+  Request& r = requests_[id];
+  expects(r.place == Place::device || r.place == Place::host, Breach::in_transfer,
+          "release while a transfer is in flight");
+  for (const LayerGroup<Key>& group : groups_) group.release(tables(id)[group.id()], pool_);
+  if (r.place == Place::host) release_host(id);
+  r.place = Place::device;
+  r.hit_tokens = 0;
 }
 
 template <class Digest>
 void CacheManager<Digest>::free(RequestId id) {
   Request& r = live(id);
-  release_table(r);
+  release_tables(id);
   r.computed = 0;
+  ++pool_.counters().preemptions;
+  refresh(id);
   audit();
 }
 
 template <class Digest>
 void CacheManager<Digest>::finish(RequestId id) {
   Request& r = live(id);
-  release_table(r);
-  r.live = false;
+  release_tables(id);
+  r.live = r.plain = false;
+  r.quiet_until = r.capacity = r.num_tokens = 0;
   unused_.push_back(id);
   audit();
 }
@@ -281,70 +335,17 @@ void CacheManager<Digest>::evict(std::span<const BlockId> blocks) {
   audit();
 }
 
+// Both tiers, or neither: what is stale in one is stale in the other.
 template <class Digest>
 bool CacheManager<Digest>::reset() {
-  return pool_.reset();
-}
-
-template <class Digest>
-std::uint32_t CacheManager<Digest>::common_prefix(RequestId id) const {
-  if (!config_.enable_caching) return 0;
-  const std::span<const BlockId> mine = table(id);
-  std::size_t shared = mine.size();
-  for (std::uint32_t other = 0, seen = 0; seen < num_holding_ && shared > 0; ++other) {
-    const std::span<const BlockId> theirs = table(other);
-    if (!requests_[other].live || theirs.empty()) continue;
-    ++seen;
-    const auto differ = std::ranges::mismatch(mine.first(shared), theirs).in1;
-    shared = static_cast<std::size_t>(std::distance(mine.begin(), differ));
-  }
-  return static_cast<std::uint32_t>(shared);
-}
-
-template <class Digest>
-bool CacheManager<Digest>::take(std::span<BlockId> out) {
-  if (out.size() > pool_.num_free()) return false;
-  pool_.take(out);
-  return true;
-}
-
-template <class Digest>
-void CacheManager<Digest>::touch(std::span<const BlockId> blocks) {
-  for (const BlockId block : blocks) {
-    expects(block != kNullBlock && block < pool_.num_blocks(), Breach::block_out_of_range,
-            "touch of a block that cannot be held");
-  }
-  pool_.touch(blocks);
-  audit();
-}
-
-template <class Digest>
-void CacheManager<Digest>::release(std::span<const BlockId> blocks) {
-  for (const BlockId block : blocks) {
-    expects(block != kNullBlock && block < pool_.num_blocks(), Breach::block_out_of_range,
-            "release of a block that cannot be held");
-  }
-  pool_.release(blocks);
-  audit();
-}
-
-template <class Digest>
-std::optional<std::uint32_t> CacheManager<Digest>::progress(RequestId id) const {
-  const std::uint32_t published = requests_[id].published;
-  return published == kNotRunning ? std::nullopt : std::optional(published);
-}
-
-template <class Digest>
-std::uint64_t CacheManager<Digest>::request_bytes() const {
-  std::uint64_t bytes = requests_.size() * (sizeof(Request) + sizeof(RequestId));
-  for (const Storage& storage : storage_) bytes += sizeof(Storage) + storage.bytes;
-  return bytes;
+  return host_.all_free() && pool_.reset() && host_.reset();
 }
 
 template <class Digest>
 void CacheManager<Digest>::audit() const {
 #if defined(KVPROOF_AUDIT)
   pool_.audit();
+  host_.audit();
 #endif
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache manager: requests, their block tables and hashes, lookup, admission, publication.
+// The cache manager: requests, their block tables in every group, lookup, admission, publication.
 //
 // Model:   as reference/cache_manager.h, outcome for outcome. A request is a handle; its tokens,
-//          hashes and table live in one buffer that arrive() makes or reuses, so that nothing else
+//          hashes and tables live in one buffer that arrive() makes or reuses, so that nothing else
 //          allocates.
-// Source:  vLLM v1 KVCacheManager (full attention).
+// Source:  vLLM v1 KVCacheManager and KVCacheCoordinator; sharing as in Kwon et al., SOSP'23.
 // Refuses: scheduling, threads, names.
 #pragma once
 
@@ -16,7 +16,11 @@
 #include <vector>
 
 #include "optimized/block_pool.h"
+#include "optimized/exact_contents.h"
+#include "optimized/group_table.h"
 #include "optimized/hashing.h"
+#include "optimized/layer_group.h"
+#include "optimized/prefix_search.h"
 #include "optimized/request.h"
 #include "reference/config.h"
 #include "reference/contract.h"
@@ -29,7 +33,8 @@ class CacheManager {
  public:
   using Key = typename Digest::Key;
 
-  /// @pre unsupported(config) is empty; throws std::invalid_argument with the reason otherwise.
+  /// @pre unsupported(config) is empty, and exact hits only for one group of full attention without
+  /// EAGLE and host tier; throws std::invalid_argument with the reason otherwise.
   /// @param seed of the hash chain.
   explicit CacheManager(const CacheConfig& config, Capacity capacity = {}, std::uint64_t seed = 0);
 
@@ -47,41 +52,66 @@ class CacheManager {
   /// hit_blocks() answers. @return [tokens]
   std::uint32_t lookup(RequestId id);
 
-  /// The blocks of the last lookup, shape [hit tokens / block_size].
-  [[nodiscard]] std::span<const BlockId> hit_blocks(RequestId id) const {
-    return {requests_[id].hit, requests_[id].hit_length};
+  /// The blocks of the last lookup, shape [hit tokens / block_size]; 0 = not read any more.
+  [[nodiscard]] std::span<const BlockId> hit_blocks(RequestId id, GroupId group = 0) const {
+    return tables(id)[group].hits();
   }
 
   /// Makes slots for args.new_tokens more tokens and publishes the blocks that they complete.
-  /// @return the number of newly taken blocks, which are the last of table(id); refused, with
-  /// nothing changed, when they are not to be had.
+  /// @return the number of blocks taken, the last of their tables; refused, with nothing changed
+  /// but out-of-window blocks given back, when they are not to be had. A block that somebody else
+  /// holds and that would be written is replaced, see take_copies().
   Admission allocate(RequestId id, const AllocateArgs& args);
 
   /// Preemption: releases all blocks, last first; the tokens stay, the computed count becomes 0.
   void free(RequestId id);
-
   /// Releases all blocks, last first, and forgets the request.
   void finish(RequestId id);
-
+  /// Gives back what nobody reads once `processed` tokens are computed.
+  void recycle(RequestId id, std::uint32_t processed);
   /// Publishes complete blocks up to `computed` tokens, e.g. after an external load.
   void cache(RequestId id, std::uint32_t computed);
-
   /// Forgets the content of blocks. @pre ids < num_blocks
   void evict(std::span<const BlockId> blocks);
-
-  /// Forgets all content. @return false, with nothing changed, while any block is held.
+  /// Forgets all content in both tiers. @return false, with nothing changed, while a block is held
   bool reset();
+  /// A scheduling step starts.
+  void start_step() { pool_.step(); }
+  /// Leading blocks that all requests with blocks have in common; 0 where not all tokens are read.
+  [[nodiscard]] std::uint32_t common_prefix(RequestId id, GroupId group = 0) const;
 
-  /// Leading blocks that all requests with blocks have in common.
-  [[nodiscard]] std::uint32_t common_prefix(RequestId id) const;
-
+  // Sharing: cache_manager_sharing.h
   /// References without a request. take() fills `out` or refuses; release() needs them to be held.
   bool take(std::span<BlockId> out);
   void touch(std::span<const BlockId> blocks);
   void release(std::span<const BlockId> blocks);
+  /// A request with the tokens and blocks of another. @pre no Mamba group (Breach::not_supported)
+  RequestId fork(RequestId parent);
+  /// Gives up the slots beyond `tokens` tokens. @pre none of them computed or published
+  void truncate(RequestId id, std::uint32_t tokens);
+  /// Holds blocks, e.g. for a transfer that reads them. @pre each is held or has content
+  LeaseId pin(std::span<const BlockId> blocks);
+  void unpin(LeaseId lease);
+  [[nodiscard]] std::span<const BlockId> leased(LeaseId lease) const { return leases_[lease]; }
+  /// The copies that admissions since the last call ask for, in order.
+  [[nodiscard]] std::vector<BlockCopy> take_copies();
 
-  [[nodiscard]] std::span<const BlockId> table(RequestId id) const {
-    return {requests_[id].table, requests_[id].table_length};
+  // The host tier: cache_manager_tiers.h
+  /// Starts a transfer of a request's blocks to the other tier; its copies are in take_copies().
+  /// Both sides are held until complete(). @return false, with nothing changed, if it is full there
+  bool swap_out(RequestId id);
+  bool swap_in(RequestId id);
+  void complete(RequestId id, bool ok);
+  [[nodiscard]] std::span<const BlockId> host_table(RequestId id, GroupId group) const;
+  [[nodiscard]] bool has_host_tables(RequestId id) const { return !storage_[id].host.empty(); }
+  [[nodiscard]] const BlockPool<Key>& host() const { return host_; }
+
+  [[nodiscard]] std::span<const BlockId> table(RequestId id, GroupId group = 0) const {
+    return {tables(id)[group].blocks, tables(id)[group].length};
+  }
+  /// What the table grew by when it last grew: hits and loaded blocks are not in it.
+  [[nodiscard]] std::span<const BlockId> growth(RequestId id, GroupId group = 0) const {
+    return table(id, group).subspan(tables(id)[group].grown_from);
   }
   [[nodiscard]] std::span<const TokenId> tokens(RequestId id) const {
     return {requests_[id].tokens, requests_[id].num_tokens};
@@ -90,107 +120,81 @@ class CacheManager {
     return {requests_[id].hashes, requests_[id].num_hashes};
   }
   [[nodiscard]] std::uint32_t computed(RequestId id) const { return requests_[id].computed; }
-
   /// Leading table positions considered for publication; nullopt until the request counts as
   /// running.
-  [[nodiscard]] std::optional<std::uint32_t> progress(RequestId id) const;
-
+  [[nodiscard]] std::optional<std::uint32_t> progress(RequestId id, GroupId group = 0) const;
   [[nodiscard]] const CacheConfig& config() const { return config_; }
   [[nodiscard]] const BlockPool<Key>& pool() const { return pool_; }
+  [[nodiscard]] const Counters& counters() const { return pool_.counters(); }
   [[nodiscard]] std::vector<Event> take_events() { return pool_.events().take(); }
-
   /// Memory of the requests: tokens, hashes, tables. The pool reports its own.
   [[nodiscard]] std::uint64_t request_bytes() const;
 
  private:
-  static constexpr std::uint32_t kNotRunning = 0xffffffffU;
+  using Request = RequestState<Key>;
+  using Storage = RequestStorage;
 
-  // What a decode step reads, in two cache lines.
-  struct alignas(64) Request {
-    TokenId* tokens = nullptr;  // shape [capacity]
-    Key* hashes = nullptr;      // shape [capacity / block_size]
-    BlockId* table = nullptr;   // shape [ceil(capacity / block_size)]
-    BlockId* hit = nullptr;     // shape as table
-    std::uint32_t num_tokens = 0;
-    std::uint32_t capacity = 0;       // [tokens]
-    std::uint32_t next_unit_end = 0;  // [tokens] at which the next hash is due
-    std::uint32_t num_hashes = 0;
-    std::uint32_t computed = 0;      // [tokens]
-    std::uint32_t quiet_until = 0;   // [tokens] up to which a step takes and publishes nothing
-    std::uint32_t published = 0;     // or kNotRunning
-    std::uint32_t table_length = 0;  // [blocks]
-    std::uint32_t hit_length = 0;    // [blocks]
-    bool live = false;
-    bool skip_lookup = false;
-    bool has_extra = false;
-  };
-
-  // What arrive() makes and the hot path does not read.
-  struct Storage {
-    ExtraKeys extra;
-    std::unique_ptr<std::byte[]> buffer;  // what a Request points into
-    std::size_t bytes = 0;
-  };
-
+  [[nodiscard]] GroupTable* tables(RequestId id) { return &tables_[id * groups_.size()]; }
+  [[nodiscard]] const GroupTable* tables(RequestId id) const {
+    return &tables_[id * groups_.size()];
+  }
   Request& live(RequestId id) {
     expects(id < max_requests_ && requests_[id].live, Breach::unknown_request, "no such request");
     return requests_[id];
   }
-  void make_room(RequestId id, std::uint32_t capacity);
+  Request& resident(RequestId id) {
+    Request& r = live(id);
+    expects(r.place == Place::device, Breach::in_transfer,
+            "the blocks of the request are not in the device pool");
+    return r;
+  }
+  RequestId new_request(std::uint32_t capacity, std::uint32_t encoder_tokens);
+  void make_room(RequestId id, std::uint32_t capacity, std::uint32_t encoder_tokens);
   void hash_units(RequestId id);
-  Admission step(Request& r, std::uint64_t known, std::uint32_t lookahead, bool delay_cache);
-  Admission admit(Request& r, const AllocateArgs& args);
-  void check_hit(const Request& r) const;
-  [[nodiscard]] std::uint64_t revived(std::span<const BlockId> hit) const;
-  [[nodiscard]] std::uint64_t fresh(const Request& r, std::uint64_t tokens,
-                                    std::size_t hit_length) const;
-  void extend_table(Request& r, std::uint64_t length);
-  void publish(Request& r, std::uint64_t tokens);
-  void release_table(Request& r);
-  void set_quiet(Request& r);
+  Admission step(RequestId id, std::uint32_t known, std::uint32_t slots, bool delay_cache);
+  Admission admit(RequestId id, const AllocateArgs& args);
+  [[nodiscard]] ExactContents::Expected expected(RequestId id, std::uint32_t position,
+                                                 BlockId before);
+  [[nodiscard]] BlockId find_full(RequestId id, std::uint32_t position);
+  void note_contents(RequestId id, std::uint64_t tokens);
+  void check_hit(RequestId id);
+  [[nodiscard]] std::int64_t need(RequestId id, bool use_hit, const Demand& demand) const;
+  std::uint32_t grow(RequestId id, const Demand& demand);
+  void publish(RequestId id, std::uint64_t tokens);
+  void release_tables(RequestId id);
+  void refresh(RequestId id);
   void audit() const;
+  [[nodiscard]] std::int64_t num_to_copy(RequestId id, GroupId group, const Demand& demand) const;
+  std::uint32_t copy_shared(RequestId id, GroupId group, const Demand& demand);
+  void forget_relatives(RequestId id, GroupId group, const Demand& demand);
+  [[nodiscard]] bool shares(RequestId id) const;
+  void suspect_sharing(std::span<const BlockId> blocks);
+  bool start_copies(const BlockTables& source, const BlockPool<Key>& from, BlockPool<Key>& to,
+                    BlockTables& target);
+  void settle_out(RequestId id);
+  void settle_in(RequestId id);
+  void release_host(RequestId id);
 
   CacheConfig config_;
-  std::uint32_t block_size_;
   std::uint32_t max_requests_;
+  bool single_full_;          // one group of full attention without EAGLE
+  std::uint32_t block_size_;  // [tokens] of that group
   ChainHasher<Digest> hasher_;
   BlockPool<Key> pool_;
-  std::vector<Request> requests_;  // shape [max_requests]
-  std::vector<Storage> storage_;   // shape [max_requests]
-  std::vector<RequestId> unused_;  // handles, last finished first
-  std::uint32_t num_holding_ = 0;  // requests with a table
+  BlockPool<Key> host_;
+  std::vector<LayerGroup<Key>> groups_;
+  PrefixSearch<Key> search_;
+  std::vector<Request> requests_;   // shape [max_requests]
+  std::vector<GroupTable> tables_;  // shape [max_requests, groups]
+  std::vector<Storage> storage_;    // shape [max_requests]
+  std::vector<RequestId> unused_;
+  std::optional<ExactContents> exact_;
+  std::string extra_bytes_;  // of the unit that is being compared
+  std::vector<BlockCopy> copies_;
+  std::vector<std::vector<BlockId>> leases_;
+  std::vector<LeaseId> unused_leases_;
 };
 
-// The three calls of a decode step are here, so that a caller's loop contains them.
-
-template <class Digest>
-inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> tokens) {
-  Request& r = live(id);
-  expects(tokens.size() <= r.capacity - r.num_tokens, Breach::capacity,
-          "append beyond the token limit");
-  std::uint32_t end = r.num_tokens;
-  for (const TokenId token : tokens) r.tokens[end++] = token;
-  r.num_tokens = end;
-  if (end >= r.next_unit_end) hash_units(id);
-}
-
-template <class Digest>
-inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) {
-  Request& r = live(id);
-  expects(computed <= r.num_tokens, Breach::computed_beyond_tokens, "advance beyond the tokens");
-  r.computed = computed;
-}
-
-template <class Digest>
-inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs& args) {
-  Request& r = live(id);
-  // A step within the last block, with no gate that could refuse, has nothing to do.
-  const bool ungated = args.status == RequestStatus::running && args.reserved == 0 &&
-                       !args.full_sequence_must_fit && !args.use_lookup && args.external == 0;
-  const std::uint64_t end = std::uint64_t{r.computed} + args.new_tokens + args.lookahead;
-  if (!ungated || args.new_tokens == 0) return admit(r, args);
-  if (end <= r.quiet_until) return 0;
-  return step(r, end - args.lookahead, args.lookahead, args.delay_cache);
-}
-
 }  // namespace kvproof::optimized
+
+#include "optimized/cache_manager_inline.h"  // IWYU pragma: export

@@ -41,8 +41,15 @@ class EventLog {
     prefix_tokens_[block] = prefix_tokens;
     add({Kind::stored_block, block, prefix_tokens, 0});
   }
+  /// As stored_block(), for a key beside the block's first one.
+  void second_key(BlockId block, std::uint32_t prefix_tokens) {
+    if (enabled()) add({Kind::stored_block, block, prefix_tokens, 0});
+  }
   void removed(GroupId group, BlockId block) {
-    if (enabled()) add({Kind::removed, group, block, prefix_tokens_[block]});
+    if (enabled()) removed_prefix(group, block, prefix_tokens_[block]);
+  }
+  void removed_prefix(GroupId group, BlockId block, std::uint32_t prefix_tokens) {
+    if (enabled()) add({Kind::removed, group, block, prefix_tokens});
   }
   void cleared() {
     if (enabled()) add({Kind::cleared, 0, 0, 0});

@@ -30,21 +30,29 @@ constexpr std::size_t kEntryBytes = 1 + sizeof(std::uint64_t);
 
 void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end,
                        std::string& out) {
+  const auto append_overlapping = [&](char type, const std::vector<MultimodalItem>& items) {
+    for (const MultimodalItem& item : items) {
+      if (item.offset >= end || std::uint64_t{item.offset} + item.length <= start) continue;
+      const std::int64_t shift = std::int64_t{item.offset} - std::int64_t{start};
+      append_entry(type, item.id, out);
+      append_bytes(&shift, sizeof(shift), out);
+    }
+  };
   if (!extra.lora.empty()) append_entry('L', extra.lora, out);
-  for (const MultimodalItem& item : extra.mm) {
-    if (item.offset >= end || std::uint64_t{item.offset} + item.length <= start) continue;
-    const std::int64_t shift = std::int64_t{item.offset} - std::int64_t{start};
-    append_entry('M', item.id, out);
-    append_bytes(&shift, sizeof(shift), out);
-  }
-  // Later units inherit the salt through the chain.
+  append_overlapping('M', extra.mm);
+  append_overlapping('E', extra.embeds);
+  // Later units inherit these through the chain.
   if (start == 0 && !extra.salt.empty()) append_entry('S', extra.salt, out);
+  if (start == 0 && !extra.layout.empty()) append_entry('D', extra.layout, out);
 }
 
 std::size_t extra_key_bytes(const ExtraKeys& extra) {
-  std::size_t bytes = 2 * kEntryBytes + extra.lora.size() + extra.salt.size();
-  for (const MultimodalItem& item : extra.mm)
-    bytes += kEntryBytes + item.id.size() + sizeof(std::int64_t);
+  std::size_t bytes = 3 * kEntryBytes + extra.lora.size() + extra.salt.size() + extra.layout.size();
+  for (const auto* items : {&extra.mm, &extra.embeds}) {
+    for (const MultimodalItem& item : *items) {
+      bytes += kEntryBytes + item.id.size() + sizeof(std::int64_t);
+    }
+  }
   return bytes;
 }
 
@@ -67,6 +75,17 @@ Key256 Sha256Digest::operator()(const void* data, std::size_t bytes) const {
   SHA256_Final(reinterpret_cast<unsigned char*>(key.words.data()), &context);
   return key;
 }
+
+namespace {
+
+/// As the digest, for a length that the compiler knows: it then keeps only the branch for it.
+template <std::size_t Bytes, class Digest>
+[[gnu::always_inline]] inline typename Digest::Key digest_of(const Digest& digest,
+                                                             const void* data) {
+  return digest(data, Bytes);
+}
+
+}  // namespace
 
 template <class Digest>
 ChainHasher<Digest>::ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed)
@@ -104,8 +123,8 @@ void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, st
 }
 
 template <class Digest>
-void ChainHasher<Digest>::hash_plain(const TokenId* tokens, std::uint32_t count, const Key& parent,
-                                     Key* keys) {
+[[gnu::flatten]] void ChainHasher<Digest>::hash_plain(const TokenId* tokens, std::uint32_t count,
+                                                      const Key& parent, Key* keys) {
   // With the field's usual block size every length is a constant, and the compiler unrolls the
   // hash.
   constexpr std::uint32_t kUsualTokens = 16;
@@ -119,7 +138,7 @@ void ChainHasher<Digest>::hash_plain(const TokenId* tokens, std::uint32_t count,
     for (std::uint32_t i = 0; i < count; ++i, tokens += kUsualTokens) {
       message.parent = before;
       std::memcpy(message.tokens.data(), tokens, sizeof(message.tokens));
-      keys[i] = before = digest_(&message, sizeof(message));
+      keys[i] = before = digest_of<sizeof(message)>(digest_, &message);
     }
     return;
   }

@@ -33,6 +33,14 @@ struct HashKey {
 using Key128 = HashKey<2>;
 using Key256 = HashKey<4>;
 
+/// The key of the same content in another layer group: one-to-one for each group, and as far from
+/// the keys of other groups as from those of other contents.
+template <std::size_t Words>
+[[nodiscard]] constexpr HashKey<Words> in_group(HashKey<Words> key, GroupId group) {
+  key.words[0] ^= group * 0x9e3779b97f4a7c15U;
+  return key;
+}
+
 /// Appends the extra keys of the unit [start, end) to `out`: one type byte, one length, the bytes.
 /// Nothing is appended when there are none. `out` grows by at most extra_key_bytes(extra).
 void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end,
@@ -78,6 +86,12 @@ class ChainHasher {
   /// @param extra nullptr = none
   void hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first, std::uint32_t count,
             Key* keys);
+
+  /// As hash() of one unit, without extra keys.
+  void hash_next(const TokenId* tokens, std::uint32_t unit, Key* keys) {
+    hash_plain(tokens + std::size_t{unit} * unit_tokens_, 1, unit == 0 ? root_ : keys[unit - 1],
+               keys + unit);
+  }
 
  private:
   void hash_plain(const TokenId* tokens, std::uint32_t count, const Key& parent, Key* keys);

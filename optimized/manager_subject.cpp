@@ -15,6 +15,7 @@ namespace {
 
 using Blocks = std::vector<BlockId>;
 
+// Of a key without its group, which is told apart: in_group() undoes itself.
 template <std::size_t Words>
 std::uint64_t fingerprint(const HashKey<Words>& key) {
   std::uint64_t out = 0;
@@ -44,7 +45,10 @@ class ManagerSubject final : public Subject {
  private:
   Result perform(const op::Arrive& o) {
     expects(!requests_.contains(o.req), Breach::duplicate_request, "arrive with a name in use");
-    requests_[o.req] = manager_.arrive({o.tokens, &o.extra, o.skip_lookup});
+    requests_[o.req] = manager_.arrive({.tokens = o.tokens,
+                                        .extra = &o.extra,
+                                        .skip_lookup = o.skip_lookup,
+                                        .encoder_tokens = o.encoder_tokens});
     return {};
   }
   Result perform(const op::Append& o) {
@@ -55,33 +59,35 @@ class ManagerSubject final : public Subject {
   }
   Result perform(const op::Lookup& o) {
     const RequestId id = request(o.req);
-    const std::uint32_t hit_tokens = manager_.lookup(id);
-    const auto blocks = manager_.hit_blocks(id);
-    return Hit{hit_tokens, {Blocks(blocks.begin(), blocks.end())}};
+    Hit hit{manager_.lookup(id), {}};
+    for (GroupId g = 0; g < num_groups(); ++g) {
+      const auto blocks = manager_.hit_blocks(id, g);
+      hit.blocks.emplace_back(blocks.begin(), blocks.end());
+    }
+    return hit;
   }
-  Result perform(const op::Allocate& o) {
-    const RequestId id = request(o.req);
-    const Admission taken = manager_.allocate(id, o.args);
-    if (!taken) return Refused{};
-    const auto blocks = manager_.table(id).last(*taken);
-    return Granted{{Blocks(blocks.begin(), blocks.end())}};
-  }
+  Result perform(const op::Allocate& o);
   Result perform(const op::Free& o) { return manager_.free(request(o.req)), Result(); }
   Result perform(const op::Finish& o) {
     manager_.finish(request(o.req));
     requests_.erase(o.req);
     return {};
   }
-  // Full attention reads every token: nothing leaves its window, and a step has no memory.
-  Result perform(const op::Recycle& o) { return request(o.req), Result(); }
-  Result perform(const op::Step&) { return {}; }
+  Result perform(const op::Recycle& o) {
+    return manager_.recycle(request(o.req), o.processed), Result();
+  }
+  Result perform(const op::Step&) { return manager_.start_step(), Result(); }
   Result perform(const op::Cache& o) {
     return manager_.cache(request(o.req), o.computed), Result();
   }
   Result perform(const op::Evict& o) { return manager_.evict(o.blocks), Result(); }
   Result perform(const op::Reset&) { return manager_.reset(); }
   Result perform(const op::CommonPrefix& o) {
-    return SharedBlocks{manager_.common_prefix(request(o.req))};
+    SharedBlocks shared;
+    for (GroupId g = 0; g < num_groups(); ++g) {
+      shared.push_back(manager_.common_prefix(request(o.req), g));
+    }
+    return shared;
   }
   Result perform(const op::Take& o) {
     if (o.n > manager_.pool().num_free()) return Refused{};
@@ -108,25 +114,101 @@ class ManagerSubject final : public Subject {
     return {};
   }
 
+  Result perform(const op::Fork& o) {
+    const RequestId parent = request(o.req);
+    expects(!requests_.contains(o.child), Breach::duplicate_request, "fork to a name in use");
+    requests_[o.child] = manager_.fork(parent);
+    return {};
+  }
+  Result perform(const op::Truncate& o) {
+    return manager_.truncate(request(o.req), o.tokens), Result();
+  }
+  Result perform(const op::Pin& o) {
+    expects(!leases_.contains(o.lease), Breach::duplicate_lease, "pin under a lease in use");
+    leases_[o.lease] = manager_.pin(o.blocks);
+    return {};
+  }
+  Result perform(const op::Unpin& o) {
+    const auto at = leases_.find(o.lease);
+    expects(at != leases_.end(), Breach::unknown_lease, "unpin of a lease that was not given");
+    manager_.unpin(at->second);
+    leases_.erase(at);
+    return {};
+  }
+  Result perform(const op::SwapOut& o) {
+    const RequestId id = request(o.req);
+    return start(id, o.transfer, [&] { return manager_.swap_out(id); });
+  }
+  Result perform(const op::SwapIn& o) {
+    const RequestId id = request(o.req);
+    return start(id, o.transfer, [&] { return manager_.swap_in(id); });
+  }
+  Result perform(const op::Complete& o) {
+    const auto at = transfers_.find(o.transfer);
+    expects(at != transfers_.end(), Breach::unknown_transfer, "complete of no transfer in flight");
+    manager_.complete(at->second, o.ok);
+    transfers_.erase(at);
+    return {};
+  }
+
+  template <class Swap>
+  Result start(RequestId id, const std::string& transfer, const Swap& swap) {
+    expects(!transfers_.contains(transfer) && !transfer.empty(), Breach::duplicate_transfer,
+            "swap under a transfer in use, or without a name");
+    if (!swap()) return Refused{};
+    transfers_[transfer] = id;
+    Granted granted;
+    for (const BlockCopy& copy : manager_.take_copies()) {
+      granted.copies.push_back({copy.from, copy.to});
+    }
+    return granted;
+  }
+
   RequestId request(const std::string& name) const {
     const auto at = requests_.find(name);
     expects(at != requests_.end(), Breach::unknown_request, "no request of that name");
     return at->second;
   }
+  [[nodiscard]] GroupId num_groups() const {
+    return static_cast<GroupId>(manager_.config().groups.size());
+  }
 
   CacheManager<Digest> manager_;
   std::map<std::string, RequestId> requests_;
+  std::map<std::string, LeaseId> leases_;
+  std::map<std::string, RequestId> transfers_;
   Blocks raw_;
 };
+
+// What the tables grew by, behind the copies that stand in them.
+template <class Digest>
+Result ManagerSubject<Digest>::perform(const op::Allocate& o) {
+  const RequestId id = request(o.req);
+  std::vector<std::size_t> held;
+  for (GroupId g = 0; g < num_groups(); ++g) held.push_back(manager_.table(id, g).size());
+  if (!manager_.allocate(id, o.args)) return Refused{};
+  Granted granted;
+  granted.blocks.resize(num_groups());
+  for (const BlockCopy& copy : manager_.take_copies()) {
+    granted.blocks[copy.group].push_back(copy.to);
+    granted.copies.push_back({copy.from, copy.to});
+  }
+  for (GroupId g = 0; g < num_groups(); ++g) {
+    if (manager_.table(id, g).size() == held[g]) continue;
+    const auto growth = manager_.growth(id, g);
+    granted.blocks[g].insert(granted.blocks[g].end(), growth.begin(), growth.end());
+  }
+  return granted;
+}
 
 // Walks are bounded by the number of blocks, so that a broken list is reported and not followed for
 // ever.
 template <class Pool>
-void observe_pool(const Pool& pool, Snapshot& out) {
+void observe_queue(const Pool& pool, PoolState& out) {
   const std::uint32_t n = pool.num_blocks();
   const auto& queue = pool.queue();
   out.num_free = pool.num_free();
-  out.usage = 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1);
+  out.usage = n > 1 ? 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1) : 0.0;
   out.queue.clear();
   out.queue_backward.clear();
   for (BlockId at = queue.head(); at != queue.sentinel() && out.queue.size() < n;
@@ -137,27 +219,55 @@ void observe_pool(const Pool& pool, Snapshot& out) {
        at != queue.sentinel() && out.queue_backward.size() < n; at = pool.record(at).prev) {
     out.queue_backward.push_back(at);
   }
+}
+
+template <class Key>
+void observe_key(const PrefixIndex<Key>& index, const Key& key, BlockId block, GroupId group,
+                 std::size_t most, IndexEntry& entry) {
+  entry.group = group;
+  entry.key = fingerprint(in_group(key, group));
+  entry.blocks.clear();
+  for (BlockId copy = block; copy != kNoBlock && entry.blocks.size() < most;
+       copy = index.next_copy(copy)) {
+    entry.blocks.push_back(copy);
+  }
+}
+
+template <class Key>
+void observe_pool(const BlockPool<Key>& pool, PoolState& out) {
+  const std::uint32_t n = pool.num_blocks();
+  observe_queue(pool, out);
   out.blocks.assign(n, {});
   std::size_t keys = 0;
+  const auto next_entry = [&]() -> IndexEntry& {
+    if (keys == out.index.size()) out.index.emplace_back();
+    return out.index[keys++];
+  };
   for (BlockId block = 0; block < n; ++block) {
     const auto& record = pool.record(block);
     BlockState& state = out.blocks[block];
     state.ref_cnt = record.ref_cnt;
-    state.linked = queue.contains(block);
+    state.linked = pool.queue().contains(block);
     state.hashed = pool.hashed(block);
     if (!state.hashed) continue;
-    state.key = fingerprint(record.key);
-    state.prefix_tokens = pool.events().prefix_tokens(block);
-    if (pool.index().find(record.key) != block) continue;
-    if (keys == out.index.size()) out.index.emplace_back();
-    IndexEntry& entry = out.index[keys++];
-    entry.group = 0;
-    entry.key = state.key;
-    entry.blocks.clear();
-    for (BlockId copy = block; copy != kNoBlock && entry.blocks.size() < n;
-         copy = pool.index().next_copy(copy)) {
-      entry.blocks.push_back(copy);
+    state.group = pool.group(block);
+    if (pool.holds_whole(block)) {
+      state.key = fingerprint(in_group(record.key, state.group));
+      state.prefix_tokens = pool.events().prefix_tokens(block);
+      if (pool.index().find(record.key) == block) {
+        observe_key(pool.index(), record.key, block, state.group, n, next_entry());
+      }
     }
+    if ((record.flags & BlockRecord<Key>::kTailKeyed) == 0) continue;
+    const Key& tail = pool.tails()->key(block);
+    if (pool.holds_whole(block)) {
+      state.tail_key = fingerprint(in_group(tail, state.group));
+    } else {
+      state.key = fingerprint(in_group(tail, state.group));
+      state.prefix_tokens = pool.tails()->prefix_tokens(block);
+    }
+    if (pool.tails()->index().find(tail) != block) continue;
+    observe_key(pool.tails()->index(), tail, block, state.group, n, next_entry());
   }
   out.index.resize(keys);
 }
@@ -165,6 +275,7 @@ void observe_pool(const Pool& pool, Snapshot& out) {
 template <class Digest>
 void ManagerSubject<Digest>::observe(Snapshot& out) const {
   observe_pool(manager_.pool(), out);
+  observe_pool(manager_.host(), out.host);
   out.requests.resize(requests_.size());
   auto state = out.requests.begin();
   for (const auto& [name, id] : requests_) {
@@ -173,14 +284,26 @@ void ManagerSubject<Digest>::observe(Snapshot& out) const {
     state->computed = manager_.computed(id);
     state->hashes.clear();
     for (const auto& key : manager_.hashes(id)) state->hashes.push_back(fingerprint(key));
-    const auto table = manager_.table(id);
-    state->tables.resize(1);
-    state->tables.front().assign(table.begin(), table.end());
-    state->progress.assign(1, manager_.progress(id));
+    state->tables.resize(num_groups());
+    state->progress.clear();
+    state->host_tables.resize(manager_.has_host_tables(id) ? num_groups() : 0);
+    for (GroupId g = 0; g < num_groups(); ++g) {
+      const auto table = manager_.table(id, g);
+      state->tables[g].assign(table.begin(), table.end());
+      state->progress.push_back(manager_.progress(id, g));
+      if (state->host_tables.empty()) continue;
+      const auto host = manager_.host_table(id, g);
+      state->host_tables[g].assign(host.begin(), host.end());
+    }
     ++state;
   }
   out.raw = raw_;
   std::ranges::sort(out.raw);
+  out.leases.clear();
+  for (const auto& [name, lease] : leases_) {
+    const auto blocks = manager_.leased(lease);
+    out.leases.push_back({name, {blocks.begin(), blocks.end()}});
+  }
 }
 
 }  // namespace

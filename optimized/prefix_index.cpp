@@ -1,34 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimized/prefix_index.h"
 
-#include <limits>
-
 namespace kvproof::optimized {
 namespace {
 
-constexpr std::uint8_t kLostCount = std::numeric_limits<std::uint8_t>::max();
-constexpr std::uint32_t kFill = 9;  // of 12 slots, on average, when every block carries a key
+// Of 12 slots, on average, when every block carries a key: with a record of 32 bytes and a ring
+// of 8 this makes 48 bytes per block.
+constexpr std::uint32_t kFill = 8;
+
+std::uint64_t num_chunks_for(std::uint32_t num_blocks) {
+  constexpr std::uint32_t kSpare = 2;  // paid for by the sentinel record and rounding
+  const std::uint32_t least = num_blocks / 12 + 1;
+  return num_blocks / kFill > least + kSpare ? num_blocks / kFill - kSpare : least;
+}
 
 }  // namespace
 
 template <class Key>
 PrefixIndex<Key>::PrefixIndex(Record* records, std::uint32_t num_blocks)
     : records_(records),
-      num_chunks_(num_blocks / kFill + 1),
+      num_chunks_(num_chunks_for(num_blocks)),
       chunks_(num_chunks_),
       rings_(num_blocks) {}
 
 template <class Key>
-void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
-  Record& record = records_[block];
-  record.key = key;
-  if (const BlockId head = find(key); head != kNoBlock) {
-    append_copy(head, block);
-    return;
+BlockId PrefixIndex<Key>::find_behind(std::uint64_t at, const Key& key) const {
+  const std::uint8_t wanted = tag(key);
+  // Bounded by the number of chunks: with every overflow count above zero there is no other end.
+  for (std::uint64_t probes = 1; probes < num_chunks_ && chunks_[at].overflow != 0; ++probes) {
+    at = behind(at);
+    for (std::uint32_t mask = match(chunks_[at], wanted); mask != 0; mask &= mask - 1) {
+      const BlockId block = chunks_[at].blocks[__builtin_ctz(mask)];
+      if (records_[block].key == key) return block;
+    }
   }
-  record.flags = Record::kHashed | Record::kHead;
+  return kNoBlock;
+}
+
+// The first chunk holds no copy, but keys went past it, or it is full.
+template <class Key>
+void PrefixIndex<Key>::insert_behind(std::uint64_t at, const Key& key, BlockId block) {
+  if (const BlockId head = find_behind(at, key); head != kNoBlock) return append_copy(head, block);
+  records_[block].flags = Record::kHashed | Record::kHead;
   ++num_keys_;
-  std::uint64_t at = home(key);
   std::uint32_t empty = match(chunks_[at], 0);
   for (; empty == 0; empty = match(chunks_[at], 0)) {
     if (chunks_[at].overflow != kLostCount) ++chunks_[at].overflow;
@@ -54,43 +68,18 @@ void PrefixIndex<Key>::append_copy(BlockId head, BlockId block) {
 }
 
 template <class Key>
-void PrefixIndex<Key>::erase(BlockId block) {
+void PrefixIndex<Key>::erase_copy(BlockId block) {
   Record& record = records_[block];
-  if ((record.flags & Record::kShared) == 0) {
-    replace(block, kNoBlock);
-    --num_keys_;
-  } else {
-    const auto [next, prev] = rings_[block];
-    rings_[next].prev = prev;
-    rings_[prev].next = next;
-    if ((record.flags & Record::kHead) != 0) {
-      replace(block, next);
-      records_[next].flags |= Record::kHead;
-    }
-    if (next == prev) records_[next].flags &= ~Record::kShared;  // one copy is left
+  const auto [next, prev] = rings_[block];
+  rings_[next].prev = prev;
+  rings_[prev].next = next;
+  if ((record.flags & Record::kHead) != 0) {
+    const auto [chunk, slot] = locate(record.key, block, /*leaves=*/false);
+    chunk->blocks[slot] = next;
+    records_[next].flags |= Record::kHead;
   }
+  if (next == prev) records_[next].flags &= ~Record::kShared;  // one copy is left
   record.flags = 0;
-}
-
-/// Finds the slot that names `old_block` and names `new_block` there, or empties it for kNoBlock.
-template <class Key>
-void PrefixIndex<Key>::replace(BlockId old_block, BlockId new_block) {
-  const Key& key = records_[old_block].key;
-  const std::uint8_t wanted = tag(key);
-  for (std::uint64_t at = home(key);; at = behind(at)) {
-    Chunk& chunk = chunks_[at];
-    for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
-      const int slot = __builtin_ctz(mask);
-      if (chunk.blocks[slot] != old_block) continue;
-      if (new_block == kNoBlock) {
-        chunk.tags[slot] = 0;
-      } else {
-        chunk.blocks[slot] = new_block;
-      }
-      return;
-    }
-    if (new_block == kNoBlock && chunk.overflow != kLostCount) --chunk.overflow;
-  }
 }
 
 template <class Key>

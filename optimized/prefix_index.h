@@ -13,7 +13,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "optimized/block_record.h"
 #include "optimized/hashing.h"
+#include "optimized/huge_pages.h"
 #include "reference/ids.h"
 
 #if defined(__SSE2__)
@@ -23,24 +25,6 @@
 namespace kvproof::optimized {
 
 __extension__ using Uint128 = unsigned __int128;
-
-inline constexpr BlockId kNoBlock = 0xffffffffU;
-
-/// A block: its place in the free queue, its holders, its key. With a 128-bit key it is half a
-/// cache line, and aligned so that it never straddles two.
-template <class Key>
-struct alignas(sizeof(Key) == 16 ? 32 : 16) BlockRecord {
-  static constexpr std::uint32_t kHashed = 1;  // key is valid and the block is in the index
-  static constexpr std::uint32_t kHead = 2;    // the index's chunk names this block
-  static constexpr std::uint32_t kShared =
-      4;  // other blocks carry the same key: ring links are valid
-
-  std::uint32_t prev = 0xffffffffU;
-  std::uint32_t next = 0xffffffffU;
-  std::uint32_t ref_cnt = 0;
-  std::uint32_t flags = 0;
-  Key key;
-};
 
 template <class Key>
 class PrefixIndex {
@@ -59,18 +43,30 @@ class PrefixIndex {
   /// Starts fetching what find(key) will read.
   void prefetch(const Key& key) const { __builtin_prefetch(&chunks_[home(key)], 0, 2); }
 
-  /// Registers a block under a key, behind those that have it already. @pre the block carries no
-  /// key
+  /// Registers a block under a key, behind those that have it already. Sets the flags of its record
+  /// anew. @pre the block carries no key
   void insert(const Key& key, BlockId block);
 
-  /// Takes a block's key away. @pre the block carries one
-  void erase(BlockId block);
+  /// Takes a block's key away, and its flags. @pre the block carries one
+  void erase(BlockId block) {
+    Record& record = records_[block];
+    if ((record.flags & Record::kShared) != 0) return erase_copy(block);
+    --num_keys_;
+    const auto [chunk, slot] = locate(record.key, block, /*leaves=*/true);
+    chunk->tags[slot] = 0;
+    record.flags = 0;
+  }
 
   void clear();
 
   /// The next younger block with the same key, or kNoBlock after the youngest. @pre the block
   /// carries a key
   [[nodiscard]] BlockId next_copy(BlockId block) const;
+
+  /// Whether the index names this block for its key. @pre the block carries a key
+  [[nodiscard]] bool is_oldest(BlockId block) const {
+    return (records_[block].flags & Record::kHead) != 0;
+  }
 
   /// Memory owned here, beside the records.
   [[nodiscard]] std::uint64_t bytes() const {
@@ -79,6 +75,7 @@ class PrefixIndex {
 
  private:
   static constexpr std::uint32_t kWidth = 12;
+  static constexpr std::uint8_t kLostCount = 255;  // an overflow count that is not kept any more
 
   struct alignas(64) Chunk {
     std::uint8_t tags[kWidth] = {};  // 0 = empty
@@ -95,10 +92,8 @@ class PrefixIndex {
   };
 
   [[nodiscard]] std::uint64_t home(const Key& key) const {
-    // The multiplication spreads keys whose low bits alone differ; the high half of the second one
-    // maps the result to [0, num_chunks) without a division.
-    const std::uint64_t spread = key.words[0] * 0x9e3779b97f4a7c15U;
-    return static_cast<std::uint64_t>((static_cast<Uint128>(spread) * num_chunks_) >> 64);
+    // Maps a word that is as good as random to [0, num_chunks) without a division.
+    return static_cast<std::uint64_t>((static_cast<Uint128>(key.words[0]) * num_chunks_) >> 64);
   }
   [[nodiscard]] static std::uint8_t tag(const Key& key) {
     const auto byte = static_cast<std::uint8_t>(key.words[1]);
@@ -109,13 +104,22 @@ class PrefixIndex {
   }
   [[nodiscard]] static std::uint32_t match(const Chunk& chunk, std::uint8_t tag);
 
-  void replace(BlockId old_block, BlockId new_block);
+  struct Place {
+    Chunk* chunk;
+    std::uint32_t slot;
+  };
+  /// The slot that names `block` for its key. @param leaves it will be emptied: keys that went past
+  /// full chunks are not counted there any more
+  Place locate(const Key& key, BlockId block, bool leaves);
   void append_copy(BlockId head, BlockId block);
+  void erase_copy(BlockId block);
+  void insert_behind(std::uint64_t chunk, const Key& key, BlockId block);
+  [[nodiscard]] BlockId find_behind(std::uint64_t chunk, const Key& key) const;
 
   Record* records_;
   std::uint64_t num_chunks_;
-  std::vector<Chunk> chunks_;  // shape [num_chunks]
-  std::vector<Ring> rings_;    // shape [num_blocks]; valid where the record says kShared
+  HugeVector<Chunk> chunks_;  // shape [num_chunks]
+  HugeVector<Ring> rings_;    // shape [num_blocks]; valid where the record says kShared
   std::uint32_t num_keys_ = 0;
 };
 
@@ -134,20 +138,48 @@ std::uint32_t PrefixIndex<Key>::match(const Chunk& chunk, std::uint8_t tag) {
 }
 
 template <class Key>
-BlockId PrefixIndex<Key>::find(const Key& key) const {
+inline auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves) -> Place {
   const std::uint8_t wanted = tag(key);
-  std::uint64_t at = home(key);
-  // Bounded by the number of chunks: with every overflow count above zero there would be no other
-  // end.
-  for (std::size_t probes = 0; probes < num_chunks_; ++probes, at = behind(at)) {
-    const Chunk& chunk = chunks_[at];
+  for (std::uint64_t at = home(key);; at = behind(at)) {
+    Chunk& chunk = chunks_[at];
     for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
-      const BlockId block = chunk.blocks[__builtin_ctz(mask)];
-      if (records_[block].key == key) return block;
+      const auto slot = static_cast<std::uint32_t>(__builtin_ctz(mask));
+      if (chunk.blocks[slot] == block) return {&chunk, slot};
     }
-    if (chunk.overflow == 0) return kNoBlock;
+    if (leaves && chunk.overflow != kLostCount) --chunk.overflow;
   }
-  return kNoBlock;
+}
+
+// The search for an older copy and for an empty slot read the same chunk, nearly always the first.
+template <class Key>
+inline void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
+  Record& record = records_[block];
+  record.key = key;
+  const std::uint8_t wanted = tag(key);
+  const std::uint64_t at = home(key);
+  Chunk& chunk = chunks_[at];
+  for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
+    const BlockId head = chunk.blocks[__builtin_ctz(mask)];
+    if (records_[head].key == key) return append_copy(head, block);
+  }
+  const std::uint32_t empty = match(chunk, 0);
+  if (chunk.overflow != 0 || empty == 0) return insert_behind(at, key, block);
+  record.flags = Record::kHashed | Record::kHead;
+  ++num_keys_;
+  const int slot = __builtin_ctz(empty);
+  chunk.tags[slot] = wanted;
+  chunk.blocks[slot] = block;
+}
+
+template <class Key>
+inline BlockId PrefixIndex<Key>::find(const Key& key) const {
+  const std::uint64_t at = home(key);
+  const Chunk& chunk = chunks_[at];
+  for (std::uint32_t mask = match(chunk, tag(key)); mask != 0; mask &= mask - 1) {
+    const BlockId block = chunk.blocks[__builtin_ctz(mask)];
+    if (records_[block].key == key) return block;
+  }
+  return chunk.overflow == 0 ? kNoBlock : find_behind(at, key);
 }
 
 }  // namespace kvproof::optimized

@@ -3,6 +3,9 @@
 //
 // Oracles: laws (laws.h), the model (model_oracle.h), content (content_oracle.h); each can be
 //          switched on alone, so that a catch can be credited to it.
+// Partial: what a subject answers with "not_supported" it does not perform; the model does not
+//          either, unless it cannot in any case. Such operations are counted, so that a subject
+//          that must perform everything can be held to it.
 // Refuses: to go on after a violation; what follows from it says nothing new.
 #pragma once
 
@@ -54,7 +57,15 @@ struct Counts {
   std::uint64_t rejections = 0;
   std::uint64_t revivals = 0;     // free blocks with content that were held again
   std::uint64_t preemptions = 0;  // requests with blocks that were freed but not finished
-  std::uint64_t blind = 0;        // operations after a caller's mistake that hides the content
+  std::uint64_t recycled = 0;     // entries that became null because nobody reads them any more
+  std::uint64_t forks = 0;
+  std::uint64_t copies = 0;       // of blocks with another holder, before they were written
+  std::uint64_t truncations = 0;  // that gave back blocks
+  std::uint64_t leases = 0;
+  std::uint64_t swaps = 0;         // that landed
+  std::uint64_t failed_swaps = 0;  // that did not
+  std::uint64_t skipped = 0;  // operations that the subject does not perform, but the model does
+  std::uint64_t blind = 0;    // operations after a caller's mistake that hides the content
 
   Counts& operator+=(const Counts& other);
 };
@@ -73,7 +84,12 @@ class Audit {
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
  private:
+  void check_pools() const;
+  void check_content(const Operation& operation);
+  void check_model(const Operation& operation);
   void count(const Operation& operation);
+  void count_sharing(const Operation& operation);
+  void count_recycled(const Operation& operation);
   void count_revivals(const std::vector<BlockId>& blocks);
   void check_laws(const Operation& operation) const;
 

@@ -234,8 +234,8 @@ double speed(const MakeSubject& make, Oracles oracles) {
   Counts counts;
   const auto start = std::chrono::steady_clock::now();
   while (counts.operations < 20000) {
-    const auto failure =
-        run_case(make, kProfiles[0], true, draw_case(stream, 2000), oracles, counts);
+    const auto failure = run_case(make, kProfiles[0], *find_configuration("plain"),
+                                  draw_case(stream, 2000), oracles, counts);
     EXPECT_FALSE(failure.has_value()) << failure->text;
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;

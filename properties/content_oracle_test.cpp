@@ -145,7 +145,9 @@ TEST(ContentOracle, SeesAHitPastAHole) {
 TEST(ContentOracle, SeesThatTheSameTokensUnderAnotherAdapterAreOtherBytes) {
   Scene s;
   s.admit_a();
-  s.expect_right({op::Arrive{"b", counting(5), {"adapter", "", {}}, false}});
+  ExtraKeys adapter;
+  adapter.lora = "adapter";
+  s.expect_right({op::Arrive{"b", counting(5), adapter, false}});
   EXPECT_TRUE(s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
                  answer.result = Hit{4, {{1, 2}}};
                }).has_value());
@@ -208,6 +210,136 @@ TEST(ContentOracle, KeepsItsRowsWhenTheContiguousReferenceMovesThem) {
     std::swap(table(shown, 1)[3], table(shown, 2)[3]);
   });
   EXPECT_TRUE(finding.has_value());
+}
+
+CacheConfig with_window() {
+  CacheConfig config = config_of(20, 2);
+  config.groups.push_back({LayerKind::sliding_window, 2, false, 3});
+  return config;
+}
+
+CacheConfig with_host() {
+  CacheConfig config = config_of(8, 2);
+  config.num_host_blocks = 8;
+  return config;
+}
+
+// Behind the window nothing is read, inside of it everything; groups have bytes of their own.
+TEST(ContentOracle, ReadsWhatAWindowStillReadsAndNothingElse) {
+  const auto decoded = [](Scene& s) {
+    s.expect_right({op::Arrive{"a", counting(8), {}, false}, allocate("a", 8), op::Advance{"a", 8},
+                    op::Append{"a", {9}}});
+  };
+  Scene right(with_window());
+  decoded(right);
+  right.expect_right({allocate("a", 1), op::Recycle{"a", 8}});
+  Scene null(with_window());
+  decoded(null);
+  EXPECT_TRUE(null.play(allocate("a", 1),
+                        [](Outcome&, Snapshot& shown) { shown.requests[0].tables[1][3] = 0; })
+                  .has_value());
+  Scene other_group(with_window());
+  decoded(other_group);
+  EXPECT_TRUE(other_group
+                  .play(allocate("a", 1),
+                        [](Outcome&, Snapshot& shown) {
+                          shown.requests[0].tables[1][3] = shown.requests[0].tables[0][3];
+                        })
+                  .has_value());
+}
+
+TEST(ContentOracle, SeesAWriteIntoABlockThatARelativeReads) {
+  const auto forked = [](Scene& s) {
+    s.admit_a();
+    s.expect_right({op::Fork{"a", "b"}, op::Append{"a", {70}}, op::Append{"b", {71}}});
+  };
+  Scene right;
+  forked(right);
+  right.expect_right({allocate("b", 1), op::Advance{"b", 6}, allocate("a", 1), op::Advance{"a", 6},
+                      op::Truncate{"a", 6}, op::Finish{"a"}});
+  Scene shared;
+  forked(shared);
+  shared.expect_right({allocate("a", 1)});
+  const Finding finding = shared.play(allocate("b", 1), [](Outcome& answer, Snapshot& shown) {
+    shown.requests[1].tables[0][2] = shown.requests[0].tables[0][2];
+    answer.result = Granted{{{}}};
+  });
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_NE(finding->find("position 5 of b"), std::string::npos) << *finding;
+}
+
+TEST(ContentOracle, SeesACopyThatWasNotMade) {
+  Scene s;
+  s.admit_a();
+  s.expect_right({op::Fork{"a", "b"}, op::Append{"b", {71}}});
+  const Finding finding = s.play(allocate("b", 1), [](Outcome& answer, Snapshot&) {
+    std::get<Granted>(answer.result).copies.clear();
+  });
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_NE(finding->find("holds poison"), std::string::npos) << *finding;
+}
+
+TEST(ContentOracle, FollowsBytesThroughTheHostTierAndBack) {
+  Scene right(with_host());
+  right.admit_a();
+  right.expect_right({op::SwapOut{"a", "t"}, op::Complete{"t", false}, op::SwapOut{"a", "u"},
+                      op::Complete{"u", true}, op::Take{7}, op::Release{{1, 2, 3, 4, 5, 6, 7}},
+                      op::SwapIn{"a", "v"}, op::Complete{"v", false}, op::SwapIn{"a", "w"},
+                      op::Complete{"w", true}, op::Append{"a", {6}}, allocate("a", 1)});
+  for (Scene::Lie lie :
+       {Scene::Lie([](Outcome&, Snapshot& shown) {
+          std::swap(shown.requests[0].host_tables[0][0], shown.requests[0].host_tables[0][1]);
+        }),
+        Scene::Lie([](Outcome&, Snapshot& shown) { shown.requests[0].host_tables.clear(); })}) {
+    Scene s(with_host());
+    s.admit_a();
+    s.expect_right({op::SwapOut{"a", "t"}});
+    EXPECT_TRUE(s.play(op::Complete{"t", true}, lie).has_value());
+  }
+  Scene lost(with_host());
+  lost.admit_a();
+  EXPECT_EQ(lost.play(op::SwapOut{"a", "t"},
+                      [](Outcome& answer, Snapshot&) {
+                        std::get<Granted>(answer.result).copies.pop_back();
+                      }),
+            std::nullopt)
+      << "until it lands the device is read";
+  EXPECT_TRUE(lost.play(op::Complete{"t", true}).has_value());
+}
+
+// A draft's slot becomes right when the draft is accepted, also for the one that shares it; then
+// the other goes its own way, and what was published must not be written.
+TEST(ContentOracle, SeesAPublishedBlockThatARelativeWritesInto) {
+  Scene s(config_of(8, 4));
+  s.expect_right({op::Arrive{"a", {0}, {}, false}, allocate("a", 4), op::Advance{"a", 1},
+                  op::Fork{"a", "b"}, op::Append{"a", {0, 0, 0}}, op::Advance{"a", 4},
+                  op::Cache{"a", 4}, op::Finish{"a"}, op::Append{"b", {1, 1, 1, 1}},
+                  allocate("b", 4), op::Arrive{"c", {0, 0, 0, 0, 0}, {}, false}, op::Lookup{"c"}});
+  EXPECT_FALSE(s.oracle().caller_broke_contract());
+}
+
+TEST(ContentOracle, ReadsStatesThatALookupHandsOverAndEncoderRows) {
+  CacheConfig states = config_of(20, 2);
+  states.groups.push_back({LayerKind::mamba, 2, false, 0, 0, MambaMode::all, 0});
+  Scene s(states);
+  s.expect_right({op::Arrive{"a", counting(6), {}, false}, allocate("a", 6), op::Advance{"a", 6},
+                  op::Step{}, op::Arrive{"b", counting(5), {}, false}});
+  EXPECT_EQ(s.play(op::Lookup{"b"}), std::nullopt);
+  EXPECT_TRUE(s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot& shown) {
+                 auto& hit = std::get<Hit>(answer.result).blocks[1].back();
+                 for (BlockId other : shown.requests[0].tables[1]) {
+                   if (other != hit) hit = other;
+                 }
+               }).has_value());
+  CacheConfig cross = config_of(20, 2);
+  cross.enable_caching = false;
+  cross.groups.push_back({LayerKind::cross, 2, false});
+  Scene e(cross);
+  e.expect_right({op::Arrive{"a", counting(2), {}, false, 5}, allocate("a", 2), op::Advance{"a", 2},
+                  op::Append{"a", {3}}});
+  EXPECT_TRUE(e.play(allocate("a", 1), [](Outcome&, Snapshot& shown) {
+                 std::swap(shown.requests[0].tables[1][0], shown.requests[0].tables[1][1]);
+               }).has_value());
 }
 
 }  // namespace

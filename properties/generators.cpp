@@ -4,10 +4,11 @@
 
 #include <algorithm>
 
+#include "reference/layer_rules.h"
+
 namespace kvproof::properties {
 namespace {
 
-constexpr std::size_t kMostRequests = 5;
 constexpr std::uint32_t kNumTexts = 3;
 
 // Three texts over three tokens. They part at positions 0, 3 and 6 from each other, so that prompts
@@ -20,73 +21,19 @@ TokenId token_at(std::uint32_t text, std::uint32_t position) {
 // An image's length follows from its identity, as its content does.
 std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
 
-template <class Keep>
-const RequestRecord* pick(const History& history, Draws& draws, const Keep& keep) {
-  const auto& all = history.requests;
-  const auto n = static_cast<std::uint32_t>(std::count_if(all.begin(), all.end(), keep));
-  if (n == 0) return nullptr;
-  std::uint32_t skip = draws.below(n);
-  for (const RequestRecord& r : all) {
-    if (keep(r) && skip-- == 0) return &r;
-  }
-  return nullptr;
-}
-
 }  // namespace
-
-std::uint32_t Draws::below(std::uint32_t n) {
-  const std::uint32_t wanted = n <= 256 ? 1 : 2;
-  if (used_ + wanted > 8) {  // more draws than a choice has bytes: derived ones
-    if (seed_ != 0) bytes_ = scramble(seed_ += 0x9e3779b97f4a7c15U);
-    used_ = 0;
-  }
-  const auto value = static_cast<std::uint32_t>(bytes_ & (wanted == 1 ? 0xff : 0xffff));
-  bytes_ >>= 8 * wanted;
-  used_ += wanted;
-  return value % n;
-}
-
-Swarm draw_swarm(Choice choice) {
-  Draws draws(choice);
-  constexpr std::array<std::uint8_t, kNumKinds> kUsual = {7, 7, 12, 9, 6, 5, 3, 2, 1,
-                                                          1, 1, 1,  1, 2, 2, 3, 1};
-  Swarm swarm;
-  for (std::size_t k = 0; k < kNumKinds; ++k) {
-    const std::uint32_t draw =
-        draws.below(6);  // 0, 1: off unless needed; 2..4: usual; 5: three times
-    const bool needed = k <= static_cast<std::size_t>(Kind::finish);
-    swarm.weight[k] = static_cast<std::uint8_t>(draw == 5             ? 3 * kUsual[k]
-                                                : draw >= 2 || needed ? kUsual[k]
-                                                                      : 0);
-  }
-  if (choice == 0) return swarm;
-  constexpr std::uint32_t kOneIn[] = {0, 2, 5, 10};
-  swarm.extra_one_in = kOneIn[draws.below(4)];
-  swarm.external_one_in = kOneIn[draws.below(4)];
-  swarm.draft_one_in = kOneIn[draws.below(4)];
-  return swarm;
-}
-
-CacheConfig draw_config(const Profile& profile, bool enable_caching, Choice choice) {
-  Draws draws(choice);
-  CacheConfig config;
-  config.profile = profile;
-  config.enable_caching = enable_caching;
-  config.num_blocks = 4 + draws.below(10);
-  const std::uint32_t block_size = 1 + draws.below(4);
-  config.groups = {
-      GroupConfig{draws.one_in(4) ? LayerKind::mla : LayerKind::full, block_size, false}};
-  config.hash_block_size = block_size;
-  constexpr double kWatermarks[] = {0.0, 0.1, 0.25};
-  config.watermark = profile.admission_gates ? kWatermarks[draws.below(3)] : 0.0;
-  // Long enough for anything, or so short that requests run into it.
-  config.max_model_len = draws.one_in(3) ? 2 * block_size + 1 + draws.below(8) : 16 * block_size;
-  return config;
-}
 
 Generator::Generator(const CacheConfig& config, const Swarm& swarm)
     : config_(config), swarm_(swarm), block_size_(config.groups.front().block_size) {
   for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
+  for (const GroupConfig& group : config.groups) {
+    block_size_ = std::min(block_size_, group.block_size);
+    if (moves_state(group)) {
+      state_size_ = group.block_size;
+      draft_states_ = group.speculative_blocks;
+    }
+    if (group.kind == LayerKind::cross) encoder_units_ = group.block_size;
+  }
 }
 
 Operation Generator::next(Choice choice, const Snapshot& state, const History& history) const {
@@ -103,6 +50,7 @@ Operation Generator::next(Choice choice, const Snapshot& state, const History& h
   for (std::uint32_t i = 0; first < 7 && i < 4; ++i) {
     if (auto operation = make(kInstead[(first + i) % 4], m)) return *operation;
   }
+  if (auto operation = complete(m)) return *operation;  // else a transfer may hold up everything
   if (history.requests.size() < kMostRequests) return arrive(m);
   return op::Finish{pick(history, draws, [](const RequestRecord&) { return true; })->name};
 }
@@ -113,15 +61,25 @@ std::optional<Operation> Generator::follow_up(Moment& m) const {
   if (!m.history.just_looked_up.empty() && !m.draws.one_in(8)) {
     const RequestState* r = m.state.find(m.history.just_looked_up);
     const RequestRecord* record = m.history.find(m.history.just_looked_up);
-    if (r != nullptr && record != nullptr && table_of(*r).empty() && r->num_tokens > 0)
+    if (r != nullptr && record != nullptr && record->resident() && without_blocks(*r) &&
+        r->num_tokens > 0) {
       return admit(m, *r, *record);
+    }
   }
   if (!m.history.just_refused.empty() && m.draws.below(4) >= 2) {
-    const auto* r =
-        pick(m.history, m.draws, [](const RequestRecord& x) { return x.granted_tokens > 0; });
-    if (r != nullptr && m.draws.below(2) == 0) return op::Free{r->name};
+    const bool waits = !m.history.new_states.empty();
+    if (waits && m.draws.below(2) == 0) return op::Step{};
+    const auto* r = pick(m.history, m.draws, [](const RequestRecord& x) {
+      return x.holds() && x.transfer.empty() && x.on_device;
+    });
+    const std::uint32_t how = m.draws.below(4);
+    if (r != nullptr && how == 3 && config_.num_host_blocks > 0) {
+      return op::SwapOut{r->name, std::string("t").append(std::to_string(m.history.names))};
+    }
+    if (r != nullptr && how % 2 == 0) return op::Free{r->name};
     if (r != nullptr) return op::Finish{r->name};
     if (!m.state.raw.empty()) return op::Release{m.state.raw};
+    if (!m.state.leases.empty()) return op::Unpin{m.state.leases.front().name};
     return op::Finish{m.history.just_refused};  // nobody is in its way: it will never fit
   }
   return std::nullopt;
@@ -129,7 +87,6 @@ std::optional<Operation> Generator::follow_up(Moment& m) const {
 
 std::optional<Operation> Generator::make(Kind kind, Moment& m) const {
   const auto any = [](const RequestRecord&) { return true; };
-  const auto holding = [](const RequestRecord& r) { return r.granted_tokens > 0; };
   switch (kind) {
     case Kind::arrive:
       if (m.history.requests.size() >= kMostRequests) return std::nullopt;
@@ -146,18 +103,33 @@ std::optional<Operation> Generator::make(Kind kind, Moment& m) const {
     case Kind::touch: return touch(m);
     case Kind::release: return release(m);
     case Kind::wrong: return wrong(m);
-    case Kind::free:
-      if (const auto* r = pick(m.history, m.draws, holding)) return op::Free{r->name};
-      return std::nullopt;
+    case Kind::recycle: return recycle(m);
     case Kind::finish:
+      if (const auto* r = pick(m.history, m.draws, any)) return op::Finish{r->name};
+      return std::nullopt;
     case Kind::common_prefix:
-    case Kind::recycle: break;
+      if (const auto* r = pick(m.history, m.draws, any)) return op::CommonPrefix{r->name};
+      return std::nullopt;
+    default: return make_rest(kind, m);
   }
-  const RequestRecord* r = pick(m.history, m.draws, any);
-  if (r == nullptr) return std::nullopt;
-  if (kind == Kind::finish) return op::Finish{r->name};
-  if (kind == Kind::common_prefix) return op::CommonPrefix{r->name};
-  return op::Recycle{r->name, m.draws.below(32)};
+}
+
+std::optional<Operation> Generator::make_rest(Kind kind, Moment& m) const {
+  switch (kind) {
+    case Kind::free:
+      if (const auto* r =
+              pick(m.history, m.draws, [](const RequestRecord& x) { return x.holds(); }))
+        return op::Free{r->name};
+      return std::nullopt;
+    case Kind::fork: return fork(m);
+    case Kind::truncate: return truncate(m);
+    case Kind::pin: return pin(m);
+    case Kind::unpin: return unpin(m);
+    case Kind::swap_out: return swap_out(m);
+    case Kind::swap_in: return swap_in(m);
+    case Kind::complete: return complete(m);
+    default: return std::nullopt;
+  }
 }
 
 Operation Generator::arrive(Moment& m) const {
@@ -175,32 +147,34 @@ Operation Generator::arrive(Moment& m) const {
     token = (token + 1) % 3;
   }
   out.skip_lookup = m.draws.one_in(10);
+  if (encoder_units_ > 0) out.encoder_tokens = 1 + m.draws.below(3 * encoder_units_);
   if (swarm_.extra_one_in > 0 && m.draws.one_in(swarm_.extra_one_in)) out.extra = extra(m, n);
   return out;
 }
 
-// An adapter and a salt of the same name, the same image at two places, two images at one place.
+// Names shared by an adapter, a salt and a layout, and by an image and an embedded row; the same
+// image at two places, two images at one place.
 ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
   ExtraKeys out;
-  const std::uint32_t what = m.draws.below(5);  // 2 and 4: an image alone
+  const std::uint32_t what = m.draws.below(7);  // 2, 4 and 6: rows alone
   if (what == 0 || what == 3) out.lora.assign(1, m.draws.below(2) == 0 ? 'a' : 'b');
   if (what == 1) out.salt.assign(1, m.draws.below(2) == 0 ? 'a' : 's');
-  if (what >= 2) {
-    const std::uint32_t image = m.draws.one_in(4) ? 1 : 0;
-    const std::uint32_t length = image_length(image);
-    if (num_tokens >= length) {
-      out.mm.push_back({image == 0 ? "x" : "y",
-                        m.draws.below(std::min(num_tokens - length + 1, block_size_ + 1)), length});
-    }
+  if (what == 5) out.layout.assign(1, m.draws.below(2) == 0 ? 'a' : 'd');
+  if (what < 2 || what == 5) return out;
+  const std::uint32_t image = m.draws.one_in(4) ? 1 : 0;
+  const std::uint32_t length = image_length(image);
+  if (num_tokens >= length) {
+    (what == 6 ? out.embeds : out.mm)
+        .push_back({image == 0 ? "x" : "y",
+                    m.draws.below(std::min(num_tokens - length + 1, block_size_ + 1)), length});
   }
   return out;
 }
 
 std::optional<Operation> Generator::lookup(Moment& m) const {
   const bool running_too = m.draws.one_in(8);
-  const auto* r = pick(m.history, m.draws, [&](const RequestRecord& x) {
-    return running_too || x.granted_tokens == 0;
-  });
+  const auto* r =
+      pick(m.history, m.draws, [&](const RequestRecord& x) { return running_too || !x.holds(); });
   if (r == nullptr) return std::nullopt;
   return op::Lookup{r->name};
 }
@@ -208,8 +182,8 @@ std::optional<Operation> Generator::lookup(Moment& m) const {
 std::optional<Operation> Generator::allocate(Moment& m) const {
   const auto computable = [&](const RequestRecord& x) {
     const RequestState* r = m.state.find(x.name);
-    return r != nullptr &&
-           (r->num_tokens > r->computed || (x.granted_tokens > 0 && m.draws.one_in(8)));
+    if (r == nullptr || (!x.resident() && !m.draws.one_in(16))) return false;
+    return r->num_tokens > r->computed || (x.holds() && m.draws.one_in(8));
   };
   // Evaluated once per request: the predicate above draws.
   std::array<const RequestRecord*, kMostRequests> found{};
@@ -220,19 +194,33 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   if (n == 0) return std::nullopt;
   const RequestRecord& record = *found[m.draws.below(n)];
   const RequestState& r = *m.state.find(record.name);
-  return table_of(r).empty() ? admit(m, r, record) : extend(m, r);
+  if (without_blocks(r)) return admit(m, r, record);
+  // States that move must have been computed before they move on.
+  const auto done =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(record.content_tokens, r.num_tokens));
+  if (state_size_ > 0 && r.computed < done && !m.draws.one_in(8)) {
+    return op::Advance{r.name, done};
+  }
+  return extend(m, r, record);
+}
+
+// Part of what is left to compute; moving states rest at the ends of blocks.
+std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const {
+  const std::uint32_t n = 1 + m.draws.below(rest);
+  if (state_size_ == 0 || n == rest || m.draws.one_in(8)) return n;
+  const std::uint32_t end = (start + n) / state_size_ * state_size_;
+  return end > start ? end - start : rest;
 }
 
 Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
   AllocateArgs args;
   args.status = record.status;
   args.use_lookup = record.looked_up && !m.draws.one_in(8);
-  const auto hit =
-      static_cast<std::uint32_t>(args.use_lookup ? record.hit.size() * block_size_ : 0);
+  const std::uint32_t hit = args.use_lookup ? record.hit.tokens : 0;
   const std::uint32_t rest = r.num_tokens > r.computed + hit ? r.num_tokens - r.computed - hit : 1;
   args.new_tokens = rest;
   const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
-  if (how < 2) args.new_tokens = 1 + m.draws.below(rest);
+  if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
   if (swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in) && rest > 1) {
     args.external = 1 + m.draws.below(rest - 1);
     args.new_tokens = std::min(args.new_tokens, rest - args.external);
@@ -250,14 +238,23 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   return op::Allocate{r.name, args};
 }
 
-Operation Generator::extend(Moment& m, const RequestState& r) const {
+Operation Generator::extend(Moment& m, const RequestState& r, const RequestRecord& record) const {
   AllocateArgs args;
   args.status = RequestStatus::running;
   args.has_scheduled = true;
   const std::uint32_t rest = r.num_tokens > r.computed ? r.num_tokens - r.computed : 0;
-  args.new_tokens = rest > 1 && m.draws.one_in(4) ? 1 + m.draws.below(rest) : rest;
+  args.new_tokens = rest > 1 && m.draws.one_in(4) ? chunk(m, r.computed, rest) : rest;
   const bool drafts = swarm_.draft_one_in > 0 && m.draws.one_in(swarm_.draft_one_in);
-  if (args.new_tokens == rest && (drafts || rest == 0)) args.new_tokens += 1 + m.draws.below(3);
+  std::uint32_t most = 3;
+  if (state_size_ > 0 && !m.draws.one_in(8)) most = std::min(most, draft_states_);
+  if (most > 0 && args.new_tokens == rest && (drafts || rest == 0)) {
+    args.new_tokens += 1 + m.draws.below(most);
+  }
+  args.new_tokens = std::max(args.new_tokens, 1U);
+  const std::uint64_t end = r.computed + args.new_tokens;  // states never move back
+  if (state_size_ > 0 && end < record.scheduled_tokens && !m.draws.one_in(8)) {
+    args.new_tokens = static_cast<std::uint32_t>(record.scheduled_tokens - r.computed);
+  }
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(12)) args.delay_cache = true;
   return op::Allocate{r.name, args};
@@ -287,11 +284,14 @@ std::optional<Operation> Generator::append(Moment& m) const {
   const auto* record = pick(m.history, m.draws, [&](const RequestRecord& x) {
     const RequestState* r = m.state.find(x.name);
     return r != nullptr && r->num_tokens < config_.max_model_len &&
-           (x.granted_tokens > 0 || r->num_tokens == 0);
+           (x.holds() || r->num_tokens == 0);
   });
   if (record == nullptr) return std::nullopt;
   const std::uint32_t have = m.state.find(record->name)->num_tokens;
-  const std::uint32_t n = std::min(1 + m.draws.below(3), config_.max_model_len - have);
+  std::uint32_t n = 1 + m.draws.below(3);
+  const auto scheduled = static_cast<std::uint32_t>(record->scheduled_tokens);
+  if (scheduled > have && m.draws.below(2) == 1) n = scheduled - have;  // all drafts are accepted
+  n = std::min(n, config_.max_model_len - have);
   const std::uint32_t text = m.draws.one_in(4) ? 1 : 0;
   op::Append out{record->name, {}};
   for (std::uint32_t i = 0; i < n; ++i) out.tokens.push_back(token_at(text, have + i));
@@ -335,6 +335,15 @@ Operation Generator::touch(Moment& m) const {
   return out;
 }
 
+// Never beyond what was computed: the caller still reads the rest.
+std::optional<Operation> Generator::recycle(Moment& m) const {
+  const auto* record = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
+  const RequestState* r = record != nullptr ? m.state.find(record->name) : nullptr;
+  if (r == nullptr) return std::nullopt;
+  const std::uint32_t back = m.draws.one_in(4) ? m.draws.below(r->computed + 1) : 0;
+  return op::Recycle{r->name, r->computed - back};
+}
+
 // Of what the raw owner holds, so that duplicates are released in one call, too.
 std::optional<Operation> Generator::release(Moment& m) const {
   const std::vector<BlockId>& raw = m.state.raw;
@@ -350,7 +359,10 @@ std::optional<Operation> Generator::release(Moment& m) const {
 
 // Calls that break the caller's side of the contract. Each must be rejected and change nothing.
 Operation Generator::wrong(Moment& m) const {
-  const auto running = [](const RequestRecord& r) { return r.granted_tokens > 0; };
+  if (m.draws.below(3) == 0) {
+    if (auto operation = wrong_sharing(m)) return *operation;
+  }
+  const auto running = [](const RequestRecord& r) { return r.holds(); };
   const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
   const RequestRecord* holder = pick(m.history, m.draws, running);
   const BlockId beyond = config_.num_blocks + m.draws.below(3);
@@ -376,9 +388,11 @@ Operation Generator::wrong(Moment& m) const {
 }
 
 std::optional<Operation> Generator::drain(const Snapshot& state, const History& history) {
+  if (!history.transfers.empty()) return op::Complete{history.transfers.back().name, true};
   if (!history.requests.empty()) return op::Finish{history.requests.back().name};
+  if (!state.leases.empty()) return op::Unpin{state.leases.back().name};
   if (!state.raw.empty()) return op::Release{state.raw};
-  if (!state.index.empty()) return op::Reset{};
+  if (!state.index.empty() || !state.host.index.empty()) return op::Reset{};
   return std::nullopt;
 }
 

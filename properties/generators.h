@@ -3,16 +3,18 @@
 //
 // Model:   next(choice, state, history) is a pure function. Whoever supplies the choices drives it:
 //          a property test that shrinks them, a seeded generator, the bytes of a fuzzer.
-// Biased:  towards what breaks allocators: lengths k*B-1, k*B, k*B+1, pools of 3 to 12 blocks, old
+// Biased:  towards what breaks allocators: lengths k*B-1, k*B, k*B+1, pools from 3 blocks up, old
 //          prompts replayed after churn, equal and different extra keys, duplicate ids in one call,
-//          failed operations retried, and a few calls that must be rejected.
+//          failed operations retried, transfers that fail, and a few calls that must be rejected.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "properties/configurations.h"
 #include "properties/history.h"
 #include "reference/config.h"
 #include "reference/operations.h"
@@ -65,9 +67,16 @@ enum class Kind : std::uint8_t {
   take,
   touch,
   release,
-  wrong
+  wrong,
+  fork,
+  truncate,
+  pin,
+  unpin,
+  swap_out,
+  swap_in,
+  complete
 };
-inline constexpr std::size_t kNumKinds = 17;
+inline constexpr std::size_t kNumKinds = 24;
 
 /// How often each kind is tried. Drawn anew per run, some kinds off (swarm testing: Groce et al.,
 /// ISSTA'12), because what two features hide from each other shows when one of them is absent.
@@ -78,10 +87,27 @@ struct Swarm {
   std::uint32_t draft_one_in = 4;
 };
 
-[[nodiscard]] Swarm draw_swarm(Choice choice);
+/// Kinds that a configuration has no use for are off.
+[[nodiscard]] Swarm draw_swarm(const Configuration& configuration, Choice choice);
 
-/// A small manager of the given profile: 3..12 usable blocks of 1..4 tokens.
-[[nodiscard]] CacheConfig draw_config(const Profile& profile, bool enable_caching, Choice choice);
+/// A small manager of the row: 3..12 usable blocks per group, in units of 1..4 tokens.
+[[nodiscard]] CacheConfig draw_config(const Profile& profile, const Configuration& configuration,
+                                      Choice choice);
+
+inline constexpr std::size_t kMostRequests = 5;
+
+/// One of the requests that `keep` holds of, if there is any.
+template <class Keep>
+[[nodiscard]] const RequestRecord* pick(const History& history, Draws& draws, const Keep& keep) {
+  const auto& all = history.requests;
+  const auto n = static_cast<std::uint32_t>(std::count_if(all.begin(), all.end(), keep));
+  if (n == 0) return nullptr;
+  std::uint32_t skip = draws.below(n);
+  for (const RequestRecord& r : all) {
+    if (keep(r) && skip-- == 0) return &r;
+  }
+  return nullptr;
+}
 
 class Generator {
  public:
@@ -89,8 +115,8 @@ class Generator {
 
   [[nodiscard]] Operation next(Choice choice, const Snapshot& state, const History& history) const;
 
-  /// The next operation that winds everything up: requests finish, the raw owner lets go, the index
-  /// is reset. @return nullopt when that is done.
+  /// The next operation that winds everything up: transfers end, requests finish, leases and the
+  /// raw owner let go, the index is reset. @return nullopt when that is done.
   [[nodiscard]] static std::optional<Operation> drain(const Snapshot& state,
                                                       const History& history);
 
@@ -101,6 +127,7 @@ class Generator {
     Draws& draws;
   };
   [[nodiscard]] std::optional<Operation> make(Kind kind, Moment& m) const;
+  [[nodiscard]] std::optional<Operation> make_rest(Kind kind, Moment& m) const;
   [[nodiscard]] std::optional<Operation> follow_up(Moment& m) const;
   [[nodiscard]] Operation arrive(Moment& m) const;
   [[nodiscard]] ExtraKeys extra(Moment& m, std::uint32_t num_tokens) const;
@@ -108,7 +135,9 @@ class Generator {
   [[nodiscard]] std::optional<Operation> allocate(Moment& m) const;
   [[nodiscard]] Operation admit(Moment& m, const RequestState& r,
                                 const RequestRecord& record) const;
-  [[nodiscard]] Operation extend(Moment& m, const RequestState& r) const;
+  [[nodiscard]] Operation extend(Moment& m, const RequestState& r,
+                                 const RequestRecord& record) const;
+  [[nodiscard]] std::uint32_t chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const;
   [[nodiscard]] std::optional<Operation> advance(Moment& m) const;
   [[nodiscard]] std::optional<Operation> append(Moment& m) const;
   [[nodiscard]] std::optional<Operation> cache(Moment& m) const;
@@ -116,12 +145,25 @@ class Generator {
   [[nodiscard]] Operation touch(Moment& m) const;
   [[nodiscard]] std::optional<Operation> release(Moment& m) const;
   [[nodiscard]] Operation wrong(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> wrong_sharing(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> recycle(Moment& m) const;
+  // generators_sharing.cpp
+  [[nodiscard]] std::optional<Operation> fork(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> truncate(Moment& m) const;
+  [[nodiscard]] Operation pin(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> unpin(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> swap_out(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> swap_in(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> complete(Moment& m) const;
   [[nodiscard]] BlockId some_block(Moment& m) const;
 
   CacheConfig config_;
   Swarm swarm_;
   std::uint32_t total_weight_ = 0;
-  std::uint32_t block_size_;
+  std::uint32_t block_size_;         // [tokens] the unit in which lengths are drawn
+  std::uint32_t state_size_ = 0;     // [tokens] block of a group whose states move; 0 = none does
+  std::uint32_t draft_states_ = 0;   // that such a group has for drafts
+  std::uint32_t encoder_units_ = 0;  // [tokens] block of a cross group; 0 = there is none
 };
 
 }  // namespace kvproof::properties

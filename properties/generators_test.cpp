@@ -18,10 +18,10 @@ namespace {
 
 /// One random run, with every operation and what was known before it shown to `look`.
 template <class Look>
-void tour(const Case& c, const Look& look) {
-  const CacheConfig config = draw_config(kProfiles[0], true, c.setup);
-  const Generator generator(config, draw_swarm(scramble(c.setup)));
-  const auto subject = optimized::find_subject("optimized-xxh3")->make(config);
+void tour(const Configuration& row, const Case& c, const Look& look) {
+  const CacheConfig config = draw_config(kProfiles[0], row, c.setup);
+  const Generator generator(config, draw_swarm(row, scramble(c.setup)));
+  const auto subject = optimized::find_subject("naive")->make(config);
   Audit audit(config, *subject, {false, false, false});
   for (Choice choice : c.choices) {
     const Operation operation = generator.next(choice, audit.state(), audit.history());
@@ -35,8 +35,10 @@ TEST(Generators, MakeTheSameRunFromTheSameChoices) {
   const Case c = draw_case(stream, 200);
   std::vector<Operation> first;
   std::vector<Operation> second;
-  tour(c, [&](const auto&, const Operation& o, const auto&) { first.push_back(o); });
-  tour(c, [&](const auto&, const Operation& o, const auto&) { second.push_back(o); });
+  tour(*find_configuration("full_host"), c,
+       [&](const auto&, const Operation& o, const auto&) { first.push_back(o); });
+  tour(*find_configuration("full_host"), c,
+       [&](const auto&, const Operation& o, const auto&) { second.push_back(o); });
   EXPECT_EQ(first, second);
   EXPECT_EQ(first.size(), c.choices.size());
 }
@@ -53,7 +55,8 @@ TEST(Generators, DrawSmallPoolsAndBlocksOfEverySize) {
   std::set<std::uint32_t> block_sizes;
   ChoiceStream stream(1);
   for (int i = 0; i < 1000; ++i) {
-    const CacheConfig config = draw_config(kProfiles[0], true, stream.next());
+    const CacheConfig config =
+        draw_config(kProfiles[0], *find_configuration("plain"), stream.next());
     EXPECT_EQ(unsupported(config), std::nullopt);
     usable.insert(config.num_blocks - 1);
     block_sizes.insert(config.hash_block_size);
@@ -62,6 +65,31 @@ TEST(Generators, DrawSmallPoolsAndBlocksOfEverySize) {
   EXPECT_EQ(*usable.rbegin(), 12U);
   EXPECT_EQ(usable.size(), 10U);
   EXPECT_EQ(block_sizes, (std::set<std::uint32_t>{1, 2, 3, 4}));
+}
+
+TEST(Generators, DrawEveryConfigurationAndOnlyWhatIsSupported) {
+  std::set<std::string_view> names;
+  for (const Configuration& row : kConfigurations) {
+    EXPECT_TRUE(names.insert(row.name).second) << row.name << " is listed twice";
+    EXPECT_EQ(find_configuration(row.name), &row);
+    EXPECT_FALSE(row.sentence.empty()) << row.name;
+    std::set<std::uint32_t> limits;
+    std::set<bool> in_flight;
+    ChoiceStream stream(2);
+    for (int i = 0; i < 300; ++i) {
+      const CacheConfig config = draw_config(kProfiles[0], row, stream.next());
+      EXPECT_EQ(unsupported(config), std::nullopt) << row.name;
+      EXPECT_EQ(config.groups.size(), row.num_groups);
+      EXPECT_EQ(config.enable_caching, row.caching);
+      EXPECT_EQ(config.num_host_blocks > 0, row.host_tier);
+      EXPECT_GE(config.num_blocks, 4U);
+      for (const GroupConfig& group : config.groups) limits.insert(group.window + group.chunk);
+      in_flight.insert(config.max_in_flight_tokens.has_value());
+    }
+    EXPECT_EQ(in_flight.size(), 2U);
+    const bool limited = row.has(LayerKind::sliding_window) || row.has(LayerKind::chunked_local);
+    EXPECT_EQ(limits.size() > 4, limited) << row.name;
+  }
 }
 
 void note_arrival(const CacheConfig& config, const op::Arrive& o,
@@ -76,6 +104,8 @@ void note_arrival(const CacheConfig& config, const op::Arrive& o,
   if (o.skip_lookup) ++seen["skip_lookup"];
   if (!o.extra.lora.empty()) ++seen["adapter " + o.extra.lora];
   if (!o.extra.salt.empty()) ++seen["salt " + o.extra.salt];
+  if (!o.extra.layout.empty()) ++seen["layout " + o.extra.layout];
+  for (const MultimodalItem& item : o.extra.embeds) ++seen["embedded " + item.id];
   for (const MultimodalItem& item : o.extra.mm) ++seen["image " + item.id];
 }
 
@@ -92,8 +122,8 @@ void note_allocation(const op::Allocate& o, const Audit& audit, std::map<std::st
   if (args.status == RequestStatus::preempted) ++seen["retry after preemption"];
   if (r == nullptr) return;
   const std::uint32_t end = r->computed + args.new_tokens;
-  if (!table_of(*r).empty() && end > r->num_tokens) ++seen["drafts"];
-  if (table_of(*r).empty() && args.external == 0 && !args.use_lookup && end < r->num_tokens)
+  if (!without_blocks(*r) && end > r->num_tokens) ++seen["drafts"];
+  if (without_blocks(*r) && args.external == 0 && !args.use_lookup && end < r->num_tokens)
     ++seen["chunk"];
 }
 
@@ -112,7 +142,7 @@ TEST(Generators, ReachWhatTheyAreBiasedTowards) {
   ChoiceStream stream(1);
   for (int i = 0; i < 200; ++i) {
     std::set<std::vector<TokenId>> prompts;  // of one manager
-    tour(draw_case(stream, 200),
+    tour(*find_configuration("full_host"), draw_case(stream, 200),
          [&](const CacheConfig& config, const Operation& operation, const Audit& audit) {
            kinds.insert(operation.index());
            if (const auto* arrive = std::get_if<op::Arrive>(&operation))
@@ -135,6 +165,9 @@ TEST(Generators, ReachWhatTheyAreBiasedTowards) {
                            "adapter b",
                            "salt a",
                            "salt s",
+                           "layout a",
+                           "layout d",
+                           "embedded x",
                            "image x",
                            "image y",
                            "use_lookup",
@@ -160,12 +193,14 @@ TEST(Generators, SwitchKindsOffInSomeRuns) {
   std::map<std::size_t, int> off;
   ChoiceStream stream(1);
   for (int i = 0; i < 100; ++i) {
-    const Swarm swarm = draw_swarm(stream.next());
+    const Swarm swarm = draw_swarm(*find_configuration("full_host"), stream.next());
     for (std::size_t k = 0; k < kNumKinds; ++k) off[k] += swarm.weight[k] == 0 ? 1 : 0;
   }
   for (std::size_t k = 0; k < kNumKinds; ++k) {
     const bool needed = k <= static_cast<std::size_t>(Kind::finish);
-    EXPECT_EQ(off[k] == 0, needed) << "kind " << k;
+    const bool ends = k == static_cast<std::size_t>(Kind::unpin) ||
+                      k >= static_cast<std::size_t>(Kind::swap_in);  // on with what they end
+    EXPECT_EQ(off[k] == 0, needed) << "kind " << k << (ends ? ", which ends another" : "");
     EXPECT_LT(off[k], 60) << "kind " << k;
   }
 }
@@ -175,7 +210,8 @@ TEST(Generators, DrainLeavesNothingBehind) {
   for (int i = 0; i < 20; ++i) {
     const Case c = draw_case(stream, 100);
     Counts counts;
-    EXPECT_FALSE(run_case(optimized::find_subject("naive")->make, kProfiles[0], true, c, {}, counts)
+    const Configuration& row = *find_configuration("full_window_host");
+    EXPECT_FALSE(run_case(optimized::find_subject("naive")->make, kProfiles[0], row, c, {}, counts)
                      .has_value());
     EXPECT_GE(counts.operations, c.choices.size());
   }

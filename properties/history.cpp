@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds one operation after the other into what laws and generators must remember.
+// Folds one operation after the other into what laws and generators must remember of requests.
 #include "properties/history.h"
 
 #include <algorithm>
+
+#include "reference/layer_rules.h"
 
 namespace kvproof::properties {
 namespace {
@@ -18,55 +20,19 @@ bool changed_nothing(const Result& result) {
   return std::holds_alternative<Refused>(result) || std::holds_alternative<Rejected>(result);
 }
 
+std::string_view request_if(bool holds, const Operation& operation) {
+  return holds ? std::string_view(request_of(operation)) : std::string_view{};
+}
+
 }  // namespace
 
-void Tally::add(std::vector<std::uint32_t>& counts, BlockId block, const char* place) {
-  if (block < counts.size()) {
-    ++counts[block];
-  } else if (!stray) {
-    stray = Stray{place, block};
-  }
-}
-
-void Tally::count(const Snapshot& state, std::uint32_t num_blocks) {
-  repeat.reset();
-  stray.reset();
-  for (auto* counts : {&queued, &tabled, &sharers, &raw, &indexed, &entry, &last_holder_}) {
-    counts->assign(num_blocks, 0);
-  }
-  for (BlockId block : state.queue) add(queued, block, "the free queue");
-  for (BlockId block : state.raw) add(raw, block, "the raw owner's references");
-  for (std::size_t i = 0; i < state.index.size(); ++i) {
-    for (BlockId block : state.index[i].blocks) {
-      add(indexed, block, "the prefix index");
-      if (block < num_blocks) entry[block] = static_cast<std::uint32_t>(i) + 1;
-    }
-  }
-  count_tables(state);
-}
-
-void Tally::count_tables(const Snapshot& state) {
-  for (std::size_t r = 0; r < state.requests.size(); ++r) {
-    const auto holder = static_cast<std::uint32_t>(r) + 1;
-    for (BlockId block : table_of(state.requests[r])) {
-      add(tabled, block, "a block table");
-      if (block >= last_holder_.size()) continue;
-      if (last_holder_[block] != holder) {
-        last_holder_[block] = holder;
-        ++sharers[block];
-      } else if (block != kNullBlock && !repeat) {
-        repeat = Repeat{r, block};
-      }
-    }
-  }
-}
-
-History::History(const CacheConfig& config)
-    : num_blocks(config.num_blocks),
-      unit_tokens(config.hash_block_size),
-      max_model_len(config.max_model_len),
-      evicted(config.num_blocks, 0) {
-  mirror.blocks.resize(config.num_blocks);
+History::History(const CacheConfig& its_config)
+    : config(its_config),
+      num_blocks(its_config.num_blocks),
+      unit_tokens(std::max(its_config.hash_block_size, 1U)),
+      evicted(its_config.num_blocks, 0),
+      forked(its_config.num_blocks, 0) {
+  mirror.blocks.resize(its_config.num_blocks);
 }
 
 const RequestRecord* History::find(std::string_view name) const {
@@ -79,9 +45,25 @@ RequestRecord* History::record(std::string_view name) {
   return at != requests.end() && at->name == name ? &*at : nullptr;
 }
 
+const TransferRecord* History::find_transfer(std::string_view name) const {
+  const auto at = std::ranges::find(transfers, name, &TransferRecord::name);
+  return at != transfers.end() ? &*at : nullptr;
+}
+
 void History::fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
                    const Snapshot& after) {
   keys.clash.reset();
+  asked.reset();
+  settled.reset();
+  const auto* allocate = std::get_if<op::Allocate>(&operation);
+  if (allocate != nullptr) {
+    const RequestRecord* r = find(allocate->req);
+    const RequestState* state = before.find(allocate->req);
+    if (r != nullptr && state != nullptr) {
+      asked = extent_of(config, *state, r->hit, r->encoder_tokens, r->holds(), allocate->args);
+      asked->waits = asked->uses_hit && hits_new_state(*state, r->hit);
+    }
+  }
   if (!changed_nothing(outcome.result)) {
     fold_call(before, operation, outcome.result);
     fold_evicted(before, operation, outcome.result, after);
@@ -91,93 +73,175 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
       if (RequestRecord* r = record(append->req)) fold_tokens(*r, append->tokens, after);
     }
   }
-  const auto* lookup = std::get_if<op::Lookup>(&operation);
-  just_looked_up.assign(lookup != nullptr ? std::string_view(lookup->req) : std::string_view{});
-  const auto* allocate = std::get_if<op::Allocate>(&operation);
+  just_looked_up.assign(request_if(std::holds_alternative<op::Lookup>(operation), operation));
   const bool refused = allocate != nullptr && std::holds_alternative<Refused>(outcome.result);
-  just_refused.assign(refused ? std::string_view(allocate->req) : std::string_view{});
+  just_refused.assign(request_if(refused, operation));
   fold_events(operation, outcome, after);
-  tally.count(after, num_blocks);
+  tally.count(after);
+}
+
+bool History::hits_new_state(const RequestState& state, const FoundPrefix& hit) const {
+  const std::size_t unit = hit.tokens / unit_tokens;
+  if (unit == 0 || unit > state.hashes.size()) return false;
+  return std::ranges::any_of(new_states, [&](const auto& published) {
+    return published.second == state.hashes[unit - 1];
+  });
 }
 
 void History::fold_call(const Snapshot& before, const Operation& operation, const Result& result) {
-  if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
-    const auto at = position(requests, arrive->req);
-    if (at != requests.end() && at->name == arrive->req) return;  // a subject that let it pass
-    ++arrivals;
-    requests.insert(at, RequestRecord{arrive->req,
-                                      arrive->skip_lookup,
-                                      RequestStatus::waiting,
-                                      false,
-                                      {},
-                                      0,
-                                      0,
-                                      0,
-                                      {},
-                                      PrefixDigest(arrive->extra, unit_tokens)});
-    return;
-  }
+  if (const auto* arrive = std::get_if<op::Arrive>(&operation)) return fold_arrival(*arrive);
+  if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, before);
+  if (const auto* complete = std::get_if<op::Complete>(&operation)) return fold_complete(*complete);
+  if (std::holds_alternative<op::Pin>(operation)) ++names;
   RequestRecord* r = record(request_of(operation));
   if (r == nullptr) return;
   if (std::holds_alternative<op::Lookup>(operation)) {
     r->looked_up = true;
-    r->hit.clear();
     const auto* hit = std::get_if<Hit>(&result);
-    if (hit != nullptr && !hit->blocks.empty()) r->hit = hit->blocks.front();
-  } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
-    if (const RequestState* state = before.find(r->name)) fold_grant(*state, allocate->args);
+    r->hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
+  } else if (std::holds_alternative<op::Allocate>(operation)) {
+    if (const RequestState* state = before.find(r->name)) fold_grant(*r, *state);
   } else if (const auto* advance = std::get_if<op::Advance>(&operation)) {
+    if (advance->computed > r->scheduled_tokens) r->ahead = true;
     r->content_tokens = std::max<std::uint64_t>(r->content_tokens, advance->computed);
+  } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
+    fold_truncate(*r, truncate->tokens);
   } else if (std::holds_alternative<op::Free>(operation)) {
-    r->status = r->granted_tokens > 0 ? RequestStatus::preempted : r->status;
-    r->looked_up = false;
-    r->hit.clear();
-    r->granted_tokens = r->scheduled_tokens = r->content_tokens = 0;
+    fold_free(*r);
   } else if (std::holds_alternative<op::Finish>(operation)) {
     requests.erase(requests.begin() + (r - requests.data()));
+  } else if (const auto* out = std::get_if<op::SwapOut>(&operation)) {
+    transfers.push_back({out->transfer, out->req, true});
+    ++names;
+    r->transfer = out->transfer;
+    r->on_host = r->swapped = true;
+  } else if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
+    transfers.push_back({in->transfer, in->req, false});
+    ++names;
+    r->transfer = in->transfer;
+    r->on_device = true;
   }
 }
 
-// The slots that a grant covers: see the segment layout of an allocation, computed | hit | external
-// | new | lookahead, of which only what lies below the model's limit gets slots.
-void History::fold_grant(const RequestState& state, const AllocateArgs& args) {
-  RequestRecord& r = *record(state.name);
-  const bool admits = table_of(state).empty() && !progress_of(state);
-  const std::uint64_t hit = args.use_lookup && admits ? r.hit.size() * unit_tokens : 0;
-  const std::uint64_t local = state.computed + hit;
-  const std::uint64_t known = std::min(local + args.external, max_model_len);
-  const std::uint64_t slots = std::min(known + args.new_tokens + args.lookahead, max_model_len);
-  const std::uint64_t loaded = admits && args.external > 0 ? local + args.external : 0;
-  r.granted_tokens = std::max({r.granted_tokens, hit, loaded, slots});
-  r.scheduled_tokens = std::min(known + args.new_tokens, max_model_len);
+void History::fold_arrival(const op::Arrive& arrive) {
+  const auto at = position(requests, arrive.req);
+  if (at != requests.end() && at->name == arrive.req) return;  // a subject that let it pass
+  ++arrivals;
+  RequestRecord r(arrive.req, PrefixDigest(arrive.extra, unit_tokens));
+  r.skip_lookup = arrive.skip_lookup;
+  r.encoder_tokens = arrive.encoder_tokens;
+  requests.insert(at, std::move(r));
+}
+
+// Both may hold the same unpublished blocks from now on. A draft is its parent's alone: which token
+// will take its place is not the same for both.
+void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
+  RequestRecord* parent = record(fork.req);
+  const auto at = position(requests, fork.child);
+  if (parent == nullptr || (at != requests.end() && at->name == fork.child)) return;
+  ++arrivals;
+  parent->forked = true;
+  RequestRecord child = *parent;
+  child.name = fork.child;
+  child.hit = {};
+  child.looked_up = false;
+  const RequestState* state = before.find(fork.req);
+  if (state != nullptr) {
+    child.scheduled_tokens = std::min<std::uint64_t>(child.scheduled_tokens, state->num_tokens);
+    for (const auto& table : state->tables) {
+      for (BlockId block : table) {
+        if (block < forked.size()) forked[block] = 1;
+      }
+    }
+  }
+  requests.insert(at, std::move(child));
+}
+
+void History::fold_grant(RequestRecord& r, const RequestState& state) {
+  for (const GroupConfig& group : config.groups) {
+    if (!moves_state(group)) continue;
+    const bool many = asked->main - asked->total > 1 + std::uint64_t{group.speculative_blocks};
+    const bool drafts = asked->main > state.num_tokens || r.scheduled_tokens > r.content_tokens;
+    if (many && (drafts || r.decoding)) r.ahead = true;
+    r.decoding = r.decoding || asked->main % group.block_size != 0;
+  }
+  const bool stands_still = asked->total <= r.granted_from || state.computed < r.content_tokens;
+  if (r.holds() && stands_still) r.ahead = true;
+  r.granted_from = asked->total;
+  r.lengths.clear();
+  for (const GroupExtent& group : asked->groups) r.lengths.push_back(group.length);
+  r.scheduled_tokens = std::min<std::uint64_t>(asked->main, config.max_model_len);
   r.content_tokens =
       std::max(r.content_tokens, std::min<std::uint64_t>(r.scheduled_tokens, state.num_tokens));
   r.status = RequestStatus::running;
 }
 
+void History::fold_truncate(RequestRecord& r, std::uint32_t tokens) {
+  r.ahead = true;
+  for (GroupId g = 0; g < r.lengths.size(); ++g) {
+    const GroupConfig& group = config.groups[g];
+    if (group.kind == LayerKind::mamba || group.kind == LayerKind::cross) continue;
+    r.lengths[g] =
+        std::min(r.lengths[g], ceil_div<std::uint64_t>(tokens, std::uint64_t{group.block_size}));
+  }
+  r.scheduled_tokens = std::min<std::uint64_t>(r.scheduled_tokens, tokens);
+  r.content_tokens = std::min<std::uint64_t>(r.content_tokens, tokens);
+}
+
+void History::fold_free(RequestRecord& r) {
+  r.status = r.holds() ? RequestStatus::preempted : r.status;
+  r.looked_up = false;
+  r.hit = {};
+  r.lengths.clear();
+  r.scheduled_tokens = r.content_tokens = r.granted_from = 0;
+  r.forked = r.swapped = r.decoding = r.ahead = r.on_host = false;
+  r.on_device = true;
+}
+
+void History::fold_complete(const op::Complete& complete) {
+  const auto at = std::ranges::find(transfers, complete.transfer, &TransferRecord::name);
+  if (at == transfers.end()) return;
+  settled = *at;
+  transfers.erase(at);
+  RequestRecord* r = record(settled->req);
+  if (r == nullptr) return;
+  r->transfer.clear();
+  if (settled->out) {
+    (complete.ok ? r->on_device : r->on_host) = false;
+    if (complete.ok) r->hit = {};
+  } else {
+    (complete.ok ? r->on_host : r->on_device) = false;
+  }
+}
+
 void History::fold_evicted(const Snapshot& before, const Operation& operation, const Result& result,
                            const Snapshot& after) {
+  const std::size_t n = std::min({before.blocks.size(), after.blocks.size(), evicted.size()});
+  for (std::size_t b = 0; b < n; ++b) {
+    if (after.blocks[b].ref_cnt == 0) forked[b] = 0;
+  }
   if (const auto* evict = std::get_if<op::Evict>(&operation)) {
     for (BlockId block : evict->blocks) {
-      if (block >= num_blocks || block >= before.blocks.size() || !before.blocks[block].hashed)
-        continue;
+      if (block >= n || !before.blocks[block].hashed) continue;
       evicted[block] = 1;
       chains_loose = true;
       if (before.blocks[block].ref_cnt == 0) queue_evicted = true;
     }
   } else if (const auto* touch = std::get_if<op::Touch>(&operation)) {
     if (!touch->blocks.empty()) chains_loose = true;  // a child may now outlive its parent
+  } else if (std::holds_alternative<op::Pin>(operation)) {
+    chains_loose = true;
   } else if (std::holds_alternative<op::Reset>(operation)) {
     const bool* done = std::get_if<bool>(&result);
     if (done != nullptr && *done) chains_loose = queue_evicted = false;
-  } else if (std::holds_alternative<op::Allocate>(operation) ||
-             std::holds_alternative<op::Take>(operation)) {
-    const std::size_t n = std::min({before.blocks.size(), after.blocks.size(), evicted.size()});
+  } else if (std::holds_alternative<Granted>(result)) {
     for (std::size_t b = 0; b < n; ++b) {
-      if (after.blocks[b].hashed ||
-          (before.blocks[b].ref_cnt == 0 && after.blocks[b].ref_cnt != 0)) {
-        evicted[b] = 0;
-      }
+      const bool taken = before.blocks[b].ref_cnt == 0 && after.blocks[b].ref_cnt != 0;
+      if (after.blocks[b].hashed || taken) evicted[b] = 0;
+      // Written anew by a relative of the one who had published it: what lies behind it is cut off.
+      const bool given_up = before.blocks[b].ref_cnt > 0 && before.blocks[b].hashed &&
+                            !after.blocks[b].hashed && after.blocks[b].ref_cnt > 0;
+      if (given_up) chains_loose = true;
     }
   }
 }
@@ -195,58 +259,14 @@ void History::fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens,
   for (std::size_t i = known; i < units; ++i) {
     const std::uint64_t key = state->hashes[i];
     const std::uint64_t content = r.contents[i];
-    const auto [by_key, new_key] = keys.of_key.try_emplace(
-        key, KeyBook::Facts{content, i > 0 ? state->hashes[i - 1] : 0, i == 0});
+    const auto [by_key, new_key] =
+        keys.of_key.try_emplace(key, KeyBook::Facts{content, i > 0 ? state->hashes[i - 1] : 0, i});
     const auto [by_content, new_content] = keys.key_of_content.try_emplace(content, key);
     if (keys.clash) continue;
     if (by_key->second.content != content) {
       keys.clash = KeyBook::Clash{i, true};
     } else if (by_content->second != key) {
       keys.clash = KeyBook::Clash{i, false};
-    }
-  }
-}
-
-void History::fold_events(const Operation& operation, const Outcome& outcome,
-                          const Snapshot& after) {
-  mirror.fault.reset();
-  for (const Event& event : outcome.events) {
-    if (const auto* stored = std::get_if<event::Stored>(&event)) {
-      mirror_stored(*stored, after.find(request_of(operation)));
-    } else if (const auto* removed = std::get_if<event::Removed>(&event)) {
-      const bool known = removed->block < num_blocks && mirror.blocks[removed->block].present &&
-                         mirror.blocks[removed->block].prefix_tokens == removed->prefix_tokens;
-      if (known) {
-        mirror.blocks[removed->block].present = false;
-      } else if (!mirror.fault) {
-        mirror.fault = Mirror::Fault{"removed without having been stored", removed->block,
-                                     removed->prefix_tokens};
-      }
-    } else {
-      for (Mirror::Entry& entry : mirror.blocks) entry.present = false;
-    }
-  }
-}
-
-void History::mirror_stored(const event::Stored& stored, const RequestState* request) {
-  const auto fail = [this](const char* what, const StoredBlock& block) {
-    if (!mirror.fault) mirror.fault = Mirror::Fault{what, block.block, block.prefix_tokens};
-  };
-  if (stored.to <= stored.from || stored.blocks.size() != (stored.to - stored.from) / unit_tokens) {
-    return fail("a registration whose range does not match its blocks", {0, stored.to});
-  }
-  std::uint32_t prefix = stored.from;
-  for (const StoredBlock& block : stored.blocks) {
-    prefix += unit_tokens;
-    const std::size_t unit = block.prefix_tokens / unit_tokens;
-    if (request == nullptr || block.prefix_tokens != prefix || unit > request->hashes.size()) {
-      fail("stored for a prefix that the request does not have there", block);
-    } else if (block.block >= num_blocks) {
-      fail("stored, but the pool has no such block", block);
-    } else if (mirror.blocks[block.block].present) {
-      fail("stored while it still holds another key", block);
-    } else {
-      mirror.blocks[block.block] = {true, request->hashes[unit - 1], prefix};
     }
   }
 }

@@ -46,7 +46,7 @@ system() {
   : >"$work/log"
   : >"$work/lacking"
   for tool in sh sed grep awk cut tr head tail cat date dirname mkdir sleep sort uname readlink \
-    env getconf printf rm wc; do
+    env getconf printf rm wc mktemp; do
     real=$(command -v "$tool") && case $real in /*) ln -s "$real" "$work/bin/$tool" ;; esac
   done
   cp "$launcher" "$work/tree/kvproof"
@@ -79,7 +79,7 @@ check "without a verb it explains itself and exits 2" exits 2
 check "without a verb it names the verbs" err_has "doctor"
 run --help
 check "--help exits 0" exits 0
-for verb in test report replay bench doctor; do
+for verb in test report replay plan bench doctor; do
   run --help
   check "--help lists $verb" out_has "  $verb"
   run "$verb" --help
@@ -264,6 +264,41 @@ check "arguments arrive whole, without the launcher's own" \
   [ "$(cat "$work/out")" = "<a b>
 <c>" ]
 check "the program's exit code is passed on" exits 3
+
+plan=$work/tree/build/release/bin/kvproof-plan
+printf '#!/bin/sh\nfor a do echo "<$a>"; done; exit $(cat %s)\n' "$work/plan.code" >"$plan"
+echo 0 >"$work/plan.code"
+chmod +x "$plan"
+fake python3 'case $1 in -c) exit 0 ;; esac' 'echo "drawn $*"'
+run plan --model=a "--json=b c"
+check "plan's arguments arrive whole" [ "$(cat "$work/out")" = "<--model=a>
+<--json=b c>" ]
+run plan --figure=f.png --json=b.json
+check "--figure is drawn from plan's own result file" \
+  last_line_is "figure: f.png"
+check "and from nothing else" \
+  out_has "draw_figure.py b.json --figure=memory-of-models --output=f.png"
+mkdir "$work/temporary"
+(cd "$work/tree" && env PATH="$work/bin" TMPDIR="$work/temporary" ./kvproof plan --figure=f.svg) \
+  >"$work/out" 2>"$work/err" </dev/null
+check "without --json a file is made for the figure" out_has "<--json=$work/temporary/kvproof-plan."
+check "and not left" rmdir "$work/temporary"
+echo 1 >"$work/plan.code"
+run plan --figure=f.png
+check "a request that does not fit is drawn and still exits 1" out_has "figure: f.png"
+check "its exit code is passed on" exits 1
+echo 2 >"$work/plan.code"
+run plan --figure=f.png
+check "a usage error draws nothing" lacks "drawn"
+check "a usage error is passed on" exits 2
+run plan --figure=f.pdf
+check "another kind of picture exits 2" exits 2
+check "another kind of picture gets one line" grep -q "expected --figure=PATH" "$work/err"
+fake python3 'exit 1'
+if ! /usr/bin/python3 -c 'import matplotlib' >/dev/null 2>&1; then  # it would be found there
+  run plan --figure=f.png
+  check "a figure without matplotlib is not possible here" exits 77
+fi
 
 system
 prefix=$work/tree/prefix

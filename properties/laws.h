@@ -3,9 +3,9 @@
 //
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
-// Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, for one
-//          group of full attention, reworded; C1 is ours. Both profiles obey every row, with
-//          caching on or off.
+// Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
+//          C1..C6 are ours. Both profiles obey every row, with caching on or off, in any number of
+//          groups of any kind; a row that is about one kind names it.
 // Refuses: to repair, to abort, to print. A violation is a sentence; the audit throws it.
 #pragma once
 
@@ -48,54 +48,76 @@ inline constexpr Law kLaws[] = {
     {"I5", "conservation", "Free blocks, held blocks and the null block add up to the pool.",
      Cost::linear, Promise::safety, "vLLM BlockPool", "", law::conservation},
     {"I6", "references",
-     "A block's count is the number of table entries and raw references that name it, never less.",
+     "A block's count is the number of entries in tables of all groups, raw references and leases "
+     "that name it.",
      Cost::linear, Promise::safety, "vLLM KVCacheBlock.ref_cnt; MinivLLM#87", "", law::references},
-    {"I7", "once per request", "No block stands twice in one request's table.", Cost::linear,
-     Promise::safety, "vLLM two-phase computed blocks; Megatron-LM#5822", "",
+    {"I7", "once per request",
+     "No block but the null block stands twice in one request's tables, over all groups.",
+     Cost::linear, Promise::safety, "vLLM two-phase computed blocks; Megatron-LM#5822", "",
      law::once_per_request},
     {"I8", "sharing is published",
-     "A block in the tables of two requests carries a key: sharing comes from lookups only.",
+     "A block in the tables of two requests carries a key, or came from a fork: sharing has no "
+     "other source.",
      Cost::linear, Promise::safety, "vLLM full attention", "evict of that block",
      law::shared_is_published},
     {"I9", "index matches blocks",
-     "A block carries a key exactly when the index lists it, once, under that key.", Cost::linear,
-     Promise::safety, "vLLM BlockHashToBlockMap; vllm#4761, kvcached#362", "",
+     "A block carries a key exactly when the index lists it, once, under that key; so with second "
+     "keys.",
+     Cost::linear, Promise::safety, "vLLM BlockHashToBlockMap; vllm#4761, kvcached#362", "",
      law::index_matches_blocks},
     {"I10", "index is tidy",
      "No key of the index is empty, listed twice, or of a group that does not exist.", Cost::linear,
      Promise::safety, "vLLM BlockHashToBlockMap.pop", "", law::index_tidy},
+    {"I11", "one group per block",
+     "A block stands in tables of one group only, and under keys of that group only.", Cost::linear,
+     Promise::safety, "vLLM make_block_hash_with_group_id", "", law::one_group_per_block},
     {"I12", "unhashed first",
      "In the queue of an unhashed-first profile no block without key stands behind one with a key.",
      Cost::linear, Promise::policy, "vLLM PR 42656",
      "evict of a queued block, until the next reset", law::unhashed_before_hashed},
     {"I13", "cache progress",
-     "Progress stays within the table; below it each block carries its position's key, beyond it "
-     "none.",
-     Cost::linear, Promise::safety, "vLLM num_cached_block; kvcached#401", "evict of that block",
-     law::cache_progress},
-    {"I14", "no null in tables", "A full-attention table never holds the null block.", Cost::linear,
-     Promise::safety, "vLLM FullAttentionManager", "", law::no_null_in_tables},
+     "Progress stays within the table; below it each block is null, masked out or carries its "
+     "position's key, beyond it only relatives by a fork and a prompt's tail have keys.",
+     Cost::linear, Promise::safety, "vLLM num_cached_block; kvcached#401",
+     "evict of that block; for missing keys, a swap of that request", law::cache_progress},
+    {"I14", "nulls where unread",
+     "A full or cross table holds no null block; in a window's, a chunk's and a dense Mamba table "
+     "nulls are a prefix.",
+     Cost::linear, Promise::safety, "vLLM remove_skipped_blocks", "", law::nulls_where_unread},
+    {"I15", "few states",
+     "A request in Mamba mode align holds at most two states besides those of drafts, and what its "
+     "profile holds back for drafts.",
+     Cost::linear, Promise::safety, "vLLM MambaManager",
+     "truncate, a grant before the tokens of the grant before are computed, one of more than a "
+     "token "
+     "and its drafts after a grant ended inside a block; until free",
+     law::few_states},
     {"I16", "append-only table",
-     "A table changes only at its end, and its length is what the largest grant asked for.",
+     "A table is as long as the largest grant asked for its kind; an entry changes only to null "
+     "when "
+     "its group has skipped it, to a copy before it is written, or when a draft's state moves.",
      Cost::linear, Promise::safety, "vLLM req_to_blocks; mini-sglang#142",
-     "free and finish of that request", law::append_only_table},
+     "free, finish, truncate and swap of that request", law::append_only_table},
     {"I17", "prefix closed",
-     "Whoever finds the key of a chain in the index finds the key before it, too.", Cost::linear,
-     Promise::policy, "vLLM tail-first release; Megatron-LM#5822",
-     "evict and touch, until the next reset", law::keys_downward_closed},
+     "Whoever finds a full-attention key of a chain in the index finds the key of the block before "
+     "it, too.",
+     Cost::linear, Promise::policy, "vLLM tail-first release; Megatron-LM#5822",
+     "evict, touch, pin, and a key that a relative's write gave up, until the next reset",
+     law::keys_downward_closed},
     {"I18", "lookup contract",
-     "A lookup answers the longest published prefix below the last token, oldest copies first; an "
-     "admission holds exactly those blocks.",
+     "A lookup answers an aligned prefix below the last token, in every group the oldest copies of "
+     "all that it still reads, of one full group the longest; an admission holds exactly those.",
      Cost::linear, Promise::safety, "vLLM get_computed_blocks; llm-d-inference-sim#705, vllm#18957",
      "", law::lookup_contract},
     {"I19", "admission prediction",
-     "An allocation is granted exactly when its need fits, and a grant takes exactly its need from "
-     "the free blocks.",
-     Cost::linear, Promise::safety, "vLLM allocate_slots; vllm#11565, inference-sim#492",
-     "external tokens beyond max_model_len", law::admission_prediction},
+     "An allocation is granted exactly when its need over all groups fits, counting copies and "
+     "queued "
+     "hits, and a grant takes exactly its need from the free blocks.",
+     Cost::linear, Promise::safety, "vLLM allocate_slots; vllm#11565, inference-sim#492", "",
+     law::admission_prediction},
     {"I20", "failure changes nothing",
      "A refused or rejected operation leaves the state as it was, queue order included, and "
-     "announces nothing.",
+     "announces nothing; a refused allocation may have given back what its request has skipped.",
      Cost::linear, Promise::safety, "vLLM allocate_slots; vllm#11565, inference-sim#354", "",
      law::failure_changes_nothing},
     {"I21", "whole-sequence gate",
@@ -103,24 +125,25 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "vLLM full_sequence_must_fit; vllm#45388", "",
      law::whole_sequence_gate},
     {"I22", "reads are pure",
-     "Lookup and common prefix change nothing; nor do recycle and step, as no full-attention block "
-     "leaves its window.",
+     "Lookup, common prefix and step change nothing; nor does recycle where every group reads all.",
      Cost::linear, Promise::safety, "vLLM get_computed_blocks", "", law::reads_are_pure},
     {"I23", "drained is free",
-     "When no request has blocks and the raw owner holds none, every usable block is free and no "
-     "progress is left.",
+     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block of "
+     "it "
+     "is free and no progress is left.",
      Cost::linear, Promise::safety, "vLLM free; leaks on abort", "", law::drained_is_free},
     {"I24", "reset clears",
-     "Reset succeeds exactly when nothing is held; then no key is left, the queue keeps its order, "
-     "and one event says so.",
+     "Reset succeeds exactly when nothing is held in either tier; then no key is left, the queues "
+     "keep their order, and one event says so.",
      Cost::linear, Promise::safety, "vLLM reset_prefix_cache; vllm#40244", "", law::reset_clears},
     {"I25", "events mirror the index",
-     "Whoever hears only the events knows which block holds which key.", Cost::linear,
-     Promise::safety, "vLLM KV events; vllm#55092, TensorRT-LLM#16335", "",
+     "Whoever hears only the events knows which block holds which keys of which group.",
+     Cost::linear, Promise::safety, "vLLM KV events; vllm#55092, TensorRT-LLM#16335", "",
      law::events_mirror_index},
     {"I26", "free order",
-     "Blocks are taken from the head in order; released ones enter deepest first at the end that "
-     "the profile names; the rest keeps its order.",
+     "Blocks are taken from the head in order; released ones enter groups ascending, deepest "
+     "first, at "
+     "the end that the profile names; the rest keeps its order.",
      Cost::linear, Promise::policy, "vLLM get_new_blocks and free_blocks; Megatron-LM#5822", "",
      law::free_order},
     {"I29", "hash chain",
@@ -131,8 +154,31 @@ inline constexpr Law kLaws[] = {
     {"I31", "usage ratio", "Usage is 1 - free / usable, between 0 and 1.", Cost::constant,
      Promise::safety, "vLLM BlockPool.get_usage", "", law::usage_ratio},
     {"C1", "common prefix is identity",
-     "The common prefix counts the leading entries that all tables with blocks name alike.",
+     "The common prefix counts the leading entries that all tables with blocks name alike, in each "
+     "full-attention group.",
      Cost::linear, Promise::safety, "vllm#55227, vllm#23485", "", law::common_prefix_identity},
+    {"C2", "fork shares",
+     "A child begins with its parent's tokens and tables, one more reference on each block, and "
+     "nothing else changes.",
+     Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::fork_shares},
+    {"C3", "copy before write",
+     "A grant leaves no block in its write range, beyond what the request has published, with "
+     "another "
+     "holder or under a key of other content, and copies no other.",
+     Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::copy_before_write},
+    {"C4", "leases hold",
+     "A leased block is handed out to nobody and keeps its keys; a lease lists what was pinned "
+     "until "
+     "it is unpinned.",
+     Cost::linear, Promise::safety, "vLLM KV connectors; LMCache#1034", "evict and reset",
+     law::lease_holds},
+    {"C5", "transfers keep both sides",
+     "Until a swap is complete both tiers keep their blocks, position by position; afterwards one "
+     "does. What was not copied carries one key on both sides.",
+     Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.5", "", law::transfer_keeps_both},
+    {"C6", "host pool",
+     "The host tier obeys I1 to I6, I9 and I31; its holders are the host tables.", Cost::linear,
+     Promise::safety, "Kwon et al., SOSP'23, sec. 4.5", "", law::host_pool},
 };
 
 /// @return the row of that id, or nullptr.

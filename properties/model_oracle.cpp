@@ -14,7 +14,7 @@ bool same_answer(const Result& model, const Result& subject) {
   return model == subject;
 }
 
-Finding compare_blocks(const Snapshot& model, const Snapshot& subject) {
+Finding compare_blocks(const PoolState& model, const PoolState& subject) {
   if (model.blocks.size() != subject.blocks.size()) {
     return say("the model has ", model.blocks.size(), " blocks, the subject ",
                subject.blocks.size());
@@ -29,11 +29,15 @@ Finding compare_blocks(const Snapshot& model, const Snapshot& subject) {
       return say("block ", b, s.hashed ? " carries a key" : " carries no key",
                  ", unlike in the model");
     }
+    if (m.tail_key.has_value() != s.tail_key.has_value()) {
+      return say("block ", b, s.tail_key ? " carries a second key" : " carries no second key",
+                 ", unlike in the model");
+    }
   }
   return std::nullopt;
 }
 
-Finding compare_index(const Snapshot& model, const Snapshot& subject) {
+Finding compare_index(const PoolState& model, const PoolState& subject) {
   if (model.index.size() != subject.index.size()) {
     return say("the index has ", subject.index.size(), " keys, in the model ", model.index.size());
   }
@@ -62,14 +66,29 @@ Finding compare_requests(const Snapshot& model, const Snapshot& subject) {
                  " tokens computed, in the model ", m.computed, " of ", m.num_tokens);
     }
     if (m.tables != s.tables) {
-      return say("the table of ", s.name, " is ",
-                 s.tables.empty() ? "absent" : list_of(s.tables.front()), ", in the model ",
-                 m.tables.empty() ? "absent" : list_of(m.tables.front()));
+      return say("the tables of ", s.name, " are ", lists_of(s.tables), ", in the model ",
+                 lists_of(m.tables));
+    }
+    if (m.host_tables != s.host_tables) {
+      return say("the host tables of ", s.name, " are ", lists_of(s.host_tables), ", in the model ",
+                 lists_of(m.host_tables));
     }
     if (m.progress != s.progress)
       return say("the cache progress of ", s.name, " differs from the model's");
   }
   return std::nullopt;
+}
+
+Finding compare_pools(const PoolState& model, const PoolState& subject) {
+  if (model.num_free != subject.num_free || model.queue != subject.queue) {
+    return say("the free queue is ", list_of(subject.queue), ", in the model ",
+               list_of(model.queue));
+  }
+  if (std::abs(model.usage - subject.usage) > 1e-12) {
+    return say("usage is ", subject.usage, ", in the model ", model.usage);
+  }
+  if (Finding finding = compare_blocks(model, subject)) return finding;
+  return compare_index(model, subject);
 }
 
 }  // namespace
@@ -81,19 +100,23 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
     return say("the subject answered ", to_json(outcome), ", the model ", to_json(expected));
   }
   model_.observe(state_);
-  if (state_.num_free != after.num_free || state_.queue != after.queue) {
-    return say("the free queue is ", list_of(after.queue), ", in the model ",
-               list_of(state_.queue));
-  }
-  if (std::abs(state_.usage - after.usage) > 1e-12) {
-    return say("usage is ", after.usage, ", in the model ", state_.usage);
+  if (Finding finding = compare_pools(state_, after)) return finding;
+  if (Finding finding = compare_pools(state_.host, after.host)) {
+    return "in the host tier " + *finding;
   }
   if (state_.raw != after.raw) {
     return say("the raw owner holds ", list_of(after.raw), ", in the model ", list_of(state_.raw));
   }
-  if (Finding finding = compare_blocks(state_, after)) return finding;
-  if (Finding finding = compare_index(state_, after)) return finding;
+  if (state_.leases != after.leases) {
+    return say("there are ", after.leases.size(), " leases, in the model ", state_.leases.size(),
+               ", or they list other blocks");
+  }
   return compare_requests(state_, after);
+}
+
+bool ModelOracle::performs(const Operation& operation) const {
+  reference::CacheManager copy = model_;
+  return !std::holds_alternative<Rejected>(copy.apply(operation).result);
 }
 
 }  // namespace kvproof::properties

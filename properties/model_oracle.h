@@ -2,9 +2,9 @@
 // The model oracle: the naive manager runs beside the subject, and every answer and state must
 // agree.
 //
-// Compared: outcome (a rejection by its kind only), events, free queue, counts, keys by which
-//           blocks share them, tables, progress, raw references. Not compared: the values of
-//           hashes, which are each allocator's own.
+// Compared: outcome (a rejection by its kind only), events, and of both tiers free queue, counts,
+//           keys by which blocks share them, tables, progress, leases, raw references. Not
+//           compared: the values of hashes, which are each allocator's own.
 #pragma once
 
 #include "properties/say.h"
@@ -18,6 +18,9 @@ class ModelOracle {
 
   /// Performs the operation on the model. @return the first difference to what the subject did.
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& after);
+
+  /// Whether the model would perform the operation. It does not.
+  [[nodiscard]] bool performs(const Operation& operation) const;
 
  private:
   reference::CacheManager model_;

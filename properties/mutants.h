@@ -32,7 +32,7 @@ inline constexpr Mutant kMutants[] = {
      "Releasing one block twice in one call puts it into the free queue twice.", "I2", true,
      make_textbook<Fault::free_queues_duplicates>},
     {"B004", "https://github.com/NVIDIA/TensorRT-LLM/pull/12667",
-     "A free block that is held again stays in the free queue.", "I2", true,
+     "A free block that is held again stays in the free queue.", "I26", true,
      make_textbook<Fault::touch_leaves_queued>},
     {"B014", "https://github.com/Wenyueh/MinivLLM/pull/87",
      "A block is handed out without a reference.", "I6", true,

@@ -27,12 +27,15 @@ constexpr Oracles kContentAlone{false, false, true};
 
 const Profile& default_profile() { return *find_profile("vllm-0.24"); }
 
+/// The textbook allocator has one group, and neither forks nor tiers.
+const Configuration& plain() { return *find_configuration("plain"); }
+
 /// Random cases from the seed until one fails or the operations are used up.
 std::optional<Failure> hunt(const MakeSubject& make, const Profile& profile, Oracles oracles,
                             std::uint64_t seed, Counts& counts) {
   ChoiceStream stream(seed);
   while (counts.operations < kMostOperations) {
-    if (auto failure = run_case(make, profile, true, draw_case(stream, 200), oracles, counts))
+    if (auto failure = run_case(make, profile, plain(), draw_case(stream, 200), oracles, counts))
       return failure;
   }
   return std::nullopt;
@@ -115,7 +118,9 @@ TEST(Textbook, WithoutFaultEqualsTheModelWithoutACacheToo) {
   Counts counts;
   ChoiceStream stream(kSeeds[0]);
   while (counts.operations < 20000) {
-    const auto failure = run_case(make_textbook<Fault::none>, default_profile(), false,
+    Configuration uncached = plain();
+    uncached.caching = false;
+    const auto failure = run_case(make_textbook<Fault::none>, default_profile(), uncached,
                                   draw_case(stream, 200), {}, counts);
     ASSERT_FALSE(failure.has_value()) << describe_failure(*failure, 0, "");
   }

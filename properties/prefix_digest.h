@@ -3,15 +3,16 @@
 // them.
 //
 // Model:   d(p) = mix(d(p-1), token at p); at the first token of a hash unit the unit's typed extra
-//          keys are mixed in before: adapter, images that overlap it with their offset from its
-//          start, and the salt for unit 0. So d at a unit's end is equal exactly where two blocks
-//          may be shared.
+//          keys are mixed in before: adapter, images and embedded rows that overlap it with their
+//          offset from its start, and salt and layout for unit 0. So d at a unit's end is equal
+//          exactly where two blocks may be shared.
 // Refuses: to be any allocator's hash. It is computed from operations alone, outside every subject.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "reference/operations.h"
 
@@ -43,14 +44,20 @@ class PrefixDigest {
   // Each kind has its own tag, so that an adapter and a salt of one name stay apart.
   void begin_unit() {
     if (!extra_.lora.empty()) mix_text(1, extra_.lora);
+    mix_overlapping(2, extra_.mm);
+    mix_overlapping(5, extra_.embeds);
+    if (position_ == 0 && !extra_.salt.empty()) mix_text(3, extra_.salt);
+    if (position_ == 0 && !extra_.layout.empty()) mix_text(6, extra_.layout);
+    mix(4);
+  }
+
+  void mix_overlapping(std::uint64_t tag, const std::vector<MultimodalItem>& items) {
     const std::uint64_t end = std::uint64_t{position_} + unit_tokens_;
-    for (const MultimodalItem& item : extra_.mm) {
+    for (const MultimodalItem& item : items) {
       if (item.offset >= end || std::uint64_t{item.offset} + item.length <= position_) continue;
-      mix_text(2, item.id);
+      mix_text(tag, item.id);
       mix(std::uint64_t{item.offset} - std::uint64_t{position_});
     }
-    if (position_ == 0 && !extra_.salt.empty()) mix_text(3, extra_.salt);
-    mix(4);
   }
 
   void mix_text(std::uint64_t tag, std::string_view text) {

@@ -199,14 +199,26 @@ TEST(CacheConfig, WhatIsNotSupportedIsRefusedWithTheReason) {
   config.num_blocks = 8;
   config.max_model_len = 64;
   config.hash_block_size = 4;
-  config.groups = {{LayerKind::full, 4, false}};
-  EXPECT_FALSE(unsupported(config));
-  config.groups = {{LayerKind::sliding_window, 4, false}};
+  const auto why = [&](std::vector<GroupConfig> groups) {
+    config.groups = std::move(groups);
+    return unsupported(config).has_value();
+  };
+  const GroupConfig full{.kind = LayerKind::full, .block_size = 4};
+  GroupConfig window{.kind = LayerKind::sliding_window, .block_size = 4, .window = 8};
+  EXPECT_FALSE(why({full}));
+  EXPECT_FALSE(why({full, window}));
+  EXPECT_TRUE(why({}));
+  EXPECT_TRUE(why({{.kind = LayerKind::full, .block_size = 6}})) << "not of whole hash units";
+  EXPECT_TRUE(why({{.kind = LayerKind::full, .block_size = 8}})) << "one group, two sizes";
+  EXPECT_TRUE(why({{.kind = LayerKind::cross, .block_size = 4}}));
+  EXPECT_TRUE(why({{.kind = LayerKind::mamba, .block_size = 4}})) << "no states are kept";
+  EXPECT_TRUE(why({{.kind = LayerKind::chunked_local, .block_size = 4, .chunk = 6}}));
+  EXPECT_FALSE(why({{.kind = LayerKind::chunked_local, .block_size = 4, .chunk = 8}}));
+  window.window = 0;
+  EXPECT_TRUE(why({full, window}));
   EXPECT_THROW(reference::CacheManager{config}, std::invalid_argument);
-  config.groups = {{LayerKind::full, 4, true}};
-  EXPECT_TRUE(unsupported(config));
-  config.groups = {{LayerKind::full, 4, false}, {LayerKind::full, 4, false}};
-  EXPECT_TRUE(unsupported(config));
+  config.enable_caching = false;
+  EXPECT_FALSE(why({{.kind = LayerKind::cross, .block_size = 4}}));
 }
 
 }  // namespace

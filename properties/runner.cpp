@@ -49,10 +49,10 @@ std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& con
 }
 
 std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
-                                bool enable_caching, const Case& c, Oracles oracles,
+                                const Configuration& configuration, const Case& c, Oracles oracles,
                                 Counts& counts) {
-  const CacheConfig config = draw_config(profile, enable_caching, c.setup);
-  const Generator generator(config, draw_swarm(scramble(c.setup)));
+  const CacheConfig config = draw_config(profile, configuration, c.setup);
+  const Generator generator(config, draw_swarm(configuration, scramble(c.setup)));
   const std::unique_ptr<Subject> subject = make(config);
   Audit audit(config, *subject, oracles);
   std::vector<Operation> trace;
@@ -63,9 +63,10 @@ std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
       trace.push_back(generator.next(choice, audit.state(), audit.history()));
       audit.apply(trace.back());
     }
-    // Each request, the raw owner and the index need one operation; a subject that needs more
-    // leaks, which the law of a drained manager (I23) reports on the way.
-    const std::size_t enough = audit.history().requests.size() + 2;
+    // Each request, lease and transfer, the raw owner and the index need one operation; a subject
+    // that needs more leaks, which the law of a drained manager (I23) reports on the way.
+    const std::size_t enough = audit.history().requests.size() + audit.history().transfers.size() +
+                               audit.state().leases.size() + 2;
     for (std::size_t i = 0; i < enough; ++i) {
       auto operation = Generator::drain(audit.state(), audit.history());
       if (!operation) break;

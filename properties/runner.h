@@ -41,8 +41,8 @@ struct Case {
 
 /// Generates operations from the choices, then drains the manager. Adds what happened to `counts`.
 [[nodiscard]] std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
-                                              bool enable_caching, const Case& c, Oracles oracles,
-                                              Counts& counts);
+                                              const Configuration& configuration, const Case& c,
+                                              Oracles oracles, Counts& counts);
 
 /// Draws a case of up to `max_operations` operations.
 [[nodiscard]] Case draw_case(ChoiceStream& stream, std::size_t max_operations);

@@ -6,6 +6,7 @@
 #include <span>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "reference/ids.h"
 
@@ -26,6 +27,13 @@ template <class... Parts>
   std::ostringstream out;
   for (std::size_t i = 0; i < blocks.size(); ++i) out << (i == 0 ? "[" : ", ") << blocks[i];
   return blocks.empty() ? "[]" : out.str() + "]";
+}
+
+/// One list per group.
+[[nodiscard]] inline std::string lists_of(const std::vector<std::vector<BlockId>>& lists) {
+  std::string out;
+  for (const auto& list : lists) out += (out.empty() ? "" : " ") + list_of(list);
+  return out.empty() ? "absent" : out;
 }
 
 }  // namespace kvproof::properties

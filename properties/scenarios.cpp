@@ -166,10 +166,16 @@ Scenario extra_keys() {
                pool(20, 4),
                {}};
   admit(out.operations, "base", range(0, 9), 0);
-  admit(out.operations, "lora", range(0, 9), 0, {"x", "", {}});
-  admit(out.operations, "salt", range(0, 9), 0, {"", "x", {}});
-  admit(out.operations, "lora2", range(0, 9), 8, {"x", "", {}});
-  out.operations.push_back(op::Arrive{"image", range(0, 9), {"", "", {{"img", 5, 2}}}, false});
+  ExtraKeys adapter;
+  adapter.lora = "x";
+  ExtraKeys salt;
+  salt.salt = "x";
+  ExtraKeys image;
+  image.mm = {{"img", 5, 2}};
+  admit(out.operations, "lora", range(0, 9), 0, adapter);
+  admit(out.operations, "salt", range(0, 9), 0, salt);
+  admit(out.operations, "lora2", range(0, 9), 8, adapter);
+  out.operations.push_back(op::Arrive{"image", range(0, 9), image, false});
   out.operations.push_back(op::Lookup{"image"});
   return out;
 }

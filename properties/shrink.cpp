@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "reference/trace_json.h"
+#include "reference/trace_names.h"
 
 namespace kvproof::properties {
 namespace {
@@ -48,18 +49,31 @@ class Shrinker {
            std::holds_alternative<op::Release>(o);
   }
 
-  // All operations of one request, or of the raw owner.
+  // The lease or the transfer that an operation names, or the child of a fork.
+  static std::string second_name(const Operation& operation) {
+    return std::visit(
+        [](const auto& o) -> std::string {
+          if constexpr (requires { o.lease; }) return "lease " + o.lease;
+          if constexpr (requires { o.transfer; }) return "transfer " + o.transfer;
+          if constexpr (requires { o.child; }) return o.child;
+          return {};
+        },
+        operation);
+  }
+
+  // All operations of one request, lease or transfer, or of the raw owner.
   bool drop_owners() {
     std::vector<std::string> names;
     for (const Operation& operation : best_.trace) {
-      const std::string& name = request_of(operation);
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      for (const std::string& name : {request_of(operation), second_name(operation)}) {
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      }
     }
     bool dropped = false;
     for (const std::string& name : names) {
       Trace candidate = best_.trace;
       std::erase_if(candidate, [&](const Operation& o) {
-        return name.empty() ? is_raw(o) : request_of(o) == name;
+        return name.empty() ? is_raw(o) : request_of(o) == name || second_name(o) == name;
       });
       if (candidate.size() < best_.trace.size()) dropped |= try_trace(candidate);
     }
@@ -135,6 +149,9 @@ class Shrinker {
       with(*o, [](op::Arrive& x) { x.extra.mm.clear(); });
       with(*o, [](op::Arrive& x) { x.extra.lora.clear(); });
       with(*o, [](op::Arrive& x) { x.extra.salt.clear(); });
+      with(*o, [](op::Arrive& x) { x.extra.layout.clear(); });
+      with(*o, [](op::Arrive& x) { x.extra.embeds.clear(); });
+      with(*o, [](op::Arrive& x) { x.encoder_tokens /= 2; });
       with(*o, [](op::Arrive& x) { x.skip_lookup = false; });
       with(*o, [](op::Arrive& x) { std::fill(x.tokens.begin(), x.tokens.end(), 0); });
     } else if (const auto* a = std::get_if<op::Append>(&operation)) {
@@ -157,11 +174,25 @@ class Shrinker {
       shorten(*t, &op::Touch::blocks, out);
     } else if (const auto* r = std::get_if<op::Release>(&operation)) {
       shorten(*r, &op::Release::blocks, out);
-    } else if (const auto* n = std::get_if<op::Take>(&operation)) {
-      with(*n, [](op::Take& x) { x.n /= 2; });
-      with(*n, [](op::Take& x) { x.n -= x.n > 0 ? 1 : 0; });
+    } else {
+      add_small_variants(operation, with, out);
     }
     return out;
+  }
+
+  template <class With>
+  static void add_small_variants(const Operation& operation, const With& with,
+                                 std::vector<Operation>& out) {
+    if (const auto* n = std::get_if<op::Take>(&operation)) {
+      with(*n, [](op::Take& x) { x.n /= 2; });
+      with(*n, [](op::Take& x) { x.n -= x.n > 0 ? 1 : 0; });
+    } else if (const auto* p = std::get_if<op::Pin>(&operation)) {
+      shorten(*p, &op::Pin::blocks, out);
+    } else if (const auto* c = std::get_if<op::Complete>(&operation)) {
+      with(*c, [](op::Complete& x) { x.ok = true; });
+    } else if (const auto* y = std::get_if<op::Recycle>(&operation)) {
+      with(*y, [](op::Recycle& x) { x.processed /= 2; });
+    }
   }
 
   template <class Op, class Item>
@@ -195,6 +226,46 @@ Failure shrink(const MakeSubject& make, const Failure& failure, Oracles oracles)
   return Shrinker(make, failure, oracles).run();
 }
 
+namespace {
+
+bool same(const Profile& a, const Profile& b) {
+  return a.caching_on == b.caching_on && a.caching_off == b.caching_off &&
+         a.admission_gates == b.admission_gates && a.window_mask == b.window_mask &&
+         a.eagle_caches_ahead == b.eagle_caches_ahead &&
+         a.mamba_eagle_margin == b.mamba_eagle_margin && a.draft_states == b.draft_states &&
+         a.prompt_tail_keys == b.prompt_tail_keys;
+}
+
+/// The rows of kNewerPolicies that this profile has beyond the one of its name.
+std::vector<std::string> newer_policies_of(const Profile& profile) {
+  std::vector<std::string> out;
+  const Profile* base = find_profile(profile.name);
+  for (const NewerPolicy& newer : kNewerPolicies) {
+    Profile with = profile;
+    newer.apply(with);
+    Profile alone = base != nullptr ? *base : profile;
+    newer.apply(alone);
+    const bool had = base != nullptr && same(alone, *base);
+    if (!had && same(with, profile)) out.emplace_back(newer.name);
+  }
+  return out;
+}
+
+/// One group as "sliding_window of 4 tokens, window 6".
+std::string describe(const GroupConfig& group) {
+  std::string out = say(kKindNames[static_cast<std::size_t>(group.kind)], " in blocks of ",
+                        group.block_size, " tokens");
+  if (group.kind == LayerKind::sliding_window) out += say(", window ", group.window);
+  if (group.kind == LayerKind::chunked_local) out += say(", chunk ", group.chunk);
+  if (group.kind == LayerKind::mamba) {
+    out += say(", mode ", kModeNames[static_cast<std::size_t>(group.mode)], ", ",
+               group.speculative_blocks, " speculative blocks");
+  }
+  return out + (group.eagle ? ", eagle" : "");
+}
+
+}  // namespace
+
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / say("kvproof-failure-", seed, ".jsonl");
@@ -205,6 +276,7 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
   header.seed = seed;
   header.name = failure.breaches.front();
   header.subject = failure.subject;
+  header.newer_policies = newer_policies_of(failure.config.profile);
   header.config = failure.config;
   std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
   out << to_json(header) << '\n';
@@ -228,9 +300,10 @@ std::string describe_failure(const Failure& failure, std::uint64_t seed,
   const CacheConfig& config = failure.config;
   std::string out =
       say("seed ", seed, ", broken: ", laws, "\n", failure.text, "\n", config.profile.name, ", ",
-          config.num_blocks - 1, " usable blocks of ", config.groups.front().block_size,
-          " tokens, caching ", config.enable_caching ? "on" : "off", "; ", failure.trace.size(),
-          " operations:\n");
+          config.num_blocks - 1, " usable blocks, caching ", config.enable_caching ? "on" : "off");
+  if (config.num_host_blocks > 0) out += say(", ", config.num_host_blocks - 1, " in the host tier");
+  for (const GroupConfig& group : config.groups) out += "; " + describe(group);
+  out += say("; ", failure.trace.size(), " operations:\n");
   for (const Operation& operation : failure.trace) out += "  " + to_json(operation) + "\n";
   return out + say("run it again: ./kvproof replay ", file.string(), "\n");
 }

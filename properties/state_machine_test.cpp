@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The random state machine: every implementation of the list, in every profile, with and without a
-// prefix cache, audited by all three oracles after every operation.
+// The random state machine: every implementation of the list, in every configuration of the list
+// and every profile, audited by all three oracles after every operation.
 //
 // KVPROOF_SEED chooses the cases, KVPROOF_OPERATIONS how many operations each configuration
 // performs. RC_PARAMS, when set, is RapidCheck's own and wins.
@@ -25,25 +25,24 @@ namespace {
 
 constexpr int kMostOperationsPerCase = 200;
 
-struct Configuration {
+struct Tested {
   const optimized::SubjectRow* subject;
   const Profile* profile;
-  bool caching;
+  const Configuration* configuration;
 };
 
-std::string name_of(const Configuration& c) {
-  std::string name =
-      say(c.subject->name, "_", c.profile->name, c.caching ? "_caching" : "_uncached");
+std::string name_of(const Tested& t) {
+  std::string name = say(t.subject->name, "_", t.profile->name, "_", t.configuration->name);
   std::replace_if(
       name.begin(), name.end(), [](char x) { return x == '-' || x == '.'; }, '_');
   return name;
 }
 
-std::vector<Configuration> configurations() {
-  std::vector<Configuration> out;
+std::vector<Tested> all_tested() {
+  std::vector<Tested> out;
   for (const auto& subject : optimized::kSubjects) {
     for (const Profile& profile : kProfiles) {
-      for (bool caching : {true, false}) out.push_back({&subject, &profile, caching});
+      for (const Configuration& row : kConfigurations) out.push_back({&subject, &profile, &row});
     }
   }
   return out;
@@ -79,15 +78,15 @@ std::string report(std::string_view subject, const MakeSubject& make, const Fail
 }
 
 /// @return whether all cases hold; otherwise `failure` is RapidCheck's smallest one.
-bool holds(const std::string& name, const MakeSubject& make, const Profile& profile, bool caching,
-           Counts& counts, std::optional<Failure>& failure) {
+bool holds(const std::string& name, const MakeSubject& make, const Profile& profile,
+           const Configuration& configuration, Counts& counts, std::optional<Failure>& failure) {
   configure_rapidcheck();
   return rc::check(name, [&] {
     Case c;
     c.setup = *any_choice();
     c.choices = *rc::gen::resize(kMostOperationsPerCase,
                                  rc::gen::container<std::vector<Choice>>(any_choice()));
-    auto found = run_case(make, profile, caching, c, {}, counts);
+    auto found = run_case(make, profile, configuration, c, {}, counts);
     if (!found) return;
     failure = std::move(
         found);  // the last one that fails is the smallest: shrinking only follows failures
@@ -95,19 +94,31 @@ bool holds(const std::string& name, const MakeSubject& make, const Profile& prof
   });
 }
 
-class StateMachine : public testing::TestWithParam<Configuration> {};
+void tell(const Counts& c) {
+  std::cout << c.operations << " operations: " << c.grants << " grants, " << c.hits << " hits, "
+            << c.evictions << " evictions, " << c.revivals << " revivals, " << c.refusals
+            << " refusals, " << c.preemptions << " preemptions, " << c.rejections << " rejections, "
+            << c.recycled << " recycled, " << c.forks << " forks, " << c.copies << " copies, "
+            << c.truncations << " truncations, " << c.leases << " leases, " << c.swaps << " swaps, "
+            << c.failed_swaps << " failed swaps\n";
+}
+
+bool forgets(const Configuration& row) {
+  return row.has(LayerKind::sliding_window) || row.has(LayerKind::chunked_local) ||
+         row.has(LayerKind::mamba);
+}
+
+class StateMachine : public testing::TestWithParam<Tested> {};
 
 TEST_P(StateMachine, AgreesWithAllOraclesAfterEveryOperation) {
-  const Configuration& c = GetParam();
+  const Tested& t = GetParam();
+  const Configuration& row = *t.configuration;
   Counts counts;
   std::optional<Failure> failure;
-  const bool held = holds(name_of(c), c.subject->make, *c.profile, c.caching, counts, failure);
-  if (failure) ADD_FAILURE() << report(c.subject->name, c.subject->make, *failure, ".");
+  const bool held = holds(name_of(t), t.subject->make, *t.profile, row, counts, failure);
+  if (failure) ADD_FAILURE() << report(t.subject->name, t.subject->make, *failure, ".");
   ASSERT_TRUE(held);
-  std::cout << counts.operations << " operations: " << counts.grants << " grants, " << counts.hits
-            << " hits, " << counts.evictions << " evictions, " << counts.revivals << " revivals, "
-            << counts.refusals << " refusals, " << counts.preemptions << " preemptions, "
-            << counts.rejections << " rejections\n";
+  tell(counts);
   if (configure_rapidcheck()) {
     EXPECT_GE(counts.operations, operations_from_environment());
   }
@@ -116,12 +127,22 @@ TEST_P(StateMachine, AgreesWithAllOraclesAfterEveryOperation) {
   EXPECT_GT(counts.preemptions, 0U);
   EXPECT_GT(counts.rejections, 0U);
   EXPECT_EQ(counts.blind, 0U) << "the generator made the caller break its contract";
-  EXPECT_EQ(counts.hits > 0, c.caching);
-  EXPECT_EQ(counts.evictions > 0, c.caching);
-  EXPECT_EQ(counts.revivals > 0, c.caching);
+  EXPECT_EQ(counts.skipped, 0U) << "the subject lacks a mechanism";
+  EXPECT_EQ(counts.hits > 0, row.caching);
+  EXPECT_EQ(counts.evictions > 0, row.caching);
+  EXPECT_EQ(counts.revivals > 0, row.caching);
+  EXPECT_EQ(counts.recycled > 0, forgets(row));
+  EXPECT_EQ(counts.forks > 0, row.can_fork());
+  EXPECT_EQ(counts.truncations > 0, row.sharing);
+  EXPECT_EQ(counts.leases > 0, row.sharing);
+  if (row.can_fork()) {
+    EXPECT_GT(counts.copies, 0U);
+  }
+  EXPECT_EQ(counts.swaps > 0, row.host_tier);
+  EXPECT_EQ(counts.failed_swaps > 0, row.host_tier);
 }
 
-INSTANTIATE_TEST_SUITE_P(Subjects, StateMachine, testing::ValuesIn(configurations()),
+INSTANTIATE_TEST_SUITE_P(Subjects, StateMachine, testing::ValuesIn(all_tested()),
                          [](const auto& tested) { return name_of(tested.param); });
 
 // The way a failure goes, walked with a seeded bug: the file must fail again, on it and on nobody
@@ -133,7 +154,8 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   Counts counts;
   std::optional<Failure> failure;
   std::cerr << "the following failure is wanted:\n";
-  EXPECT_FALSE(holds("a seeded bug", make, kProfiles[0], true, counts, failure));
+  EXPECT_FALSE(
+      holds("a seeded bug", make, kProfiles[0], *find_configuration("plain"), counts, failure));
   ASSERT_TRUE(failure.has_value());
   const std::string text = report("B004", make, *failure, folder);
 

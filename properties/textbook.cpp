@@ -113,7 +113,14 @@ std::uint64_t Textbook::hash_block(std::uint64_t parent, const Sequence& s,
     add_text('M', item.id);
     if (!is(Fault::hash_without_image_offset)) add(std::uint64_t{item.offset} - start);
   }
+  for (const MultimodalItem& item : s.extra.embeds) {
+    const bool overlaps = item.offset < end && std::uint64_t{item.offset} + item.length > start;
+    if (!overlaps) continue;
+    add_text('E', item.id);
+    add(std::uint64_t{item.offset} - start);
+  }
   if (start == 0 && !s.extra.salt.empty()) add_text('S', s.extra.salt);
+  if (start == 0 && !s.extra.layout.empty()) add_text('D', s.extra.layout);
   return is(Fault::hash_truncated) ? hash & 0x3f : hash;
 }
 

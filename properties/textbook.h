@@ -85,6 +85,7 @@ class Textbook final : public Subject {
     std::uint64_t loaded_blocks = 0;   // table length with the external tokens; 0 = none are loaded
     std::uint64_t end_blocks = 0;      // table length in the end
     std::uint64_t publish_tokens = 0;  // of which the complete blocks may be published
+    std::uint64_t first_written = 0;   // position of the first block that is written to
   };
 
   Result run(const op::Arrive& o);
@@ -103,6 +104,7 @@ class Textbook final : public Subject {
   Result run(const op::Take& o);
   Result run(const op::Touch& o);
   Result run(const op::Release& o);
+  Result run(const auto&) { return Rejected{"not_supported: no forks, leases or tiers"}; }
 
   static void require(bool holds, const char* what);
   Sequence& sequence(const std::string& name);
@@ -113,6 +115,7 @@ class Textbook final : public Subject {
                           std::uint64_t hit_blocks) const;
   [[nodiscard]] bool fits(const Sequence& s, const AllocateArgs& args, const Plan& p,
                           const std::vector<BlockId>& hit) const;
+  [[nodiscard]] std::vector<std::size_t> to_copy(const Sequence& s, const Plan& p) const;
   void admit(Sequence& s, const Plan& p, const std::vector<BlockId>& hit);
   void check_hit(const Sequence& s) const;
 

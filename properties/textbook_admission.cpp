@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The textbook allocator's pool and admission: who takes which block, and whether it may.
 #include <algorithm>
+#include <utility>
 
 #include "properties/textbook.h"
 
@@ -12,6 +13,8 @@ Result Textbook::run(const op::Allocate& o) {
   std::vector<BlockId> hit;
   if (o.args.use_lookup) hit = s.found;
   if (!hit.empty()) check_hit(s);
+  require(s.computed + hit.size() * block_size_ + o.args.external <= config_.max_model_len,
+          "capacity: external tokens beyond the token limit");
   const Plan p = plan(s, o.args, hit.size());
   const bool first = s.table.empty() && !s.cached;
   if (is(Fault::touch_before_check) && first) touch(hit);
@@ -23,6 +26,12 @@ Result Textbook::run(const op::Allocate& o) {
     return Refused{};
   }
   std::vector<BlockId> fresh;
+  std::vector<Copy> copies;
+  for (const std::size_t at : to_copy(s, p)) {
+    const BlockId copy = take(1).front();
+    copies.push_back({s.table[at], copy});
+    free({std::exchange(s.table[at], copy)});
+  }
   if (is(Fault::take_before_touch) && first && !hit.empty() && p.loaded_blocks == 0) {
     fresh = take(p.end_blocks - std::min<std::uint64_t>(hit.size(), p.end_blocks));
     touch(hit);
@@ -34,7 +43,21 @@ Result Textbook::run(const op::Allocate& o) {
   }
   s.table.insert(s.table.end(), fresh.begin(), fresh.end());
   if (!o.args.delay_cache) publish(s, p.publish_tokens);
-  return Granted{{fresh}};
+  std::vector<BlockId> answer;
+  for (const Copy& copy : copies) answer.push_back(copy.to);
+  answer.insert(answer.end(), fresh.begin(), fresh.end());
+  return Granted{{answer}, copies};
+}
+
+// Positions about to be written whose block the raw owner holds, too.
+std::vector<std::size_t> Textbook::to_copy(const Sequence& s, const Plan& p) const {
+  std::vector<std::size_t> out;
+  const std::size_t end = std::min<std::size_t>(p.end_blocks, s.table.size());
+  std::size_t at = std::max<std::size_t>(p.first_written, s.cached.value_or(0));
+  for (; at < end; ++at) {
+    if (blocks_[s.table[at]].refs > 1) out.push_back(at);
+  }
+  return out;
 }
 
 // The looked-up blocks, then room for what a connector loads. None of it is in the answer.
@@ -66,6 +89,7 @@ Textbook::Plan Textbook::plan(const Sequence& s, const AllocateArgs& args,
     p.loaded_blocks = ceil_div<std::uint64_t>(computed + args.external, block_size_);
   p.end_blocks = ceil_div<std::uint64_t>(std::min(known + args.new_tokens + args.lookahead, limit),
                                          block_size_);
+  p.first_written = (computed + args.external) / block_size_;
   p.publish_tokens = std::min<std::uint64_t>(known + args.new_tokens, s.tokens.size());
   return p;
 }
@@ -78,17 +102,24 @@ bool Textbook::fits(const Sequence& s, const AllocateArgs& args, const Plan& p,
   for (BlockId block : hit) queued += blocks_[block].refs == 0 ? 1 : 0;
   if (is(Fault::check_ignores_queued_hits)) queued = 0;
   const auto missing = [&](std::uint64_t end) { return (end > have ? end - have : 0) + queued; };
+  const auto copied = [&](std::uint64_t end) {
+    Plan until = p;
+    until.end_blocks = end;
+    return to_copy(s, until).size();
+  };
   const bool admission = args.has_scheduled && args.status != RequestStatus::running;
   const std::uint64_t keep = admission ? config_.watermark_blocks() : 0;
   if (args.full_sequence_must_fit) {
     const std::uint64_t whole = std::min<std::uint64_t>(
         is(Fault::gate_reserves_chunk_only) ? args.new_tokens : s.tokens.size(),
         config_.max_model_len);
-    if (missing(ceil_div<std::uint64_t>(whole, block_size_)) + keep > free_.size()) return false;
+    const std::uint64_t end = ceil_div<std::uint64_t>(whole, block_size_);
+    if (missing(end) + copied(end) + keep > free_.size()) return false;
   }
   std::uint64_t need = missing(p.end_blocks);
   if (is(Fault::check_ignores_partial_block))
     need = ceil_div(args.new_tokens + args.lookahead, block_size_) + queued;
+  need += to_copy(s, p).size();
   const std::uint64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
   return need + keep + reserved <= free_.size();
 }

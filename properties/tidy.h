@@ -28,8 +28,12 @@ struct List {
 };
 
 inline constexpr List kLists[] = {
-    {"optimized/subjects.h", ""},    {"properties/laws.h", "properties/mutants.h"},
-    {"properties/mutants.h", ""},    {"bench/workloads.h", ""},
+    {"reference/model_presets.h", ""},
+    {"optimized/subjects.h", ""},
+    {"properties/laws.h", "properties/mutants.h"},
+    {"properties/mutants.h", ""},
+    {"properties/configurations.h", ""},
+    {"bench/workloads.h", ""},
     {"bench/studies/studies.h", ""},
 };
 

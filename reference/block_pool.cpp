@@ -7,10 +7,9 @@
 
 namespace kvproof::reference {
 
-BlockPool::BlockPool(const CacheConfig& config)
-    : order_(config.enable_caching ? config.profile.caching_on : config.profile.caching_off),
-      ref_cnt_(config.num_blocks, 0) {
-  for (BlockId block = 1; block < config.num_blocks; ++block) queue_.push_back(block);
+BlockPool::BlockPool(std::uint32_t num_blocks, FreeOrder order)
+    : order_(order), ref_cnt_(num_blocks, 0) {
+  for (BlockId block = 1; block < num_blocks; ++block) queue_.push_back(block);
 }
 
 std::vector<BlockId> BlockPool::take(std::uint32_t n) {
@@ -27,6 +26,7 @@ std::vector<BlockId> BlockPool::take(std::uint32_t n) {
 
 void BlockPool::touch(const std::vector<BlockId>& blocks) {
   for (BlockId block : blocks) {
+    if (block == kNullBlock) continue;
     if (ref_cnt_[block] == 0) queue_.remove(block);
     ++ref_cnt_[block];
   }
@@ -36,6 +36,7 @@ void BlockPool::release(const std::vector<BlockId>& blocks) {
   std::list<BlockId> front;
   std::list<BlockId> back;
   for (BlockId block : blocks) {
+    if (block == kNullBlock) continue;
     expects(ref_cnt_[block] > 0, Breach::not_held, "release of a block that nobody holds");
     if (--ref_cnt_[block] > 0) continue;
     const bool to_front = order_ == FreeOrder::prepend ||
@@ -46,10 +47,12 @@ void BlockPool::release(const std::vector<BlockId>& blocks) {
   queue_.splice(queue_.end(), back);
 }
 
-void BlockPool::publish(const std::vector<BlockId>& blocks, const std::vector<PrefixKey>& keys,
-                        std::uint32_t from, std::uint32_t to) {
-  event::Stored stored{keys.front().group, from, to, {}};
+void BlockPool::publish(GroupId group, const std::vector<BlockId>& blocks,
+                        const std::vector<PrefixKey>& keys, std::uint32_t from, std::uint32_t to) {
+  event::Stored stored{group, from, to, {}};
   for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const PrefixKey* carried = cache_.key_of(blocks[i]);
+    if (carried != nullptr && carried->prefix_tokens < keys[i].prefix_tokens) forget(blocks[i]);
     cache_.insert(keys[i], blocks[i]);
     stored.blocks.push_back({blocks[i], keys[i].prefix_tokens});
   }
@@ -60,18 +63,16 @@ void BlockPool::evict(const std::vector<BlockId>& blocks) {
   for (BlockId block : blocks) forget(block);
 }
 
-bool BlockPool::reset() {
-  if (num_free() + 1 != num_blocks()) return false;
+void BlockPool::reset() {
   cache_.clear();
   events_.emplace_back(event::Cleared{});
-  return true;
 }
 
 std::vector<Event> BlockPool::take_events() { return std::exchange(events_, {}); }
 
 void BlockPool::forget(BlockId block) {
-  if (const auto key = cache_.erase(block)) {
-    events_.emplace_back(event::Removed{key->group, block, key->prefix_tokens});
+  for (const PrefixKey& key : cache_.erase(block)) {
+    events_.emplace_back(event::Removed{key.group, block, key.prefix_tokens});
   }
 }
 

@@ -23,8 +23,9 @@ namespace kvproof::reference {
 
 class BlockPool {
  public:
-  /// @pre config.num_blocks >= 2: block 0 is the null block and never free.
-  explicit BlockPool(const CacheConfig& config);
+  /// @pre num_blocks >= 2, or 0 for a pool that is not there. Block 0 is the null block, never
+  /// free; touching and releasing it does nothing.
+  BlockPool(std::uint32_t num_blocks, FreeOrder order);
 
   /// Hands out the `n` blocks at the head, each with one reference and without content.
   /// @return ids in queue order, shape [n]. @pre n <= num_free()
@@ -38,16 +39,17 @@ class BlockPool {
   /// order, at the end that the profile's FreeOrder names. @pre ref_cnt >= occurrences, for each
   void release(const std::vector<BlockId>& blocks);
 
-  /// Publishes blocks under their keys, and announces them as one registration of tokens [from,
-  /// to).
-  void publish(const std::vector<BlockId>& blocks, const std::vector<PrefixKey>& keys,
-               std::uint32_t from, std::uint32_t to);
+  /// Publishes blocks under their keys, and announces them as one registration of tokens
+  /// [from, to), even if there are none. A block that carries keys of shorter prefixes loses them;
+  /// one that carries a key of as long a prefix keeps it and gets a second one.
+  void publish(GroupId group, const std::vector<BlockId>& blocks,
+               const std::vector<PrefixKey>& keys, std::uint32_t from, std::uint32_t to);
 
   /// Forgets the content of each block, held or free. A free one keeps its place in the queue.
   void evict(const std::vector<BlockId>& blocks);
 
-  /// Forgets all content. @return false, with nothing changed, while any block is held.
-  bool reset();
+  /// Forgets all content. @pre all_free()
+  void reset();
 
   [[nodiscard]] std::uint32_t num_blocks() const {
     return static_cast<std::uint32_t>(ref_cnt_.size());
@@ -56,6 +58,7 @@ class BlockPool {
   [[nodiscard]] std::uint32_t ref_cnt(BlockId block) const { return ref_cnt_[block]; }
   [[nodiscard]] const std::list<BlockId>& queue() const { return queue_; }
   [[nodiscard]] const PrefixCache& cache() const { return cache_; }
+  [[nodiscard]] bool all_free() const { return num_free() + 1 >= num_blocks(); }
 
   /// Everything announced since the last call, in order.
   std::vector<Event> take_events();

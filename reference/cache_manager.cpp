@@ -5,13 +5,26 @@
 #include <stdexcept>
 
 #include "reference/contract.h"
+#include "reference/layer_rules.h"
+#include "reference/prefix_search.h"
 
 namespace kvproof::reference {
+namespace {
 
-CacheManager::CacheManager(const CacheConfig& config) : config_(config), pool_(config) {
+FreeOrder order_of(const CacheConfig& config) {
+  return config.enable_caching ? config.profile.caching_on : config.profile.caching_off;
+}
+
+}  // namespace
+
+CacheManager::CacheManager(const CacheConfig& config)
+    : config_(with_eagle_kin(config)),
+      pool_(config.num_blocks, order_of(config)),
+      host_(config.num_host_blocks, order_of(config)) {
   if (const auto why = unsupported(config)) {
     throw std::invalid_argument("the naive cache manager does not support " + std::string(*why));
   }
+  for (GroupId g = 0; g < config.groups.size(); ++g) layer_groups_.emplace_back(config_, g);
 }
 
 Outcome CacheManager::apply(const Operation& operation) {
@@ -22,6 +35,7 @@ Outcome CacheManager::apply(const Operation& operation) {
     outcome.result = Rejected{violation.what()};
   }
   outcome.events = pool_.take_events();
+  host_.take_events();  // the host tier is nobody's prefix cache but ours
   return outcome;
 }
 
@@ -32,6 +46,9 @@ Result CacheManager::perform(const op::Arrive& o) {
   Request& arrived = requests_[o.req];
   arrived.extra = o.extra;
   arrived.skip_lookup = o.skip_lookup;
+  arrived.encoder_tokens = o.encoder_tokens;
+  arrived.prompt_tokens = o.tokens.size();
+  arrived.groups.resize(config_.groups.size());
   add_tokens(arrived, o.tokens);
   return {};
 }
@@ -55,86 +72,110 @@ Result CacheManager::perform(const op::Advance& o) {
 // The last token is always computed anew: its output is what the request came for.
 Result CacheManager::perform(const op::Lookup& o) {
   Request& r = request(o.req);
-  r.hit.clear();
-  const std::uint32_t block_size = config_.groups.front().block_size;
+  CommonHit hit{0, std::vector<Pattern>(config_.groups.size())};
   if (config_.enable_caching && !r.skip_lookup && !r.tokens.empty()) {
-    const auto limit = static_cast<std::uint32_t>(r.tokens.size() - 1) / block_size;
-    for (std::uint32_t i = 0; i < limit; ++i) {
-      const auto block = pool_.cache().find(key(r, i));
-      if (!block) break;  // the first gap ends the prefix
-      r.hit.push_back(*block);
+    const auto cached = [&](GroupId g, std::uint32_t block) {
+      return pool_.cache().find(key(r, g, block)).has_value();
+    };
+    const std::uint64_t limit = r.tokens.size() - 1;
+    if (config_.groups.size() > 1) {
+      hit = longest_common_hit(config_, limit, cached);
+    } else {
+      const GroupConfig& only = config_.groups.front();
+      hit.patterns = {longest_hit(only, {limit, only.block_size, only.eagle},
+                                  [&](std::uint32_t block) { return cached(0, block); })};
+      hit.tokens = static_cast<std::uint32_t>(hit.patterns.front().size()) * only.block_size;
     }
   }
-  return Hit{static_cast<std::uint32_t>(r.hit.size()) * block_size, {r.hit}};
+  r.hit_tokens = hit.tokens;
+  Hit answer{hit.tokens, {}};
+  for (GroupId g = 0; g < r.groups.size(); ++g) {
+    const Pattern& read = hit.patterns[g];
+    Blocks& blocks = r.groups[g].hit;
+    blocks.assign(read.size(), kNullBlock);
+    for (std::size_t i = 0; i < read.size(); ++i) {
+      if (read[i]) blocks[i] = *pool_.cache().find(key(r, g, i));
+    }
+    answer.blocks.push_back(blocks);
+  }
+  return answer;
 }
 
-// Order matters: everything that can refuse comes before anything that changes.
+// Order matters: everything that can refuse comes before anything that changes; out-of-window
+// blocks, which are given back in between, are nobody's any more whatever the answer.
 Result CacheManager::perform(const op::Allocate& o) {
-  Request& r = request(o.req);
+  Request& r = resident(o.req);
   const AllocateArgs& args = o.args;
   expects(args.new_tokens > 0 || args.external > 0, Breach::nothing_to_allocate,
           "allocate without new and without external tokens");
-  const std::vector<BlockId> hit = args.use_lookup ? r.hit : std::vector<BlockId>{};
-  if (!hit.empty()) check_hit(r);
+  const bool use_hit = args.use_lookup && std::ranges::any_of(r.groups, [](const GroupTable& t) {
+                         return !t.hit.empty();
+                       });
+  if (use_hit) check_hit(r);
 
-  const std::uint64_t block_size = config_.groups.front().block_size;
   const std::uint64_t limit = config_.max_model_len;
-  const std::uint64_t local = r.computed + hit.size() * block_size;
-  const std::uint64_t known = std::min(local + args.external, limit);
-
+  const std::uint64_t total = r.computed + (use_hit ? r.hit_tokens : 0U) + args.external;
+  expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
+  const bool starts =
+      (use_hit || args.external > 0) && !running(r) &&
+      std::ranges::all_of(r.groups, [](const GroupTable& t) { return t.blocks.empty(); });
   const bool admission = args.has_scheduled && args.status != RequestStatus::running;
-  const std::uint64_t watermark = admission ? config_.watermark_blocks() : 0;
-  const std::uint64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
-  const std::uint64_t free = pool_.num_free();
+  const std::int64_t watermark = admission ? config_.watermark_blocks() : 0;
+  const std::int64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
   if (args.full_sequence_must_fit) {
-    const std::uint64_t whole = std::min<std::uint64_t>(r.tokens.size(), limit);
-    if (need(r, whole, hit) + watermark > free) return Refused{};
+    const std::uint64_t whole = r.tokens.size();
+    const Demand all{whole, whole, total, args.external, r.encoder_tokens, starts, true};
+    if (need(r, use_hit, all) + watermark > pool_.num_free()) return Refused{};
   }
-  const std::uint64_t slots = std::min(known + args.new_tokens + args.lookahead, limit);
-  if (need(r, slots, hit) + watermark + reserved > free) return Refused{};
+  const std::uint64_t main = std::min(total + args.new_tokens, limit);
+  const std::uint64_t slots = std::min(main + args.lookahead, limit);
+  const Demand demand{slots, main, total, args.external, r.encoder_tokens, starts, false};
+  for (GroupId g = 0; g < r.groups.size(); ++g) layer_groups_[g].recycle(r.groups[g], total, pool_);
+  if (need(r, use_hit, demand) + watermark + reserved > pool_.num_free()) return Refused{};
 
-  if ((!hit.empty() || args.external > 0) && !r.published && r.table.empty()) {
-    pool_.touch(hit);  // before taking new blocks: a hit may stand in the free queue
-    r.table = hit;
-    r.published = static_cast<std::uint32_t>(r.table.size());
-    const std::uint64_t loaded =
-        args.external > 0 ? ceil_div(local + args.external, block_size) : 0;
-    if (loaded > r.table.size()) {
-      const auto blocks = pool_.take(static_cast<std::uint32_t>(loaded - r.table.size()));
-      r.table.insert(r.table.end(), blocks.begin(), blocks.end());
-    }
+  // All hits before any taking: a hit may stand in the free queue, and a group must not take it
+  // from another.
+  for (GroupId g = 0; starts && g < r.groups.size(); ++g) {
+    const Blocks hit = use_hit ? r.groups[g].hit : Blocks{};
+    layer_groups_[g].add_hit(r.groups[g], hit, total, pool_);
   }
-  const std::uint64_t wanted = ceil_div(slots, block_size);
-  std::vector<BlockId> taken;
-  if (wanted > r.table.size())
-    taken = pool_.take(static_cast<std::uint32_t>(wanted - r.table.size()));
-  r.table.insert(r.table.end(), taken.begin(), taken.end());
+  for (GroupId g = 0; starts && g < r.groups.size(); ++g) {
+    layer_groups_[g].add_external(r.groups[g], demand, pool_);
+  }
+  Granted granted = grow(r, demand);
   // Drafts beyond the tokens that exist are never published: they may be rejected.
-  if (!args.delay_cache)
-    publish(r, std::min<std::uint64_t>(known + args.new_tokens, r.tokens.size()));
-  return Granted{{taken}};
+  if (!args.delay_cache) publish(r, std::min<std::uint64_t>(main, r.tokens.size()));
+  return granted;
 }
 
 Result CacheManager::perform(const op::Free& o) {
   Request& r = request(o.req);
-  release_table(r);
+  expects(r.transfer.empty(), Breach::in_transfer, "free while a transfer is in flight");
+  release_tables(r);
+  release_host(r);
   r.computed = 0;
   return {};
 }
 
 Result CacheManager::perform(const op::Finish& o) {
-  release_table(request(o.req));
+  Request& r = request(o.req);
+  expects(r.transfer.empty(), Breach::in_transfer, "finish while a transfer is in flight");
+  release_tables(r);
+  release_host(r);
   requests_.erase(o.req);
   return {};
 }
 
 Result CacheManager::perform(const op::Recycle& o) {
-  request(o.req);  // full attention reads every token: nothing ever leaves its window
+  Request& r = resident(o.req);
+  for (GroupId g = 0; g < r.groups.size(); ++g) {
+    layer_groups_[g].recycle(r.groups[g], o.processed, pool_);
+  }
   return {};
 }
 
 Result CacheManager::perform(const op::Cache& o) {
-  publish(request(o.req), o.computed);
+  publish(resident(o.req), o.computed);
   return {};
 }
 
@@ -146,53 +187,35 @@ Result CacheManager::perform(const op::Evict& o) {
   return {};
 }
 
-Result CacheManager::perform(const op::Reset&) { return pool_.reset(); }
+// Both tiers, or neither: what is stale in one is stale in the other.
+Result CacheManager::perform(const op::Reset&) {
+  if (!pool_.all_free() || !host_.all_free()) return false;
+  pool_.reset();
+  host_.reset();
+  return true;
+}
 
 Result CacheManager::perform(const op::CommonPrefix& o) {
-  std::size_t shared = request(o.req).table.size();
-  const std::vector<BlockId>& mine = request(o.req).table;
-  if (!config_.enable_caching) shared = 0;
-  for (const auto& [name, other] : requests_) {
-    if (other.table.empty()) continue;
-    const std::size_t reach = std::min(shared, other.table.size());
-    shared = static_cast<std::size_t>(
-        std::mismatch(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(reach),
-                      other.table.begin())
-            .first -
-        mine.begin());
+  const Request& mine = request(o.req);
+  SharedBlocks out;
+  for (GroupId g = 0; g < mine.groups.size(); ++g) {
+    const Blocks& table = mine.groups[g].blocks;
+    std::size_t shared =
+        config_.enable_caching && reads_all(config_.groups[g].kind) ? table.size() : 0;
+    for (const auto& [name, other] : requests_) {
+      const Blocks& theirs = other.groups[g].blocks;
+      if (theirs.empty()) continue;
+      const auto reach = static_cast<std::ptrdiff_t>(std::min(shared, theirs.size()));
+      const auto differ = std::mismatch(table.begin(), table.begin() + reach, theirs.begin()).first;
+      shared = static_cast<std::size_t>(differ - table.begin());
+    }
+    out.push_back(static_cast<std::uint32_t>(shared));
   }
-  return SharedBlocks{static_cast<std::uint32_t>(shared)};
+  return out;
 }
 
-Result CacheManager::perform(const op::Step&) { return {}; }
-
-Result CacheManager::perform(const op::Take& o) {
-  if (o.n > pool_.num_free()) return Refused{};
-  std::vector<BlockId> blocks = pool_.take(o.n);
-  raw_.insert(raw_.end(), blocks.begin(), blocks.end());
-  return Granted{{std::move(blocks)}};
-}
-
-Result CacheManager::perform(const op::Touch& o) {
-  for (BlockId block : o.blocks) {
-    expects(block != kNullBlock && block < pool_.num_blocks(), Breach::block_out_of_range,
-            "touch of a block that cannot be held");
-  }
-  pool_.touch(o.blocks);
-  raw_.insert(raw_.end(), o.blocks.begin(), o.blocks.end());
-  return {};
-}
-
-Result CacheManager::perform(const op::Release& o) {
-  std::vector<BlockId> left = raw_;
-  for (BlockId block : o.blocks) {
-    const auto at = std::find(left.begin(), left.end(), block);
-    expects(at != left.end(), Breach::not_held,
-            "release of a block that the raw owner does not hold");
-    left.erase(at);
-  }
-  raw_ = std::move(left);
-  pool_.release(o.blocks);
+Result CacheManager::perform(const op::Step&) {
+  new_states_.clear();
   return {};
 }
 
@@ -202,21 +225,17 @@ CacheManager::Request& CacheManager::request(const std::string& name) {
   return at->second;
 }
 
-// Blocks that leave the free queue if `tokens` tokens get slots. A hit that stands in the queue
-// counts: nobody holds it, so it is free now and will not be afterwards.
-std::uint32_t CacheManager::need(const Request& r, std::uint64_t tokens,
-                                 const std::vector<BlockId>& hit) const {
-  const std::uint64_t wanted = ceil_div<std::uint64_t>(tokens, config_.groups.front().block_size);
-  const std::uint64_t have = hit.size() + r.table.size();
-  const auto fresh = static_cast<std::uint32_t>(wanted > have ? wanted - have : 0);
-  const auto revived = std::count_if(hit.begin(), hit.end(),
-                                     [this](BlockId block) { return pool_.ref_cnt(block) == 0; });
-  return fresh + static_cast<std::uint32_t>(revived);
+CacheManager::Request& CacheManager::resident(const std::string& name) {
+  Request& r = request(name);
+  expects(r.transfer.empty() && r.host.empty(), Breach::in_transfer,
+          "the blocks of the request are not in the device pool");
+  return r;
 }
 
 void CacheManager::add_tokens(Request& r, const std::vector<TokenId>& tokens) {
   const std::uint32_t unit = config_.hash_block_size;
   r.tokens.insert(r.tokens.end(), tokens.begin(), tokens.end());
+  if (!config_.enable_caching) return;
   while (r.tokens.size() >= (r.contents.size() + 1) * unit) {
     const auto start = static_cast<std::uint32_t>(r.contents.size()) * unit;
     const ContentId parent = r.contents.empty() ? ContentBook::kEmptyPrefix : r.contents.back();
@@ -225,78 +244,106 @@ void CacheManager::add_tokens(Request& r, const std::vector<TokenId>& tokens) {
   }
 }
 
-PrefixKey CacheManager::key(const Request& r, std::size_t block) const {
-  return {0, r.contents[block], static_cast<std::uint32_t>(block + 1) * config_.hash_block_size};
+// A block's content is that of its last hash unit, which stands for the whole prefix.
+PrefixKey CacheManager::key(const Request& r, GroupId group, std::size_t block) const {
+  const std::size_t tokens = (block + 1) * config_.groups[group].block_size;
+  return {group, r.contents[tokens / config_.hash_block_size - 1],
+          static_cast<std::uint32_t>(tokens)};
 }
 
-void CacheManager::publish(Request& r, std::uint64_t tokens) {
-  if (!config_.enable_caching) return;
-  const std::uint32_t block_size = config_.groups.front().block_size;
-  const std::uint32_t from = r.published.value_or(0);
-  const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-      std::min<std::uint64_t>(tokens, r.tokens.size()) / block_size, r.table.size()));
-  if (from >= to) return;
-  std::vector<BlockId> blocks(r.table.begin() + from, r.table.begin() + to);
-  std::vector<PrefixKey> keys;
-  for (std::uint32_t i = from; i < to; ++i) keys.push_back(key(r, i));
-  pool_.publish(blocks, keys, from * block_size, to * block_size);
-  r.published = to;
-}
-
-// Last block first: the deeper a block, the fewer prompts can use it, the sooner it may be lost.
-void CacheManager::release_table(Request& r) {
-  pool_.release({r.table.rbegin(), r.table.rend()});
-  r.table.clear();
-  r.published.reset();
-  r.hit.clear();
+bool CacheManager::running(const Request& r) const {
+  return std::ranges::any_of(r.groups, [](const GroupTable& t) { return t.published.has_value(); });
 }
 
 // A lookup takes no references, so anything may happen to its blocks before they are used.
 void CacheManager::check_hit(const Request& r) const {
-  expects(r.table.empty() && !r.published, Breach::hit_on_running,
-          "a looked-up prefix for a request that already has blocks");
-  for (std::size_t i = 0; i < r.hit.size(); ++i) {
-    const PrefixKey* carried = pool_.cache().key_of(r.hit[i]);
-    expects(carried != nullptr && *carried == key(r, i), Breach::stale_lookup,
-            "a looked-up block has lost its content");
+  for (GroupId g = 0; g < r.groups.size(); ++g) {
+    const GroupTable& table = r.groups[g];
+    expects(table.blocks.empty() && !table.published, Breach::hit_on_running,
+            "a looked-up prefix for a request that already has blocks");
+    for (std::size_t i = 0; i < table.hit.size(); ++i) {
+      if (table.hit[i] == kNullBlock) continue;
+      const PrefixKey* carried = pool_.cache().key_of(table.hit[i]);
+      expects(carried != nullptr && *carried == key(r, g, i), Breach::stale_lookup,
+              "a looked-up block has lost its content");
+    }
   }
 }
 
-void CacheManager::observe(Snapshot& out) const {
-  const std::uint32_t n = pool_.num_blocks();
-  out.num_free = pool_.num_free();
-  out.usage = 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1);
-  out.queue.assign(pool_.queue().begin(), pool_.queue().end());
-  out.queue_backward.assign(pool_.queue().rbegin(), pool_.queue().rend());
+// Blocks that leave the free queue. A hit that stands in the queue counts: nobody holds it, so it
+// is free now and will not be afterwards.
+std::int64_t CacheManager::need(const Request& r, bool use_hit, const Demand& demand) const {
+  std::int64_t sum = 0;
+  for (GroupId g = 0; g < r.groups.size(); ++g) {
+    const GroupTable& table = r.groups[g];
+    const Blocks hit = use_hit ? table.hit : Blocks{};
+    // A state that was published in this very step is not computed yet.
+    if (config_.groups[g].kind == LayerKind::mamba && !hit.empty() &&
+        new_states_.contains(key(r, g, hit.size() - 1))) {
+      return std::int64_t{pool_.num_blocks()} + 1;
+    }
+    sum += layer_groups_[g].need(table, hit, demand, pool_);
+    sum += static_cast<std::int64_t>(to_copy(r, g, demand).size());
+  }
+  return sum;
+}
+
+void CacheManager::observe(const Request& r, RequestState& state) const {
+  state.num_tokens = static_cast<std::uint32_t>(r.tokens.size());
+  state.computed = r.computed;
+  state.hashes.assign(r.contents.begin(), r.contents.end());
+  for (const GroupTable& table : r.groups) {
+    state.tables.push_back(table.blocks);
+    state.progress.push_back(table.published);
+  }
+  state.host_tables = r.host;
+}
+
+namespace {
+
+void observe_pool(const BlockPool& pool, PoolState& out) {
+  const std::uint32_t n = pool.num_blocks();
+  out = {};
+  out.num_free = pool.num_free();
+  if (n > 1) out.usage = 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1);
+  out.queue.assign(pool.queue().begin(), pool.queue().end());
+  out.queue_backward.assign(pool.queue().rbegin(), pool.queue().rend());
   out.blocks.assign(n, {});
   for (BlockId block = 0; block < n; ++block) {
     BlockState& state = out.blocks[block];
-    state.ref_cnt = pool_.ref_cnt(block);
-    if (const PrefixKey* carried = pool_.cache().key_of(block)) {
-      state.hashed = true;
-      state.group = carried->group;
-      state.key = carried->content;
-      state.prefix_tokens = carried->prefix_tokens;
-    }
+    state.ref_cnt = pool.ref_cnt(block);
+    const std::vector<PrefixKey>& keys = pool.cache().keys_of(block);
+    if (keys.empty()) continue;
+    state.hashed = true;
+    state.group = keys.front().group;
+    state.key = keys.front().content;
+    state.prefix_tokens = keys.front().prefix_tokens;
+    if (keys.size() > 1) state.tail_key = keys[1].content;
   }
   for (BlockId block : out.queue) out.blocks[block].linked = true;
-  out.index.clear();
-  for (const auto& [carried, blocks] : pool_.cache().entries()) {
+  for (const auto& [carried, blocks] : pool.cache().entries()) {
     out.index.push_back({carried.group, carried.content, blocks});
   }
-  std::ranges::sort(out.index, {}, [](const IndexEntry& e) { return e.blocks.front(); });
+  std::ranges::sort(out.index, {}, [&](const IndexEntry& e) {  // a second key behind the first
+    const BlockId first = e.blocks.front();
+    return std::pair(first, out.blocks[first].key != e.key);
+  });
+}
+
+}  // namespace
+
+void CacheManager::observe(Snapshot& out) const {
+  observe_pool(pool_, out);
+  observe_pool(host_, out.host);
   out.requests.clear();
   for (const auto& [name, r] : requests_) {
-    RequestState& state = out.requests.emplace_back();
-    state.name = name;
-    state.num_tokens = static_cast<std::uint32_t>(r.tokens.size());
-    state.computed = r.computed;
-    if (config_.enable_caching) state.hashes.assign(r.contents.begin(), r.contents.end());
-    state.tables = {r.table};
-    state.progress = {r.published};
+    observe(r, out.requests.emplace_back());
+    out.requests.back().name = name;
   }
   out.raw = raw_;
   std::ranges::sort(out.raw);
+  out.leases.clear();
+  for (const auto& [name, blocks] : leases_) out.leases.push_back({name, blocks});
 }
 
 }  // namespace kvproof::reference

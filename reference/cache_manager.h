@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The naive cache manager: requests, their block tables, and the rules of admission. Written to be
-// read.
+// The naive cache manager: requests, their block tables in every group, and the rules of admission.
+// Written to be read.
 //
 // Model:   a value. Copy it, apply an operation, compare: a pure step function over operations.h.
-// Source:  vLLM v1 kv_cache_manager.py and single_type_kv_cache_manager.py (full attention).
+// Source:  vLLM v1 kv_cache_manager.py and kv_cache_coordinator.py; sharing as in Kwon et al.,
+//          SOSP'23, sec. 4.4; the host tier is ours.
 // Refuses: hashes (a key is the content itself), speed, threads.
 #pragma once
 
@@ -11,11 +12,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "reference/block_pool.h"
 #include "reference/config.h"
+#include "reference/layer_group.h"
 #include "reference/prefix_cache.h"
 #include "reference/subject.h"
 
@@ -30,17 +33,30 @@ class CacheManager final : public Subject {
   void observe(Snapshot& snapshot) const override;
 
  private:
+  using Blocks = std::vector<BlockId>;
+
   struct Request {
     std::vector<TokenId> tokens;
+    std::size_t prompt_tokens = 0;
     ExtraKeys extra;
     std::vector<ContentId> contents;  // of the prefix, per complete hash unit
     bool skip_lookup = false;
-    std::uint32_t computed = 0;  // [tokens]
-    std::vector<BlockId> table;
-    std::optional<std::uint32_t> published;  // leading table positions considered; set = running
-    std::vector<BlockId> hit;                // of the last lookup
+    std::uint32_t encoder_tokens = 0;
+    std::uint32_t computed = 0;      // [tokens]
+    std::uint32_t hit_tokens = 0;    // of the last lookup
+    std::vector<GroupTable> groups;  // shape [groups]
+    std::vector<Blocks> host;        // per group, where there are blocks in the host tier
+    std::vector<std::optional<std::uint32_t>> host_progress;  // what published was, on the host
+    std::string transfer;                                     // in flight; empty = none
   };
 
+  /// A swap that has started and is not complete.
+  struct Transfer {
+    std::string req;
+    bool out = false;  // to the host
+  };
+
+  // cache_manager.cpp: requests, lookup, admission, publication
   Result perform(const op::Arrive& o);
   Result perform(const op::Append& o);
   Result perform(const op::Advance& o);
@@ -54,24 +70,53 @@ class CacheManager final : public Subject {
   Result perform(const op::Reset& o);
   Result perform(const op::CommonPrefix& o);
   Result perform(const op::Step& o);
+  // cache_manager_sharing.cpp: other holders than a request's own table
   Result perform(const op::Take& o);
   Result perform(const op::Touch& o);
   Result perform(const op::Release& o);
+  Result perform(const op::Fork& o);
+  Result perform(const op::Truncate& o);
+  Result perform(const op::Pin& o);
+  Result perform(const op::Unpin& o);
+  // cache_manager_tiers.cpp: the host tier
+  Result perform(const op::SwapOut& o);
+  Result perform(const op::SwapIn& o);
+  Result perform(const op::Complete& o);
 
   Request& request(const std::string& name);
-  [[nodiscard]] std::uint32_t need(const Request& request, std::uint64_t tokens,
-                                   const std::vector<BlockId>& hit) const;
+  Request& resident(const std::string& name);  // whose blocks are not in transfer or on the host
   void add_tokens(Request& request, const std::vector<TokenId>& tokens);
-  [[nodiscard]] PrefixKey key(const Request& request, std::size_t block) const;
-  void publish(Request& request, std::uint64_t tokens);
-  void release_table(Request& request);
+  [[nodiscard]] PrefixKey key(const Request& request, GroupId group, std::size_t block) const;
+  [[nodiscard]] bool running(const Request& request) const;
+
   void check_hit(const Request& request) const;
+  [[nodiscard]] std::int64_t need(const Request& request, bool use_hit, const Demand& demand) const;
+  [[nodiscard]] std::vector<std::size_t> to_copy(const Request& request, GroupId group,
+                                                 const Demand& demand) const;
+  void forget_relatives(const Request& request, GroupId group, const Demand& demand);
+  Granted grow(Request& request, const Demand& demand);
+
+  void publish(Request& request, std::uint64_t tokens);
+  void publish_group(Request& request, GroupId group, std::uint64_t tokens);
+  void publish_prompt_tail(const Request& request, GroupId group, std::uint64_t tokens);
+  void release_tables(Request& request);
+  void release_host(Request& request);
+  std::optional<Granted> start_copies(const std::vector<Blocks>& source, const BlockPool& from,
+                                      BlockPool& to, std::vector<Blocks>& target);
+  void settle_out(Request& request, bool ok);
+  void settle_in(Request& request, bool ok);
+  void observe(const Request& request, RequestState& state) const;
 
   CacheConfig config_;
   std::shared_ptr<ContentBook> book_ = std::make_shared<ContentBook>();
   BlockPool pool_;
+  BlockPool host_;
+  std::vector<LayerGroup> layer_groups_;
   std::map<std::string, Request> requests_;
-  std::vector<BlockId> raw_;  // references held by the raw owner
+  std::set<PrefixKey> new_states_;  // Mamba states published since the step began
+  Blocks raw_;                      // references held by the raw owner
+  std::map<std::string, Blocks> leases_;
+  std::map<std::string, Transfer> transfers_;
 };
 
 }  // namespace kvproof::reference

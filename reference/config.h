@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -21,18 +22,48 @@ enum class FreeOrder {
   unhashed_first,  // unhashed to the front (nothing to lose), hashed to the back (LRU)
 };
 
+/// Which full blocks of a sliding window may enter the prefix cache, when hits end on multiples of
+/// an alignment that is longer than a block.
+enum class WindowMask {
+  tail,  // those that a hit on an aligned boundary reads; nothing for the EAGLE block beyond it
+  reachable,  // those that any search may read, the EAGLE block included
+};
+
+/// Which Mamba modes recycle as if their speculative blocks were not computed yet.
+enum class DraftStates { kept, kept_in_align, recycled };
+
 /// The differences between allocator versions, as values. One row per version; no second code path.
 struct Profile {
   std::string_view name;
-  FreeOrder caching_on;   // with a prefix cache
-  FreeOrder caching_off;  // without one: no block is ever hashed
-  bool admission_gates;   // watermark and reserved blocks are honoured
+  FreeOrder caching_on;     // with a prefix cache
+  FreeOrder caching_off;    // without one: no block is ever hashed
+  bool admission_gates;     // watermark and reserved blocks are honoured
+  WindowMask window_mask;   // sliding windows: what may be cached
+  bool eagle_caches_ahead;  // hybrids: an EAGLE group publishes one block beyond the aligned length
+  bool mamba_eagle_margin;  // an EAGLE search may look one Mamba block beyond the common length
+  DraftStates draft_states;  // Mamba: the basis of recycling
+  bool prompt_tail_keys;     // hybrids: a second key for the block in which the prompt ends
 };
 
 inline constexpr Profile kProfiles[] = {
-    // vLLM PR 42656 (unhashed first), 44594 (watermark), 44560 (reserved)
-    {"vllm-0.24", FreeOrder::unhashed_first, FreeOrder::append, true},
-    {"vllm-0.22", FreeOrder::append, FreeOrder::append, false},
+    // vLLM PR 42656 (unhashed first), 44594 (watermark), 44560 (reserved), 44082 (window mask)
+    {"vllm-0.24", FreeOrder::unhashed_first, FreeOrder::append, true, WindowMask::reachable, true,
+     false, DraftStates::kept_in_align, false},
+    {"vllm-0.22", FreeOrder::append, FreeOrder::append, false, WindowMask::tail, false, true,
+     DraftStates::kept, false},
+};
+
+/// A behaviour newer than the version of its profile: one value of the row, changed.
+struct NewerPolicy {
+  std::string_view name;
+  void (*apply)(Profile& profile);
+};
+
+inline constexpr NewerPolicy kNewerPolicies[] = {
+    {"nocache_lifo", [](Profile& p) { p.caching_off = FreeOrder::prepend; }},  // vLLM PR 48017
+    {"mamba_processed_basis",
+     [](Profile& p) { p.draft_states = DraftStates::recycled; }},         // vLLM PR 47728
+    {"prompt_tail_keys", [](Profile& p) { p.prompt_tail_keys = true; }},  // vLLM PR 45939
 };
 
 /// @return the row of that name, or nullptr.
@@ -44,24 +75,46 @@ inline constexpr Profile kProfiles[] = {
 }
 
 /// How the layers of one group read their cache. Each kind keeps, skips and shares blocks in its
-/// way.
-enum class LayerKind { full, mla, sliding_window, chunked_local, mamba };
+/// way (layer_rules.h).
+enum class LayerKind { full, mla, sliding_window, chunked_local, mamba, cross };
+
+/// Which states of a Mamba group are kept: only the running one (no prefix cache), one per block,
+/// or those at block boundaries and the running one, which moves along.
+enum class MambaMode { none, all, align };
 
 /// One block table's worth of layers.
 struct GroupConfig {
   LayerKind kind = LayerKind::full;
-  std::uint32_t block_size = 16;  // [tokens per block]
-  bool eagle = false;             // drops the last hit block, for a draft head that needs its input
+  std::uint32_t block_size = 16;         // [tokens per block]
+  bool eagle = false;                    // drops the last hit block, for a draft head that needs it
+  std::uint32_t window = 0;              // [tokens] sliding_window: with the token itself
+  std::uint32_t chunk = 0;               // [tokens] chunked_local
+  MambaMode mode = MambaMode::none;      // mamba
+  std::uint32_t speculative_blocks = 0;  // mamba: states of drafts
+
+  /// Groups that are alike are looked up together.
+  [[nodiscard]] bool alike(const GroupConfig& other) const {
+    return kind == other.kind && block_size == other.block_size && window == other.window &&
+           chunk == other.chunk && mode == other.mode &&
+           speculative_blocks == other.speculative_blocks;
+  }
 };
+
+/// Full attention, whatever the shape of its rows: it reads every token.
+[[nodiscard]] constexpr bool reads_all(LayerKind kind) {
+  return kind == LayerKind::full || kind == LayerKind::mla;
+}
 
 struct CacheConfig {
   Profile profile = kProfiles[0];
   std::uint32_t num_blocks = 0;       // [blocks] with the null block; num_blocks-1 are usable
   bool enable_caching = true;         // the prefix cache
   std::uint32_t max_model_len = 0;    // [tokens] no request gets slots beyond this
-  std::uint32_t hash_block_size = 0;  // [tokens] per hashed unit
+  std::uint32_t hash_block_size = 0;  // [tokens] per hashed unit; divides every block size
+  std::optional<std::uint32_t> max_in_flight_tokens;  // [tokens] of one step; none = max_model_len
   double watermark = 0.0;             // fraction of num_blocks kept free on admission
   std::vector<GroupConfig> groups;    // index = GroupId
+  std::uint32_t num_host_blocks = 0;  // [blocks] of the host tier; 0 = there is none
 
   /// Blocks that an admission leaves free. Truncates, as the original does.
   [[nodiscard]] std::uint32_t watermark_blocks() const {
@@ -71,20 +124,18 @@ struct CacheConfig {
   }
 };
 
-/// @return why this version's managers cannot be built from `config`; nullopt when they can.
-[[nodiscard]] inline std::optional<std::string_view> unsupported(const CacheConfig& config) {
-  if (config.groups.size() != 1) return "more than one layer group";
-  const GroupConfig& group = config.groups.front();
-  if (group.kind != LayerKind::full && group.kind != LayerKind::mla) {
-    return "a layer kind other than full attention and MLA";
-  }
-  if (group.eagle) return "the EAGLE last-block drop";
-  if (group.block_size == 0 || group.block_size != config.hash_block_size) {
-    return "a hash unit that differs from the block size";
-  }
-  if (config.num_blocks < 2) return "a pool without a usable block";
-  if (config.max_model_len == 0) return "a token limit of zero";
-  return std::nullopt;
+/// Least common multiple of the block sizes [tokens]: hits of several groups end on multiples.
+[[nodiscard]] inline std::uint64_t alignment(const CacheConfig& config) {
+  std::uint64_t out = 1;
+  for (const GroupConfig& group : config.groups) out = std::lcm(out, group.block_size);
+  return out;
 }
+
+/// Makes every group that is like an EAGLE group one, too: they are looked up together, so they
+/// have to keep the same blocks.
+[[nodiscard]] CacheConfig with_eagle_kin(CacheConfig config);
+
+/// @return why managers cannot be built from `config`; nullopt when they can.
+[[nodiscard]] std::optional<std::string_view> unsupported(const CacheConfig& config);
 
 }  // namespace kvproof

@@ -23,6 +23,15 @@ enum class Breach {
   block_out_of_range,      // a block id that the pool does not have
   not_held,                // a reference was dropped that nobody holds (double free)
   capacity,                // more requests or tokens than the manager was built for
+  published_tail,          // a truncation would drop a block that is published or computed
+  no_content,              // a block was pinned that nobody holds and that carries no content
+  unknown_lease,           // the lease was never given, or was returned
+  duplicate_lease,         // the lease is in use
+  unknown_transfer,        // no such transfer is in flight
+  duplicate_transfer,      // the transfer is in flight already
+  in_transfer,             // the blocks of the request are in flight, or lie in the host tier
+  not_in_transfer,         // the blocks of the request do not lie where the operation needs them
+  not_supported,  // this manager has no such mechanism: no host tier, a state that cannot be forked
 };
 
 [[nodiscard]] constexpr std::string_view to_string(Breach breach) {
@@ -36,6 +45,15 @@ enum class Breach {
     case Breach::block_out_of_range: return "block_out_of_range";
     case Breach::not_held: return "not_held";
     case Breach::capacity: return "capacity";
+    case Breach::published_tail: return "published_tail";
+    case Breach::no_content: return "no_content";
+    case Breach::unknown_lease: return "unknown_lease";
+    case Breach::duplicate_lease: return "duplicate_lease";
+    case Breach::unknown_transfer: return "unknown_transfer";
+    case Breach::duplicate_transfer: return "duplicate_transfer";
+    case Breach::in_transfer: return "in_transfer";
+    case Breach::not_in_transfer: return "not_in_transfer";
+    case Breach::not_supported: return "not_supported";
   }
   return "unnamed";
 }

@@ -28,10 +28,14 @@ struct MultimodalItem {
 /// What besides token ids decides the bytes in the cache. Requests share blocks only if all of it
 /// agrees.
 struct ExtraKeys {
-  std::string lora;                // adapter name, empty = none; part of every unit's key
-  std::string salt;                // empty = none; part of the first unit's key
-  std::vector<MultimodalItem> mm;  // sorted by offset; part of the keys of the units they overlap
-  [[nodiscard]] bool empty() const { return lora.empty() && salt.empty() && mm.empty(); }
+  std::string lora = {};                    // adapter name, empty = none; part of every unit's key
+  std::string salt = {};                    // empty = none; part of the first unit's key
+  std::string layout = {};                  // data type and order of the bytes; as salt
+  std::vector<MultimodalItem> mm = {};      // sorted by offset; part of the keys of their units
+  std::vector<MultimodalItem> embeds = {};  // rows in place of token ids; as mm, never equal to it
+  [[nodiscard]] bool empty() const {
+    return lora.empty() && salt.empty() && layout.empty() && mm.empty() && embeds.empty();
+  }
   bool operator==(const ExtraKeys&) const = default;
 };
 
@@ -58,6 +62,7 @@ struct Arrive {
   std::vector<TokenId> tokens;
   ExtraKeys extra;
   bool skip_lookup = false;
+  std::uint32_t encoder_tokens = 0;  // what cross attention reads
   bool operator==(const Arrive&) const = default;
 };
 struct Append {
@@ -126,11 +131,55 @@ struct Release {
   bool operator==(const Release&) const = default;
 };
 
+// Sharing. A child starts with its parent's tokens and blocks; whoever writes into a block that is
+// held more than once gets a copy of it first (Granted::copies).
+struct Fork {
+  std::string req;
+  std::string child;
+  bool operator==(const Fork&) const = default;
+};
+/// Gives up the slots beyond `tokens` tokens, e.g. those of rejected drafts.
+struct Truncate {
+  std::string req;
+  std::uint32_t tokens = 0;
+  bool operator==(const Truncate&) const = default;
+};
+/// Holds blocks by the name of a lease, e.g. while a transfer reads them.
+struct Pin {
+  std::vector<BlockId> blocks;
+  std::string lease;
+  bool operator==(const Pin&) const = default;
+};
+struct Unpin {
+  std::string lease;
+  bool operator==(const Unpin&) const = default;
+};
+
+// The host tier. A swap starts a transfer; both sides keep their blocks until it is completed.
+struct SwapOut {
+  std::string req;
+  std::string transfer;
+  bool operator==(const SwapOut&) const = default;
+};
+struct SwapIn {
+  std::string req;
+  std::string transfer;
+  bool operator==(const SwapIn&) const = default;
+};
+/// Settles a transfer. One that failed leaves everything as it was before it started.
+struct Complete {
+  std::string transfer;
+  bool ok = false;
+  bool operator==(const Complete&) const = default;
+};
+
 }  // namespace op
 
-using Operation = std::variant<op::Arrive, op::Append, op::Advance, op::Lookup, op::Allocate,
-                               op::Free, op::Finish, op::Recycle, op::Cache, op::Evict, op::Reset,
-                               op::CommonPrefix, op::Step, op::Take, op::Touch, op::Release>;
+using Operation =
+    std::variant<op::Arrive, op::Append, op::Advance, op::Lookup, op::Allocate, op::Free,
+                 op::Finish, op::Recycle, op::Cache, op::Evict, op::Reset, op::CommonPrefix,
+                 op::Step, op::Take, op::Touch, op::Release, op::Fork, op::Truncate, op::Pin,
+                 op::Unpin, op::SwapOut, op::SwapIn, op::Complete>;
 
 /// The request that an operation names; empty for those that name none.
 [[nodiscard]] inline const std::string& request_of(const Operation& operation) {

@@ -18,10 +18,18 @@ struct Hit {
   bool operator==(const Hit&) const = default;
 };
 
+/// The bytes of block `from` are to be copied into block `to` before the step runs.
+struct Copy {
+  BlockId from = 0;
+  BlockId to = 0;
+  bool operator==(const Copy&) const = default;
+};
+
 /// Answer of a granted allocate or take: the newly taken ids per group (hit and external blocks are
-/// not in it).
+/// not in it). Of a swap: the copies from one tier to the other.
 struct Granted {
   std::vector<std::vector<BlockId>> blocks;
+  std::vector<Copy> copies = {};
   bool operator==(const Granted&) const = default;
 };
 

@@ -14,14 +14,19 @@ ContentId ContentBook::name(ContentId parent, std::span<const TokenId> tokens,
 std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start,
                                     std::uint32_t end) {
   std::vector<std::string> out;
+  const auto add_overlapping = [&](const char* type, const std::vector<MultimodalItem>& items) {
+    for (const MultimodalItem& item : items) {
+      const std::uint64_t item_end = std::uint64_t{item.offset} + item.length;
+      if (item.offset >= end || item_end <= start) continue;
+      const std::int64_t shift = std::int64_t{item.offset} - std::int64_t{start};
+      out.push_back(type + std::to_string(shift) + ":" + item.id);
+    }
+  };
   if (!extra.lora.empty()) out.push_back("lora:" + extra.lora);
-  for (const MultimodalItem& item : extra.mm) {
-    const std::uint64_t item_end = std::uint64_t{item.offset} + item.length;
-    if (item.offset >= end || item_end <= start) continue;
-    const std::int64_t shift = std::int64_t{item.offset} - std::int64_t{start};
-    out.push_back("mm:" + std::to_string(shift) + ":" + item.id);
-  }
+  add_overlapping("mm:", extra.mm);
+  add_overlapping("embeds:", extra.embeds);
   if (start == 0 && !extra.salt.empty()) out.push_back("salt:" + extra.salt);
+  if (start == 0 && !extra.layout.empty()) out.push_back("layout:" + extra.layout);
   return out;
 }
 
@@ -33,28 +38,34 @@ std::optional<BlockId> PrefixCache::find(const PrefixKey& key) const {
 
 void PrefixCache::insert(const PrefixKey& key, BlockId block) {
   blocks_[key].push_back(block);
-  key_of_.emplace(block, key);
+  keys_of_[block].push_back(key);
 }
 
-std::optional<PrefixKey> PrefixCache::erase(BlockId block) {
-  const auto at = key_of_.find(block);
-  if (at == key_of_.end()) return std::nullopt;
-  PrefixKey key = at->second;
-  key_of_.erase(at);
-  std::vector<BlockId>& copies = blocks_[key];
-  std::erase(copies, block);
-  if (copies.empty()) blocks_.erase(key);
-  return key;
+std::vector<PrefixKey> PrefixCache::erase(BlockId block) {
+  std::vector<PrefixKey> keys = keys_of(block);
+  keys_of_.erase(block);
+  for (const PrefixKey& key : keys) {
+    std::vector<BlockId>& copies = blocks_[key];
+    std::erase(copies, block);
+    if (copies.empty()) blocks_.erase(key);
+  }
+  return keys;
 }
 
 void PrefixCache::clear() {
   blocks_.clear();
-  key_of_.clear();
+  keys_of_.clear();
+}
+
+const std::vector<PrefixKey>& PrefixCache::keys_of(BlockId block) const {
+  static const std::vector<PrefixKey> kNone;
+  const auto at = keys_of_.find(block);
+  return at == keys_of_.end() ? kNone : at->second;
 }
 
 const PrefixKey* PrefixCache::key_of(BlockId block) const {
-  const auto at = key_of_.find(block);
-  return at == key_of_.end() ? nullptr : &at->second;
+  const std::vector<PrefixKey>& keys = keys_of(block);
+  return keys.empty() ? nullptr : &keys.front();
 }
 
 }  // namespace kvproof::reference

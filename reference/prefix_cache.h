@@ -37,8 +37,9 @@ class ContentBook {
   std::map<std::tuple<ContentId, std::vector<TokenId>, std::vector<std::string>>, ContentId> names_;
 };
 
-/// Extra keys of the hash unit [start, end): the adapter, the images that overlap it (with their
-/// offset from its start), and the salt if it is the first unit. Each entry starts with its type.
+/// Extra keys of the hash unit [start, end): the adapter, the images and embedded rows that overlap
+/// it (with their offset from its start), and salt and layout if it is the first unit. Each entry
+/// starts with its type.
 [[nodiscard]] std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start,
                                                   std::uint32_t end);
 
@@ -55,20 +56,24 @@ class PrefixCache {
   /// The oldest block with this content; nullopt when there is none.
   [[nodiscard]] std::optional<BlockId> find(const PrefixKey& key) const;
 
-  /// Registers one more block for this content. @pre the block has no key
+  /// Registers one more block for this content, behind the keys that the block has already.
   void insert(const PrefixKey& key, BlockId block);
 
-  /// Removes a block's key. @return the key; nullopt when it had none.
-  std::optional<PrefixKey> erase(BlockId block);
+  /// Removes a block's keys. @return them, the first one first; empty when it had none.
+  std::vector<PrefixKey> erase(BlockId block);
 
   void clear();
 
+  /// The keys of a block. There are two only where a prompt ends inside of it (prompt_tail_keys).
+  [[nodiscard]] const std::vector<PrefixKey>& keys_of(BlockId block) const;
+
+  /// Of its keys the first; nullptr when it has none.
   [[nodiscard]] const PrefixKey* key_of(BlockId block) const;
   [[nodiscard]] const std::map<PrefixKey, std::vector<BlockId>>& entries() const { return blocks_; }
 
  private:
   std::map<PrefixKey, std::vector<BlockId>> blocks_;
-  std::map<BlockId, PrefixKey> key_of_;
+  std::map<BlockId, std::vector<PrefixKey>> keys_of_;
 };
 
 }  // namespace kvproof::reference

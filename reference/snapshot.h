@@ -23,10 +23,11 @@ struct BlockState {
   GroupId group = 0;                // of the key
   std::uint64_t key = 0;            // fingerprint of the key; equal content has equal fingerprints
   std::uint32_t prefix_tokens = 0;  // tokens that the key covers; 0 when not tracked
+  std::optional<std::uint64_t> tail_key;  // a second key: that of the prompt which ends in it
   bool operator==(const BlockState&) const = default;
 };
 
-/// One key of the prefix index with the blocks that hold its content, oldest registration first.
+/// One key of a prefix index with the blocks that hold its content, oldest registration first.
 struct IndexEntry {
   GroupId group = 0;
   std::uint64_t key = 0;
@@ -38,22 +39,37 @@ struct RequestState {
   std::string name;
   std::uint32_t num_tokens = 0;
   std::uint32_t computed = 0;
-  std::vector<std::uint64_t> hashes;         // fingerprints, one per complete hash unit
-  std::vector<std::vector<BlockId>> tables;  // per group
+  std::vector<std::uint64_t> hashes;              // fingerprints, one per complete hash unit
+  std::vector<std::vector<BlockId>> tables;       // per group
+  std::vector<std::vector<BlockId>> host_tables;  // per group; of the host tier, empty if not there
   std::vector<std::optional<std::uint32_t>>
       progress;  // per group: table positions considered for caching
   bool operator==(const RequestState&) const = default;
 };
 
-struct Snapshot {
-  std::uint32_t num_free = 0;  // the manager's own counter
+/// References held under the name of a lease.
+struct LeaseState {
+  std::string name;
+  std::vector<BlockId> blocks;
+  bool operator==(const LeaseState&) const = default;
+};
+
+/// A pool of blocks with its free queue and its index.
+struct PoolState {
+  std::uint32_t num_free = 0;  // the pool's own counter
   double usage = 0.0;
   std::vector<BlockId> queue;           // free ids from head (handed out next) to tail
   std::vector<BlockId> queue_backward;  // the same walk from the tail
   std::vector<BlockState> blocks;       // shape [num_blocks]
-  std::vector<IndexEntry> index;        // sorted by first block id
-  std::vector<RequestState> requests;   // sorted by name
-  std::vector<BlockId> raw;             // references held by the raw owner, sorted, with repeats
+  std::vector<IndexEntry> index;        // sorted by first block id; its second key behind
+  bool operator==(const PoolState&) const = default;
+};
+
+struct Snapshot : PoolState {
+  PoolState host;                      // the host tier; no blocks when there is none
+  std::vector<RequestState> requests;  // sorted by name
+  std::vector<BlockId> raw;            // references held by the raw owner, sorted, with repeats
+  std::vector<LeaseState> leases;      // sorted by name
   bool operator==(const Snapshot&) const = default;
 
   [[nodiscard]] const RequestState* find(std::string_view name) const {

@@ -7,7 +7,8 @@
 namespace kvproof {
 
 inline constexpr std::string_view kStatusNames[] = {"waiting", "running", "preempted"};
-inline constexpr std::string_view kKindNames[] = {"full", "mla", "sliding_window", "chunked_local",
-                                                  "mamba"};
+inline constexpr std::string_view kKindNames[] = {"full",          "mla",   "sliding_window",
+                                                  "chunked_local", "mamba", "cross"};
+inline constexpr std::string_view kModeNames[] = {"none", "all", "align"};
 
 }  // namespace kvproof

@@ -107,7 +107,20 @@ RecordedState::Pairs pairs(const json& value, const std::string& field) {
   return out;
 }
 
+/// @return the index of a word in a list. @throws TextError listing the words
+template <std::size_t N>
+std::size_t word(const json& object, const char* field, const std::string_view (&words)[N]) {
+  const std::string found = text(object, field);
+  const auto* at = std::find(std::begin(words), std::end(words), found);
+  if (at != std::end(words)) return static_cast<std::size_t>(at - std::begin(words));
+  std::string expected;
+  for (const std::string_view w : words) expected.append(expected.empty() ? "" : ", ").append(w);
+  throw TextError(field, "one of " + expected + ", found " + found);
+}
+
 GroupConfig group_config(const json& value, std::string& unsupported) {
+  constexpr std::uint32_t kLongest = 1U << 22;
+  constexpr std::uint32_t kMostDrafts = 1U << 10;
   GroupConfig out;
   const std::string kind = text(object(value, "groups"), "kind");
   const auto* at = std::find(std::begin(kKindNames), std::end(kKindNames), kind);
@@ -116,9 +129,30 @@ GroupConfig group_config(const json& value, std::string& unsupported) {
   } else {
     out.kind = static_cast<LayerKind>(at - std::begin(kKindNames));
   }
-  out.block_size = count(value, "block_size");
+  out.block_size = size(value, "block_size", kLongest);
   out.eagle = flag(value, "eagle");
+  if (out.kind == LayerKind::sliding_window) out.window = size(value, "window", kLongest);
+  if (out.kind == LayerKind::chunked_local) out.chunk = size(value, "chunk", kLongest);
+  if (out.kind == LayerKind::mamba) {
+    out.mode = static_cast<MambaMode>(word(value, "mode", kModeNames));
+    out.speculative_blocks = size(value, "speculative_blocks", kMostDrafts);
+  }
   return out;
+}
+
+void read_policies(const json& line, TraceHeader& out) {
+  if (!line.contains("later_than_0.24")) return;
+  for (const json& tag : array(line["later_than_0.24"], "later_than_0.24")) {
+    if (!tag.is_string()) throw TextError("later_than_0.24", "strings");
+    const auto name = tag.get<std::string>();
+    out.newer_policies.push_back(name);
+    const auto* row = std::ranges::find(kNewerPolicies, name, &NewerPolicy::name);
+    if (row == std::end(kNewerPolicies)) {
+      out.unsupported = "policy " + name;
+    } else {
+      row->apply(out.config.profile);
+    }
+  }
 }
 
 TraceHeader read_header(const json& line) {
@@ -135,13 +169,20 @@ TraceHeader read_header(const json& line) {
   out.config.profile = *row;
 
   const json& config = object(member(line, "config"), "config");
-  out.config.num_blocks = size(config, "num_blocks", 1U << 24);
+  constexpr std::uint32_t kMostBlocks = 1U << 24;
+  out.config.num_blocks = size(config, "num_blocks", kMostBlocks);
   out.config.enable_caching = flag(config, "enable_caching");
   out.config.max_model_len = size(config, "max_model_len", 1U << 22);
   out.config.hash_block_size = size(config, "hash_block_size", 1U << 22);
   if (config.contains("watermark")) out.config.watermark = number(config, "watermark");
   if (!(out.config.watermark >= 0.0 && out.config.watermark <= 1.0)) {
     throw TextError("watermark", "a fraction from 0 to 1");
+  }
+  if (config.contains("max_in_flight_tokens") && !config["max_in_flight_tokens"].is_null()) {
+    out.config.max_in_flight_tokens = count(config, "max_in_flight_tokens");
+  }
+  if (config.contains("num_host_blocks")) {
+    out.config.num_host_blocks = size(config, "num_host_blocks", kMostBlocks);
   }
   const bool use_eagle = flag(config, "use_eagle");
   bool marked = false;
@@ -151,20 +192,18 @@ TraceHeader read_header(const json& line) {
   }
   // Without a marked group the switch means all of them.
   for (GroupConfig& group : out.config.groups) group.eagle = group.eagle || (use_eagle && !marked);
-  if (flag(config, "prompt_tail_keys")) out.unsupported = "prompt tail keys";
-
-  if (line.contains("later_than_0.24")) {
-    for (const json& tag : array(line["later_than_0.24"], "later_than_0.24")) {
-      if (!tag.is_string()) throw TextError("later_than_0.24", "strings");
-      out.newer_policies.push_back(tag.get<std::string>());
-      if (tag == "nocache_lifo") {
-        out.config.profile.caching_off = FreeOrder::prepend;
-      } else {
-        out.unsupported = "policy " + tag.get<std::string>();
-      }
-    }
-  }
+  read_policies(line, out);
+  out.config.profile.prompt_tail_keys = flag(config, "prompt_tail_keys");
   if (out.unsupported.empty()) out.unsupported = kvproof::unsupported(out.config).value_or("");
+  return out;
+}
+
+std::vector<MultimodalItem> items(const json& object_with, const char* field) {
+  std::vector<MultimodalItem> out;
+  if (!object_with.contains(field)) return out;
+  for (const json& item : array(object_with[field], field)) {
+    out.push_back({text(object(item, field), "id"), count(item, "offset"), count(item, "length")});
+  }
   return out;
 }
 
@@ -174,11 +213,9 @@ ExtraKeys extra_keys(const json& line) {
   const json& extra = object(line["extra"], "extra");
   out.lora = text_or_empty(extra, "lora");
   out.salt = text_or_empty(extra, "salt");
-  if (!extra.contains("mm")) return out;
-  for (const json& item : array(extra["mm"], "mm")) {
-    out.mm.push_back(
-        {text(object(item, "mm"), "id"), count(item, "offset"), count(item, "length")});
-  }
+  out.layout = text_or_empty(extra, "layout");
+  out.mm = items(extra, "mm");
+  out.embeds = items(extra, "embeds");
   return out;
 }
 
@@ -192,10 +229,7 @@ AllocateArgs allocate_args(const json& line) {
   out.full_sequence_must_fit = flag(line, "full_sequence_must_fit");
   out.has_scheduled = flag(line, "has_scheduled");
   out.reserved = count_or_zero(line, "reserved");
-  const std::string status = text(line, "status");
-  const auto* at = std::find(std::begin(kStatusNames), std::end(kStatusNames), status);
-  if (at == std::end(kStatusNames)) throw TextError("status", "waiting, running or preempted");
-  out.status = static_cast<RequestStatus>(at - std::begin(kStatusNames));
+  out.status = static_cast<RequestStatus>(word(line, "status", kStatusNames));
   return out;
 }
 
@@ -205,7 +239,8 @@ Operation read_operation(const json& line) {
   const auto blocks = [&line] { return integers<BlockId>(member(line, "blocks"), "blocks"); };
   const auto tokens = [&line] { return integers<TokenId>(member(line, "tokens"), "tokens"); };
   if (name == "arrive")
-    return op::Arrive{req(), tokens(), extra_keys(line), flag(line, "skip_lookup")};
+    return op::Arrive{req(), tokens(), extra_keys(line), flag(line, "skip_lookup"),
+                      count_or_zero(line, "encoder_tokens")};
   if (name == "append") return op::Append{req(), tokens()};
   if (name == "advance") return op::Advance{req(), count(line, "computed")};
   if (name == "lookup") return op::Lookup{req()};
@@ -221,6 +256,13 @@ Operation read_operation(const json& line) {
   if (name == "take") return op::Take{count(line, "n")};
   if (name == "touch") return op::Touch{blocks()};
   if (name == "release") return op::Release{blocks()};
+  if (name == "fork") return op::Fork{req(), text(line, "child")};
+  if (name == "truncate") return op::Truncate{req(), count(line, "tokens")};
+  if (name == "pin") return op::Pin{blocks(), text(line, "lease")};
+  if (name == "unpin") return op::Unpin{text(line, "lease")};
+  if (name == "swap_out") return op::SwapOut{req(), text(line, "transfer")};
+  if (name == "swap_in") return op::SwapIn{req(), text(line, "transfer")};
+  if (name == "complete") return op::Complete{text(line, "transfer"), flag(line, "ok")};
   throw TextError("op", "a known operation, found " + name);
 }
 
@@ -230,9 +272,17 @@ Result read_result(const Operation& operation, const json& out) {
     return Hit{count(object(out, "out"), "hit_tokens"), tables(member(out, "blocks"), "blocks")};
   }
   if (std::holds_alternative<op::Allocate>(operation) ||
-      std::holds_alternative<op::Take>(operation)) {
+      std::holds_alternative<op::Take>(operation) ||
+      std::holds_alternative<op::SwapOut>(operation) ||
+      std::holds_alternative<op::SwapIn>(operation)) {
     if (out.is_null()) return Refused{};
-    return Granted{tables(member(object(out, "out"), "blocks"), "blocks")};
+    Granted granted{tables(member(object(out, "out"), "blocks"), "blocks"), {}};
+    if (out.contains("copies")) {
+      for (const auto& [from, to] : pairs(out["copies"], "copies")) {
+        granted.copies.push_back({from, to});
+      }
+    }
+    return granted;
   }
   if (std::holds_alternative<op::Reset>(operation)) {
     if (!out.is_boolean()) throw TextError("out", "true or false");

@@ -13,17 +13,25 @@ using ordered = nlohmann::ordered_json;
 
 ordered base(const char* name, const std::string& req) { return {{"op", name}, {"req", req}}; }
 
+ordered items(const std::vector<MultimodalItem>& list) {
+  ordered out = ordered::array();
+  for (const MultimodalItem& item : list) {
+    out.push_back({{"id", item.id}, {"offset", item.offset}, {"length", item.length}});
+  }
+  return out;
+}
+
 struct Writer {
   ordered operator()(const op::Arrive& o) const {
     ordered out = base("arrive", o.req);
     out["tokens"] = o.tokens;
     if (!o.extra.lora.empty()) out["extra"]["lora"] = o.extra.lora;
     if (!o.extra.salt.empty()) out["extra"]["salt"] = o.extra.salt;
-    for (const MultimodalItem& item : o.extra.mm) {
-      out["extra"]["mm"].push_back(
-          {{"id", item.id}, {"offset", item.offset}, {"length", item.length}});
-    }
+    if (!o.extra.layout.empty()) out["extra"]["layout"] = o.extra.layout;
+    if (!o.extra.mm.empty()) out["extra"]["mm"] = items(o.extra.mm);
+    if (!o.extra.embeds.empty()) out["extra"]["embeds"] = items(o.extra.embeds);
     if (o.skip_lookup) out["skip_lookup"] = true;
+    if (o.encoder_tokens > 0) out["encoder_tokens"] = o.encoder_tokens;
     return out;
   }
   ordered operator()(const op::Append& o) const {
@@ -63,6 +71,25 @@ struct Writer {
   ordered operator()(const op::Release& o) const {
     return {{"op", "release"}, {"blocks", o.blocks}};
   }
+  ordered operator()(const op::Fork& o) const {
+    return {{"op", "fork"}, {"req", o.req}, {"child", o.child}};
+  }
+  ordered operator()(const op::Truncate& o) const {
+    return {{"op", "truncate"}, {"req", o.req}, {"tokens", o.tokens}};
+  }
+  ordered operator()(const op::Pin& o) const {
+    return {{"op", "pin"}, {"blocks", o.blocks}, {"lease", o.lease}};
+  }
+  ordered operator()(const op::Unpin& o) const { return {{"op", "unpin"}, {"lease", o.lease}}; }
+  ordered operator()(const op::SwapOut& o) const {
+    return {{"op", "swap_out"}, {"req", o.req}, {"transfer", o.transfer}};
+  }
+  ordered operator()(const op::SwapIn& o) const {
+    return {{"op", "swap_in"}, {"req", o.req}, {"transfer", o.transfer}};
+  }
+  ordered operator()(const op::Complete& o) const {
+    return {{"op", "complete"}, {"transfer", o.transfer}, {"ok", o.ok}};
+  }
 
   ordered operator()(const event::Stored& e) const {
     ordered out = {{"type", "stored"}, {"group", e.group}, {"from", e.from}, {"to", e.to}};
@@ -80,7 +107,11 @@ struct Writer {
   ordered operator()(const Hit& r) const {
     return {{"hit_tokens", r.hit_tokens}, {"blocks", r.blocks}};
   }
-  ordered operator()(const Granted& r) const { return {{"blocks", r.blocks}}; }
+  ordered operator()(const Granted& r) const {
+    ordered out = {{"blocks", r.blocks}};
+    for (const Copy& copy : r.copies) out["copies"].push_back({copy.from, copy.to});
+    return out;
+  }
   ordered operator()(const Refused&) const { return nullptr; }
   ordered operator()(const Rejected& r) const { return {{"error", r.error}}; }
   ordered operator()(bool r) const { return r; }
@@ -89,6 +120,23 @@ struct Writer {
 
 std::string dump(const ordered& value) {
   return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
+}
+
+}  // namespace
+
+namespace {
+
+ordered group_json(const GroupConfig& group) {
+  ordered out = {{"kind", kKindNames[static_cast<std::size_t>(group.kind)]},
+                 {"block_size", group.block_size},
+                 {"eagle", group.eagle}};
+  if (group.kind == LayerKind::sliding_window) out["window"] = group.window;
+  if (group.kind == LayerKind::chunked_local) out["chunk"] = group.chunk;
+  if (group.kind == LayerKind::mamba) {
+    out["mode"] = kModeNames[static_cast<std::size_t>(group.mode)];
+    out["speculative_blocks"] = group.speculative_blocks;
+  }
+  return out;
 }
 
 }  // namespace
@@ -103,20 +151,23 @@ std::string to_json(const TraceHeader& header) {
   if (!header.name.empty()) out["name"] = header.name;
   if (!header.subject.empty()) out["subject"] = header.subject;
   out["later_than_0.24"] = header.newer_policies;
-  ordered groups = ordered::array();
-  for (const GroupConfig& group : config.groups) {
-    groups.push_back({{"kind", kKindNames[static_cast<std::size_t>(group.kind)]},
-                      {"block_size", group.block_size},
-                      {"eagle", group.eagle}});
-  }
   out["config"] = {{"num_blocks", config.num_blocks},
                    {"enable_caching", config.enable_caching},
                    {"max_model_len", config.max_model_len},
                    {"hash_block_size", config.hash_block_size},
-                   {"scheduler_block_size", config.hash_block_size},
+                   {"scheduler_block_size", alignment(config)},
                    {"watermark", config.watermark},
+                   {"max_in_flight_tokens", nullptr},
                    {"use_eagle", false},
-                   {"groups", groups}};
+                   {"prompt_tail_keys", config.profile.prompt_tail_keys},
+                   {"groups", ordered::array()}};
+  if (config.max_in_flight_tokens) {
+    out["config"]["max_in_flight_tokens"] = *config.max_in_flight_tokens;
+  }
+  if (config.num_host_blocks > 0) out["config"]["num_host_blocks"] = config.num_host_blocks;
+  for (const GroupConfig& group : config.groups) {
+    out["config"]["groups"].push_back(group_json(group));
+  }
   return dump(out);
 }
 

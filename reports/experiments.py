@@ -44,6 +44,10 @@ EXPERIMENTS = {
         {"storage": STORAGE, "tokens": COUNT, "block_size": POSITIVE,
          "bytes_per_token": POSITIVE, "max_length": POSITIVE},
         {"allocated_bytes": AMOUNT, "used_bytes": AMOUNT}, {}),
+    "memory_of_models": Experiment(
+        {"model": TEXT, "cache": TEXT, "tokens": POSITIVE, "block_size": POSITIVE,
+         "context_tokens": POSITIVE},
+        {"allocated_bytes": POSITIVE, "live_bytes": POSITIVE}, {}, most=4000),
     "utilisation": Experiment(
         {"storage": STORAGE, "requests": POSITIVE},
         {"allocated_bytes": POSITIVE, "used_bytes": AMOUNT, "utilisation": SHARE},

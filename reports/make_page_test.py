@@ -122,6 +122,8 @@ class PageTest(unittest.TestCase):
     def test_words_state_what_was_measured(self):
         for words in (
                 "One request holds 1.02\u202fGB", "1.88\u202fMB (15 tokens)",
+                "One request of 8,192 tokens takes 8.19\u202fMB with grows-1b and 40.0\u202fKB "
+                "with state-1b, 205\u202f× less, as much as its first token took",
                 "use 4.0\u202f% of what contiguous", "24.0 times less memory",
                 "waste 7.5 tokens a request", "hold 20.0 times the tokens that are alive",
                 "28.4\u202f% of the prompt tokens", "(37.4\u202f%)",
@@ -324,7 +326,8 @@ class OtherResultsTest(unittest.TestCase):
 
     def test_wrong_parameters_of_each_experiment_are_named(self):
         for experiment, parameter, value in (
-                ("memory_of_one_request", "tokens", -1), ("utilisation", "storage", "elastic"),
+                ("memory_of_one_request", "tokens", -1), ("memory_of_models", "context_tokens", 0),
+                ("utilisation", "storage", "elastic"),
                 ("waste_against_block_size", "block_size", 0), ("live_memory", "seconds", "soon"),
                 ("prefix_hit_rate", "source", ""), ("pool_operation", "num_blocks", None)):
             document = sample_results.document(experiment)
@@ -340,6 +343,47 @@ class OtherResultsTest(unittest.TestCase):
             code, said = run(*arguments)
             self.assertEqual(code, 2)
             self.assertEqual(said.count("\n"), 1, said)
+
+
+class DrawFigureTest(unittest.TestCase):
+    """reports/draw_figure.py, which plan --figure calls."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        sample_results.write_all(self.folder.name)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def draw(self, *arguments):
+        done = subprocess.run([sys.executable, os.path.join(HERE, "draw_figure.py"), *arguments],
+                              capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    def test_draws_one_figure_in_the_format_of_its_name(self):
+        for name, start in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml")):
+            self.assertEqual(self.draw(self.path("memory_of_models.json"),
+                                       "--figure=memory-of-models",
+                                       f"--output={self.path(name)}"), (0, ""))
+            with open(self.path(name), "rb") as stream:
+                content = stream.read()
+            self.assertTrue(content.startswith(start))
+            if name == "a.svg":
+                self.assertIn(b"window-1b", content)
+
+    def test_usage_errors_are_one_line_and_write_nothing(self):
+        good = self.path("memory_of_models.json")
+        for file, figure, output, expected in (
+                (good, "memory-of-models", "a.pdf", "ends in .png or .svg"),
+                (good, "nothing", "a.png", "expected one of memory-of-one-request"),
+                (self.path("utilisation.json"), "memory-of-models", "a.png",
+                 "expected results of memory_of_models"),
+                (self.path("absent.json"), "memory-of-models", "a.png", "cannot be read")):
+            code, said = self.draw(file, f"--figure={figure}", f"--output={self.path(output)}")
+            self.assertEqual((code, said.count("\n")), (2, 1), said)
+            self.assertIn(expected, said)
+            self.assertFalse(os.path.exists(self.path(output)))
 
 
 class DrawingTest(unittest.TestCase):

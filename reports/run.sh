@@ -18,6 +18,7 @@ prefix_hit_rate|study|yes|1|1
 waste_against_block_size|study|yes|1|1
 memory_of_one_request|study|no|1|1
 utilisation|study|no|1|1
+memory_of_models|study|no|1|1
 life_cycle|bench|no|35|3
 pool_operation|bench|no|60|2
 END

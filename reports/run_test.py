@@ -89,8 +89,8 @@ class RunTest(unittest.TestCase):
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
             ["report.html"] + [maker.__name__ + ".json" for maker in sample_results.MAKERS]))
-        self.assertIn("1/8 live memory  (0 s, about ", said)
-        self.assertIn("8/8 drawing the page", said)
+        self.assertIn("1/9 live memory  (0 s, about ", said)
+        self.assertIn("9/9 drawing the page", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
 
     def test_options_reach_the_parts_that_know_them(self):
@@ -202,7 +202,7 @@ class RunTest(unittest.TestCase):
         os.close(ours)
         out, _ = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
-        self.assertRegex(said.decode(), r"\[#+ +\] 7/8 pool operation  \d+ s, about \d+ s left")
+        self.assertRegex(said.decode(), r"\[#+ +\] 8/9 pool operation  \d+ s, about \d+ s left")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,19 @@ def memory_of_one_request():
                          used_bytes=(tokens * BYTES_PER_TOKEN, "bytes"))
 
 
+def memory_of_models():
+    """One model whose cache grows by 1,000 bytes a token, one with a window, one with a state."""
+    shapes = {"grows-1b": ("full attention", lambda tokens: tokens * 1000),
+              "window-1b": ("window", lambda tokens: min(tokens, 256) * 1000),
+              "state-1b": ("Mamba", lambda tokens: 40_000)}
+    for model, (cache, held) in shapes.items():
+        for tokens in (2 ** e for e in range(14)):
+            yield result("memory_of_models", {"model": model, "cache": cache, "tokens": tokens,
+                                              "block_size": 16, "context_tokens": 4096},
+                         allocated_bytes=(held(up(tokens, BLOCK)), "bytes"),
+                         live_bytes=(held(tokens), "bytes"))
+
+
 def utilisation():
     """100 requests of 192 tokens: 4 % of 4,800 used against all but one block each."""
     used = 100 * 192
@@ -111,8 +124,8 @@ def life_cycle():
                      instructions_per_block=(512, "instructions"))
 
 
-MAKERS = (memory_of_one_request, utilisation, waste_against_block_size, live_memory,
-          prefix_hit_rate, pool_operation, life_cycle)
+MAKERS = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
+          live_memory, prefix_hit_rate, pool_operation, life_cycle)
 
 
 def document(name):

@@ -37,6 +37,7 @@ struct Study {
 };
 
 [[nodiscard]] std::vector<Result> memory_of_one_request(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> memory_of_models(const StudyOptions& options);
 [[nodiscard]] std::vector<Result> utilisation(const StudyOptions& options);
 [[nodiscard]] std::vector<Result> waste_against_block_size(const StudyOptions& options);
 [[nodiscard]] std::vector<Result> live_memory(const StudyOptions& options);
@@ -44,6 +45,8 @@ struct Study {
 
 inline constexpr Study kStudies[] = {
     {"memory_of_one_request", "what one request occupies while it grows", &memory_of_one_request},
+    {"memory_of_models", "what one request of each model preset takes, by its length",
+     &memory_of_models},
     {"utilisation", "what share of its memory a batch of short requests uses", &utilisation},
     {"waste_against_block_size", "what the last block of a request wastes",
      &waste_against_block_size},

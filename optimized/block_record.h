@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of one block: its place in the free queue, its holders, its key.
+#pragma once
+
+#include <cstdint>
+
+#include "reference/ids.h"
+
+namespace kvproof::optimized {
+
+inline constexpr BlockId kNoBlock = 0xffffffffU;
+
+/// With a 128-bit key it is half a cache line, and aligned so that it never straddles two.
+template <class Key>
+struct alignas(sizeof(Key) == 16 ? 32 : 16) BlockRecord {
+  static constexpr std::uint32_t kHashed = 1;     // key is valid and the block is in the index
+  static constexpr std::uint32_t kHead = 2;       // the index's chunk names this block
+  static constexpr std::uint32_t kShared = 4;     // others carry the same key: ring links are valid
+  static constexpr std::uint32_t kTailKeyed = 8;  // carries a second key (tail_keys.h)
+  static constexpr std::uint32_t kPartial = 16;   // its key covers a part of it only
+  static constexpr std::uint32_t kGroupShift = 8;  // the bits above: group of the key
+
+  std::uint32_t prev = 0xffffffffU;
+  std::uint32_t next = 0xffffffffU;
+  std::uint32_t ref_cnt = 0;
+  std::uint32_t flags = 0;
+  Key key;
+};
+
+}  // namespace kvproof::optimized

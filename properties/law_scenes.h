@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scenes for the tests of laws: a correct run whose last step lies open to be falsified.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "properties/laws.h"
+#include "reference/cache_manager.h"
+
+namespace kvproof::properties {
+
+inline CacheConfig small_config(std::string_view profile = "vllm-0.24") {
+  CacheConfig config;
+  config.profile = *find_profile(profile);
+  config.num_blocks = 6;
+  config.max_model_len = 64;
+  config.hash_block_size = 2;
+  config.groups = {GroupConfig{LayerKind::full, 2, false}};
+  return config;
+}
+
+inline op::Allocate allocate(std::string req, std::uint32_t new_tokens, bool use_lookup = false) {
+  op::Allocate out{std::move(req), {}};
+  out.args.new_tokens = new_tokens;
+  out.args.use_lookup = use_lookup;
+  return out;
+}
+
+/// The naive manager's run, of which the last step lies open to be falsified.
+class Scene {
+ public:
+  explicit Scene(CacheConfig with = small_config())
+      : config(std::move(with)), model_(config), history_(config), prior_(config) {
+    model_.observe(after);
+  }
+
+  Scene& play(const Operation& next) {
+    prior_ = history_;
+    before = after;
+    operation = next;
+    outcome = model_.apply(operation);
+    model_.observe(after);
+    history_.fold(before, operation, outcome, after);
+    return *this;
+  }
+
+  /// Two requests with the same five tokens: a holds [1, 2, 3], b hits two blocks and holds [1, 2,
+  /// 4].
+  Scene& share() {
+    play(op::Arrive{"a", {0, 1, 2, 0, 1}, {}, false})
+        .play(op::Lookup{"a"})
+        .play(allocate("a", 5, true));
+    return play(op::Arrive{"b", {0, 1, 2, 0, 1}, {}, false})
+        .play(op::Lookup{"b"})
+        .play(allocate("b", 1, true));
+  }
+
+  [[nodiscard]] Finding check(const Law& row) const {
+    History history = prior_;
+    history.fold(before, operation, outcome, after);
+    return row.check(Step{config, before, operation, outcome, after, history});
+  }
+
+  BlockState& block(BlockId id) { return after.blocks[id]; }
+  std::vector<BlockId>& table(std::size_t request) {
+    return after.requests[request].tables.front();
+  }
+  Hit& hit() { return std::get<Hit>(outcome.result); }
+
+  CacheConfig config;
+  Snapshot before;
+  Operation operation;
+  Outcome outcome;
+  Snapshot after;
+
+ private:
+  reference::CacheManager model_;
+  History history_;
+  History prior_;
+};
+
+/// A run, and what makes its last step break a law.
+struct Breakage {
+  const char* law;
+  const char* what;
+  void (*play)(Scene&);
+  void (*falsify)(Scene&);
+  CacheConfig (*config)() = [] { return small_config(); };
+};
+
+/// Of several groups, sharing and tiers (law_scenes.cpp).
+[[nodiscard]] std::span<const Breakage> wider_breakages();
+
+}  // namespace kvproof::properties

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each kind of layer still reads, may keep and may need: the arithmetic, without any pool.
+//
+// Model:   after n computed tokens a kind has skipped some leading ones for good. Blocks that lie
+//          wholly below are null in the table; a hit need not have them; an admission need not pay
+//          for them.
+// Source:  vLLM v1 single_type_kv_cache_manager.py and kv_cache_interface.py, at 0.22 and 0.24.
+// Refuses: retention intervals, context parallelism, sinks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "reference/config.h"
+
+namespace kvproof {
+
+/// Leading tokens [tokens] that no later token of the group reads once `computed` ones are cached:
+/// full 0; window max(0, n-w+1), which counts the token about to be computed; chunked n/c*c; Mamba
+/// n-1, as only the last state matters.
+[[nodiscard]] std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed);
+
+/// As skipped_tokens, for the basis on which the profile recycles.
+[[nodiscard]] std::uint64_t recyclable_tokens(const Profile& profile, const GroupConfig& group,
+                                              std::uint64_t computed);
+
+/// The basis itself: Mamba may hold back its drafts. [tokens]
+[[nodiscard]] std::uint64_t recycle_basis(const Profile& profile, const GroupConfig& group,
+                                          std::uint64_t computed);
+
+/// The most blocks that one request can hold at once, where recycling bounds it. [blocks]
+[[nodiscard]] std::optional<std::uint64_t> admission_cap(const CacheConfig& config,
+                                                         const GroupConfig& group);
+
+/// Contiguous blocks that a window must find in the cache to start behind them, the EAGLE block
+/// included. [blocks]
+[[nodiscard]] std::uint32_t window_run(const GroupConfig& group);
+
+/// Which full blocks of a group may enter the prefix cache: the last `run` of every `period`
+/// positions, counted from `shift`. All of them when run >= period.
+struct CacheMask {
+  std::uint32_t period = 1;
+  std::uint32_t run = 1;
+  std::uint32_t shift = 0;
+
+  [[nodiscard]] bool keeps(std::uint32_t position) const {
+    return run >= period || (position >= shift && (position - shift) % period >= period - run);
+  }
+};
+[[nodiscard]] CacheMask cache_mask(const CacheConfig& config, const GroupConfig& group);
+
+/// Of `tokens` computed tokens, those that may be published now: several groups publish together,
+/// on multiples of their alignment. [tokens]
+/// @param align alignment(config)
+[[nodiscard]] std::uint64_t publishable_tokens(const Profile& profile, const GroupConfig& group,
+                                               std::uint64_t align, std::uint64_t tokens);
+
+/// Slots that an allocation makes: states of drafts come on top of those of tokens. [tokens]
+[[nodiscard]] std::uint64_t slots_with_drafts(const GroupConfig& group, std::uint64_t tokens);
+
+/// Mamba in mode align: the running state moves from block to block.
+[[nodiscard]] constexpr bool moves_state(const GroupConfig& group) {
+  return group.kind == LayerKind::mamba && group.mode == MambaMode::align;
+}
+
+}  // namespace kvproof
