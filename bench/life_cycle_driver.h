@@ -121,14 +121,14 @@ class LifeCycle {
     static constexpr AllocateArgs kOneToken = {.new_tokens = 1, .status = RequestStatus::running};
     const TokenId* token = generated_.data() + i * Shape::kDecodeTokens;
     std::uint32_t computed = Shape::kPromptTokens;
-    const std::uint32_t free_before = manager_.pool().num_free();
+    const std::uint64_t taken_before = manager_.counters().taken;
     for (std::uint32_t step = 0; step < Shape::kDecodeTokens; ++step) {
       manager_.append(id, {token + step, 1});
       if (!manager_.allocate(id, kOneToken))
         throw std::logic_error("life cycle: a decode step was refused");
       manager_.advance(id, ++computed);
     }
-    counts_.taken += free_before - manager_.pool().num_free();
+    counts_.taken += manager_.counters().taken - taken_before;
   }
 
   void finish_oldest(optimized::RequestId id) {
