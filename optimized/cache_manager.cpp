@@ -47,6 +47,12 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
       max_requests_(capacity.max_requests),
       single_full_(config.groups.size() == 1 && reads_all(config.groups.front().kind) &&
                    !config.groups.front().eagle),
+      steps_alike_(!config.profile.prompt_tail_keys &&
+                   std::ranges::all_of(config.groups,
+                                       [](const GroupConfig& group) {
+                                         return group.kind != LayerKind::mamba &&
+                                                group.kind != LayerKind::cross;
+                                       })),
       block_size_(config.groups.front().block_size),
       hasher_(config.hash_block_size, seed),
       pool_(config.num_blocks, pool_options(config, capacity)),
@@ -97,42 +103,64 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
   return r.hit_tokens;
 }
 
-// admit() for a running request of one full-attention group, without gates, hits and external
-// tokens: once `known` tokens are computed, with room for `slots`.
+// step() of one group of full attention: without loops it takes 40 instructions per block less.
+template <class Digest>
+Admission CacheManager<Digest>::step_full(RequestId id, std::uint32_t known, std::uint32_t slots,
+                                          bool delay_cache) {
+  Request& r = requests_[id];
+  GroupTable& table = *tables(id);
+  const LayerGroup<Key>& group = groups_.front();
+  std::uint32_t missing = 0;
+  if (slots > table.slots_end) {
+    missing = group.missing(table, slots);
+    if (missing > pool_.num_free()) {
+      ++pool_.counters().refusals;
+      return Admission::refused();
+    }
+    group.append(table, missing, pool_);
+  }
+  const std::uint32_t complete = std::min(known, r.num_tokens);
+  if (complete >= table.publish_end && !delay_cache) {
+    if (exact_) note_contents(id, complete);
+    group.publish_due(table, r.hashes, complete, pool_);
+  }
+  r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
+  audit();
+  return missing;
+}
+
+// admit() for a running request without gates, hits and external tokens, where no block is shared
+// and no group moves states: once `known` tokens are computed, with room for `slots`.
 template <class Digest>
 Admission CacheManager<Digest>::step(RequestId id, std::uint32_t known, std::uint32_t slots,
                                      bool delay_cache) {
   Request& r = requests_[id];
-  GroupTable& table = *tables(id);
-  const LayerGroup<Key>& group = groups_.front();
-  std::uint32_t taken = 0;
-  if (slots > table.slots_end) {
-    const std::uint32_t missing = slots - table.slots_end;
-    taken = missing <= block_size_ ? 1 : ceil_div(missing, block_size_);
-    if (taken > pool_.num_free()) {
-      ++pool_.counters().refusals;
-      return Admission::refused();
-    }
-    if (taken == 1) {
-      table.blocks[table.length] = pool_.take_one();
-    } else {
-      pool_.take({table.blocks + table.length, taken});
-    }
-    table.grown_from = table.length;
-    group.set_length(table, table.length + taken);
+  GroupTable* const own = tables(id);
+  std::uint32_t missing = 0;
+  for (const LayerGroup<Key>& group : groups_) {
+    GroupTable& table = own[group.id()];
+    if (r.computed >= table.recycle_at) group.recycle(table, r.computed, pool_);
+    if (slots > table.slots_end) missing += group.missing(table, slots);
+  }
+  if (missing > pool_.num_free()) {
+    ++pool_.counters().refusals;
+    return Admission::refused();
+  }
+  for (const LayerGroup<Key>& group : groups_) {
+    GroupTable& table = own[group.id()];
+    if (slots > table.slots_end) group.append(table, group.missing(table, slots), pool_);
   }
   const std::uint32_t complete = std::min(known, r.num_tokens);
-  if (exact_ && !delay_cache) note_contents(id, complete);
-  if (complete >= table.publish_end && !delay_cache) {
-    if (complete < table.publish_end + block_size_) {
-      group.publish_next(table, r.hashes, pool_);
-    } else {
-      group.publish(table, r.hashes, complete, pool_);
+  r.quiet_until = kNever;
+  for (const LayerGroup<Key>& group : groups_) {
+    GroupTable& table = own[group.id()];
+    if (complete >= table.publish_end && !delay_cache) {
+      group.publish_due(table, r.hashes, complete, pool_);
     }
+    r.quiet_until = std::min(r.quiet_until, group.quiet_until(table));
   }
-  r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
   audit();
-  return taken;
+  return missing;
 }
 
 // Everything that can refuse comes before anything that changes, but for out-of-window blocks.
@@ -267,7 +295,7 @@ void CacheManager<Digest>::refresh(RequestId id) {
   Request& r = requests_[id];
   r.may_share = r.may_share && shares(id);
   const bool settled = r.live && r.place == Place::device && !r.may_share && !r.forked;
-  r.plain = settled && single_full_;
+  r.plain = settled && steps_alike_;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
   r.quiet_until = settled && pool_.tails() == nullptr ? kNever : 0;
   if (r.quiet_until == 0) return;

@@ -40,7 +40,6 @@ class CacheManager {
 
   /// Copies the prompt and hashes its complete units. Nothing is allocated from the pool.
   RequestId arrive(const Arrival& arrival);
-
   /// Adds generated tokens and hashes the units that they complete. @pre room for them
   /// (Breach::capacity)
   void append(RequestId id, std::span<const TokenId> tokens);
@@ -51,7 +50,6 @@ class CacheManager {
   /// The longest cached prefix, at most one token short of all tokens. Changes nothing but what
   /// hit_blocks() answers. @return [tokens]
   std::uint32_t lookup(RequestId id);
-
   /// The blocks of the last lookup, shape [hit tokens / block_size]; 0 = not read any more.
   [[nodiscard]] std::span<const BlockId> hit_blocks(RequestId id, GroupId group = 0) const {
     return tables(id)[group].hits();
@@ -152,6 +150,7 @@ class CacheManager {
   void make_room(RequestId id, std::uint32_t capacity, std::uint32_t encoder_tokens);
   void hash_units(RequestId id);
   Admission step(RequestId id, std::uint32_t known, std::uint32_t slots, bool delay_cache);
+  Admission step_full(RequestId id, std::uint32_t known, std::uint32_t slots, bool delay_cache);
   Admission admit(RequestId id, const AllocateArgs& args);
   [[nodiscard]] ExactContents::Expected expected(RequestId id, std::uint32_t position,
                                                  BlockId before);
@@ -178,6 +177,7 @@ class CacheManager {
   CacheConfig config_;
   std::uint32_t max_requests_;
   bool single_full_;          // one group of full attention without EAGLE
+  bool steps_alike_;          // step() will do for every group
   std::uint32_t block_size_;  // [tokens] of that group
   ChainHasher<Digest> hasher_;
   BlockPool<Key> pool_;

@@ -51,8 +51,10 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
   const std::uint64_t slots = known + args.lookahead;
   if (slots <= r.quiet_until) return 0;
   if (!r.plain || slots > r.capacity) return admit(id, args);
-  return step(id, static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(slots),
-              args.delay_cache);
+  const auto known_tokens = static_cast<std::uint32_t>(known);
+  const auto slot_tokens = static_cast<std::uint32_t>(slots);
+  return single_full_ ? step_full(id, known_tokens, slot_tokens, args.delay_cache)
+                      : step(id, known_tokens, slot_tokens, args.delay_cache);
 }
 
 }  // namespace kvproof::optimized

@@ -79,6 +79,7 @@ void CacheManager<Digest>::make_room(RequestId id, std::uint32_t capacity,
     table.blocks = blocks;
     table.hit = blocks + own;
     group.set_published(table, kNever);
+    group.set_kept_from(table, 0);
     blocks += 2 * own;
   }
   r.tokens = reinterpret_cast<TokenId*>(blocks);

@@ -113,7 +113,7 @@ RequestId CacheManager<Digest>::fork(RequestId parent_id) {
     std::ranges::copy(from.table(), to.blocks);
     group.set_length(to, from.length);
     group.set_published(to, from.published);
-    to.kept_from = from.kept_from;
+    group.set_kept_from(to, from.kept_from);
     pool_.touch(to.table());
   }
   for (const RequestId either : {parent_id, id}) {

@@ -23,6 +23,7 @@ struct alignas(64) GroupTable {
   std::uint32_t hit_length = 0;        // [blocks]
   std::uint32_t published = kNever;    // leading positions considered; kNever = not running
   std::uint32_t publish_end = kNever;  // [tokens] at which the next block is to be published
+  std::uint32_t recycle_at = kNever;   // [tokens] computed, at which a block is to be given back
   std::uint32_t kept_from = 0;         // the first position that recycling has not come to
   std::uint32_t last_state = kNever;   // moving states: position of the state before this step
   std::uint32_t grown_from = 0;        // the last growth appended the positions from here on

@@ -16,6 +16,8 @@ LayerGroup<Key>::LayerGroup(const CacheConfig& config, GroupId id)
       caching_(config.enable_caching),
       align_(alignment(config)),
       publishes_ahead_(profile_.eagle_caches_ahead && group_.eagle),
+      publishes_singly_(align_ == group_.block_size && group_.kind != LayerKind::mamba &&
+                        cache_mask(config, group_).run >= cache_mask(config, group_).period),
       mask_(cache_mask(config, group_)),
       cap_(admission_cap(config, group_)) {}
 
@@ -78,7 +80,7 @@ void LayerGroup<Key>::add_hit(GroupTable& table, std::span<const BlockId> hit,
   pool.touch(hit.subspan(read));
   set_length(table, static_cast<std::uint32_t>(skipped + hit.size() - read));
   set_published(table, table.length);
-  table.kept_from = static_cast<std::uint32_t>(skipped);
+  set_kept_from(table, static_cast<std::uint32_t>(skipped));
 }
 
 template <class Key>
@@ -140,7 +142,7 @@ void LayerGroup<Key>::recycle(GroupTable& table, std::uint64_t computed, Pool& p
     pool.release(std::views::reverse(unread));
     std::ranges::fill(unread, kNullBlock);
   }
-  table.kept_from = std::max(table.kept_from, end);
+  set_kept_from(table, std::max(table.kept_from, end));
   if (table.last_state != kNever) recycle_last_state(table, basis, pool);
 }
 
@@ -192,7 +194,8 @@ void LayerGroup<Key>::publish_prompt_tail(const GroupTable& table, const Key* un
 template <class Key>
 void LayerGroup<Key>::release(GroupTable& table, Pool& pool) const {
   release_blocks(table, pool);
-  table.hit_length = table.kept_from = 0;
+  table.hit_length = 0;
+  set_kept_from(table, 0);
   table.last_state = kNever;
   table.has_states = false;
   set_published(table, kNever);
@@ -216,22 +219,21 @@ std::pair<std::uint32_t, std::uint32_t> LayerGroup<Key>::written(const GroupTabl
   return {std::max(first, table.progress()), end};
 }
 
+// Where the next block is given back: the inverse of skipped_tokens().
 template <class Key>
-std::uint32_t LayerGroup<Key>::quiet_until(const GroupTable& table) const {
-  const std::uint32_t block_size = group_.block_size;
-  const std::uint32_t slots = std::min(table.slots_end, table.publish_end - 1);
+void LayerGroup<Key>::set_kept_from(GroupTable& table, std::uint32_t kept_from) const {
+  const std::uint32_t end = (kept_from + 1) * group_.block_size;
+  table.kept_from = kept_from;
   switch (group_.kind) {
     case LayerKind::full:
-    case LayerKind::mla: return slots;
-    case LayerKind::cross: return table.length > 0 ? kNever : 0;
-    case LayerKind::mamba: return 0;
-    case LayerKind::sliding_window:
-      return std::min(slots, (table.kept_from + 1) * block_size + group_.window - 1);
+    case LayerKind::mla:
+    case LayerKind::cross: table.recycle_at = kNever; break;
+    case LayerKind::sliding_window: table.recycle_at = end + group_.window - 1; break;
     case LayerKind::chunked_local:
-      return std::min(slots,
-                      ceil_div((table.kept_from + 1) * block_size, group_.chunk) * group_.chunk);
+      table.recycle_at = ceil_div(end, group_.chunk) * group_.chunk;
+      break;
+    case LayerKind::mamba: table.recycle_at = 0; break;  // states move in steps of their own
   }
-  return 0;
 }
 
 template class LayerGroup<Key128>;

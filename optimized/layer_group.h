@@ -6,6 +6,7 @@
 // Source:  vLLM v1 SingleTypeKVCacheManager and its subclasses.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -69,12 +70,15 @@ class LayerGroup {
   /// Publishes what is complete within `tokens` tokens.
   void publish(GroupTable& table, const Key* units, std::uint64_t tokens, Pool& pool) const;
 
-  /// Publishes the next block of the only group, of full attention. @pre it is there, and complete
-  void publish_next(GroupTable& table, const Key* units, Pool& pool) const {
-    const std::uint32_t at = table.progress();
+  /// Publishes what `complete` tokens complete: usually the next block alone. @pre there is one
+  void publish_due(GroupTable& table, const Key* units, std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
+    if (!publishes_singly_ || complete >= end + group_.block_size) {
+      return publish(table, units, complete, pool);
+    }
+    const std::uint32_t at = table.progress();
     pool.events().stored(id_, end - group_.block_size, end);
-    pool.publish(table.blocks[at], units[at], id_, end);
+    if (table.blocks[at] != kNullBlock) pool.publish(table.blocks[at], key(units, at), id_, end);
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
   }
@@ -98,12 +102,33 @@ class LayerGroup {
                                                                 const Demand& demand) const;
 
   /// The number of tokens up to which a step has nothing to do here. [tokens]
-  [[nodiscard]] std::uint32_t quiet_until(const GroupTable& table) const;
+  [[nodiscard]] static std::uint32_t quiet_until(const GroupTable& table) {
+    return std::min({table.slots_end, table.publish_end - 1, table.recycle_at});
+  }
+
+  /// Blocks that are missing for `slots` tokens. @pre there are not slots enough
+  [[nodiscard]] std::uint32_t missing(const GroupTable& table, std::uint32_t slots) const {
+    const std::uint32_t tokens = slots - table.slots_end;
+    return tokens <= group_.block_size ? 1 : ceil_div(tokens, group_.block_size);
+  }
+
+  /// Takes that many blocks. @pre there is room for them
+  void append(GroupTable& table, std::uint32_t count, Pool& pool) const {
+    table.grown_from = table.length;
+    if (count == 1) {
+      table.blocks[table.length] = pool.take_one();
+    } else {
+      pool.take({table.blocks + table.length, count});
+    }
+    set_length(table, table.length + count);
+  }
 
   void set_length(GroupTable& table, std::uint32_t length) const {
     table.length = length;
     table.slots_end = length * group_.block_size;
+    if (group_.kind == LayerKind::cross && length > 0) table.slots_end = kNever;  // made at once
   }
+  void set_kept_from(GroupTable& table, std::uint32_t kept_from) const;
   void set_published(GroupTable& table, std::uint32_t published) const {
     table.published = published;
     if (!caching_) return;
@@ -130,8 +155,9 @@ class LayerGroup {
   GroupId id_;
   std::uint32_t units_per_block_;
   bool caching_;
-  std::uint64_t align_;   // [tokens]
-  bool publishes_ahead_;  // one block beyond the alignment, for EAGLE
+  std::uint64_t align_;    // [tokens]
+  bool publishes_ahead_;   // one block beyond the alignment, for EAGLE
+  bool publishes_singly_;  // each block as it is complete, and every one
   CacheMask mask_;
   std::optional<std::uint64_t> cap_;
 };

@@ -69,7 +69,7 @@ struct alignas(64) RequestState {
   std::uint32_t computed = 0;       // [tokens]
   std::uint32_t quiet_until = 0;    // [tokens] up to which a step takes and publishes nothing
   bool live = false;
-  bool plain = false;  // one group of full attention, nothing shared or away
+  bool plain = false;  // step() will do: nothing shared or away, no moving states
   bool skip_lookup = false;
   bool has_extra = false;
   bool may_share = false;  // an unpublished block of it may have another holder
