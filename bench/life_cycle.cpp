@@ -38,6 +38,7 @@ constexpr Case kCases[] = {
     // Half the prefixes: two groups take twice the blocks between two uses of one.
     {"hybrid_64k", "xxh3-128", {.num_prefixes = 96, .window = 256}},
     {"residency_64k", "xxh3-128", {.residency = true}},
+    {"exact_hits_64k", "xxh3-128", {.exact_hits = true}},
     {"xxh3_1m", "xxh3-128", {.num_blocks = 1'048'576}},
 };
 constexpr Case kSmokeCases[] = {{"xxh3_smoke", "xxh3-128", kSmokeShape},

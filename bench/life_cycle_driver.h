@@ -28,7 +28,7 @@ struct LifeCycleShape {
   std::uint32_t num_prefixes = 192;  // few enough to be hit again before they are evicted
   std::uint32_t window = 0;          // [tokens] of a second group with a sliding window; 0 = none
   bool residency = false;            // with the histograms of optimized::Residency
-
+  bool exact_hits = false;           // with optimized::ExactContents
   [[nodiscard]] std::uint32_t num_groups() const { return window > 0 ? 2 : 1; }
 
   /// Requests after which the pool has been filled and every prefix is cached.
@@ -59,7 +59,7 @@ class LifeCycle {
         prompts_(Shape::kBatch * Shape::kPromptTokens),
         generated_(Shape::kBatch * Shape::kDecodeTokens),
         live_(shape.live_requests, kNone),
-        manager_(config(shape), {shape.live_requests + 1, 0, shape.residency}, seed),
+        manager_(config(shape), {shape.live_requests + 1, 0, shape.residency, shape.exact_hits}, seed),
         hasher_(Shape::kBlockSize, seed) {
     fill(prefixes_);
   }
