@@ -30,7 +30,6 @@ struct LifeCycleShape {
   bool residency = false;            // with the histograms of optimized::Residency
   bool exact_hits = false;           // with optimized::ExactContents
   [[nodiscard]] std::uint32_t num_groups() const { return window > 0 ? 2 : 1; }
-
   /// Requests after which the pool has been filled and every prefix is cached.
   [[nodiscard]] std::uint32_t warm_up() const {
     return 4 * num_blocks / kBlocks + 2 * live_requests;  // more than two groups need
@@ -59,7 +58,8 @@ class LifeCycle {
         prompts_(Shape::kBatch * Shape::kPromptTokens),
         generated_(Shape::kBatch * Shape::kDecodeTokens),
         live_(shape.live_requests, kNone),
-        manager_(config(shape), {shape.live_requests + 1, 0, shape.residency, shape.exact_hits}, seed),
+        manager_(config(shape), {shape.live_requests + 1, 0, shape.residency, shape.exact_hits},
+                 seed),
         hasher_(Shape::kBlockSize, seed) {
     fill(prefixes_);
   }
