@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "optimized/subjects.h"
-#include "properties/audit.h"
-#include "properties/golden.h"
 #include "properties/mutants.h"
+#include "properties/oracles/audit.h"
+#include "properties/traces/golden.h"
 
 namespace kvproof::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "bench/studies/listed_source.h"
 #include "bench/studies/storage.h"
 #include "bench/workloads.h"
-#include "properties/input_error.h"
+#include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
 namespace {

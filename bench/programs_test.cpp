@@ -14,7 +14,7 @@
 #include <string>
 
 #include "bench/studies/studies.h"
-#include "properties/test_files.h"
+#include "properties/traces/test_files.h"
 #include "reference/model_presets.h"
 
 namespace kvproof::bench {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bench/trace_loaders.h"
-#include "properties/test_files.h"
+#include "properties/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {

@@ -18,7 +18,7 @@
 #include "bench/trace_loaders.h"
 #include "bench/trace_replay.h"
 #include "bench/workloads.h"
-#include "properties/input_error.h"
+#include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
 namespace {

@@ -15,7 +15,7 @@
 #include "bench/latency.h"
 #include "bench/progress.h"
 #include "bench/table.h"
-#include "properties/test_files.h"
+#include "properties/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include "bench/studies/play.h"
 #include "bench/studies/storage.h"
 #include "bench/workloads.h"
-#include "properties/test_files.h"
+#include "properties/traces/test_files.h"
 #include "reference/ids.h"
 #include "reference/model_presets.h"
 

@@ -16,7 +16,7 @@
 #include "bench/studies/studies.h"
 #include "bench/table.h"
 #include "bench/workloads.h"
-#include "properties/input_error.h"
+#include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
 namespace {

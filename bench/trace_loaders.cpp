@@ -6,7 +6,7 @@
 
 #include "bench/traces/azure_csv.h"
 #include "bench/traces/mooncake_jsonl.h"
-#include "properties/line_reader.h"
+#include "properties/traces/line_reader.h"
 
 namespace kvproof::bench {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "properties/input_error.h"
-#include "properties/test_files.h"
+#include "properties/traces/input_error.h"
+#include "properties/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {
@@ -326,30 +326,18 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
     const std::size_t at = below(bytes.size());
     const std::size_t length = 1 + below(std::min<std::size_t>(bytes.size() - at, 20));
     switch (below(8)) {
-      case 0:
-        bytes[at] = static_cast<char>(random());
-        break;
+      case 0: bytes[at] = static_cast<char>(random()); break;
       case 5:
       case 6:  // another digit, which may well leave a sound trace
         if (const auto digit = bytes.find_first_of("0123456789", at); digit != std::string::npos) {
           bytes[digit] = static_cast<char>('0' + below(10));
         }
         break;
-      case 1:
-        bytes[at] = kTelling[below(kTelling.size())];
-        break;
-      case 2:
-        bytes.erase(at, length);
-        break;
-      case 3:
-        bytes.insert(at, 1, kTelling[below(kTelling.size())]);
-        break;
-      case 4:
-        bytes.insert(at, bytes.substr(at, length));
-        break;
-      default:
-        bytes.resize(at);
-        break;
+      case 1: bytes[at] = kTelling[below(kTelling.size())]; break;
+      case 2: bytes.erase(at, length); break;
+      case 3: bytes.insert(at, 1, kTelling[below(kTelling.size())]); break;
+      case 4: bytes.insert(at, bytes.substr(at, length)); break;
+      default: bytes.resize(at); break;
     }
   }
   return bytes;

@@ -11,7 +11,7 @@
 
 #include <string_view>
 
-#include "properties/law_checks.h"
+#include "properties/laws/law_checks.h"
 
 namespace kvproof::properties {
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string_view>
 
-#include "properties/textbook.h"
+#include "properties/mutants/textbook.h"
 
 namespace kvproof::properties {
 

@@ -38,8 +38,8 @@ std::vector<Result> memory_of_one_request(const StudyOptions&) {
     results.push_back(sample(row, 1, storage->usage()));
     for (std::uint32_t tokens = 2; tokens <= kMaxLength; ++tokens) {
       storage->grow(request);
-      const bool due = tokens <= kFirstTokens || (tokens - 1) % kSampleEvery == 0 ||
-                       tokens == kMaxLength;
+      const bool due =
+          tokens <= kFirstTokens || (tokens - 1) % kSampleEvery == 0 || tokens == kMaxLength;
       if (due) results.push_back(sample(row, tokens, storage->usage()));
     }
     storage->end(request);

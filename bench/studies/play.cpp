@@ -10,7 +10,7 @@
 #include <string>
 
 #include "bench/trace_tokens.h"
-#include "properties/input_error.h"
+#include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "bench/request.h"
 #include "bench/trace_loaders.h"
-#include "properties/line_reader.h"
+#include "properties/traces/line_reader.h"
 
 namespace kvproof::bench {
 

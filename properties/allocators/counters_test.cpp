@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// The counters of the paged allocator against counts that a random run takes from the naive model's
+// answers and snapshots.
+#include "optimized/counters.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <set>
+#include <string>
+
+#include "optimized/cache_manager.h"
+#include "properties/random/random_run.h"
+#include "reference/cache_manager.h"
+
+namespace kvproof::properties {
+namespace {
+
+using Fast = optimized::CacheManager<optimized::Xxh3Digest>;
+using optimized::Counters;
+using Blocks = std::vector<BlockId>;
+
+/// The same operations on the naive model, which is watched, and on the manager that counts.
+class Watched {
+ public:
+  explicit Watched(const CacheConfig& config)
+      : config_(config), naive_(config), fast_(config, {.max_requests = 64}) {
+    naive_.observe(state_);
+  }
+
+  Result apply(const Operation& operation) {
+    const Outcome outcome = naive_.apply(operation);
+    const Snapshot before = state_;
+    naive_.observe(state_);
+    EXPECT_FALSE(std::holds_alternative<Rejected>(outcome.result));
+    std::visit([&](const auto& o) { count(o, outcome, before); }, operation);
+    std::visit([&](const auto& o) { perform(o); }, operation);
+    EXPECT_EQ(fast_.pool().num_free(), state_.num_free) << "the two went different ways";
+    return outcome.result;
+  }
+
+  [[nodiscard]] const Snapshot& state() const { return state_; }
+  [[nodiscard]] const Counters& expected() const { return expected_; }
+  [[nodiscard]] const Counters& counted() const { return fast_.counters(); }
+
+ private:
+  // ---- counting, from what can be seen ----
+
+  template <class Other>
+  void count(const Other& /*operation*/, const Outcome& /*outcome*/, const Snapshot& /*before*/) {}
+
+  void count(const op::Lookup& o, const Outcome& outcome, const Snapshot& before) {
+    hits_[o.req] = std::get<Hit>(outcome.result);
+    const std::uint32_t tokens = before.find(o.req)->num_tokens;
+    if (!config_.enable_caching || tokens == 0) return;
+    ++expected_.lookups;
+    expected_.lookup_tokens += tokens - 1;
+    expected_.hit_tokens += hits_[o.req].hit_tokens;
+  }
+  void count(const op::Allocate& o, const Outcome& outcome, const Snapshot& before) {
+    const auto* granted = std::get_if<Granted>(&outcome.result);
+    if (granted == nullptr) return void(++expected_.refusals);
+    expected_.copies += granted->copies.size();
+    count_lost(outcome);
+    const auto& old_tables = before.find(o.req)->tables;
+    const auto& tables = state_.find(o.req)->tables;
+    for (std::size_t g = 0; g < tables.size(); ++g) {
+      const bool from_hit = o.args.use_lookup && g < hits_[o.req].blocks.size();
+      const Blocks hit = from_hit ? hits_[o.req].blocks[g] : Blocks{};
+      for (std::size_t i = 0; i < tables[g].size(); ++i) {
+        const BlockId block = tables[g][i];
+        const BlockId old = i < old_tables[g].size() ? old_tables[g][i] : kNullBlock;
+        if (block == kNullBlock || block == old) continue;
+        const bool is_hit = i < hit.size() && hit[i] == block;
+        if (!is_hit) ++expected_.taken;
+        if (is_hit && before.blocks[block].ref_cnt == 0) ++expected_.revivals;
+      }
+    }
+  }
+  void count(const op::Take& o, const Outcome& outcome, const Snapshot& /*before*/) {
+    if (!std::holds_alternative<Granted>(outcome.result)) return;
+    expected_.taken += o.n;
+    count_lost(outcome);
+  }
+  void count(const op::Touch& o, const Outcome& /*outcome*/, const Snapshot& before) {
+    count_revived(o.blocks, before);
+  }
+  void count(const op::Pin& o, const Outcome& /*outcome*/, const Snapshot& before) {
+    count_revived(o.blocks, before);
+  }
+  void count(const op::SwapIn& o, const Outcome& outcome, const Snapshot& before) {
+    const auto* granted = std::get_if<Granted>(&outcome.result);
+    if (granted == nullptr) return;
+    expected_.taken += granted->copies.size();
+    count_lost(outcome);
+    Blocks found;
+    for (const Blocks& table : state_.find(o.req)->tables) {
+      for (const BlockId block : table) {
+        const bool copied = std::ranges::any_of(granted->copies,
+                                                [&](const Copy& copy) { return copy.to == block; });
+        if (block != kNullBlock && !copied) found.push_back(block);
+      }
+    }
+    count_revived(found, before);
+  }
+  void count(const op::Free& /*o*/, const Outcome& /*outcome*/, const Snapshot& /*before*/) {
+    ++expected_.preemptions;
+  }
+  /// Blocks that were handed out and had content. Each has one key.
+  void count_lost(const Outcome& outcome) {
+    for (const Event& event : outcome.events) {
+      if (std::holds_alternative<event::Removed>(event)) ++expected_.evictions;
+    }
+  }
+  void count_revived(const Blocks& blocks, const Snapshot& before) {
+    for (const BlockId block : std::set<BlockId>(blocks.begin(), blocks.end())) {
+      if (before.blocks[block].ref_cnt == 0) ++expected_.revivals;
+    }
+  }
+
+  // ---- the same on the manager that counts ----
+
+  void perform(const op::Arrive& o) { ids_[o.req] = fast_.arrive({.tokens = o.tokens}); }
+  void perform(const op::Append& o) { fast_.append(ids_[o.req], o.tokens); }
+  void perform(const op::Advance& o) { fast_.advance(ids_[o.req], o.computed); }
+  void perform(const op::Lookup& o) { fast_.lookup(ids_[o.req]); }
+  void perform(const op::Allocate& o) {
+    fast_.allocate(ids_[o.req], o.args);
+    EXPECT_LE(fast_.take_copies().size(), 8U);
+  }
+  void perform(const op::Free& o) { fast_.free(ids_[o.req]); }
+  void perform(const op::Finish& o) { fast_.finish(ids_[o.req]); }
+  void perform(const op::Evict& o) { fast_.evict(o.blocks); }
+  void perform(const op::Step& /*o*/) { fast_.start_step(); }
+  void perform(const op::Take& o) {
+    Blocks blocks(std::min(o.n, fast_.pool().num_free() + 1));
+    fast_.take(blocks);
+  }
+  void perform(const op::Touch& o) { fast_.touch(o.blocks); }
+  void perform(const op::Release& o) { fast_.release(o.blocks); }
+  void perform(const op::Truncate& o) { fast_.truncate(ids_[o.req], o.tokens); }
+  void perform(const op::Fork& o) { ids_[o.child] = fast_.fork(ids_[o.req]); }
+  void perform(const op::Pin& o) { leases_[o.lease] = fast_.pin(o.blocks); }
+  void perform(const op::Unpin& o) { fast_.unpin(leases_[o.lease]); }
+  void perform(const op::SwapOut& o) {
+    transfers_[o.transfer] = ids_[o.req];
+    fast_.swap_out(ids_[o.req]);
+    EXPECT_LE(fast_.take_copies().size(), 64U);
+  }
+  void perform(const op::SwapIn& o) {
+    transfers_[o.transfer] = ids_[o.req];
+    fast_.swap_in(ids_[o.req]);
+    EXPECT_LE(fast_.take_copies().size(), 64U);
+  }
+  void perform(const op::Complete& o) { fast_.complete(transfers_[o.transfer], o.ok); }
+  template <class Other>
+  void perform(const Other& /*operation*/) {
+    FAIL() << "not in this run";
+  }
+
+  CacheConfig config_;
+  reference::CacheManager naive_;
+  Fast fast_;
+  Snapshot state_;
+  Counters expected_;
+  std::map<std::string, Hit> hits_;
+  std::map<std::string, optimized::RequestId> ids_;
+  std::map<std::string, optimized::LeaseId> leases_;
+  std::map<std::string, optimized::RequestId> transfers_;
+};
+
+std::vector<CacheConfig> configs() {
+  std::vector<CacheConfig> out;
+  const std::vector<std::vector<GroupConfig>> groups = {
+      {full(4)}, {full(4), window(4, 8)}, {full(4), window(2, 5)}, {full(4, true)}};
+  for (const Profile& profile : kProfiles) {
+    for (const auto& g : groups) {
+      for (const bool caching : {true, false}) {
+        CacheConfig config = pool(24, g, caching);
+        config.profile = profile;
+        config.max_model_len = 80;
+        config.num_host_blocks = 24;
+        out.push_back(config);
+      }
+    }
+  }
+  return out;
+}
+
+TEST(Counters, AgreeWithWhatARandomRunShows) {
+  constexpr int kOperations = 6000;
+  std::cout << "KVPROOF_SEED=" << seed_of_runs() << "\n";
+  for (const CacheConfig& config : configs()) {
+    SCOPED_TRACE(std::string(config.profile.name) + ", " + std::to_string(config.groups.size()) +
+                 " groups" + (config.enable_caching ? "" : ", no caching"));
+    Watched manager(config);
+    RandomRun run(manager, config, seed_of_runs());
+    for (int i = 0; i < kOperations; ++i) run.next();
+    const Counters& expected = manager.expected();
+    const Counters& counted = manager.counted();
+    EXPECT_EQ(counted.lookups, expected.lookups);
+    EXPECT_EQ(counted.lookup_tokens, expected.lookup_tokens);
+    EXPECT_EQ(counted.hit_tokens, expected.hit_tokens);
+    EXPECT_EQ(counted.taken, expected.taken);
+    EXPECT_EQ(counted.evictions, expected.evictions);
+    EXPECT_EQ(counted.revivals, expected.revivals);
+    EXPECT_EQ(counted.refusals, expected.refusals);
+    EXPECT_EQ(counted.preemptions, expected.preemptions);
+    EXPECT_EQ(counted.copies, expected.copies);
+    // A run in which these never happened has shown nothing about them.
+    for (const std::uint64_t n :
+         {expected.taken, expected.refusals, expected.preemptions, expected.copies}) {
+      EXPECT_GT(n, 20U);
+    }
+    for (const std::uint64_t n : {expected.hit_tokens, expected.evictions, expected.revivals}) {
+      EXPECT_TRUE(n > 20 || !config.enable_caching);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvproof::properties

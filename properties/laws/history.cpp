@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+// Folds one operation after the other into what laws and generators must remember of requests.
+#include "properties/laws/history.h"
+
+#include <algorithm>
+
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties {
+namespace {
+
+template <class Records>
+auto position(Records& records, std::string_view name) {
+  return std::lower_bound(
+      records.begin(), records.end(), name,
+      [](const RequestRecord& r, std::string_view n) { return r.name.compare(n) < 0; });
+}
+
+bool changed_nothing(const Result& result) {
+  return std::holds_alternative<Refused>(result) || std::holds_alternative<Rejected>(result);
+}
+
+std::string_view request_if(bool holds, const Operation& operation) {
+  return holds ? std::string_view(request_of(operation)) : std::string_view{};
+}
+
+}  // namespace
+
+History::History(const CacheConfig& its_config)
+    : config(its_config),
+      num_blocks(its_config.num_blocks),
+      unit_tokens(std::max(its_config.hash_block_size, 1U)),
+      evicted(its_config.num_blocks, 0),
+      forked(its_config.num_blocks, 0) {
+  mirror.blocks.resize(its_config.num_blocks);
+}
+
+const RequestRecord* History::find(std::string_view name) const {
+  const auto at = position(requests, name);
+  return at != requests.end() && at->name == name ? &*at : nullptr;
+}
+
+RequestRecord* History::record(std::string_view name) {
+  const auto at = position(requests, name);
+  return at != requests.end() && at->name == name ? &*at : nullptr;
+}
+
+const TransferRecord* History::find_transfer(std::string_view name) const {
+  const auto at = std::ranges::find(transfers, name, &TransferRecord::name);
+  return at != transfers.end() ? &*at : nullptr;
+}
+
+void History::fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
+                   const Snapshot& after) {
+  keys.clash.reset();
+  asked.reset();
+  settled.reset();
+  const auto* allocate = std::get_if<op::Allocate>(&operation);
+  if (allocate != nullptr) {
+    const RequestRecord* r = find(allocate->req);
+    const RequestState* state = before.find(allocate->req);
+    if (r != nullptr && state != nullptr) {
+      asked = extent_of(config, *state, r->hit, r->encoder_tokens, r->holds(), allocate->args);
+      asked->waits = asked->uses_hit && hits_new_state(*state, r->hit);
+    }
+  }
+  if (!changed_nothing(outcome.result)) {
+    fold_call(before, operation, outcome.result);
+    fold_evicted(before, operation, outcome.result, after);
+    if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
+      fold_tokens(*record(arrive->req), arrive->tokens, after);
+    } else if (const auto* append = std::get_if<op::Append>(&operation)) {
+      if (RequestRecord* r = record(append->req)) fold_tokens(*r, append->tokens, after);
+    }
+  }
+  just_looked_up.assign(request_if(std::holds_alternative<op::Lookup>(operation), operation));
+  const bool refused = allocate != nullptr && std::holds_alternative<Refused>(outcome.result);
+  just_refused.assign(request_if(refused, operation));
+  fold_events(operation, outcome, after);
+  tally.count(after);
+}
+
+bool History::hits_new_state(const RequestState& state, const FoundPrefix& hit) const {
+  const std::size_t unit = hit.tokens / unit_tokens;
+  if (unit == 0 || unit > state.hashes.size()) return false;
+  return std::ranges::any_of(new_states, [&](const auto& published) {
+    return published.second == state.hashes[unit - 1];
+  });
+}
+
+void History::fold_call(const Snapshot& before, const Operation& operation, const Result& result) {
+  if (const auto* arrive = std::get_if<op::Arrive>(&operation)) return fold_arrival(*arrive);
+  if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, before);
+  if (const auto* complete = std::get_if<op::Complete>(&operation)) return fold_complete(*complete);
+  if (std::holds_alternative<op::Pin>(operation)) ++names;
+  RequestRecord* r = record(request_of(operation));
+  if (r == nullptr) return;
+  if (std::holds_alternative<op::Lookup>(operation)) {
+    r->looked_up = true;
+    const auto* hit = std::get_if<Hit>(&result);
+    r->hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
+  } else if (std::holds_alternative<op::Allocate>(operation)) {
+    if (const RequestState* state = before.find(r->name)) fold_grant(*r, *state);
+  } else if (const auto* advance = std::get_if<op::Advance>(&operation)) {
+    if (advance->computed > r->scheduled_tokens) r->ahead = true;
+    r->content_tokens = std::max<std::uint64_t>(r->content_tokens, advance->computed);
+  } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
+    fold_truncate(*r, truncate->tokens);
+  } else if (std::holds_alternative<op::Free>(operation)) {
+    fold_free(*r);
+  } else if (std::holds_alternative<op::Finish>(operation)) {
+    requests.erase(requests.begin() + (r - requests.data()));
+  } else if (const auto* out = std::get_if<op::SwapOut>(&operation)) {
+    transfers.push_back({out->transfer, out->req, true});
+    ++names;
+    r->transfer = out->transfer;
+    r->on_host = r->swapped = true;
+  } else if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
+    transfers.push_back({in->transfer, in->req, false});
+    ++names;
+    r->transfer = in->transfer;
+    r->on_device = true;
+  }
+}
+
+void History::fold_arrival(const op::Arrive& arrive) {
+  const auto at = position(requests, arrive.req);
+  if (at != requests.end() && at->name == arrive.req) return;  // a subject that let it pass
+  ++arrivals;
+  RequestRecord r(arrive.req, PrefixDigest(arrive.extra, unit_tokens));
+  r.skip_lookup = arrive.skip_lookup;
+  r.encoder_tokens = arrive.encoder_tokens;
+  requests.insert(at, std::move(r));
+}
+
+// Both may hold the same unpublished blocks from now on. A draft is its parent's alone: which token
+// will take its place is not the same for both.
+void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
+  RequestRecord* parent = record(fork.req);
+  const auto at = position(requests, fork.child);
+  if (parent == nullptr || (at != requests.end() && at->name == fork.child)) return;
+  ++arrivals;
+  parent->forked = true;
+  RequestRecord child = *parent;
+  child.name = fork.child;
+  child.hit = {};
+  child.looked_up = false;
+  const RequestState* state = before.find(fork.req);
+  if (state != nullptr) {
+    child.scheduled_tokens = std::min<std::uint64_t>(child.scheduled_tokens, state->num_tokens);
+    for (const auto& table : state->tables) {
+      for (BlockId block : table) {
+        if (block < forked.size()) forked[block] = 1;
+      }
+    }
+  }
+  requests.insert(at, std::move(child));
+}
+
+void History::fold_grant(RequestRecord& r, const RequestState& state) {
+  for (const GroupConfig& group : config.groups) {
+    if (!moves_state(group)) continue;
+    const bool many = asked->main - asked->total > 1 + std::uint64_t{group.speculative_blocks};
+    const bool drafts = asked->main > state.num_tokens || r.scheduled_tokens > r.content_tokens;
+    if (many && (drafts || r.decoding)) r.ahead = true;
+    r.decoding = r.decoding || asked->main % group.block_size != 0;
+  }
+  const bool stands_still = asked->total <= r.granted_from || state.computed < r.content_tokens;
+  if (r.holds() && stands_still) r.ahead = true;
+  r.granted_from = asked->total;
+  r.lengths.clear();
+  for (const GroupExtent& group : asked->groups) r.lengths.push_back(group.length);
+  r.scheduled_tokens = std::min<std::uint64_t>(asked->main, config.max_model_len);
+  r.content_tokens =
+      std::max(r.content_tokens, std::min<std::uint64_t>(r.scheduled_tokens, state.num_tokens));
+  r.status = RequestStatus::running;
+}
+
+void History::fold_truncate(RequestRecord& r, std::uint32_t tokens) {
+  r.ahead = true;
+  for (GroupId g = 0; g < r.lengths.size(); ++g) {
+    const GroupConfig& group = config.groups[g];
+    if (group.kind == LayerKind::mamba || group.kind == LayerKind::cross) continue;
+    r.lengths[g] =
+        std::min(r.lengths[g], ceil_div<std::uint64_t>(tokens, std::uint64_t{group.block_size}));
+  }
+  r.scheduled_tokens = std::min<std::uint64_t>(r.scheduled_tokens, tokens);
+  r.content_tokens = std::min<std::uint64_t>(r.content_tokens, tokens);
+}
+
+void History::fold_free(RequestRecord& r) {
+  r.status = r.holds() ? RequestStatus::preempted : r.status;
+  r.looked_up = false;
+  r.hit = {};
+  r.lengths.clear();
+  r.scheduled_tokens = r.content_tokens = r.granted_from = 0;
+  r.forked = r.swapped = r.decoding = r.ahead = r.on_host = false;
+  r.on_device = true;
+}
+
+void History::fold_complete(const op::Complete& complete) {
+  const auto at = std::ranges::find(transfers, complete.transfer, &TransferRecord::name);
+  if (at == transfers.end()) return;
+  settled = *at;
+  transfers.erase(at);
+  RequestRecord* r = record(settled->req);
+  if (r == nullptr) return;
+  r->transfer.clear();
+  if (settled->out) {
+    (complete.ok ? r->on_device : r->on_host) = false;
+    if (complete.ok) r->hit = {};
+  } else {
+    (complete.ok ? r->on_host : r->on_device) = false;
+  }
+}
+
+void History::fold_evicted(const Snapshot& before, const Operation& operation, const Result& result,
+                           const Snapshot& after) {
+  const std::size_t n = std::min({before.blocks.size(), after.blocks.size(), evicted.size()});
+  for (std::size_t b = 0; b < n; ++b) {
+    if (after.blocks[b].ref_cnt == 0) forked[b] = 0;
+  }
+  if (const auto* evict = std::get_if<op::Evict>(&operation)) {
+    for (BlockId block : evict->blocks) {
+      if (block >= n || !before.blocks[block].hashed) continue;
+      evicted[block] = 1;
+      chains_loose = true;
+      if (before.blocks[block].ref_cnt == 0) queue_evicted = true;
+    }
+  } else if (const auto* touch = std::get_if<op::Touch>(&operation)) {
+    if (!touch->blocks.empty()) chains_loose = true;  // a child may now outlive its parent
+  } else if (std::holds_alternative<op::Pin>(operation)) {
+    chains_loose = true;
+  } else if (std::holds_alternative<op::Reset>(operation)) {
+    const bool* done = std::get_if<bool>(&result);
+    if (done != nullptr && *done) chains_loose = queue_evicted = false;
+  } else if (std::holds_alternative<Granted>(result)) {
+    for (std::size_t b = 0; b < n; ++b) {
+      const bool taken = before.blocks[b].ref_cnt == 0 && after.blocks[b].ref_cnt != 0;
+      if (after.blocks[b].hashed || taken) evicted[b] = 0;
+      // Written anew by a relative of the one who had published it: what lies behind it is cut off.
+      const bool given_up = before.blocks[b].ref_cnt > 0 && before.blocks[b].hashed &&
+                            !after.blocks[b].hashed && after.blocks[b].ref_cnt > 0;
+      if (given_up) chains_loose = true;
+    }
+  }
+}
+
+void History::fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens,
+                          const Snapshot& after) {
+  const std::size_t known = r.contents.size();
+  for (TokenId token : tokens) {
+    const std::uint64_t content = r.digest.next(token);
+    if (r.digest.num_tokens() % unit_tokens == 0) r.contents.push_back(content);
+  }
+  const RequestState* state = after.find(r.name);
+  if (state == nullptr) return;
+  const std::size_t units = std::min(r.contents.size(), state->hashes.size());
+  for (std::size_t i = known; i < units; ++i) {
+    const std::uint64_t key = state->hashes[i];
+    const std::uint64_t content = r.contents[i];
+    const auto [by_key, new_key] =
+        keys.of_key.try_emplace(key, KeyBook::Facts{content, i > 0 ? state->hashes[i - 1] : 0, i});
+    const auto [by_content, new_content] = keys.key_of_content.try_emplace(content, key);
+    if (keys.clash) continue;
+    if (by_key->second.content != content) {
+      keys.clash = KeyBook::Clash{i, true};
+    } else if (by_content->second != key) {
+      keys.clash = KeyBook::Clash{i, false};
+    }
+  }
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one state cannot show: everything that laws and generators must remember of the operations
+// so far.
+//
+// Model:   a fold. fold(before, operation, outcome, after) is called once per operation, then laws
+//          read.
+// Refuses: any knowledge of how a subject works; it sees operations, outcomes and snapshots.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "properties/laws/extent.h"
+#include "properties/laws/tally.h"
+#include "properties/oracles/prefix_digest.h"
+#include "reference/config.h"
+#include "reference/operations.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+/// One live request as its caller knows it.
+struct RequestRecord {
+  RequestRecord(std::string its_name, PrefixDigest its_digest)
+      : name(std::move(its_name)), digest(std::move(its_digest)) {}
+
+  std::string name;
+  bool skip_lookup = false;
+  std::uint32_t encoder_tokens = 0;
+  RequestStatus status = RequestStatus::waiting;
+  bool looked_up = false;  // since arrival or preemption
+  FoundPrefix hit;         // of the last lookup
+
+  // Since it was admitted last:
+  std::vector<std::uint64_t> lengths;  // [blocks] per group: what was granted; empty = nothing was
+  std::uint64_t scheduled_tokens = 0;  // computed + hit + external + new of the last grant: drafts
+  std::uint64_t granted_from = 0;      // computed + hit + external when the last grant was made
+  std::uint64_t content_tokens = 0;    // leading tokens whose content lies in the granted slots
+  bool forked = false;                 // shares unpublished blocks with a relative
+  bool swapped = false;   // was in the host tier: a key that an evict took is not missed any more
+  bool decoding = false;  // a grant has ended inside a block of moving states
+  bool ahead = false;     // granted more at once than moving states can follow (I15)
+
+  std::string transfer;   // in flight; empty = none
+  bool on_device = true;  // its tables list device blocks
+  bool on_host = false;   // its host tables list host blocks
+
+  std::vector<std::uint64_t> contents;  // digest per complete hash unit, shape [num_tokens / unit]
+  PrefixDigest digest;
+
+  [[nodiscard]] bool holds() const { return !lengths.empty(); }
+  [[nodiscard]] bool resident() const { return transfer.empty() && !on_host; }
+};
+
+/// A swap that has started and is not complete.
+struct TransferRecord {
+  std::string name;
+  std::string req;
+  bool out = false;  // to the host
+};
+
+/// The prefix index as someone sees it who hears only the events.
+struct Mirror {
+  struct Entry {
+    GroupId group = 0;
+    std::uint64_t key = 0;
+    std::uint32_t prefix_tokens = 0;
+  };
+  struct Fault {
+    const char* what = "";
+    BlockId block = 0;
+    std::uint32_t prefix_tokens = 0;
+  };
+  std::vector<std::vector<Entry>> blocks;  // shape [num_blocks]; the keys of each
+  std::optional<Fault> fault;  // the first announcement of this operation that cannot be followed
+};
+
+/// Which content each key was first seen with, and which key came before it in its chain.
+struct KeyBook {
+  struct Facts {
+    std::uint64_t content = 0;
+    std::uint64_t parent = 0;
+    std::size_t unit = 0;  // of its sequence
+  };
+  struct Clash {
+    std::size_t unit = 0;
+    bool same_key = false;
+  };
+  std::unordered_map<std::uint64_t, Facts> of_key;
+  std::unordered_map<std::uint64_t, std::uint64_t> key_of_content;
+  std::optional<Clash> clash;  // found by this operation
+};
+
+struct History {
+  explicit History(const CacheConfig& its_config);
+
+  void fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
+            const Snapshot& after);
+
+  [[nodiscard]] const RequestRecord* find(std::string_view name) const;
+  [[nodiscard]] const TransferRecord* find_transfer(std::string_view name) const;
+
+  CacheConfig config;
+  std::uint32_t num_blocks;
+  std::uint32_t unit_tokens;
+  std::vector<RequestRecord> requests;    // sorted by name
+  std::vector<TransferRecord> transfers;  // in the order of their start
+  std::uint32_t arrivals = 0;             // forks included
+  std::uint32_t names = 0;                // of leases and transfers, given so far
+  std::string just_looked_up;             // the request of the last operation, if it was a lookup
+  std::string just_refused;               // the request whose allocation was refused just now
+  std::optional<Extent> asked;            // of this operation, if it is an allocation
+  std::optional<TransferRecord> settled;  // by this operation
+  std::vector<std::uint8_t> evicted;      // shape [num_blocks]: an evict took its key; not reused
+  std::vector<std::uint8_t> forked;       // shape [num_blocks]: shared by a fork; still held
+  std::vector<std::pair<GroupId, std::uint64_t>> new_states;  // Mamba keys published in this step
+  bool queue_evicted = false;  // since the last reset, of a queued block
+  bool chains_loose = false;   // since the last reset, something may have broken chains
+  Mirror mirror;
+  Tally tally;  // of the state after the last operation
+  KeyBook keys;
+
+ private:
+  RequestRecord* record(std::string_view name);
+  void fold_call(const Snapshot& before, const Operation& operation, const Result& result);
+  [[nodiscard]] bool hits_new_state(const RequestState& state, const FoundPrefix& hit) const;
+  void fold_arrival(const op::Arrive& arrive);
+  void fold_fork(const op::Fork& fork, const Snapshot& before);
+  void fold_grant(RequestRecord& r, const RequestState& state);
+  void fold_truncate(RequestRecord& r, std::uint32_t tokens);
+  void fold_free(RequestRecord& r);
+  void fold_complete(const op::Complete& complete);
+  void fold_evicted(const Snapshot& before, const Operation& operation, const Result& result,
+                    const Snapshot& after);
+  void fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens, const Snapshot& after);
+  void fold_events(const Operation& operation, const Outcome& outcome, const Snapshot& after);
+  void mirror_stored(const event::Stored& stored, const RequestState* request, bool landed);
+  void mirror_block(const event::Stored& stored, const StoredBlock& block,
+                    const RequestState* request);
+};
+
+}  // namespace kvproof::properties

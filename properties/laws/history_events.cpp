@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Follows the events as someone does who hears nothing else, and notes what they cannot mean.
+#include <algorithm>
+
+#include "properties/laws/history.h"
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties {
+namespace {
+
+using Entry = Mirror::Entry;
+
+/// What an event says of a block that is not one of the pool's, or of a key that it has not.
+std::vector<Entry>::iterator key_of_length(std::vector<Entry>& keys, GroupId group,
+                                           std::uint32_t prefix_tokens) {
+  return std::ranges::find_if(
+      keys, [&](const Entry& e) { return e.group == group && e.prefix_tokens == prefix_tokens; });
+}
+
+}  // namespace
+
+void History::fold_events(const Operation& operation, const Outcome& outcome,
+                          const Snapshot& after) {
+  mirror.fault.reset();
+  if (std::holds_alternative<op::Step>(operation)) new_states.clear();
+  const std::string& name = settled ? settled->req : request_of(operation);
+  for (const Event& event : outcome.events) {
+    if (const auto* stored = std::get_if<event::Stored>(&event)) {
+      mirror_stored(*stored, after.find(name), settled.has_value());
+    } else if (const auto* removed = std::get_if<event::Removed>(&event)) {
+      if (removed->block < num_blocks) {
+        std::vector<Entry>& known = mirror.blocks[removed->block];
+        const auto at = key_of_length(known, removed->group, removed->prefix_tokens);
+        if (at != known.end()) {
+          known.erase(at);
+          continue;
+        }
+      }
+      if (!mirror.fault) {
+        mirror.fault = Mirror::Fault{"removed without having been stored", removed->block,
+                                     removed->prefix_tokens};
+      }
+    } else {
+      for (std::vector<Entry>& known : mirror.blocks) known.clear();
+    }
+  }
+}
+
+// A registration of tokens [from, to) covers whole blocks, or it is that of a prompt's tail.
+void History::mirror_stored(const event::Stored& stored, const RequestState* request, bool landed) {
+  const auto fail = [this](const char* what, const StoredBlock& block) {
+    if (!mirror.fault) mirror.fault = Mirror::Fault{what, block.block, block.prefix_tokens};
+  };
+  if (stored.group >= config.groups.size()) return fail("of a group that does not exist", {});
+  if (stored.to <= stored.from) return fail("a registration of nothing", {0, stored.to});
+  const GroupConfig& group = config.groups[stored.group];
+  const std::uint32_t block_size = group.block_size;
+  const bool tail = stored.to % block_size != 0 || stored.from % block_size != 0;
+  if (tail && !(config.profile.prompt_tail_keys && reads_all(group.kind) &&
+                stored.blocks.size() == 1 && stored.to - stored.from == unit_tokens)) {
+    return fail("a registration whose range does not match its blocks", {0, stored.to});
+  }
+  std::uint32_t last = stored.from;
+  for (const StoredBlock& block : stored.blocks) {
+    const bool whole =
+        tail ? block.prefix_tokens == stored.to : block.prefix_tokens % block_size == 0;
+    if (!whole || block.prefix_tokens <= last || block.prefix_tokens > stored.to) {
+      fail("stored for a prefix that is not in the registration's range", block);
+    }
+    last = block.prefix_tokens;
+    mirror_block(stored, block, request);
+  }
+  if (tail || landed || request == nullptr || mirror.fault) return;
+  if (stored.group >= request->tables.size()) return;
+  // What the registration leaves out must be null, masked out, or known by its key already.
+  const std::vector<BlockId>& table = request->tables[stored.group];
+  for (std::uint32_t i = stored.from / block_size; i < stored.to / block_size; ++i) {
+    const BlockId block = i < table.size() ? table[i] : kNullBlock;
+    if (block == kNullBlock || block >= num_blocks || !cache_mask(config, group).keeps(i)) continue;
+    std::vector<Entry>& known = mirror.blocks[block];
+    if (key_of_length(known, stored.group, (i + 1) * block_size) == known.end()) {
+      fail("left out of a registration that covers it", {block, (i + 1) * block_size});
+    }
+  }
+}
+
+void History::mirror_block(const event::Stored& stored, const StoredBlock& block,
+                           const RequestState* request) {
+  const auto fail = [&](const char* what) {
+    if (!mirror.fault) mirror.fault = Mirror::Fault{what, block.block, block.prefix_tokens};
+  };
+  const std::size_t unit = block.prefix_tokens / unit_tokens;
+  if (request == nullptr || unit == 0 || unit > request->hashes.size()) {
+    return fail("stored for a prefix that the request does not have there");
+  }
+  if (block.block >= num_blocks) return fail("stored, but the pool has no such block");
+  std::vector<Entry>& known = mirror.blocks[block.block];
+  const bool second_keys =
+      config.profile.prompt_tail_keys && reads_all(config.groups[stored.group].kind);
+  if (!known.empty() && (!second_keys || known.front().group != stored.group)) {
+    return fail("stored while it still holds another key");
+  }
+  if (key_of_length(known, stored.group, block.prefix_tokens) != known.end()) {
+    return fail("stored twice");
+  }
+  known.push_back({stored.group, request->hashes[unit - 1], block.prefix_tokens});
+  if (config.groups[stored.group].kind == LayerKind::mamba && !settled) {
+    new_states.emplace_back(stored.group, request->hashes[unit - 1]);
+  }
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a law is given, and the declarations of all checks; laws.h says what each of them demands.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "properties/laws/history.h"
+#include "properties/say.h"
+
+namespace kvproof::properties {
+
+/// One operation with the states around it. `history` includes this operation.
+struct Step {
+  const CacheConfig& config;
+  const Snapshot& before;
+  const Operation& operation;
+  const Outcome& outcome;
+  const Snapshot& after;
+  const History& history;
+};
+
+/// The fingerprint that the block at this position of a request must carry when it is published;
+/// nullopt when the request has no such position.
+[[nodiscard]] inline std::optional<std::uint64_t> own_key(const Step& step, const RequestState& r,
+                                                          GroupId group, std::size_t position) {
+  const std::size_t units =
+      (position + 1) * step.config.groups[group].block_size / step.history.unit_tokens;
+  if (units == 0 || units > r.hashes.size()) return std::nullopt;
+  return r.hashes[units - 1];
+}
+
+/// Whether a key is that of a prompt which ends inside the block at this position.
+[[nodiscard]] bool is_tail_key(const Step& step, const RequestState& r, GroupId group,
+                               std::size_t position, std::uint64_t key);
+
+/// The table of a request in a group; empty when it shows none.
+[[nodiscard]] inline const std::vector<BlockId>& table_of(const RequestState& r, GroupId group) {
+  static const std::vector<BlockId> kNone;
+  return group < r.tables.size() ? r.tables[group] : kNone;
+}
+
+[[nodiscard]] inline std::uint32_t progress_of(const RequestState& r, GroupId group) {
+  return group < r.progress.size() ? r.progress[group].value_or(0) : 0;
+}
+
+/// What the operation of this step recycled of a request in a group.
+[[nodiscard]] inline Recycled recycled_in(const Step& step, const RequestState& was,
+                                          const RequestState& now, GroupId group) {
+  const auto* recycle = std::get_if<op::Recycle>(&step.operation);
+  if (recycle == nullptr && !step.history.asked) return {};
+  const std::uint64_t computed =
+      recycle != nullptr ? recycle->processed : step.history.asked->total;
+  return recycled_between(step.config, group, computed, table_of(was, group), table_of(now, group));
+}
+
+/// Copies of a grant that replaced entries of this group's table, in order.
+[[nodiscard]] std::vector<Copy> copies_of(const Step& step, const RequestState& was,
+                                          const RequestState& now, GroupId group);
+
+/// Copies that a group needs before tokens [from, slots) are written: positions in the write range
+/// that are not published and have another holder. [positions]
+[[nodiscard]] std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r,
+                                                       GroupId group, std::uint64_t from,
+                                                       std::uint64_t slots);
+
+/// The checks of one pool alone: the device's rows are made of them, and the host's row is.
+namespace pool_law {
+Finding queue_walks(const PoolState& pool);
+Finding queued_iff_unheld(const PoolState& pool, const PoolTally& tally);
+Finding links(const PoolState& pool, const PoolTally& tally);
+Finding null_block(const PoolState& pool, const PoolTally& tally);
+Finding conservation(const PoolState& pool);
+Finding index_matches_blocks(const PoolState& pool, const PoolTally& tally);
+Finding usage_ratio(const PoolState& pool);
+}  // namespace pool_law
+
+namespace law {
+Finding queue_walks(const Step& step);
+Finding queued_iff_unheld(const Step& step);
+Finding links(const Step& step);
+Finding null_block(const Step& step);
+Finding conservation(const Step& step);
+Finding references(const Step& step);
+Finding once_per_request(const Step& step);
+Finding shared_is_published(const Step& step);
+Finding index_matches_blocks(const Step& step);
+Finding index_tidy(const Step& step);
+Finding unhashed_before_hashed(const Step& step);
+Finding cache_progress(const Step& step);
+Finding one_group_per_block(const Step& step);
+Finding nulls_where_unread(const Step& step);
+Finding few_states(const Step& step);
+Finding append_only_table(const Step& step);
+Finding keys_downward_closed(const Step& step);
+Finding lookup_contract(const Step& step);
+Finding admission_prediction(const Step& step);
+Finding failure_changes_nothing(const Step& step);
+Finding whole_sequence_gate(const Step& step);
+Finding reads_are_pure(const Step& step);
+Finding drained_is_free(const Step& step);
+Finding reset_clears(const Step& step);
+Finding events_mirror_index(const Step& step);
+Finding free_order(const Step& step);
+Finding hash_chain(const Step& step);
+Finding usage_ratio(const Step& step);
+Finding common_prefix_identity(const Step& step);
+Finding fork_shares(const Step& step);
+Finding copy_before_write(const Step& step);
+Finding lease_holds(const Step& step);
+Finding transfer_keeps_both(const Step& step);
+Finding host_pool(const Step& step);
+}  // namespace law
+
+}  // namespace kvproof::properties

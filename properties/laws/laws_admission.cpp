@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of admission: when an allocation is granted and what it takes, and what failure and reading
+// may touch.
+#include <algorithm>
+
+#include "properties/laws/law_checks.h"
+#include "properties/laws/pool_replay.h"
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties {
+
+std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r, GroupId group,
+                                         std::uint64_t from, std::uint64_t slots) {
+  std::vector<std::size_t> out;
+  const GroupConfig& rules = step.config.groups[group];
+  if (rules.kind == LayerKind::mamba || rules.kind == LayerKind::cross) return out;
+  const std::vector<BlockId>& table = table_of(r, group);
+  const std::uint64_t block_size = rules.block_size;
+  const auto end = std::min<std::uint64_t>(ceil_div(slots, block_size), table.size());
+  for (std::uint64_t i = std::max<std::uint64_t>(from / block_size, progress_of(r, group)); i < end;
+       ++i) {
+    const BlockId block = table[i];
+    if (block == kNullBlock || block >= step.before.blocks.size()) continue;
+    if (step.before.blocks[block].ref_cnt > 1) out.push_back(static_cast<std::size_t>(i));
+  }
+  return out;
+}
+
+namespace law {
+namespace {
+
+/// What a granted allocation has to take, over all groups, from the state before it. [blocks]
+struct Demand {
+  std::uint64_t revived = 0;     // of the looked-up prefix, those that stand in the free queue
+  std::uint64_t copies = 0;      // of blocks that are about to be written and have another holder
+  std::uint64_t need = 0;        // that leave the free queue
+  std::uint64_t whole_need = 0;  // the same for all tokens known now
+  std::uint64_t watermark = 0;   // that must stay free
+  std::uint64_t reserved = 0;    // promised to others
+  std::uint64_t free = 0;        // once out-of-window blocks have been given back
+};
+
+/// The allocation of this step, if the request is known and its arguments are not at fault.
+struct Call {
+  const AllocateArgs* args = nullptr;
+  const RequestState* before = nullptr;
+  const RequestRecord* record = nullptr;
+  const Extent* asked = nullptr;
+};
+
+std::uint64_t revived_in(const Step& step, const Call& call, GroupId group) {
+  std::uint64_t out = 0;
+  const FoundPrefix& found = call.record->hit;
+  if (!call.asked->uses_hit || group >= found.blocks.size()) return out;
+  const std::vector<BlockId>& hit = found.blocks[group];
+  for (std::size_t i = static_cast<std::size_t>(call.asked->groups[group].skipped); i < hit.size();
+       ++i) {
+    const bool known = hit[i] != kNullBlock && hit[i] < step.before.blocks.size();
+    out += known && step.before.blocks[hit[i]].ref_cnt == 0 ? 1 : 0;
+  }
+  return out;
+}
+
+// A refusal must have counted what recycling gives back, whether or not it gave it back.
+std::uint64_t recycled_blocks(const Step& step, const Call& call, GroupId group) {
+  const RequestState* now = step.after.find(call.before->name);
+  if (now == nullptr) return 0;
+  const Recycled gone = recycled_in(step, *call.before, *now, group);
+  std::uint64_t out = 0;
+  for (const auto* positions : {&gone.run, &gone.states}) {
+    for (const std::size_t i : *positions) {
+      const BlockId block = call.before->tables[group][i];
+      out += block < step.before.blocks.size() && step.before.blocks[block].ref_cnt == 1 ? 1 : 0;
+    }
+  }
+  return out;
+}
+
+Demand demand_of(const Step& step, const Call& call) {
+  const Extent& e = *call.asked;
+  const RequestState& r = *call.before;
+  const std::uint64_t whole = std::min<std::uint64_t>(r.num_tokens, step.config.max_model_len);
+  Demand d;
+  d.free = step.before.num_free;
+  for (GroupId g = 0; g < e.groups.size() && g < r.tables.size(); ++g) {
+    const std::uint64_t revived = revived_in(step, call, g);
+    const std::uint64_t copies = shared_in_range(step, r, g, e.total, e.slots).size();
+    const std::uint64_t whole_copies = shared_in_range(step, r, g, e.total, whole).size();
+    d.revived += revived;
+    d.copies += copies;
+    d.need += e.groups[g].loaded - e.groups[g].begun + e.groups[g].fresh + revived + copies;
+    d.whole_need += e.groups[g].whole_new + revived + whole_copies;
+    d.free += recycled_blocks(step, call, g);
+  }
+  // A state that was published in this very step is not computed yet: no pool is large enough.
+  if (e.waits) d.need = d.whole_need = std::uint64_t{step.config.num_blocks} + 1;
+  if (call.args->has_scheduled && call.args->status != RequestStatus::running)
+    d.watermark = step.config.watermark_blocks();
+  d.reserved = step.config.profile.admission_gates ? call.args->reserved : 0;
+  return d;
+}
+
+bool still_published(const Step& step, const RequestState& r, const FoundPrefix& found) {
+  for (GroupId g = 0; g < found.blocks.size(); ++g) {
+    for (std::size_t i = 0; i < found.blocks[g].size(); ++i) {
+      const BlockId block = found.blocks[g][i];
+      if (block == kNullBlock) continue;
+      const bool carries = block < step.before.blocks.size() && step.before.blocks[block].hashed &&
+                           step.before.blocks[block].group == g &&
+                           own_key(step, r, g, i) == step.before.blocks[block].key;
+      if (!carries) return false;
+    }
+  }
+  return true;
+}
+
+std::optional<Call> valid_call(const Step& step) {
+  const auto* allocate = std::get_if<op::Allocate>(&step.operation);
+  if (allocate == nullptr || !step.history.asked) return std::nullopt;
+  const RequestState* r = step.before.find(allocate->req);
+  const RequestRecord* record = step.history.find(allocate->req);
+  if (r == nullptr || record == nullptr || !record->resident()) return std::nullopt;
+  if (allocate->args.new_tokens == 0 && allocate->args.external == 0) return std::nullopt;
+  if (step.history.asked->uses_hit) {
+    if (!without_blocks(*r) || !without_progress(*r) || !still_published(step, *r, record->hit))
+      return std::nullopt;
+  }
+  return Call{&allocate->args, r, record, &*step.history.asked};
+}
+
+bool whole_fits(const Step& step, const Call& call, const Demand& d) {
+  return !call.args->full_sequence_must_fit || d.whole_need + d.watermark <= step.before.num_free;
+}
+
+Finding check_granted(const Step& step, const Call& call, const Demand& d) {
+  if (d.need + d.watermark + d.reserved > d.free) {
+    return say(call.before->name, " was granted ", d.need, " blocks with ", d.free, " free, ",
+               d.watermark, " to stay free and ", d.reserved, " reserved");
+  }
+  const std::int64_t taken = static_cast<std::int64_t>(d.free) - std::int64_t{step.after.num_free};
+  if (taken == static_cast<std::int64_t>(d.need)) return std::nullopt;
+  return say(call.before->name, " needs ", d.need, " blocks (", d.revived, " of them a free hit, ",
+             d.copies, " for copies); ", taken, " were taken");
+}
+
+}  // namespace
+
+Finding admission_prediction(const Step& step) {
+  const auto call = valid_call(step);
+  if (!call) return std::nullopt;
+  const Demand d = demand_of(step, *call);
+  if (std::holds_alternative<Granted>(step.outcome.result)) return check_granted(step, *call, d);
+  const auto* rejected = std::get_if<Rejected>(&step.outcome.result);
+  if (rejected != nullptr &&
+      (rejected->error.starts_with("capacity") || rejected->error.starts_with("not_supported"))) {
+    return std::nullopt;
+  }
+  const bool fits = d.need + d.watermark + d.reserved <= d.free;
+  const bool whole = whole_fits(step, *call, d);
+  if (rejected == nullptr ? fits && whole : !fits || whole) {
+    return say(
+        call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
+        " to stay free and ", d.reserved, " reserved, and was ",
+        rejected == nullptr ? "refused" : "rejected: ", rejected == nullptr ? "" : rejected->error);
+  }
+  return std::nullopt;
+}
+
+Finding whole_sequence_gate(const Step& step) {
+  const auto call = valid_call(step);
+  if (!call || !call->args->full_sequence_must_fit) return std::nullopt;
+  const Demand d = demand_of(step, *call);
+  if (whole_fits(step, *call, d)) return std::nullopt;
+  if (std::holds_alternative<Granted>(step.outcome.result)) {
+    return say(call->before->name, " was admitted though its ", call->before->num_tokens,
+               " tokens need ", d.whole_need, " blocks, with ", step.before.num_free, " free and ",
+               d.watermark, " to stay free");
+  }
+  if (step.before != step.after) {
+    return say("the gate refused ", call->before->name, " and something changed");
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// The state before, without what the refused request has skipped.
+Snapshot after_recycling(const Step& step) {
+  Snapshot expected = step.before;
+  PoolReplay pool(step.config, step.before);
+  const RequestState* was = step.before.find(request_of(step.operation));
+  const RequestState* now = step.after.find(request_of(step.operation));
+  if (was == nullptr || now == nullptr) return expected;
+  RequestState& r = expected.requests[static_cast<std::size_t>(was - step.before.requests.data())];
+  for (GroupId g = 0; g < step.config.groups.size() && g < was->tables.size(); ++g) {
+    const Recycled gone = recycled_in(step, *was, *now, g);
+    pool.recycle(was->tables[g], gone);
+    for (const auto* positions : {&gone.run, &gone.states}) {
+      for (const std::size_t i : *positions) r.tables[g][i] = kNullBlock;
+    }
+  }
+  pool.write_to(expected);
+  expected.usage = step.after.usage;  // I31
+  return expected;
+}
+
+}  // namespace
+
+Finding failure_changes_nothing(const Step& step) {
+  const bool refused = std::holds_alternative<Refused>(step.outcome.result);
+  if (!refused && !std::holds_alternative<Rejected>(step.outcome.result)) return std::nullopt;
+  const char* what = refused ? "refused" : "rejected";
+  if (!step.outcome.events.empty()) {
+    return say("a ", what, " operation announced ", step.outcome.events.size(), " events");
+  }
+  if (step.before == step.after) return std::nullopt;
+  const bool may_recycle = refused && step.history.asked.has_value();
+  const Snapshot expected = may_recycle ? after_recycling(step) : step.before;
+  if (expected == step.after) return std::nullopt;
+  if (expected.queue != step.after.queue) {
+    return say("a ", what, " operation turned the queue ", list_of(expected.queue), " into ",
+               list_of(step.after.queue));
+  }
+  for (BlockId block = 0; block < step.history.num_blocks; ++block) {
+    if (expected.blocks[block] != step.after.blocks[block]) {
+      return say("a ", what, " operation changed block ", block, ": ",
+                 expected.blocks[block].ref_cnt, " references became ",
+                 step.after.blocks[block].ref_cnt);
+    }
+  }
+  return say("a ", what, " operation changed the state");
+}
+
+Finding reads_are_pure(const Step& step) {
+  const bool all_read = std::ranges::all_of(step.config.groups, [](const GroupConfig& g) {
+    return reads_all(g.kind) || g.kind == LayerKind::cross;
+  });
+  const bool recycles = std::holds_alternative<op::Recycle>(step.operation);
+  const bool reads = std::holds_alternative<op::Lookup>(step.operation) ||
+                     std::holds_alternative<op::CommonPrefix>(step.operation) ||
+                     std::holds_alternative<op::Step>(step.operation);
+  if (!reads && !recycles) return std::nullopt;
+  if (!step.outcome.events.empty())
+    return say("a read announced ", step.outcome.events.size(), " events");
+  if ((reads || all_read) && step.before != step.after) return say("a read changed the state");
+  return std::nullopt;
+}
+
+}  // namespace law
+}  // namespace kvproof::properties

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of the prefix index: keys and blocks, chains, the event mirror, and the hashes themselves.
+#include <algorithm>
+#include <utility>
+
+#include "properties/laws/law_checks.h"
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties {
+
+Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& tally) {
+  const std::size_t n = pool.blocks.size();
+  for (const IndexEntry& entry : pool.index) {
+    for (BlockId block : entry.blocks) {
+      if (block >= n) return say("the index lists block ", block, " of a pool of ", n);
+      const BlockState& state = pool.blocks[block];
+      if (!state.hashed) return say("the index lists block ", block, ", which carries no key");
+      const bool carried = state.key == entry.key || state.tail_key == entry.key;
+      if (!carried || state.group != entry.group) {
+        return say("the index lists block ", block, " under key ", entry.key,
+                   "; the block carries ", state.key);
+      }
+    }
+  }
+  for (BlockId block = 0; block < n; ++block) {
+    const BlockState& state = pool.blocks[block];
+    const std::uint32_t listed = tally.indexed[block];
+    if (listed != (state.hashed ? 1U : 0U) + (state.tail_key ? 1U : 0U)) {
+      return say("block ", block, state.hashed ? " carries a key" : " carries no key",
+                 state.tail_key ? " and one of a prompt" : "", " and the index lists it ", listed,
+                 " times");
+    }
+  }
+  return std::nullopt;
+}
+
+namespace law {
+
+Finding index_matches_blocks(const Step& step) {
+  return pool_law::index_matches_blocks(step.after, step.history.tally);
+}
+
+namespace {
+
+/// Membership in the keys of an index: a scan while it is small, else a sorted copy.
+class Keys {
+ public:
+  explicit Keys(const std::vector<IndexEntry>& index) : index_(index) {
+    if (index.size() <= kFew) return;
+    for (const IndexEntry& entry : index) sorted_.emplace_back(entry.group, entry.key);
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+
+  [[nodiscard]] std::size_t count(GroupId group, std::uint64_t key) const {
+    if (index_.size() > kFew) {
+      const auto [from, to] =
+          std::equal_range(sorted_.begin(), sorted_.end(), std::pair(group, key));
+      return static_cast<std::size_t>(to - from);
+    }
+    std::size_t n = 0;
+    for (const IndexEntry& entry : index_) n += entry.key == key && entry.group == group ? 1 : 0;
+    return n;
+  }
+
+ private:
+  static constexpr std::size_t kFew = 32;
+  const std::vector<IndexEntry>& index_;
+  std::vector<std::pair<GroupId, std::uint64_t>> sorted_;
+};
+
+}  // namespace
+
+Finding index_tidy(const Step& step) {
+  const Keys keys(step.after.index);
+  for (const IndexEntry& entry : step.after.index) {
+    if (entry.blocks.empty()) return say("key ", entry.key, " is in the index without a block");
+    if (entry.group >= step.config.groups.size()) {
+      return say("key ", entry.key, " is of group ", entry.group, ", which does not exist");
+    }
+    if (keys.count(entry.group, entry.key) != 1) {
+      return say("key ", entry.key, " of group ", entry.group, " is in the index twice");
+    }
+  }
+  return std::nullopt;
+}
+
+// Groups share the pool but not contents: a row of one group's layers is nothing to another's.
+Finding one_group_per_block(const Step& step) {
+  const Tally& tally = step.history.tally;
+  if (tally.two_groups) return say("block ", *tally.two_groups, " stands in tables of two groups");
+  for (const IndexEntry& entry : step.after.index) {
+    for (BlockId block : entry.blocks) {
+      if (block >= step.history.num_blocks) continue;
+      const std::uint32_t holder = tally.table_group[block];
+      if (holder != 0 && holder != entry.group + 1) {
+        return say("block ", block, " stands in a table of group ", holder - 1,
+                   " and under a key of group ", entry.group);
+      }
+      if (step.after.blocks[block].group != entry.group) {
+        return say("block ", block, " has keys of groups ", step.after.blocks[block].group, " and ",
+                   entry.group);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// A lookup walks from the first block and stops at the first gap, so a key behind a gap is memory
+// that nobody can reach.
+Finding keys_downward_closed(const Step& step) {
+  if (step.history.chains_loose || step.outcome.events.empty()) return std::nullopt;
+  const Keys keys(step.after.index);
+  const auto& of_key = step.history.keys.of_key;
+  for (const IndexEntry& entry : step.after.index) {
+    if (entry.group >= step.config.groups.size() || entry.blocks.empty()) continue;
+    const GroupConfig& group = step.config.groups[entry.group];
+    auto facts = of_key.find(entry.key);
+    if (!reads_all(group.kind) || facts == of_key.end()) continue;
+    const std::size_t units_per_block = group.block_size / step.history.unit_tokens;
+    std::size_t back = facts->second.unit % units_per_block + 1;  // units to the block before
+    if (facts->second.unit + 1 <= back) continue;                 // the first block
+    std::uint64_t key = entry.key;
+    for (; back > 0 && facts != of_key.end(); --back) {
+      key = facts->second.parent;
+      facts = of_key.find(key);
+    }
+    if (back == 0 && keys.count(entry.group, key) == 0) {
+      return say("block ", entry.blocks.front(),
+                 " holds content whose preceding block is no longer published");
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+Finding check_cleared(const PoolState& was, const PoolState& now, const char* tier) {
+  if (!now.index.empty()) return say(now.index.size(), tier, " keys survived the reset");
+  for (BlockId block = 0; block < now.blocks.size(); ++block) {
+    if (now.blocks[block].hashed || now.blocks[block].tail_key) {
+      return say(tier, " block ", block, " kept its key over the reset");
+    }
+  }
+  if (was.queue != now.queue) {
+    return say("reset reordered the", tier, " queue from ", list_of(was.queue), " to ",
+               list_of(now.queue));
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Finding reset_clears(const Step& step) {
+  if (!std::holds_alternative<op::Reset>(step.operation)) return std::nullopt;
+  const bool* done = std::get_if<bool>(&step.outcome.result);
+  if (done == nullptr) return say("reset did not answer true or false");
+  const PoolState& host = step.before.host;
+  const bool idle = step.before.num_free + 1 == step.history.num_blocks &&
+                    (host.blocks.empty() || host.num_free + 1 == host.blocks.size());
+  if (*done != idle) {
+    return say("reset answered ", *done ? "true" : "false", " with ", step.before.num_free, " of ",
+               step.history.num_blocks - 1, " blocks free, and ", host.num_free,
+               " in the host tier");
+  }
+  if (!*done) {
+    if (step.before != step.after || !step.outcome.events.empty())
+      return say("a failed reset changed the state");
+    return std::nullopt;
+  }
+  if (auto finding = check_cleared(step.before, step.after, "")) return finding;
+  if (auto finding = check_cleared(step.before.host, step.after.host, " host")) return finding;
+  if (step.outcome.events.size() != 1 ||
+      !std::holds_alternative<event::Cleared>(step.outcome.events.front())) {
+    return say("reset announced ", step.outcome.events.size(), " events, not the one that clears");
+  }
+  return std::nullopt;
+}
+
+Finding events_mirror_index(const Step& step) {
+  const Mirror& mirror = step.history.mirror;
+  if (mirror.fault) {
+    return say("event for block ", mirror.fault->block, ", prefix ", mirror.fault->prefix_tokens,
+               ": ", mirror.fault->what);
+  }
+  for (BlockId block = 0; block < step.history.num_blocks; ++block) {
+    const std::vector<Mirror::Entry>& heard = mirror.blocks[block];
+    const BlockState& state = step.after.blocks[block];
+    const std::size_t carried = (state.hashed ? 1U : 0U) + (state.tail_key ? 1U : 0U);
+    const bool same = std::ranges::all_of(heard, [&](const Mirror::Entry& e) {
+      return e.group == state.group && (e.key == state.key || state.tail_key == e.key);
+    });
+    if (heard.size() != carried || !same) {
+      return say("block ", block, " carries ", carried, " keys; by the events it carries ",
+                 heard.size(), same ? "" : " others");
+    }
+  }
+  return std::nullopt;
+}
+
+Finding hash_chain(const Step& step) {
+  if (!step.config.enable_caching) return std::nullopt;
+  for (const RequestState& r : step.after.requests) {
+    const std::size_t units = r.num_tokens / step.config.hash_block_size;
+    if (r.hashes.size() != units) {
+      return say("request ", r.name, " has ", r.hashes.size(), " hashes for ", r.num_tokens,
+                 " tokens in units of ", step.config.hash_block_size);
+    }
+    const RequestState* old = step.before.find(r.name);
+    if (old == nullptr) continue;
+    if (old->hashes.size() > units ||
+        !std::equal(old->hashes.begin(), old->hashes.end(), r.hashes.begin())) {
+      return say("a hash that request ", r.name, " already had has changed");
+    }
+  }
+  if (const auto& clash = step.history.keys.clash) {
+    return say("unit ", clash->unit, " of ", request_of(step.operation),
+               clash->same_key ? " has the key of other content"
+                               : " has another key than equal content had before");
+  }
+  return std::nullopt;
+}
+
+}  // namespace law
+}  // namespace kvproof::properties

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of one state of a pool: the free queue, the counts, the null block; the device's, then the
+// host's.
+#include <algorithm>
+#include <cmath>
+
+#include "properties/laws/law_checks.h"
+
+namespace kvproof::properties {
+namespace {
+
+std::string stray_text(const PoolTally::Stray& stray) {
+  return say("block ", stray.block, " in ", stray.place, " is none of the pool's");
+}
+
+}  // namespace
+
+namespace pool_law {
+
+Finding queue_walks(const PoolState& s) {
+  if (s.queue.size() != s.num_free) {
+    return say("the counter says ", s.num_free, " free blocks, the queue lists ", s.queue.size());
+  }
+  if (s.queue_backward.size() != s.queue.size()) {
+    return say("the queue lists ", s.queue.size(), " blocks from its head and ",
+               s.queue_backward.size(), " from its tail");
+  }
+  if (!std::equal(s.queue.begin(), s.queue.end(), s.queue_backward.rbegin())) {
+    return say("the queue is ", list_of(s.queue), " from its head and ", list_of(s.queue_backward),
+               " from its tail");
+  }
+  for (BlockId block : s.queue) {
+    if (block >= s.blocks.size()) return stray_text({"the free queue", block});
+  }
+  return std::nullopt;
+}
+
+Finding queued_iff_unheld(const PoolState& s, const PoolTally& tally) {
+  if (tally.queued[kNullBlock] != 0) return say("the null block stands in the free queue");
+  for (BlockId block = 1; block < s.blocks.size(); ++block) {
+    const std::int64_t held = s.blocks[block].ref_cnt;
+    const std::uint32_t queued = tally.queued[block];
+    if (queued != (held == 0 ? 1U : 0U)) {
+      return say("block ", block, " has ", held, " holders and stands ", queued,
+                 " times in the free queue");
+    }
+  }
+  return std::nullopt;
+}
+
+Finding links(const PoolState& s, const PoolTally& tally) {
+  for (BlockId block = 0; block < s.blocks.size(); ++block) {
+    const bool queued = tally.queued[block] > 0;
+    const bool linked = s.blocks[block].linked;
+    if (queued != linked) {
+      return say("block ", block, linked ? " is linked but not" : " is not linked but",
+                 " in the free queue");
+    }
+  }
+  return std::nullopt;
+}
+
+Finding null_block(const PoolState& s, const PoolTally& tally) {
+  const BlockState& null = s.blocks[kNullBlock];
+  if (tally.queued[kNullBlock] != 0 || null.linked) return say("the null block is queued");
+  if (null.hashed || null.tail_key) return say("the null block carries key ", null.key);
+  if (tally.indexed[kNullBlock] != 0) return say("the prefix index lists the null block");
+  return std::nullopt;
+}
+
+Finding conservation(const PoolState& s) {
+  std::uint64_t held = 0;
+  for (BlockId block = 1; block < s.blocks.size(); ++block) {
+    held += s.blocks[block].ref_cnt != 0 ? 1 : 0;
+  }
+  if (s.num_free + held + 1 != s.blocks.size()) {
+    return say(s.num_free, " free + ", held, " held + the null block are not the ", s.blocks.size(),
+               " blocks of the pool");
+  }
+  return std::nullopt;
+}
+
+Finding usage_ratio(const PoolState& s) {
+  const std::size_t usable = s.blocks.size() - 1;
+  const double expected =
+      usable == 0 ? 0.0 : 1.0 - static_cast<double>(s.num_free) / static_cast<double>(usable);
+  if (!(s.usage >= 0.0 && s.usage <= 1.0) || std::abs(s.usage - expected) > 1e-12) {
+    return say("usage is ", s.usage, " with ", s.num_free, " of ", usable, " blocks free");
+  }
+  return std::nullopt;
+}
+
+}  // namespace pool_law
+
+namespace law {
+
+Finding queue_walks(const Step& step) { return pool_law::queue_walks(step.after); }
+
+Finding queued_iff_unheld(const Step& step) {
+  return pool_law::queued_iff_unheld(step.after, step.history.tally);
+}
+
+Finding links(const Step& step) { return pool_law::links(step.after, step.history.tally); }
+
+Finding null_block(const Step& step) {
+  return pool_law::null_block(step.after, step.history.tally);
+}
+
+Finding conservation(const Step& step) { return pool_law::conservation(step.after); }
+
+Finding usage_ratio(const Step& step) { return pool_law::usage_ratio(step.after); }
+
+Finding references(const Step& step) {
+  const Tally& tally = step.history.tally;
+  if (tally.stray) return stray_text(*tally.stray);
+  for (BlockId block = 1; block < step.history.num_blocks; ++block) {
+    const std::int64_t count = step.after.blocks[block].ref_cnt;
+    const std::int64_t named =
+        std::int64_t{tally.tabled[block]} + tally.raw[block] + tally.leased[block];
+    if (count != named) {
+      return say("block ", block, " counts ", count, " references; tables name it ",
+                 tally.tabled[block], " times, the raw owner ", tally.raw[block],
+                 " times and leases ", tally.leased[block], " times");
+    }
+  }
+  return std::nullopt;
+}
+
+// Never-held blocks stand ahead of all that hold content, so that taking one loses nothing.
+Finding unhashed_before_hashed(const Step& step) {
+  if (!step.config.enable_caching || step.history.queue_evicted) return std::nullopt;
+  if (step.config.profile.caching_on != FreeOrder::unhashed_first) return std::nullopt;
+  std::optional<BlockId> hashed;
+  for (BlockId block : step.after.queue) {
+    if (block >= step.history.num_blocks) continue;
+    if (step.after.blocks[block].hashed) {
+      hashed = block;
+    } else if (hashed) {
+      return say("block ", block, " has no key and stands behind block ", *hashed,
+                 " that has one: ", list_of(step.after.queue));
+    }
+  }
+  return std::nullopt;
+}
+
+// What is in flight stands in tables of both tiers.
+Finding drained_is_free(const Step& step) {
+  const Snapshot& s = step.after;
+  bool device_held = !s.raw.empty();
+  for (const LeaseState& lease : s.leases) device_held = device_held || !lease.blocks.empty();
+  bool host_held = false;
+  for (const RequestState& r : s.requests) {
+    device_held = device_held || !without_blocks(r);
+    for (const auto& table : r.host_tables) host_held = host_held || !table.empty();
+  }
+  if (!host_held && !s.host.blocks.empty() && s.host.num_free + 1 != s.host.blocks.size()) {
+    return say("nobody holds a host block, yet only ", s.host.num_free, " of ",
+               s.host.blocks.size() - 1, " are free");
+  }
+  if (device_held) return std::nullopt;
+  if (s.num_free + 1 != step.history.num_blocks) {
+    return say("nobody holds a block, yet only ", s.num_free, " of ", step.history.num_blocks - 1,
+               " are free");
+  }
+  for (const RequestState& r : s.requests) {
+    const RequestRecord* record = step.history.find(r.name);
+    if (record != nullptr && record->holds() && record->on_device) continue;  // nothing was needed
+    if (!without_progress(r)) return say("request ", r.name, " holds nothing but keeps progress");
+  }
+  return std::nullopt;
+}
+
+Finding host_pool(const Step& step) {
+  const PoolState& host = step.after.host;
+  const PoolTally& tally = step.history.tally.host;
+  if (host.blocks.size() != step.config.num_host_blocks) {
+    return say("the host tier shows ", host.blocks.size(), " blocks of ",
+               step.config.num_host_blocks);
+  }
+  if (tally.stray) return stray_text(*tally.stray);
+  if (host.blocks.empty()) return std::nullopt;
+  if (auto finding = pool_law::queue_walks(host)) return finding;
+  if (auto finding = pool_law::queued_iff_unheld(host, tally)) return finding;
+  if (auto finding = pool_law::links(host, tally)) return finding;
+  if (auto finding = pool_law::null_block(host, tally)) return finding;
+  if (auto finding = pool_law::conservation(host)) return finding;
+  if (auto finding = pool_law::index_matches_blocks(host, tally)) return finding;
+  if (auto finding = pool_law::usage_ratio(host)) return finding;
+  for (BlockId block = 1; block < host.blocks.size(); ++block) {
+    if (host.blocks[block].ref_cnt != std::int64_t{tally.tabled[block]}) {
+      return say("host block ", block, " counts ", host.blocks[block].ref_cnt,
+                 " references; host tables name it ", tally.tabled[block], " times");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace law
+}  // namespace kvproof::properties

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of sharing beyond lookups: forks, copies before writing, leases.
+#include <algorithm>
+
+#include "properties/laws/law_checks.h"
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties::law {
+namespace {
+
+std::uint32_t entries_of(const RequestState& r, BlockId block) {
+  std::uint32_t out = 0;
+  for (const auto& table : r.tables) {
+    out += static_cast<std::uint32_t>(std::ranges::count(table, block));
+  }
+  return out;
+}
+
+bool same_tokens(const RequestState& a, const RequestState& b) {
+  return a.num_tokens == b.num_tokens && a.computed == b.computed && a.hashes == b.hashes;
+}
+
+}  // namespace
+
+Finding fork_shares(const Step& step) {
+  const auto* fork = std::get_if<op::Fork>(&step.operation);
+  if (fork == nullptr || std::holds_alternative<Rejected>(step.outcome.result)) return std::nullopt;
+  const RequestState* was = step.before.find(fork->req);
+  const RequestState* parent = step.after.find(fork->req);
+  const RequestState* child = step.after.find(fork->child);
+  if (was == nullptr || parent == nullptr || child == nullptr) {
+    return say("a fork of ", fork->req, " to ", fork->child, " was answered, and one is missing");
+  }
+  if (*parent != *was) return say("the fork changed its parent ", fork->req);
+  if (child->tables != was->tables || !same_tokens(*child, *was)) {
+    return say("the child ", fork->child, " has ", lists_of(child->tables), ", its parent has ",
+               lists_of(was->tables));
+  }
+  for (BlockId block = 1; block < step.history.num_blocks; ++block) {
+    BlockState expected = step.before.blocks[block];
+    expected.ref_cnt += entries_of(*was, block);
+    if (expected != step.after.blocks[block]) {
+      return say("the fork of ", fork->req, " left block ", block, " with ",
+                 step.after.blocks[block].ref_cnt, " references instead of ", expected.ref_cnt);
+    }
+  }
+  return std::nullopt;
+}
+
+// What is published is complete; to write it again is to write the same bytes.
+Finding copy_before_write(const Step& step) {
+  const auto* granted = std::get_if<Granted>(&step.outcome.result);
+  const auto& asked = step.history.asked;
+  if (granted == nullptr || !asked) return std::nullopt;
+  const RequestState* was = step.before.find(asked->request);
+  const RequestState* now = step.after.find(asked->request);
+  if (was == nullptr || now == nullptr) return std::nullopt;
+  for (GroupId g = 0; g < step.config.groups.size() && g < asked->groups.size(); ++g) {
+    const GroupConfig& group = step.config.groups[g];
+    if (group.kind == LayerKind::mamba || group.kind == LayerKind::cross) continue;
+    const std::vector<BlockId>& table = table_of(*now, g);
+    const std::uint64_t block_size = group.block_size;
+    const std::uint64_t published =
+        asked->starts ? asked->groups[g].begun : std::uint64_t{progress_of(*was, g)};
+    const auto end = std::min<std::uint64_t>(ceil_div(asked->slots, block_size), table.size());
+    for (auto i = static_cast<std::size_t>(std::max(asked->total / block_size, published)); i < end;
+         ++i) {
+      if (table[i] >= step.after.blocks.size()) continue;
+      const BlockState& block = step.after.blocks[table[i]];
+      const bool foreign = block.hashed && block.key != own_key(step, *now, g, i) &&
+                           !is_tail_key(step, *now, g, i, block.key);
+      if (block.ref_cnt <= 1 && !foreign) continue;
+      return say("position ", i, " of ", now->name, " in group ", g, " is about to be written in ",
+                 "block ", table[i], ", which has ", block.ref_cnt, " holders",
+                 foreign ? " and carries a key of other content" : "");
+    }
+    const auto shared = shared_in_range(step, *was, g, asked->total, asked->slots);
+    const std::size_t copied = copies_of(step, *was, *now, g).size();
+    if (copied != (asked->starts ? 0 : shared.size())) {
+      return say(copied, " blocks of ", now->name, " were copied in group ", g, "; ", shared.size(),
+                 " are about to be written and have another holder");
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+Finding check_lease_list(const Step& step) {
+  std::vector<LeaseState> expected = step.before.leases;
+  const bool rejected = std::holds_alternative<Rejected>(step.outcome.result);
+  const auto* pin = std::get_if<op::Pin>(&step.operation);
+  const auto* unpin = std::get_if<op::Unpin>(&step.operation);
+  if (pin != nullptr && !rejected) expected.push_back({pin->lease, pin->blocks});
+  if (unpin != nullptr && !rejected) {
+    std::erase_if(expected, [&](const LeaseState& l) { return l.name == unpin->lease; });
+  }
+  std::ranges::sort(expected, {}, &LeaseState::name);
+  if (expected == step.after.leases) return std::nullopt;
+  return say("the leases are ", step.after.leases.size(), ", not the ", expected.size(),
+             " that were given and not returned");
+}
+
+}  // namespace
+
+Finding lease_holds(const Step& step) {
+  if (auto finding = check_lease_list(step)) return finding;
+  if (step.before.leases.empty()) return std::nullopt;
+  const bool forgets = std::holds_alternative<op::Evict>(step.operation) ||
+                       std::holds_alternative<op::Reset>(step.operation);
+  const auto* answer = std::get_if<Granted>(&step.outcome.result);
+  const bool takes_raw = std::holds_alternative<op::Take>(step.operation);
+  for (const LeaseState& lease : step.before.leases) {
+    for (BlockId block : lease.blocks) {
+      if (block >= step.history.num_blocks) continue;
+      const bool handed_out =
+          takes_raw && answer != nullptr && !answer->blocks.empty() &&
+          std::ranges::find(answer->blocks.front(), block) != answer->blocks.front().end();
+      const bool lost = step.before.blocks[block].hashed && !step.after.blocks[block].hashed;
+      if (handed_out || (lost && !forgets)) {
+        return say("block ", block, handed_out ? " was handed out" : " lost its key",
+                   " while lease ", lease.name, " holds it");
+      }
+      if (step.history.tally.queued[block] != 0 && step.history.tally.leased[block] != 0) {
+        return say("block ", block, " is queued while lease ", lease.name, " holds it");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace kvproof::properties::law

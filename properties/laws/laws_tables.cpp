@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of block tables as they are: who may share, where nulls stand, what a position's block
+// carries.
+#include <algorithm>
+
+#include "properties/laws/law_checks.h"
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties {
+
+bool is_tail_key(const Step& step, const RequestState& r, GroupId group, std::size_t position,
+                 std::uint64_t key) {
+  const GroupConfig& rules = step.config.groups[group];
+  if (!step.config.profile.prompt_tail_keys || !reads_all(rules.kind)) return false;
+  const std::size_t units = rules.block_size / step.history.unit_tokens;
+  for (std::size_t u = position * units; u + 1 < (position + 1) * units; ++u) {
+    if (u < r.hashes.size() && r.hashes[u] == key) return true;
+  }
+  return false;
+}
+
+namespace law {
+
+Finding once_per_request(const Step& step) {
+  if (const auto& repeat = step.history.tally.repeat) {
+    const RequestState& r = step.after.requests[repeat->request];
+    return say("block ", repeat->block, " stands twice in the tables of ", r.name, ": ",
+               lists_of(r.tables));
+  }
+  return std::nullopt;
+}
+
+Finding shared_is_published(const Step& step) {
+  for (BlockId block = 1; block < step.history.num_blocks; ++block) {
+    const std::uint32_t sharers = step.history.tally.sharers[block];
+    const bool excused = step.history.evicted[block] != 0 || step.history.forked[block] != 0;
+    if (sharers > 1 && !step.after.blocks[block].hashed && !excused) {
+      return say("block ", block, " is in ", sharers, " tables without ever having been published");
+    }
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+Finding check_position(const Step& step, const RequestState& r, GroupId group, std::size_t i) {
+  const BlockId block = table_of(r, group)[i];
+  if (block >= step.history.num_blocks || block == kNullBlock) return std::nullopt;
+  const BlockState& state = step.after.blocks[block];
+  const RequestRecord* record = step.history.find(r.name);
+  const std::uint32_t progress = progress_of(r, group);
+  const auto key = own_key(step, r, group, i);
+  if (!state.hashed) {
+    const bool excused =
+        !cache_mask(step.config, step.config.groups[group]).keeps(static_cast<std::uint32_t>(i)) ||
+        step.history.evicted[block] != 0 || (record != nullptr && record->swapped);
+    if (i >= progress || excused) return std::nullopt;
+    return say("block ", block, " at position ", i, " of ", r.name, " has no key below progress ",
+               progress);
+  }
+  if (is_tail_key(step, r, group, i, state.key)) return std::nullopt;
+  const bool relative = record != nullptr && record->forked;  // may have gone on otherwise
+  if (i >= progress && relative) return std::nullopt;
+  if (i >= progress && !(record != nullptr && !record->resident())) {
+    return say("block ", block, " at position ", i, " of ", r.name,
+               " carries a key beyond progress ", progress);
+  }
+  if (key != state.key) {
+    return say("block ", block, " at position ", i, " of ", r.name,
+               " carries the key of other content");
+  }
+  if (state.tail_key && !is_tail_key(step, r, group, i, *state.tail_key)) {
+    return say("block ", block, " at position ", i, " of ", r.name,
+               " carries a second key that is not of its content");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Finding cache_progress(const Step& step) {
+  for (const RequestState& r : step.after.requests) {
+    for (GroupId g = 0; g < r.tables.size() && g < step.config.groups.size(); ++g) {
+      const std::size_t length = r.tables[g].size();
+      if (progress_of(r, g) > length) {
+        return say("request ", r.name, " has progress ", progress_of(r, g), " in a table of ",
+                   length);
+      }
+      for (std::size_t i = 0; i < length; ++i) {
+        if (auto finding = check_position(step, r, g, i)) return finding;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Finding nulls_where_unread(const Step& step) {
+  if (step.history.tally.tabled[kNullBlock] == 0) return std::nullopt;
+  for (const RequestState& r : step.after.requests) {
+    for (GroupId g = 0; g < r.tables.size() && g < step.config.groups.size(); ++g) {
+      const GroupConfig& group = step.config.groups[g];
+      const std::vector<BlockId>& table = r.tables[g];
+      const bool whole = reads_all(group.kind) || group.kind == LayerKind::cross;
+      if (moves_state(group)) continue;  // I15
+      const auto read = std::ranges::find_if(table, [](BlockId b) { return b != kNullBlock; });
+      const auto null =
+          whole ? std::ranges::find(table, kNullBlock) : std::find(read, table.end(), kNullBlock);
+      if (null != table.end()) {
+        return say("the table of ", r.name, " in group ", g, " holds the null block at position ",
+                   null - table.begin(), ": ", list_of(table));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+Finding few_states(const Step& step) {
+  for (const RequestState& r : step.after.requests) {
+    const RequestRecord* record = step.history.find(r.name);
+    if (record == nullptr || record->ahead) continue;
+    for (GroupId g = 0; g < r.tables.size() && g < step.config.groups.size(); ++g) {
+      const GroupConfig& group = step.config.groups[g];
+      if (!moves_state(group)) continue;
+      const auto states = static_cast<std::uint64_t>(
+          std::ranges::count_if(r.tables[g], [](BlockId b) { return b != kNullBlock; }));
+      // A profile that holds drafts back may keep what lies behind them for as many tokens more.
+      const std::uint64_t held_back =
+          r.computed - recycle_basis(step.config.profile, group, r.computed);
+      const std::uint64_t most = 2 + std::uint64_t{group.speculative_blocks} +
+                                 ceil_div<std::uint64_t>(held_back, group.block_size);
+      if (states > most) {
+        return say("request ", r.name, " holds ", states, " states, ", group.speculative_blocks,
+                   " of them for drafts: ", list_of(r.tables[g]));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Not by counting references: those also count holders that are no request, or none any more.
+Finding common_prefix_identity(const Step& step) {
+  if (!std::holds_alternative<op::CommonPrefix>(step.operation)) return std::nullopt;
+  const auto* shared = std::get_if<SharedBlocks>(&step.outcome.result);
+  const RequestState* mine = step.after.find(request_of(step.operation));
+  if (shared == nullptr || mine == nullptr) return std::nullopt;
+  if (shared->size() != step.config.groups.size()) {
+    return say("the common prefix is answered for ", shared->size(), " groups");
+  }
+  for (GroupId g = 0; g < shared->size(); ++g) {
+    const std::vector<BlockId>& table = table_of(*mine, g);
+    const bool counted = step.config.enable_caching && reads_all(step.config.groups[g].kind);
+    std::size_t expected = counted ? table.size() : 0;
+    for (const RequestState& other : step.after.requests) {
+      const std::vector<BlockId>& theirs = table_of(other, g);
+      if (theirs.empty()) continue;
+      expected = std::min(expected, theirs.size());
+      for (std::size_t i = 0; i < expected; ++i) {
+        if (table[i] != theirs[i]) expected = i;
+      }
+    }
+    if ((*shared)[g] != expected) {
+      return say("the common prefix of group ", g, " is said to be ", (*shared)[g],
+                 " blocks; the tables agree on ", expected);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace law
+}  // namespace kvproof::properties

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The law of swaps between the two tiers.
+#include <algorithm>
+
+#include "properties/laws/law_checks.h"
+
+namespace kvproof::properties::law {
+namespace {
+
+using Tables = std::vector<std::vector<BlockId>>;
+
+// Both sides name the same positions, and no copy is known by a key before it has arrived.
+Finding check_in_flight(const Step& step, const TransferRecord& transfer) {
+  const RequestState* r = step.after.find(transfer.req);
+  if (r == nullptr) return say("request ", transfer.req, " is gone while in transfer");
+  if (r->tables.size() != r->host_tables.size()) {
+    return say("request ", r->name, " in transfer shows ", r->tables.size(), " tables and ",
+               r->host_tables.size(), " host tables");
+  }
+  for (std::size_t g = 0; g < r->tables.size(); ++g) {
+    if (r->tables[g].size() != r->host_tables[g].size()) {
+      return say("request ", r->name, " in transfer has ", list_of(r->tables[g]),
+                 " on the device and ", list_of(r->host_tables[g]), " in the host tier");
+    }
+    for (std::size_t i = 0; i < r->tables[g].size(); ++i) {
+      if ((r->tables[g][i] == kNullBlock) != (r->host_tables[g][i] == kNullBlock)) {
+        return say("position ", i, " of ", r->name, " is null in one tier only");
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+// Each position is copied, or both sides carry the same key for it.
+Finding check_started(const Step& step, const RequestState& r, const Granted& granted, bool out) {
+  const Tables& from = out ? r.tables : r.host_tables;
+  const Tables& to = out ? r.host_tables : r.tables;
+  const PoolState& source = out ? static_cast<const PoolState&>(step.before) : step.before.host;
+  const PoolState& target = out ? step.before.host : static_cast<const PoolState&>(step.before);
+  auto copy = granted.copies.begin();
+  for (std::size_t g = 0; g < from.size() && g < to.size(); ++g) {
+    for (std::size_t i = 0; i < from[g].size() && i < to[g].size(); ++i) {
+      const Copy pair{from[g][i], to[g][i]};
+      if (pair.from == kNullBlock) continue;
+      if (copy != granted.copies.end() && *copy == pair) {
+        ++copy;
+        continue;
+      }
+      const bool known = pair.from < source.blocks.size() && pair.to < target.blocks.size();
+      if (!known || !source.blocks[pair.from].hashed || !target.blocks[pair.to].hashed ||
+          source.blocks[pair.from].key != target.blocks[pair.to].key) {
+        return say("position ", i, " of ", r.name, " in group ", g, " goes from block ", pair.from,
+                   " to block ", pair.to, " without a copy and without a common key");
+      }
+    }
+  }
+  if (copy == granted.copies.end()) return std::nullopt;
+  return say("the swap of ", r.name, " copies block ", copy->from, " to ", copy->to,
+             ", which no position needs");
+}
+
+Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok) {
+  const RequestState* was = step.before.find(transfer.req);
+  const RequestState* now = step.after.find(transfer.req);
+  if (was == nullptr || now == nullptr) return std::nullopt;
+  const bool stays_on_device = transfer.out != ok;
+  const bool device_right = stays_on_device ? now->tables == was->tables : without_blocks(*now);
+  const bool host_right =
+      stays_on_device ? now->host_tables.empty() : now->host_tables == was->host_tables;
+  if (device_right && host_right) return std::nullopt;
+  return say("after its swap ", transfer.out ? "out " : "in ", ok ? "" : "failed ", now->name,
+             " has ", lists_of(now->tables), " on the device and ", lists_of(now->host_tables),
+             " in the host tier");
+}
+
+}  // namespace
+
+Finding transfer_keeps_both(const Step& step) {
+  for (const TransferRecord& transfer : step.history.transfers) {
+    if (auto finding = check_in_flight(step, transfer)) return finding;
+  }
+  const auto* complete = std::get_if<op::Complete>(&step.operation);
+  if (complete != nullptr && step.history.settled) {
+    return check_settled(step, *step.history.settled, complete->ok);
+  }
+  const bool out = std::holds_alternative<op::SwapOut>(step.operation);
+  const auto* granted = std::get_if<Granted>(&step.outcome.result);
+  if (granted == nullptr || !(out || std::holds_alternative<op::SwapIn>(step.operation))) {
+    return std::nullopt;
+  }
+  const RequestState* r = step.after.find(request_of(step.operation));
+  if (r == nullptr) return std::nullopt;
+  const RequestState* was = step.before.find(r->name);
+  const bool kept =
+      was == nullptr || (out ? was->tables == r->tables : was->host_tables == r->host_tables);
+  if (!kept) return say("the start of a swap changed the blocks of ", r->name, " where they were");
+  if (!step.outcome.events.empty() && out) return say("a swap out was announced before it landed");
+  return check_started(step, *r, *granted, out);
+}
+
+}  // namespace kvproof::properties::law

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The free queue as an operation must leave it: replays what was touched, taken and released, in
+// order.
+//
+// Refuses: to decide what is taken or released; it is told, and says in which order that shows.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "properties/laws/extent.h"
+#include "reference/config.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+class PoolReplay {
+ public:
+  PoolReplay(const CacheConfig& config, const PoolState& before);
+
+  /// Blocks enter in the order given, at the end that the profile names, once nobody holds them.
+  void release(std::span<const BlockId> blocks);
+  void release_backward(std::span<const BlockId> blocks);
+
+  /// The run of a group in one release, then the state that ran before this step in another.
+  void recycle(const std::vector<BlockId>& table, const Recycled& gone);
+
+  /// A block leaves from wherever it stands.
+  void touch(BlockId block);
+
+  /// @return whether the head is this block; it leaves.
+  [[nodiscard]] bool take(BlockId block);
+
+  [[nodiscard]] const std::vector<BlockId>& queue() const { return queue_; }
+
+  /// Queue, counts and links, as they show in a state.
+  void write_to(PoolState& out) const;
+
+ private:
+  const PoolState& before_;
+  FreeOrder order_;
+  std::vector<BlockId> queue_;
+  std::vector<std::int64_t> refs_;
+};
+
+}  // namespace kvproof::properties

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Applies, observes, folds, and asks each oracle.
+#include "properties/oracles/audit.h"
+
+#include <algorithm>
+
+#include "properties/laws.h"
+
+namespace kvproof::properties {
+
+bool Violation::names(std::string_view id) const {
+  return std::find(breaches_.begin(), breaches_.end(), id) != breaches_.end();
+}
+
+Counts& Counts::operator+=(const Counts& other) {
+  for (auto field :
+       {&Counts::operations, &Counts::grants, &Counts::hits, &Counts::evictions, &Counts::refusals,
+        &Counts::rejections, &Counts::revivals, &Counts::preemptions, &Counts::recycled,
+        &Counts::forks, &Counts::copies, &Counts::truncations, &Counts::leases, &Counts::swaps,
+        &Counts::failed_swaps, &Counts::skipped, &Counts::blind}) {
+    this->*field += other.*field;
+  }
+  return *this;
+}
+
+Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles)
+    : config_(config), subject_(subject), oracles_(oracles), history_(config) {
+  if (oracles_.model) model_.emplace(config);
+  if (oracles_.content) content_.emplace(config);
+  subject_.observe(after_);
+  history_.tally.count(after_);
+}
+
+const Outcome& Audit::apply(const Operation& operation) {
+  std::swap(before_, after_);
+  try {
+    outcome_ = subject_.apply(operation);
+    subject_.observe(after_);
+  } catch (const std::exception& error) {
+    throw Violation({"exception"}, say("the subject threw: ", error.what()));
+  }
+  check_pools();
+  count(operation);
+  history_.fold(before_, operation, outcome_, after_);
+  count_sharing(operation);
+  if (oracles_.laws) check_laws(operation);
+  check_content(operation);
+  check_model(operation);
+  return outcome_;
+}
+
+// Everything else indexes by block.
+void Audit::check_pools() const {
+  if (after_.blocks.size() != config_.num_blocks) {
+    throw Violation({"I5"}, say("I5 conservation: the subject shows ", after_.blocks.size(),
+                                " blocks of a pool of ", config_.num_blocks));
+  }
+}
+
+void Audit::check_content(const Operation& operation) {
+  if (!content_) return;
+  if (const Finding finding = content_->follow(operation, outcome_, before_, after_)) {
+    throw Violation({"content"}, "content: " + *finding);
+  }
+  counts_.blind += content_->caller_broke_contract() ? 1 : 0;
+}
+
+// Beyond the capacity that a subject was built for it may refuse what the model, which has none,
+// does; and it need not have every mechanism.
+void Audit::check_model(const Operation& operation) {
+  const auto* rejected = std::get_if<Rejected>(&outcome_.result);
+  if (!model_ || (rejected != nullptr && rejected->error.starts_with("capacity"))) return;
+  if (rejected != nullptr && rejected->error.starts_with("not_supported")) {
+    counts_.skipped += model_->performs(operation) ? 1 : 0;
+    return;
+  }
+  if (const Finding finding = model_->follow(operation, outcome_, after_)) {
+    throw Violation({"model"}, "model: " + *finding);
+  }
+}
+
+void Audit::check_laws(const Operation& operation) const {
+  const Step step{config_, before_, operation, outcome_, after_, history_};
+  std::vector<std::string> breaches;
+  std::string text;
+  for (const Law& row : kLaws) {
+    const Finding finding = row.check(step);
+    if (!finding) continue;
+    breaches.emplace_back(row.id);
+    text += say(text.empty() ? "" : "; ", row.id, " ", row.name, ": ", *finding);
+  }
+  if (!breaches.empty()) throw Violation(std::move(breaches), text);
+}
+
+void Audit::count(const Operation& operation) {
+  ++counts_.operations;
+  if (std::holds_alternative<Refused>(outcome_.result)) ++counts_.refusals;
+  if (std::holds_alternative<Rejected>(outcome_.result)) ++counts_.rejections;
+  if (std::holds_alternative<op::Free>(operation)) {
+    const RequestState* r = before_.find(request_of(operation));
+    if (r != nullptr && !without_blocks(*r)) ++counts_.preemptions;
+  }
+  if (std::holds_alternative<Granted>(outcome_.result)) {
+    ++counts_.grants;
+    for (const Event& event : outcome_.events)
+      counts_.evictions += std::holds_alternative<event::Removed>(event) ? 1 : 0;
+    const auto* allocate = std::get_if<op::Allocate>(&operation);
+    const RequestRecord* r = allocate != nullptr ? history_.find(allocate->req) : nullptr;
+    if (r != nullptr && allocate->args.use_lookup && !r->hit.empty()) {
+      ++counts_.hits;
+      for (const auto& blocks : r->hit.blocks) count_revivals(blocks);
+    }
+  }
+  if (const auto* touch = std::get_if<op::Touch>(&operation)) count_revivals(touch->blocks);
+  if (const auto* pin = std::get_if<op::Pin>(&operation)) count_revivals(pin->blocks);
+}
+
+void Audit::count_sharing(const Operation& operation) {
+  count_recycled(operation);
+  if (std::holds_alternative<Refused>(outcome_.result) ||
+      std::holds_alternative<Rejected>(outcome_.result)) {
+    return;
+  }
+  const auto* granted = std::get_if<Granted>(&outcome_.result);
+  const auto* complete = std::get_if<op::Complete>(&operation);
+  if (std::holds_alternative<op::Fork>(operation)) ++counts_.forks;
+  if (std::holds_alternative<op::Pin>(operation)) ++counts_.leases;
+  if (std::holds_alternative<op::Truncate>(operation) && before_.num_free != after_.num_free) {
+    ++counts_.truncations;
+  }
+  if (std::holds_alternative<op::Allocate>(operation) && granted != nullptr) {
+    counts_.copies += granted->copies.size();
+  }
+  if (complete != nullptr) ++(complete->ok ? counts_.swaps : counts_.failed_swaps);
+}
+
+void Audit::count_recycled(const Operation& operation) {
+  if (!history_.asked && !std::holds_alternative<op::Recycle>(operation)) return;
+  const RequestState* was = before_.find(request_of(operation));
+  const RequestState* now = after_.find(request_of(operation));
+  if (was == nullptr || now == nullptr || was->tables.size() != now->tables.size()) return;
+  for (std::size_t g = 0; g < was->tables.size(); ++g) {
+    for (std::size_t i = 0; i < was->tables[g].size() && i < now->tables[g].size(); ++i) {
+      const bool gone = was->tables[g][i] != kNullBlock && now->tables[g][i] == kNullBlock;
+      counts_.recycled += gone ? 1 : 0;
+    }
+  }
+}
+
+void Audit::count_revivals(const std::vector<BlockId>& blocks) {
+  for (BlockId block : blocks) {
+    if (block == kNullBlock || block >= before_.blocks.size()) continue;
+    const BlockState& was = before_.blocks[block];
+    if (was.hashed && was.ref_cnt == 0 && after_.blocks[block].ref_cnt > 0) ++counts_.revivals;
+  }
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The audit: performs operations on a subject and consults the oracles after every one of them.
+//
+// Oracles: laws (laws.h), the model (model_oracle.h), content (content_oracle.h); each can be
+//          switched on alone, so that a catch can be credited to it.
+// Partial: what a subject answers with "not_supported" it does not perform; the model does not
+//          either, unless it cannot in any case. Such operations are counted, so that a subject
+//          that must perform everything can be held to it.
+// Refuses: to go on after a violation; what follows from it says nothing new.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "properties/laws/history.h"
+#include "properties/oracles/content_oracle.h"
+#include "properties/oracles/model_oracle.h"
+#include "reference/subject.h"
+
+namespace kvproof::properties {
+
+/// Which oracles are consulted.
+struct Oracles {
+  bool laws = true;
+  bool model = true;
+  bool content = true;
+};
+
+/// The first operation after which some oracle objected.
+class Violation : public std::runtime_error {
+ public:
+  /// @param breaches the ids of all laws broken by it, or "model", "content", "exception"; not
+  /// empty
+  Violation(std::vector<std::string> breaches, const std::string& text)
+      : std::runtime_error(text), breaches_(std::move(breaches)) {}
+
+  [[nodiscard]] const std::vector<std::string>& breaches() const { return breaches_; }
+  [[nodiscard]] bool names(std::string_view id) const;
+
+ private:
+  std::vector<std::string> breaches_;
+};
+
+/// What happened often enough to mean something. A run in which a kind never happened proves
+/// nothing about it.
+struct Counts {
+  std::uint64_t operations = 0;
+  std::uint64_t grants = 0;
+  std::uint64_t hits = 0;       // grants that started from a looked-up prefix
+  std::uint64_t evictions = 0;  // keys lost because their block was handed out again
+  std::uint64_t refusals = 0;
+  std::uint64_t rejections = 0;
+  std::uint64_t revivals = 0;     // free blocks with content that were held again
+  std::uint64_t preemptions = 0;  // requests with blocks that were freed but not finished
+  std::uint64_t recycled = 0;     // entries that became null because nobody reads them any more
+  std::uint64_t forks = 0;
+  std::uint64_t copies = 0;       // of blocks with another holder, before they were written
+  std::uint64_t truncations = 0;  // that gave back blocks
+  std::uint64_t leases = 0;
+  std::uint64_t swaps = 0;         // that landed
+  std::uint64_t failed_swaps = 0;  // that did not
+  std::uint64_t skipped = 0;  // operations that the subject does not perform, but the model does
+  std::uint64_t blind = 0;    // operations after a caller's mistake that hides the content
+
+  Counts& operator+=(const Counts& other);
+};
+
+class Audit {
+ public:
+  /// The subject must be as new. @pre unsupported(config) is empty
+  Audit(const CacheConfig& config, Subject& subject, Oracles oracles = {});
+
+  /// Performs one operation. @return what the subject answered. @throws Violation
+  const Outcome& apply(const Operation& operation);
+
+  [[nodiscard]] const CacheConfig& config() const { return config_; }
+  [[nodiscard]] const Snapshot& state() const { return after_; }
+  [[nodiscard]] const History& history() const { return history_; }
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  void check_pools() const;
+  void check_content(const Operation& operation);
+  void check_model(const Operation& operation);
+  void count(const Operation& operation);
+  void count_sharing(const Operation& operation);
+  void count_recycled(const Operation& operation);
+  void count_revivals(const std::vector<BlockId>& blocks);
+  void check_laws(const Operation& operation) const;
+
+  CacheConfig config_;
+  Subject& subject_;
+  Oracles oracles_;
+  Snapshot before_;
+  Snapshot after_;
+  Outcome outcome_;
+  History history_;
+  std::optional<ModelOracle> model_;
+  std::optional<ContentOracle> content_;
+  Counts counts_;
+};
+
+}  // namespace kvproof::properties

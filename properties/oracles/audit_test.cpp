@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// The audit itself: each oracle alone, what it throws, what it counts, how failures are told and
+// kept, and how fast it is.
+#include "properties/oracles/audit.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+
+#include "optimized/subjects.h"
+#include "properties/mutants.h"
+#include "properties/random/shrink.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::properties {
+namespace {
+
+namespace fs = std::filesystem;
+
+CacheConfig small_config() {
+  CacheConfig config;
+  config.num_blocks = 6;
+  config.max_model_len = 64;
+  config.hash_block_size = 2;
+  config.groups = {GroupConfig{LayerKind::full, 2, false}};
+  return config;
+}
+
+op::Allocate allocate(std::string req, std::uint32_t new_tokens, bool use_lookup = false) {
+  op::Allocate out{std::move(req), {}};
+  out.args.new_tokens = new_tokens;
+  out.args.use_lookup = use_lookup;
+  return out;
+}
+
+/// The naive manager behind a lie about what it answered and what state it is in.
+class Lying final : public Subject {
+ public:
+  using Lie = void (*)(const Operation&, Outcome*, Snapshot*);
+
+  Lying(const CacheConfig& config, Lie lie) : model_(config), lie_(lie) {}
+  Outcome apply(const Operation& operation) override {
+    last_ = operation;
+    Outcome outcome = model_.apply(operation);
+    lie_(last_, &outcome, nullptr);
+    return outcome;
+  }
+  void observe(Snapshot& snapshot) const override {
+    model_.observe(snapshot);
+    lie_(last_, nullptr, &snapshot);
+  }
+
+ private:
+  reference::CacheManager model_;
+  Lie lie_;
+  Operation last_ = op::Step{};
+};
+
+/// Plays one request under the given oracles. @return what the audit threw.
+std::optional<Violation> audit_lie(Lying::Lie lie, Oracles oracles) {
+  const CacheConfig config = small_config();
+  Lying subject(config, lie);
+  try {
+    Audit audit(config, subject, oracles);
+    for (const Operation& o :
+         std::vector<Operation>{op::Arrive{"a", {0, 1, 2, 3, 4}, {}, false}, op::Lookup{"a"},
+                                allocate("a", 5, true), op::Advance{"a", 5}, op::Finish{"a"}}) {
+      audit.apply(o);
+    }
+  } catch (const Violation& violation) {
+    return violation;
+  }
+  return std::nullopt;
+}
+
+void honest(const Operation&, Outcome*, Snapshot*) {}
+
+// A reference more than there are holders: breaks a law, differs from the model, moves no byte.
+void leak(const Operation& o, Outcome*, Snapshot* s) {
+  if (s != nullptr && std::holds_alternative<op::Finish>(o)) s->blocks[1].ref_cnt = 1;
+}
+
+// Swapped blocks: no count is off, but every row is read from the wrong place.
+void swap_table(const Operation& o, Outcome* answer, Snapshot* s) {
+  if (!std::holds_alternative<op::Advance>(o) || answer != nullptr) return;
+  std::swap(s->requests[0].tables[0][0], s->requests[0].tables[0][1]);
+}
+
+void fail(const Operation& o, Outcome* answer, Snapshot*) {
+  if (answer != nullptr && std::holds_alternative<op::Finish>(o))
+    throw std::runtime_error("out of luck");
+}
+
+void lose_blocks(const Operation& o, Outcome*, Snapshot* s) {
+  if (s != nullptr && std::holds_alternative<op::Lookup>(o)) s->blocks.pop_back();
+}
+
+TEST(Audit, AcceptsACorrectSubject) { EXPECT_FALSE(audit_lie(honest, {}).has_value()); }
+
+TEST(Audit, CreditsEachOracleAlone) {
+  const auto laws = audit_lie(leak, {true, false, false});
+  ASSERT_TRUE(laws.has_value());
+  EXPECT_TRUE(laws->names("I6"));
+  EXPECT_NE(std::string(laws->what()).find("I6 references: block 1 counts 1 references"),
+            std::string::npos)
+      << laws->what();
+  const auto model = audit_lie(leak, {false, true, false});
+  ASSERT_TRUE(model.has_value());
+  EXPECT_EQ(model->breaches(), std::vector<std::string>{"model"});
+  EXPECT_FALSE(audit_lie(leak, {false, false, true}).has_value());
+
+  const auto swapped_model = audit_lie(swap_table, {false, true, false});
+  ASSERT_TRUE(swapped_model.has_value());
+  EXPECT_TRUE(swapped_model->names("model"));
+  EXPECT_FALSE(audit_lie(swap_table, {false, false, false}).has_value());
+}
+
+TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
+  const auto thrown = audit_lie(fail, {});
+  ASSERT_TRUE(thrown.has_value());
+  EXPECT_TRUE(thrown->names("exception"));
+  EXPECT_NE(std::string(thrown->what()).find("out of luck"), std::string::npos);
+  const auto lost = audit_lie(lose_blocks, {});
+  ASSERT_TRUE(lost.has_value());
+  EXPECT_TRUE(lost->names("I5"));
+}
+
+// A named refusal beyond what a subject was built for is not a difference to the model, which has
+// no bound.
+TEST(Audit, AllowsASubjectToBeFull) {
+  const CacheConfig config = small_config();
+  const auto subject = optimized::make_manager_subject<optimized::Xxh3Digest>(config, 1);
+  Audit audit(config, *subject);
+  audit.apply(op::Arrive{"a", {1, 2}, {}, false});
+  const Outcome full = audit.apply(op::Arrive{"b", {1, 2}, {}, false});
+  EXPECT_TRUE(std::holds_alternative<Rejected>(full.result));
+  audit.apply(op::Finish{"a"});
+  const Outcome free = audit.apply(op::Arrive{"c", {1, 2}, {}, false});
+  EXPECT_FALSE(std::holds_alternative<Rejected>(free.result));
+}
+
+TEST(Audit, CountsWhatHappened) {
+  const CacheConfig config = small_config();
+  reference::CacheManager subject(config);
+  Audit audit(config, subject);
+  for (const Operation& o :
+       std::vector<Operation>{op::Arrive{"a", {0, 1, 2, 3, 4}, {}, false}, op::Lookup{"a"},
+                              allocate("a", 5, true),  // grant
+                              op::Free{"a"}, op::Lookup{"a"},
+                              allocate("a", 1, true),        // preemption; hit with two revivals
+                              op::Finish{"a"}, op::Take{6},  // refusal
+                              op::Take{5}, op::Release{{9}}}) {  // two evictions; rejection
+    audit.apply(o);
+  }
+  const Counts& c = audit.counts();
+  EXPECT_EQ(c.operations, 10U);
+  EXPECT_EQ(c.grants, 3U);
+  EXPECT_EQ(c.hits, 1U);
+  EXPECT_EQ(c.revivals, 2U);
+  EXPECT_EQ(c.evictions, 2U);
+  EXPECT_EQ(c.refusals, 1U);
+  EXPECT_EQ(c.rejections, 1U);
+  EXPECT_EQ(c.preemptions, 1U);
+  EXPECT_EQ(c.blind, 0U);
+}
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::vector<std::string> lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Failure, IsWrittenAsATraceThatReadsBackAndFailsAgain) {
+  const fs::path folder = fs::path(testing::TempDir()) / "kvproof-audit-test";
+  fs::create_directories(folder);
+  const MakeSubject make = make_textbook<Fault::touch_leaves_queued>;
+  Failure failure{small_config(), {op::Step{}, op::Touch{{2}}, op::Step{}}, {}, ""};
+  const auto found = run_trace(make, failure.config, failure.trace, {});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->trace.size(), 2U);  // cut off after the culprit
+  const Failure small = shrink(make, *found, {});
+  EXPECT_EQ(small.trace, std::vector<Operation>{op::Touch{{2}}});
+
+  const fs::path file = write_failure(small, 42, folder);
+  EXPECT_EQ(file, folder / "kvproof-failure-42.jsonl");
+  const auto lines = lines_of(file);
+  ASSERT_EQ(lines.size(), 3U);
+  const TraceLine header = parse_trace_line(lines[0]);
+  EXPECT_EQ(header.header.seed, 42U);
+  EXPECT_EQ(header.header.config.num_blocks, 6U);
+  const TraceLine line = parse_trace_line(lines[1]);
+  EXPECT_EQ(line.operation, small.trace[0]);
+  EXPECT_EQ(parse_trace_line(lines[2]).num_operations, 1U);
+  const auto again =
+      run_trace(make, header.header.config, std::vector<Operation>{line.operation}, {});
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->breaches, small.breaches);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 1);
+
+  const std::string text = describe_failure(small, 42, file);
+  for (const std::string& part :
+       {std::string("seed 42"), std::string("I2"), lines[1], "./kvproof replay " + file.string()}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
+  }
+  fs::remove_all(folder);
+}
+
+TEST(Failure, ThatCannotBeWrittenLeavesNothing) {
+  const fs::path nowhere = fs::path(testing::TempDir()) / "kvproof-no-such-folder";
+  fs::remove_all(nowhere);
+  EXPECT_THROW((void)write_failure({small_config(), {}, {"I1"}, ""}, 1, nowhere),
+               std::runtime_error);
+  EXPECT_FALSE(fs::exists(nowhere));
+}
+
+TEST(Environment, NumbersAreReadWholeOrRefused) {
+  setenv("KVPROOF_SEED", "77", 1);
+  EXPECT_EQ(seed_from_environment(), 77U);
+  for (const char* wrong : {"", "7x", "-1", "99999999999999999999"}) {
+    setenv("KVPROOF_SEED", wrong, 1);
+    EXPECT_THROW((void)seed_from_environment(), std::invalid_argument) << wrong;
+  }
+  unsetenv("KVPROOF_SEED");
+  EXPECT_EQ(seed_from_environment(), 1U);
+}
+
+/// Audited operations per second on one core; generation is part of it.
+double speed(const MakeSubject& make, Oracles oracles) {
+  ChoiceStream stream(7);
+  Counts counts;
+  const auto start = std::chrono::steady_clock::now();
+  while (counts.operations < 20000) {
+    const auto failure = run_case(make, kProfiles[0], *find_configuration("plain"),
+                                  draw_case(stream, 2000), oracles, counts);
+    EXPECT_FALSE(failure.has_value()) << failure->text;
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(counts.operations) / seconds.count();
+}
+
+TEST(Audit, SpeedIsStated) {
+  const MakeSubject make = optimized::find_subject("optimized-xxh3")->make;
+  const auto state = [&](const char* what, Oracles oracles) {
+    std::cout << "audited operations per second, pools of 3 to 12 blocks, " << what << ": "
+              << static_cast<std::uint64_t>(speed(make, oracles)) << "\n";
+  };
+  state("all oracles", {});
+  state("laws and content", {true, false, true});
+  state("laws", {true, false, false});
+  state("content", {false, false, true});
+  state("model", {false, true, false});
+  state("no oracle", {false, false, false});
+}
+
+}  // namespace
+}  // namespace kvproof::properties

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shadow store followed: writes what a step would compute, moves what a transfer moves.
+#include "properties/oracles/content_oracle.h"
+
+#include <algorithm>
+
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties {
+namespace {
+
+template <class Requests>
+auto position_of(Requests& requests, std::string_view name) {
+  return std::lower_bound(requests.begin(), requests.end(), name,
+                          [](const auto& r, std::string_view n) { return r.name.compare(n) < 0; });
+}
+
+std::uint32_t longest_block(const CacheConfig& config) {
+  std::uint32_t out = 1;
+  for (const GroupConfig& group : config.groups) out = std::max(out, group.block_size);
+  return out;
+}
+
+bool without_entries(const std::vector<std::vector<BlockId>>& tables) {
+  return std::ranges::all_of(tables, [](const auto& table) { return table.empty(); });
+}
+
+}  // namespace
+
+ContentOracle::ContentOracle(const CacheConfig& config)
+    : config_(config),
+      device_(config.num_blocks, longest_block(config)),
+      host_(config.num_host_blocks, longest_block(config)) {}
+
+ContentOracle::Request* ContentOracle::find(std::string_view name) {
+  const auto at = position_of(requests_, name);
+  return at != requests_.end() && at->name == name ? &*at : nullptr;
+}
+
+Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome,
+                              const Snapshot& before, const Snapshot& after) {
+  const Result& result = outcome.result;
+  if (std::holds_alternative<Rejected>(result)) return std::nullopt;
+  if (std::holds_alternative<Refused>(result)) {  // what its tokens have skipped may be gone
+    Request* r = find(request_of(operation));
+    const RequestState* was = before.find(request_of(operation));
+    if (std::holds_alternative<op::Allocate>(operation) && r != nullptr && was != nullptr) {
+      r->processed = std::max<std::uint64_t>(r->processed, was->computed);
+    }
+    return std::nullopt;
+  }
+  const bool judge = perform(operation, result, before, after);
+  publish_states(operation, outcome);
+  if (!judge || caller_broke_contract_) return std::nullopt;
+  if (const auto* hit = std::get_if<Hit>(&result)) {
+    const Request* r = find(request_of(operation));
+    return r != nullptr ? check_hit(*r, *hit) : std::nullopt;
+  }
+  auto state = after.requests.begin();
+  for (const Request& r : requests_) {
+    while (state != after.requests.end() && state->name < r.name) ++state;
+    if (state == after.requests.end() || state->name != r.name) continue;
+    if (Finding finding = check_request(r, *state)) return finding;
+  }
+  return std::nullopt;
+}
+
+// What the operation does to rows. @return whether somebody may read something else after it.
+bool ContentOracle::perform(const Operation& operation, const Result& result,
+                            const Snapshot& before, const Snapshot& after) {
+  const auto* granted = std::get_if<Granted>(&result);
+  if (std::holds_alternative<op::Take>(operation)) {
+    for (std::size_t g = 0; granted != nullptr && g < granted->blocks.size(); ++g) {
+      for (BlockId block : granted->blocks[g]) device_.poison(block);
+    }
+    return true;
+  }
+  if (const auto* o = std::get_if<op::Arrive>(&operation)) return arrive(*o), false;
+  if (const auto* o = std::get_if<op::Fork>(&operation)) return fork(*o), true;
+  if (const auto* o = std::get_if<op::Complete>(&operation)) return complete(*o), true;
+  if (const auto* o = std::get_if<op::SwapOut>(&operation)) {
+    if (granted != nullptr) start(o->req, o->transfer, true, *granted);
+    return true;
+  }
+  if (const auto* o = std::get_if<op::SwapIn>(&operation)) {
+    if (granted != nullptr) start(o->req, o->transfer, false, *granted);
+    return true;
+  }
+  Request* r = find(request_of(operation));
+  return r != nullptr && perform_own(*r, operation, result, before, after);
+}
+
+bool ContentOracle::perform_own(Request& r, const Operation& operation, const Result& result,
+                                const Snapshot& before, const Snapshot& after) {
+  const RequestState* was = before.find(r.name);
+  const RequestState* now = after.find(r.name);
+  if (const auto* hit = std::get_if<Hit>(&result)) {
+    r.hit_tokens = hit->hit_tokens;
+  } else if (const auto* append_o = std::get_if<op::Append>(&operation)) {
+    return append(r, append_o->tokens), false;
+  } else if (const auto* cache = std::get_if<op::Cache>(&operation)) {
+    if (std::min(cache->computed, r.num_tokens) > r.written) caller_broke_contract_ = true;
+    return false;
+  } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
+    const auto* granted = std::get_if<Granted>(&result);
+    if (granted != nullptr && was != nullptr && now != nullptr) {
+      grant(r, allocate->args, *granted, *was, *now);
+    }
+  } else if (const auto* advance_o = std::get_if<op::Advance>(&operation)) {
+    if (now != nullptr) advance(r, advance_o->computed, *now);
+  } else if (const auto* recycle = std::get_if<op::Recycle>(&operation)) {
+    r.processed = std::max<std::uint64_t>(r.processed, recycle->processed);
+  } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
+    r.written = std::min<std::uint64_t>(r.written, truncate->tokens);
+    r.draft_end = std::min<std::uint64_t>(r.draft_end, truncate->tokens);
+  } else if (std::holds_alternative<op::Free>(operation)) {
+    r.written = r.draft_end = r.processed = r.hit_tokens = 0;
+    r.granted = r.on_host = false;
+  } else if (std::holds_alternative<op::Finish>(operation)) {
+    contiguous_.erase(r.name);
+    requests_.erase(requests_.begin() + (&r - requests_.data()));
+  } else {
+    return false;
+  }
+  return true;
+}
+
+void ContentOracle::arrive(const op::Arrive& o) {
+  const auto at = position_of(requests_, o.req);
+  if (at != requests_.end() && at->name == o.req) return;
+  const auto id = static_cast<std::uint32_t>(names_.size());
+  names_.push_back(o.req);
+  const auto placed = requests_.insert(
+      at, Request{.name = o.req,
+                  .id = id,
+                  .digest = PrefixDigest(o.extra, std::max(config_.hash_block_size, 1U)),
+                  .encoder = id,
+                  .encoder_tokens = o.encoder_tokens});
+  append(*placed, o.tokens);
+}
+
+// Accepted drafts of the parent are the child's, too; later ones are not.
+void ContentOracle::fork(const op::Fork& o) {
+  const Request* parent = find(o.req);
+  const auto at = position_of(requests_, o.child);
+  if (parent == nullptr || (at != requests_.end() && at->name == o.child)) return;
+  Request child = *parent;
+  child.name = o.child;
+  child.id = static_cast<std::uint32_t>(names_.size());
+  child.hit_tokens = 0;
+  child.draft_end = std::min<std::uint64_t>(child.draft_end, child.num_tokens);
+  names_.push_back(o.child);
+  contiguous_.place(o.child, child.num_tokens);
+  std::copy_n(contiguous_.rows(o.req), child.num_tokens, contiguous_.rows(o.child));
+  requests_.insert(at, std::move(child));
+}
+
+void ContentOracle::append(Request& r, const std::vector<TokenId>& tokens) {
+  if (tokens.empty()) return;
+  const std::uint32_t old = r.num_tokens;
+  r.num_tokens += static_cast<std::uint32_t>(tokens.size());
+  contiguous_.place(r.name, r.num_tokens);
+  std::uint64_t* rows = contiguous_.rows(r.name) + old;
+  for (const TokenId token : tokens) *rows++ = r.digest.next(token);
+}
+
+// Token axis: computed | hit | external | new (drafts last). What lies behind the hit is computed
+// now.
+void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& granted,
+                          const RequestState& was, const RequestState& now) {
+  const std::uint64_t limit = config_.max_model_len;
+  const bool admits = without_entries(was.tables);
+  const std::uint64_t hit = admits && args.use_lookup ? r.hit_tokens : 0;
+  const std::uint64_t start = was.computed + hit;
+  const std::uint64_t known = std::min(start + args.external, limit);
+  const std::uint64_t drafted = std::min(known + args.new_tokens, limit);
+  const std::uint64_t end = std::min<std::uint64_t>(drafted, r.num_tokens);
+  take(granted, was.tables, now.tables, hit);
+  r.granted = true;
+  r.processed = std::max(r.processed, known);
+  if (admits ? was.computed > 0 : start > r.written) {
+    caller_broke_contract_ = true;  // tokens before `start` were never computed
+    return;
+  }
+  if (admits) write_encoder_rows(r, now.tables);
+  write(r, now, start, end, false);
+  write(r, now, std::max<std::uint64_t>(end, start), drafted, true);
+  r.written = std::max({r.written, hit, end});
+  r.draft_end = drafted;
+}
+
+// New blocks hold garbage; then copies are made, all of them before anything is written.
+void ContentOracle::take(const Granted& granted, const Tables& was, const Tables& now,
+                         std::uint64_t hit_tokens) {
+  for (GroupId g = 0; g < now.size() && g < config_.groups.size(); ++g) {
+    const GroupConfig& group = config_.groups[g];
+    static const std::vector<BlockId> kNone;
+    const std::vector<BlockId>& old = g < was.size() ? was[g] : kNone;
+    const std::size_t from =
+        old.empty() ? static_cast<std::size_t>(hit_tokens / group.block_size) : old.size();
+    for (std::size_t i = from; i < now[g].size(); ++i) {
+      const bool moved = moves_state(group) && std::ranges::find(old, now[g][i]) != old.end();
+      if (!moved) device_.poison(now[g][i]);
+    }
+  }
+  for (const Copy& copy : granted.copies) device_.poison(copy.to);
+  for (const Copy& copy : granted.copies) device_.copy(copy.from, device_, copy.to);
+}
+
+// Accepted drafts were computed with the right tokens before them: their rows are right after all.
+void ContentOracle::advance(Request& r, std::uint32_t computed, const RequestState& now) {
+  if (computed <= r.written) return;
+  if (computed > r.num_tokens || computed > r.draft_end) {
+    caller_broke_contract_ = true;
+    return;
+  }
+  write(r, now, r.written, computed, false);
+  r.written = computed;
+}
+
+// The target is garbage until the transfer lands.
+void ContentOracle::start(const std::string& req, const std::string& name, bool out,
+                          const Granted& granted) {
+  for (const Copy& copy : granted.copies) (out ? host_ : device_).poison(copy.to);
+  transfers_.push_back({name, req, out, granted.copies});
+}
+
+void ContentOracle::complete(const op::Complete& o) {
+  const auto at = std::ranges::find(transfers_, o.transfer, &Transfer::name);
+  if (at == transfers_.end()) return;
+  const Transfer transfer = *at;
+  transfers_.erase(at);
+  Request* r = find(transfer.req);
+  if (!o.ok || r == nullptr) return;
+  for (const Copy& copy : transfer.copies) {
+    if (transfer.out) {
+      host_.copy(copy.from, device_, copy.to);
+    } else {
+      device_.copy(copy.from, host_, copy.to);
+    }
+  }
+  r->on_host = transfer.out;
+  if (transfer.out) r->hit_tokens = 0;
+}
+
+// A state is complete when its block is: it is written under the key that it is published by.
+void ContentOracle::publish_states(const Operation& operation, const Outcome& outcome) {
+  const Request* r = find(request_of(operation));
+  if (r == nullptr) return;
+  for (const Event& event : outcome.events) {
+    const auto* stored = std::get_if<event::Stored>(&event);
+    if (stored == nullptr || stored->group >= config_.groups.size()) continue;
+    if (config_.groups[stored->group].kind != LayerKind::mamba) continue;
+    for (const StoredBlock& block : stored->blocks) {
+      if (!device_.has(block.block) || block.prefix_tokens == 0) continue;
+      if (block.prefix_tokens > r->num_tokens) continue;
+      const std::uint32_t last = block.prefix_tokens - 1;
+      device_.row(block.block, 0) = {digest_of(*r, stored->group, last), r->id, last};
+    }
+  }
+}
+
+void ContentOracle::write(const Request& r, const RequestState& now, std::uint64_t from,
+                          std::uint64_t to, bool draft) {
+  const Tables& tables = tables_of(r, now);
+  ShadowStore& store = store_of(r);
+  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
+    if (!reads_tokens(g)) continue;
+    const std::uint64_t block_size = config_.groups[g].block_size;
+    for (std::uint64_t position = from; position < to; ++position) {
+      const std::uint64_t index = position / block_size;
+      if (index >= tables[g].size()) break;
+      const BlockId block = tables[g][index];
+      if (!store.has(block)) continue;
+      const std::uint64_t digest = draft ? store.garbage() : digest_of(r, g, position);
+      store.row(block, position % block_size) = {digest, r.id,
+                                                 static_cast<std::uint32_t>(position)};
+    }
+  }
+}
+
+}  // namespace kvproof::properties

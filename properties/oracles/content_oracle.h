@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The content oracle: does every request read, through the observed block tables, its own bytes?
+//
+// Model:   a shadow store outside the subject, one per tier. Per slot it knows who wrote which
+//          token of which prefix for which group; the contiguous cache holds what each request must
+//          read.
+//          Blocks handed out are poisoned, copies are made, a grant writes its tokens, drafts write
+//          garbage until they are accepted, a transfer moves rows when it lands.
+// Reads:   attention, what its group has not skipped (layer_rules.h); cross attention, all encoder
+//          rows; Mamba, the states that a lookup hands over. A Mamba state is written when it is
+//          published; running states are not followed, as no table says which of them is read.
+// Refuses: knowledge of any subject. It sees operations, outcomes and tables, so it works for all,
+//          and it is what catches a stale hash, a double owner, a hit past a hole.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/oracles/content_store.h"
+#include "properties/oracles/prefix_digest.h"
+#include "properties/say.h"
+#include "reference/config.h"
+#include "reference/operations.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+class ContentOracle {
+ public:
+  explicit ContentOracle(const CacheConfig& config);
+
+  /// Follows one operation. @return what some request would misread after it.
+  Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& before,
+                 const Snapshot& after);
+
+  /// A caller advanced over, or published, tokens that nobody computed. What a request reads is
+  /// then undefined by the caller's own doing, and nothing is reported from there on.
+  [[nodiscard]] bool caller_broke_contract() const { return caller_broke_contract_; }
+
+ private:
+  using Tables = std::vector<std::vector<BlockId>>;
+
+  struct Request {
+    std::string name;
+    std::uint32_t id = 0;  // index into names_
+    PrefixDigest digest;
+    std::uint64_t encoder = 0;  // whose encoder rows it reads; a child reads its parent's
+    std::uint32_t encoder_tokens = 0;
+    std::uint32_t num_tokens = 0;
+    bool granted = false;          // since admission
+    std::uint64_t written = 0;     // [tokens] leading ones that must read right
+    std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
+    std::uint64_t processed = 0;   // [tokens] computed by what recycling was told: skipped for good
+    std::uint32_t hit_tokens = 0;  // of the last lookup
+    bool on_host = false;          // its rows are read in the host tier
+  };
+
+  struct Transfer {
+    std::string name;
+    std::string req;
+    bool out = false;
+    std::vector<Copy> copies;
+  };
+
+  bool perform(const Operation& operation, const Result& result, const Snapshot& before,
+               const Snapshot& after);
+  bool perform_own(Request& r, const Operation& operation, const Result& result,
+                   const Snapshot& before, const Snapshot& after);
+  Request* find(std::string_view name);
+  void arrive(const op::Arrive& o);
+  void fork(const op::Fork& o);
+  void append(Request& r, const std::vector<TokenId>& tokens);
+  void grant(Request& r, const AllocateArgs& args, const Granted& granted, const RequestState& was,
+             const RequestState& now);
+  void take(const Granted& granted, const Tables& was, const Tables& now, std::uint64_t hit_tokens);
+  void advance(Request& r, std::uint32_t computed, const RequestState& now);
+  void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
+  void complete(const op::Complete& o);
+  void publish_states(const Operation& operation, const Outcome& outcome);
+  void write(const Request& r, const RequestState& now, std::uint64_t from, std::uint64_t to,
+             bool draft);
+  void write_encoder_rows(const Request& r, const Tables& tables);
+
+  [[nodiscard]] const Tables& tables_of(const Request& r, const RequestState& state) const;
+  [[nodiscard]] ShadowStore& store_of(const Request& r) { return r.on_host ? host_ : device_; }
+  [[nodiscard]] bool reads_tokens(GroupId group) const;
+  [[nodiscard]] std::uint64_t digest_of(const Request& r, GroupId group, std::uint64_t position);
+  Finding check_request(const Request& r, const RequestState& state);
+  Finding check_hit(const Request& r, const Hit& hit);
+  Finding check_row(const Request& r, GroupId group, std::uint64_t position,
+                    const std::vector<BlockId>& table, std::uint64_t offset);
+  Finding check_range(const Request& r, GroupId group, std::uint64_t from, std::uint64_t to,
+                      const std::vector<BlockId>& table);
+
+  CacheConfig config_;
+  ShadowStore device_;
+  ShadowStore host_;
+  ContiguousRows contiguous_;
+  std::vector<Request> requests_;  // sorted by name
+  std::vector<Transfer> transfers_;
+  std::vector<std::string> names_;  // of all requests that ever arrived
+  bool caller_broke_contract_ = false;
+};
+
+}  // namespace kvproof::properties

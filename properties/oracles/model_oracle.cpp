@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares a subject's answers and states with those of the naive manager.
+#include "properties/oracles/model_oracle.h"
+
+#include <cmath>
+
+#include "reference/trace_json.h"
+
+namespace kvproof::properties {
+namespace {
+
+bool same_answer(const Result& model, const Result& subject) {
+  if (std::holds_alternative<Rejected>(model)) return std::holds_alternative<Rejected>(subject);
+  return model == subject;
+}
+
+Finding compare_blocks(const PoolState& model, const PoolState& subject) {
+  if (model.blocks.size() != subject.blocks.size()) {
+    return say("the model has ", model.blocks.size(), " blocks, the subject ",
+               subject.blocks.size());
+  }
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    const BlockState& m = model.blocks[b];
+    const BlockState& s = subject.blocks[b];
+    if (b != kNullBlock && m.ref_cnt != s.ref_cnt) {
+      return say("block ", b, " has ", s.ref_cnt, " references, in the model ", m.ref_cnt);
+    }
+    if (m.hashed != s.hashed) {
+      return say("block ", b, s.hashed ? " carries a key" : " carries no key",
+                 ", unlike in the model");
+    }
+    if (m.tail_key.has_value() != s.tail_key.has_value()) {
+      return say("block ", b, s.tail_key ? " carries a second key" : " carries no second key",
+                 ", unlike in the model");
+    }
+  }
+  return std::nullopt;
+}
+
+Finding compare_index(const PoolState& model, const PoolState& subject) {
+  if (model.index.size() != subject.index.size()) {
+    return say("the index has ", subject.index.size(), " keys, in the model ", model.index.size());
+  }
+  for (std::size_t i = 0; i < model.index.size(); ++i) {
+    if (model.index[i].blocks != subject.index[i].blocks ||
+        model.index[i].group != subject.index[i].group) {
+      return say("one key has blocks ", list_of(subject.index[i].blocks), ", in the model ",
+                 list_of(model.index[i].blocks));
+    }
+  }
+  return std::nullopt;
+}
+
+Finding compare_requests(const Snapshot& model, const Snapshot& subject) {
+  if (model.requests.size() != subject.requests.size()) {
+    return say(subject.requests.size(), " requests are known, in the model ",
+               model.requests.size());
+  }
+  for (std::size_t i = 0; i < model.requests.size(); ++i) {
+    const RequestState& m = model.requests[i];
+    const RequestState& s = subject.requests[i];
+    if (m.name != s.name)
+      return say("request ", s.name, " is known where the model knows ", m.name);
+    if (m.num_tokens != s.num_tokens || m.computed != s.computed) {
+      return say("request ", s.name, " has ", s.computed, " of ", s.num_tokens,
+                 " tokens computed, in the model ", m.computed, " of ", m.num_tokens);
+    }
+    if (m.tables != s.tables) {
+      return say("the tables of ", s.name, " are ", lists_of(s.tables), ", in the model ",
+                 lists_of(m.tables));
+    }
+    if (m.host_tables != s.host_tables) {
+      return say("the host tables of ", s.name, " are ", lists_of(s.host_tables), ", in the model ",
+                 lists_of(m.host_tables));
+    }
+    if (m.progress != s.progress)
+      return say("the cache progress of ", s.name, " differs from the model's");
+  }
+  return std::nullopt;
+}
+
+Finding compare_pools(const PoolState& model, const PoolState& subject) {
+  if (model.num_free != subject.num_free || model.queue != subject.queue) {
+    return say("the free queue is ", list_of(subject.queue), ", in the model ",
+               list_of(model.queue));
+  }
+  if (std::abs(model.usage - subject.usage) > 1e-12) {
+    return say("usage is ", subject.usage, ", in the model ", model.usage);
+  }
+  if (Finding finding = compare_blocks(model, subject)) return finding;
+  return compare_index(model, subject);
+}
+
+}  // namespace
+
+Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
+                            const Snapshot& after) {
+  const Outcome expected = model_.apply(operation);
+  if (!same_answer(expected.result, outcome.result) || expected.events != outcome.events) {
+    return say("the subject answered ", to_json(outcome), ", the model ", to_json(expected));
+  }
+  model_.observe(state_);
+  if (Finding finding = compare_pools(state_, after)) return finding;
+  if (Finding finding = compare_pools(state_.host, after.host)) {
+    return "in the host tier " + *finding;
+  }
+  if (state_.raw != after.raw) {
+    return say("the raw owner holds ", list_of(after.raw), ", in the model ", list_of(state_.raw));
+  }
+  if (state_.leases != after.leases) {
+    return say("there are ", after.leases.size(), " leases, in the model ", state_.leases.size(),
+               ", or they list other blocks");
+  }
+  return compare_requests(state_, after);
+}
+
+bool ModelOracle::performs(const Operation& operation) const {
+  reference::CacheManager copy = model_;
+  return !std::holds_alternative<Rejected>(copy.apply(operation).result);
+}
+
+}  // namespace kvproof::properties

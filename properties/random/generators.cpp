@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decodes choices into operations against the state that they will meet.
+#include "properties/random/generators.h"
+
+#include <algorithm>
+
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties {
+namespace {
+
+constexpr std::uint32_t kNumTexts = 3;
+
+// Three texts over three tokens. They part at positions 0, 3 and 6 from each other, so that prompts
+// share prefixes of every length, and a prompt that is drawn again after churn is the same prompt.
+TokenId token_at(std::uint32_t text, std::uint32_t position) {
+  const std::uint32_t base = position * 7 + position / 3;
+  return static_cast<TokenId>((base + (position >= 3 * text ? text : 0)) % 3);
+}
+
+// An image's length follows from its identity, as its content does.
+std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
+
+}  // namespace
+
+Generator::Generator(const CacheConfig& config, const Swarm& swarm)
+    : config_(config), swarm_(swarm), block_size_(config.groups.front().block_size) {
+  for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
+  for (const GroupConfig& group : config.groups) {
+    block_size_ = std::min(block_size_, group.block_size);
+    if (moves_state(group)) {
+      state_size_ = group.block_size;
+      draft_states_ = group.speculative_blocks;
+    }
+    if (group.kind == LayerKind::cross) encoder_units_ = group.block_size;
+  }
+}
+
+Operation Generator::next(Choice choice, const Snapshot& state, const History& history) const {
+  Draws draws(choice);
+  Moment m{state, history, draws};
+  if (auto operation = follow_up(m)) return *operation;
+  std::uint32_t at = draws.below(total_weight_);
+  std::size_t kind = 0;
+  while (at >= swarm_.weight[kind]) at -= swarm_.weight[kind++];
+  if (auto operation = make(static_cast<Kind>(kind), m)) return *operation;
+  // Nothing to do that to. Rather than swamp the run with arrivals, go on with what is there.
+  constexpr Kind kInstead[] = {Kind::advance, Kind::append, Kind::allocate, Kind::lookup};
+  const std::uint32_t first = draws.below(8);
+  for (std::uint32_t i = 0; first < 7 && i < 4; ++i) {
+    if (auto operation = make(kInstead[(first + i) % 4], m)) return *operation;
+  }
+  if (auto operation = complete(m)) return *operation;  // else a transfer may hold up everything
+  if (history.requests.size() < kMostRequests) return arrive(m);
+  return op::Finish{pick(history, draws, [](const RequestRecord&) { return true; })->name};
+}
+
+// What a scheduler does next: a hit does not keep, so most lookups are used at once, and a shortage
+// is answered by making room.
+std::optional<Operation> Generator::follow_up(Moment& m) const {
+  if (!m.history.just_looked_up.empty() && !m.draws.one_in(8)) {
+    const RequestState* r = m.state.find(m.history.just_looked_up);
+    const RequestRecord* record = m.history.find(m.history.just_looked_up);
+    if (r != nullptr && record != nullptr && record->resident() && without_blocks(*r) &&
+        r->num_tokens > 0) {
+      return admit(m, *r, *record);
+    }
+  }
+  if (!m.history.just_refused.empty() && m.draws.below(4) >= 2) {
+    const bool waits = !m.history.new_states.empty();
+    if (waits && m.draws.below(2) == 0) return op::Step{};
+    const auto* r = pick(m.history, m.draws, [](const RequestRecord& x) {
+      return x.holds() && x.transfer.empty() && x.on_device;
+    });
+    const std::uint32_t how = m.draws.below(4);
+    if (r != nullptr && how == 3 && config_.num_host_blocks > 0) {
+      return op::SwapOut{r->name, std::string("t").append(std::to_string(m.history.names))};
+    }
+    if (r != nullptr && how % 2 == 0) return op::Free{r->name};
+    if (r != nullptr) return op::Finish{r->name};
+    if (!m.state.raw.empty()) return op::Release{m.state.raw};
+    if (!m.state.leases.empty()) return op::Unpin{m.state.leases.front().name};
+    return op::Finish{m.history.just_refused};  // nobody is in its way: it will never fit
+  }
+  return std::nullopt;
+}
+
+std::optional<Operation> Generator::make(Kind kind, Moment& m) const {
+  const auto any = [](const RequestRecord&) { return true; };
+  switch (kind) {
+    case Kind::arrive:
+      if (m.history.requests.size() >= kMostRequests) return std::nullopt;
+      return arrive(m);
+    case Kind::lookup: return lookup(m);
+    case Kind::allocate: return allocate(m);
+    case Kind::advance: return advance(m);
+    case Kind::append: return append(m);
+    case Kind::cache: return cache(m);
+    case Kind::evict: return evict(m);
+    case Kind::reset: return op::Reset{};
+    case Kind::step: return op::Step{};
+    case Kind::take: return op::Take{m.draws.one_in(8) ? m.state.num_free + 1 : m.draws.below(4)};
+    case Kind::touch: return touch(m);
+    case Kind::release: return release(m);
+    case Kind::wrong: return wrong(m);
+    case Kind::recycle: return recycle(m);
+    case Kind::finish:
+      if (const auto* r = pick(m.history, m.draws, any)) return op::Finish{r->name};
+      return std::nullopt;
+    case Kind::common_prefix:
+      if (const auto* r = pick(m.history, m.draws, any)) return op::CommonPrefix{r->name};
+      return std::nullopt;
+    default: return make_rest(kind, m);
+  }
+}
+
+std::optional<Operation> Generator::make_rest(Kind kind, Moment& m) const {
+  switch (kind) {
+    case Kind::free:
+      if (const auto* r =
+              pick(m.history, m.draws, [](const RequestRecord& x) { return x.holds(); }))
+        return op::Free{r->name};
+      return std::nullopt;
+    case Kind::fork: return fork(m);
+    case Kind::truncate: return truncate(m);
+    case Kind::pin: return pin(m);
+    case Kind::unpin: return unpin(m);
+    case Kind::swap_out: return swap_out(m);
+    case Kind::swap_in: return swap_in(m);
+    case Kind::complete: return complete(m);
+    default: return std::nullopt;
+  }
+}
+
+Operation Generator::arrive(Moment& m) const {
+  const std::uint32_t text = m.draws.below(kNumTexts);
+  // Mostly so that several requests fit, sometimes more than the pool has.
+  const std::uint32_t most = m.draws.one_in(6) ? config_.num_blocks : 1 + config_.num_blocks / 3;
+  const std::uint32_t blocks = m.draws.below(most + 1);
+  std::uint32_t n = blocks * block_size_ + m.draws.below(3);  // k*B-1, k*B, k*B+1 ...
+  n = std::clamp(n > 0 ? n - 1 : 0, m.draws.one_in(16) ? 0U : 1U, config_.max_model_len);
+  op::Arrive out;
+  out.req.append(1, 'r').append(std::to_string(m.history.arrivals));
+  for (std::uint32_t i = 0; i < n; ++i) out.tokens.push_back(token_at(text, i));
+  if (n > 0 && m.draws.one_in(5)) {  // one token differs from the text
+    TokenId& token = out.tokens[m.draws.below(n)];
+    token = (token + 1) % 3;
+  }
+  out.skip_lookup = m.draws.one_in(10);
+  if (encoder_units_ > 0) out.encoder_tokens = 1 + m.draws.below(3 * encoder_units_);
+  if (swarm_.extra_one_in > 0 && m.draws.one_in(swarm_.extra_one_in)) out.extra = extra(m, n);
+  return out;
+}
+
+// Names shared by an adapter, a salt and a layout, and by an image and an embedded row; the same
+// image at two places, two images at one place.
+ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
+  ExtraKeys out;
+  const std::uint32_t what = m.draws.below(7);  // 2, 4 and 6: rows alone
+  if (what == 0 || what == 3) out.lora.assign(1, m.draws.below(2) == 0 ? 'a' : 'b');
+  if (what == 1) out.salt.assign(1, m.draws.below(2) == 0 ? 'a' : 's');
+  if (what == 5) out.layout.assign(1, m.draws.below(2) == 0 ? 'a' : 'd');
+  if (what < 2 || what == 5) return out;
+  const std::uint32_t image = m.draws.one_in(4) ? 1 : 0;
+  const std::uint32_t length = image_length(image);
+  if (num_tokens >= length) {
+    (what == 6 ? out.embeds : out.mm)
+        .push_back({image == 0 ? "x" : "y",
+                    m.draws.below(std::min(num_tokens - length + 1, block_size_ + 1)), length});
+  }
+  return out;
+}
+
+std::optional<Operation> Generator::lookup(Moment& m) const {
+  const bool running_too = m.draws.one_in(8);
+  const auto* r =
+      pick(m.history, m.draws, [&](const RequestRecord& x) { return running_too || !x.holds(); });
+  if (r == nullptr) return std::nullopt;
+  return op::Lookup{r->name};
+}
+
+std::optional<Operation> Generator::allocate(Moment& m) const {
+  const auto computable = [&](const RequestRecord& x) {
+    const RequestState* r = m.state.find(x.name);
+    if (r == nullptr || (!x.resident() && !m.draws.one_in(16))) return false;
+    return r->num_tokens > r->computed || (x.holds() && m.draws.one_in(8));
+  };
+  // Evaluated once per request: the predicate above draws.
+  std::array<const RequestRecord*, kMostRequests> found{};
+  std::uint32_t n = 0;
+  for (const RequestRecord& x : m.history.requests) {
+    if (n < found.size() && computable(x)) found[n++] = &x;
+  }
+  if (n == 0) return std::nullopt;
+  const RequestRecord& record = *found[m.draws.below(n)];
+  const RequestState& r = *m.state.find(record.name);
+  if (without_blocks(r)) return admit(m, r, record);
+  // States that move must have been computed before they move on.
+  const auto done =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(record.content_tokens, r.num_tokens));
+  if (state_size_ > 0 && r.computed < done && !m.draws.one_in(8)) {
+    return op::Advance{r.name, done};
+  }
+  return extend(m, r, record);
+}
+
+// Part of what is left to compute; moving states rest at the ends of blocks.
+std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const {
+  const std::uint32_t n = 1 + m.draws.below(rest);
+  if (state_size_ == 0 || n == rest || m.draws.one_in(8)) return n;
+  const std::uint32_t end = (start + n) / state_size_ * state_size_;
+  return end > start ? end - start : rest;
+}
+
+Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
+  AllocateArgs args;
+  args.status = record.status;
+  args.use_lookup = record.looked_up && !m.draws.one_in(8);
+  const std::uint32_t hit = args.use_lookup ? record.hit.tokens : 0;
+  const std::uint32_t rest = r.num_tokens > r.computed + hit ? r.num_tokens - r.computed - hit : 1;
+  args.new_tokens = rest;
+  const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
+  if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
+  if (swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in) && rest > 1) {
+    args.external = 1 + m.draws.below(rest - 1);
+    args.new_tokens = std::min(args.new_tokens, rest - args.external);
+    if (m.draws.below(2) == 0) {  // an asynchronous load: nothing is computed yet
+      args.new_tokens = 0;
+      args.delay_cache = true;
+    }
+  }
+  const std::uint32_t gates = m.draws.below(16);
+  args.has_scheduled = (gates & 1) != 0;
+  args.full_sequence_must_fit = (gates & 2) != 0;
+  if (config_.profile.admission_gates && gates >= 12) args.reserved = 1 + m.draws.below(3);
+  if (m.draws.one_in(4)) args.lookahead = 1 + m.draws.below(4);
+  if (m.draws.one_in(10)) args.delay_cache = true;
+  return op::Allocate{r.name, args};
+}
+
+Operation Generator::extend(Moment& m, const RequestState& r, const RequestRecord& record) const {
+  AllocateArgs args;
+  args.status = RequestStatus::running;
+  args.has_scheduled = true;
+  const std::uint32_t rest = r.num_tokens > r.computed ? r.num_tokens - r.computed : 0;
+  args.new_tokens = rest > 1 && m.draws.one_in(4) ? chunk(m, r.computed, rest) : rest;
+  const bool drafts = swarm_.draft_one_in > 0 && m.draws.one_in(swarm_.draft_one_in);
+  std::uint32_t most = 3;
+  if (state_size_ > 0 && !m.draws.one_in(8)) most = std::min(most, draft_states_);
+  if (most > 0 && args.new_tokens == rest && (drafts || rest == 0)) {
+    args.new_tokens += 1 + m.draws.below(most);
+  }
+  args.new_tokens = std::max(args.new_tokens, 1U);
+  const std::uint64_t end = r.computed + args.new_tokens;  // states never move back
+  if (state_size_ > 0 && end < record.scheduled_tokens && !m.draws.one_in(8)) {
+    args.new_tokens = static_cast<std::uint32_t>(record.scheduled_tokens - r.computed);
+  }
+  if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
+  if (m.draws.one_in(12)) args.delay_cache = true;
+  return op::Allocate{r.name, args};
+}
+
+// Only over what was scheduled: a caller that advances over tokens nobody computed reads garbage.
+// Now and then back by one, as after a load that left nothing to compute.
+std::optional<Operation> Generator::advance(Moment& m) const {
+  const auto reach = [&](const RequestRecord& x) -> std::uint32_t {
+    const RequestState* r = m.state.find(x.name);
+    if (r == nullptr) return 0;
+    const auto end =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(x.scheduled_tokens, r->num_tokens));
+    return end > r->computed ? end - r->computed : 0;
+  };
+  const auto* record =
+      pick(m.history, m.draws, [&](const RequestRecord& x) { return reach(x) > 0; });
+  if (record == nullptr) return std::nullopt;
+  const std::uint32_t now = m.state.find(record->name)->computed;
+  const std::uint32_t most = reach(*record);
+  if (now > 0 && m.draws.one_in(16)) return op::Advance{record->name, now - 1};
+  const std::uint32_t by = m.draws.one_in(4) ? m.draws.below(most + 1) : most;
+  return op::Advance{record->name, now + by};
+}
+
+std::optional<Operation> Generator::append(Moment& m) const {
+  const auto* record = pick(m.history, m.draws, [&](const RequestRecord& x) {
+    const RequestState* r = m.state.find(x.name);
+    return r != nullptr && r->num_tokens < config_.max_model_len &&
+           (x.holds() || r->num_tokens == 0);
+  });
+  if (record == nullptr) return std::nullopt;
+  const std::uint32_t have = m.state.find(record->name)->num_tokens;
+  std::uint32_t n = 1 + m.draws.below(3);
+  const auto scheduled = static_cast<std::uint32_t>(record->scheduled_tokens);
+  if (scheduled > have && m.draws.below(2) == 1) n = scheduled - have;  // all drafts are accepted
+  n = std::min(n, config_.max_model_len - have);
+  const std::uint32_t text = m.draws.one_in(4) ? 1 : 0;
+  op::Append out{record->name, {}};
+  for (std::uint32_t i = 0; i < n; ++i) out.tokens.push_back(token_at(text, have + i));
+  return out;
+}
+
+std::optional<Operation> Generator::cache(Moment& m) const {
+  const auto* record =
+      pick(m.history, m.draws, [](const RequestRecord& x) { return x.content_tokens > 0; });
+  if (record == nullptr) return std::nullopt;
+  const auto most = static_cast<std::uint32_t>(record->content_tokens);
+  return op::Cache{record->name, m.draws.one_in(4) ? m.draws.below(most + 1) : most};
+}
+
+// Any block, but more often one that carries a key.
+BlockId Generator::some_block(Moment& m) const {
+  const BlockId start = 1 + m.draws.below(config_.num_blocks - 1);
+  if (m.draws.one_in(4)) return start;
+  for (BlockId i = 0; i + 1 < config_.num_blocks; ++i) {
+    const BlockId block = 1 + (start - 1 + i) % (config_.num_blocks - 1);
+    if (m.state.blocks[block].hashed) return block;
+  }
+  return start;
+}
+
+Operation Generator::evict(Moment& m) const {
+  op::Evict out;
+  const std::uint32_t n = 1 + m.draws.below(3);
+  for (std::uint32_t i = 0; i < n; ++i)
+    out.blocks.push_back(m.draws.one_in(16) ? kNullBlock : some_block(m));
+  return out;
+}
+
+Operation Generator::touch(Moment& m) const {
+  op::Touch out;
+  if (2 * m.state.raw.size() >= config_.num_blocks) return op::Release{m.state.raw};
+  const std::uint32_t n = 1 + m.draws.below(3);
+  out.blocks.push_back(some_block(m));
+  for (std::uint32_t i = 1; i < n; ++i)
+    out.blocks.push_back(m.draws.one_in(3) ? out.blocks.front() : some_block(m));
+  return out;
+}
+
+// Never beyond what was computed: the caller still reads the rest.
+std::optional<Operation> Generator::recycle(Moment& m) const {
+  const auto* record = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
+  const RequestState* r = record != nullptr ? m.state.find(record->name) : nullptr;
+  if (r == nullptr) return std::nullopt;
+  const std::uint32_t back = m.draws.one_in(4) ? m.draws.below(r->computed + 1) : 0;
+  return op::Recycle{r->name, r->computed - back};
+}
+
+// Of what the raw owner holds, so that duplicates are released in one call, too.
+std::optional<Operation> Generator::release(Moment& m) const {
+  const std::vector<BlockId>& raw = m.state.raw;
+  if (raw.empty()) return std::nullopt;
+  const auto held = static_cast<std::uint32_t>(raw.size());
+  const std::uint32_t from = m.draws.below(held);
+  const std::uint32_t n =
+      m.draws.one_in(4) ? held - from : std::min(held - from, 1 + m.draws.below(3));
+  op::Release out;
+  for (std::uint32_t i = 0; i < n; ++i) out.blocks.push_back(raw[from + i]);
+  return out;
+}
+
+// Calls that break the caller's side of the contract. Each must be rejected and change nothing.
+Operation Generator::wrong(Moment& m) const {
+  if (m.draws.below(3) == 0) {
+    if (auto operation = wrong_sharing(m)) return *operation;
+  }
+  const auto running = [](const RequestRecord& r) { return r.holds(); };
+  const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
+  const RequestRecord* holder = pick(m.history, m.draws, running);
+  const BlockId beyond = config_.num_blocks + m.draws.below(3);
+  switch (m.draws.below(10)) {
+    case 0: return op::Lookup{"nobody"};
+    case 1: return op::Finish{"nobody"};
+    case 2: return op::Evict{{some_block(m), beyond}};
+    case 3: return op::Touch{{some_block(m), beyond}};
+    case 4: return op::Touch{{some_block(m), kNullBlock}};
+    case 5: return op::Release{{m.state.raw.empty() ? beyond : m.state.raw.front(), beyond}};
+    case 6: return op::Release{{some_block(m), some_block(m), some_block(m)}};  // mostly not held
+    case 7:
+      if (known != nullptr) return op::Allocate{known->name, {}};  // asks for nothing
+      return op::Allocate{"nobody", {}};
+    case 8:
+      if (known != nullptr) return op::Arrive{known->name, {1}, {}, false};
+      return op::Free{"nobody"};
+    default: break;
+  }
+  const RequestState* r = holder != nullptr ? m.state.find(holder->name) : nullptr;
+  if (r != nullptr) return op::Advance{r->name, r->num_tokens + 1};
+  return op::Append{"nobody", {0}};
+}
+
+std::optional<Operation> Generator::drain(const Snapshot& state, const History& history) {
+  if (!history.transfers.empty()) return op::Complete{history.transfers.back().name, true};
+  if (!history.requests.empty()) return op::Finish{history.requests.back().name};
+  if (!state.leases.empty()) return op::Unpin{state.leases.back().name};
+  if (!state.raw.empty()) return op::Release{state.raw};
+  if (!state.index.empty() || !state.host.index.empty()) return op::Reset{};
+  return std::nullopt;
+}
+
+}  // namespace kvproof::properties

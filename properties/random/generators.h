@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Turns numbers into operations that make sense now: one 64-bit choice, one operation.
+//
+// Model:   next(choice, state, history) is a pure function. Whoever supplies the choices drives it:
+//          a property test that shrinks them, a seeded generator, the bytes of a fuzzer.
+// Biased:  towards what breaks allocators: lengths k*B-1, k*B, k*B+1, pools from 3 blocks up, old
+//          prompts replayed after churn, equal and different extra keys, duplicate ids in one call,
+//          failed operations retried, transfers that fail, and a few calls that must be rejected.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "properties/configurations.h"
+#include "properties/laws/history.h"
+#include "reference/config.h"
+#include "reference/operations.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+using Choice = std::uint64_t;
+
+/// Small numbers out of one choice, lowest byte first. The choice 0 yields zeros: the simplest
+/// case.
+class Draws {
+ public:
+  explicit Draws(Choice choice) : bytes_(choice), seed_(choice) {}
+
+  /// @return a number in [0, n). @pre 0 < n <= 65536
+  std::uint32_t below(std::uint32_t n);
+  bool one_in(std::uint32_t n) { return below(n) == n - 1; }
+
+ private:
+  Choice bytes_;
+  Choice seed_;
+  std::uint32_t used_ = 0;  // [bytes] of the choice
+};
+
+/// An endless stream of choices from a seed (SplitMix64).
+class ChoiceStream {
+ public:
+  explicit ChoiceStream(std::uint64_t seed) : state_(seed) {}
+  Choice next() { return scramble(state_ += 0x9e3779b97f4a7c15U); }
+
+ private:
+  std::uint64_t state_;
+};
+
+enum class Kind : std::uint8_t {
+  arrive,
+  lookup,
+  allocate,
+  advance,
+  append,
+  finish,
+  free,
+  cache,
+  evict,
+  reset,
+  common_prefix,
+  recycle,
+  step,
+  take,
+  touch,
+  release,
+  wrong,
+  fork,
+  truncate,
+  pin,
+  unpin,
+  swap_out,
+  swap_in,
+  complete
+};
+inline constexpr std::size_t kNumKinds = 24;
+
+/// How often each kind is tried. Drawn anew per run, some kinds off (swarm testing: Groce et al.,
+/// ISSTA'12), because what two features hide from each other shows when one of them is absent.
+struct Swarm {
+  std::array<std::uint8_t, kNumKinds> weight{};
+  std::uint32_t extra_one_in = 4;  // arrivals with extra keys; 0 = never
+  std::uint32_t external_one_in = 6;
+  std::uint32_t draft_one_in = 4;
+};
+
+/// Kinds that a configuration has no use for are off.
+[[nodiscard]] Swarm draw_swarm(const Configuration& configuration, Choice choice);
+
+/// A small manager of the row: 3..12 usable blocks per group, in units of 1..4 tokens.
+[[nodiscard]] CacheConfig draw_config(const Profile& profile, const Configuration& configuration,
+                                      Choice choice);
+
+inline constexpr std::size_t kMostRequests = 5;
+
+/// One of the requests that `keep` holds of, if there is any.
+template <class Keep>
+[[nodiscard]] const RequestRecord* pick(const History& history, Draws& draws, const Keep& keep) {
+  const auto& all = history.requests;
+  const auto n = static_cast<std::uint32_t>(std::count_if(all.begin(), all.end(), keep));
+  if (n == 0) return nullptr;
+  std::uint32_t skip = draws.below(n);
+  for (const RequestRecord& r : all) {
+    if (keep(r) && skip-- == 0) return &r;
+  }
+  return nullptr;
+}
+
+class Generator {
+ public:
+  Generator(const CacheConfig& config, const Swarm& swarm);
+
+  [[nodiscard]] Operation next(Choice choice, const Snapshot& state, const History& history) const;
+
+  /// The next operation that winds everything up: transfers end, requests finish, leases and the
+  /// raw owner let go, the index is reset. @return nullopt when that is done.
+  [[nodiscard]] static std::optional<Operation> drain(const Snapshot& state,
+                                                      const History& history);
+
+ private:
+  struct Moment {
+    const Snapshot& state;
+    const History& history;
+    Draws& draws;
+  };
+  [[nodiscard]] std::optional<Operation> make(Kind kind, Moment& m) const;
+  [[nodiscard]] std::optional<Operation> make_rest(Kind kind, Moment& m) const;
+  [[nodiscard]] std::optional<Operation> follow_up(Moment& m) const;
+  [[nodiscard]] Operation arrive(Moment& m) const;
+  [[nodiscard]] ExtraKeys extra(Moment& m, std::uint32_t num_tokens) const;
+  [[nodiscard]] std::optional<Operation> lookup(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> allocate(Moment& m) const;
+  [[nodiscard]] Operation admit(Moment& m, const RequestState& r,
+                                const RequestRecord& record) const;
+  [[nodiscard]] Operation extend(Moment& m, const RequestState& r,
+                                 const RequestRecord& record) const;
+  [[nodiscard]] std::uint32_t chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const;
+  [[nodiscard]] std::optional<Operation> advance(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> append(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> cache(Moment& m) const;
+  [[nodiscard]] Operation evict(Moment& m) const;
+  [[nodiscard]] Operation touch(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> release(Moment& m) const;
+  [[nodiscard]] Operation wrong(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> wrong_sharing(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> recycle(Moment& m) const;
+  // generators_sharing.cpp
+  [[nodiscard]] std::optional<Operation> fork(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> truncate(Moment& m) const;
+  [[nodiscard]] Operation pin(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> unpin(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> swap_out(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> swap_in(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> complete(Moment& m) const;
+  [[nodiscard]] BlockId some_block(Moment& m) const;
+
+  CacheConfig config_;
+  Swarm swarm_;
+  std::uint32_t total_weight_ = 0;
+  std::uint32_t block_size_;         // [tokens] the unit in which lengths are drawn
+  std::uint32_t state_size_ = 0;     // [tokens] block of a group whose states move; 0 = none does
+  std::uint32_t draft_states_ = 0;   // that such a group has for drafts
+  std::uint32_t encoder_units_ = 0;  // [tokens] block of a cross group; 0 = there is none
+};
+
+}  // namespace kvproof::properties

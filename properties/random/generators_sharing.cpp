@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decodes choices into forks, truncations, leases and swaps.
+#include <string>
+
+#include "properties/random/generators.h"
+
+namespace kvproof::properties {
+namespace {
+
+std::string numbered(char letter, std::uint32_t n) {
+  return std::string(1, letter).append(std::to_string(n));
+}
+
+}  // namespace
+
+// Mostly of requests with blocks: the partial tail is what matters; most of all while drafts wait
+// in it, of which the parent may accept some and the child others.
+std::optional<Operation> Generator::fork(Moment& m) const {
+  if (m.history.requests.size() >= kMostRequests) return std::nullopt;
+  const bool any = m.draws.one_in(8);
+  const auto shareable = [&](const RequestRecord& x) { return any || (x.resident() && x.holds()); };
+  const auto* parent =
+      m.draws.below(2) == 0 ? nullptr : pick(m.history, m.draws, [&](const auto& x) {
+        return shareable(x) && x.scheduled_tokens > x.content_tokens;
+      });
+  if (parent == nullptr) parent = pick(m.history, m.draws, shareable);
+  if (parent == nullptr) return std::nullopt;
+  return op::Fork{parent->name, numbered('r', m.history.arrivals)};
+}
+
+// Down to the computed tokens, or to anything between them and what was granted.
+std::optional<Operation> Generator::truncate(Moment& m) const {
+  const auto* record =
+      pick(m.history, m.draws, [](const RequestRecord& x) { return x.resident() && x.holds(); });
+  const RequestState* r = record != nullptr ? m.state.find(record->name) : nullptr;
+  if (r == nullptr) return std::nullopt;
+  std::uint32_t kept = r->computed;
+  for (GroupId g = 0; g < r->progress.size(); ++g) {
+    const bool grows = config_.groups[g].kind != LayerKind::mamba;
+    if (grows && !m.draws.one_in(8)) {
+      kept = std::max(kept, r->progress[g].value_or(0) * config_.groups[g].block_size);
+    }
+  }
+  if (m.draws.below(2) == 0) kept += m.draws.below(2 * block_size_);
+  return op::Truncate{r->name, std::min(kept, config_.max_model_len)};
+}
+
+// What is held, or free with content, mostly.
+Operation Generator::pin(Moment& m) const {
+  if (m.state.leases.size() >= 3) return op::Unpin{m.state.leases.front().name};
+  op::Pin out{{}, numbered('l', m.history.names)};
+  const std::uint32_t n = 1 + m.draws.below(3);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    BlockId block = some_block(m);
+    for (std::uint32_t tries = 0; tries < config_.num_blocks && !m.draws.one_in(64); ++tries) {
+      const BlockState& state = m.state.blocks[block];
+      if (state.hashed || state.ref_cnt > 0) break;
+      block = 1 + block % (config_.num_blocks - 1);
+    }
+    out.blocks.push_back(block);
+  }
+  return out;
+}
+
+std::optional<Operation> Generator::unpin(Moment& m) const {
+  if (m.state.leases.empty()) return std::nullopt;
+  const auto n = static_cast<std::uint32_t>(m.state.leases.size());
+  return op::Unpin{m.state.leases[m.draws.below(n)].name};
+}
+
+std::optional<Operation> Generator::swap_out(Moment& m) const {
+  const auto* r =
+      pick(m.history, m.draws, [](const RequestRecord& x) { return x.resident() && x.holds(); });
+  if (r == nullptr) return std::nullopt;
+  return op::SwapOut{r->name, numbered('t', m.history.names)};
+}
+
+std::optional<Operation> Generator::swap_in(Moment& m) const {
+  const auto* r = pick(m.history, m.draws,
+                       [](const RequestRecord& x) { return x.transfer.empty() && x.on_host; });
+  if (r == nullptr) return std::nullopt;
+  return op::SwapIn{r->name, numbered('t', m.history.names)};
+}
+
+std::optional<Operation> Generator::complete(Moment& m) const {
+  if (m.history.transfers.empty()) return std::nullopt;
+  const auto n = static_cast<std::uint32_t>(m.history.transfers.size());
+  return op::Complete{m.history.transfers[m.draws.below(n)].name, !m.draws.one_in(4)};
+}
+
+// Calls that break the contract of sharing and of tiers. Each must be rejected.
+std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
+  const bool on = swarm_.weight[static_cast<std::size_t>(Kind::pin)] > 0 ||
+                  swarm_.weight[static_cast<std::size_t>(Kind::truncate)] > 0;
+  if (!on) return std::nullopt;
+  const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
+  const RequestState* r = known != nullptr ? m.state.find(known->name) : nullptr;
+  const BlockId beyond = config_.num_blocks + m.draws.below(3);
+  switch (m.draws.below(8)) {
+    case 0: return op::Unpin{"no lease"};
+    case 1: return op::Complete{"no transfer", true};
+    case 2: return op::Pin{{some_block(m), beyond}, "wrong"};
+    case 3: return op::Pin{{some_block(m), kNullBlock}, "wrong"};
+    case 4:
+      if (!m.state.leases.empty()) return op::Pin{{}, m.state.leases.front().name};
+      return op::Fork{"nobody", "child"};
+    case 5:
+      if (known != nullptr) return op::Fork{known->name, known->name};
+      return op::SwapIn{"nobody", "wrong"};
+    case 6:
+      if (r != nullptr && r->computed > 0) return op::Truncate{r->name, r->computed - 1};
+      return op::Truncate{"nobody", 0};
+    default: break;
+  }
+  if (known != nullptr && !known->on_host) return op::SwapIn{known->name, "wrong"};
+  return op::SwapOut{"nobody", "wrong"};
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes a failing sequence of operations short, and tells about it.
+//
+// Model:   delta debugging (Zeller and Hildebrandt, IEEE TSE 28(2), 2002) over whole operations,
+//          then over their fields. Validity needs no care: an operation that lost its meaning is
+//          answered with a rejection. A candidate counts only if the same law fails.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "properties/random/runner.h"
+
+namespace kvproof::properties {
+
+/// @return the shortest failure found that still names the first law that `failure` named.
+[[nodiscard]] Failure shrink(const MakeSubject& make, const Failure& failure, Oracles oracles);
+
+/// Writes the trace as JSON Lines to `folder`/kvproof-failure-<seed>.jsonl: first under another
+/// name, so that there is never half a file. @return its path.
+std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
+                                    const std::filesystem::path& folder = ".");
+
+/// For people: seed, law, the operations, and the command that runs them again.
+[[nodiscard]] std::string describe_failure(const Failure& failure, std::uint64_t seed,
+                                           const std::filesystem::path& file);
+
+}  // namespace kvproof::properties

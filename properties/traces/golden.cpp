@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/traces/golden.h"
+
+#include <zlib.h>
+
+#include <cmath>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+namespace kvproof::properties {
+namespace {
+
+using Pairs = RecordedState::Pairs;
+using DifferenceText = std::optional<std::string>;
+
+// ---- as text ----
+
+template <class Number>
+requires std::is_arithmetic_v<Number> std::string show(Number value) {
+  std::ostringstream out;
+  out.precision(17);
+  out << value;
+  return out.str();
+}
+template <class Item>
+std::string show(const std::optional<Item>& value) {
+  return value ? show(*value) : "none";
+}
+template <class Items>
+requires requires(const Items& items) { items.begin(); }
+std::string show(const Items& items) {
+  std::string out = "[";
+  for (const auto& item : items) out += (out.size() > 1 ? ", " : "") + show(item);
+  return out + "]";
+}
+
+template <class Value>
+DifferenceText unequal(const std::string& what, const Value& recorded, const Value& actual) {
+  if (recorded == actual) return std::nullopt;
+  return what + ": recorded " + show(recorded) + ", the subject has " + show(actual);
+}
+
+// ---- a snapshot in the terms of a recording ----
+
+Pairs ref_pairs(const Snapshot& state) {
+  Pairs out;
+  for (BlockId block = 1; block < state.blocks.size(); ++block) {
+    const std::int64_t count = state.blocks[block].ref_cnt;
+    if (count > 0) out.push_back({block, static_cast<std::uint32_t>(count)});
+  }
+  return out;
+}
+
+Pairs cached_pairs(const Snapshot& state) {
+  Pairs out;
+  for (BlockId block = 0; block < state.blocks.size(); ++block) {
+    if (state.blocks[block].hashed) out.push_back({block, state.blocks[block].group});
+  }
+  return out;
+}
+
+std::uint32_t crc_of(const std::vector<std::uint32_t>& words) {
+  std::vector<unsigned char> bytes;
+  for (const std::uint32_t word : words) {
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<unsigned char>(word >> shift));
+  }
+  return static_cast<std::uint32_t>(crc32(0, bytes.data(), static_cast<uInt>(bytes.size())));
+}
+
+std::uint32_t crc_of(const Pairs& pairs) {
+  std::vector<std::uint32_t> words;
+  for (const auto& pair : pairs) words.insert(words.end(), pair.begin(), pair.end());
+  return crc_of(words);
+}
+
+// ---- comparison ----
+
+DifferenceText compare_result(const Result& recorded, const Result& actual) {
+  // The wording of a rejection is the implementation's own; that it was rejected is not.
+  const bool same = std::holds_alternative<Rejected>(recorded)
+                        ? std::holds_alternative<Rejected>(actual)
+                        : recorded == actual;
+  if (same) return std::nullopt;
+  return "out: recorded " + to_json(Outcome{recorded, {}}) + ", the subject answered " +
+         to_json(Outcome{actual, {}});
+}
+
+DifferenceText compare_requests(const RecordedState& recorded, const Snapshot& actual) {
+  static const RequestState kAbsent;
+  const auto state_of = [&actual](const std::string& name) -> const RequestState& {
+    const RequestState* found = actual.find(name);
+    return found == nullptr ? kAbsent : *found;
+  };
+  for (const auto& [name, tables] : recorded.tables) {
+    if (auto d = unequal("table of " + name, tables, state_of(name).tables)) return d;
+  }
+  for (const auto& [name, progress] : recorded.progress) {
+    if (auto d = unequal("progress of " + name, progress, state_of(name).progress)) return d;
+  }
+  for (const auto& [name, lengths] : recorded.lengths) {
+    std::vector<std::uint32_t> actual_lengths;
+    for (const auto& table : state_of(name).tables) {
+      actual_lengths.push_back(static_cast<std::uint32_t>(table.size()));
+    }
+    if (auto d = unequal("table lengths of " + name, lengths, actual_lengths)) return d;
+  }
+  return std::nullopt;
+}
+
+DifferenceText compare_state(const RecordedState& recorded, const Snapshot& actual) {
+  const auto keys = static_cast<std::uint32_t>(actual.index.size());
+  if (recorded.num_free) {
+    if (auto d = unequal("free blocks", *recorded.num_free, actual.num_free)) return d;
+  }
+  if (recorded.queue) {
+    if (auto d = unequal("free queue", *recorded.queue, actual.queue)) return d;
+  }
+  if (recorded.ref) {
+    if (auto d = unequal("reference counts [id, count]", *recorded.ref, ref_pairs(actual)))
+      return d;
+  }
+  if (recorded.num_keys) {
+    if (auto d = unequal("distinct keys", *recorded.num_keys, keys)) return d;
+  }
+  if (recorded.cached) {
+    if (auto d = unequal("cached blocks [id, group]", *recorded.cached, cached_pairs(actual)))
+      return d;
+  }
+  if (recorded.crc) {
+    const std::array<std::uint32_t, 3> crc = {crc_of(actual.queue), crc_of(ref_pairs(actual)),
+                                              crc_of(cached_pairs(actual))};
+    if (auto d = unequal("CRC-32 of queue, reference counts, cached blocks", *recorded.crc, crc))
+      return d;
+  }
+  if (recorded.usage && std::abs(*recorded.usage - actual.usage) > 1e-12) {
+    return unequal("usage", *recorded.usage, actual.usage);
+  }
+  return compare_requests(recorded, actual);
+}
+
+// ---- the two states of a failure, one quantity a line ----
+
+std::string draw(const RecordedState& state) {
+  std::ostringstream out;
+  if (state.num_free) out << "  free blocks    " << *state.num_free << '\n';
+  if (state.queue) out << "  free queue     " << show(*state.queue) << '\n';
+  if (state.ref) out << "  references     " << show(*state.ref) << '\n';
+  if (state.num_keys) out << "  distinct keys  " << *state.num_keys << '\n';
+  if (state.cached) out << "  cached         " << show(*state.cached) << '\n';
+  for (const auto& [name, tables] : state.tables)
+    out << "  table " << name << "  " << show(tables) << '\n';
+  return out.str();
+}
+
+std::string draw(const Snapshot& state) {
+  RecordedState as_recorded;
+  as_recorded.num_free = state.num_free;
+  as_recorded.queue = state.queue;
+  as_recorded.ref = ref_pairs(state);
+  as_recorded.num_keys = static_cast<std::uint32_t>(state.index.size());
+  as_recorded.cached = cached_pairs(state);
+  for (const RequestState& request : state.requests)
+    as_recorded.tables[request.name] = request.tables;
+  return draw(as_recorded);
+}
+
+}  // namespace
+
+std::optional<std::string> compare(const TraceLine& recorded, const Outcome& outcome,
+                                   const Snapshot& state) {
+  if (recorded.result) {
+    if (auto d = compare_result(*recorded.result, outcome.result)) return d;
+  }
+  if (recorded.events && *recorded.events != outcome.events) {
+    return "events: recorded " + to_json(Outcome{{}, *recorded.events}) +
+           ", the subject announced " + to_json(Outcome{{}, outcome.events});
+  }
+  return recorded.state ? compare_state(*recorded.state, state) : std::nullopt;
+}
+
+TraceLine GoldenReader::parse(std::string_view text) {
+  try {
+    return parse_trace_line(text);
+  } catch (const TextError& error) {
+    lines_.fail(error.field(), error.expected());
+  }
+}
+
+std::optional<TraceVerdict> GoldenReader::next(const MakeSubject& make) {
+  std::string_view text;
+  if (!lines_.next(text)) return std::nullopt;
+  TraceLine line = parse(text);
+  if (line.kind != TraceLine::Kind::header) lines_.fail("kvproof_trace", "the header of a trace");
+  TraceVerdict verdict;
+  verdict.header = std::move(line.header);
+  verdict.skipped = verdict.header.unsupported;
+  const std::unique_ptr<Subject> subject = verdict.skipped.empty() ? make(verdict.header) : nullptr;
+  if (verdict.skipped.empty() && subject == nullptr) verdict.skipped = "no subject for this trace";
+
+  std::uint64_t lines = 0;
+  while (lines_.next(text)) {
+    line = parse(text);
+    if (line.kind == TraceLine::Kind::header) lines_.fail("op", "the end line of the trace before");
+    if (line.kind == TraceLine::Kind::end) {
+      if (line.num_operations != lines) {
+        lines_.fail("ops", std::to_string(lines) + ", the operations of this trace");
+      }
+      return verdict;
+    }
+    ++lines;
+    if (subject != nullptr && !verdict.difference) perform(line, *subject, verdict);
+  }
+  lines_.fail("op", "an end line; the trace is cut short");
+}
+
+void GoldenReader::perform(const TraceLine& line, Subject& subject, TraceVerdict& verdict) {
+  const Outcome outcome = subject.apply(line.operation);
+  subject.observe(state_);
+  if (line.result || line.state) ++verdict.recorded;
+  if (auto what = compare(line, outcome, state_)) {
+    verdict.difference = Difference{verdict.operations,
+                                    lines_.line_number(),
+                                    std::move(*what),
+                                    to_json(line.operation),
+                                    line.state ? draw(*line.state) : "  not recorded\n",
+                                    draw(state_)};
+  }
+  ++verdict.operations;
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Golden traces: recorded runs of an allocator, replayed against a subject and compared line by
+// line.
+//
+// A file holds one trace or several, one after another. Every recorded result, event and state must
+// be reproduced; the first difference ends a trace, because later ones follow from it. A trace that
+// a subject does not support is named as skipped, with the reason.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "properties/traces/line_reader.h"
+#include "reference/subject.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::properties {
+
+/// Where a subject left a recording.
+struct Difference {
+  std::uint64_t operation = 0;  // counted from 0 in the trace
+  std::uint64_t line = 0;       // of the file
+  std::string what;             // the quantity, what was recorded, what the subject has
+  std::string trace_line;       // the operation
+  std::string recorded_state;   // one quantity a line
+  std::string subject_state;
+};
+
+struct TraceVerdict {
+  TraceHeader header;
+  std::uint64_t operations = 0;  // performed
+  std::uint64_t recorded = 0;    // operations of the trace that came with a result or a state
+  std::string skipped;           // the reason; empty when the trace was replayed
+  std::optional<Difference> difference;
+};
+
+/// What differs between a recorded line and what a subject did; nullopt when nothing does.
+[[nodiscard]] std::optional<std::string> compare(const TraceLine& recorded, const Outcome& outcome,
+                                                 const Snapshot& state);
+
+/// Reads the traces of a file, one per call of next().
+class GoldenReader {
+ public:
+  using MakeSubject = std::function<std::unique_ptr<Subject>(const TraceHeader&)>;
+
+  /// Throws InputError when the file cannot be read.
+  explicit GoldenReader(const std::string& path) : lines_(path) {}
+
+  /// Replays the next trace against a new subject; nullopt at the end of the file. `make` may
+  /// answer nullptr for a header it has no subject for. Throws InputError for a line that cannot be
+  /// read, and for a trace without its end.
+  [[nodiscard]] std::optional<TraceVerdict> next(const MakeSubject& make);
+
+  [[nodiscard]] double fraction_read() const { return lines_.fraction_read(); }
+
+ private:
+  [[nodiscard]] TraceLine parse(std::string_view text);
+  void perform(const TraceLine& line, Subject& subject, TraceVerdict& verdict);
+
+  LineReader lines_;
+  Snapshot state_;
+};
+
+}  // namespace kvproof::properties

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recorded traces, ours and (where the folder is at hand) those of the real allocator, against
+// every subject.
+#include "properties/traces/golden.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "optimized/subjects.h"
+#include "properties/traces/scenarios.h"
+#include "properties/traces/test_files.h"
+
+namespace kvproof::optimized {
+
+void PrintTo(const SubjectRow& row, std::ostream* out) { *out << row.name; }
+
+}  // namespace kvproof::optimized
+
+namespace kvproof::properties {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kVectors = fs::path(KVPROOF_SOURCE_DIR) / "properties" / "traces" / "vectors";
+
+std::vector<TraceVerdict> replay(const fs::path& file, const optimized::SubjectRow& row) {
+  GoldenReader reader(file.string());
+  std::vector<TraceVerdict> out;
+  while (auto verdict = reader.next([&](const TraceHeader& h) { return row.make(h.config); })) {
+    out.push_back(std::move(*verdict));
+  }
+  return out;
+}
+
+std::string vector_name(const Scenario& scenario) {
+  return scenario.name + "-" + std::string(scenario.config.profile.name) + ".jsonl";
+}
+
+std::string contents(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class EverySubject : public testing::TestWithParam<optimized::SubjectRow> {};
+
+INSTANTIATE_TEST_SUITE_P(Golden, EverySubject, testing::ValuesIn(optimized::kSubjects),
+                         [](const auto& instance) {
+                           std::string name(instance.param.name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST_P(EverySubject, ReproducesOurVectors) {
+  std::size_t replayed = 0;
+  for (const auto& entry : fs::directory_iterator(kVectors)) {
+    for (const TraceVerdict& verdict : replay(entry.path(), GetParam())) {
+      EXPECT_EQ(verdict.skipped, "") << entry.path();
+      EXPECT_GT(verdict.recorded, 0U);
+      if (verdict.difference) {
+        ADD_FAILURE() << entry.path() << " operation " << verdict.difference->operation << ": "
+                      << verdict.difference->what;
+      }
+      ++replayed;
+    }
+  }
+  EXPECT_EQ(replayed, scenarios().size());
+}
+
+// Goes red when the model or a scenario changes on purpose. Then look at the difference, and record
+// anew: KVPROOF_RECORD=1 golden_test
+TEST(Golden, OurVectorsAreWhatTheModelRecords) {
+  for (const Scenario& scenario : scenarios()) {
+    const fs::path file = kVectors / vector_name(scenario);
+    if (std::getenv("KVPROOF_RECORD") != nullptr)
+      std::ofstream(file, std::ios::binary) << record(scenario);
+    EXPECT_EQ(contents(file), record(scenario)) << file;
+  }
+}
+
+/// The recorded traces of the real allocator: one folder per profile, and the scenarios.
+std::vector<fs::path> recorded_files() {
+  std::vector<fs::path> out;
+  const std::string folder = shared_file("golden");
+  if (folder.empty()) return out;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(".jsonl.gz"))
+      out.push_back(entry.path());  // known_defects.jsonl is no target
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
+TEST_P(EverySubject, ReproducesTheRecordedTraces) {
+  const auto files = recorded_files();
+  if (files.empty()) GTEST_SKIP() << "the recorded traces are not at hand (set KVPROOF_SHARED)";
+  std::map<std::string, int> passed;
+  std::map<std::string, std::map<std::string, int>> skipped;
+  for (const fs::path& file : files) {
+    for (const TraceVerdict& verdict : replay(file, GetParam())) {
+      if (!verdict.skipped.empty()) {
+        ++skipped[verdict.header.family][verdict.skipped];
+        continue;
+      }
+      EXPECT_GT(verdict.recorded, 0U) << file;
+      if (verdict.difference) {
+        ADD_FAILURE() << file << " " << verdict.header.name << ", operation "
+                      << verdict.difference->operation << ": " << verdict.difference->what;
+      } else {
+        ++passed[verdict.header.family];
+      }
+    }
+  }
+  for (const auto& [family, count] : passed)
+    std::cout << "  replayed " << family << ": " << count << '\n';
+  for (const auto& [family, reasons] : skipped) {
+    for (const auto& [reason, count] : reasons) {
+      std::cout << "  skipped  " << family << ": " << count << " (" << reason << ")\n";
+    }
+  }
+  for (const char* family : {"full_attention", "full_attention_nocache", "extra_keys",
+                             "admission_gates", "lookahead_spec"}) {
+    EXPECT_GT(passed[family], 0) << family;
+  }
+}
+
+// ---- the replayer must reject what is wrong ----
+
+class GoldenRejects : public testing::Test {
+ protected:
+  TraceVerdict verdict_of(const std::string& text) {
+    const fs::path file = folder_.write("trace.jsonl", text);
+    return replay(file, *optimized::find_subject("naive")).at(0);
+  }
+  std::string error_of(const std::string& text) {
+    try {
+      verdict_of(text);
+    } catch (const InputError& error) {
+      const std::string what = error.what();
+      return what.substr(what.find(": ") + 2);
+    }
+    return "accepted";
+  }
+  static std::string replaced(std::string text, const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+  }
+
+  TemporaryFolder folder_;
+  std::string good_ = record(scenarios().front());
+};
+
+TEST_F(GoldenRejects, EveryKindOfWrongRecording) {
+  EXPECT_FALSE(verdict_of(good_).difference);
+  const struct {
+    const char* from;
+    const char* to;
+    const char* what;
+  } cases[] = {
+      {"\"hit_tokens\":48", "\"hit_tokens\":32", "out:"},
+      {"\"blocks\":[[5]]", "\"blocks\":[[6]]", "out:"},
+      {"\"free\":6", "\"free\":7", "free blocks:"},
+      {"\"queue\":[5,6,7,8,9,10]", "\"queue\":[5,6,7,8,10,9]", "free queue:"},
+      {"\"ref\":[[1,2]", "\"ref\":[[1,1]", "reference counts"},
+      {"\"keys\":3", "\"keys\":4", "distinct keys:"},
+      {"\"cached\":[[1,0],[2,0],[3,0]]", "\"cached\":[[1,0],[2,0]]", "cached blocks"},
+      {"\"tables\":{\"r0\":[[1,2,3,4]]}", "\"tables\":{\"r0\":[[1,2,3]]}", "table of r0:"},
+      {"\"progress\":{\"r0\":[3]}", "\"progress\":{\"r0\":[4]}", "progress of r0:"},
+      {"\"usage\":0.4", "\"usage\":0.5", "usage:"},
+      {"[3,48]]}]", "[3,47]]}]", "events:"},
+  };
+  for (const auto& c : cases) {
+    const TraceVerdict verdict = verdict_of(replaced(good_, c.from, c.to));
+    ASSERT_TRUE(verdict.difference) << c.from;
+    EXPECT_EQ(verdict.difference->what.rfind(c.what, 0), 0U) << verdict.difference->what;
+  }
+}
+
+TEST_F(GoldenRejects, TheFirstDifferenceIsNamedWithBothStates) {
+  const TraceVerdict verdict = verdict_of(replaced(good_, "\"free\":6", "\"free\":7"));
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->operation, 2U) << "arrive, lookup, allocate";
+  EXPECT_EQ(verdict.difference->line, 4U);
+  EXPECT_NE(verdict.difference->recorded_state.find("free blocks    7"), std::string::npos);
+  EXPECT_NE(verdict.difference->subject_state.find("free blocks    6"), std::string::npos);
+}
+
+TEST_F(GoldenRejects, UnreadableTracesAreNamedByLineAndField) {
+  const std::string header = good_.substr(0, good_.find('\n') + 1);
+  EXPECT_EQ(error_of("{}\n"), "line 1: field op: expected a value, found none");
+  EXPECT_EQ(error_of(header), "line 1: field op: expected an end line; the trace is cut short");
+  EXPECT_EQ(error_of(header + "nonsense\n"), "line 2: field line: expected one JSON object");
+  EXPECT_EQ(error_of(header + header),
+            "line 2: field op: expected the end line of the trace before");
+  EXPECT_EQ(error_of(header + "{\"op\":\"end\",\"ops\":3}\n"),
+            "line 2: field ops: expected 0, the operations of this trace");
+  EXPECT_EQ(error_of(header + "{\"op\":\"advance\",\"req\":\"a\",\"computed\":-1}\n"),
+            "line 2: field computed: expected an integer from 0 to 4294967295");
+  EXPECT_EQ(error_of(header + "{\"op\":\"append\",\"req\":\"a\",\"tokens\":[1,2.5]}\n"),
+            "line 2: field tokens: expected an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(error_of(header + "{\"op\":\"fly\"}\n"),
+            "line 2: field op: expected a known operation, found fly");
+  EXPECT_EQ(error_of(replaced(good_, "\"profile\":\"vllm-0.24\"", "\"profile\":\"vllm-9\"")),
+            "line 1: field profile: expected vllm-0.24 or vllm-0.22, found vllm-9");
+}
+
+// Whatever the bytes: a verdict or an InputError, never a crash.
+TEST_F(GoldenRejects, MutatedTracesNeverCrash) {
+  std::uint64_t state = 1;
+  const auto draw = [&state](std::size_t n) {
+    state = state * 6364136223846793005U + 1442695040888963407U;
+    return static_cast<std::size_t>(state >> 33) % n;
+  };
+  int errors = 0;
+  for (int round = 0; round < 1000; ++round) {
+    std::string text = good_;
+    for (std::size_t i = 0; i <= draw(4); ++i)
+      text[draw(text.size())] = static_cast<char>(draw(256));
+    if (draw(4) == 0) text.resize(draw(text.size()));
+    errors += error_of(text) == "accepted" ? 0 : 1;
+  }
+  EXPECT_GT(errors, 300);
+}
+
+}  // namespace
+}  // namespace kvproof::properties
