@@ -304,6 +304,8 @@ void ManagerSubject<Digest>::observe(Snapshot& out) const {
     const auto blocks = manager_.leased(lease);
     out.leases.push_back({name, {blocks.begin(), blocks.end()}});
   }
+  const Counters& counted = manager_.counters();
+  out.counters = {counted.lookups, counted.lookup_tokens, counted.hit_tokens};
 }
 
 }  // namespace

@@ -18,6 +18,9 @@ TokenId token_at(std::uint32_t text, std::uint32_t position) {
   return static_cast<TokenId>((base + (position >= 3 * text ? text : 0)) % 3);
 }
 
+constexpr const char* kAdapters[] = {"a", "b", "b@2"};
+constexpr const char* kImages[] = {"x-1234", "y-1234"};
+
 // An image's length follows from its identity, as its content does.
 std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
 
@@ -152,12 +155,12 @@ Operation Generator::arrive(Moment& m) const {
   return out;
 }
 
-// Names shared by an adapter, a salt and a layout, and by an image and an embedded row; the same
-// image at two places, two images at one place.
+// Names shared by an adapter, a salt and a layout, and by an image and an embedded row; versions of
+// an adapter; the same image at two places, two images at one place, and of one ending.
 ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
   ExtraKeys out;
   const std::uint32_t what = m.draws.below(7);  // 2, 4 and 6: rows alone
-  if (what == 0 || what == 3) out.lora.assign(1, m.draws.below(2) == 0 ? 'a' : 'b');
+  if (what == 0 || what == 3) out.lora = kAdapters[m.draws.below(3)];
   if (what == 1) out.salt.assign(1, m.draws.below(2) == 0 ? 'a' : 's');
   if (what == 5) out.layout.assign(1, m.draws.below(2) == 0 ? 'a' : 'd');
   if (what < 2 || what == 5) return out;
@@ -165,7 +168,7 @@ ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
   const std::uint32_t length = image_length(image);
   if (num_tokens >= length) {
     (what == 6 ? out.embeds : out.mm)
-        .push_back({image == 0 ? "x" : "y",
+        .push_back({kImages[image],
                     m.draws.below(std::min(num_tokens - length + 1, block_size_ + 1)), length});
   }
   return out;
@@ -355,36 +358,6 @@ std::optional<Operation> Generator::release(Moment& m) const {
   op::Release out;
   for (std::uint32_t i = 0; i < n; ++i) out.blocks.push_back(raw[from + i]);
   return out;
-}
-
-// Calls that break the caller's side of the contract. Each must be rejected and change nothing.
-Operation Generator::wrong(Moment& m) const {
-  if (m.draws.below(3) == 0) {
-    if (auto operation = wrong_sharing(m)) return *operation;
-  }
-  const auto running = [](const RequestRecord& r) { return r.holds(); };
-  const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
-  const RequestRecord* holder = pick(m.history, m.draws, running);
-  const BlockId beyond = config_.num_blocks + m.draws.below(3);
-  switch (m.draws.below(10)) {
-    case 0: return op::Lookup{"nobody"};
-    case 1: return op::Finish{"nobody"};
-    case 2: return op::Evict{{some_block(m), beyond}};
-    case 3: return op::Touch{{some_block(m), beyond}};
-    case 4: return op::Touch{{some_block(m), kNullBlock}};
-    case 5: return op::Release{{m.state.raw.empty() ? beyond : m.state.raw.front(), beyond}};
-    case 6: return op::Release{{some_block(m), some_block(m), some_block(m)}};  // mostly not held
-    case 7:
-      if (known != nullptr) return op::Allocate{known->name, {}};  // asks for nothing
-      return op::Allocate{"nobody", {}};
-    case 8:
-      if (known != nullptr) return op::Arrive{known->name, {1}, {}, false};
-      return op::Free{"nobody"};
-    default: break;
-  }
-  const RequestState* r = holder != nullptr ? m.state.find(holder->name) : nullptr;
-  if (r != nullptr) return op::Advance{r->name, r->num_tokens + 1};
-  return op::Append{"nobody", {0}};
 }
 
 std::optional<Operation> Generator::drain(const Snapshot& state, const History& history) {

@@ -144,6 +144,7 @@ class Generator {
   [[nodiscard]] Operation evict(Moment& m) const;
   [[nodiscard]] Operation touch(Moment& m) const;
   [[nodiscard]] std::optional<Operation> release(Moment& m) const;
+  [[nodiscard]] static std::string someone_gone(Moment& m);
   [[nodiscard]] Operation wrong(Moment& m) const;
   [[nodiscard]] std::optional<Operation> wrong_sharing(Moment& m) const;
   [[nodiscard]] std::optional<Operation> recycle(Moment& m) const;

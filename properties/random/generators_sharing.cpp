@@ -88,32 +88,4 @@ std::optional<Operation> Generator::complete(Moment& m) const {
   return op::Complete{m.history.transfers[m.draws.below(n)].name, !m.draws.one_in(4)};
 }
 
-// Calls that break the contract of sharing and of tiers. Each must be rejected.
-std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
-  const bool on = swarm_.weight[static_cast<std::size_t>(Kind::pin)] > 0 ||
-                  swarm_.weight[static_cast<std::size_t>(Kind::truncate)] > 0;
-  if (!on) return std::nullopt;
-  const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
-  const RequestState* r = known != nullptr ? m.state.find(known->name) : nullptr;
-  const BlockId beyond = config_.num_blocks + m.draws.below(3);
-  switch (m.draws.below(8)) {
-    case 0: return op::Unpin{"no lease"};
-    case 1: return op::Complete{"no transfer", true};
-    case 2: return op::Pin{{some_block(m), beyond}, "wrong"};
-    case 3: return op::Pin{{some_block(m), kNullBlock}, "wrong"};
-    case 4:
-      if (!m.state.leases.empty()) return op::Pin{{}, m.state.leases.front().name};
-      return op::Fork{"nobody", "child"};
-    case 5:
-      if (known != nullptr) return op::Fork{known->name, known->name};
-      return op::SwapIn{"nobody", "wrong"};
-    case 6:
-      if (r != nullptr && r->computed > 0) return op::Truncate{r->name, r->computed - 1};
-      return op::Truncate{"nobody", 0};
-    default: break;
-  }
-  if (known != nullptr && !known->on_host) return op::SwapIn{known->name, "wrong"};
-  return op::SwapOut{"nobody", "wrong"};
-}
-
 }  // namespace kvproof::properties
