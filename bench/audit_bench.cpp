@@ -102,10 +102,8 @@ Result result_of(Row& row, const char* configuration) {
                     {"oracles", std::string(row.watch->name)},
                     {"subject", std::string(kSubject)},
                     {"usable_blocks", std::int64_t{kUsableBlocks}}};
-  out.metrics.emplace_back("operations_per_second",
-                           Metric{at(5), "operations/s", at(1), at(9)});
-  out.metrics.emplace_back("ns_per_operation",
-                           Metric{1e9 / at(5), "ns", 1e9 / at(9), 1e9 / at(1)});
+  out.metrics.emplace_back("operations_per_second", Metric{at(5), "operations/s", at(1), at(9)});
+  out.metrics.emplace_back("ns_per_operation", Metric{1e9 / at(5), "ns", 1e9 / at(9), 1e9 / at(1)});
   out.metrics.emplace_back(
       "allocations_per_operation",
       Metric{static_cast<double>(row.allocations) / operations, "count", {}, {}});

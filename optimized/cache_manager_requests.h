@@ -137,9 +137,9 @@ std::optional<std::uint32_t> CacheManager<Digest>::progress(RequestId id, GroupI
 
 template <class Digest>
 std::uint64_t CacheManager<Digest>::request_bytes() const {
-  std::uint64_t bytes = std::uint64_t{max_requests_} *
-                        (sizeof(Request) + sizeof(RequestId) + sizeof(Storage) +
-                         groups_.size() * sizeof(GroupTable));
+  std::uint64_t bytes =
+      std::uint64_t{max_requests_} *
+      (sizeof(Request) + sizeof(RequestId) + sizeof(Storage) + groups_.size() * sizeof(GroupTable));
   for (const Storage& storage : storage_) bytes += storage.bytes;
   return bytes;
 }

@@ -311,29 +311,27 @@ void observe_pool(const BlockPool& pool, PoolState& out) {
   out.queue_backward.assign(pool.queue().rbegin(), pool.queue().rend());
   out.blocks.assign(n, {});
   for (BlockId block = 0; block < n; ++block) {
+    out.blocks[block].ref_cnt = pool.ref_cnt(block);
+  }
+  for (BlockId block : out.queue) out.blocks[block].linked = true;
+  out.index.resize(pool.cache().entries().size());
+  auto entry = out.index.begin();
+  for (const auto& [block, keys] : pool.cache().carried()) {
     BlockState& state = out.blocks[block];
-    state.ref_cnt = pool.ref_cnt(block);
-    const std::vector<PrefixKey>& keys = pool.cache().keys_of(block);
-    if (keys.empty()) continue;
     state.hashed = true;
     state.group = keys.front().group;
     state.key = keys.front().content;
     state.prefix_tokens = keys.front().prefix_tokens;
     if (keys.size() > 1) state.tail_key = keys[1].content;
+    for (const PrefixKey& key : keys) {  // each content once, with the oldest of its blocks
+      const std::vector<BlockId>& copies = pool.cache().entries().at(key);
+      if (copies.front() != block) continue;
+      entry->group = key.group;
+      entry->key = key.content;
+      entry->blocks = copies;
+      ++entry;
+    }
   }
-  for (BlockId block : out.queue) out.blocks[block].linked = true;
-  out.index.resize(pool.cache().entries().size());
-  auto entry = out.index.begin();
-  for (const auto& [carried, blocks] : pool.cache().entries()) {
-    entry->group = carried.group;
-    entry->key = carried.content;
-    entry->blocks = blocks;
-    ++entry;
-  }
-  std::ranges::sort(out.index, {}, [&](const IndexEntry& e) {  // a second key behind the first
-    const BlockId first = e.blocks.front();
-    return std::pair(first, out.blocks[first].key != e.key);
-  });
 }
 
 }  // namespace

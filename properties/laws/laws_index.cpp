@@ -116,7 +116,7 @@ Finding keys_downward_closed(const Step& step) {
     const GroupConfig& group = step.config.groups[entry.group];
     auto facts = of_key.find(entry.key);
     if (!reads_all(group.kind) || facts == of_key.end()) continue;
-    const std::size_t units_per_block = group.block_size / step.history.unit_tokens;
+    const std::size_t units_per_block = step.history.groups[entry.group].units_per_block;
     std::size_t back = facts->second.unit % units_per_block + 1;  // units to the block before
     if (facts->second.unit + 1 <= back) continue;                 // the first block
     std::uint64_t key = entry.key;
@@ -205,7 +205,7 @@ Finding hash_chain(const Step& step) {
       return say("request ", r.name, " has ", r.hashes.size(), " hashes for ", r.num_tokens,
                  " tokens in units of ", step.config.hash_block_size);
     }
-    const RequestState* old = step.before.find(r.name);
+    const RequestState* old = before_of(step, r);
     if (old == nullptr) continue;
     if (old->hashes.size() > units ||
         !std::equal(old->hashes.begin(), old->hashes.end(), r.hashes.begin())) {
