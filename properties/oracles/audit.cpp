@@ -136,9 +136,11 @@ void Audit::count_sharing(const Operation& operation) {
 
 void Audit::count_recycled(const Operation& operation) {
   if (!history_.asked && !std::holds_alternative<op::Recycle>(operation)) return;
-  const RequestState* was = before_.find(request_of(operation));
-  const RequestState* now = after_.find(request_of(operation));
-  if (was == nullptr || now == nullptr || was->tables.size() != now->tables.size()) return;
+  const Places& own = history_.own;
+  if (own.before == Places::kAbsent || own.after == Places::kAbsent) return;
+  const RequestState* was = &before_.requests[own.before];
+  const RequestState* now = &after_.requests[own.after];
+  if (was->tables.size() != now->tables.size()) return;
   for (std::size_t g = 0; g < was->tables.size(); ++g) {
     for (std::size_t i = 0; i < was->tables[g].size() && i < now->tables[g].size(); ++i) {
       const bool gone = was->tables[g][i] != kNullBlock && now->tables[g][i] == kNullBlock;
