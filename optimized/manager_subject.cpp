@@ -178,14 +178,15 @@ class ManagerSubject final : public Subject {
   std::map<std::string, LeaseId> leases_;
   std::map<std::string, RequestId> transfers_;
   Blocks raw_;
+  std::vector<std::size_t> held_;  // shape [groups]: table lengths before the allocation
 };
 
 // What the tables grew by, behind the copies that stand in them.
 template <class Digest>
 Result ManagerSubject<Digest>::perform(const op::Allocate& o) {
   const RequestId id = request(o.req);
-  std::vector<std::size_t> held;
-  for (GroupId g = 0; g < num_groups(); ++g) held.push_back(manager_.table(id, g).size());
+  held_.clear();
+  for (GroupId g = 0; g < num_groups(); ++g) held_.push_back(manager_.table(id, g).size());
   if (!manager_.allocate(id, o.args)) return Refused{};
   Granted granted;
   granted.blocks.resize(num_groups());
@@ -194,7 +195,7 @@ Result ManagerSubject<Digest>::perform(const op::Allocate& o) {
     granted.copies.push_back({copy.from, copy.to});
   }
   for (GroupId g = 0; g < num_groups(); ++g) {
-    if (manager_.table(id, g).size() == held[g]) continue;
+    if (manager_.table(id, g).size() == held_[g]) continue;
     const auto growth = manager_.growth(id, g);
     granted.blocks[g].insert(granted.blocks[g].end(), growth.begin(), growth.end());
   }

@@ -288,6 +288,7 @@ void History::fold_evicted(const Snapshot& before, const Operation& operation, c
 void History::fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens,
                           const Snapshot& after) {
   const std::size_t known = r.contents.size();
+  r.contents.reserve((r.digest.num_tokens() + tokens.size()) / unit_tokens);
   for (TokenId token : tokens) {
     const std::uint64_t content = r.digest.next(token);
     if (r.digest.num_tokens() % unit_tokens == 0) r.contents.push_back(content);

@@ -87,13 +87,15 @@ Finding copy_before_write(const Step& step) {
 namespace {
 
 Finding check_lease_list(const Step& step) {
-  if (step.before.leases.empty() && step.after.leases.empty()) {
-    if (!std::holds_alternative<op::Pin>(step.operation)) return std::nullopt;
-  }
-  std::vector<LeaseState> expected = step.before.leases;
   const bool rejected = std::holds_alternative<Rejected>(step.outcome.result);
   const auto* pin = std::get_if<op::Pin>(&step.operation);
   const auto* unpin = std::get_if<op::Unpin>(&step.operation);
+  const bool stays = rejected || (pin == nullptr && unpin == nullptr);
+  if (stays && step.before.leases == step.after.leases &&
+      std::ranges::is_sorted(step.after.leases, {}, &LeaseState::name)) {
+    return std::nullopt;
+  }
+  std::vector<LeaseState> expected = step.before.leases;
   if (pin != nullptr && !rejected) expected.push_back({pin->lease, pin->blocks});
   if (unpin != nullptr && !rejected) {
     std::erase_if(expected, [&](const LeaseState& l) { return l.name == unpin->lease; });

@@ -32,7 +32,7 @@ std::optional<Operation> Generator::fork(Moment& m) const {
 std::optional<Operation> Generator::truncate(Moment& m) const {
   const auto* record =
       pick(m.history, m.draws, [](const RequestRecord& x) { return x.resident() && x.holds(); });
-  const RequestState* r = record != nullptr ? m.state.find(record->name) : nullptr;
+  const RequestState* r = record != nullptr ? state_of(m, *record) : nullptr;
   if (r == nullptr) return std::nullopt;
   std::uint32_t kept = r->computed;
   for (GroupId g = 0; g < r->progress.size(); ++g) {
@@ -94,7 +94,7 @@ std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
                   swarm_.weight[static_cast<std::size_t>(Kind::truncate)] > 0;
   if (!on) return std::nullopt;
   const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
-  const RequestState* r = known != nullptr ? m.state.find(known->name) : nullptr;
+  const RequestState* r = known != nullptr ? state_of(m, *known) : nullptr;
   const BlockId beyond = config_.num_blocks + m.draws.below(3);
   switch (m.draws.below(8)) {
     case 0: return op::Unpin{"no lease"};
