@@ -50,6 +50,8 @@ constexpr Suite kSuites[] = {
      &run_pool_bench},
     {"concurrent_pool", "the concurrent pool on one and two threads, beside one lock for all",
      &concurrent_bench_cases, &run_concurrent_bench},
+    {"audit", "random operations on pools of 12 blocks under laws, model and content oracle",
+     &audit_bench_cases, &run_audit_bench},
 };
 
 struct Arguments {

@@ -42,4 +42,9 @@ struct Suite {
 [[nodiscard]] std::vector<Result> run_concurrent_bench(std::span<const std::string> selected,
                                                        const BenchOptions& options);
 
+/// audit_bench.cpp: random operations on small pools under the oracles of properties/.
+[[nodiscard]] std::vector<std::string> audit_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_audit_bench(std::span<const std::string> selected,
+                                                  const BenchOptions& options);
+
 }  // namespace kvproof::bench

@@ -58,12 +58,11 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
       pool_(config.num_blocks, pool_options(config, capacity)),
       host_(config.num_host_blocks, {.order = pool_options(config, capacity).order}),
       groups_(make_groups<Key>(config_)),
-      search_(config_, groups_),
-      requests_(capacity.max_requests),
-      tables_(capacity.max_requests * config.groups.size()),
-      storage_(capacity.max_requests) {
+      search_(config_, groups_) {
+  requests_.reserve(capacity.max_requests);
+  tables_.reserve(capacity.max_requests * config.groups.size());
+  storage_.reserve(capacity.max_requests);
   unused_.reserve(capacity.max_requests);
-  for (RequestId id = capacity.max_requests; id > 0; --id) unused_.push_back(id - 1);
   copies_.reserve(2 * config.groups.size() * capacity.max_requests);
   if (!capacity.exact_hits) return;
   if (!single_full_ || config.num_host_blocks > 0) {

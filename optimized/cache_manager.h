@@ -137,7 +137,7 @@ class CacheManager {
     return &tables_[id * groups_.size()];
   }
   Request& live(RequestId id) {
-    expects(id < max_requests_ && requests_[id].live, Breach::unknown_request, "no such request");
+    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such request");
     return requests_[id];
   }
   Request& resident(RequestId id) {
@@ -185,10 +185,10 @@ class CacheManager {
   BlockPool<Key> host_;
   std::vector<LayerGroup<Key>> groups_;
   PrefixSearch<Key> search_;
-  std::vector<Request> requests_;   // shape [max_requests]
-  std::vector<GroupTable> tables_;  // shape [max_requests, groups]
-  std::vector<Storage> storage_;    // shape [max_requests]
-  std::vector<RequestId> unused_;
+  std::vector<Request> requests_;   // shape [handles given so far], reserved for max_requests
+  std::vector<GroupTable> tables_;  // shape [handles given so far, groups]
+  std::vector<Storage> storage_;    // shape [handles given so far]
+  std::vector<RequestId> unused_;   // of those handles
   std::optional<ExactContents> exact_;
   std::string extra_bytes_;  // of the unit that is being compared
   std::vector<BlockCopy> copies_;

@@ -13,7 +13,7 @@ namespace kvproof::optimized {
 
 template <class Digest>
 inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> tokens) {
-  expects(id < max_requests_, Breach::unknown_request, "no such request");
+  expects(id < requests_.size(), Breach::unknown_request, "no such request");
   Request& r = requests_[id];
   if (tokens.size() > r.capacity - r.num_tokens) [[unlikely]] {
     live(id);
@@ -30,7 +30,7 @@ inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> 
 
 template <class Digest>
 inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) {
-  expects(id < max_requests_, Breach::unknown_request, "no such request");
+  expects(id < requests_.size(), Breach::unknown_request, "no such request");
   Request& r = requests_[id];
   if (computed - 1 >= r.num_tokens) [[unlikely]] {  // more than there are, or none
     live(id);
@@ -41,7 +41,7 @@ inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) 
 
 template <class Digest>
 inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs& args) {
-  expects(id < max_requests_, Breach::unknown_request, "no such request");
+  expects(id < requests_.size(), Breach::unknown_request, "no such request");
   const Request& r = requests_[id];
   const bool ungated = args.status == RequestStatus::running && args.reserved == 0 &&
                        !args.full_sequence_must_fit && !args.use_lookup && args.external == 0;

@@ -35,7 +35,14 @@ RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
 
 template <class Digest>
 RequestId CacheManager<Digest>::new_request(std::uint32_t capacity, std::uint32_t encoder_tokens) {
-  expects(!unused_.empty(), Breach::capacity, "more requests than the manager was built for");
+  if (unused_.empty()) {
+    const auto next = static_cast<RequestId>(requests_.size());
+    expects(next < max_requests_, Breach::capacity, "more requests than the manager was built for");
+    unused_.push_back(next);  // a handle that nobody had yet
+    requests_.emplace_back();
+    tables_.resize(tables_.size() + groups_.size());
+    storage_.emplace_back();
+  }
   const RequestId id = unused_.back();
   make_room(id, capacity, encoder_tokens);
   unused_.pop_back();
@@ -110,7 +117,7 @@ std::uint32_t CacheManager<Digest>::common_prefix(RequestId id, GroupId group) c
   if (!config_.enable_caching || !reads_all(config_.groups[group].kind)) return 0;
   const std::span<const BlockId> mine = table(id, group);
   std::size_t shared = mine.size();
-  const std::size_t live_requests = max_requests_ - unused_.size();
+  const std::size_t live_requests = requests_.size() - unused_.size();
   for (std::size_t other = 0, seen = 0; seen < live_requests && shared > 0; ++other) {
     if (!requests_[other].live) continue;
     ++seen;
@@ -130,9 +137,10 @@ std::optional<std::uint32_t> CacheManager<Digest>::progress(RequestId id, GroupI
 
 template <class Digest>
 std::uint64_t CacheManager<Digest>::request_bytes() const {
-  std::uint64_t bytes = requests_.size() * (sizeof(Request) + sizeof(RequestId)) +
-                        tables_.size() * sizeof(GroupTable);
-  for (const Storage& storage : storage_) bytes += sizeof(Storage) + storage.bytes;
+  std::uint64_t bytes =
+      std::uint64_t{max_requests_} *
+      (sizeof(Request) + sizeof(RequestId) + sizeof(Storage) + groups_.size() * sizeof(GroupTable));
+  for (const Storage& storage : storage_) bytes += storage.bytes;
   return bytes;
 }
 

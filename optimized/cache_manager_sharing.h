@@ -81,7 +81,7 @@ void CacheManager<Digest>::suspect_sharing(std::span<const BlockId> blocks) {
     return !pool_.holds_whole(block) && pool_.record(block).ref_cnt > 1;
   });
   if (!any) return;
-  for (RequestId id = 0; id < max_requests_; ++id) {
+  for (RequestId id = 0; id < requests_.size(); ++id) {
     if (!requests_[id].live) continue;
     requests_[id].may_share = true;
     refresh(id);

@@ -178,14 +178,15 @@ class ManagerSubject final : public Subject {
   std::map<std::string, LeaseId> leases_;
   std::map<std::string, RequestId> transfers_;
   Blocks raw_;
+  std::vector<std::size_t> held_;  // shape [groups]: table lengths before the allocation
 };
 
 // What the tables grew by, behind the copies that stand in them.
 template <class Digest>
 Result ManagerSubject<Digest>::perform(const op::Allocate& o) {
   const RequestId id = request(o.req);
-  std::vector<std::size_t> held;
-  for (GroupId g = 0; g < num_groups(); ++g) held.push_back(manager_.table(id, g).size());
+  held_.clear();
+  for (GroupId g = 0; g < num_groups(); ++g) held_.push_back(manager_.table(id, g).size());
   if (!manager_.allocate(id, o.args)) return Refused{};
   Granted granted;
   granted.blocks.resize(num_groups());
@@ -194,7 +195,7 @@ Result ManagerSubject<Digest>::perform(const op::Allocate& o) {
     granted.copies.push_back({copy.from, copy.to});
   }
   for (GroupId g = 0; g < num_groups(); ++g) {
-    if (manager_.table(id, g).size() == held[g]) continue;
+    if (manager_.table(id, g).size() == held_[g]) continue;
     const auto growth = manager_.growth(id, g);
     granted.blocks[g].insert(granted.blocks[g].end(), growth.begin(), growth.end());
   }
@@ -282,15 +283,16 @@ void ManagerSubject<Digest>::observe(Snapshot& out) const {
     state->name = name;
     state->num_tokens = static_cast<std::uint32_t>(manager_.tokens(id).size());
     state->computed = manager_.computed(id);
-    state->hashes.clear();
-    for (const auto& key : manager_.hashes(id)) state->hashes.push_back(fingerprint(key));
+    const auto hashes = manager_.hashes(id);
+    state->hashes.resize(hashes.size());
+    for (std::size_t i = 0; i < hashes.size(); ++i) state->hashes[i] = fingerprint(hashes[i]);
     state->tables.resize(num_groups());
-    state->progress.clear();
+    state->progress.resize(num_groups());
     state->host_tables.resize(manager_.has_host_tables(id) ? num_groups() : 0);
     for (GroupId g = 0; g < num_groups(); ++g) {
       const auto table = manager_.table(id, g);
       state->tables[g].assign(table.begin(), table.end());
-      state->progress.push_back(manager_.progress(id, g));
+      state->progress[g] = manager_.progress(id, g);
       if (state->host_tables.empty()) continue;
       const auto host = manager_.host_table(id, g);
       state->host_tables[g].assign(host.begin(), host.end());
@@ -299,10 +301,13 @@ void ManagerSubject<Digest>::observe(Snapshot& out) const {
   }
   out.raw = raw_;
   std::ranges::sort(out.raw);
-  out.leases.clear();
+  out.leases.resize(leases_.size());
+  auto held = out.leases.begin();
   for (const auto& [name, lease] : leases_) {
     const auto blocks = manager_.leased(lease);
-    out.leases.push_back({name, {blocks.begin(), blocks.end()}});
+    held->name = name;
+    held->blocks.assign(blocks.begin(), blocks.end());
+    ++held;
   }
   const Counters& counted = manager_.counters();
   out.counters = {counted.lookups, counted.lookup_tokens, counted.hit_tokens};

@@ -14,6 +14,7 @@ BlockPool::BlockPool(std::uint32_t num_blocks, FreeOrder order)
 
 std::vector<BlockId> BlockPool::take(std::uint32_t n) {
   std::vector<BlockId> out;
+  out.reserve(n);
   for (std::uint32_t i = 0; i < n; ++i) {
     const BlockId block = queue_.front();
     queue_.pop_front();
@@ -50,6 +51,7 @@ void BlockPool::release(const std::vector<BlockId>& blocks) {
 void BlockPool::publish(GroupId group, const std::vector<BlockId>& blocks,
                         const std::vector<PrefixKey>& keys, std::uint32_t from, std::uint32_t to) {
   event::Stored stored{group, from, to, {}};
+  stored.blocks.reserve(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const PrefixKey* carried = cache_.key_of(blocks[i]);
     if (carried != nullptr && carried->prefix_tokens < keys[i].prefix_tokens) forget(blocks[i]);

@@ -292,9 +292,11 @@ void CacheManager::observe(const Request& r, RequestState& state) const {
   state.num_tokens = static_cast<std::uint32_t>(r.tokens.size());
   state.computed = r.computed;
   state.hashes.assign(r.contents.begin(), r.contents.end());
-  for (const GroupTable& table : r.groups) {
-    state.tables.push_back(table.blocks);
-    state.progress.push_back(table.published);
+  state.tables.resize(r.groups.size());
+  state.progress.resize(r.groups.size());
+  for (GroupId g = 0; g < r.groups.size(); ++g) {
+    state.tables[g] = r.groups[g].blocks;
+    state.progress[g] = r.groups[g].published;
   }
   state.host_tables = r.host;
 }
@@ -303,31 +305,33 @@ namespace {
 
 void observe_pool(const BlockPool& pool, PoolState& out) {
   const std::uint32_t n = pool.num_blocks();
-  out = {};
   out.num_free = pool.num_free();
-  if (n > 1) out.usage = 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1);
+  out.usage = n > 1 ? 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1) : 0.0;
   out.queue.assign(pool.queue().begin(), pool.queue().end());
   out.queue_backward.assign(pool.queue().rbegin(), pool.queue().rend());
   out.blocks.assign(n, {});
   for (BlockId block = 0; block < n; ++block) {
+    out.blocks[block].ref_cnt = pool.ref_cnt(block);
+  }
+  for (BlockId block : out.queue) out.blocks[block].linked = true;
+  out.index.resize(pool.cache().entries().size());
+  auto entry = out.index.begin();
+  for (const auto& [block, keys] : pool.cache().carried()) {
     BlockState& state = out.blocks[block];
-    state.ref_cnt = pool.ref_cnt(block);
-    const std::vector<PrefixKey>& keys = pool.cache().keys_of(block);
-    if (keys.empty()) continue;
     state.hashed = true;
     state.group = keys.front().group;
     state.key = keys.front().content;
     state.prefix_tokens = keys.front().prefix_tokens;
     if (keys.size() > 1) state.tail_key = keys[1].content;
+    for (const PrefixKey& key : keys) {  // each content once, with the oldest of its blocks
+      const std::vector<BlockId>& copies = pool.cache().entries().at(key);
+      if (copies.front() != block) continue;
+      entry->group = key.group;
+      entry->key = key.content;
+      entry->blocks = copies;
+      ++entry;
+    }
   }
-  for (BlockId block : out.queue) out.blocks[block].linked = true;
-  for (const auto& [carried, blocks] : pool.cache().entries()) {
-    out.index.push_back({carried.group, carried.content, blocks});
-  }
-  std::ranges::sort(out.index, {}, [&](const IndexEntry& e) {  // a second key behind the first
-    const BlockId first = e.blocks.front();
-    return std::pair(first, out.blocks[first].key != e.key);
-  });
 }
 
 }  // namespace
@@ -335,15 +339,21 @@ void observe_pool(const BlockPool& pool, PoolState& out) {
 void CacheManager::observe(Snapshot& out) const {
   observe_pool(pool_, out);
   observe_pool(host_, out.host);
-  out.requests.clear();
+  out.requests.resize(requests_.size());
+  auto state = out.requests.begin();
   for (const auto& [name, r] : requests_) {
-    observe(r, out.requests.emplace_back());
-    out.requests.back().name = name;
+    state->name = name;
+    observe(r, *state++);
   }
   out.raw = raw_;
   std::ranges::sort(out.raw);
-  out.leases.clear();
-  for (const auto& [name, blocks] : leases_) out.leases.push_back({name, blocks});
+  out.leases.resize(leases_.size());
+  auto lease = out.leases.begin();
+  for (const auto& [name, blocks] : leases_) {
+    lease->name = name;
+    lease->blocks = blocks;
+    ++lease;
+  }
 }
 
 }  // namespace kvproof::reference

@@ -48,6 +48,7 @@ void CacheManager::forget_relatives(const Request& r, GroupId group, const Deman
 
 Granted CacheManager::grow(Request& r, const Demand& demand) {
   Granted out;
+  out.blocks.reserve(r.groups.size());
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     GroupTable& table = r.groups[g];
     Blocks& fresh = out.blocks.emplace_back();
@@ -67,9 +68,10 @@ Granted CacheManager::grow(Request& r, const Demand& demand) {
 void CacheManager::publish(Request& r, std::uint64_t tokens) {
   if (!config_.enable_caching) return;
   const std::uint64_t known = std::min<std::uint64_t>(tokens, r.tokens.size());
+  const std::uint64_t align = alignment(config_);
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     const std::uint64_t publishable =
-        publishable_tokens(config_.profile, config_.groups[g], alignment(config_), known);
+        publishable_tokens(config_.profile, config_.groups[g], align, known);
     publish_group(r, g, publishable);
     publish_prompt_tail(r, g, publishable);
   }
@@ -85,6 +87,8 @@ void CacheManager::publish_group(Request& r, GroupId group, std::uint64_t tokens
   const CacheMask mask = cache_mask(config_, config);
   Blocks blocks;
   std::vector<PrefixKey> keys;
+  blocks.reserve(to - from);
+  keys.reserve(to - from);
   for (std::uint32_t i = from; i < to; ++i) {
     const BlockId block = table.blocks[i];
     if (block == kNullBlock || !mask.keeps(i)) continue;

@@ -69,7 +69,11 @@ class PrefixCache {
 
   /// Of its keys the first; nullptr when it has none.
   [[nodiscard]] const PrefixKey* key_of(BlockId block) const;
+  /// The blocks of each content, and the keys of each block that has some.
   [[nodiscard]] const std::map<PrefixKey, std::vector<BlockId>>& entries() const { return blocks_; }
+  [[nodiscard]] const std::map<BlockId, std::vector<PrefixKey>>& carried() const {
+    return keys_of_;
+  }
 
  private:
   std::map<PrefixKey, std::vector<BlockId>> blocks_;

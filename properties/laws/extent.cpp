@@ -52,6 +52,7 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const F
   const std::uint64_t limit = config.max_model_len;
   Extent e;
   e.request = request.name;
+  e.groups.reserve(config.groups.size());
   e.uses_hit = args.use_lookup && !found.empty();
   e.starts =
       (e.uses_hit || args.external > 0) && without_blocks(request) && without_progress(request);

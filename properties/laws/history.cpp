@@ -20,6 +20,18 @@ bool changed_nothing(const Result& result) {
   return std::holds_alternative<Refused>(result) || std::holds_alternative<Rejected>(result);
 }
 
+/// Where a name stands; `from` is where the search begins, and where the next one may.
+template <class Named>
+std::size_t place_of(const std::vector<Named>& sorted, std::string_view name, std::size_t& from) {
+  if (from >= sorted.size() || sorted[from].name != name) {
+    const auto at = std::ranges::lower_bound(
+        sorted, name, {}, [](const Named& x) { return std::string_view(x.name); });
+    from = static_cast<std::size_t>(at - sorted.begin());
+    if (at == sorted.end() || at->name != name) return Places::kAbsent;
+  }
+  return from++;
+}
+
 std::string_view request_if(bool holds, const Operation& operation) {
   return holds ? std::string_view(request_of(operation)) : std::string_view{};
 }
@@ -30,9 +42,14 @@ History::History(const CacheConfig& its_config)
     : config(its_config),
       num_blocks(its_config.num_blocks),
       unit_tokens(std::max(its_config.hash_block_size, 1U)),
+      align(alignment(its_config)),
       evicted(its_config.num_blocks, 0),
       forked(its_config.num_blocks, 0) {
   mirror.blocks.resize(its_config.num_blocks);
+  for (const GroupConfig& group : its_config.groups) {
+    groups.push_back({cache_mask(its_config, group), group.block_size / unit_tokens});
+    moves_states = moves_states || moves_state(group);
+  }
 }
 
 const RequestRecord* History::find(std::string_view name) const {
@@ -77,7 +94,29 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
   const bool refused = allocate != nullptr && std::holds_alternative<Refused>(outcome.result);
   just_refused.assign(request_if(refused, operation));
   fold_events(operation, outcome, after);
+  fold_places(before, operation, after);
   tally.count(after);
+}
+
+// Requests mostly stand in the same order in all three lists.
+void History::fold_places(const Snapshot& before, const Operation& operation,
+                          const Snapshot& after) {
+  places.resize(after.requests.size());
+  std::size_t was = 0;
+  std::size_t known = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const std::string_view name = after.requests[i].name;
+    places[i] = {place_of(before.requests, name, was), i, place_of(requests, name, known)};
+  }
+  const std::string_view name = settled ? settled->req : request_of(operation);
+  std::size_t first = 0;
+  own.after = place_of(after.requests, name, first);
+  if (own.after != Places::kAbsent) {
+    own = places[own.after];
+  } else {
+    own.before = place_of(before.requests, name, first = 0);
+    own.record = place_of(requests, name, first = 0);
+  }
 }
 
 bool History::hits_new_state(const RequestState& state, const FoundPrefix& hit) const {
@@ -249,6 +288,7 @@ void History::fold_evicted(const Snapshot& before, const Operation& operation, c
 void History::fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens,
                           const Snapshot& after) {
   const std::size_t known = r.contents.size();
+  r.contents.reserve((r.digest.num_tokens() + tokens.size()) / unit_tokens);
   for (TokenId token : tokens) {
     const std::uint64_t content = r.digest.next(token);
     if (r.digest.num_tokens() % unit_tokens == 0) r.contents.push_back(content);

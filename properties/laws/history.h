@@ -19,6 +19,7 @@
 #include "properties/laws/tally.h"
 #include "properties/oracles/prefix_digest.h"
 #include "reference/config.h"
+#include "reference/layer_rules.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
 
@@ -96,6 +97,20 @@ struct KeyBook {
   std::optional<Clash> clash;  // found by this operation
 };
 
+/// What follows from the configuration of a group alone.
+struct GroupFacts {
+  CacheMask mask;
+  std::size_t units_per_block = 1;  // hash units
+};
+
+/// Where a request stands in lists that are sorted by name.
+struct Places {
+  static constexpr std::size_t kAbsent = static_cast<std::size_t>(-1);
+  std::size_t before = kAbsent;  // in the state before this operation
+  std::size_t after = kAbsent;   // in the state after it
+  std::size_t record = kAbsent;  // in History::requests
+};
+
 struct History {
   explicit History(const CacheConfig& its_config);
 
@@ -108,6 +123,9 @@ struct History {
   CacheConfig config;
   std::uint32_t num_blocks;
   std::uint32_t unit_tokens;
+  std::uint64_t align;                    // [tokens] alignment(config)
+  bool moves_states = false;              // some group does
+  std::vector<GroupFacts> groups;         // shape [groups]
   std::vector<RequestRecord> requests;    // sorted by name
   std::vector<TransferRecord> transfers;  // in the order of their start
   std::uint32_t arrivals = 0;             // forks included
@@ -116,6 +134,8 @@ struct History {
   std::string just_refused;               // the request whose allocation was refused just now
   std::optional<Extent> asked;            // of this operation, if it is an allocation
   std::optional<TransferRecord> settled;  // by this operation
+  std::vector<Places> places;             // of the requests in the state after this operation
+  Places own;                             // of the request that this operation is about
   std::vector<std::uint8_t> evicted;      // shape [num_blocks]: an evict took its key; not reused
   std::vector<std::uint8_t> forked;       // shape [num_blocks]: shared by a fork; still held
   std::vector<std::pair<GroupId, std::uint64_t>> new_states;  // Mamba keys published in this step
@@ -139,6 +159,7 @@ struct History {
                     const Snapshot& after);
   void fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens, const Snapshot& after);
   void fold_events(const Operation& operation, const Outcome& outcome, const Snapshot& after);
+  void fold_places(const Snapshot& before, const Operation& operation, const Snapshot& after);
   void mirror_stored(const event::Stored& stored, const RequestState* request, bool landed);
   void mirror_block(const event::Stored& stored, const StoredBlock& block,
                     const RequestState* request);

@@ -76,7 +76,7 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   const std::vector<BlockId>& table = request->tables[stored.group];
   for (std::uint32_t i = stored.from / block_size; i < stored.to / block_size; ++i) {
     const BlockId block = i < table.size() ? table[i] : kNullBlock;
-    if (block == kNullBlock || block >= num_blocks || !cache_mask(config, group).keeps(i)) continue;
+    if (block == kNullBlock || block >= num_blocks || !groups[stored.group].mask.keeps(i)) continue;
     std::vector<Entry>& known = mirror.blocks[block];
     if (key_of_length(known, stored.group, (i + 1) * block_size) == known.end()) {
       fail("left out of a registration that covers it", {block, (i + 1) * block_size});

@@ -20,12 +20,40 @@ struct Step {
   const History& history;
 };
 
+/// The request of the state after the operation, as it was before; nullptr when it was not there.
+[[nodiscard]] inline const RequestState* before_of(const Step& step, const RequestState& now) {
+  const auto at = static_cast<std::size_t>(&now - step.after.requests.data());
+  const std::size_t place = step.history.places[at].before;
+  return place != Places::kAbsent ? &step.before.requests[place] : nullptr;
+}
+
+/// What its caller knows of a request of the state after the operation.
+[[nodiscard]] inline const RequestRecord* record_of(const Step& step, const RequestState& now) {
+  const auto at = static_cast<std::size_t>(&now - step.after.requests.data());
+  const std::size_t place = step.history.places[at].record;
+  return place != Places::kAbsent ? &step.history.requests[place] : nullptr;
+}
+
+/// The request that the operation is about, as it was and as it is; nullptr when it is not there.
+/// That of a transfer which it settles counts.
+[[nodiscard]] inline const RequestState* own_before(const Step& step) {
+  const std::size_t place = step.history.own.before;
+  return place != Places::kAbsent ? &step.before.requests[place] : nullptr;
+}
+[[nodiscard]] inline const RequestState* own_after(const Step& step) {
+  const std::size_t place = step.history.own.after;
+  return place != Places::kAbsent ? &step.after.requests[place] : nullptr;
+}
+[[nodiscard]] inline const RequestRecord* own_record(const Step& step) {
+  const std::size_t place = step.history.own.record;
+  return place != Places::kAbsent ? &step.history.requests[place] : nullptr;
+}
+
 /// The fingerprint that the block at this position of a request must carry when it is published;
 /// nullopt when the request has no such position.
 [[nodiscard]] inline std::optional<std::uint64_t> own_key(const Step& step, const RequestState& r,
                                                           GroupId group, std::size_t position) {
-  const std::size_t units =
-      (position + 1) * step.config.groups[group].block_size / step.history.unit_tokens;
+  const std::size_t units = (position + 1) * step.history.groups[group].units_per_block;
   if (units == 0 || units > r.hashes.size()) return std::nullopt;
   return r.hashes[units - 1];
 }

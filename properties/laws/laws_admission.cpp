@@ -63,7 +63,7 @@ std::uint64_t revived_in(const Step& step, const Call& call, GroupId group) {
 
 // A refusal must have counted what recycling gives back, whether or not it gave it back.
 std::uint64_t recycled_blocks(const Step& step, const Call& call, GroupId group) {
-  const RequestState* now = step.after.find(call.before->name);
+  const RequestState* now = own_after(step);
   if (now == nullptr) return 0;
   const Recycled gone = recycled_in(step, *call.before, *now, group);
   std::uint64_t out = 0;
@@ -117,8 +117,8 @@ bool still_published(const Step& step, const RequestState& r, const FoundPrefix&
 std::optional<Call> valid_call(const Step& step) {
   const auto* allocate = std::get_if<op::Allocate>(&step.operation);
   if (allocate == nullptr || !step.history.asked) return std::nullopt;
-  const RequestState* r = step.before.find(allocate->req);
-  const RequestRecord* record = step.history.find(allocate->req);
+  const RequestState* r = own_before(step);
+  const RequestRecord* record = own_record(step);
   if (r == nullptr || record == nullptr || !record->resident()) return std::nullopt;
   if (allocate->args.new_tokens == 0 && allocate->args.external == 0) return std::nullopt;
   if (step.history.asked->uses_hit) {
@@ -194,8 +194,8 @@ namespace {
 Snapshot after_recycling(const Step& step) {
   Snapshot expected = step.before;
   PoolReplay pool(step.config, step.before);
-  const RequestState* was = step.before.find(request_of(step.operation));
-  const RequestState* now = step.after.find(request_of(step.operation));
+  const RequestState* was = own_before(step);
+  const RequestState* now = own_after(step);
   if (was == nullptr || now == nullptr) return expected;
   RequestState& r = expected.requests[static_cast<std::size_t>(was - step.before.requests.data())];
   for (GroupId g = 0; g < step.config.groups.size() && g < was->tables.size(); ++g) {

@@ -77,7 +77,7 @@ bool may_change(const Step& step, const RequestState& was, const RequestState& n
 }
 
 Finding check_entries(const Step& step, const RequestState& was, const RequestState& now) {
-  const bool own = now.name == request_of(step.operation);
+  const bool own = !step.history.settled && &now == own_after(step);
   const bool grows = own && std::holds_alternative<op::Allocate>(step.operation);
   const bool recycles = grows || (own && std::holds_alternative<op::Recycle>(step.operation));
   for (GroupId g = 0; g < step.config.groups.size(); ++g) {
@@ -128,23 +128,21 @@ Finding answer_matches_tables(const Step& step, const RequestState& was, const R
 }  // namespace
 
 Finding append_only_table(const Step& step) {
-  const std::string& subject =
-      step.history.settled ? step.history.settled->req : request_of(step.operation);
+  const RequestState* const own = own_after(step);
   for (const RequestState& r : step.after.requests) {
-    const RequestRecord* record = step.history.find(r.name);
+    const RequestRecord* record = record_of(step, r);
     if (record == nullptr) return say("request ", r.name, " is there but never arrived");
     if (auto finding = check_lengths(step, r, *record)) return finding;
-    if (r.name == subject && releases(step.operation)) continue;
-    const RequestState* old = step.before.find(r.name);
-    if (old == nullptr) continue;
+    if (&r == own && releases(step.operation)) continue;
+    const RequestState* old = before_of(step, r);
+    if (old == nullptr || old->tables == r.tables) continue;
     if (auto finding = check_entries(step, *old, r)) return finding;
   }
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
   if (granted == nullptr || !step.history.asked) return std::nullopt;
-  const RequestState* was = step.before.find(subject);
-  const RequestState* now = step.after.find(subject);
-  if (was == nullptr || now == nullptr) return std::nullopt;
-  return answer_matches_tables(step, *was, *now, *granted);
+  const RequestState* was = own_before(step);
+  if (was == nullptr || own == nullptr) return std::nullopt;
+  return answer_matches_tables(step, *was, *own, *granted);
 }
 
 }  // namespace law

@@ -16,7 +16,7 @@ const IndexEntry* find_entry(const Snapshot& state, GroupId group, std::uint64_t
 
 /// A hit leaves the last token to compute. [tokens]
 std::uint64_t most_tokens(const Step& step, const RequestState& r) {
-  const RequestRecord* record = step.history.find(r.name);
+  const RequestRecord* record = record_of(step, r);
   const bool may_hit = step.config.enable_caching && record != nullptr && !record->skip_lookup;
   return may_hit && r.num_tokens > 0 ? r.num_tokens - 1 : 0;
 }
@@ -47,9 +47,9 @@ Finding check_hit(const Step& step, const RequestState& r, const Hit& hit) {
     return say("the hit of ", r.name, " lists ", hit.blocks.size(), " groups");
   }
   const std::uint64_t limit = most_tokens(step, r);
-  if (hit.hit_tokens > limit || hit.hit_tokens % alignment(step.config) != 0) {
+  if (hit.hit_tokens > limit || hit.hit_tokens % step.history.align != 0) {
     return say("the hit of ", r.name, " has ", hit.hit_tokens, " tokens; at most ", limit,
-               " of its ", r.num_tokens, ", in multiples of ", alignment(step.config),
+               " of its ", r.num_tokens, ", in multiples of ", step.history.align,
                ", may be found");
   }
   for (GroupId g = 0; g < hit.blocks.size(); ++g) {
@@ -92,11 +92,11 @@ Finding check_admitted_group(const Step& step, const RequestState& r, GroupId gr
 
 // The blocks of an admitted prefix are the ones looked up, held, and still carry their content;
 // those that the group has skipped with external tokens are null.
-Finding check_admitted(const Step& step, const std::string& name) {
+Finding check_admitted(const Step& step) {
   const auto& asked = step.history.asked;
-  const RequestState* was = step.before.find(name);
-  const RequestState* r = step.after.find(name);
-  const RequestRecord* record = step.history.find(name);
+  const RequestState* was = own_before(step);
+  const RequestState* r = own_after(step);
+  const RequestRecord* record = own_record(step);
   if (was == nullptr || r == nullptr || record == nullptr || !asked || !asked->uses_hit) {
     return std::nullopt;
   }
@@ -115,14 +115,14 @@ Finding check_admitted(const Step& step, const std::string& name) {
 }  // namespace
 
 Finding lookup_contract(const Step& step) {
-  if (const auto* lookup = std::get_if<op::Lookup>(&step.operation)) {
-    const RequestState* r = step.after.find(lookup->req);
+  if (std::holds_alternative<op::Lookup>(step.operation)) {
+    const RequestState* r = own_after(step);
     const auto* hit = std::get_if<Hit>(&step.outcome.result);
     return r != nullptr && hit != nullptr ? check_hit(step, *r, *hit) : std::nullopt;
   }
-  const auto* allocate = std::get_if<op::Allocate>(&step.operation);
-  if (allocate != nullptr && std::holds_alternative<Granted>(step.outcome.result)) {
-    return check_admitted(step, allocate->req);
+  if (std::holds_alternative<op::Allocate>(step.operation) &&
+      std::holds_alternative<Granted>(step.outcome.result)) {
+    return check_admitted(step);
   }
   return std::nullopt;
 }

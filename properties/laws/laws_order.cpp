@@ -75,7 +75,7 @@ Finding replay_swap_in(const Step& step, const RequestState& now, PoolReplay& po
 }
 
 void replay_release(const Step& step, const RequestState& was, PoolReplay& pool) {
-  const RequestState* now = step.after.find(was.name);
+  const RequestState* now = own_after(step);
   const bool shrinks = std::holds_alternative<op::Truncate>(step.operation);
   for (GroupId g = 0; g < was.tables.size(); ++g) {
     const std::size_t kept = shrinks && now != nullptr ? table_of(*now, g).size() : 0;
@@ -88,19 +88,19 @@ const RequestState* released_by(const Step& step) {
   const Operation& o = step.operation;
   if (std::holds_alternative<op::Free>(o) || std::holds_alternative<op::Finish>(o) ||
       std::holds_alternative<op::Truncate>(o)) {
-    return step.before.find(request_of(o));
+    return own_before(step);
   }
   const auto* complete = std::get_if<op::Complete>(&o);
   const auto& settled = step.history.settled;
   if (complete == nullptr || !settled || settled->out != complete->ok) return nullptr;
-  return step.before.find(settled->req);
+  return own_before(step);
 }
 
 Finding replay(const Step& step, PoolReplay& pool) {
   const Operation& o = step.operation;
   const bool granted = std::holds_alternative<Granted>(step.outcome.result);
-  const RequestState* was = step.before.find(request_of(o));
-  const RequestState* now = step.after.find(request_of(o));
+  const RequestState* was = own_before(step);
+  const RequestState* now = own_after(step);
   if (std::holds_alternative<op::Allocate>(o)) {
     if (granted && was != nullptr && now != nullptr && step.history.asked) {
       return replay_allocation(step, *was, *now, pool);

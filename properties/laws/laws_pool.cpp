@@ -163,7 +163,7 @@ Finding drained_is_free(const Step& step) {
                " are free");
   }
   for (const RequestState& r : s.requests) {
-    const RequestRecord* record = step.history.find(r.name);
+    const RequestRecord* record = record_of(step, r);
     if (record != nullptr && record->holds() && record->on_device) continue;  // nothing was needed
     if (!without_progress(r)) return say("request ", r.name, " holds nothing but keeps progress");
   }

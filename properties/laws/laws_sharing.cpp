@@ -25,8 +25,8 @@ bool same_tokens(const RequestState& a, const RequestState& b) {
 Finding fork_shares(const Step& step) {
   const auto* fork = std::get_if<op::Fork>(&step.operation);
   if (fork == nullptr || std::holds_alternative<Rejected>(step.outcome.result)) return std::nullopt;
-  const RequestState* was = step.before.find(fork->req);
-  const RequestState* parent = step.after.find(fork->req);
+  const RequestState* was = own_before(step);
+  const RequestState* parent = own_after(step);
   const RequestState* child = step.after.find(fork->child);
   if (was == nullptr || parent == nullptr || child == nullptr) {
     return say("a fork of ", fork->req, " to ", fork->child, " was answered, and one is missing");
@@ -52,8 +52,8 @@ Finding copy_before_write(const Step& step) {
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
   const auto& asked = step.history.asked;
   if (granted == nullptr || !asked) return std::nullopt;
-  const RequestState* was = step.before.find(asked->request);
-  const RequestState* now = step.after.find(asked->request);
+  const RequestState* was = own_before(step);
+  const RequestState* now = own_after(step);
   if (was == nullptr || now == nullptr) return std::nullopt;
   for (GroupId g = 0; g < step.config.groups.size() && g < asked->groups.size(); ++g) {
     const GroupConfig& group = step.config.groups[g];
@@ -87,10 +87,15 @@ Finding copy_before_write(const Step& step) {
 namespace {
 
 Finding check_lease_list(const Step& step) {
-  std::vector<LeaseState> expected = step.before.leases;
   const bool rejected = std::holds_alternative<Rejected>(step.outcome.result);
   const auto* pin = std::get_if<op::Pin>(&step.operation);
   const auto* unpin = std::get_if<op::Unpin>(&step.operation);
+  const bool stays = rejected || (pin == nullptr && unpin == nullptr);
+  if (stays && step.before.leases == step.after.leases &&
+      std::ranges::is_sorted(step.after.leases, {}, &LeaseState::name)) {
+    return std::nullopt;
+  }
+  std::vector<LeaseState> expected = step.before.leases;
   if (pin != nullptr && !rejected) expected.push_back({pin->lease, pin->blocks});
   if (unpin != nullptr && !rejected) {
     std::erase_if(expected, [&](const LeaseState& l) { return l.name == unpin->lease; });

@@ -47,13 +47,12 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
   const BlockId block = table_of(r, group)[i];
   if (block >= step.history.num_blocks || block == kNullBlock) return std::nullopt;
   const BlockState& state = step.after.blocks[block];
-  const RequestRecord* record = step.history.find(r.name);
+  const RequestRecord* record = record_of(step, r);
   const std::uint32_t progress = progress_of(r, group);
   const auto key = own_key(step, r, group, i);
   if (!state.hashed) {
-    const bool excused =
-        !cache_mask(step.config, step.config.groups[group]).keeps(static_cast<std::uint32_t>(i)) ||
-        step.history.evicted[block] != 0 || (record != nullptr && record->swapped);
+    const bool excused = !step.history.groups[group].mask.keeps(static_cast<std::uint32_t>(i)) ||
+                         step.history.evicted[block] != 0 || (record != nullptr && record->swapped);
     if (i >= progress || excused) return std::nullopt;
     return say("block ", block, " at position ", i, " of ", r.name, " has no key below progress ",
                progress);
@@ -81,12 +80,22 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
 Finding cache_progress(const Step& step) {
   for (const RequestState& r : step.after.requests) {
     for (GroupId g = 0; g < r.tables.size() && g < step.config.groups.size(); ++g) {
-      const std::size_t length = r.tables[g].size();
-      if (progress_of(r, g) > length) {
-        return say("request ", r.name, " has progress ", progress_of(r, g), " in a table of ",
-                   length);
+      const std::vector<BlockId>& table = r.tables[g];
+      const std::size_t units_per_block = step.history.groups[g].units_per_block;
+      const std::uint32_t progress = progress_of(r, g);
+      if (progress > table.size()) {
+        return say("request ", r.name, " has progress ", progress, " in a table of ", table.size());
       }
-      for (std::size_t i = 0; i < length; ++i) {
+      for (std::size_t i = 0; i < table.size(); ++i) {
+        // Most are null, unpublished, or carry the one key of their position.
+        if (table[i] == kNullBlock) continue;
+        if (table[i] < step.history.num_blocks) {
+          const BlockState& state = step.after.blocks[table[i]];
+          const std::size_t units = (i + 1) * units_per_block;
+          const bool own = state.hashed && i < progress && !state.tail_key &&
+                           units <= r.hashes.size() && r.hashes[units - 1] == state.key;
+          if (own || (!state.hashed && i >= progress)) continue;
+        }
         if (auto finding = check_position(step, r, g, i)) return finding;
       }
     }
@@ -115,8 +124,9 @@ Finding nulls_where_unread(const Step& step) {
 }
 
 Finding few_states(const Step& step) {
+  if (!step.history.moves_states) return std::nullopt;
   for (const RequestState& r : step.after.requests) {
-    const RequestRecord* record = step.history.find(r.name);
+    const RequestRecord* record = record_of(step, r);
     if (record == nullptr || record->ahead) continue;
     for (GroupId g = 0; g < r.tables.size() && g < step.config.groups.size(); ++g) {
       const GroupConfig& group = step.config.groups[g];
@@ -141,7 +151,7 @@ Finding few_states(const Step& step) {
 Finding common_prefix_identity(const Step& step) {
   if (!std::holds_alternative<op::CommonPrefix>(step.operation)) return std::nullopt;
   const auto* shared = std::get_if<SharedBlocks>(&step.outcome.result);
-  const RequestState* mine = step.after.find(request_of(step.operation));
+  const RequestState* mine = own_after(step);
   if (shared == nullptr || mine == nullptr) return std::nullopt;
   if (shared->size() != step.config.groups.size()) {
     return say("the common prefix is answered for ", shared->size(), " groups");

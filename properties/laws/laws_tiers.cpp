@@ -60,8 +60,8 @@ Finding check_started(const Step& step, const RequestState& r, const Granted& gr
 }
 
 Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok) {
-  const RequestState* was = step.before.find(transfer.req);
-  const RequestState* now = step.after.find(transfer.req);
+  const RequestState* was = own_before(step);
+  const RequestState* now = own_after(step);
   if (was == nullptr || now == nullptr) return std::nullopt;
   const bool stays_on_device = transfer.out != ok;
   const bool device_right = stays_on_device ? now->tables == was->tables : without_blocks(*now);
@@ -88,9 +88,9 @@ Finding transfer_keeps_both(const Step& step) {
   if (granted == nullptr || !(out || std::holds_alternative<op::SwapIn>(step.operation))) {
     return std::nullopt;
   }
-  const RequestState* r = step.after.find(request_of(step.operation));
+  const RequestState* r = own_after(step);
   if (r == nullptr) return std::nullopt;
-  const RequestState* was = step.before.find(r->name);
+  const RequestState* was = own_before(step);
   const bool kept =
       was == nullptr || (out ? was->tables == r->tables : was->host_tables == r->host_tables);
   if (!kept) return say("the start of a swap changed the blocks of ", r->name, " where they were");

@@ -21,6 +21,7 @@ class PoolReplay {
 
   /// Blocks enter in the order given, at the end that the profile names, once nobody holds them.
   void release(std::span<const BlockId> blocks);
+  /// As release(), of the blocks back to front.
   void release_backward(std::span<const BlockId> blocks);
 
   /// The run of a group in one release, then the state that ran before this step in another.
@@ -32,16 +33,22 @@ class PoolReplay {
   /// @return whether the head is this block; it leaves.
   [[nodiscard]] bool take(BlockId block);
 
-  [[nodiscard]] const std::vector<BlockId>& queue() const { return queue_; }
+  [[nodiscard]] const std::vector<BlockId>& queue() const {
+    return changed_ ? queue_ : before_.queue;
+  }
 
   /// Queue, counts and links, as they show in a state.
   void write_to(PoolState& out) const;
 
  private:
+  void change();
+  void release_one(BlockId block, std::size_t& to_front);
+
   const PoolState& before_;
   FreeOrder order_;
+  bool changed_ = false;  // what follows is filled by the first change: most operations make none
   std::vector<BlockId> queue_;
-  std::vector<std::int64_t> refs_;
+  std::vector<std::int64_t> refs_;  // shape [num_blocks]
 };
 
 }  // namespace kvproof::properties

@@ -27,21 +27,21 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles)
     : config_(config), subject_(subject), oracles_(oracles), history_(config) {
   if (oracles_.model) model_.emplace(config);
   if (oracles_.content) content_.emplace(config);
-  subject_.observe(after_);
-  history_.tally.count(after_);
+  subject_.observe(*after_);
+  history_.tally.count(*after_);
 }
 
 const Outcome& Audit::apply(const Operation& operation) {
-  std::swap(before_, after_);
+  before_.swap(after_);
   try {
     outcome_ = subject_.apply(operation);
-    subject_.observe(after_);
+    subject_.observe(*after_);
   } catch (const std::exception& error) {
     throw Violation({"exception"}, say("the subject threw: ", error.what()));
   }
   check_pools();
   count(operation);
-  history_.fold(before_, operation, outcome_, after_);
+  history_.fold(*before_, operation, outcome_, *after_);
   count_sharing(operation);
   if (oracles_.laws) check_laws(operation);
   check_content(operation);
@@ -51,15 +51,15 @@ const Outcome& Audit::apply(const Operation& operation) {
 
 // Everything else indexes by block.
 void Audit::check_pools() const {
-  if (after_.blocks.size() != config_.num_blocks) {
-    throw Violation({"I5"}, say("I5 conservation: the subject shows ", after_.blocks.size(),
+  if (after_->blocks.size() != config_.num_blocks) {
+    throw Violation({"I5"}, say("I5 conservation: the subject shows ", after_->blocks.size(),
                                 " blocks of a pool of ", config_.num_blocks));
   }
 }
 
 void Audit::check_content(const Operation& operation) {
   if (!content_) return;
-  if (const Finding finding = content_->follow(operation, outcome_, before_, after_)) {
+  if (const Finding finding = content_->follow(operation, outcome_, *before_, *after_)) {
     throw Violation({"content"}, "content: " + *finding);
   }
   counts_.blind += content_->caller_broke_contract() ? 1 : 0;
@@ -74,13 +74,13 @@ void Audit::check_model(const Operation& operation) {
     counts_.skipped += model_->performs(operation) ? 1 : 0;
     return;
   }
-  if (const Finding finding = model_->follow(operation, outcome_, after_)) {
+  if (const Finding finding = model_->follow(operation, outcome_, *after_)) {
     throw Violation({"model"}, "model: " + *finding);
   }
 }
 
 void Audit::check_laws(const Operation& operation) const {
-  const Step step{config_, before_, operation, outcome_, after_, history_};
+  const Step step{config_, *before_, operation, outcome_, *after_, history_};
   std::vector<std::string> breaches;
   std::string text;
   for (const Law& row : kLaws) {
@@ -97,7 +97,7 @@ void Audit::count(const Operation& operation) {
   if (std::holds_alternative<Refused>(outcome_.result)) ++counts_.refusals;
   if (std::holds_alternative<Rejected>(outcome_.result)) ++counts_.rejections;
   if (std::holds_alternative<op::Free>(operation)) {
-    const RequestState* r = before_.find(request_of(operation));
+    const RequestState* r = before_->find(request_of(operation));
     if (r != nullptr && !without_blocks(*r)) ++counts_.preemptions;
   }
   if (std::holds_alternative<Granted>(outcome_.result)) {
@@ -125,7 +125,7 @@ void Audit::count_sharing(const Operation& operation) {
   const auto* complete = std::get_if<op::Complete>(&operation);
   if (std::holds_alternative<op::Fork>(operation)) ++counts_.forks;
   if (std::holds_alternative<op::Pin>(operation)) ++counts_.leases;
-  if (std::holds_alternative<op::Truncate>(operation) && before_.num_free != after_.num_free) {
+  if (std::holds_alternative<op::Truncate>(operation) && before_->num_free != after_->num_free) {
     ++counts_.truncations;
   }
   if (std::holds_alternative<op::Allocate>(operation) && granted != nullptr) {
@@ -136,9 +136,11 @@ void Audit::count_sharing(const Operation& operation) {
 
 void Audit::count_recycled(const Operation& operation) {
   if (!history_.asked && !std::holds_alternative<op::Recycle>(operation)) return;
-  const RequestState* was = before_.find(request_of(operation));
-  const RequestState* now = after_.find(request_of(operation));
-  if (was == nullptr || now == nullptr || was->tables.size() != now->tables.size()) return;
+  const Places& own = history_.own;
+  if (own.before == Places::kAbsent || own.after == Places::kAbsent) return;
+  const RequestState* was = &before_->requests[own.before];
+  const RequestState* now = &after_->requests[own.after];
+  if (was->tables.size() != now->tables.size()) return;
   for (std::size_t g = 0; g < was->tables.size(); ++g) {
     for (std::size_t i = 0; i < was->tables[g].size() && i < now->tables[g].size(); ++i) {
       const bool gone = was->tables[g][i] != kNullBlock && now->tables[g][i] == kNullBlock;
@@ -149,9 +151,9 @@ void Audit::count_recycled(const Operation& operation) {
 
 void Audit::count_revivals(const std::vector<BlockId>& blocks) {
   for (BlockId block : blocks) {
-    if (block == kNullBlock || block >= before_.blocks.size()) continue;
-    const BlockState& was = before_.blocks[block];
-    if (was.hashed && was.ref_cnt == 0 && after_.blocks[block].ref_cnt > 0) ++counts_.revivals;
+    if (block == kNullBlock || block >= before_->blocks.size()) continue;
+    const BlockState& was = before_->blocks[block];
+    if (was.hashed && was.ref_cnt == 0 && after_->blocks[block].ref_cnt > 0) ++counts_.revivals;
   }
 }
 

@@ -79,7 +79,7 @@ class Audit {
   const Outcome& apply(const Operation& operation);
 
   [[nodiscard]] const CacheConfig& config() const { return config_; }
-  [[nodiscard]] const Snapshot& state() const { return after_; }
+  [[nodiscard]] const Snapshot& state() const { return *after_; }
   [[nodiscard]] const History& history() const { return history_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
@@ -96,8 +96,9 @@ class Audit {
   CacheConfig config_;
   Subject& subject_;
   Oracles oracles_;
-  Snapshot before_;
-  Snapshot after_;
+  // Two that change places: to move a snapshot is to move some twenty vectors.
+  std::unique_ptr<Snapshot> before_ = std::make_unique<Snapshot>();
+  std::unique_ptr<Snapshot> after_ = std::make_unique<Snapshot>();
   Outcome outcome_;
   History history_;
   std::optional<ModelOracle> model_;

@@ -58,9 +58,12 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
   }
   auto state = after.requests.begin();
   for (const Request& r : requests_) {
-    while (state != after.requests.end() && state->name < r.name) ++state;
-    if (state == after.requests.end() || state->name != r.name) continue;
-    if (Finding finding = check_request(r, *state)) return finding;
+    for (; state != after.requests.end() && state->name != r.name; ++state) {
+      if (r.name < state->name) break;
+    }
+    if (state == after.requests.end()) break;
+    if (state->name != r.name) continue;
+    if (Finding finding = check_request(r, *state++)) return finding;
   }
   return std::nullopt;
 }
@@ -92,8 +95,6 @@ bool ContentOracle::perform(const Operation& operation, const Result& result,
 
 bool ContentOracle::perform_own(Request& r, const Operation& operation, const Result& result,
                                 const Snapshot& before, const Snapshot& after) {
-  const RequestState* was = before.find(r.name);
-  const RequestState* now = after.find(r.name);
   if (const auto* hit = std::get_if<Hit>(&result)) {
     r.hit_tokens = hit->hit_tokens;
   } else if (const auto* append_o = std::get_if<op::Append>(&operation)) {
@@ -103,11 +104,13 @@ bool ContentOracle::perform_own(Request& r, const Operation& operation, const Re
     return false;
   } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
     const auto* granted = std::get_if<Granted>(&result);
+    const RequestState* was = before.find(r.name);
+    const RequestState* now = after.find(r.name);
     if (granted != nullptr && was != nullptr && now != nullptr) {
       grant(r, allocate->args, *granted, *was, *now);
     }
   } else if (const auto* advance_o = std::get_if<op::Advance>(&operation)) {
-    if (now != nullptr) advance(r, advance_o->computed, *now);
+    if (const RequestState* now = after.find(r.name)) advance(r, advance_o->computed, *now);
   } else if (const auto* recycle = std::get_if<op::Recycle>(&operation)) {
     r.processed = std::max<std::uint64_t>(r.processed, recycle->processed);
   } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
@@ -245,6 +248,7 @@ void ContentOracle::complete(const op::Complete& o) {
 
 // A state is complete when its block is: it is written under the key that it is published by.
 void ContentOracle::publish_states(const Operation& operation, const Outcome& outcome) {
+  if (outcome.events.empty()) return;
   const Request* r = find(request_of(operation));
   if (r == nullptr) return;
   for (const Event& event : outcome.events) {
@@ -267,12 +271,13 @@ void ContentOracle::write(const Request& r, const RequestState& now, std::uint64
   for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
     if (!reads_tokens(g)) continue;
     const std::uint64_t block_size = config_.groups[g].block_size;
+    const std::uint64_t* const rows = draft || from >= to ? nullptr : contiguous_.rows(r.name);
     for (std::uint64_t position = from; position < to; ++position) {
       const std::uint64_t index = position / block_size;
       if (index >= tables[g].size()) break;
       const BlockId block = tables[g][index];
       if (!store.has(block)) continue;
-      const std::uint64_t digest = draft ? store.garbage() : digest_of(r, g, position);
+      const std::uint64_t digest = draft ? store.garbage() : of_group(rows[position], g);
       store.row(block, position % block_size) = {digest, r.id,
                                                  static_cast<std::uint32_t>(position)};
     }

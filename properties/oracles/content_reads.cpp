@@ -6,15 +6,6 @@
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties {
-namespace {
-
-// Groups have layers of their own: the same token has other K and V in each.
-std::uint64_t of_group(std::uint64_t digest, GroupId group) {
-  return scramble(digest + (std::uint64_t{group} + 1) * 0x9e3779b97f4a7c15U);
-}
-
-}  // namespace
-
 const ContentOracle::Tables& ContentOracle::tables_of(const Request& r,
                                                       const RequestState& state) const {
   return r.on_host ? state.host_tables : state.tables;
@@ -78,13 +69,18 @@ Finding ContentOracle::check_range(const Request& r, GroupId group, std::uint64_
   const bool tokens = reads_tokens(group);
   const std::uint64_t* rows = tokens ? contiguous_.rows(r.name) : nullptr;
   const ShadowStore& store = store_of(r);
-  for (std::uint64_t position = from; position < to; ++position) {
-    const std::uint64_t index = position / block_size;
+  std::uint64_t index = from / block_size;
+  std::uint64_t offset = from % block_size;
+  for (std::uint64_t position = from; position < to; ++position, ++offset) {
+    if (offset == block_size) {
+      offset = 0;
+      ++index;
+    }
     const bool right =
         index < table.size() && store.has(table[index]) &&
-        store.row(table[index], position % block_size).digest ==
+        store.row(table[index], offset).digest ==
             (tokens ? of_group(rows[position], group) : digest_of(r, group, position));
-    if (!right) return check_row(r, group, position, table, position % block_size);
+    if (!right) return check_row(r, group, position, table, offset);
   }
   return std::nullopt;
 }

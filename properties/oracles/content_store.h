@@ -27,6 +27,11 @@ struct Row {
   std::uint32_t position = 0;      // [tokens] in the writer's sequence
 };
 
+/// Groups have layers of their own: the same token has other K and V in each.
+[[nodiscard]] constexpr std::uint64_t of_group(std::uint64_t digest, GroupId group) {
+  return scramble(digest + (std::uint64_t{group} + 1) * 0x9e3779b97f4a7c15U);
+}
+
 /// All slots of one tier. Blocks of every group have as many rows as the longest block.
 class ShadowStore {
  public:

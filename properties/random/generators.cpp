@@ -144,7 +144,8 @@ Operation Generator::arrive(Moment& m) const {
   n = std::clamp(n > 0 ? n - 1 : 0, m.draws.one_in(16) ? 0U : 1U, config_.max_model_len);
   op::Arrive out;
   out.req.append(1, 'r').append(std::to_string(m.history.arrivals));
-  for (std::uint32_t i = 0; i < n; ++i) out.tokens.push_back(token_at(text, i));
+  out.tokens.resize(n);
+  for (std::uint32_t i = 0; i < n; ++i) out.tokens[i] = token_at(text, i);
   if (n > 0 && m.draws.one_in(5)) {  // one token differs from the text
     TokenId& token = out.tokens[m.draws.below(n)];
     token = (token + 1) % 3;
@@ -184,7 +185,7 @@ std::optional<Operation> Generator::lookup(Moment& m) const {
 
 std::optional<Operation> Generator::allocate(Moment& m) const {
   const auto computable = [&](const RequestRecord& x) {
-    const RequestState* r = m.state.find(x.name);
+    const RequestState* r = state_of(m, x);
     if (r == nullptr || (!x.resident() && !m.draws.one_in(16))) return false;
     return r->num_tokens > r->computed || (x.holds() && m.draws.one_in(8));
   };
@@ -196,7 +197,7 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   }
   if (n == 0) return std::nullopt;
   const RequestRecord& record = *found[m.draws.below(n)];
-  const RequestState& r = *m.state.find(record.name);
+  const RequestState& r = *state_of(m, record);
   if (without_blocks(r)) return admit(m, r, record);
   // States that move must have been computed before they move on.
   const auto done =
@@ -267,7 +268,7 @@ Operation Generator::extend(Moment& m, const RequestState& r, const RequestRecor
 // Now and then back by one, as after a load that left nothing to compute.
 std::optional<Operation> Generator::advance(Moment& m) const {
   const auto reach = [&](const RequestRecord& x) -> std::uint32_t {
-    const RequestState* r = m.state.find(x.name);
+    const RequestState* r = state_of(m, x);
     if (r == nullptr) return 0;
     const auto end =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(x.scheduled_tokens, r->num_tokens));
@@ -276,7 +277,7 @@ std::optional<Operation> Generator::advance(Moment& m) const {
   const auto* record =
       pick(m.history, m.draws, [&](const RequestRecord& x) { return reach(x) > 0; });
   if (record == nullptr) return std::nullopt;
-  const std::uint32_t now = m.state.find(record->name)->computed;
+  const std::uint32_t now = state_of(m, *record)->computed;
   const std::uint32_t most = reach(*record);
   if (now > 0 && m.draws.one_in(16)) return op::Advance{record->name, now - 1};
   const std::uint32_t by = m.draws.one_in(4) ? m.draws.below(most + 1) : most;
@@ -285,19 +286,19 @@ std::optional<Operation> Generator::advance(Moment& m) const {
 
 std::optional<Operation> Generator::append(Moment& m) const {
   const auto* record = pick(m.history, m.draws, [&](const RequestRecord& x) {
-    const RequestState* r = m.state.find(x.name);
+    const RequestState* r = state_of(m, x);
     return r != nullptr && r->num_tokens < config_.max_model_len &&
            (x.holds() || r->num_tokens == 0);
   });
   if (record == nullptr) return std::nullopt;
-  const std::uint32_t have = m.state.find(record->name)->num_tokens;
+  const std::uint32_t have = state_of(m, *record)->num_tokens;
   std::uint32_t n = 1 + m.draws.below(3);
   const auto scheduled = static_cast<std::uint32_t>(record->scheduled_tokens);
   if (scheduled > have && m.draws.below(2) == 1) n = scheduled - have;  // all drafts are accepted
   n = std::min(n, config_.max_model_len - have);
   const std::uint32_t text = m.draws.one_in(4) ? 1 : 0;
-  op::Append out{record->name, {}};
-  for (std::uint32_t i = 0; i < n; ++i) out.tokens.push_back(token_at(text, have + i));
+  op::Append out{record->name, std::vector<TokenId>(n)};
+  for (std::uint32_t i = 0; i < n; ++i) out.tokens[i] = token_at(text, have + i);
   return out;
 }
 
@@ -341,7 +342,7 @@ Operation Generator::touch(Moment& m) const {
 // Never beyond what was computed: the caller still reads the rest.
 std::optional<Operation> Generator::recycle(Moment& m) const {
   const auto* record = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
-  const RequestState* r = record != nullptr ? m.state.find(record->name) : nullptr;
+  const RequestState* r = record != nullptr ? state_of(m, *record) : nullptr;
   if (r == nullptr) return std::nullopt;
   const std::uint32_t back = m.draws.one_in(4) ? m.draws.below(r->computed + 1) : 0;
   return op::Recycle{r->name, r->computed - back};

@@ -126,6 +126,13 @@ class Generator {
     const History& history;
     Draws& draws;
   };
+  // Both lists are sorted by name and mostly list the same requests.
+  [[nodiscard]] static const RequestState* state_of(const Moment& m, const RequestRecord& record) {
+    const auto at = static_cast<std::size_t>(&record - m.history.requests.data());
+    const auto& states = m.state.requests;
+    if (at < states.size() && states[at].name == record.name) return &states[at];
+    return m.state.find(record.name);
+  }
   [[nodiscard]] std::optional<Operation> make(Kind kind, Moment& m) const;
   [[nodiscard]] std::optional<Operation> make_rest(Kind kind, Moment& m) const;
   [[nodiscard]] std::optional<Operation> follow_up(Moment& m) const;

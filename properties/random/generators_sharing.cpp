@@ -32,7 +32,7 @@ std::optional<Operation> Generator::fork(Moment& m) const {
 std::optional<Operation> Generator::truncate(Moment& m) const {
   const auto* record =
       pick(m.history, m.draws, [](const RequestRecord& x) { return x.resident() && x.holds(); });
-  const RequestState* r = record != nullptr ? m.state.find(record->name) : nullptr;
+  const RequestState* r = record != nullptr ? state_of(m, *record) : nullptr;
   if (r == nullptr) return std::nullopt;
   std::uint32_t kept = r->computed;
   for (GroupId g = 0; g < r->progress.size(); ++g) {

@@ -43,7 +43,7 @@ Operation Generator::wrong(Moment& m) const {
       return op::Free{"nobody"};
     default: break;
   }
-  const RequestState* r = holder != nullptr ? m.state.find(holder->name) : nullptr;
+  const RequestState* r = holder != nullptr ? state_of(m, *holder) : nullptr;
   if (r != nullptr) return op::Advance{r->name, r->num_tokens + 1};
   return op::Append{"nobody", {0}};
 }
@@ -54,7 +54,7 @@ std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
                   swarm_.weight[static_cast<std::size_t>(Kind::truncate)] > 0;
   if (!on) return std::nullopt;
   const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
-  const RequestState* r = known != nullptr ? m.state.find(known->name) : nullptr;
+  const RequestState* r = known != nullptr ? state_of(m, *known) : nullptr;
   const BlockId beyond = config_.num_blocks + m.draws.below(3);
   switch (m.draws.below(8)) {
     case 0: return op::Unpin{"no lease"};

@@ -48,18 +48,17 @@ std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& con
   return std::nullopt;
 }
 
-std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
-                                const Configuration& configuration, const Case& c, Oracles oracles,
-                                Counts& counts) {
-  const CacheConfig config = draw_config(profile, configuration, c.setup);
-  const Generator generator(config, draw_swarm(configuration, scramble(c.setup)));
+std::optional<Failure> run_choices(const MakeSubject& make, const CacheConfig& config,
+                                   const Swarm& swarm, std::span<const Choice> choices,
+                                   Oracles oracles, Counts& counts) {
+  const Generator generator(config, swarm);
   const std::unique_ptr<Subject> subject = make(config);
   Audit audit(config, *subject, oracles);
   std::vector<Operation> trace;
-  trace.reserve(c.choices.size() + 16);
+  trace.reserve(choices.size() + 16);
   std::optional<Failure> failure;
   try {
-    for (Choice choice : c.choices) {
+    for (Choice choice : choices) {
       trace.push_back(generator.next(choice, audit.state(), audit.history()));
       audit.apply(trace.back());
     }
@@ -78,6 +77,13 @@ std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
   }
   counts += audit.counts();
   return failure;
+}
+
+std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
+                                const Configuration& configuration, const Case& c, Oracles oracles,
+                                Counts& counts) {
+  return run_choices(make, draw_config(profile, configuration, c.setup),
+                     draw_swarm(configuration, scramble(c.setup)), c.choices, oracles, counts);
 }
 
 Case draw_case(ChoiceStream& stream, std::size_t max_operations) {

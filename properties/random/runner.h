@@ -40,6 +40,12 @@ struct Case {
                                                std::span<const Operation> trace, Oracles oracles);
 
 /// Generates operations from the choices, then drains the manager. Adds what happened to `counts`.
+[[nodiscard]] std::optional<Failure> run_choices(const MakeSubject& make, const CacheConfig& config,
+                                                 const Swarm& swarm,
+                                                 std::span<const Choice> choices, Oracles oracles,
+                                                 Counts& counts);
+
+/// The same, of a manager and a swarm that the case's setup draws.
 [[nodiscard]] std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
                                               const Configuration& configuration, const Case& c,
                                               Oracles oracles, Counts& counts);
