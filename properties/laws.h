@@ -4,7 +4,7 @@
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
 // Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
-//          C1..C6 are ours. Both profiles obey every row, with caching on or off, in any number of
+//          C1..C8 are ours. Both profiles obey every row, with caching on or off, in any number of
 //          groups of any kind; a row that is about one kind names it.
 // Refuses: to repair, to abort, to print. A violation is a sentence; the audit throws it.
 #pragma once

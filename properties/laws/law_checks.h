@@ -110,6 +110,8 @@ Finding copy_before_write(const Step& step);
 Finding lease_holds(const Step& step);
 Finding transfer_keeps_both(const Step& step);
 Finding host_pool(const Step& step);
+Finding publication_is_due(const Step& step);
+Finding preemption_starts_over(const Step& step);
 }  // namespace law
 
 }  // namespace kvproof::properties

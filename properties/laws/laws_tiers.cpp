@@ -73,6 +73,35 @@ Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok)
              " in the host tier");
 }
 
+/// Whether a swap of these tables finds the blocks that it needs: those to copy, and those of equal
+/// content that wait in the queue.
+bool fits(const Tables& tables, const PoolState& source, const PoolState& target) {
+  std::uint64_t need = 0;
+  for (const auto& table : tables) {
+    for (const BlockId block : table) {
+      if (block == kNullBlock || block >= source.blocks.size()) continue;
+      const BlockState& from = source.blocks[block];
+      const auto twin = std::ranges::find_if(target.index, [&](const IndexEntry& entry) {
+        return from.hashed && entry.key == from.key && entry.group == from.group;
+      });
+      const bool held =
+          twin != target.index.end() && target.blocks[twin->blocks.front()].ref_cnt > 0;
+      need += held ? 0 : 1;
+    }
+  }
+  return need <= target.num_free;
+}
+
+Finding check_refused(const Step& step, bool out) {
+  const RequestState* r = step.before.find(request_of(step.operation));
+  if (r == nullptr) return std::nullopt;
+  const PoolState& device = step.before;
+  const bool fit = out ? fits(r->tables, device, step.before.host)
+                       : fits(r->host_tables, step.before.host, device);
+  if (!fit) return std::nullopt;
+  return say("the swap of ", r->name, " fits and was refused");
+}
+
 }  // namespace
 
 Finding transfer_keeps_both(const Step& step) {
@@ -84,10 +113,12 @@ Finding transfer_keeps_both(const Step& step) {
     return check_settled(step, *step.history.settled, complete->ok);
   }
   const bool out = std::holds_alternative<op::SwapOut>(step.operation);
+  const bool in = std::holds_alternative<op::SwapIn>(step.operation);
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
-  if (granted == nullptr || !(out || std::holds_alternative<op::SwapIn>(step.operation))) {
-    return std::nullopt;
+  if ((out || in) && std::holds_alternative<Refused>(step.outcome.result)) {
+    return check_refused(step, out);
   }
+  if (granted == nullptr || !(out || in)) return std::nullopt;
   const RequestState* r = step.after.find(request_of(step.operation));
   if (r == nullptr) return std::nullopt;
   const RequestState* was = step.before.find(r->name);
