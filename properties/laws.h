@@ -89,13 +89,12 @@ inline constexpr Law kLaws[] = {
      "profile holds back for drafts.",
      Cost::linear, Promise::safety, "vLLM MambaManager",
      "truncate, a grant before the tokens of the grant before are computed, one of more than a "
-     "token "
-     "and its drafts after a grant ended inside a block; until free",
+     "token and its drafts after a grant ended inside a block; until free",
      law::few_states},
     {"I16", "append-only table",
      "A table is as long as the largest grant asked for its kind; an entry changes only to null "
-     "when "
-     "its group has skipped it, to a copy before it is written, or when a draft's state moves.",
+     "when its group has skipped it, to a copy before it is written, or when a draft's state "
+     "moves.",
      Cost::linear, Promise::safety, "vLLM req_to_blocks; mini-sglang#142",
      "free, finish, truncate and swap of that request", law::append_only_table},
     {"I17", "prefix closed",
@@ -111,8 +110,7 @@ inline constexpr Law kLaws[] = {
      "", law::lookup_contract},
     {"I19", "admission prediction",
      "An allocation is granted exactly when its need over all groups fits, counting copies and "
-     "queued "
-     "hits, and a grant takes exactly its need from the free blocks.",
+     "queued hits, and a grant takes exactly its need from the free blocks.",
      Cost::linear, Promise::safety, "vLLM allocate_slots; vllm#11565, inference-sim#492", "",
      law::admission_prediction},
     {"I20", "failure changes nothing",
@@ -128,9 +126,8 @@ inline constexpr Law kLaws[] = {
      "Lookup, common prefix and step change nothing; nor does recycle where every group reads all.",
      Cost::linear, Promise::safety, "vLLM get_computed_blocks", "", law::reads_are_pure},
     {"I23", "drained is free",
-     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block of "
-     "it "
-     "is free and no progress is left.",
+     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block "
+     "of it is free and no progress is left.",
      Cost::linear, Promise::safety, "vLLM free; leaks on abort", "", law::drained_is_free},
     {"I24", "reset clears",
      "Reset succeeds exactly when nothing is held in either tier; then no key is left, the queues "
@@ -163,13 +160,11 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::fork_shares},
     {"C3", "copy before write",
      "A grant leaves no block in its write range, beyond what the request has published, with "
-     "another "
-     "holder or under a key of other content, and copies no other.",
+     "another holder or under a key of other content, and copies no other.",
      Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::copy_before_write},
     {"C4", "leases hold",
      "A leased block is handed out to nobody and keeps its keys; a lease lists what was pinned "
-     "until "
-     "it is unpinned.",
+     "until it is unpinned.",
      Cost::linear, Promise::safety, "vLLM KV connectors; LMCache#1034", "evict and reset",
      law::lease_holds},
     {"C5", "transfers keep both sides",
@@ -179,6 +174,14 @@ inline constexpr Law kLaws[] = {
     {"C6", "host pool",
      "The host tier obeys I1 to I6, I9 and I31; its holders are the host tables.", Cost::linear,
      Promise::safety, "Kwon et al., SOSP'23, sec. 4.5", "", law::host_pool},
+    {"C7", "publication is due",
+     "A grant, unless told to wait, and a cache call publish all blocks that their tokens "
+     "complete, "
+     "no others, and none that no hit can use.",
+     Cost::linear, Promise::policy, "vLLM cache_blocks; kvcached#401", "", law::publication_is_due},
+    {"C8", "preemption starts over",
+     "A preempted request holds nothing, has published nothing and has no computed tokens.",
+     Cost::constant, Promise::safety, "vLLM Scheduler preemption", "", law::preemption_starts_over},
 };
 
 /// @return the row of that id, or nullptr.

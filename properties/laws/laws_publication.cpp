@@ -85,8 +85,8 @@ Finding preemption_starts_over(const Step& step) {
   const bool clean =
       without_blocks(*r) && without_progress(*r) && r->host_tables.empty() && r->computed == 0;
   if (clean) return std::nullopt;
-  return say("request ", r->name, " was preempted and has ", r->computed, " computed tokens, blocks ",
-             lists_of(r->tables), " and ", lists_of(r->host_tables));
+  return say("request ", r->name, " was preempted and has ", r->computed,
+             " computed tokens, blocks ", lists_of(r->tables), " and ", lists_of(r->host_tables));
 }
 
 }  // namespace kvproof::properties::law

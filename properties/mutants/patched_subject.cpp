@@ -34,8 +34,7 @@ class PatchedSubject final : public Subject {
 }  // namespace
 
 std::unique_ptr<Subject> make_patched(const Patch* row, const CacheConfig& config) {
-  const auto number =
-      row == nullptr ? 0 : static_cast<std::size_t>(row - all_patches().data()) + 1;
+  const auto number = row == nullptr ? 0 : static_cast<std::size_t>(row - all_patches().data()) + 1;
   return std::make_unique<PatchedSubject>(number, config);
 }
 

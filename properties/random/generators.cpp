@@ -17,7 +17,9 @@ std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
 }  // namespace
 
 Generator::Generator(const CacheConfig& config, const Swarm& swarm)
-    : config_(config), swarm_(swarm), block_size_(config.groups.front().block_size),
+    : config_(config),
+      swarm_(swarm),
+      block_size_(config.groups.front().block_size),
       align_(static_cast<std::uint32_t>(alignment(config))) {
   for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
   for (const GroupConfig& group : config.groups) {

@@ -61,7 +61,8 @@ std::optional<Operation> Generator::write_on(Moment& m, const RequestState& r,
                                              const RequestRecord& record, BlockId block) const {
   if (m.state.blocks[block].ref_cnt > 1) {
     const auto* other = pick(m.history, m.draws, [&](const RequestRecord& x) {
-      const RequestState* holder = x.resident() && x.name != r.name ? m.state.find(x.name) : nullptr;
+      const RequestState* holder =
+          x.resident() && x.name != r.name ? m.state.find(x.name) : nullptr;
       return holder != nullptr && std::ranges::count(holder->tables.front(), block) > 0;
     });
     if (other == nullptr) return std::nullopt;
