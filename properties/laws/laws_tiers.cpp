@@ -59,6 +59,29 @@ Finding check_started(const Step& step, const RequestState& r, const Granted& gr
              ", which no position needs");
 }
 
+// What has arrived is known by the key that it had where it came from; on the device it may have
+// become known by another key meanwhile.
+Finding check_landed(const Step& step, const RequestState& was, bool out) {
+  const PoolState& device = step.before;
+  const PoolState& from = out ? device : step.before.host;
+  const PoolState& to = out ? step.after.host : static_cast<const PoolState&>(step.after);
+  const Tables& source = out ? was.tables : was.host_tables;
+  const Tables& target = out ? was.host_tables : was.tables;
+  for (std::size_t g = 0; g < source.size() && g < target.size(); ++g) {
+    for (std::size_t i = 0; i < source[g].size() && i < target[g].size(); ++i) {
+      const BlockId block = source[g][i];
+      const BlockId copy = target[g][i];
+      if (block >= from.blocks.size() || copy >= to.blocks.size() || !from.blocks[block].hashed)
+        continue;
+      if (!to.blocks[copy].hashed) {
+        return say("position ", i, " of ", was.name, " in group ", g, " landed in block ", copy,
+                   " without the key of block ", block);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok) {
   const RequestState* was = step.before.find(transfer.req);
   const RequestState* now = step.after.find(transfer.req);
@@ -67,7 +90,9 @@ Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok)
   const bool device_right = stays_on_device ? now->tables == was->tables : without_blocks(*now);
   const bool host_right =
       stays_on_device ? now->host_tables.empty() : now->host_tables == was->host_tables;
-  if (device_right && host_right) return std::nullopt;
+  if (device_right && host_right) {
+    return ok ? check_landed(step, *was, transfer.out) : std::nullopt;
+  }
   return say("after its swap ", transfer.out ? "out " : "in ", ok ? "" : "failed ", now->name,
              " has ", lists_of(now->tables), " on the device and ", lists_of(now->host_tables),
              " in the host tier");
