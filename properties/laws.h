@@ -4,7 +4,7 @@
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
 // Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
-//          C1..C10 are ours. Both profiles obey every row, with caching on or off, in any number of
+//          C1..C11 are ours. Both profiles obey every row, with caching on or off, in any number of
 //          groups of any kind; a row that is about one kind names it.
 // Refuses: to repair, to abort, to print. A violation is a sentence; the audit throws it.
 #pragma once
@@ -90,13 +90,12 @@ inline constexpr Law kLaws[] = {
      "profile holds back for drafts.",
      Cost::linear, Promise::safety, "vLLM MambaManager",
      "truncate, a grant before the tokens of the grant before are computed, one of more than a "
-     "token "
-     "and its drafts after a grant ended inside a block; until free",
+     "token and its drafts after a grant ended inside a block; until free",
      law::few_states},
     {"I16", "append-only table",
      "A table is as long as the largest grant asked for its kind; an entry changes only to null "
-     "when "
-     "its group has skipped it, to a copy before it is written, or when a draft's state moves.",
+     "when its group has skipped it, to a copy before it is written, or when a draft's state "
+     "moves.",
      Cost::linear, Promise::safety, "vLLM req_to_blocks; mini-sglang#142",
      "free, finish, truncate and swap of that request", law::append_only_table},
     {"I17", "prefix closed",
@@ -112,8 +111,7 @@ inline constexpr Law kLaws[] = {
      "", law::lookup_contract},
     {"I19", "admission prediction",
      "An allocation is granted exactly when its need over all groups fits, counting copies and "
-     "queued "
-     "hits, and a grant takes exactly its need from the free blocks.",
+     "queued hits, and a grant takes exactly its need from the free blocks.",
      Cost::linear, Promise::policy, "vLLM allocate_slots; vllm#11565, inference-sim#492", "",
      law::admission_prediction},
     {"I20", "failure changes nothing",
@@ -129,9 +127,8 @@ inline constexpr Law kLaws[] = {
      "Lookup, common prefix and step change nothing; nor does recycle where every group reads all.",
      Cost::linear, Promise::safety, "vLLM get_computed_blocks", "", law::reads_are_pure},
     {"I23", "drained is free",
-     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block of "
-     "it "
-     "is free and no progress is left.",
+     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block "
+     "of it is free and no progress is left.",
      Cost::linear, Promise::safety, "vLLM free; leaks on abort", "", law::drained_is_free},
     {"I24", "reset clears",
      "Reset succeeds exactly when nothing is held in either tier; then no key is left, the queues "
@@ -164,13 +161,11 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::fork_shares},
     {"C3", "copy before write",
      "A grant leaves no block in its write range, beyond what the request has published, with "
-     "another "
-     "holder or under a key of other content, and copies no other.",
+     "another holder or under a key of other content, and copies no other.",
      Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::copy_before_write},
     {"C4", "leases hold",
      "A leased block is handed out to nobody and keeps its keys; a lease lists what was pinned "
-     "until "
-     "it is unpinned.",
+     "until it is unpinned.",
      Cost::linear, Promise::safety, "vLLM KV connectors; LMCache#1034", "evict and reset",
      law::lease_holds},
     {"C5", "transfers keep both sides",
@@ -186,10 +181,10 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::policy, "vLLM BlockPool; sglang#4987, vllm#4761", "",
      law::keys_leave_with_cause},
     {"C8", "published as told",
-     "Progress moves with a grant that does not delay it, with cache and with a swap, to the "
-     "blocks "
-     "that are complete, and not further.",
-     Cost::linear, Promise::policy, "vLLM cache_blocks; vllm#37152", "", law::published_as_told},
+     "A grant that does not delay it, and a cache call, publish all blocks that their tokens "
+     "complete, none further, and none that no hit can use; nothing else does.",
+     Cost::linear, Promise::policy, "vLLM cache_blocks; vllm#37152, kvcached#401", "",
+     law::published_as_told},
     {"C9", "counted at admission",
      "A manager that counts hits counts each admission once, when it is granted, with the tokens "
      "that it used; a resumed request is not counted.",
@@ -199,6 +194,9 @@ inline constexpr Law kLaws[] = {
      "no shorter one than that with its extra blocks.",
      Cost::linear, Promise::policy, "vLLM HybridKVCacheCoordinator; vllm#33270", "",
      law::longest_hit},
+    {"C11", "preemption starts over",
+     "A preempted request holds nothing, has published nothing and has no computed tokens.",
+     Cost::constant, Promise::safety, "vLLM Scheduler preemption", "", law::preemption_starts_over},
 };
 
 /// @return the row of that id, or nullptr.

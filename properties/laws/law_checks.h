@@ -142,6 +142,7 @@ Finding published_as_told(const Step& step);
 Finding counted_at_admission(const Step& step);
 Finding longest_hit(const Step& step);
 Finding host_pool(const Step& step);
+Finding preemption_starts_over(const Step& step);
 }  // namespace law
 
 }  // namespace kvproof::properties

@@ -84,6 +84,10 @@ void copy(Scene& s) {
   fork(s);
   s.play(op::Append{"b", {2}}).play(allocate("b", 1));
 }
+void preempt(Scene& s) {
+  admit(s, 5);
+  s.play(op::Advance{"a", 5}).play(op::Free{"a"});
+}
 void pin(Scene& s) {
   admit(s, 4);
   s.play(op::Pin{{1, 2}, "lease"});
@@ -204,6 +208,8 @@ constexpr Breakage kWider[] = {
     {"C2", "child without a block", fork, [](Scene& s) { s.table(1).pop_back(); }},
     {"C2", "child without references", fork, [](Scene& s) { --s.block(1).ref_cnt; }},
     {"C2", "parent changed", fork, [](Scene& s) { ++s.after.requests[0].computed; }},
+    {"C2", "child has published nothing", fork,
+     [](Scene& s) { s.after.requests[1].progress[0] = std::nullopt; }},
     {"C2", "child is missing", fork, [](Scene& s) { s.after.requests.pop_back(); }},
     {"C3", "written while shared", copy, [](Scene& s) { s.block(s.table(1)[2]).ref_cnt = 2; }},
     {"C3", "not copied", copy,
@@ -239,6 +245,10 @@ constexpr Breakage kWider[] = {
      },
      two_tiers},
     {"C5", "way back without a block", swap_in, [](Scene& s) { s.table(0)[2] = 0; }, two_tiers},
+    {"C5", "refused although it fits", swap_out, [](Scene& s) { s.outcome.result = Refused{}; },
+     two_tiers},
+    {"C5", "landed without its key", swapped_out,
+     [](Scene& s) { s.after.host.blocks[1].hashed = false; }, two_tiers},
     {"C6", "held host block queued", swap_out, [](Scene& s) { s.after.host.queue.push_back(1); },
      two_tiers},
     {"C6", "host counter off", swap_out, [](Scene& s) { ++s.after.host.num_free; }, two_tiers},
@@ -267,6 +277,11 @@ constexpr Breakage kWider[] = {
     {"I19", "taken though there are none", take_all,
      [](Scene& s) { s.outcome.result = Granted{}; }},
     {"I19", "raw owner refused", take_while_pinned, [](Scene& s) { s.outcome.result = Refused{}; }},
+    {"C8", "published late", admit_six, [](Scene& s) { s.after.requests[0].progress[0] = 1; }},
+    {"C8", "published ahead", decode, [](Scene& s) { ++*s.after.requests[0].progress[0]; }},
+    {"C11", "preempted and computed", preempt, [](Scene& s) { s.after.requests[0].computed = 4; }},
+    {"C11", "preempted and published", preempt,
+     [](Scene& s) { s.after.requests[0].progress[0] = 0; }},
 };
 
 }  // namespace

@@ -105,6 +105,24 @@ std::uint32_t published_at(const Step& step, GroupId group, std::uint64_t tokens
   return step.config.enable_caching ? std::max(end, at_least) : at_least;
 }
 
+// No hit ends where it would need a masked block, so a key there only takes room in the index.
+Finding check_masked(const Step& step, const RequestState& r, GroupId group, std::uint64_t from,
+                     std::uint64_t to) {
+  const CacheMask mask = cache_mask(step.config, step.config.groups[group]);
+  for (std::uint64_t i = from; i < to; ++i) {
+    const BlockId block = table_of(r, group)[i];
+    if (block == kNullBlock || mask.keeps(static_cast<std::uint32_t>(i))) continue;
+    const BlockState& was = step.before.blocks[block];
+    const BlockState& now = step.after.blocks[block];
+    const bool own = now.hashed && now.key == own_key(step, r, group, i);
+    if (own && !(was.hashed && was.key == now.key)) {
+      return say("position ", i, " of ", r.name, " in group ", group,
+                 " is masked out, and its block ", block, " was given a key");
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Finding published_as_told(const Step& step) {
@@ -114,7 +132,7 @@ Finding published_as_told(const Step& step) {
   const auto& asked = step.history.asked;
   const bool granted = std::holds_alternative<Granted>(step.outcome.result);
   for (const RequestState& now : step.after.requests) {
-    const RequestState* was = step.before.find(now.name);
+    const RequestState* was = before_of(step, now);
     const bool settled = step.history.settled && step.history.settled->req == now.name;
     const bool freed = std::holds_alternative<op::Free>(step.operation) && own == now.name;
     if (was == nullptr || settled || freed) continue;
@@ -130,12 +148,28 @@ Finding published_as_told(const Step& step) {
         const std::uint64_t known = std::min(cache->computed, now.num_tokens);
         expected = published_at(step, g, known, length, expected);
       }
-      if (progress_of(now, g) == expected) continue;
+      if (progress_of(now, g) == expected) {
+        if (auto finding = check_masked(step, now, g, progress_of(*was, g), expected))
+          return finding;
+        continue;
+      }
       return say(now.name, " has considered ", progress_of(now, g), " blocks of group ", g,
                  " for the cache; told were ", expected);
     }
   }
   return std::nullopt;
+}
+
+Finding preemption_starts_over(const Step& step) {
+  const bool freed = std::holds_alternative<op::Free>(step.operation) &&
+                     !std::holds_alternative<Rejected>(step.outcome.result);
+  const RequestState* r = freed ? step.after.find(request_of(step.operation)) : nullptr;
+  if (r == nullptr) return std::nullopt;
+  const bool clean =
+      without_blocks(*r) && without_progress(*r) && r->host_tables.empty() && r->computed == 0;
+  if (clean) return std::nullopt;
+  return say("request ", r->name, " was preempted and has ", r->computed,
+             " computed tokens, blocks ", lists_of(r->tables), " and ", lists_of(r->host_tables));
 }
 
 Finding counted_at_admission(const Step& step) {

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "properties/mutants.h"
+#include "properties/mutants/patches.h"
 #include "properties/mutants/textbook.h"
 #include "properties/random/shrink.h"
 
@@ -172,6 +173,22 @@ std::vector<Seeded> museum_mutants() {
     mutant.make = [fault](const CacheConfig& config) -> std::unique_ptr<Subject> {
       return std::make_unique<Textbook>(config, fault);
     };
+  }
+  return out;
+}
+
+std::vector<Seeded> patch_mutants() {
+  std::vector<Seeded> out;
+  for (const Patch& row : all_patches()) {
+    Seeded& mutant = out.emplace_back();
+    mutant.id = row.id;
+    mutant.family = "P";
+    mutant.where = std::string("optimized/").append(row.file);
+    mutant.sentence = row.sentence;
+    mutant.law = row.law;
+    mutant.configuration = row.configuration;
+    mutant.profile = find_profile(row.profile);
+    mutant.make = [&row](const CacheConfig& config) { return make_patched(&row, config); };
   }
   return out;
 }

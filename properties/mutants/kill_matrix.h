@@ -73,5 +73,7 @@ struct MatrixOptions {
 
 /// The seeded bugs of mutants.h.
 [[nodiscard]] std::vector<Seeded> museum_mutants();
+/// Those of patches.cpp.
+[[nodiscard]] std::vector<Seeded> patch_mutants();
 
 }  // namespace kvproof::properties

@@ -32,6 +32,7 @@ inline constexpr List kLists[] = {
     {"optimized/subjects.h", ""},
     {"properties/laws.h", "properties/mutants.h"},
     {"properties/mutants.h", ""},
+    {"properties/mutants/patches.cpp", ""},
     {"properties/configurations.h", ""},
     {"bench/workloads.h", ""},
     {"bench/studies/studies.h", ""},

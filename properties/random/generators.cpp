@@ -11,13 +11,6 @@ namespace {
 
 constexpr std::uint32_t kNumTexts = 3;
 
-// Three texts over three tokens. They part at positions 0, 3 and 6 from each other, so that prompts
-// share prefixes of every length, and a prompt that is drawn again after churn is the same prompt.
-TokenId token_at(std::uint32_t text, std::uint32_t position) {
-  const std::uint32_t base = position * 7 + position / 3;
-  return static_cast<TokenId>((base + (position >= 3 * text ? text : 0)) % 3);
-}
-
 constexpr const char* kAdapters[] = {"a", "b", "b@2"};
 constexpr const char* kImages[] = {"x-1234", "y-1234"};
 
@@ -27,7 +20,10 @@ std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
 }  // namespace
 
 Generator::Generator(const CacheConfig& config, const Swarm& swarm)
-    : config_(config), swarm_(swarm), block_size_(config.groups.front().block_size) {
+    : config_(config),
+      swarm_(swarm),
+      block_size_(config.groups.front().block_size),
+      align_(static_cast<std::uint32_t>(alignment(config))) {
   for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
   for (const GroupConfig& group : config.groups) {
     block_size_ = std::min(block_size_, group.block_size);
@@ -43,6 +39,7 @@ Operation Generator::next(Choice choice, const Snapshot& state, const History& h
   Draws draws(choice);
   Moment m{state, history, draws};
   if (auto operation = follow_up(m)) return *operation;
+  if (auto operation = relatives(m)) return *operation;
   std::uint32_t at = draws.below(total_weight_);
   std::size_t kind = 0;
   while (at >= swarm_.weight[kind]) at -= swarm_.weight[kind++];
@@ -219,7 +216,8 @@ std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t res
 Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
   AllocateArgs args;
   args.status = record.status;
-  args.use_lookup = record.looked_up && !m.draws.one_in(8);
+  // Now and then without a lookup since the request was preempted: then there is no hit.
+  args.use_lookup = m.draws.one_in(8) != record.looked_up;
   const std::uint32_t hit = args.use_lookup ? record.hit.tokens : 0;
   const std::uint32_t rest = r.num_tokens > r.computed + hit ? r.num_tokens - r.computed - hit : 1;
   args.new_tokens = rest;
