@@ -137,7 +137,7 @@ class CacheManager {
     return &tables_[id * groups_.size()];
   }
   Request& live(RequestId id) {
-    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such request");
+    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such handle");
     return requests_[id];
   }
   Request& resident(RequestId id) {
