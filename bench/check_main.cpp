@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verb check: every oracle against an allocator, ours or another's.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -24,7 +24,7 @@ namespace {
 constexpr int kHolds = 0;
 constexpr int kViolated = 1;
 constexpr int kUsage = 2;
-constexpr std::uint64_t kOwnOperations = 4000;      // per configuration and profile
+constexpr std::uint64_t kOwnOperations = 10'000;    // per configuration and profile
 constexpr std::uint64_t kForeignOperations = 2000;  // the same
 
 struct Arguments {
@@ -139,7 +139,7 @@ int run(int argc, char** argv) {
                  "a row of the list of managers, repeatable; default: all");
   app.add_option("--seed", arguments.seed, "of the random runs, default 1");
   app.add_option("--operations", arguments.operations,
-                 "at least so many per configuration and profile, default 4000, of others' "
+                 "at least so many per configuration and profile, default 10000, of others' "
                  "allocators 2000")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
   app.add_option("--time-limit-seconds", arguments.subject.limits.answer_seconds,

@@ -45,7 +45,7 @@ constexpr Counter kCounters[] = {
 std::string verdict_text(const LawReport& law) {
   if (law.broken) return "BROKEN";
   if (!law.demanded) return "not demanded: " + law.left_out;
-  if (law.checked == 0) return "VACUOUS: never had a say";
+  if (law.checked == 0) return law.promised ? "VACUOUS: never had a say" : "no run was about it";
   return law.left_out.empty() ? "holds" : "holds; in part not demanded: " + law.left_out;
 }
 
@@ -155,7 +155,8 @@ void print_failure(std::ostream& out, const CheckReport& report, std::uint64_t s
         << "the state, with - before and + after it:\n"
         << properties::draw_change(f.before, *f.after);
   } else {
-    out << "the state before the last operation, which was not answered:\n" << properties::draw_state(f.before);
+    out << "the state before the last operation, which was not answered:\n"
+        << properties::draw_state(f.before);
   }
   out << '\n';
 }

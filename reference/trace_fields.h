@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fields of a line of a trace, read with care: shared by the readers of operations and states.
 //
-// Refuses: a value out of its range, of another kind or too deeply nested, as a TextError that names
-//          the field. Nothing is reserved by what a line claims, only by what it holds.
+// Refuses: a value out of its range, of another kind or too deeply nested, as a TextError that
+//          names the field. Nothing is reserved by what a line claims, only by what it holds.
 #pragma once
 
 #include <algorithm>

@@ -25,12 +25,23 @@ void leave_out(Swarm& swarm, const Promises& promises, bool foreign) {
   }
 }
 
+/// The operations that runs of a row are sure to try in the end.
+OperationSet asked_in(const Configuration& row) {
+  OperationSet out = all_operations();
+  if (!row.can_fork()) out &= ~operation_set({"fork"});
+  if (!row.sharing) out &= ~operation_set({"truncate", "pin", "unpin"});
+  if (!row.host_tier) out &= ~operation_set({"swap_out", "swap_in", "complete"});
+  return out;
+}
+
 }  // namespace
 
 /// One manager under audit.
 class AuditedRun::Run {
  public:
-  Run(const Candidate& candidate, CheckReport& report, const CacheConfig& config)
+  /// @param asked operations that are sure to be tried; laws about them should have a say
+  Run(const Candidate& candidate, CheckReport& report, const CacheConfig& config,
+      const OperationSet& asked)
       : report_(report), config_(config), opened_(candidate.open(config)) {
     if (opened_.subject == nullptr) return;
     ended_.demands = opened_.demands;
@@ -43,6 +54,8 @@ class AuditedRun::Run {
       LawReport& law = report.laws[i];
       const bool left_out = (ended_.oracles.laws_left_out >> i & 1U) != 0;
       law.demanded = law.demanded || !left_out;
+      law.promised =
+          law.promised || (!left_out && asked.any() && is_about(kLaws[i], config, asked));
       if (left_out) law.left_out = why_left_out(kLaws[i], config, opened_.demands);
     }
   }
@@ -79,6 +92,11 @@ class AuditedRun::Run {
 
  private:
   void count(const Operation& operation, const Outcome& outcome) {
+    const auto* rejected = std::get_if<Rejected>(&outcome.result);
+    if (rejected != nullptr && rejected->error.starts_with(kUnsupported)) {
+      ended_.declined.set(operation.index());
+    }
+    if (rejected != nullptr && rejected->error.starts_with("not_supported")) return;
     for (std::size_t i = 0; i < std::size(kLaws); ++i) {
       if ((ended_.oracles.laws_left_out >> i & 1U) != 0) continue;
       const Speaks said = speaks(kLaws[i], *audit_, operation, outcome);
@@ -97,7 +115,7 @@ class AuditedRun::Run {
 
 AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
                                     std::span<const Operation> operations, Counts& counts) {
-  Run run(candidate_, report_, config);
+  Run run(candidate_, report_, config, {});
   for (const Operation& operation : operations) {
     if (!run.possible() || !run.apply(operation)) break;
   }
@@ -106,7 +124,7 @@ AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
 
 AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<const TraceLine> lines,
                                         Counts& counts) {
-  Run run(candidate_, report_, config);
+  Run run(candidate_, report_, config, {});
   for (const TraceLine& line : lines) {
     const auto differs = [&](const Outcome& outcome) {
       return compare(line, outcome, run.audit().state());
@@ -119,7 +137,7 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
 AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration& row,
                                      const Case& c, Counts& counts) {
   const CacheConfig config = draw_config(profile, row, c.setup);
-  Run run(candidate_, report_, config);
+  Run run(candidate_, report_, config, asked_in(row));
   if (!run.possible()) return run.end(counts);
   Swarm swarm = draw_swarm(row, scramble(c.setup));
   leave_out(swarm, run.promises(), candidate_.foreign);
@@ -150,6 +168,33 @@ std::string fit(Configuration& row, const Promises& promises) {
   return {};
 }
 
+namespace {
+
+/// Runs a failure once more, to see the states around its end. @return whether it failed again
+bool look_again(const Candidate& candidate, Oracles oracles, FailureReport& out) {
+  const Opened opened = candidate.open(out.failure.config);
+  if (opened.subject == nullptr) return false;
+  Audit audit(out.failure.config, *opened.subject, oracles);
+  try {
+    for (const Operation& operation : out.failure.trace) {
+      out.before = audit.state();
+      out.answer = to_json(audit.apply(operation));
+      out.after = audit.state();
+    }
+    return false;
+  } catch (const Violation& violation) {
+    out.failure.breaches = violation.breaches();
+    out.failure.text = violation.what();
+    const bool answered = !violation.names("crash") && !violation.names("hang") &&
+                          !violation.names("nonsense") && !violation.names("exception");
+    out.answer = answered ? to_json(audit.outcome()) : "";
+    out.after = answered ? std::optional(audit.state()) : std::nullopt;
+    return true;
+  }
+}
+
+}  // namespace
+
 FailureReport report_failure(const Candidate& candidate, Failure failure, const std::string& where,
                              Oracles oracles, double shrink_seconds) {
   using Clock = std::chrono::steady_clock;
@@ -164,28 +209,16 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
   FailureReport out;
   out.where = where;
   out.found_after = failure.trace.size();
-  out.failure = shrink_seconds > 0 ? shrink(make, failure, oracles) : std::move(failure);
-  out.failure.subject = candidate.name;
-
-  const Opened opened = candidate.open(out.failure.config);
-  if (opened.subject == nullptr) return out;
-  Audit audit(out.failure.config, *opened.subject, oracles);
-  try {
-    for (const Operation& operation : out.failure.trace) {
-      out.before = audit.state();
-      out.answer = to_json(audit.apply(operation));
-      out.after = audit.state();
-    }
-  } catch (const Violation& violation) {
-    out.answer.clear();
-    out.after.reset();
-    const bool answered = !violation.names("crash") && !violation.names("hang") &&
-                          !violation.names("nonsense") && !violation.names("exception");
-    if (answered) {
-      out.answer = to_json(audit.outcome());
-      out.after = audit.state();
-    }
+  out.failure = failure;
+  candidate.hurry(true);
+  if (shrink_seconds > 0) out.failure = shrink(make, failure, oracles);
+  candidate.hurry(false);
+  // What only seemed to hang, or fails now and then, is told as it was found.
+  if (!look_again(candidate, oracles, out)) {
+    out.failure = std::move(failure);
+    look_again(candidate, oracles, out);
   }
+  out.failure.subject = candidate.name;
   return out;
 }
 

@@ -23,6 +23,7 @@ class AuditedRun {
     std::optional<Failure> failure;
     Oracles oracles;
     Demands demands;
+    OperationSet declined;  // operations that it declares, and does not do here
   };
 
   /// Laws are counted into the report.

@@ -22,6 +22,7 @@ struct Candidate {
   std::string option;  // that names it on a command line, for the replay
   bool foreign = false;
   std::function<Opened(const CacheConfig&)> open;
+  std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
 };
 
 [[nodiscard]] inline Candidate own_candidate(const optimized::SubjectRow& row) {
@@ -34,10 +35,12 @@ struct Candidate {
 /// @param option as above
 [[nodiscard]] inline Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program,
                                                  std::string option) {
-  return {program->name(), std::move(option), true, [program](const CacheConfig& config) {
+  return {program->name(), std::move(option), true,
+          [program](const CacheConfig& config) {
             ForeignProgram::Opening opening = program->open(config);
             return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
-          }};
+          },
+          [program](bool on) { program->hurry(on); }};
 }
 
 }  // namespace kvproof::properties

@@ -143,31 +143,32 @@ class Check {
     Configuration row = listed;
     out.not_run = fit(row, report_.promises);
     ChoiceStream choices(options_.seed ^ fingerprint(out.name + out.profile));
-    Demands demands;
-    for (int refused = 0; out.not_run.empty() && out.counts.operations < options_.operations;) {
+    const auto enough = [&] {
+      if (out.counts.operations < options_.operations) return false;
+      return out.vacuous.empty() || out.counts.operations >= 8 * options_.operations;
+    };
+    for (int refused = 0; out.not_run.empty() && !enough();) {
       const double part =
           static_cast<double>(out.counts.operations) / static_cast<double>(options_.operations);
-      options_.on_progress(from + share * part,
+      options_.on_progress(from + share * std::min(part, 1.0),
                            say(candidate_.name, " as ", profile.name, ", ", row.name));
       const Case c = draw_case(choices, kMostOperationsPerCase);
-      const AuditedRun::Ended ended = run_.random(profile, row, c, out.counts);
+      AuditedRun::Ended ended = run_.random(profile, row, c, out.counts);
       if (!ended.unsupported.empty()) {
-        if (out.runs == 0 && ++refused >= kMostRefusedCases) out.not_run = ended.unsupported;
-        if (++refused >= 10 * kMostRefusedCases) break;
-        continue;
+        if (++refused < kMostRefusedCases * (out.runs == 0 ? 1 : 10)) continue;
+        if (out.runs == 0) out.not_run = ended.unsupported;
+        break;
       }
       ++out.runs;
-      demands = ended.demands;
-      if (!ended.failure) continue;
-      fail(*ended.failure, out.name, ended.oracles);
-      break;
-    }
-    if (out.not_run.empty() && !done()) {
-      for (const auto& [name, value] :
-           promised_counters(row, out.counts, candidate_.foreign, demands)) {
-        if (value == 0) out.vacuous.push_back(name);
+      if (ended.failure) {
+        fail(*ended.failure, out.name, ended.oracles);
+        break;
       }
+      out.declined |= ended.declined;
+      ended.demands.promises.operations &= ~out.declined;
+      out.vacuous = idle_counters(row, out.counts, candidate_.foreign, ended.demands);
     }
+    if (done()) out.vacuous.clear();
     report_.runs.push_back(std::move(out));
   }
 
@@ -190,7 +191,7 @@ bool forgets(const Configuration& row) {
 
 bool CheckReport::vacuous() const {
   const bool idle = std::ranges::any_of(
-      laws, [](const LawReport& law) { return law.demanded && law.checked == 0; });
+      laws, [](const LawReport& law) { return law.promised && law.checked == 0; });
   const bool still = std::ranges::any_of(
       runs, [](const RunReport& run) { return run.not_run.empty() && !run.vacuous.empty(); });
   const bool nothing = std::ranges::all_of(
@@ -198,33 +199,31 @@ bool CheckReport::vacuous() const {
   return idle || still || nothing;
 }
 
-std::vector<std::pair<std::string, std::uint64_t>> promised_counters(const Configuration& row,
-                                                                     const Counts& counts,
-                                                                     bool foreign,
-                                                                     const Demands& demands) {
+std::vector<std::string> idle_counters(const Configuration& row, const Counts& counts, bool foreign,
+                                       const Demands& demands) {
   const auto does = [&](std::string_view operation) {
     return demands.promises.operations.test(operation_index(operation));
   };
   const auto shows = [&](Parts parts) { return (parts & ~demands.shown) == 0; };
-  std::vector<std::pair<std::string, std::uint64_t>> out;
+  std::vector<std::string> out;
   const auto promise = [&](bool promised, const char* name, std::uint64_t value) {
-    if (promised) out.emplace_back(name, value);
+    if (promised && value == 0) out.emplace_back(name);
   };
   promise(true, "grants", counts.grants);
   promise(true, "refusals", counts.refusals);
   promise(!foreign, "rejections", counts.rejections);
   promise(does("free"), "preemptions", counts.preemptions);
-  promise(row.caching && does("lookup"), "hits", counts.hits);
+  const bool looks_up = row.caching && does("lookup");
+  promise(looks_up, "hits", counts.hits);
+  promise(looks_up && shows(kCached | kReferences), "revivals", counts.revivals);
   promise(row.caching && shows(kEvents), "evictions", counts.evictions);
-  promise(row.caching && does("lookup") && shows(kCached | kReferences), "revivals",
-          counts.revivals);
   promise(forgets(row) && shows(kIds), "recycled", counts.recycled);
   promise(row.can_fork() && does("fork"), "forks", counts.forks);
   promise(row.can_fork() && does("fork"), "copies", counts.copies);
   promise(row.sharing && does("truncate"), "truncations", counts.truncations);
   promise(row.sharing && does("pin"), "leases", counts.leases);
-  promise(row.host_tier, "swaps", counts.swaps);
-  promise(row.host_tier, "failed_swaps", counts.failed_swaps);
+  promise(row.host_tier && does("swap_out"), "swaps", counts.swaps);
+  promise(row.host_tier && does("swap_out"), "failed_swaps", counts.failed_swaps);
   return out;
 }
 

@@ -13,7 +13,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "properties/check/candidate.h"
@@ -38,6 +37,7 @@ struct LawReport {
   std::uint64_t checked = 0;    // steps
   std::uint64_t suspended = 0;  // steps
   bool demanded = false;        // in some run
+  bool promised = false;        // some run should have given it something to say
   bool broken = false;
   std::string left_out;  // why, where it was not demanded
 };
@@ -48,6 +48,7 @@ struct RunReport {
   std::string profile;
   std::uint64_t runs = 0;
   Counts counts = {};
+  OperationSet declined = {};             // operations that it answered with "unsupported"
   std::string not_run = {};               // the reason; empty when it was
   std::vector<std::string> vacuous = {};  // counters that did not move
 };
@@ -78,8 +79,8 @@ struct CheckReport {
 /// @throws UnusableSubject
 [[nodiscard]] CheckReport check(const Candidate& candidate, const CheckOptions& options);
 
-/// Counters that this configuration promises to move, of a subject like this, and their values.
-[[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> promised_counters(
-    const Configuration& row, const Counts& counts, bool foreign, const Demands& demands);
+/// Counters that this configuration promises to move, with a subject like this, and that did not.
+[[nodiscard]] std::vector<std::string> idle_counters(const Configuration& row, const Counts& counts,
+                                                     bool foreign, const Demands& demands);
 
 }  // namespace kvproof::properties

@@ -28,7 +28,10 @@ struct Demands {
 /// where the subject promises this profile.
 [[nodiscard]] Oracles oracles_for(const CacheConfig& config, const Demands& demands);
 
-/// Whether a law says something of the operation just audited.
+/// Whether a run with these operations should give a law something to say. @pre it is a row
+[[nodiscard]] bool is_about(const Law& law, const CacheConfig& config, const OperationSet& asked);
+
+/// Whether a law says something of the operation just audited. @pre it is a row of the list
 enum class Speaks { no, suspended, yes };
 [[nodiscard]] Speaks speaks(const Law& law, const Audit& audit, const Operation& operation,
                             const Outcome& outcome);

@@ -112,6 +112,16 @@ ChildProcess::~ChildProcess() {
 
 std::string_view ChildProcess::ask(std::string_view line, double limit_seconds,
                                    std::size_t max_answer_bytes) {
+  try {
+    return exchange(line, limit_seconds, max_answer_bytes);
+  } catch (const ChildTrouble&) {
+    if (pid_ > 0) kill(-pid_, SIGKILL);  // it is not asked to go
+    throw;
+  }
+}
+
+std::string_view ChildProcess::exchange(std::string_view line, double limit_seconds,
+                                        std::size_t max_answer_bytes) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(limit_seconds));
   if (!received_.empty()) throw ChildTrouble("nonsense", "it had answered with more than one line");

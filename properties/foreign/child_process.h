@@ -45,6 +45,8 @@ class ChildProcess {
  private:
   using Clock = std::chrono::steady_clock;
 
+  std::string_view exchange(std::string_view line, double limit_seconds,
+                            std::size_t max_answer_bytes);
   void wait_for_events(bool sending, Clock::time_point deadline, double limit_seconds);
   bool send_some(std::string_view& rest);
   bool receive_some(std::size_t max_answer_bytes);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/foreign/foreign_subject.h"
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 
@@ -11,6 +13,10 @@
 namespace kvproof::properties {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSoonestSeconds = 0.1;   // in a hurry, the least that an answer is waited for
+constexpr double kPatience = 20;          // the same, by the longest answer so far
 constexpr std::size_t kShownBytes = 160;  // of an operation or an answer, in a message
 
 bool wants_answer(const Operation& operation) {
@@ -73,7 +79,7 @@ class ForeignSubject final : public Subject {
     const std::string answer(program_.ask(line, program_.limits().answer_seconds));
     try {
       TraceLine read = parse_answer(operation, answer);
-      if (!read.unsupported.empty()) return {Rejected{"not_supported: " + read.unsupported}, {}};
+      if (!read.unsupported.empty()) return {Rejected{say(kUnsupported, read.unsupported)}, {}};
       if (!read.state) throw TextError("state", "the state after the operation, found none");
       if (!read.result && wants_answer(operation)) {
         throw TextError("out", "the answer to the operation, found none");
@@ -117,8 +123,15 @@ ForeignProgram::ForeignProgram(std::string name, std::vector<std::string> argv, 
 
 std::string_view ForeignProgram::ask(const std::string& line, double limit_seconds) {
   try {
-    if (!child_) child_ = std::make_unique<ChildProcess>(argv_);
-    return child_->ask(line, limit_seconds, limits_.answer_bytes);
+    const auto start = Clock::now();
+    const bool started = child_ != nullptr;
+    if (!started) child_ = std::make_unique<ChildProcess>(argv_);
+    const double soon = std::max(kSoonestSeconds, kPatience * longest_answer_seconds_);
+    const double limit = started && hurries_ ? std::min(limit_seconds, soon) : limit_seconds;
+    const std::string_view answer = child_->ask(line, limit, limits_.answer_bytes);
+    const std::chrono::duration<double> taken = Clock::now() - start;
+    if (started) longest_answer_seconds_ = std::max(longest_answer_seconds_, taken.count());
+    return answer;
   } catch (const ChildTrouble& trouble) {
     child_.reset();
     throw Violation({trouble.kind()}, say(trouble.kind(), ": asked ", printable(line, kShownBytes),

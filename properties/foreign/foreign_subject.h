@@ -12,6 +12,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/foreign/caller_book.h"
@@ -22,6 +23,9 @@
 #include "reference/subject.h"
 
 namespace kvproof::properties {
+
+/// How the rejection begins with which a subject's "unsupported" is passed on.
+inline constexpr std::string_view kUnsupported = "not_supported: it says ";
 
 struct AnswerLimits {
   double answer_seconds = 10;
@@ -54,6 +58,9 @@ class ForeignProgram {
   /// Ends the program; the next manager starts it anew.
   void end();
 
+  /// While many runs are expected to hang, none is waited for much longer than answers have taken.
+  void hurry(bool on) { hurries_ = on; }
+
   [[nodiscard]] const AnswerLimits& limits() const { return limits_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -64,6 +71,8 @@ class ForeignProgram {
   std::vector<std::string> argv_;
   AnswerLimits limits_;
   std::unique_ptr<ChildProcess> child_;
+  bool hurries_ = false;
+  double longest_answer_seconds_ = 0;
   bool has_promised_ = false;  // some header was answered: from now on trouble is a verdict
 };
 
