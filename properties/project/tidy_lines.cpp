@@ -123,7 +123,7 @@ void check_list(const Files& files, const File& list, const List& rule, Complain
                            list.path);
     }
     const std::size_t line = enumeration(other.text, names);
-    if (line != 0 && other.path != rule.may_name_all) {
+    if (line != 0 && rule.may_name_all.find(other.path) == std::string_view::npos) {
       complaints.push_back(place(other, line) + "enumerates the rows of " + list.path +
                            ": it should walk the list");
     }
