@@ -111,8 +111,8 @@ std::string describe(const Space& space, const SearchReport& report) {
 }
 
 /// One search with a bar; how far it is nobody knows before the end, so the bar follows the depth.
-SearchReport search_with_bar(const Space& space, SearchOptions options, Progress& bar,
-                             double done, double share) {
+SearchReport search_with_bar(const Space& space, SearchOptions options, Progress& bar, double done,
+                             double share) {
   options.progress = [&](const SearchProgress& now) {
     const double part = static_cast<double>(now.expanded) / static_cast<double>(now.states);
     bar.update(done + share * part, std::string(space.name) + ", depth " +
@@ -136,8 +136,8 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   const std::vector<const Space*> spaces = chosen_spaces(options);
   SearchOptions search;
   search.make = chosen_subject(options);
-  search.threads = options.threads != 0 ? options.threads
-                                        : std::max(std::thread::hardware_concurrency(), 1U);
+  search.threads =
+      options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
   if (!options.json_path.empty()) file.emplace(options.json_path);
   Progress bar;
   std::vector<Result> results;

@@ -11,15 +11,15 @@
 namespace kvproof::bench {
 
 struct ExhaustiveOptions {
-  std::vector<std::string> spaces;      // names of spaces.h; empty = all that are searched by default
+  std::vector<std::string> spaces;  // names of spaces.h; empty = all that are searched by default
   std::string subject = "optimized-xxh3";
-  properties::MakeSubject make;         // empty = the row of that name, no larger than needed
-  std::uint32_t threads = 0;            // 0 = one per core
-  std::uint64_t most_states = 0;        // per space; 0 = what the space says
-  bool nightly = false;                 // the space that is too large for every day, alone
-  bool count_by_model = false;          // search once more with the naive model alone, and compare
-  std::string json_path;                // empty = none
-  std::string failure_folder = ".";     // where a shortest trace is written
+  properties::MakeSubject make;      // empty = the row of that name, no larger than needed
+  std::uint32_t threads = 0;         // 0 = one per core
+  std::uint64_t most_states = 0;     // per space; 0 = what the space says
+  bool nightly = false;              // the space that is too large for every day, alone
+  bool count_by_model = false;       // search once more with the naive model alone, and compare
+  std::string json_path;             // empty = none
+  std::string failure_folder = ".";  // where a shortest trace is written
 };
 
 /// Searches, prints a table and what broke, writes JSON. Every result has the metrics states, edges,

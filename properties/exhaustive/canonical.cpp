@@ -102,7 +102,8 @@ void Canonical::encode_index(const Facts& facts) {
   for (const IndexEntry& entry : facts.state.index) {
     entries_.emplace_back(text_of(facts.history, entry.key), &entry);
   }
-  std::ranges::sort(entries_, {}, [](const auto& e) { return std::pair(e.second->group, e.first); });
+  std::ranges::sort(entries_, {},
+                    [](const auto& e) { return std::pair(e.second->group, e.first); });
   put(entries_.size());
   for (const auto& [text, entry] : entries_) {
     put(entry->group);

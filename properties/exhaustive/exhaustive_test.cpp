@@ -25,9 +25,7 @@ SearchReport search_all(const Space& space, const MakeSubject& make, Oracles ora
 }
 
 /// A request of one token in a pool of one block: small enough to count by hand.
-Space one_token() {
-  return {"one_token", "", 1, 1, 1, 1, 1, false, kNone, {kFull}};
-}
+Space one_token() { return {"one_token", "", 1, 1, 1, 1, 1, false, kNone, {kFull}}; }
 
 /// The fingerprint of what a few operations lead to.
 Fingerprint after(const Space& space, const std::vector<Operation>& operations) {
@@ -120,17 +118,14 @@ TEST(Exhaustive, FiguresDoNotDependOnThreads) {
 
 TEST(Canonical, NamesOfRequestsAndBlocksDoNotMatter) {
   const Space& space = *find_space("full");
-  const std::vector<Operation> run = {arrive("a", {0, 1}), admit("a", 2),
-                                      op::Advance{"a", 2}, arrive("b", {1, 1}),
-                                      admit("b", 1)};
-  const std::vector<Operation> renamed = {arrive("b", {0, 1}), admit("b", 2),
-                                          op::Advance{"b", 2}, arrive("a", {1, 1}),
-                                          admit("a", 1)};
+  const std::vector<Operation> run = {arrive("a", {0, 1}), admit("a", 2), op::Advance{"a", 2},
+                                      arrive("b", {1, 1}), admit("b", 1)};
+  const std::vector<Operation> renamed = {arrive("b", {0, 1}), admit("b", 2), op::Advance{"b", 2},
+                                          arrive("a", {1, 1}), admit("a", 1)};
   EXPECT_EQ(after(space, run), after(space, renamed));
 
   // The same with other blocks: first the pool is turned by one, without leaving content.
-  std::vector<Operation> turned = {op::Take{1}, op::Take{2}, op::Release{{1}},
-                                   op::Release{{2, 3}}};
+  std::vector<Operation> turned = {op::Take{1}, op::Take{2}, op::Release{{1}}, op::Release{{2, 3}}};
   const auto ids = [&](std::vector<Operation> operations) {
     const auto subject = make_optimized()(space.config());
     for (const Operation& operation : operations) subject->apply(operation);

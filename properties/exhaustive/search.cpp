@@ -130,8 +130,8 @@ class Search {
       if (worker->objection.order() < objection_.order()) objection_ = worker->objection;
     }
     report_.bytes = std::max<std::uint64_t>(
-        report_.bytes, visited_.bytes() + parents_.capacity() * sizeof(StateId) +
-                           choices_.capacity() + waiting);
+        report_.bytes,
+        visited_.bytes() + parents_.capacity() * sizeof(StateId) + choices_.capacity() + waiting);
   }
 
   void expand_chunk(Worker& worker, StateId from, StateId end, std::vector<Candidate>& out) const {
@@ -192,7 +192,8 @@ MakeSubject make_optimized() {
 }
 
 MakeSubject make_naive() {
-  return [](const CacheConfig& config) { return std::make_unique<reference::CacheManager>(config); };
+  return
+      [](const CacheConfig& config) { return std::make_unique<reference::CacheManager>(config); };
 }
 
 }  // namespace kvproof::properties::exhaustive

@@ -62,8 +62,8 @@ class Collector {
   }
 
   void extend(const RequestState& r, const RequestRecord& record) {
-    const auto granted = static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(record.scheduled_tokens, r.num_tokens));
+    const auto granted =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(record.scheduled_tokens, r.num_tokens));
     out_.emplace_back(op::Free{r.name});
     if (r.computed < granted) {
       out_.emplace_back(op::Advance{r.name, granted});
@@ -87,7 +87,8 @@ class Collector {
     if (unused_ == kMostRequests) return;
     for (std::uint32_t length = space_.shortest_prompt; length <= space_.longest_prompt; ++length) {
       for (Text text = 1U << length; text < 2U << length; ++text) {
-        out_.emplace_back(op::Arrive{.req = name_of(unused_), .tokens = tokens_of(text), .extra = {}});
+        out_.emplace_back(
+            op::Arrive{.req = name_of(unused_), .tokens = tokens_of(text), .extra = {}});
       }
     }
   }

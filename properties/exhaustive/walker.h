@@ -99,11 +99,11 @@ class Walker {
   Canonical canonical_;
   std::vector<Level> levels_;  // of the path; those beyond depth_ are kept for their memory
   std::size_t depth_ = 0;
-  Level next_;                        // behind the edge that is tried
-  std::unique_ptr<Subject> subject_;  // stands here; nullptr = it has gone elsewhere
+  Level next_;                               // behind the edge that is tried
+  std::unique_ptr<Subject> subject_;         // stands here; nullptr = it has gone elsewhere
   std::vector<const Operation*> performed_;  // by it
-  Outcome outcome_;                   // of its last operation
-  std::string wrong_;                 // with that
+  Outcome outcome_;                          // of its last operation
+  std::string wrong_;                        // with that
   EdgeCounts counts_;
 };
 
