@@ -51,7 +51,7 @@ struct SearchReport {
 /// limit is reached.
 [[nodiscard]] SearchReport search(const Space& space, const SearchOptions& options);
 
-/// A subject of this type that is no larger than the space needs.
+/// Subjects that are no larger than a space needs, so that making them anew is cheap.
 [[nodiscard]] MakeSubject make_optimized();
 [[nodiscard]] MakeSubject make_naive();
 

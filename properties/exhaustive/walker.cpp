@@ -3,6 +3,7 @@
 #include "properties/exhaustive/walker.h"
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 
@@ -117,6 +118,9 @@ void Walker::judge(const Level& from, const Operation& operation, const Level& t
 
 void Walker::expand(const std::function<void(const Edge&)>& visit) {
   const Level& from = here();
+  if (from.operations.size() > std::numeric_limits<std::uint8_t>::max()) {
+    throw std::logic_error("a state with more operations than a choice can number");
+  }
   for (std::size_t i = 0; i < from.operations.size(); ++i) {
     if (!subject_) make_subject();
     const Operation& operation = from.operations[i];
