@@ -22,8 +22,8 @@ struct ExhaustiveOptions {
   std::string failure_folder = ".";  // where a shortest trace is written
 };
 
-/// Searches, prints a table and what broke, writes JSON. Every result has the metrics states, edges,
-/// closed (1 or 0) and seconds; the last one is their sum (closed: all were).
+/// Searches, prints a table and what broke, writes JSON. Every result has the metrics states,
+/// edges, closed (1 or 0) and seconds; the last one is their sum (closed: all were).
 /// @param argc, argv of the program, for the file. @return 0 nothing is wrong, 1 a violation.
 /// Throws std::invalid_argument for a name that is none, and OutputError.
 int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* const* argv);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small manager with its callers, whose reachable states are few enough to visit all of them.
 //
-// Model:   prompts are all strings of two tokens of the given lengths; requests are interchangeable,
-//          so an arrival takes the first unused name. A request is granted tokens (Allocate), then
-//          they are computed (Advance); between the two anything may happen to the others. What it
-//          may do next follows from what its caller knows, as in an engine: look up before it is
-//          admitted, prefill in chunks of any size, decode one token at a time.
+// Model:   prompts are all strings of two tokens of the given lengths; requests are
+//          interchangeable, so an arrival takes the first unused name. A request is granted tokens
+//          (Allocate), then they are computed (Advance); between the two anything may happen to the
+//          others. What it may do next follows from what its caller knows, as in an engine: look up
+//          before it is admitted, prefill in chunks of any size, decode one token at a time.
 // Bounded: blocks, requests, prompt lengths, length of a request. Within these bounds nothing else
 //          cuts a search short: a space that was closed was visited whole.
 #pragma once
@@ -60,7 +60,7 @@ struct Space {
   std::uint32_t longest_prompt;   // [tokens]
   std::uint32_t max_tokens;       // [tokens] of a prompt with what was generated
   bool caching = true;
-  unsigned extras = kCommonPrefix;
+  unsigned extras = kNone;
   std::array<GroupConfig, 2> groups = {};
   std::size_t num_groups = 1;
   std::uint64_t cut_at = 0;  // [states] at which a search gives up; 0 = it closes
