@@ -2,10 +2,10 @@
 // Breadth first through all states of a small space that a subject can reach.
 //
 // Model:   level by level; a state is kept as its fingerprint, the state before it and the
-//          operation between them: 16 + 5 bytes, and the room that the table leaves. Of several ways
-//          into a state the first is kept, by the number of the state before it and the position of
-//          the operation there. So a violation comes with a shortest trace, and all figures are the
-//          same for any number of threads.
+//          operation between them: 16 + 5 bytes, and the room that the table leaves. Of several
+//          ways into a state the first is kept, by the number of the state before it and the
+//          position of the operation there. So a violation comes with a shortest trace, and all
+//          figures are the same for any number of threads.
 // Source:  explicit-state model checking: Holzmann, The SPIN Model Checker, 2003; Murphi's hash
 //          compaction (Stern and Dill, CHARME'95), with 128 bits.
 #pragma once
