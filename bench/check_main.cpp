@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "bench/candidates.h"
+#include "bench/check_exhaustive.h"
+#include "bench/check_mutants.h"
 #include "bench/check_report.h"
 #include "bench/environment.h"
 #include "bench/progress.h"
@@ -35,6 +37,11 @@ struct Arguments {
   std::optional<std::uint64_t> operations;
   std::string json_path;
   std::string serve;
+  bool mutants = false;
+  std::vector<std::string> mutant_ids;
+  bool exhaustive = false;
+  bool nightly = false;
+  std::vector<std::string> spaces;
 };
 
 int usage_error(const std::string& message) {
@@ -128,7 +135,9 @@ int run(int argc, char** argv) {
       "Checks an allocator against every law, the model that it promises to equal, and a shadow "
       "store of contents.\nExamples: kvproof check\n"
       "          kvproof check --subject=./libmine.so --seed=7\n"
-      "          kvproof check --subject-command='python3 adapter.py'");
+      "          kvproof check --subject-command='python3 adapter.py'\n"
+      "          kvproof check --mutants --json=mutants.json\n"
+      "          kvproof check --exhaustive");
   app.add_option("--subject", arguments.subject.subject,
                  "an implementation of the list, or the path of a shared library that exports "
                  "kvproof_subject.h; default: all of the list");
@@ -148,6 +157,16 @@ int run(int argc, char** argv) {
   app.add_option("--start-limit-seconds", arguments.subject.limits.start_seconds,
                  "until it has started and answered the first header, default 60")
       ->check(CLI::Range(0.01, 86400.0));
+  app.add_flag("--mutants", arguments.mutants,
+               "instead: hunt every seeded bug, and say which oracle noticed it");
+  app.add_option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")
+      ->needs("--mutants");
+  app.add_flag("--exhaustive", arguments.exhaustive,
+               "instead: visit all states of small managers, the subject beside the model");
+  app.add_option("--space", arguments.spaces, "search only this one, repeatable")
+      ->needs("--exhaustive");
+  app.add_flag("--nightly", arguments.nightly, "the space that is too large for every day")
+      ->needs("--exhaustive");
   app.add_option("--json", arguments.json_path, "also write the results to this file");
   app.add_option("--serve", arguments.serve)->group("");  // the other end of the pipe
   try {
@@ -159,6 +178,23 @@ int run(int argc, char** argv) {
     return usage_error(error.what());
   }
   if (!arguments.serve.empty()) return properties::serve(arguments.serve);
+  if (arguments.mutants) {
+    MutantOptions options;
+    options.ids = arguments.mutant_ids;
+    options.seed = arguments.seed;
+    options.json_path = arguments.json_path;
+    if (arguments.operations) options.most_operations = *arguments.operations;
+    return check_mutants(options, argc, argv);
+  }
+  if (arguments.exhaustive) {
+    ExhaustiveOptions options;
+    options.spaces = arguments.spaces;
+    options.nightly = arguments.nightly;
+    options.count_by_model = true;
+    options.json_path = arguments.json_path;
+    if (arguments.subject.given()) options.subject = arguments.subject.subject;
+    return check_exhaustive(options, argc, argv);
+  }
   return check_subjects(arguments, argc, argv);
 }
 
