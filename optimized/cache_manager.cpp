@@ -169,7 +169,6 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
                          return t.hit_length > 0;
                        });
   if (use_hit) check_hit(id);
-
   const std::uint64_t limit = config_.max_model_len;
   const std::uint64_t total =
       std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0) + args.external;

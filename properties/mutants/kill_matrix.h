@@ -58,7 +58,7 @@ struct MatrixRow {
 struct MatrixOptions {
   std::uint64_t seed = 1;
   std::uint64_t most_operations = 200'000;  // per mutant and oracle
-  double most_seconds = 60;                 // per mutant
+  double most_seconds = 20;                 // per mutant and oracle
   bool laws_only = false;
   std::uint32_t processes = 0;  // 0 = as many as there are cores
 };
