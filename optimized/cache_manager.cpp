@@ -298,7 +298,8 @@ void CacheManager<Digest>::publish(RequestId id, std::uint64_t tokens) {
 template <class Digest>
 void CacheManager<Digest>::refresh(RequestId id) {
   Request& r = requests_[id];
-  r.may_share = r.may_share && shares(id);
+  // A block under a relative's key finds new holders at any time: a hit, a lease.
+  r.may_share = r.forked || (r.may_share && shares(id));
   const bool settled = r.live && r.place == Place::device && !r.may_share && !r.forked;
   r.plain = settled && steps_alike_;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
