@@ -20,7 +20,7 @@ constexpr Patch kPatches[] = {
      "", "A block that was handed out keeps its links.", "I3", "full"},
     {"P06", "block_pool_inline.h", "const bool evicted = `(record.flags & kKeyed) != 0`;",
      "(record.flags & Record::kHashed) != 0",
-     "A block that carries a prompt's key alone is handed out with it.", "I13",
+     "A block that carries a prompt's key alone is handed out with it.", "C3",
      "prompt_tails_eagle"},
     {"P07", "block_pool_inline.h", "last_front = block;", "",
      "Blocks that enter at the front stand in each other's way: the last comes first.", "I26",
