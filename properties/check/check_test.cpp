@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "properties/check/drawing.h"
-#include "properties/mutants.h"
+#include "properties/mutants/textbook.h"
 #include "properties/random/ways.h"
 
 namespace kvproof::properties {
@@ -85,11 +85,12 @@ CheckOptions options(const char* configuration, std::uint64_t operations) {
 }
 
 TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
-  const Candidate broken{"textbook", "", false,
-                         [](const CacheConfig& config) {
-                           return Opened{make_textbook<Fault::touch_leaves_queued>(config), {}};
-                         },
-                         [](bool) {}};
+  const Candidate broken{
+      "textbook", "", false,
+      [](const CacheConfig& config) {
+        return Opened{std::make_unique<Textbook>(config, Fault::touch_leaves_queued), {}};
+      },
+      [](bool) {}};
   const CheckReport report = check(broken, options("plain", 1000));
   ASSERT_TRUE(report.failure.has_value());
   const FailureReport& f = *report.failure;

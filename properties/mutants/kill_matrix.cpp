@@ -176,8 +176,8 @@ std::vector<Seeded> museum_mutants() {
   return out;
 }
 
-std::vector<Seeded> patch_mutants() {
-  std::vector<Seeded> out;
+std::vector<Seeded> all_mutants() {
+  std::vector<Seeded> out = museum_mutants();
   for (const Patch& row : all_patches()) {
     Seeded& mutant = out.emplace_back();
     mutant.id = row.id;

@@ -73,7 +73,7 @@ struct MatrixOptions {
 
 /// The seeded bugs of mutants.h.
 [[nodiscard]] std::vector<Seeded> museum_mutants();
-/// Those of patches.cpp.
-[[nodiscard]] std::vector<Seeded> patch_mutants();
+/// Those, and the source patches of patches.cpp.
+[[nodiscard]] std::vector<Seeded> all_mutants();
 
 }  // namespace kvproof::properties
