@@ -13,9 +13,10 @@ from figures.numbers import count, short
 
 LONGEST_TRACE = 25  # operations, at most: the target
 STEP = 17  # [px] from row to row
-LEFT, PANEL, TRACES, GAP = 180, 88, 64, 14  # [px] names with sizes; the panels; between them
+LEFT, PANEL, TRACES, GAP = 176, 76, 62, 14  # [px] names with sizes; the panels; between them
 HEAD = 88  # [px] above the rows: bars and the names of columns
 SMALL = 9.5
+APART = 0.5  # of a column
 KEY = [("expected law first", (d.BLUE, "None", "s")),
        ("another law first", (d.AMBER, "None", "s")),
        ("broken as well", (d.SOFT, "None", ".")),
@@ -88,10 +89,10 @@ def draw_cells(axes, mutants, rows, spots, width):
     laws, further = columns_of(mutants), outcomes(mutants)
     alone = {oracle: f"{oracle} alone" for oracle in ("model", "content")}
     names = laws + list(alone.values()) + [FATES[fate] for fate in further]
-    # Half a column sets the laws apart from what the other oracles notice alone.
-    at = {name: index + 0.5 * (index >= len(laws)) + 0.5 * (index >= len(laws) + len(alone))
-          for index, name in enumerate(names)}
-    most = at[names[-1]] + 1
+    # The other oracles stand apart, with room for larger numbers than a law has.
+    at = {name: index + APART * (index >= len(laws)) + APART * (index > len(laws)) +
+          APART * (index >= len(laws) + len(alone)) for index, name in enumerate(names)}
+    most = at[names[-1]] + 1 + APART * (not further)
     axes.set_xlim(0, most)
     axes.set_axis_off()
     size = min(SMALL, 0.86 * width / most)
@@ -103,40 +104,41 @@ def draw_cells(axes, mutants, rows, spots, width):
             expected, other = row.by_law("expected")[law], row.by_law("other_law")[law]
             draw_cell(axes, at[law], y, expected, other, size)
         for oracle, name in alone.items():
-            axes.add_patch(Rectangle((at[name], y - 0.5), 1, 1, color=d.GREY, linewidth=0,
+            axes.add_patch(Rectangle((at[name], y - 0.5), 1 + APART, 1, color=d.GREY, linewidth=0,
                                      alpha=0.4 * row.alone(oracle) / len(row.mutants)))
-            axes.annotate(count(row.alone(oracle)), (at[name] + 0.5, y), va="center",
+            axes.annotate(count(row.alone(oracle)), (at[name] + (1 + APART) / 2, y), va="center",
                           ha="center", size=size, color=d.INK)
         for fate in further:
             if row.of_fate(fate):
-                fill(axes, at[FATES[fate]], y, 1, d.RED if fate == "survived" else d.AMBER,
+                fill(axes, at[FATES[fate]], y, d.RED if fate == "survived" else d.AMBER,
                      row.of_fate(fate), size)
     draw_credits(axes, at, rows, laws)
 
 
 def draw_columns(axes, at, spots, size):
     for name, x in at.items():
-        axes.add_patch(Rectangle((x, -0.5), 1, spots[-1] + 1, facecolor="none", edgecolor=d.GRID,
-                                 linewidth=0.8, zorder=0))
-        axes.annotate(name, (x + 0.5, -0.5), xytext=(0, 4), textcoords="offset points",
+        wide = 1 + APART * name.endswith(" alone")
+        axes.add_patch(Rectangle((x, -0.5), wide, spots[-1] + 1, facecolor="none",
+                                 edgecolor=d.GRID, linewidth=0.8, zorder=0))
+        axes.annotate(name, (x + wide / 2, -0.5), xytext=(0, 4), textcoords="offset points",
                       rotation=90, ha="center", va="bottom", size=size,
                       color=d.RED if name == FATES["survived"] else d.INK)
 
 
 def draw_cell(axes, x, y, expected, other, size):
-    """One colour, or two halves."""
-    share = 1 if expected and not other else 0.5
-    if expected:
-        fill(axes, x, y, share, d.BLUE, expected, size)
-    if other:
-        fill(axes, x + (0.5 if expected else 0), y, 0.5 if expected else 1, d.AMBER, other, size)
+    """One colour, or both: the other one is a strip below."""
+    if expected + other:
+        fill(axes, x, y, d.BLUE if expected else d.AMBER, expected + other, size)
+    if expected and other:
+        axes.add_patch(Rectangle((x + 0.04, y + 0.26), 0.92, 0.18, facecolor=d.AMBER, linewidth=0,
+                                 zorder=2))
 
 
-def fill(axes, x, y, share, colour, number, size):
-    axes.add_patch(Rectangle((x + 0.04, y - 0.44), share - 0.08, 0.88, facecolor=colour,
-                             linewidth=0, zorder=2))
-    axes.annotate(count(number), (x + share / 2, y), va="center", ha="center", size=size,
-                  color=d.PAPER, zorder=3)
+def fill(axes, x, y, colour, number, size):
+    axes.add_patch(Rectangle((x + 0.04, y - 0.44), 0.92, 0.88, facecolor=colour, linewidth=0,
+                             zorder=2))
+    axes.annotate(count(number), (x + 0.5, y), va="center", ha="center", size=size, color=d.PAPER,
+                  zorder=3)
 
 
 def draw_credits(axes, at, rows, laws):
