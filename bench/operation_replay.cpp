@@ -56,7 +56,7 @@ properties::Candidate candidate_of(const SubjectOptions& options) {
     return find_candidate(options);
   } catch (const std::invalid_argument& error) {
     std::string known;
-    for (const auto& mutant : properties::kMutants) known += " " + std::string(mutant.id);
+    for (const auto& mutant : properties::all_mutants()) known += " " + mutant.id;
     const bool named = options.subject_command.empty() && !is_library(options.subject);
     throw std::invalid_argument(error.what() + (named ? "; and of seeded bugs:" + known : ""));
   }

@@ -222,7 +222,7 @@ TEST(CacheManager, CapacityIsANamedRefusalThatChangesNothing) {
   EXPECT_EQ(manager.arrive({.tokens = eight}), id) << "its place is free again";
 }
 
-// A relative publishes the shared block and leaves; then a lease, or a hit, holds it under that key.
+// A relative publishes the shared block and leaves; then a lease or a hit holds it under that key.
 TEST(CacheManager, CopiesWhatARelativePublishedAndSomebodyHoldsBeforeItIsWritten) {
   for (const bool by_lease : {true, false}) {
     CacheManager<Xxh3Digest> manager(config(16, 2, 64));

@@ -203,9 +203,9 @@ struct Hunt {
 };
 
 constexpr Hunt kHunts[] = {
-    {"B002", "raw"},         {"B004", "full_chunks"}, {"B014", "full"}, {"B032", "full_chunks"},
-    {"B034", "raw"},         {"B035", "full"},        {"B052", "full"}, {"B055", "full_chunks"},
-    {"B058", "full_chunks"}, {"B070", "lone"},        {"B139", "full"},
+    {"B002", "raw"},         {"B004", "raw"},  {"B014", "full"}, {"B032", "full_chunks"},
+    {"B034", "raw"},         {"B035", "full"}, {"B052", "full"}, {"B055", "full_chunks"},
+    {"B058", "full_chunks"}, {"B070", "lone"}, {"B139", "full"},
 };
 
 /// The first failure of random runs, shrunk.
