@@ -195,6 +195,7 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
       return Admission::refused();
     }
   }
+  if (r.may_share) reserve_copies(id, demand);
   for (const LayerGroup<Key>& group : groups_) group.recycle(own[group.id()], total, pool_);
   if (need(id, use_hit, demand) + watermark + reserved > pool_.num_free()) {
     ++pool_.counters().refusals;
