@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "properties/allocators/concurrent_stress_thread.h"
+#include "properties/concurrency/concurrent_stress_thread.h"
 
 namespace kvproof::properties {
 

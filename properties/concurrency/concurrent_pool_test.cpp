@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "optimized/block_pool.h"
-#include "properties/allocators/concurrent_stress.h"
+#include "properties/concurrency/concurrent_stress.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define KVPROOF_UNDER_TSAN 1

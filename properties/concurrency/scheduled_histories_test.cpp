@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Histories of the concurrent pool under schedules that a seed decides, and under all schedules
+// with few preemptions; and broken pools, which must be rejected under them.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "properties/concurrency/broken_pools.h"
+#include "properties/concurrency/history_fibers.h"
+#include "properties/concurrency/history_reports.h"
+#include "properties/concurrency/scheduled_pool.h"
+
+namespace kvproof::properties {
+namespace {
+
+using Key = optimized::Key128;
+using Holders = Interrupted<optimized::AtomicHolders>;
+using WholePool = optimized::ScheduledPool<Key, Holders>;
+using Removed = optimized::ScheduledLock::Removed;
+
+TEST(Schedule, TriesEveryWay) {
+  // Two fibers, two race points each: which of the 4!/(2!2!)... orders appear depends on how often
+  // one may be interrupted; without limit all of them.
+  Schedule schedule(2);
+  const auto count = [&](std::uint32_t most_preemptions) {
+    std::set<std::string> orders;
+    std::uint32_t num_runs = 0;
+    EveryWay ways(most_preemptions);
+    do {
+      std::string order;
+      const auto body = [&](std::uint32_t fiber) {
+        for (int i = 0; i < 3; ++i) {
+          if (i > 0) RacePoint::here();
+          order += fiber == 0 ? 'a' : 'b';
+        }
+      };
+      EXPECT_TRUE(schedule.run(2, body, [&](std::uint32_t options, bool forced) {
+        return ways.choose(options, forced);
+      }));
+      orders.insert(order);
+      ++num_runs;
+    } while (ways.next());
+    EXPECT_EQ(num_runs, orders.size()) << "a way was tried twice";
+    return orders.size();
+  };
+  EXPECT_EQ(count(0), 2U);    // aaabbb, bbbaaa
+  EXPECT_EQ(count(99), 20U);  // 6! / (3! 3!)
+  EXPECT_GT(count(1), 2U);
+  EXPECT_LT(count(1), 20U);
+}
+
+TEST(Schedule, NoticesThatNobodyCanGoOn) {
+  Schedule schedule(2);
+  const auto body = [](std::uint32_t) {
+    for (;;) RacePoint::waits();
+  };
+  EXPECT_FALSE(schedule.run(2, body, [](std::uint32_t, bool) { return 0U; }));
+}
+
+TEST(ScheduledHistories, TheSameSeedGivesTheSameRun) {
+  const auto drawn = [](std::uint64_t seed) {
+    HistoryFibers<WholePool> fibers;
+    fibers.run_random(seed);
+    return draw(fibers.last, {});
+  };
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) EXPECT_EQ(drawn(seed), drawn(seed));
+  EXPECT_NE(drawn(1), drawn(2));
+}
+
+TEST(ScheduledHistories, AreLinearizable) {
+  const HistorySettings settings = history_settings();
+  const Stopwatch watch;
+  HistoryFibers<WholePool> fibers;
+  for (std::uint64_t i = 0; i < settings.num_histories && fibers.report.complaint.empty(); ++i) {
+    fibers.run_random(settings.seed + i);
+  }
+  print("random schedules", settings.seed, fibers.report, watch.seconds());
+  EXPECT_EQ(fibers.report.complaint, "") << again(fibers.report.bad_seed);
+}
+
+TEST(ScheduledHistories, AreLinearizableUnderEveryScheduleWithTwoPreemptions) {
+  const HistorySettings settings = history_settings();
+  const Stopwatch watch;
+  HistoryFibers<WholePool> fibers;
+  const std::uint64_t num_programs = settings.num_histories / 400;
+  for (std::uint64_t i = 0; i < num_programs && fibers.report.complaint.empty(); ++i) {
+    fibers.run_every(settings.seed + i, 2);
+  }
+  std::printf("%llu programs; ", static_cast<unsigned long long>(num_programs));
+  print("every schedule with 2 preemptions", settings.seed, fibers.report, watch.seconds());
+  EXPECT_EQ(fibers.report.complaint, "") << again(fibers.report.bad_seed);
+}
+
+/// Histories until one is rejected; in a process of its own, because a broken pool may take it
+/// down.
+template <class Pool>
+[[noreturn]] void hunt(const char* name, Removed removed = Removed::none) {
+  optimized::ScheduledLock::removed = removed;
+  HistoryFibers<Pool> fibers;
+  for (std::uint64_t seed = 1; seed <= kMostHuntedHistories; ++seed) {
+    fibers.run_random(seed);
+    if (fibers.report.complaint.empty()) continue;
+    exit_rejected(name, fibers.report);
+  }
+  std::_Exit(0);
+}
+
+constexpr std::uint32_t kCount = optimized::HolderWord::kCount;
+
+TEST(ScheduledBrokenPool, ThatCountsInThreeStepsIsRejected) {
+  using Torn = Interrupted<TornHolders<optimized::AtomicHolders, kCount>>;
+  EXPECT_REJECTED(hunt<optimized::ScheduledPool<Key, Torn>>("torn counts"));
+}
+TEST(ScheduledBrokenPool, WhoseLookupHoldsABlockBeingTakenIsRejected) {
+  using Blind = Interrupted<BlindHolders<optimized::AtomicHolders>>;
+  EXPECT_REJECTED(hunt<optimized::ScheduledPool<Key, Blind>>("blind lookup"));
+}
+TEST(ScheduledBrokenPool, B132ALockPerCallIsRejected) {
+  EXPECT_REJECTED(hunt<TakesOneByOne<WholePool>>("B132 lock per call"));
+}
+TEST(ScheduledBrokenPool, B132AReferenceThatOutlivesTheLockIsRejected) {
+  EXPECT_REJECTED(hunt<TakesWhatWasTheHead<WholePool>>("B132 reference outlives the lock"));
+}
+TEST(ScheduledBrokenPool, B133AcquireWithoutTheExpectedKeyIsRejected) {
+  EXPECT_REJECTED(hunt<AcquiresAnyContent<WholePool, Key>>("B133 acquire checks presence"));
+}
+TEST(ScheduledBrokenPool, B136CreateOrGetInTwoStepsIsRejected) {
+  EXPECT_REJECTED(hunt<CreatesWithoutLookingAgain<WholePool, Key>>("B136 get, create, put"));
+}
+TEST(ScheduledBrokenPool, B137PublishedBeforeWrittenIsRejected) {
+  EXPECT_REJECTED(hunt<PublishesBeforeWriting<WholePool, Key>>("B137 publish first"));
+}
+TEST(ScheduledBrokenPool, WhoseReadersDoNotLockIsRejected) {
+  EXPECT_REJECTED(hunt<WholePool>("readers do not lock", Removed::readers));
+}
+TEST(ScheduledBrokenPool, WithoutLocksIsRejected) {
+  EXPECT_REJECTED(hunt<WholePool>("no locks", Removed::all));
+}
+
+}  // namespace
+}  // namespace kvproof::properties
