@@ -16,17 +16,7 @@
 
 #include "optimized/block_pool.h"
 #include "properties/concurrency/concurrent_stress.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define KVPROOF_UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define KVPROOF_UNDER_TSAN 1
-#endif
-#endif
-#if !defined(KVPROOF_UNDER_TSAN)
-#define KVPROOF_UNDER_TSAN 0
-#endif
+#include "properties/concurrency/sanitizer.h"
 
 namespace kvproof::optimized {
 namespace {
@@ -190,7 +180,7 @@ class FromOneThread : public testing::TestWithParam<FreeOrder> {};
 TEST_P(FromOneThread, IsTheBlockPoolBlockForBlockAndQueueForQueue) {
   constexpr std::uint64_t kSeed = 20'260'301;
   constexpr int kSteps = 100'000;
-  constexpr int kCompareEvery = KVPROOF_UNDER_TSAN ? 32 : 1;
+  constexpr int kCompareEvery = properties::kUnderThreadSanitizer ? 32 : 1;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Twins twins(GetParam(), kSeed);
   for (int i = 0; i < kSteps && !HasFatalFailure(); ++i) {
@@ -298,9 +288,9 @@ template <class Holders>
 class BrokenPool : public testing::Test {
  protected:
   void SetUp() override {
-#if KVPROOF_UNDER_TSAN
-    GTEST_SKIP() << "ThreadSanitizer ends a broken pool before the checks can";
-#endif
+    if (properties::kUnderThreadSanitizer) {
+      GTEST_SKIP() << "ThreadSanitizer ends a broken pool before the checks can";
+    }
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };

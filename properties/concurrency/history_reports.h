@@ -64,8 +64,9 @@ inline void print(const char* what, std::uint64_t seed, const HistoryReport& rep
               static_cast<double>(report.num_histories) / seconds);
 }
 
-/// Ends the process of a hunt, saying after how many histories.
-[[noreturn]] inline void exit_rejected(const char* name, const HistoryReport& report) {
+/// Ends the process of a hunt, saying after how many histories; with 0 if there was no rejection.
+[[noreturn]] inline void end_hunt(const char* name, const HistoryReport& report) {
+  if (report.complaint.empty()) std::_Exit(0);
   std::printf("%s: rejected at history %llu: %s\n", name,
               static_cast<unsigned long long>(report.num_histories),
               report.complaint.substr(0, report.complaint.find('\n')).c_str());

@@ -129,6 +129,13 @@ struct HistoryReport {
     complaint = *finding;
     bad_seed = seed;
   }
+  void add(const HistoryReport& other) {
+    complaint = other.complaint;
+    bad_seed = other.bad_seed;
+    num_histories += other.num_histories;
+    num_calls += other.num_calls;
+    num_visited += other.num_visited;
+  }
 };
 
 }  // namespace kvproof::properties

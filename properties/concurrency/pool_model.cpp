@@ -75,10 +75,12 @@ bool release(PoolState& state, FreeOrder order, std::uint8_t who, const Step& st
   if (state.references[block] == 0) return false;
   if (state.references[block] == 1) {
     if (!enter(state, who)) return false;
+    const bool begins = state.section != who;
+    if (begins && !behind && state.front_thread == who) state.front_thread = state.front_block = 0;
     const bool to_front = order == FreeOrder::prepend ||
                           (order == FreeOrder::unhashed_first && state.key[block] == 0);
     std::ptrdiff_t place = to_front ? 0 : state.num_free;
-    if (to_front && behind && state.front_thread == who) {
+    if (to_front && state.front_thread == who) {
       place = std::ranges::find(state.queue, state.front_block) - state.queue.begin() + 1;
     }
     enqueue(state, place, block);

@@ -73,7 +73,8 @@ struct Step {
 /// "take 2 = 3 4", "acquire b = nothing".
 [[nodiscard]] std::string to_string(const Step& step);
 
-/// Performs a step. @param behind where a release at the front has a choice: behind its own blocks
+/// Performs a step. @param behind what a release does that has a choice: in a section that begins,
+/// it goes on behind its own blocks at the front
 /// @return false if it cannot happen now, or not with that answer; the state is then of no use
 [[nodiscard]] bool apply(PoolState& state, FreeOrder order, std::uint32_t thread, const Step& step,
                          bool behind);

@@ -2,8 +2,8 @@
 // The concurrent pool, compiled once more with a lock that a Schedule understands.
 //
 // Model:   the sources of the pool are included under other names, so that its lock is
-//          ScheduledLock and everything else is the code that ships. A lock can be made to do
-//          nothing: the removed locks that the checks must notice.
+//          ScheduledLock and everything else is the code that ships. Readers can be made not to
+//          lock, which the checks must notice.
 // Refuses: a translation unit that includes concurrent_pool.h itself.
 #pragma once
 
@@ -17,12 +17,11 @@ namespace kvproof::optimized {
 /// One writer or any number of readers; who waits lets another fiber go on.
 class ScheduledLock {
  public:
-  enum class Removed { none, readers, all };
-  static inline Removed removed = Removed::none;
+  static inline bool readers_lock = true;
 
   void lock() {
     properties::RacePoint::here();
-    while (state_ != 0 && removed != Removed::all) properties::RacePoint::waits();
+    while (state_ != 0) properties::RacePoint::waits();
     state_ = kWriter;
   }
   void unlock() {
@@ -31,12 +30,12 @@ class ScheduledLock {
   }
   void lock_shared() {
     properties::RacePoint::here();
-    if (removed != Removed::none) return;
+    if (!readers_lock) return;
     while (state_ == kWriter) properties::RacePoint::waits();
     ++state_;
   }
   void unlock_shared() {
-    if (removed == Removed::none) --state_;
+    if (readers_lock) --state_;
     properties::RacePoint::here();
   }
 
