@@ -109,8 +109,8 @@ std::string draw(const History& history, const Verdict& verdict) {
     for (std::size_t i = 0; i < events.size(); ++i) {
       const Event& event = events[i];
       if (i == 0 || events[i - 1].invoked != event.invoked) {
-        lines.push_back({event.invoked, say("  thread ", thread, " [", event.invoked, ", ",
-                                            event.returned, "]")});
+        lines.push_back({event.invoked,
+                         say("  thread ", thread, " [", event.invoked, ", ", event.returned, "]")});
       }
       if (event.step.kind == StepKind::look) continue;
       lines.back().text += say(i < verdict.num_done[thread] ? "  " : "  ? ", to_string(event.step));

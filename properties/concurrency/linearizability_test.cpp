@@ -24,9 +24,7 @@ Step take(std::initializer_list<std::uint8_t> blocks) {
   std::copy(blocks.begin(), blocks.end(), step.blocks.begin());
   return step;
 }
-Step refused(std::uint8_t num) {
-  return {.kind = StepKind::take, .answer = false, .num = num};
-}
+Step refused(std::uint8_t num) { return {.kind = StepKind::take, .answer = false, .num = num}; }
 Step on(StepKind kind, std::uint8_t block) { return {.kind = kind, .blocks = {block}}; }
 Step touch(std::uint8_t block) { return on(StepKind::touch, block); }
 Step forget(std::uint8_t block) { return on(StepKind::forget, block); }

@@ -123,8 +123,7 @@ PoolState initial_pool_state(std::uint32_t num_blocks) {
   return state;
 }
 
-bool apply(PoolState& state, FreeOrder order, std::uint32_t thread, const Step& step,
-           bool behind) {
+bool apply(PoolState& state, FreeOrder order, std::uint32_t thread, const Step& step, bool behind) {
   const auto who = static_cast<std::uint8_t>(thread + 1);
   const std::uint8_t block = step.blocks[0];
   switch (step.kind) {

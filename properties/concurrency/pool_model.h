@@ -63,10 +63,10 @@ enum class StepKind : std::uint8_t {
 /// One atomic step with its answer.
 struct Step {
   StepKind kind = StepKind::take;
-  bool answer = true;     // of take, publish and reset
-  bool last = false;      // of the releases of a call
-  std::uint8_t key = 0;   // of publish and acquire; the value of read and write
-  std::uint8_t num = 1;   // blocks that take asks for
+  bool answer = true;            // of take, publish and reset
+  bool last = false;             // of the releases of a call
+  std::uint8_t key = 0;          // of publish and acquire; the value of read and write
+  std::uint8_t num = 1;          // blocks that take asks for
   PoolState::PerBlock blocks{};  // [0, num); acquire: {0} = not found
 };
 

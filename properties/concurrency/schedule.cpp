@@ -4,25 +4,72 @@
 #include <ucontext.h>
 
 #include "properties/concurrency/race_point.h"
+#include "properties/concurrency/sanitizer.h"
+
+#if KVPROOF_UNDER_ASAN
+#include <sanitizer/common_interface_defs.h>
+#elif KVPROOF_UNDER_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
 
 namespace kvproof::properties {
+
+namespace {
+
+/// What a fiber runs on. The sanitizers have to be told of every change of stacks.
+struct Stack {
+  ucontext_t context;
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+  void* sanitizer = nullptr;
+
+  void go_on_with(Stack& other) {
+#if KVPROOF_UNDER_ASAN
+    __sanitizer_start_switch_fiber(&sanitizer, other.bottom, other.bytes);
+#elif KVPROOF_UNDER_TSAN
+    sanitizer = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(other.sanitizer, 0);
+#endif
+    swapcontext(&context, &other.context);
+    arrived(nullptr);
+  }
+
+  /// Runs first on a stack that was gone on with. @param from where the first one came from
+  void arrived([[maybe_unused]] Stack* from) {
+#if KVPROOF_UNDER_ASAN
+    const void* bottom_before = nullptr;
+    std::size_t bytes_before = 0;
+    __sanitizer_finish_switch_fiber(sanitizer, &bottom_before, &bytes_before);
+    if (from != nullptr) {
+      from->bottom = bottom_before;
+      from->bytes = bytes_before;
+    }
+#endif
+  }
+};
+
+}  // namespace
 
 struct Schedule::Fibers {
   static constexpr std::size_t kStackBytes = 256 * 1024;
   static constexpr std::uint32_t kMostWaits = 10'000;  // in a row: nobody can go on
 
   struct Fiber {
-    std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
-    ucontext_t context;
+    std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+    Stack stack;
     bool done = false;
   };
 
   /// What a fiber starts with; makecontext hands over no pointers.
   static void enter() {
     Fibers& self = *static_cast<Fibers*>(RacePoint::context);
-    (*self.body)(self.now);
-    self.all[self.now].done = true;
-    self.leave();
+    const std::uint32_t me = self.now;
+    self.all[me].stack.arrived(self.main.bottom == nullptr ? &self.main : nullptr);
+    (*self.body)(me);
+    self.all[me].done = true;
+    self.num_waits = 0;
+    if (--self.num_running > 0) self.now = self.pick(true);
+    self.all[me].stack.go_on_with(self.num_running > 0 ? self.all[self.now].stack : self.main);
   }
 
   static void passed(void* context, bool waits) {
@@ -30,18 +77,11 @@ struct Schedule::Fibers {
     if (!waits) {
       self.num_waits = 0;
     } else if (++self.num_waits > kMostWaits) {
-      swapcontext(&self.all[self.now].context, &self.main);  // stuck: never comes back
+      self.all[self.now].stack.go_on_with(self.main);  // and never comes back
     }
     const std::uint32_t before = self.now;
     self.now = self.pick(waits);
-    if (self.now != before) swapcontext(&self.all[before].context, &self.all[self.now].context);
-  }
-
-  void leave() {
-    num_waits = 0;
-    if (--num_running == 0) setcontext(&main);
-    now = pick(true);
-    setcontext(&all[now].context);
+    if (self.now != before) self.all[before].stack.go_on_with(self.all[self.now].stack);
   }
 
   /// The option `choose` takes of all that are not done, counted from `now` on.
@@ -61,7 +101,7 @@ struct Schedule::Fibers {
   }
 
   std::vector<Fiber> all;
-  ucontext_t main;
+  Stack main;
   std::uint32_t num = 0;
   std::uint32_t num_running = 0;
   std::uint32_t now = 0;
@@ -72,21 +112,32 @@ struct Schedule::Fibers {
 
 Schedule::Schedule(std::uint32_t most_fibers) : fibers_(std::make_unique<Fibers>()) {
   fibers_->all.resize(most_fibers);
+#if KVPROOF_UNDER_TSAN
+  fibers_->main.sanitizer = __tsan_get_current_fiber();
+  for (auto& fiber : fibers_->all) fiber.stack.sanitizer = __tsan_create_fiber(0);
+#endif
 }
 
-Schedule::~Schedule() = default;
+Schedule::~Schedule() {
+#if KVPROOF_UNDER_TSAN
+  for (auto& fiber : fibers_->all) __tsan_destroy_fiber(fiber.stack.sanitizer);
+#endif
+}
 
 bool Schedule::run(std::uint32_t num, const std::function<void(std::uint32_t)>& body,
                    const Choose& choose) {
   Fibers& self = *fibers_;
   for (std::uint32_t i = 0; i < num; ++i) {
-    Fibers::Fiber& fiber = self.all[i];
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = Fibers::kStackBytes;
-    fiber.context.uc_link = nullptr;
-    fiber.done = false;
-    makecontext(&fiber.context, Fibers::enter, 0);
+    Stack& stack = self.all[i].stack;
+    stack.bottom = self.all[i].memory.get();
+    stack.bytes = Fibers::kStackBytes;
+    getcontext(&stack.context);
+    stack.context.uc_stack.ss_sp = self.all[i].memory.get();
+    stack.context.uc_stack.ss_size = stack.bytes;
+    stack.context.uc_link = nullptr;
+    if (KVPROOF_UNDER_ASAN != 0) stack.sanitizer = nullptr;  // nothing to come back to yet
+    self.all[i].done = false;
+    makecontext(&stack.context, Fibers::enter, 0);
   }
   self.num = self.num_running = num;
   self.num_waits = 0;
@@ -95,7 +146,7 @@ bool Schedule::run(std::uint32_t num, const std::function<void(std::uint32_t)>& 
   self.now = num == 1 ? 0 : choose(num, true);
   RacePoint::context = &self;
   RacePoint::passed = Fibers::passed;
-  swapcontext(&self.main, &self.all[self.now].context);
+  self.main.go_on_with(self.all[self.now].stack);
   RacePoint::passed = nullptr;
   return self.num_running == 0;
 }
