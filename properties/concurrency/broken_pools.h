@@ -58,6 +58,18 @@ class TakesOneByOne : public Base {
   }
 };
 
+/// A section per block: others come in between two blocks that only the caller held.
+template <class Base>
+class ReleasesOneByOne : public Base {
+ public:
+  using Base::Base;
+
+  template <class Range>
+  void release(const Range& blocks) {
+    for (const BlockId block : blocks) Base::release(std::span(&block, 1));
+  }
+};
+
 /// B132, a reference that outlives the lock: the head of the queue is read in one section and
 /// used in the next.
 template <class Base>

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "optimized/hashing.h"
+#include "properties/concurrency/race_point.h"
 #include "reference/config.h"
 #include "reference/ids.h"
 
@@ -72,6 +73,7 @@ class StressThread {
       : arena_(arena), pool_(arena.pool), number_(number), random_(arena.plan.seed * 64 + number) {}
 
   void run() {
+    const SometimesYields yields(number_ + 1, 1);  // where the pool has race points: broken ones
     try {
       for (std::uint32_t i = 0; i < arena_.plan.num_calls && !arena_.stop.load(kRelaxed); ++i)
         step();

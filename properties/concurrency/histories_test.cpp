@@ -43,6 +43,7 @@ class Histories : public testing::TestWithParam<std::uint32_t> {
     std::printf("%u threads, ", GetParam());
     print(what, settings.seed, report, watch.seconds());
     EXPECT_EQ(report.complaint, "") << again(report.bad_seed);
+    expect_busy(report);
   }
 };
 
@@ -82,6 +83,9 @@ TEST_F(BrokenPool, WhoseLookupHoldsABlockBeingTakenIsRejected) {
 }
 TEST_F(BrokenPool, B132ALockPerCallIsRejected) {
   EXPECT_REJECTED(hunt<TakesOneByOne<InterruptedPool>>("B132 lock per call"));
+}
+TEST_F(BrokenPool, ThatReleasesOneByOneIsRejected) {
+  EXPECT_REJECTED(hunt<ReleasesOneByOne<InterruptedPool>>("a section per released block"));
 }
 TEST_F(BrokenPool, B132AReferenceThatOutlivesTheLockIsRejected) {
   EXPECT_REJECTED(hunt<TakesWhatWasTheHead<InterruptedPool>>("B132 reference outlives the lock"));

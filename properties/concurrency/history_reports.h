@@ -56,12 +56,24 @@ class Stopwatch {
 
 inline void print(const char* what, std::uint64_t seed, const HistoryReport& report,
                   double seconds) {
-  std::printf("%s: seeds from %llu, %llu histories, %llu calls, %llu states; %.0f histories/s\n",
-              what, static_cast<unsigned long long>(seed),
-              static_cast<unsigned long long>(report.num_histories),
-              static_cast<unsigned long long>(report.num_calls),
-              static_cast<unsigned long long>(report.num_visited),
-              static_cast<double>(report.num_histories) / seconds);
+  std::printf(
+      "%s: seeds from %llu, %llu histories, %llu calls (%llu overlapping, %llu hits, %llu "
+      "refused), %llu states; %.0f histories/s\n",
+      what, static_cast<unsigned long long>(seed),
+      static_cast<unsigned long long>(report.num_histories),
+      static_cast<unsigned long long>(report.num_calls),
+      static_cast<unsigned long long>(report.num_overlapping),
+      static_cast<unsigned long long>(report.num_hits),
+      static_cast<unsigned long long>(report.num_refused),
+      static_cast<unsigned long long>(report.num_visited),
+      static_cast<double>(report.num_histories) / seconds);
+}
+
+/// That the histories were about something.
+inline void expect_busy(const HistoryReport& report) {
+  EXPECT_GT(report.num_overlapping, report.num_histories / 20);
+  EXPECT_GT(report.num_hits, report.num_histories / 4);
+  EXPECT_GT(report.num_refused, report.num_histories / 4);
 }
 
 /// Ends the process of a hunt, saying after how many histories; with 0 if there was no rejection.

@@ -119,12 +119,17 @@ struct HistoryReport {
   std::uint64_t num_histories = 0;  // up to that one
   std::uint64_t num_calls = 0;
   std::uint64_t num_visited = 0;  // states of the search
+  // That something happened: calls during which another thread's call was in progress, and answers.
+  std::uint64_t num_overlapping = 0;
+  std::uint64_t num_hits = 0;
+  std::uint64_t num_refused = 0;
 
   template <class Pool>
   void add(const HistoryRun<Pool>& run, const Finding& finding, std::uint64_t seed) {
     ++num_histories;
     num_calls += run.num_calls();
     num_visited += run.num_visited();
+    count(run.history());
     if (!finding) return;
     complaint = *finding;
     bad_seed = seed;
@@ -135,6 +140,23 @@ struct HistoryReport {
     num_histories += other.num_histories;
     num_calls += other.num_calls;
     num_visited += other.num_visited;
+    num_overlapping += other.num_overlapping;
+    num_hits += other.num_hits;
+    num_refused += other.num_refused;
+  }
+
+ private:
+  void count(const History& history) {
+    for (const auto& events : history.threads) {
+      for (const Event& event : events) {
+        const Step& step = event.step;
+        num_hits += step.kind == StepKind::acquire && step.blocks[0] != 0 ? 1 : 0;
+        num_refused += step.kind == StepKind::take && !step.answer ? 1 : 0;
+        // Every call ticks twice, so that one with others in it takes more than one tick.
+        const bool first = &event == events.data() || (&event)[-1].invoked != event.invoked;
+        num_overlapping += first && event.returned - event.invoked > 1 ? 1 : 0;
+      }
+    }
   }
 };
 

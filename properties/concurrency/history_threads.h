@@ -33,27 +33,6 @@ class Meeting {
   std::atomic<std::uint32_t> round_{0};
 };
 
-/// Gives the core away at one race point in `one_in`.
-class SometimesYields {
- public:
-  SometimesYields(std::uint64_t seed, std::uint32_t one_in) : state_(seed), one_in_(one_in) {
-    RacePoint::context = this;
-    RacePoint::passed = [](void* self, bool) { static_cast<SometimesYields*>(self)->passed(); };
-  }
-  ~SometimesYields() { RacePoint::passed = nullptr; }
-  SometimesYields(const SometimesYields&) = delete;
-  SometimesYields& operator=(const SometimesYields&) = delete;
-
- private:
-  void passed() {
-    state_ = scramble(state_ + 1);
-    if (state_ % one_in_ == 0) std::this_thread::yield();
-  }
-
-  std::uint64_t state_;
-  std::uint32_t one_in_;
-};
-
 /// Histories of seeds [first_seed, first_seed + num), up to the first that is wrong.
 template <class Pool>
 [[nodiscard]] HistoryReport run_on_threads(std::uint64_t first_seed, std::uint32_t num,
@@ -67,7 +46,7 @@ template <class Pool>
   Meeting meeting(num_threads);
   const auto work = [&](std::uint32_t thread) {
     {
-      const SometimesYields yields(first_seed + thread, 4);
+      const SometimesYields yields(static_cast<std::uint32_t>(first_seed + thread), 4);
       for (const auto& run : runs) {
         meeting.wait();
         run->run(thread);

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "properties/concurrency/history_threads.h"
+#include "properties/concurrency/history_run.h"
 #include "properties/concurrency/scheduled_pool.h"
 
 namespace kvproof::properties {

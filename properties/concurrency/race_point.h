@@ -8,7 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <random>
 #include <span>
+#include <thread>
 
 #include "reference/ids.h"
 
@@ -26,6 +28,29 @@ struct RacePoint {
 
   static inline thread_local Passed passed = nullptr;
   static inline thread_local void* context = nullptr;
+};
+
+/// On a real thread: gives its core away at one race point in `one_in`.
+class SometimesYields {
+ public:
+  SometimesYields(std::uint32_t seed, std::uint32_t one_in) : random_(seed), one_in_(one_in) {
+    RacePoint::context = this;
+    RacePoint::passed = [](void* self, bool) { static_cast<SometimesYields*>(self)->passed(); };
+  }
+  ~SometimesYields() {
+    RacePoint::passed = nullptr;
+    RacePoint::context = nullptr;
+  }
+  SometimesYields(const SometimesYields&) = delete;
+  SometimesYields& operator=(const SometimesYields&) = delete;
+
+ private:
+  void passed() {
+    if (random_() % one_in_ == 0) std::this_thread::yield();
+  }
+
+  std::minstd_rand random_;
+  std::uint32_t one_in_;
 };
 
 /// The pool's own counting, with room on both sides of every step.

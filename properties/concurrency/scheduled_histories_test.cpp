@@ -76,6 +76,7 @@ TEST(ScheduledHistories, AreLinearizable) {
   }
   print("random schedules", settings.seed, fibers.report, watch.seconds());
   EXPECT_EQ(fibers.report.complaint, "") << again(fibers.report.bad_seed);
+  expect_busy(fibers.report);
 }
 
 TEST(ScheduledHistories, AreLinearizableUnderEveryScheduleWithThreePreemptions) {
@@ -89,6 +90,7 @@ TEST(ScheduledHistories, AreLinearizableUnderEveryScheduleWithThreePreemptions) 
   std::printf("%llu programs; ", static_cast<unsigned long long>(num_programs));
   print("every schedule with 3 preemptions", settings.seed, fibers.report, watch.seconds());
   EXPECT_EQ(fibers.report.complaint, "") << again(fibers.report.bad_seed);
+  expect_busy(fibers.report);
 }
 
 /// Histories until one is rejected; in a process of its own, because a broken pool may take it
@@ -116,6 +118,9 @@ TEST(ScheduledBrokenPool, WhoseLookupHoldsABlockBeingTakenIsRejected) {
 }
 TEST(ScheduledBrokenPool, B132ALockPerCallIsRejected) {
   EXPECT_REJECTED(hunt<TakesOneByOne<WholePool>>("B132 lock per call"));
+}
+TEST(ScheduledBrokenPool, ThatReleasesOneByOneIsRejected) {
+  EXPECT_REJECTED(hunt<ReleasesOneByOne<WholePool>>("a section per released block"));
 }
 TEST(ScheduledBrokenPool, B132AReferenceThatOutlivesTheLockIsRejected) {
   EXPECT_REJECTED(hunt<TakesWhatWasTheHead<WholePool>>("B132 reference outlives the lock"));
