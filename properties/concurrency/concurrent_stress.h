@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "properties/concurrency/concurrent_stress_thread.h"
+#include "properties/concurrency/race_point.h"
 
 namespace kvproof::properties {
 
@@ -50,7 +51,12 @@ template <class Pool, class Cell>
   std::vector<StressThread<Pool, Cell>> workers;
   for (std::uint32_t i = 0; i < plan.num_threads; ++i) workers.emplace_back(arena, i);
   std::vector<std::thread> threads;
-  for (auto& worker : workers) threads.emplace_back([&worker] { worker.run(); });
+  for (auto& worker : workers) {
+    threads.emplace_back([&worker] {
+      const SometimesYields yields(1, 1);  // where the pool has race points: broken ones do
+      worker.run();
+    });
+  }
   for (std::thread& thread : threads) thread.join();
   if (arena.complaint.empty()) {
     try {

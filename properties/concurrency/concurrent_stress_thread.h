@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "optimized/hashing.h"
-#include "properties/concurrency/race_point.h"
 #include "reference/config.h"
 #include "reference/ids.h"
 
@@ -73,7 +72,6 @@ class StressThread {
       : arena_(arena), pool_(arena.pool), number_(number), random_(arena.plan.seed * 64 + number) {}
 
   void run() {
-    const SometimesYields yields(number_ + 1, 1);  // where the pool has race points: broken ones
     try {
       for (std::uint32_t i = 0; i < arena_.plan.num_calls && !arena_.stop.load(kRelaxed); ++i)
         step();
@@ -93,7 +91,7 @@ class StressThread {
     std::uint64_t expected;  // content
   };
 
-  // The record must not order what the pool fails to order, or ThreadSanitizer would not see it.
+  // Orders nothing that the pool fails to order, or ThreadSanitizer would not see it.
   static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
 
   /// @param change 1, or ~0 for one less @return before it

@@ -20,26 +20,14 @@ using ShippedPool = optimized::ConcurrentPool<Key>;
 using Holders = Interrupted<optimized::AtomicHolders>;
 using InterruptedPool = optimized::ConcurrentPool<Key, Holders>;
 
-constexpr std::uint64_t kBatch = 250;
-
-template <class Pool>
-HistoryReport run_batches(std::uint64_t seed, std::uint64_t num, std::uint32_t num_threads) {
-  HistoryReport report;
-  while (report.num_histories < num && report.complaint.empty()) {
-    const std::uint64_t batch = std::min(kBatch, num - report.num_histories);
-    report.add(run_on_threads<Pool>(seed + report.num_histories, static_cast<std::uint32_t>(batch),
-                                    num_threads));
-  }
-  return report;
-}
-
 class Histories : public testing::TestWithParam<std::uint32_t> {
  protected:
   template <class Pool>
   void check(const char* what, std::uint64_t num_histories) {
     const HistorySettings settings = history_settings();
     const Stopwatch watch;
-    const HistoryReport report = run_batches<Pool>(settings.seed, num_histories, GetParam());
+    const HistoryReport report =
+        run_on_threads(make_pool<Pool>, settings.seed, num_histories, GetParam());
     std::printf("%u threads, ", GetParam());
     print(what, settings.seed, report, watch.seconds());
     EXPECT_EQ(report.complaint, "") << again(report.bad_seed);
@@ -59,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, Histories, testing::Values(2U, 3U, 4U));
 
 template <class Pool>
 [[noreturn]] void hunt(const char* name) {
-  end_hunt(name, run_batches<Pool>(1, kMostHuntedHistories, 3));
+  end_hunt(name, run_on_threads(make_pool<Pool>, 1, kMostHuntedHistories, 3));
 }
 
 class BrokenPool : public testing::Test {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "properties/concurrency/history_run.h"
+#include "properties/concurrency/sanitizer.h"
 
 /// A broken pool's hunt must end with a rejection, not by itself and not by a crash.
 #define EXPECT_REJECTED(...)                      \
@@ -24,7 +25,7 @@ inline constexpr std::uint64_t kMostHuntedHistories = 20'000;
 
 struct HistorySettings {
   std::uint64_t seed = 1;
-  std::uint64_t num_histories = 20'000;
+  std::uint64_t num_histories = KVPROOF_UNDER_ASAN || KVPROOF_UNDER_TSAN ? 2'000 : 20'000;
 };
 
 [[nodiscard]] inline HistorySettings history_settings() {

@@ -12,6 +12,7 @@
 
 #include "properties/concurrency/history_run.h"
 #include "properties/concurrency/scheduled_pool.h"
+#include "properties/oracles/prefix_digest.h"
 
 namespace kvproof::properties {
 namespace {
@@ -230,7 +231,7 @@ TEST(Linearizability, OneChangedAnswerIsNoticed) {
   std::uint32_t num_changed = 0;
   std::uint32_t num_noticed = 0;
   for (std::uint64_t seed = 1; seed <= 400; ++seed) {
-    HistoryRun<RealPool> run({.seed = seed, .num_threads = 2});
+    HistoryRun run({.make_pool = make_pool<RealPool>, .seed = seed, .num_threads = 2});
     for (std::uint32_t thread = 0; thread < 2; ++thread) run.run(thread);
     ASSERT_EQ(run.check(), std::nullopt) << "seed " << seed;
     History history = run.history();

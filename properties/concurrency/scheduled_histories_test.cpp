@@ -59,7 +59,7 @@ TEST(Schedule, NoticesThatNobodyCanGoOn) {
 
 TEST(ScheduledHistories, TheSameSeedGivesTheSameRun) {
   const auto drawn = [](std::uint64_t seed) {
-    HistoryFibers<WholePool> fibers;
+    HistoryFibers fibers(make_pool<WholePool>);
     fibers.run_random(seed);
     return draw(fibers.last, {});
   };
@@ -70,7 +70,7 @@ TEST(ScheduledHistories, TheSameSeedGivesTheSameRun) {
 TEST(ScheduledHistories, AreLinearizable) {
   const HistorySettings settings = history_settings();
   const Stopwatch watch;
-  HistoryFibers<WholePool> fibers;
+  HistoryFibers fibers(make_pool<WholePool>);
   for (std::uint64_t i = 0; i < settings.num_histories && fibers.report.complaint.empty(); ++i) {
     fibers.run_random(settings.seed + i);
   }
@@ -82,7 +82,7 @@ TEST(ScheduledHistories, AreLinearizable) {
 TEST(ScheduledHistories, AreLinearizableUnderEveryScheduleWithThreePreemptions) {
   const HistorySettings settings = history_settings();
   const Stopwatch watch;
-  HistoryFibers<WholePool> fibers;
+  HistoryFibers fibers(make_pool<WholePool>);
   const std::uint64_t num_programs = settings.num_histories / 100;
   for (std::uint64_t i = 0; i < num_programs && fibers.report.complaint.empty(); ++i) {
     fibers.run_every(settings.seed + i, 3);
@@ -98,7 +98,7 @@ TEST(ScheduledHistories, AreLinearizableUnderEveryScheduleWithThreePreemptions) 
 template <class Pool>
 [[noreturn]] void hunt(const char* name, bool readers_lock = true) {
   optimized::ScheduledLock::readers_lock = readers_lock;
-  HistoryFibers<Pool> fibers;
+  HistoryFibers fibers(make_pool<Pool>);
   for (std::uint64_t seed = 1; seed <= kMostHuntedHistories; ++seed) {
     fibers.run_random(seed);
     if (!fibers.report.complaint.empty()) break;
