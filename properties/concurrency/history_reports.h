@@ -12,6 +12,7 @@
 
 #include "properties/concurrency/history_run.h"
 #include "properties/concurrency/sanitizer.h"
+#include "properties/random/runner.h"
 
 /// A broken pool's hunt must end with a rejection, not by itself and not by a crash.
 #define EXPECT_REJECTED(...)                      \
@@ -24,17 +25,15 @@ namespace kvproof::properties {
 inline constexpr std::uint64_t kMostHuntedHistories = 20'000;
 
 struct HistorySettings {
-  std::uint64_t seed = 1;
+  std::uint64_t seed = seed_from_environment();
   std::uint64_t num_histories = KVPROOF_UNDER_ASAN || KVPROOF_UNDER_TSAN ? 2'000 : 20'000;
 };
 
 [[nodiscard]] inline HistorySettings history_settings() {
   HistorySettings settings;
-  const auto read = [](const char* name, std::uint64_t& value) {
-    if (const char* text = std::getenv(name)) value = std::strtoull(text, nullptr, 10);
-  };
-  read("KVPROOF_SEED", settings.seed);
-  read("KVPROOF_HISTORIES", settings.num_histories);
+  if (const char* text = std::getenv("KVPROOF_HISTORIES")) {
+    settings.num_histories = std::strtoull(text, nullptr, 10);
+  }
   return settings;
 }
 
