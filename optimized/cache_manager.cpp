@@ -184,24 +184,22 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
     expects(group.wanted(demand) <= own[group.id()].capacity, Breach::capacity,
             "slots beyond the capacity of the request");
   }
+  const auto refuse = [&] {
+    ++pool_.counters().refusals;
+    refresh(id);
+    return Admission::refused();
+  };
   const bool admission = args.has_scheduled && args.status != RequestStatus::running;
   const std::int64_t watermark = admission ? config_.watermark_blocks() : 0;
   const std::int64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
   if (args.full_sequence_must_fit) {
     const std::uint32_t n = r.num_tokens;
     const Demand all{n, n, total, args.external, r.encoder_tokens, starts, true};
-    if (need(id, use_hit, all) + watermark > pool_.num_free()) {
-      ++pool_.counters().refusals;
-      return Admission::refused();
-    }
+    if (need(id, use_hit, all) + watermark > pool_.num_free()) return refuse();
   }
   if (r.may_share) reserve_copies(id, demand);
   for (const LayerGroup<Key>& group : groups_) group.recycle(own[group.id()], total, pool_);
-  if (need(id, use_hit, demand) + watermark + reserved > pool_.num_free()) {
-    ++pool_.counters().refusals;
-    refresh(id);
-    return Admission::refused();
-  }
+  if (need(id, use_hit, demand) + watermark + reserved > pool_.num_free()) return refuse();
   if (starts) {
     // All hits before any taking: a hit may stand in the free queue.
     for (const LayerGroup<Key>& group : groups_) {

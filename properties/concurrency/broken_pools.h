@@ -16,7 +16,7 @@
 #include "optimized/block_record.h"
 #include "properties/concurrency/race_point.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// Counts down in three steps instead of one: what others did to the count in between is lost. It
 /// tears nothing else, neither the marks nor a count of zero, so that what goes wrong can be told.
@@ -159,4 +159,4 @@ class PublishesBeforeWriting : public Base {
   }
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

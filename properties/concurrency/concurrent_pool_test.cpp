@@ -24,12 +24,12 @@
 namespace kvproof::optimized {
 namespace {
 
-using properties::again;
-using properties::history_settings;
-using properties::key_of;
-using properties::stress;
-using properties::StressPlan;
-using properties::StressReport;
+using properties::concurrency::again;
+using properties::concurrency::history_settings;
+using properties::concurrency::key_of;
+using properties::concurrency::stress;
+using properties::concurrency::StressPlan;
+using properties::concurrency::StressReport;
 using Key = Key128;
 
 /// Both pools side by side, under the same random calls from one thread.
@@ -185,7 +185,7 @@ class FromOneThread : public testing::TestWithParam<FreeOrder> {};
 TEST_P(FromOneThread, IsTheBlockPoolBlockForBlockAndQueueForQueue) {
   constexpr std::uint64_t kSeed = 20'260'301;
   constexpr int kSteps = 100'000;
-  constexpr int kCompareEvery = properties::kUnderThreadSanitizer ? 32 : 8;
+  constexpr int kCompareEvery = properties::concurrency::kUnderThreadSanitizer ? 32 : 8;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Twins twins(GetParam(), kSeed);
   for (int i = 0; i < kSteps && !HasFatalFailure(); ++i) {
@@ -258,8 +258,8 @@ TEST_P(Threads, HoldWhatTheyWereGivenAndFindWhatItSays) {
 
 INSTANTIATE_TEST_SUITE_P(ConcurrentPool, Threads, testing::ValuesIn(thread_counts()));
 
-using TornHolders = properties::TornHolders<AtomicHolders, HolderWord::kCount>;
-using BlindHolders = properties::BlindHolders<AtomicHolders>;
+using TornHolders = properties::concurrency::TornHolders<AtomicHolders, HolderWord::kCount>;
+using BlindHolders = properties::concurrency::BlindHolders<AtomicHolders>;
 
 /// Rounds until one complains; in a process of its own, because a broken pool may take it down.
 template <class Holders>
@@ -279,7 +279,7 @@ template <class Holders>
 class BrokenPool : public testing::Test {
  protected:
   void SetUp() override {
-    if (properties::kUnderThreadSanitizer) {
+    if (properties::concurrency::kUnderThreadSanitizer) {
       GTEST_SKIP() << "ThreadSanitizer ends a broken pool before the checks can";
     }
     GTEST_FLAG_SET(death_test_style, "threadsafe");

@@ -18,7 +18,7 @@
 #include "properties/concurrency/concurrent_stress_thread.h"
 #include "properties/concurrency/race_point.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// The pool at rest: exact counts with what the threads still hold, then everything back.
 template <class Pool, class Cell>
@@ -75,4 +75,4 @@ template <class Pool, class Cell>
   return report;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

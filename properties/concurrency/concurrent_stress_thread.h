@@ -19,7 +19,7 @@
 #include "reference/config.h"
 #include "reference/ids.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 struct StressPlan {
   std::uint32_t num_threads = 2;
@@ -197,4 +197,4 @@ class StressThread {
   std::vector<Held> held_;  // once per reference
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

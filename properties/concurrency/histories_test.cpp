@@ -12,7 +12,7 @@
 #include "properties/concurrency/history_threads.h"
 #include "properties/concurrency/sanitizer.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 namespace {
 
 using Key = optimized::Key128;
@@ -89,4 +89,4 @@ TEST_F(BrokenPool, B137PublishedBeforeWrittenIsRejected) {
 }
 
 }  // namespace
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 namespace {
 
@@ -149,4 +149,4 @@ void HistoryClient::reset() {
   record(StepKind::reset).answer = done;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

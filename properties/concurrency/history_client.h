@@ -16,7 +16,7 @@
 #include "properties/concurrency/linearizability.h"
 #include "properties/concurrency/tested_pool.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// What all threads of one history share.
 struct Field {
@@ -66,4 +66,4 @@ class HistoryClient {
   std::uint32_t returned_ = 0;
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -3,7 +3,7 @@
 
 #include "properties/oracles/prefix_digest.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 void HistoryFibers::run(const HistoryPlan& plan, const Choose& choose) {
   HistoryRun history(plan);
@@ -34,4 +34,4 @@ void HistoryFibers::run_every(std::uint64_t seed, std::uint32_t most_preemptions
   } while (report.complaint.empty() && ways.next());
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -5,7 +5,7 @@
 #include "properties/concurrency/history_run.h"
 #include "properties/concurrency/schedule.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 class HistoryFibers {
  public:
@@ -29,4 +29,4 @@ class HistoryFibers {
   Schedule schedule_{kMostHistoryThreads};
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -12,28 +12,29 @@
 
 #include "properties/concurrency/history_run.h"
 #include "properties/concurrency/sanitizer.h"
-#include "properties/random/runner.h"
 
 /// A broken pool's hunt must end with a rejection, not by itself and not by a crash.
 #define EXPECT_REJECTED(...)                      \
   GTEST_FLAG_SET(death_test_style, "threadsafe"); \
   EXPECT_EXIT((__VA_ARGS__), testing::ExitedWithCode(1), "rejected")
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// Far more than any broken pool needed; see what the tests print.
 inline constexpr std::uint64_t kMostHuntedHistories = 20'000;
 
 struct HistorySettings {
-  std::uint64_t seed = seed_from_environment();
+  std::uint64_t seed = 1;
   std::uint64_t num_histories = KVPROOF_UNDER_ASAN || KVPROOF_UNDER_TSAN ? 2'000 : 20'000;
 };
 
 [[nodiscard]] inline HistorySettings history_settings() {
   HistorySettings settings;
-  if (const char* text = std::getenv("KVPROOF_HISTORIES")) {
-    settings.num_histories = std::strtoull(text, nullptr, 10);
-  }
+  const auto read = [](const char* name, std::uint64_t& value) {
+    if (const char* text = std::getenv(name)) value = std::strtoull(text, nullptr, 10);
+  };
+  read("KVPROOF_SEED", settings.seed);
+  read("KVPROOF_HISTORIES", settings.num_histories);
   return settings;
 }
 
@@ -87,4 +88,4 @@ inline void expect_busy(const HistoryReport& report) {
   std::_Exit(1);
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -5,7 +5,7 @@
 
 #include "properties/oracles/prefix_digest.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 HistoryRun::HistoryRun(const HistoryPlan& plan) : plan_(plan) {
   std::minstd_rand random(static_cast<std::uint32_t>(scramble(plan.seed)));
@@ -80,4 +80,4 @@ void HistoryReport::add(const HistoryReport& other) {
   num_refused += other.num_refused;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -11,7 +11,7 @@
 #include "properties/concurrency/history_client.h"
 #include "properties/say.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 struct HistoryPlan {
   MakePool make_pool;
@@ -64,4 +64,4 @@ struct HistoryReport {
   void add(const HistoryReport& other);
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

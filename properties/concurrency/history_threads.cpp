@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 namespace {
 
@@ -75,4 +75,4 @@ HistoryReport run_on_threads(MakePool make_pool, std::uint64_t first_seed, std::
   return report;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

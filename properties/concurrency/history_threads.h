@@ -8,10 +8,10 @@
 
 #include "properties/concurrency/history_run.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// Histories of seeds [first_seed, first_seed + num), up to the first that is wrong.
 [[nodiscard]] HistoryReport run_on_threads(MakePool make_pool, std::uint64_t first_seed,
                                            std::uint64_t num, std::uint32_t num_threads);
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

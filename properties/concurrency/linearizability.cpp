@@ -11,7 +11,7 @@
 
 #include "properties/say.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 namespace {
 
@@ -124,4 +124,4 @@ std::string draw(const History& history, const Verdict& verdict) {
   return text;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

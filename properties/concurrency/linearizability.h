@@ -19,7 +19,7 @@
 
 #include "properties/concurrency/pool_model.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 inline constexpr std::uint32_t kMostHistoryThreads = 4;
 
@@ -51,4 +51,4 @@ struct Verdict {
 /// The history as lines, one per call, and where the longest order ended.
 [[nodiscard]] std::string draw(const History& history, const Verdict& verdict);
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -14,7 +14,7 @@
 #include "properties/concurrency/scheduled_pool.h"
 #include "properties/oracles/prefix_digest.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 namespace {
 
 constexpr std::uint8_t kA = 1;
@@ -268,4 +268,4 @@ TEST(Linearizability, OneChangedAnswerIsNoticed) {
 }
 
 }  // namespace
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

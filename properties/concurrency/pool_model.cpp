@@ -5,7 +5,7 @@
 
 #include "properties/say.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 namespace {
 
@@ -188,4 +188,4 @@ std::string to_string(const Step& step) {
   return "";
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -20,7 +20,7 @@
 
 #include "reference/config.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 inline constexpr std::uint32_t kMostModelBlocks = 8;  // with the null block
 
@@ -79,4 +79,4 @@ struct Step {
 [[nodiscard]] bool apply(PoolState& state, FreeOrder order, std::uint32_t thread, const Step& step,
                          bool behind);
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

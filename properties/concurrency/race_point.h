@@ -14,7 +14,7 @@
 
 #include "reference/ids.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 struct RacePoint {
   using Passed = void (*)(void* context, bool waits);
@@ -96,4 +96,4 @@ class InterruptedBlocks {
   std::span<const BlockId> blocks_;
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

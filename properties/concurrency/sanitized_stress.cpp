@@ -17,17 +17,18 @@
 
 int main(int argc, char** argv) {
   using namespace kvproof;
+  namespace concurrency = kvproof::properties::concurrency;
   if (argc != 3) return 2;
   alarm(60);  // [s] a pool without a lock may never end
   const std::string_view removed = argv[1];
-  const properties::StressPlan plan{
+  const concurrency::StressPlan plan{
       .num_threads = std::max(2U, std::thread::hardware_concurrency()),
       .num_calls = 10'000,
       .seed = std::strtoull(argv[2], nullptr, 10)};
-  const properties::StressReport report =
+  const concurrency::StressReport report =
       removed == "none"
-          ? properties::stress<optimized::ConcurrentPool<optimized::Key128>, std::uint64_t>(plan)
-          : properties::stress_without(removed, plan);
+          ? concurrency::stress<optimized::ConcurrentPool<optimized::Key128>, std::uint64_t>(plan)
+          : concurrency::stress_without(removed, plan);
   std::printf("%u threads, %u calls each, %llu takes, %llu hits\n", plan.num_threads,
               plan.num_calls, static_cast<unsigned long long>(report.num_taken),
               static_cast<unsigned long long>(report.num_hits));

@@ -6,9 +6,9 @@
 
 #include "properties/concurrency/concurrent_stress_thread.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// @param removed "queue", "index", or "readers": those of the index do not lock
 [[nodiscard]] StressReport stress_without(std::string_view removed, const StressPlan& plan);
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

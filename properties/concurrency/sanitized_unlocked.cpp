@@ -52,7 +52,7 @@ class RemovableLock {
 
 #include "properties/concurrency/concurrent_stress.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 StressReport stress_without(std::string_view removed, const StressPlan& plan) {
   using optimized::RemovableLock;
@@ -62,4 +62,4 @@ StressReport stress_without(std::string_view removed, const StressPlan& plan) {
   return stress<optimized::UnlockedPool<optimized::Key128>, std::uint64_t>(plan);
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -20,8 +20,8 @@
 #define KVPROOF_UNDER_ASAN 0
 #endif
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 inline constexpr bool kUnderThreadSanitizer = KVPROOF_UNDER_TSAN != 0;
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

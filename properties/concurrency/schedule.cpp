@@ -12,7 +12,7 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 namespace {
 
@@ -169,4 +169,4 @@ bool EveryWay::next() {
   return true;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

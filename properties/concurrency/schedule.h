@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// Of `options` the one to take. 0 stays, where staying is possible; `forced` if it is not.
 using Choose = std::function<std::uint32_t(std::uint32_t options, bool forced)>;
@@ -60,4 +60,4 @@ class EveryWay {
   std::vector<Decision> path_;
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -12,7 +12,7 @@
 #include "properties/concurrency/history_reports.h"
 #include "properties/concurrency/scheduled_pool.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 namespace {
 
 using Key = optimized::Key128;
@@ -139,4 +139,4 @@ TEST(ScheduledBrokenPool, WhoseReadersDoNotLockIsRejected) {
 }
 
 }  // namespace
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

@@ -20,23 +20,23 @@ class ScheduledLock {
   static inline bool readers_lock = true;
 
   void lock() {
-    properties::RacePoint::here();
-    while (state_ != 0) properties::RacePoint::waits();
+    properties::concurrency::RacePoint::here();
+    while (state_ != 0) properties::concurrency::RacePoint::waits();
     state_ = kWriter;
   }
   void unlock() {
     state_ = 0;
-    properties::RacePoint::here();
+    properties::concurrency::RacePoint::here();
   }
   void lock_shared() {
-    properties::RacePoint::here();
+    properties::concurrency::RacePoint::here();
     if (!readers_lock) return;
-    while (state_ == kWriter) properties::RacePoint::waits();
+    while (state_ == kWriter) properties::concurrency::RacePoint::waits();
     ++state_;
   }
   void unlock_shared() {
     if (readers_lock) --state_;
-    properties::RacePoint::here();
+    properties::concurrency::RacePoint::here();
   }
 
  private:

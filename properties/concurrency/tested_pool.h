@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The calls of a concurrent pool behind one interface, so that whole pools and broken ones share the
-// code of the histories.
+// The calls of a concurrent pool behind one interface, so that whole pools and broken ones share
+// the code of the histories.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 #include "properties/concurrency/pool_model.h"
 #include "properties/concurrency/race_point.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// Model keys are 1 and up.
 [[nodiscard]] inline optimized::Key128 pool_key(std::uint64_t key) {
@@ -97,4 +97,4 @@ template <class Pool>
   return std::make_unique<Tested<Pool>>(num_blocks, order);
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency
