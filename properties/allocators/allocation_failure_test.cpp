@@ -79,22 +79,23 @@ std::vector<Row> rows() {
   const std::vector<GroupConfig> states = {full(4), mamba(4, MambaMode::align, 1)};
   const Calls usual = {"arrive", "fork", "pin", "take_copies", "take_events"};
   const Calls host = {"arrive", "fork", "pin", "swap_in", "swap_out", "take_copies", "take_events"};
-  return {{"full", short_pool(28, {full(4)}), usual},
-          {"full_uncached", short_pool(28, {full(4)}, false), {"arrive", "fork", "take_copies"}},
-          {"full_host", with_host(short_pool(28, {full(4)})), host},
-          {"full_window", short_pool(48, hybrid), usual},
-          {"full_window_host", with_host(short_pool(48, hybrid)), host},
-          {"full_chunks", short_pool(48, {full(4), chunked(4, 8)}), usual},
-          {"moving_states", short_pool(48, states), {"arrive", "pin", "take_events"}},
-          {"moving_states_host",
-           with_host(short_pool(48, states)),
-           {"arrive", "pin", "swap_in", "swap_out", "take_copies", "take_events"}},
-          {"prompt_tails", with_prompt_tails(short_pool(48, hybrid)), usual},
-          {"copies_left_lying",
-           with_host(short_pool(48, hybrid)),
-           {"allocate", "arrive", "fork", "pin", "swap_in", "swap_out", "take_events"},
-           false},
-          {"exact_hits", short_pool(28, {full(4)}), usual, true, true}};
+  return {
+      {"full", short_pool(28, {full(4)}), usual},
+      {"full_uncached", short_pool(28, {full(4)}, false), {"arrive", "fork", "take_copies"}},
+      {"full_host", with_host(short_pool(28, {full(4)})), host},
+      {"full_window", short_pool(48, hybrid), usual},
+      {"full_window_host", with_host(short_pool(48, hybrid)), host},
+      {"full_chunks", short_pool(48, {full(4), chunked(4, 8)}), usual},
+      {"moving_states", short_pool(48, states), {"arrive", "pin", "take_copies", "take_events"}},
+      {"moving_states_host",
+       with_host(short_pool(48, states)),
+       {"arrive", "pin", "swap_in", "swap_out", "take_copies", "take_events"}},
+      {"prompt_tails", with_prompt_tails(short_pool(48, hybrid)), usual},
+      {"copies_left_lying",
+       with_host(short_pool(48, hybrid)),
+       {"allocate", "arrive", "fork", "pin", "swap_in", "swap_out", "take_events"},
+       false},
+      {"exact_hits", short_pool(28, {full(4)}), usual, true, true}};
 }
 
 /// Two managers in one life: one calm, and one whose every call is refused memory until it gets

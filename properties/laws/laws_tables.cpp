@@ -133,11 +133,13 @@ Finding few_states(const Step& step) {
       if (!moves_state(group)) continue;
       const auto states = static_cast<std::uint64_t>(
           std::ranges::count_if(r.tables[g], [](BlockId b) { return b != kNullBlock; }));
-      // A profile that holds drafts back may keep what lies behind them for as many tokens more.
-      const std::uint64_t held_back =
-          r.computed - recycle_basis(step.config.profile, group, r.computed);
-      const std::uint64_t most = 2 + std::uint64_t{group.speculative_blocks} +
-                                 ceil_div<std::uint64_t>(held_back, group.block_size);
+      // A profile that holds drafts back may keep what lies behind them for as many tokens more;
+      // before those there may be what ran for drafts that were rejected.
+      const std::uint64_t drafts = group.speculative_blocks;
+      const std::uint64_t back = r.computed - recycle_basis(step.config.profile, group, r.computed);
+      const std::uint64_t kept =
+          back > 0 ? ceil_div<std::uint64_t>(back + drafts, group.block_size) : 0;
+      const std::uint64_t most = 2 + drafts + kept;
       if (states > most) {
         return say("request ", r.name, " holds ", states, " states, ", group.speculative_blocks,
                    " of them for drafts: ", list_of(r.tables[g]));
