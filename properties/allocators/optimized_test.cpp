@@ -222,6 +222,35 @@ TEST(CacheManager, CapacityIsANamedRefusalThatChangesNothing) {
   EXPECT_EQ(manager.arrive({.tokens = eight}), id) << "its place is free again";
 }
 
+// A table and a hit for every block.
+TEST(CacheManager, RequestsTakeMemoryForTheirTokensHashesAndTables) {
+  CacheManager<Xxh3Digest> manager(config(16, 4, 8), {.max_requests = 2});
+  const std::uint64_t empty = manager.request_bytes();
+  const std::vector<TokenId> eight(8);
+  manager.finish(manager.arrive({.tokens = eight}));
+  const std::uint64_t one = 8 * sizeof(TokenId) + 2 * sizeof(Key128) + 2 * 2 * sizeof(BlockId);
+  EXPECT_EQ(manager.request_bytes() - empty, one);
+  manager.arrive({.tokens = eight});
+  EXPECT_EQ(manager.request_bytes() - empty, one) << "the memory of a finished request is reused";
+  manager.arrive({.tokens = eight});
+  EXPECT_EQ(manager.request_bytes() - empty, 2 * one);
+}
+
+TEST(EventLog, CountsWhatDoesNotFitUntilItIsTaken) {
+  EventLog log(3, 8);
+  log.stored(0, 0, 8);
+  log.stored_block(5, 4);
+  log.stored_block(6, 8);
+  log.removed(0, 5);
+  EXPECT_EQ(log.num_lost(), 1U);
+  EXPECT_EQ(log.take(), (std::vector<Event>{event::Stored{0, 0, 8, {{5, 4}, {6, 8}}}}));
+  log.removed(0, 6);
+  EXPECT_EQ(log.take(), (std::vector<Event>{event::Removed{0, 6, 8}}));
+  EXPECT_EQ(log.num_lost(), 1U) << "since construction";
+  EXPECT_GE(log.bytes(), 8 * sizeof(std::uint32_t));
+  EXPECT_EQ(EventLog(0, 8).bytes(), 0U) << "off";
+}
+
 TEST(CacheManager, SlotsFollowTheTableAndPaddingIsMinusOne) {
   CacheManager<Xxh3Digest> manager(config(16, 4, 64));
   const std::vector<TokenId> prompt(6);
