@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <ostream>
 #include <set>
 #include <string>
 #include <string_view>
@@ -172,6 +173,8 @@ class Twins {
   std::uint32_t arrivals_ = 0;
 };
 
+void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
+
 class AllocationFailure : public testing::TestWithParam<Row> {};
 
 // Every call that allocates is refused, and no other one is: what a step calls cannot fail.
@@ -188,6 +191,28 @@ TEST_P(AllocationFailure, LeavesNoTrace) {
 
 INSTANTIATE_TEST_SUITE_P(Managers, AllocationFailure, testing::ValuesIn(rows()),
                          [](const auto& tested) { return tested.param.name; });
+
+// More leases at one time than a random run has: what pin() has made room for, unpin() uses.
+TEST(Leases, GoBackAndAreGivenAgainWithoutMemory) {
+  FailingManager<optimized::Xxh3Digest> manager(short_pool(8, {full(4)}), {.max_requests = 1});
+  manager.apply(op::Take{1}, kNoLimit);
+  const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
+  const std::vector<BlockId> held = {1};
+  for (const std::string& name : names) {
+    bool pinned = false;
+    for (std::uint64_t granted = 0; !pinned; ++granted) {
+      try {
+        manager.apply(op::Pin{held, name}, granted);
+        pinned = true;
+      } catch (const std::bad_alloc&) {
+      }
+    }
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (const std::string& name : names) EXPECT_NO_THROW(manager.apply(op::Unpin{name}, 0));
+    for (const std::string& name : names) EXPECT_NO_THROW(manager.apply(op::Pin{held, name}, 0));
+  }
+}
 
 }  // namespace
 }  // namespace kvproof::properties
