@@ -15,10 +15,16 @@ install(FILES ${PROJECT_BINARY_DIR}/kvproof-config.cmake
         DESTINATION ${kvproof_package_dir})
 install(DIRECTORY reference optimized DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof
         FILES_MATCHING PATTERN "*.h")
+install(FILES properties/foreign/kvproof_subject.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof/properties/foreign)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(KVPROOF_BENCH)
   install(PROGRAMS kvproof DESTINATION bin)
+  install(DIRECTORY properties/traces/vectors DESTINATION share/kvproof)  # for check
+  install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
+                properties/foreign/examples/paged_pool.cpp
+          DESTINATION share/kvproof/foreign)
   install(DIRECTORY reports DESTINATION share/kvproof  # where the launcher looks
           FILES_MATCHING PATTERN "*.py" PATTERN "run.sh" PATTERN "page.*"
           PATTERN "gallery" EXCLUDE PATTERN "__pycache__" EXCLUDE)

@@ -3,6 +3,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -19,11 +20,13 @@ using properties::TraceVerdict;
 
 constexpr std::string_view kDefaultSubject = "optimized-xxh3";
 
-/// A subject that consults every oracle after each operation, and throws what they find.
+/// A subject that consults every oracle that applies after each operation, and throws what they
+/// find.
 class Audited final : public Subject {
  public:
-  Audited(const CacheConfig& config, std::unique_ptr<Subject> inner)
-      : inner_(std::move(inner)), audit_(config, *inner_) {}
+  Audited(const CacheConfig& config, properties::Opened opened)
+      : inner_(std::move(opened.subject)),
+        audit_(config, *inner_, oracles_for(config, opened.demands)) {}
   Outcome apply(const Operation& operation) override { return audit_.apply(operation); }
   void observe(Snapshot& snapshot) const override { snapshot = audit_.state(); }
 
@@ -32,15 +35,31 @@ class Audited final : public Subject {
   properties::Audit audit_;
 };
 
-std::unique_ptr<Subject> make_subject(const std::string& name, const CacheConfig& config) {
-  if (const auto* row = optimized::find_subject(name)) return row->make(config);
-  std::string known;
+/// A row of the list of mutants as something to replay on; nullopt when there is none.
+std::optional<properties::Candidate> find_mutant(const std::string& name) {
   for (const auto& mutant : properties::kMutants) {
-    if (mutant.id == name) return mutant.make(config);
-    known += " " + std::string(mutant.id);
+    if (mutant.id != name) continue;
+    return properties::Candidate{name, "", false,
+                                 [&mutant](const CacheConfig& config) {
+                                   return properties::Opened{mutant.make(config), {}};
+                                 },
+                                 [](bool) {}};
   }
-  for (const auto& row : optimized::kSubjects) known += " " + std::string(row.name);
-  throw std::invalid_argument("no subject of the name " + name + "; there are:" + known);
+  return std::nullopt;
+}
+
+properties::Candidate candidate_of(const SubjectOptions& options) {
+  if (options.subject_command.empty()) {
+    if (auto mutant = find_mutant(options.subject)) return *mutant;
+  }
+  try {
+    return find_candidate(options);
+  } catch (const std::invalid_argument& error) {
+    std::string known;
+    for (const auto& mutant : properties::kMutants) known += " " + std::string(mutant.id);
+    const bool named = options.subject_command.empty() && !is_library(options.subject);
+    throw std::invalid_argument(error.what() + (named ? "; and of seeded bugs:" + known : ""));
+  }
 }
 
 std::string title(const std::string& file, const TraceHeader& header) {
@@ -82,17 +101,19 @@ void count(const std::string& file, const TraceVerdict& verdict, const std::stri
 }
 
 /// A violation ends its file: what an allocator does after it proves nothing.
-void replay_file(const std::string& file, const OperationReplayOptions& options, Tally& tally) {
+void replay_file(const std::string& file, const OperationReplayOptions& options,
+                 const std::optional<properties::Candidate>& given, Tally& tally) {
   properties::GoldenReader reader(file);
   std::string subject;
   const auto make = [&](const TraceHeader& header) -> std::unique_ptr<Subject> {
-    subject = !options.subject.empty()  ? options.subject
-              : !header.subject.empty() ? header.subject
-                                        : std::string(kDefaultSubject);
-    auto made = make_subject(subject, header.config);
-    const bool own = header.recorded_from == "kvproof";  // our failures carry no results to compare
-    if (!own && !options.audit) return made;
-    return std::make_unique<Audited>(header.config, std::move(made));
+    SubjectOptions own = options.subject;
+    own.subject = header.subject.empty() ? std::string(kDefaultSubject) : header.subject;
+    const properties::Candidate candidate = given ? *given : candidate_of(own);
+    subject = candidate.name;
+    properties::Opened opened = candidate.open(header.config);
+    const bool ours = header.recorded_from == "kvproof";  // our failures carry no results
+    if (opened.subject == nullptr || (!ours && !options.audit)) return std::move(opened.subject);
+    return std::make_unique<Audited>(header.config, std::move(opened));
   };
   try {
     while (const auto verdict = reader.next(make)) count(file, *verdict, subject, tally);
@@ -106,16 +127,10 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
 
 int replay_operations(const std::vector<std::string>& files,
                       const OperationReplayOptions& options) {
-  if (!options.subject.empty()) {
-    CacheConfig smallest;
-    smallest.num_blocks = 2;
-    smallest.max_model_len = smallest.hash_block_size = 1;
-    smallest.groups = {{LayerKind::full, 1, false}};
-    static_cast<void>(
-        make_subject(options.subject, smallest));  // a wrong name is known before any work
-  }
+  std::optional<properties::Candidate> given;  // a wrong name is known before any work
+  if (options.subject.given()) given = candidate_of(options.subject);
   Tally tally;
-  for (const std::string& file : files) replay_file(file, options, tally);
+  for (const std::string& file : files) replay_file(file, options, given, tally);
   std::cout << tally.passed << " passed, " << tally.failed << " failed, " << tally.skipped
             << " skipped (" << tally.operations << " operations)\n";
   if (tally.failed > 0) return 1;

@@ -6,17 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "bench/candidates.h"
+
 namespace kvproof::bench {
 
 struct OperationReplayOptions {
-  std::string subject;  // a row of the lists of implementations or mutants; empty = the trace's own
-  bool audit = false;   // consult the oracles for recorded traces, too
+  SubjectOptions subject;  // also a row of the list of mutants; not given = the trace's own
+  bool audit = false;      // consult the oracles for recorded traces, too
 };
 
 /// Prints a verdict per trace; of a failure the operation, what differs, and both states.
 /// @return 0 when everything recorded was reproduced and no oracle objected, 1 when not, 3 when no
-/// trace could be replayed. Throws properties::InputError, and std::invalid_argument for an unknown
-/// subject.
+/// trace could be replayed. Throws properties::InputError, properties::UnusableSubject, and
+/// std::invalid_argument for an unknown subject.
 int replay_operations(const std::vector<std::string>& files, const OperationReplayOptions& options);
 
 }  // namespace kvproof::bench

@@ -29,7 +29,7 @@ constexpr int kUsage = 2;
 
 struct Arguments {
   std::vector<std::string> files;
-  std::string subject;
+  SubjectOptions subject;
   std::string trace;
   std::string hash = "xxh3";
   std::string json_path;
@@ -116,9 +116,11 @@ int run(int argc, char** argv) {
       "request trace.\nExamples: kvproof replay kvproof-failure-1.jsonl\n"
       "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
   app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
-  app.add_option("--subject", arguments.subject,
-                 "replay the operations against this allocator, default: the trace's own, else "
-                 "optimized-xxh3");
+  app.add_option("--subject", arguments.subject.subject,
+                 "replay the operations against this allocator or shared library, default: the "
+                 "trace's own, else optimized-xxh3");
+  app.add_option("--subject-command", arguments.subject.subject_command,
+                 "replay them against a program that speaks JSON lines, as kvproof check does");
   app.add_flag("--audit", arguments.audit,
                "also consult every law and oracle after each operation");
   app.add_option("--trace", arguments.trace,
@@ -153,6 +155,8 @@ int main(int argc, char** argv) {
   try {
     return kvproof::bench::run(argc, argv);
   } catch (const kvproof::properties::InputError& error) {
+    return kvproof::bench::usage_error(error.what());
+  } catch (const kvproof::properties::UnusableSubject& error) {
     return kvproof::bench::usage_error(error.what());
   } catch (const kvproof::bench::OutputError& error) {
     return kvproof::bench::usage_error(error.what());

@@ -95,10 +95,6 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
     r.hit_tokens = search_.find(pool_.index(), r.hashes, most, own);
   }
   r.hit_epoch = pool_.num_forgotten();
-  Counters& counters = pool_.counters();
-  ++counters.lookups;
-  counters.lookup_tokens += most;
-  counters.hit_tokens += r.hit_tokens;
   return r.hit_tokens;
 }
 
@@ -179,10 +175,10 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
       std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0) + args.external;
   expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
   const std::uint64_t main = std::min(total + args.new_tokens, limit);
-  const bool starts = (use_hit || args.external > 0) &&
-                      std::all_of(own, own + groups_.size(), [](const GroupTable& t) {
-                        return t.length == 0 && t.published == kNever;
-                      });
+  const bool idle = std::all_of(own, own + groups_.size(), [](const GroupTable& t) {
+    return t.length == 0 && t.published == kNever;
+  });
+  const bool starts = idle && (use_hit || args.external > 0);
   const std::uint64_t slots = std::min(main + args.lookahead, limit);
   const Demand demand{slots, main, total, args.external, r.encoder_tokens, starts, false};
   for (const LayerGroup<Key>& group : groups_) {
@@ -193,8 +189,8 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
   const std::int64_t watermark = admission ? config_.watermark_blocks() : 0;
   const std::int64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
   if (args.full_sequence_must_fit) {
-    const Demand all{r.num_tokens,     r.num_tokens, total, args.external,
-                     r.encoder_tokens, starts,       true};
+    const std::uint32_t n = r.num_tokens;
+    const Demand all{n, n, total, args.external, r.encoder_tokens, starts, true};
     if (need(id, use_hit, all) + watermark > pool_.num_free()) {
       ++pool_.counters().refusals;
       return Admission::refused();
@@ -216,12 +212,23 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
       group.add_external(own[group.id()], demand, pool_);
     }
   }
+  if (args.use_lookup && idle && args.status != RequestStatus::preempted) count_hit(r, use_hit);
   const std::uint32_t taken = grow(id, demand);
   // Drafts beyond the tokens that exist are never published: they may be rejected.
   if (!args.delay_cache) publish(id, main);
   refresh(id);
   audit();
   return taken;
+}
+
+// Once per admission, not at each lookup: one that is refused and tried again counts once.
+template <class Digest>
+void CacheManager<Digest>::count_hit(const Request& r, bool use_hit) {
+  if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return;
+  Counters& counters = pool_.counters();
+  ++counters.lookups;
+  counters.lookup_tokens += r.num_tokens - 1;
+  counters.hit_tokens += use_hit ? r.hit_tokens : 0;
 }
 
 template <class Digest>

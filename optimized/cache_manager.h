@@ -137,7 +137,7 @@ class CacheManager {
     return &tables_[id * groups_.size()];
   }
   Request& live(RequestId id) {
-    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such request");
+    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such handle");
     return requests_[id];
   }
   Request& resident(RequestId id) {
@@ -158,6 +158,7 @@ class CacheManager {
   void note_contents(RequestId id, std::uint64_t tokens);
   void check_hit(RequestId id);
   [[nodiscard]] std::int64_t need(RequestId id, bool use_hit, const Demand& demand) const;
+  void count_hit(const Request& r, bool use_hit);
   std::uint32_t grow(RequestId id, const Demand& demand);
   void publish(RequestId id, std::uint64_t tokens);
   void release_tables(RequestId id);
@@ -194,7 +195,6 @@ class CacheManager {
   std::vector<std::vector<BlockId>> leases_;
   std::vector<LeaseId> unused_leases_;
 };
-
 }  // namespace kvproof::optimized
 
 #include "optimized/cache_manager_inline.h"  // IWYU pragma: export

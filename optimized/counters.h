@@ -17,7 +17,7 @@ namespace kvproof::optimized {
 
 /// Since construction.
 struct Counters {
-  std::uint64_t lookups = 0;
+  std::uint64_t lookups = 0;        // that admissions used; resumed requests do not count
   std::uint64_t lookup_tokens = 0;  // that could have hit
   std::uint64_t hit_tokens = 0;
   std::uint64_t taken = 0;      // [blocks] handed out

@@ -202,8 +202,8 @@ Result ManagerSubject<Digest>::perform(const op::Allocate& o) {
   return granted;
 }
 
-// Walks are bounded by the number of blocks, so that a broken list is reported and not followed for
-// ever.
+// Walks are bounded by the number of blocks and end at the sentinel, which has that number, or at a
+// link to nowhere, so that a broken list is reported and not followed.
 template <class Pool>
 void observe_queue(const Pool& pool, PoolState& out) {
   const std::uint32_t n = pool.num_blocks();
@@ -212,12 +212,11 @@ void observe_queue(const Pool& pool, PoolState& out) {
   out.usage = n > 1 ? 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1) : 0.0;
   out.queue.clear();
   out.queue_backward.clear();
-  for (BlockId at = queue.head(); at != queue.sentinel() && out.queue.size() < n;
-       at = pool.record(at).next) {
+  for (BlockId at = queue.head(); at < n && out.queue.size() < n; at = pool.record(at).next) {
     out.queue.push_back(at);
   }
-  for (BlockId at = pool.record(queue.sentinel()).prev;
-       at != queue.sentinel() && out.queue_backward.size() < n; at = pool.record(at).prev) {
+  for (BlockId at = pool.record(queue.sentinel()).prev; at < n && out.queue_backward.size() < n;
+       at = pool.record(at).prev) {
     out.queue_backward.push_back(at);
   }
 }
@@ -309,6 +308,8 @@ void ManagerSubject<Digest>::observe(Snapshot& out) const {
     held->blocks.assign(blocks.begin(), blocks.end());
     ++held;
   }
+  const Counters& counted = manager_.counters();
+  out.counters = {counted.lookups, counted.lookup_tokens, counted.hit_tokens};
 }
 
 }  // namespace

@@ -52,7 +52,9 @@ inline constexpr GroupShape kFull{};
 inline constexpr GroupShape kFullOf2{.units = 2};
 inline constexpr GroupShape kEagle{.eagle = true};
 inline constexpr GroupShape kWindow{.kind = LayerKind::sliding_window};
+inline constexpr GroupShape kFullOf2Eagle{.units = 2, .eagle = true};
 inline constexpr GroupShape kWindowOf2{.kind = LayerKind::sliding_window, .units = 2};
+inline constexpr GroupShape kWindowOf3{.kind = LayerKind::sliding_window, .units = 3};
 inline constexpr GroupShape kWindowEagle{.kind = LayerKind::sliding_window, .eagle = true};
 inline constexpr GroupShape kChunks{.kind = LayerKind::chunked_local};
 inline constexpr GroupShape kCross{.kind = LayerKind::cross};
@@ -76,12 +78,25 @@ inline constexpr Configuration kConfigurations[] = {
     {"full_window", "the usual hybrid", {shape::kFull, shape::kWindow}, 2},
     {"full2_window", "full blocks twice as long", {shape::kFullOf2, shape::kWindow}, 2},
     {"full_window2", "window blocks twice as long", {shape::kFull, shape::kWindowOf2}, 2},
+    {"full2_window3", "neither divides the other", {shape::kFullOf2, shape::kWindowOf3}, 2},
     {"full_window_eagle", "both drop", {shape::kEagle, shape::kWindowEagle}, 2},
     {"full2_window_eagle",
      "only the window drops, below the alignment",
      {shape::kFullOf2, shape::kWindowEagle},
      2},
     {"full_two_windows", "two windows", {shape::kFull, shape::kWindow, shape::kWindowOf2}, 3},
+    {"two_fulls_window",
+     "blocks of two lengths, and a window",
+     {shape::kFull, shape::kFullOf2, shape::kWindow},
+     3},
+    {"eagle_two_windows",
+     "a draft head before two windows",
+     {shape::kEagle, shape::kWindowEagle, shape::kWindowOf2},
+     3},
+    {"full_two_windows_eagle",
+     "two windows, one of which drops",
+     {shape::kFull, shape::kWindowEagle, shape::kWindowOf2},
+     3},
     {"full_window_host",
      "a hybrid with a host tier",
      {shape::kFull, shape::kWindow},
@@ -105,6 +120,10 @@ inline constexpr Configuration kConfigurations[] = {
     {"full_mamba_all_drafts",
      "a state per block, two for drafts",
      {shape::kFull, shape::mamba(MambaMode::all, 2)},
+     2},
+    {"full_mamba_all_eagle",
+     "a state per block behind a draft head",
+     {shape::kEagle, shape::mamba(MambaMode::all, 0, 1, true)},
      2},
     {"full_mamba_align",
      "the running state moves",
@@ -132,6 +151,14 @@ inline constexpr Configuration kConfigurations[] = {
     {"prompt_tails",
      "a second key where a prompt ends inside a block",
      {shape::kFullOf2, shape::kWindow},
+     2,
+     true,
+     true,
+     false,
+     true},
+    {"prompt_tails_eagle",
+     "a prompt's key comes before that of its block",
+     {shape::kFullOf2Eagle, shape::kWindow},
      2,
      true,
      true,

@@ -4,7 +4,7 @@
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
 // Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
-//          C1..C6 are ours. Both profiles obey every row, with caching on or off, in any number of
+//          C1..C11 are ours. Both profiles obey every row, with caching on or off, in any number of
 //          groups of any kind; a row that is about one kind names it.
 // Refuses: to repair, to abort, to print. A violation is a sentence; the audit throws it.
 #pragma once
@@ -17,7 +17,8 @@ namespace kvproof::properties {
 
 enum class Cost { constant, linear };  // in blocks, keys and table entries
 
-/// safety: breaking it corrupts or loses memory. policy: it fixes which block, in which order.
+/// safety: breaking it corrupts or loses memory. policy: it fixes which block, in which order, and
+/// that nothing is refused, forgotten or overlooked without need.
 enum class Promise { safety, policy };
 
 struct Law {
@@ -89,13 +90,12 @@ inline constexpr Law kLaws[] = {
      "profile holds back for drafts.",
      Cost::linear, Promise::safety, "vLLM MambaManager",
      "truncate, a grant before the tokens of the grant before are computed, one of more than a "
-     "token "
-     "and its drafts after a grant ended inside a block; until free",
+     "token and its drafts after a grant ended inside a block; until free",
      law::few_states},
     {"I16", "append-only table",
      "A table is as long as the largest grant asked for its kind; an entry changes only to null "
-     "when "
-     "its group has skipped it, to a copy before it is written, or when a draft's state moves.",
+     "when its group has skipped it, to a copy before it is written, or when a draft's state "
+     "moves.",
      Cost::linear, Promise::safety, "vLLM req_to_blocks; mini-sglang#142",
      "free, finish, truncate and swap of that request", law::append_only_table},
     {"I17", "prefix closed",
@@ -106,14 +106,13 @@ inline constexpr Law kLaws[] = {
      law::keys_downward_closed},
     {"I18", "lookup contract",
      "A lookup answers an aligned prefix below the last token, in every group the oldest copies of "
-     "all that it still reads, of one full group the longest; an admission holds exactly those.",
+     "all that it still reads; an admission holds exactly those.",
      Cost::linear, Promise::safety, "vLLM get_computed_blocks; llm-d-inference-sim#705, vllm#18957",
      "", law::lookup_contract},
     {"I19", "admission prediction",
      "An allocation is granted exactly when its need over all groups fits, counting copies and "
-     "queued "
-     "hits, and a grant takes exactly its need from the free blocks.",
-     Cost::linear, Promise::safety, "vLLM allocate_slots; vllm#11565, inference-sim#492", "",
+     "queued hits, and a grant takes exactly its need from the free blocks.",
+     Cost::linear, Promise::policy, "vLLM allocate_slots; vllm#11565, inference-sim#492", "",
      law::admission_prediction},
     {"I20", "failure changes nothing",
      "A refused or rejected operation leaves the state as it was, queue order included, and "
@@ -128,9 +127,8 @@ inline constexpr Law kLaws[] = {
      "Lookup, common prefix and step change nothing; nor does recycle where every group reads all.",
      Cost::linear, Promise::safety, "vLLM get_computed_blocks", "", law::reads_are_pure},
     {"I23", "drained is free",
-     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block of "
-     "it "
-     "is free and no progress is left.",
+     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block "
+     "of it is free and no progress is left.",
      Cost::linear, Promise::safety, "vLLM free; leaks on abort", "", law::drained_is_free},
     {"I24", "reset clears",
      "Reset succeeds exactly when nothing is held in either tier; then no key is left, the queues "
@@ -163,13 +161,11 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::fork_shares},
     {"C3", "copy before write",
      "A grant leaves no block in its write range, beyond what the request has published, with "
-     "another "
-     "holder or under a key of other content, and copies no other.",
+     "another holder or under a key of other content, and copies no other.",
      Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "", law::copy_before_write},
     {"C4", "leases hold",
      "A leased block is handed out to nobody and keeps its keys; a lease lists what was pinned "
-     "until "
-     "it is unpinned.",
+     "until it is unpinned.",
      Cost::linear, Promise::safety, "vLLM KV connectors; LMCache#1034", "evict and reset",
      law::lease_holds},
     {"C5", "transfers keep both sides",
@@ -179,6 +175,28 @@ inline constexpr Law kLaws[] = {
     {"C6", "host pool",
      "The host tier obeys I1 to I6, I9 and I31; its holders are the host tables.", Cost::linear,
      Promise::safety, "Kwon et al., SOSP'23, sec. 4.5", "", law::host_pool},
+    {"C7", "keys leave with cause",
+     "A block loses its key when it is handed out, evicted by name, reset or written anew, and not "
+     "otherwise; an evict leaves no key on the blocks that it names.",
+     Cost::linear, Promise::policy, "vLLM BlockPool; sglang#4987, vllm#4761", "",
+     law::keys_leave_with_cause},
+    {"C8", "published as told",
+     "A grant that does not delay it, and a cache call, publish all blocks that their tokens "
+     "complete, none further, and none that no hit can use; nothing else does.",
+     Cost::linear, Promise::policy, "vLLM cache_blocks; vllm#37152, kvcached#401", "",
+     law::published_as_told},
+    {"C9", "counted at admission",
+     "A manager that counts hits counts each admission once, when it is granted, with the tokens "
+     "that it used; a resumed request is not counted.",
+     Cost::constant, Promise::policy, "vllm#43736, vllm#25780", "", law::counted_at_admission},
+    {"C10", "longest hit",
+     "A lookup finds the longest aligned prefix that every group has; with EAGLE in several groups "
+     "no shorter one than that with its extra blocks.",
+     Cost::linear, Promise::policy, "vLLM HybridKVCacheCoordinator; vllm#33270", "",
+     law::longest_hit},
+    {"C11", "preemption starts over",
+     "A preempted request holds nothing, has published nothing and has no computed tokens.",
+     Cost::constant, Promise::safety, "vLLM Scheduler preemption", "", law::preemption_starts_over},
 };
 
 /// @return the row of that id, or nullptr.

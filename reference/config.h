@@ -47,7 +47,7 @@ struct Profile {
 
 inline constexpr Profile kProfiles[] = {
     // vLLM PR 42656 (unhashed first), 44594 (watermark), 44560 (reserved), 44082 (window mask)
-    {"vllm-0.24", FreeOrder::unhashed_first, FreeOrder::append, true, WindowMask::reachable, true,
+    {"vllm-0.24", FreeOrder::unhashed_first, FreeOrder::prepend, true, WindowMask::reachable, true,
      false, DraftStates::kept_in_align, false},
     {"vllm-0.22", FreeOrder::append, FreeOrder::append, false, WindowMask::tail, false, true,
      DraftStates::kept, false},
@@ -60,7 +60,8 @@ struct NewerPolicy {
 };
 
 inline constexpr NewerPolicy kNewerPolicies[] = {
-    {"nocache_lifo", [](Profile& p) { p.caching_off = FreeOrder::prepend; }},  // vLLM PR 48017
+    // As released in 0.24.0; lost by vLLM PR 48017, restored by 51482.
+    {"nocache_lifo", [](Profile& p) { p.caching_off = FreeOrder::prepend; }},
     {"mamba_processed_basis",
      [](Profile& p) { p.draft_states = DraftStates::recycled; }},         // vLLM PR 47728
     {"prompt_tail_keys", [](Profile& p) { p.prompt_tail_keys = true; }},  // vLLM PR 45939

@@ -65,11 +65,21 @@ struct PoolState {
   bool operator==(const PoolState&) const = default;
 };
 
+/// What a manager says of its prefix cache, since construction. An admission counts once, when it
+/// is granted with use_lookup; one that resumes a preempted request does not.
+struct HitCounters {
+  std::uint64_t lookups = 0;
+  std::uint64_t lookup_tokens = 0;  // that could have hit
+  std::uint64_t hit_tokens = 0;
+  bool operator==(const HitCounters&) const = default;
+};
+
 struct Snapshot : PoolState {
-  PoolState host;                      // the host tier; no blocks when there is none
-  std::vector<RequestState> requests;  // sorted by name
-  std::vector<BlockId> raw;            // references held by the raw owner, sorted, with repeats
-  std::vector<LeaseState> leases;      // sorted by name
+  PoolState host;                       // the host tier; no blocks when there is none
+  std::vector<RequestState> requests;   // sorted by name
+  std::vector<BlockId> raw;             // references held by the raw owner, sorted, with repeats
+  std::vector<LeaseState> leases;       // sorted by name
+  std::optional<HitCounters> counters;  // of a manager that counts
   bool operator==(const Snapshot&) const = default;
 
   [[nodiscard]] const RequestState* find(std::string_view name) const {

@@ -47,23 +47,48 @@ struct TraceHeader {
   std::string unsupported;  // why `config` is not the whole of it; empty when it is
 };
 
-/// What a recording says of the state after an operation. Absent parts are not compared.
-struct RecordedState {
-  using Tables = std::map<std::string, std::vector<std::vector<BlockId>>>;
-  using Progress = std::map<std::string, std::vector<std::optional<std::uint32_t>>>;
-  using Lengths = std::map<std::string, std::vector<std::uint32_t>>;
+/// The key that a block carries.
+struct KeyOfBlock {
+  BlockId block = 0;
+  std::uint64_t key = 0;
+  std::uint32_t prefix_tokens = 0;
+};
+
+/// What a recording says of a pool of blocks. Absent parts are not compared.
+struct RecordedPool {
   using Pairs = std::vector<std::array<std::uint32_t, 2>>;
 
   std::optional<std::uint32_t> num_free;
   std::optional<std::uint32_t> num_keys;
   std::optional<double> usage;
-  std::optional<std::vector<BlockId>> queue;  // head to tail
-  std::optional<Pairs> ref;                   // [id, count], count > 0, ascending
-  std::optional<Pairs> cached;                // [id, group], ascending
+  std::optional<std::vector<BlockId>> queue;           // head to tail
+  std::optional<std::vector<BlockId>> queue_backward;  // where it is not the same, reversed
+  std::optional<std::vector<BlockId>> linked;    // blocks whose links say that they are queued
+  std::optional<Pairs> ref;                      // [id, count], count > 0, ascending
+  std::optional<Pairs> cached;                   // [id, group], ascending
+  std::optional<std::vector<KeyOfBlock>> key;    // [id, key, tokens that it covers]
+  std::optional<std::vector<KeyOfBlock>> tail;   // [id, key]: second keys
+  std::optional<std::vector<IndexEntry>> index;  // [group, key, [ids]]
+};
+
+/// What a recording says of the state after an operation.
+struct RecordedState : RecordedPool {
+  template <class Value>
+  using PerRequest = std::map<std::string, Value>;
+  using Tables = PerRequest<std::vector<std::vector<BlockId>>>;
+
   Tables tables;
-  Progress progress;
-  Lengths lengths;
+  PerRequest<std::vector<std::optional<std::uint32_t>>> progress;
+  PerRequest<std::vector<std::uint32_t>> lengths;
+  PerRequest<std::uint32_t> tokens;
+  PerRequest<std::uint32_t> computed;
+  PerRequest<std::vector<std::uint64_t>> hashes;  // one per complete hash unit
+  Tables host_tables;
+  std::optional<std::vector<BlockId>> raw;
+  std::optional<std::vector<LeaseState>> leases;
+  std::optional<RecordedPool> host;
   std::optional<std::array<std::uint32_t, 3>> crc;  // CRC-32 of queue, ref, cached as LE words
+  std::vector<std::string> fields;                  // those that it has, as it names them
 };
 
 struct TraceLine {
@@ -74,11 +99,17 @@ struct TraceLine {
   std::optional<Result> result;  // recorded `out`, typed by the operation; absent = none recorded
   std::optional<std::vector<Event>> events;
   std::optional<RecordedState> state;
+  bool lists_events = false;         // it has that field, even if empty
+  std::string unsupported;           // an answer: why the operation was not performed
   std::uint64_t num_operations = 0;  // end
 };
 
 /// Reads one line of a trace. @throws TextError
 [[nodiscard]] TraceLine parse_trace_line(std::string_view line);
+
+/// Reads what a foreign allocator answers to an operation: the part of a recording behind it, or
+/// {"unsupported":true,"reason":...}. @throws TextError
+[[nodiscard]] TraceLine parse_answer(const Operation& operation, std::string_view line);
 
 /// One line each, without the newline.
 [[nodiscard]] std::string to_json(const TraceHeader& header);
@@ -87,6 +118,8 @@ struct TraceLine {
 /// The same with what was answered and the whole state afterwards: a recording.
 [[nodiscard]] std::string to_json(const Operation& operation, const Outcome& outcome,
                                   const Snapshot& state);
+/// What a foreign allocator answers: outcome and state, every part of it.
+[[nodiscard]] std::string to_json(const Outcome& outcome, const Snapshot& state);
 [[nodiscard]] std::string end_line(std::uint64_t num_operations);
 
 }  // namespace kvproof

@@ -2,10 +2,19 @@
 // The words of a trace for enumerations, in the order of their values.
 #pragma once
 
+#include <iterator>
 #include <string_view>
+#include <variant>
+
+#include "reference/operations.h"
 
 namespace kvproof {
 
+inline constexpr std::string_view kOperationNames[] = {
+    "arrive", "append",   "advance", "lookup",        "allocate", "free",    "finish",  "recycle",
+    "cache",  "evict",    "reset",   "common_prefix", "step",     "take",    "touch",   "release",
+    "fork",   "truncate", "pin",     "unpin",         "swap_out", "swap_in", "complete"};
+static_assert(std::size(kOperationNames) == std::variant_size_v<Operation>);
 inline constexpr std::string_view kStatusNames[] = {"waiting", "running", "preempted"};
 inline constexpr std::string_view kKindNames[] = {"full",          "mla",   "sliding_window",
                                                   "chunked_local", "mamba", "cross"};

@@ -1,122 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading the text form of the alphabet: every value is checked before it is used.
-#include <algorithm>
-#include <limits>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "reference/trace_json.h"
+#include "reference/trace_fields.h"
 #include "reference/trace_names.h"
+#include "reference/trace_state.h"
 
 namespace kvproof {
 namespace {
 
-using nlohmann::json;
-using Tables = std::vector<std::vector<BlockId>>;
-
-const json& member(const json& object, const char* field) {
-  const auto at = object.find(field);
-  if (at == object.end()) throw TextError(field, "a value, found none");
-  return *at;
-}
-
-template <class Integer>
-Integer integer(const json& value, const std::string& field) {
-  constexpr auto kLow = static_cast<std::int64_t>(std::numeric_limits<Integer>::min());
-  constexpr auto kHigh = static_cast<std::int64_t>(std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(std::numeric_limits<Integer>::max()),
-      static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())));
-  const bool small = value.is_number_unsigned()
-                         ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(kHigh)
-                         : value.is_number_integer() && value.get<std::int64_t>() <= kHigh;
-  if (!small || value.get<std::int64_t>() < kLow) {
-    throw TextError(field,
-                    "an integer from " + std::to_string(kLow) + " to " + std::to_string(kHigh));
-  }
-  return static_cast<Integer>(value.get<std::int64_t>());
-}
-
-std::uint32_t count(const json& object, const char* field) {
-  return integer<std::uint32_t>(member(object, field), field);
-}
-
-/// Of a header: what makes a manager allocate is bounded before anything is built from it.
-std::uint32_t size(const json& object, const char* field, std::uint32_t limit) {
-  const std::uint32_t out = count(object, field);
-  if (out > limit) throw TextError(field, "at most " + std::to_string(limit));
-  return out;
-}
-
-std::uint32_t count_or_zero(const json& object, const char* field) {
-  return object.contains(field) ? count(object, field) : 0;
-}
-
-bool flag(const json& object, const char* field) {
-  const auto at = object.find(field);
-  if (at == object.end()) return false;
-  if (!at->is_boolean()) throw TextError(field, "true or false");
-  return at->get<bool>();
-}
-
-std::string text(const json& object, const char* field) {
-  const json& value = member(object, field);
-  if (!value.is_string()) throw TextError(field, "a string");
-  return value.get<std::string>();
-}
-
-std::string text_or_empty(const json& object, const char* field) {
-  const auto at = object.find(field);
-  return at == object.end() || at->is_null() ? std::string() : text(object, field);
-}
-
-double number(const json& object, const char* field) {
-  const json& value = member(object, field);
-  if (!value.is_number()) throw TextError(field, "a number");
-  return value.get<double>();
-}
-
-const json& array(const json& value, const std::string& field) {
-  if (!value.is_array()) throw TextError(field, "an array");
-  return value;
-}
-
-const json& object(const json& value, const std::string& field) {
-  if (!value.is_object()) throw TextError(field, "an object");
-  return value;
-}
-
-template <class Integer>
-std::vector<Integer> integers(const json& value, const std::string& field) {
-  std::vector<Integer> out;
-  for (const json& item : array(value, field)) out.push_back(integer<Integer>(item, field));
-  return out;
-}
-
-Tables tables(const json& value, const std::string& field) {
-  Tables out;
-  for (const json& group : array(value, field)) out.push_back(integers<BlockId>(group, field));
-  return out;
-}
-
-RecordedState::Pairs pairs(const json& value, const std::string& field) {
-  RecordedState::Pairs out;
-  for (const json& item : array(value, field)) {
-    if (!item.is_array() || item.size() != 2) throw TextError(field, "pairs of integers");
-    out.push_back({integer<std::uint32_t>(item[0], field), integer<std::uint32_t>(item[1], field)});
-  }
-  return out;
-}
-
-/// @return the index of a word in a list. @throws TextError listing the words
-template <std::size_t N>
-std::size_t word(const json& object, const char* field, const std::string_view (&words)[N]) {
-  const std::string found = text(object, field);
-  const auto* at = std::find(std::begin(words), std::end(words), found);
-  if (at != std::end(words)) return static_cast<std::size_t>(at - std::begin(words));
-  std::string expected;
-  for (const std::string_view w : words) expected.append(expected.empty() ? "" : ", ").append(w);
-  throw TextError(field, "one of " + expected + ", found " + found);
-}
+using namespace fields;  // NOLINT: the words of this file
 
 GroupConfig group_config(const json& value, std::string& unsupported) {
   constexpr std::uint32_t kLongest = 1U << 22;
@@ -307,42 +200,25 @@ Event read_event(const json& value) {
   return out;
 }
 
-RecordedState read_state(const json& state) {
-  RecordedState out;
-  if (state.contains("free")) out.num_free = count(state, "free");
-  if (state.contains("keys")) out.num_keys = count(state, "keys");
-  if (state.contains("usage")) out.usage = number(state, "usage");
-  if (state.contains("queue")) out.queue = integers<BlockId>(state["queue"], "queue");
-  if (state.contains("ref")) out.ref = pairs(state["ref"], "ref");
-  if (state.contains("cached")) out.cached = pairs(state["cached"], "cached");
-  if (state.contains("crc")) {
-    const auto words = integers<std::uint32_t>(state["crc"], "crc");
-    if (words.size() != 3) throw TextError("crc", "three integers");
-    out.crc = {words[0], words[1], words[2]};
-  }
-  const auto each = [&state](const char* field, auto&& visit) {
-    if (!state.contains(field)) return;
-    for (const auto& [name, value] : object(state[field], field).items()) visit(name, value);
-  };
-  each("tables",
-       [&](const std::string& name, const json& v) { out.tables[name] = tables(v, "tables"); });
-  each("lens", [&](const std::string& name, const json& v) {
-    out.lengths[name] = integers<std::uint32_t>(v, "lens");
-  });
-  each("progress", [&](const std::string& name, const json& v) {
-    for (const json& item : array(v, "progress")) {
-      out.progress[name].push_back(
-          item.is_null() ? std::nullopt : std::optional(integer<std::uint32_t>(item, "progress")));
+// A recording lists events only where there were some, so their absence beside a state means none.
+void read_answer(const json& parsed, TraceLine& out) {
+  if (parsed.contains("out")) out.result = read_result(out.operation, parsed["out"]);
+  if (parsed.contains("state")) out.state = read_state(object(parsed["state"], "state"));
+  out.lists_events = parsed.contains("events");
+  if (out.lists_events) {
+    out.events.emplace();
+    for (const json& item : array(parsed["events"], "events")) {
+      out.events->push_back(read_event(item));
     }
-  });
-  return out;
+  } else if (out.state) {
+    out.events.emplace();
+  }
 }
 
 }  // namespace
 
 TraceLine parse_trace_line(std::string_view line) {
-  const json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded() || !parsed.is_object()) throw TextError("line", "one JSON object");
+  const json parsed = parse_object(line);
   TraceLine out;
   if (parsed.contains("kvproof_trace")) {
     out.kind = TraceLine::Kind::header;
@@ -355,17 +231,20 @@ TraceLine parse_trace_line(std::string_view line) {
     return out;
   }
   out.operation = read_operation(parsed);
-  if (parsed.contains("out")) out.result = read_result(out.operation, parsed["out"]);
-  if (parsed.contains("state")) out.state = read_state(object(parsed["state"], "state"));
-  // A recording lists events only where there were some, so their absence beside a state means
-  // none.
-  if (parsed.contains("events")) {
-    out.events.emplace();
-    for (const json& item : array(parsed["events"], "events"))
-      out.events->push_back(read_event(item));
-  } else if (out.state) {
-    out.events.emplace();
+  read_answer(parsed, out);
+  return out;
+}
+
+TraceLine parse_answer(const Operation& operation, std::string_view line) {
+  const json parsed = parse_object(line);
+  TraceLine out;
+  out.operation = operation;
+  if (flag(parsed, "unsupported")) {
+    out.unsupported = text_or_empty(parsed, "reason");
+    if (out.unsupported.empty()) out.unsupported = "no reason given";
+    return out;
   }
+  read_answer(parsed, out);
   return out;
 }
 

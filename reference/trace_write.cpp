@@ -5,6 +5,7 @@
 
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"
+#include "reference/trace_state.h"
 
 namespace kvproof {
 namespace {
@@ -205,6 +206,13 @@ std::string to_json(const Operation& operation, const Outcome& outcome, const Sn
     }
   }
   for (const Event& event : outcome.events) out["events"].push_back(std::visit(Writer{}, event));
+  return dump(out);
+}
+
+std::string to_json(const Outcome& outcome, const Snapshot& state) {
+  ordered out = {{"out", std::visit(Writer{}, outcome.result)}, {"events", ordered::array()}};
+  for (const Event& event : outcome.events) out["events"].push_back(std::visit(Writer{}, event));
+  out["state"] = state_json(state);
   return dump(out);
 }
 

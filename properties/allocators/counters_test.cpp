@@ -51,19 +51,15 @@ class Watched {
   template <class Other>
   void count(const Other& /*operation*/, const Outcome& /*outcome*/, const Snapshot& /*before*/) {}
 
-  void count(const op::Lookup& o, const Outcome& outcome, const Snapshot& before) {
+  void count(const op::Lookup& o, const Outcome& outcome, const Snapshot& /*before*/) {
     hits_[o.req] = std::get<Hit>(outcome.result);
-    const std::uint32_t tokens = before.find(o.req)->num_tokens;
-    if (!config_.enable_caching || tokens == 0) return;
-    ++expected_.lookups;
-    expected_.lookup_tokens += tokens - 1;
-    expected_.hit_tokens += hits_[o.req].hit_tokens;
   }
   void count(const op::Allocate& o, const Outcome& outcome, const Snapshot& before) {
     const auto* granted = std::get_if<Granted>(&outcome.result);
     if (granted == nullptr) return void(++expected_.refusals);
     expected_.copies += granted->copies.size();
     count_lost(outcome);
+    if (o.args.use_lookup && o.args.status != RequestStatus::preempted) count_hit(o.req, before);
     const auto& old_tables = before.find(o.req)->tables;
     const auto& tables = state_.find(o.req)->tables;
     for (std::size_t g = 0; g < tables.size(); ++g) {
@@ -78,6 +74,15 @@ class Watched {
         if (is_hit && before.blocks[block].ref_cnt == 0) ++expected_.revivals;
       }
     }
+  }
+  void count_hit(const std::string& req, const Snapshot& before) {
+    const RequestState& r = *before.find(req);
+    const bool idle =
+        std::ranges::all_of(r.tables, [](const Blocks& table) { return table.empty(); });
+    if (!config_.enable_caching || r.num_tokens == 0 || !idle) return;
+    ++expected_.lookups;
+    expected_.lookup_tokens += r.num_tokens - 1;
+    expected_.hit_tokens += hits_[req].hit_tokens;
   }
   void count(const op::Take& o, const Outcome& outcome, const Snapshot& /*before*/) {
     if (!std::holds_alternative<Granted>(outcome.result)) return;

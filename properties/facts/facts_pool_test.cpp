@@ -63,13 +63,14 @@ FACT(09, WithoutAPrefixCacheBlocksAreReusedAndRunOut) {
   EXPECT_FALSE(m.admit("r2", range(0, 4)).taken);
 }
 
-FACT(10, WithoutAPrefixCacheTheLastFreedIsFirstOnlyUnderTheNewerPolicy) {
-  for (const bool newer : {false, true}) {
+FACT(10, WithoutAPrefixCacheTheLastFreedIsFirstSince024) {
+  for (const bool tagged : {false, true}) {
     CacheConfig config = pool(9, {full(4)}, false);
     Profile profile = *way.profile;
-    if (newer) kNewerPolicies[0].apply(profile);
+    if (tagged) kNewerPolicies[0].apply(profile);
     ASSERT_EQ(kNewerPolicies[0].name, "nocache_lifo");
     const Way own{way.subject, &profile};
+    const bool newer = tagged || !way.is_old();
     Driver m(own, config);
     EXPECT_EQ(m.admit("r0", range(0, 12)).taken, (Tables{{1, 2, 3}}));
     EXPECT_EQ(m.admit("r1", range(0, 8)).taken, (Tables{{4, 5}}));

@@ -137,7 +137,12 @@ Finding fork_shares(const Step& step);
 Finding copy_before_write(const Step& step);
 Finding lease_holds(const Step& step);
 Finding transfer_keeps_both(const Step& step);
+Finding keys_leave_with_cause(const Step& step);
+Finding published_as_told(const Step& step);
+Finding counted_at_admission(const Step& step);
+Finding longest_hit(const Step& step);
 Finding host_pool(const Step& step);
+Finding preemption_starts_over(const Step& step);
 }  // namespace law
 
 }  // namespace kvproof::properties

@@ -84,9 +84,32 @@ void copy(Scene& s) {
   fork(s);
   s.play(op::Append{"b", {2}}).play(allocate("b", 1));
 }
+void preempt(Scene& s) {
+  admit(s, 5);
+  s.play(op::Advance{"a", 5}).play(op::Free{"a"});
+}
 void pin(Scene& s) {
   admit(s, 4);
   s.play(op::Pin{{1, 2}, "lease"});
+}
+void evict(Scene& s) {
+  admit(s, 4);
+  s.play(op::Evict{{1}});
+}
+void delay(Scene& s) {
+  op::Allocate call = allocate("a", 4);
+  call.args.delay_cache = true;
+  s.play(op::Arrive{"a", std::vector<TokenId>(4, 1), {}, false}).play(call);
+}
+void publish(Scene& s) {
+  delay(s);
+  s.play(op::Cache{"a", 4});
+}
+void take_all(Scene& s) { s.play(op::Take{64}); }
+/// What a manager that counts would say, before and after.
+void counted(Scene& s, std::uint64_t lookups, std::uint64_t lookup_tokens, std::uint64_t hits) {
+  s.before.counters.emplace();
+  s.after.counters = {lookups, lookup_tokens, hits};
 }
 void take_while_pinned(Scene& s) {
   pin(s);
@@ -185,6 +208,8 @@ constexpr Breakage kWider[] = {
     {"C2", "child without a block", fork, [](Scene& s) { s.table(1).pop_back(); }},
     {"C2", "child without references", fork, [](Scene& s) { --s.block(1).ref_cnt; }},
     {"C2", "parent changed", fork, [](Scene& s) { ++s.after.requests[0].computed; }},
+    {"C2", "child has published nothing", fork,
+     [](Scene& s) { s.after.requests[1].progress[0] = std::nullopt; }},
     {"C2", "child is missing", fork, [](Scene& s) { s.after.requests.pop_back(); }},
     {"C3", "written while shared", copy, [](Scene& s) { s.block(s.table(1)[2]).ref_cnt = 2; }},
     {"C3", "not copied", copy,
@@ -220,6 +245,10 @@ constexpr Breakage kWider[] = {
      },
      two_tiers},
     {"C5", "way back without a block", swap_in, [](Scene& s) { s.table(0)[2] = 0; }, two_tiers},
+    {"C5", "refused although it fits", swap_out, [](Scene& s) { s.outcome.result = Refused{}; },
+     two_tiers},
+    {"C5", "landed without its key", swapped_out,
+     [](Scene& s) { s.after.host.blocks[1].hashed = false; }, two_tiers},
     {"C6", "held host block queued", swap_out, [](Scene& s) { s.after.host.queue.push_back(1); },
      two_tiers},
     {"C6", "host counter off", swap_out, [](Scene& s) { ++s.after.host.num_free; }, two_tiers},
@@ -229,6 +258,30 @@ constexpr Breakage kWider[] = {
      two_tiers},
     {"C6", "another number of host blocks", swap_out,
      [](Scene& s) { s.after.host.blocks.pop_back(); }, two_tiers},
+    {"C7", "key lost by a lookup", hit, [](Scene& s) { s.block(1).hashed = false; }},
+    {"C7", "key changed by a grant", admit_hit, [](Scene& s) { ++s.block(1).key; }},
+    {"C7", "evicted in vain", evict, [](Scene& s) { s.block(1).hashed = true; }},
+    {"C7", "evicted beyond what was named", evict, [](Scene& s) { s.block(2).hashed = false; }},
+    {"C8", "published too far", admit_hit, [](Scene& s) { s.after.requests[1].progress = {3}; }},
+    {"C8", "not published", admit_six, [](Scene& s) { s.after.requests[0].progress = {2}; }},
+    {"C8", "published though delayed", delay, [](Scene& s) { s.after.requests[0].progress = {1}; }},
+    {"C8", "cache did nothing", publish, [](Scene& s) { s.after.requests[0].progress = {0}; }},
+    {"C9", "lookup counted", hit, [](Scene& s) { counted(s, 1, 4, 4); }},
+    {"C9", "admission not counted", admit_hit, [](Scene& s) { counted(s, 0, 0, 0); }},
+    {"C9", "found instead of used", admit_hit, [](Scene& s) { counted(s, 1, 4, 2); }},
+    {"C10", "hit of a hybrid too short", hit,
+     [](Scene& s) {
+       s.hit() = Hit{2, {{1}, {4}}};
+     },
+     hybrid},
+    {"I19", "taken though there are none", take_all,
+     [](Scene& s) { s.outcome.result = Granted{}; }},
+    {"I19", "raw owner refused", take_while_pinned, [](Scene& s) { s.outcome.result = Refused{}; }},
+    {"C8", "published late", admit_six, [](Scene& s) { s.after.requests[0].progress[0] = 1; }},
+    {"C8", "published ahead", decode, [](Scene& s) { ++*s.after.requests[0].progress[0]; }},
+    {"C11", "preempted and computed", preempt, [](Scene& s) { s.after.requests[0].computed = 4; }},
+    {"C11", "preempted and published", preempt,
+     [](Scene& s) { s.after.requests[0].progress[0] = 0; }},
 };
 
 }  // namespace

@@ -146,6 +146,12 @@ Finding check_granted(const Step& step, const Call& call, const Demand& d) {
 }  // namespace
 
 Finding admission_prediction(const Step& step) {
+  if (const auto* take = std::get_if<op::Take>(&step.operation)) {
+    const bool fits = take->n <= step.before.num_free;
+    if (fits == std::holds_alternative<Granted>(step.outcome.result)) return std::nullopt;
+    return say("to take ", take->n, " of ", step.before.num_free, " free blocks was ",
+               fits ? "refused" : "granted");
+  }
   const auto call = valid_call(step);
   if (!call) return std::nullopt;
   const Demand d = demand_of(step, *call);

@@ -14,6 +14,13 @@ const IndexEntry* find_entry(const Snapshot& state, GroupId group, std::uint64_t
   return at != state.index.end() ? &*at : nullptr;
 }
 
+/// A hit leaves the last token to compute. [tokens]
+std::uint64_t most_tokens(const Step& step, const RequestState& r) {
+  const RequestRecord* record = record_of(step, r);
+  const bool may_hit = step.config.enable_caching && record != nullptr && !record->skip_lookup;
+  return may_hit && r.num_tokens > 0 ? r.num_tokens - 1 : 0;
+}
+
 Finding check_position(const Step& step, const RequestState& r, GroupId group, std::size_t i,
                        BlockId block, std::uint64_t skipped) {
   if (block == kNullBlock) {
@@ -35,31 +42,11 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
   return std::nullopt;
 }
 
-// Of one full-attention group the longest prefix is plain to see. EAGLE gives up its last block.
-Finding check_longest(const Step& step, const RequestState& r, const Hit& hit, std::size_t limit) {
-  if (step.config.groups.size() != 1 || !reads_all(step.config.groups.front().kind)) {
-    return std::nullopt;
-  }
-  std::size_t published = 0;
-  while (published < limit && published < r.hashes.size() &&
-         find_entry(step.after, 0, r.hashes[published]) != nullptr) {
-    ++published;
-  }
-  const bool drops = step.config.groups.front().eagle && published > 0;
-  const std::size_t longest = published - (drops ? 1 : 0);
-  const std::size_t found = hit.blocks.front().size();
-  if (found == longest) return std::nullopt;
-  return say("the hit of ", r.name, " has ", found, " blocks; ", published,
-             " of them are published in a row, which makes ", longest);
-}
-
 Finding check_hit(const Step& step, const RequestState& r, const Hit& hit) {
-  const RequestRecord* record = record_of(step, r);
   if (hit.blocks.size() != step.config.groups.size()) {
     return say("the hit of ", r.name, " lists ", hit.blocks.size(), " groups");
   }
-  const bool may_hit = step.config.enable_caching && record != nullptr && !record->skip_lookup;
-  const std::uint64_t limit = may_hit && r.num_tokens > 0 ? r.num_tokens - 1 : 0;
+  const std::uint64_t limit = most_tokens(step, r);
   if (hit.hit_tokens > limit || hit.hit_tokens % step.history.align != 0) {
     return say("the hit of ", r.name, " has ", hit.hit_tokens, " tokens; at most ", limit,
                " of its ", r.num_tokens, ", in multiples of ", step.history.align,
@@ -77,8 +64,7 @@ Finding check_hit(const Step& step, const RequestState& r, const Hit& hit) {
       if (auto finding = check_position(step, r, g, i, blocks[i], skipped)) return finding;
     }
   }
-  return may_hit ? check_longest(step, r, hit, limit / step.config.groups.front().block_size)
-                 : std::nullopt;
+  return std::nullopt;
 }
 
 Finding check_admitted_group(const Step& step, const RequestState& r, GroupId group,
@@ -139,6 +125,66 @@ Finding lookup_contract(const Step& step) {
     return check_admitted(step);
   }
   return std::nullopt;
+}
+
+namespace {
+
+/// Is everything published that a group reads to go on behind `tokens` tokens? An EAGLE group gives
+/// up the block `beyond` them, which must be there as well, below `limit`.
+/// @pre tokens is a multiple of its block
+bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_t tokens,
+                std::uint64_t limit) {
+  const GroupConfig& group = step.config.groups[g];
+  const std::uint64_t block_size = group.block_size;
+  const bool beyond = group.eagle && group.kind != LayerKind::mamba;
+  const std::uint64_t end = tokens / block_size + (beyond ? 1 : 0);
+  if (end * block_size > limit) return false;
+  std::uint64_t first = 0;
+  if (group.kind == LayerKind::sliding_window) {
+    // A later round may look again without the block beyond, and must find something then, too.
+    const std::uint64_t least = beyond && step.config.groups.size() > 1 ? 2 : 1;
+    const std::uint64_t run = std::max<std::uint64_t>(window_run(group), least);
+    // Near the start such a search rounds down before it drops, and gives up more than it must.
+    if (beyond && end < run && alignment(step.config) != block_size) return false;
+    first = end > run ? end - run : 0;
+  }
+  if (group.kind == LayerKind::chunked_local)
+    first = tokens / group.chunk * group.chunk / block_size;
+  if (group.kind == LayerKind::mamba) first = end - 1;
+  for (std::uint64_t i = first; i < end; ++i) {
+    const auto key = own_key(step, r, g, i);
+    if (!key || find_entry(step.after, g, *key) == nullptr) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// The longest prefix that all groups have. With EAGLE in several groups a longer one may be right:
+// once its last block was seen, the search goes on without it.
+Finding longest_hit(const Step& step) {
+  const auto* lookup = std::get_if<op::Lookup>(&step.operation);
+  const auto* hit = std::get_if<Hit>(&step.outcome.result);
+  const RequestState* r = lookup != nullptr ? step.after.find(lookup->req) : nullptr;
+  if (r == nullptr || hit == nullptr) return std::nullopt;
+  const std::uint64_t limit = most_tokens(step, *r);
+  const std::uint64_t align = alignment(step.config);
+  std::uint64_t longest = limit - limit % align;
+  const auto all_have = [&](std::uint64_t tokens) {
+    for (GroupId g = 0; g < step.config.groups.size(); ++g) {
+      if (!has_prefix(step, *r, g, tokens, limit)) return false;
+    }
+    return true;
+  };
+  while (longest > 0 && !all_have(longest)) longest -= align;
+  const bool several_with_eagle =
+      step.config.groups.size() > 1 &&
+      std::ranges::any_of(step.config.groups, [](const GroupConfig& g) { return g.eagle; });
+  if (hit->hit_tokens == longest || (several_with_eagle && hit->hit_tokens > longest)) {
+    return std::nullopt;
+  }
+  return say("the hit of ", r->name, " has ", hit->hit_tokens, " tokens; all groups have ",
+             longest);
 }
 
 }  // namespace kvproof::properties::law

@@ -36,6 +36,9 @@ Finding fork_shares(const Step& step) {
     return say("the child ", fork->child, " has ", lists_of(child->tables), ", its parent has ",
                lists_of(was->tables));
   }
+  if (child->progress != was->progress) {
+    return say("the child ", fork->child, " has not published what its parent has");
+  }
   for (BlockId block = 1; block < step.history.num_blocks; ++block) {
     BlockState expected = step.before.blocks[block];
     expected.ref_cnt += entries_of(*was, block);

@@ -86,7 +86,7 @@ const Breakage kBreakages[] = {
      }},
     {"I18", "hit past a hole", look_up,
      [](Scene& s) { s.after.index.erase(s.after.index.begin()); }},
-    {"I18", "hit too short", look_up,
+    {"C10", "hit too short", look_up,
      [](Scene& s) {
        s.hit() = Hit{2, {{1}}};
      }},

@@ -59,6 +59,29 @@ Finding check_started(const Step& step, const RequestState& r, const Granted& gr
              ", which no position needs");
 }
 
+// What has arrived is known by the key that it had where it came from; on the device it may have
+// become known by another key meanwhile.
+Finding check_landed(const Step& step, const RequestState& was, bool out) {
+  const PoolState& device = step.before;
+  const PoolState& from = out ? device : step.before.host;
+  const PoolState& to = out ? step.after.host : static_cast<const PoolState&>(step.after);
+  const Tables& source = out ? was.tables : was.host_tables;
+  const Tables& target = out ? was.host_tables : was.tables;
+  for (std::size_t g = 0; g < source.size() && g < target.size(); ++g) {
+    for (std::size_t i = 0; i < source[g].size() && i < target[g].size(); ++i) {
+      const BlockId block = source[g][i];
+      const BlockId copy = target[g][i];
+      if (block >= from.blocks.size() || copy >= to.blocks.size() || !from.blocks[block].hashed)
+        continue;
+      if (!to.blocks[copy].hashed) {
+        return say("position ", i, " of ", was.name, " in group ", g, " landed in block ", copy,
+                   " without the key of block ", block);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok) {
   const RequestState* was = own_before(step);
   const RequestState* now = own_after(step);
@@ -67,10 +90,41 @@ Finding check_settled(const Step& step, const TransferRecord& transfer, bool ok)
   const bool device_right = stays_on_device ? now->tables == was->tables : without_blocks(*now);
   const bool host_right =
       stays_on_device ? now->host_tables.empty() : now->host_tables == was->host_tables;
-  if (device_right && host_right) return std::nullopt;
+  if (device_right && host_right) {
+    return ok ? check_landed(step, *was, transfer.out) : std::nullopt;
+  }
   return say("after its swap ", transfer.out ? "out " : "in ", ok ? "" : "failed ", now->name,
              " has ", lists_of(now->tables), " on the device and ", lists_of(now->host_tables),
              " in the host tier");
+}
+
+/// Whether a swap of these tables finds the blocks that it needs: those to copy, and those of equal
+/// content that wait in the queue.
+bool fits(const Tables& tables, const PoolState& source, const PoolState& target) {
+  std::uint64_t need = 0;
+  for (const auto& table : tables) {
+    for (const BlockId block : table) {
+      if (block == kNullBlock || block >= source.blocks.size()) continue;
+      const BlockState& from = source.blocks[block];
+      const auto twin = std::ranges::find_if(target.index, [&](const IndexEntry& entry) {
+        return from.hashed && entry.key == from.key && entry.group == from.group;
+      });
+      const bool held =
+          twin != target.index.end() && target.blocks[twin->blocks.front()].ref_cnt > 0;
+      need += held ? 0 : 1;
+    }
+  }
+  return need <= target.num_free;
+}
+
+Finding check_refused(const Step& step, bool out) {
+  const RequestState* r = step.before.find(request_of(step.operation));
+  if (r == nullptr) return std::nullopt;
+  const PoolState& device = step.before;
+  const bool fit = out ? fits(r->tables, device, step.before.host)
+                       : fits(r->host_tables, step.before.host, device);
+  if (!fit) return std::nullopt;
+  return say("the swap of ", r->name, " fits and was refused");
 }
 
 }  // namespace
@@ -84,10 +138,12 @@ Finding transfer_keeps_both(const Step& step) {
     return check_settled(step, *step.history.settled, complete->ok);
   }
   const bool out = std::holds_alternative<op::SwapOut>(step.operation);
+  const bool in = std::holds_alternative<op::SwapIn>(step.operation);
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
-  if (granted == nullptr || !(out || std::holds_alternative<op::SwapIn>(step.operation))) {
-    return std::nullopt;
+  if ((out || in) && std::holds_alternative<Refused>(step.outcome.result)) {
+    return check_refused(step, out);
   }
+  if (granted == nullptr || !(out || in)) return std::nullopt;
   const RequestState* r = own_after(step);
   if (r == nullptr) return std::nullopt;
   const RequestState* was = own_before(step);

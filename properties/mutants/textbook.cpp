@@ -1,53 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator, with the places where it can be made to fail like a real one.
+// The textbook allocator's requests, and what is seen of it.
 #include "properties/mutants/textbook.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "properties/oracles/prefix_digest.h"
+#include "reference/layer_rules.h"
 
 namespace kvproof::properties {
+namespace {
+
+FreeOrder order_of(const CacheConfig& config) {
+  return config.enable_caching ? config.profile.caching_on : config.profile.caching_off;
+}
+
+}  // namespace
+
+bool textbook_supports(const CacheConfig& config) {
+  if (config.profile.prompt_tail_keys) return false;
+  return std::none_of(config.groups.begin(), config.groups.end(), [](const GroupConfig& group) {
+    return group.kind == LayerKind::cross || moves_state(group);
+  });
+}
+
+Textbook::Textbook(const CacheConfig& config, Fault fault)
+    : config_(with_eagle_kin(config)),
+      fault_(fault),
+      pool_(config.num_blocks, order_of(config), fault),
+      host_(config.num_host_blocks, order_of(config), fault) {}
+
 // Raised where the Python allocators raise; it is answered, but nothing is rolled back.
 void Textbook::require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-Textbook::Textbook(const CacheConfig& config, Fault fault)
-    : config_(config),
-      fault_(fault),
-      block_size_(config.groups.front().block_size),
-      blocks_(config.num_blocks) {
-  for (BlockId block = 1; block < config.num_blocks; ++block) free_.push_back(block);
-}
-
 Outcome Textbook::apply(const Operation& operation) {
   Outcome outcome;
+  if (is(Fault::lease_lapses) && ++since_pin_ == 4 && !leases_.empty()) {
+    pool_.release(reversed(leases_.begin()->second));
+    leases_.begin()->second.clear();
+  }
   try {
     outcome.result = std::visit([this](const auto& o) { return run(o); }, operation);
   } catch (const std::runtime_error& raised) {
     outcome.result = Rejected{raised.what()};
   }
-  outcome.events = std::exchange(events_, {});
+  outcome.events = std::exchange(pool_.events(), {});
+  host_.events().clear();
   return outcome;
 }
 
-// ---- requests ----
-
 Result Textbook::run(const op::Arrive& o) {
   require(sequences_.count(o.req) == 0, "duplicate request");
+  require(o.tokens.size() <= config_.max_model_len, "a prompt beyond the token limit");
   Sequence& s = sequences_[o.req];
   s.tokens = o.tokens;
   s.extra = o.extra;
   s.skip_lookup = o.skip_lookup;
+  s.tables.resize(config_.groups.size());
+  for (char c : o.req) s.salt = s.salt * 31 + static_cast<unsigned char>(c);
   extend_hashes(s);
   return {};
 }
 
 Result Textbook::run(const op::Append& o) {
   Sequence& s = sequence(o.req);
-  for (TokenId token : o.tokens) s.tokens.push_back(token);
+  require(s.tokens.size() + o.tokens.size() <= config_.max_model_len, "beyond the token limit");
+  s.tokens.insert(s.tokens.end(), o.tokens.begin(), o.tokens.end());
   extend_hashes(s);
   return {};
 }
@@ -60,23 +80,98 @@ Result Textbook::run(const op::Advance& o) {
 }
 
 Result Textbook::run(const op::Free& o) {
-  Sequence& s = sequence(o.req);
-  if (is(Fault::preempt_frees_published)) {
-    for (BlockId block : s.table) blocks_[block].hashed = false;
+  if (is(Fault::free_after_finish) && finished_.count(o.req) > 0) {
+    free_tables(finished_[o.req]);
+    return {};
   }
-  free_table(s);
+  Sequence& s = sequence(o.req);
+  if (is(Fault::abort_frees_load_target) && !s.transfer.empty() && !transfers_[s.transfer].out) {
+    for (GroupId g = 0; g < s.tables.size(); ++g) free_table(s, g);
+    return {};
+  }
+  require(s.transfer.empty(), "the blocks are in flight");
+  if (is(Fault::preempt_frees_published)) {
+    for (const Table& table : s.tables) {
+      for (BlockId block : table.blocks) pool_[block].hashed = false;
+    }
+  }
+  pool_.release(without_null(std::exchange(s.recycled, {})));
+  free_tables(s);
+  free_host(s);
   s.computed = 0;
   return {};
 }
 
 Result Textbook::run(const op::Finish& o) {
-  free_table(sequence(o.req));
+  Sequence& s = sequence(o.req);
+  require(s.transfer.empty() || is(Fault::finish_in_transfer), "the blocks are in flight");
+  if (is(Fault::free_after_finish)) finished_[o.req] = s;
+  if (is(Fault::finish_keeps_unpublished)) {
+    for (Table& table : s.tables) {
+      table.blocks.resize(std::min<std::size_t>(table.blocks.size(), table.cached.value_or(0)));
+    }
+  }
+  free_tables(s);
+  free_host(s);
+  transfers_.erase(s.transfer);
   sequences_.erase(o.req);
   return {};
 }
 
-Result Textbook::run(const op::Recycle& o) { return sequence(o.req), Result(); }
-Result Textbook::run(const op::Step&) { return {}; }
+Result Textbook::run(const op::Recycle& o) {
+  Sequence& s = resident(o.req);
+  for (GroupId g = 0; g < s.tables.size(); ++g) recycle(s, g, o.processed);
+  return {};
+}
+
+Result Textbook::run(const op::Step&) {
+  new_states_.clear();
+  return {};
+}
+
+Result Textbook::run(const op::Evict& o) {
+  for (BlockId block : o.blocks) require(block < pool_.size(), "evict of an unknown block");
+  for (std::size_t i = 0; i < o.blocks.size(); ++i) {
+    if (is(Fault::evict_marks_first_only) && i > 0) break;
+    pool_.unpublish(o.blocks[i]);
+    if (is(Fault::evict_counts_skipped) && pool_[o.blocks[i]].refs > 0) ++i;
+  }
+  if (is(Fault::evict_never_stops)) {
+    for (BlockId block : pool_.free()) pool_.unpublish(block);
+  }
+  return {};
+}
+
+Result Textbook::run(const op::Reset&) {
+  if (!pool_.all_free() || !host_.all_free()) return false;
+  if (is(Fault::reset_waits_for_empty_index) && host_.has_content()) return false;
+  pool_.reset();
+  host_.reset();
+  return true;
+}
+
+Result Textbook::run(const op::CommonPrefix& o) {
+  const Sequence& mine = sequence(o.req);
+  SharedBlocks out(mine.tables.size(), 0);
+  for (GroupId g = 0; g < out.size(); ++g) {
+    if (!config_.enable_caching || !reads_all(config_.groups[g].kind)) continue;
+    const auto holds = [&](const auto& entry) { return !entry.second.tables[g].blocks.empty(); };
+    const auto holding = std::count_if(sequences_.begin(), sequences_.end(), holds);
+    const Blocks& table = mine.tables[g].blocks;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+      const std::int64_t refs = pool_[table[i]].refs;
+      bool common = std::all_of(sequences_.begin(), sequences_.end(), [&](const auto& entry) {
+        const Blocks& theirs = entry.second.tables[g].blocks;
+        return theirs.empty() || (i < theirs.size() && theirs[i] == table[i]);
+      });
+      if (is(Fault::common_prefix_by_count)) common = refs == holding;
+      if (is(Fault::common_prefix_by_holders)) common = refs >= holding;
+      if (!common) break;
+      ++out[g];
+    }
+  }
+  return out;
+}
 
 Textbook::Sequence& Textbook::sequence(const std::string& name) {
   const auto at = sequences_.find(name);
@@ -84,157 +179,71 @@ Textbook::Sequence& Textbook::sequence(const std::string& name) {
   return at->second;
 }
 
-// ---- hashes and the index ----
-
-void Textbook::extend_hashes(Sequence& s) const {
-  if (!config_.enable_caching) return;
-  while ((s.hashes.size() + 1) * block_size_ <= s.tokens.size()) {
-    const std::uint64_t parent = s.hashes.empty() ? 0x6b7670726f6f66U : s.hashes.back();
-    s.hashes.push_back(
-        hash_block(parent, s, static_cast<std::uint32_t>(s.hashes.size()) * block_size_));
-  }
+Textbook::Sequence& Textbook::resident(const std::string& name) {
+  Sequence& s = sequence(name);
+  require(s.transfer.empty() && s.host.empty(), "the blocks are not in the device pool");
+  return s;
 }
 
-std::uint64_t Textbook::hash_block(std::uint64_t parent, const Sequence& s,
-                                   std::uint32_t start) const {
-  std::uint64_t hash = parent;
-  const auto add = [&](std::uint64_t value) { hash = scramble(hash * 31 + value + 1); };
-  const auto add_text = [&](const char tag, const std::string& text) {
-    if (!is(Fault::hash_untagged)) add(static_cast<unsigned char>(tag));
-    for (char c : text) add(static_cast<unsigned char>(c));
-    add(text.size());
-  };
-  const std::uint32_t end = start + block_size_;
-  for (std::uint32_t i = start; i < end; ++i) add(static_cast<std::uint32_t>(s.tokens[i]));
-  if (!s.extra.lora.empty() && !is(Fault::hash_without_adapter)) add_text('L', s.extra.lora);
-  for (const MultimodalItem& item : s.extra.mm) {
-    const bool overlaps = item.offset < end && std::uint64_t{item.offset} + item.length > start;
-    if (!overlaps || is(Fault::hash_without_images)) continue;
-    add_text('M', item.id);
-    if (!is(Fault::hash_without_image_offset)) add(std::uint64_t{item.offset} - start);
-  }
-  for (const MultimodalItem& item : s.extra.embeds) {
-    const bool overlaps = item.offset < end && std::uint64_t{item.offset} + item.length > start;
-    if (!overlaps) continue;
-    add_text('E', item.id);
-    add(std::uint64_t{item.offset} - start);
-  }
-  if (start == 0 && !s.extra.salt.empty()) add_text('S', s.extra.salt);
-  if (start == 0 && !s.extra.layout.empty()) add_text('D', s.extra.layout);
-  return is(Fault::hash_truncated) ? hash & 0x3f : hash;
+Textbook::Blocks Textbook::without_null(const Blocks& blocks) {
+  Blocks out = blocks;
+  std::erase(out, kNullBlock);
+  return out;
 }
 
-Result Textbook::run(const op::Lookup& o) {
-  Sequence& s = sequence(o.req);
-  s.found.clear();
-  if (config_.enable_caching && !s.skip_lookup && !s.tokens.empty()) {
-    const std::size_t last = s.tokens.size() - (is(Fault::lookup_takes_last_token) ? 0 : 1);
-    for (std::size_t i = 0; i < last / block_size_; ++i) {
-      const auto at = index_.find(s.hashes[i]);
-      if (at == index_.end()) {
-        if (is(Fault::lookup_continues_after_miss)) continue;
-        break;
-      }
-      s.found.push_back(at->second.front());
-    }
+Textbook::Blocks Textbook::reversed(const Blocks& blocks) {
+  return {blocks.rbegin(), blocks.rend()};
+}
+
+// Deepest first: the deeper a block, the fewer prompts can use it.
+void Textbook::free_table(Sequence& s, GroupId group) {
+  Table& table = s.tables[group];
+  Blocks blocks = table.blocks;
+  if (is(Fault::free_by_computed_tokens)) {
+    const std::size_t used = ceil_div(s.computed, config_.groups[group].block_size);
+    blocks.resize(std::min(blocks.size(), used));
   }
-  if (is(Fault::lookup_pins)) touch(s.found);
-  return Hit{static_cast<std::uint32_t>(s.found.size()) * block_size_, {s.found}};
-}
-
-Result Textbook::run(const op::Cache& o) {
-  publish(sequence(o.req), o.computed);
-  return {};
-}
-
-void Textbook::publish(Sequence& s, std::uint64_t tokens) {
-  if (!config_.enable_caching) return;
-  const std::size_t full =
-      std::min({static_cast<std::size_t>(tokens / block_size_), s.hashes.size(), s.table.size()});
-  const std::uint32_t first = s.cached.value_or(0);
-  if (first >= full) return;
-  event::Stored stored{0, first * block_size_, static_cast<std::uint32_t>(full) * block_size_, {}};
-  for (std::uint32_t i = first; i < full; ++i) {
-    std::vector<BlockId>& copies = index_[s.hashes[i]];
-    if (is(Fault::index_holds_one_block) && !copies.empty()) continue;
-    copies.push_back(s.table[i]);
-    blocks_[s.table[i]].hashed = true;
-    blocks_[s.table[i]].hash = s.hashes[i];
-    blocks_[s.table[i]].prefix_tokens = (i + 1) * block_size_;
-    stored.blocks.push_back({s.table[i], (i + 1) * block_size_});
+  if (is(Fault::release_recomputes_window)) {
+    const std::uint64_t skipped = skipped_tokens(config_.groups[group], s.tokens.size());
+    const std::size_t gone = skipped / config_.groups[group].block_size;
+    std::fill_n(blocks.begin(), std::min(blocks.size(), gone), kNullBlock);
   }
-  events_.emplace_back(std::move(stored));
-  s.cached = static_cast<std::uint32_t>(full);
+  if (!is(Fault::free_parents_first)) blocks = reversed(blocks);
+  pool_.release(is(Fault::release_queues_null) ? blocks : without_null(blocks));
+  table = {};
 }
 
-void Textbook::unpublish(BlockId block) {
-  Block& b = blocks_[block];
-  if (!b.hashed) return;
-  const auto at = index_.find(b.hash);
-  if (at != index_.end()) {
-    const BlockId named = is(Fault::removal_names_first_copy) ? at->second.front() : block;
-    events_.emplace_back(event::Removed{0, named, b.prefix_tokens});
-    std::vector<BlockId>& copies = at->second;
-    copies.erase(std::remove(copies.begin(), copies.end(), block), copies.end());
-    if (copies.empty()) index_.erase(at);
+void Textbook::free_tables(Sequence& s) {
+  for (GroupId g = 0; g < s.tables.size(); ++g) free_table(s, g);
+  s.found_tokens = 0;
+}
+
+void Textbook::free_host(Sequence& s) {
+  for (const Blocks& table : s.host) host_.release(without_null(reversed(table)));
+  s.host.clear();
+  s.host_cached.clear();
+}
+
+void Textbook::recycle(Sequence& s, GroupId group, std::uint64_t computed) {
+  const std::uint64_t block_size = config_.groups[group].block_size;
+  Blocks& table = s.tables[group].blocks;
+  std::uint64_t gone = recyclable_tokens(config_.profile, config_.groups[group], computed);
+  if (is(Fault::recycle_rounds_up) && gone > 0) gone += block_size - 1;
+  std::size_t at = std::min<std::size_t>(gone / block_size, table.size());
+  Blocks unread;
+  for (; at > 0 && table[at - 1] != kNullBlock; --at) {
+    unread.push_back(table[at - 1]);
+    pool_[table[at - 1]].recycled = true;
+    if (is(Fault::preempt_releases_recycled)) s.recycled.push_back(table[at - 1]);
+    if (is(Fault::recycle_keeps_entry)) break;
+    table[at - 1] = kNullBlock;
   }
-  if (!is(Fault::evict_keeps_block_hash)) b.hashed = false;
-}
-
-Result Textbook::run(const op::Evict& o) {
-  for (BlockId block : o.blocks) require(block < blocks_.size(), "evict of an unknown block");
-  for (BlockId block : o.blocks) unpublish(block);
-  return {};
-}
-
-Result Textbook::run(const op::Reset&) {
-  if (free_.size() + 1 != blocks_.size()) return false;
-  index_.clear();
-  if (!is(Fault::reset_forgets_blocks)) {
-    for (Block& b : blocks_) b.hashed = false;
-  }
-  events_.emplace_back(event::Cleared{});
-  return true;
-}
-
-Result Textbook::run(const op::CommonPrefix& o) {
-  const std::vector<BlockId>& mine = sequence(o.req).table;
-  std::uint32_t shared = 0;
-  if (!config_.enable_caching) return SharedBlocks{0};
-  const auto holding = std::count_if(sequences_.begin(), sequences_.end(),
-                                     [](const auto& entry) { return !entry.second.table.empty(); });
-  for (std::size_t i = 0; i < mine.size(); ++i) {
-    const bool common =
-        is(Fault::common_prefix_by_count)
-            ? blocks_[mine[i]].refs == holding
-            : std::all_of(sequences_.begin(), sequences_.end(), [&](const auto& entry) {
-                const std::vector<BlockId>& theirs = entry.second.table;
-                return theirs.empty() || (i < theirs.size() && theirs[i] == mine[i]);
-              });
-    if (!common) break;
-    ++shared;
-  }
-  return SharedBlocks{shared};
+  pool_.release(unread);
 }
 
 void Textbook::observe(Snapshot& out) const {
-  out.num_free = static_cast<std::uint32_t>(free_.size());
-  out.usage = 1.0 - static_cast<double>(free_.size()) / static_cast<double>(blocks_.size() - 1);
-  out.queue.assign(free_.begin(), free_.end());
-  out.queue_backward.assign(free_.rbegin(), free_.rend());
-  out.blocks.assign(blocks_.size(), {});
-  for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const Block& b = blocks_[i];
-    out.blocks[i].ref_cnt = b.refs;
-    out.blocks[i].hashed = b.hashed;
-    if (b.hashed) out.blocks[i].key = b.hash;
-    if (b.hashed) out.blocks[i].prefix_tokens = b.prefix_tokens;
-  }
-  for (BlockId block : free_) out.blocks[block].linked = true;
-  out.index.clear();
-  for (const auto& [hash, copies] : index_) out.index.push_back({0, hash, copies});
-  std::sort(out.index.begin(), out.index.end(),
-            [](const IndexEntry& a, const IndexEntry& b) { return a.blocks < b.blocks; });
+  pool_.observe(out);
+  host_.observe(out.host);
   out.requests.resize(sequences_.size());
   auto state = out.requests.begin();
   for (const auto& [name, s] : sequences_) {
@@ -242,12 +251,20 @@ void Textbook::observe(Snapshot& out) const {
     state->num_tokens = static_cast<std::uint32_t>(s.tokens.size());
     state->computed = s.computed;
     state->hashes = s.hashes;
-    state->tables.assign(1, s.table);
-    state->progress.assign(1, s.cached);
+    state->tables.clear();
+    state->progress.clear();
+    for (const Table& table : s.tables) {
+      state->tables.push_back(table.blocks);
+      state->progress.push_back(table.cached);
+    }
+    state->host_tables = s.host;
     ++state;
   }
   out.raw = raw_;
   std::sort(out.raw.begin(), out.raw.end());
+  out.leases.clear();
+  for (const auto& [name, blocks] : leases_) out.leases.push_back({name, blocks});
+  out.counters = counts_;
 }
 
 }  // namespace kvproof::properties

@@ -1,72 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator: arrays, a deque, a dictionary, a 64-bit chained hash, as engines write
-// it.
+// The textbook allocator: arrays, deques, dictionaries, a 64-bit chained hash, as engines write it.
 //
 // Model:   what reference/cache_manager.h specifies, and, without fault, equal to it block for
 //          block.
 // Fault:   the line where a real engine went wrong can be broken in the same way. One allocator has
 //          at most one fault; mutants.h lists them with their reports.
-// Refuses: any use but as a subject that the oracles must see through.
+// Refuses: any use but as a subject that the oracles must see through; states that move (Mamba mode
+//          align), encoder rows, second keys for the ends of prompts.
 #pragma once
 
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "properties/mutants/textbook_fault.h"
+#include "properties/mutants/textbook_pool.h"
 #include "reference/config.h"
 #include "reference/subject.h"
 
 namespace kvproof::properties {
 
-/// Named by what the faulty line does. Each is one row of mutants.h.
-enum class Fault {
-  none,
-  free_queues_duplicates,       // B002
-  touch_leaves_queued,          // B004
-  take_without_reference,       // B014
-  hash_truncated,               // B015
-  hash_without_images,          // B019
-  hash_without_image_offset,    // B020
-  hash_without_adapter,         // B026
-  hash_untagged,                // B027
-  take_keeps_index_entry,       // B032
-  evict_keeps_block_hash,       // B034
-  index_holds_one_block,        // B035
-  removal_names_first_copy,     // B036
-  lookup_continues_after_miss,  // B044
-  lookup_takes_last_token,      // B052
-  stale_hit_accepted,           // B055
-  touch_before_check,           // B057
-  check_ignores_queued_hits,    // B058
-  check_ignores_partial_block,  // B062
-  gate_reserves_chunk_only,     // B065
-  free_parents_first,           // B070
-  take_before_touch,            // B071
-  rollback_to_tail,             // B074
-  preempt_frees_published,      // B103
-  lookup_pins,                  // B139
-  reset_forgets_blocks,         // B156
-  common_prefix_by_count,       // B158
-};
+/// Whether the textbook allocator has the mechanisms of a configuration.
+[[nodiscard]] bool textbook_supports(const CacheConfig& config);
 
 class Textbook final : public Subject {
  public:
-  /// @pre unsupported(config) is empty
+  /// @pre unsupported(config) is empty and textbook_supports(config)
   Textbook(const CacheConfig& config, Fault fault);
 
   Outcome apply(const Operation& operation) override;
   void observe(Snapshot& snapshot) const override;
 
  private:
-  struct Block {
-    std::int64_t refs = 0;
-    bool hashed = false;
-    std::uint64_t hash = 0;
-    std::uint32_t prefix_tokens = 0;
+  using Blocks = std::vector<BlockId>;
+
+  /// One request in one group.
+  struct Table {
+    Blocks blocks;                        // 0 = null
+    std::optional<std::uint32_t> cached;  // [blocks] considered for the index; set = running
+    Blocks found;                         // by the last lookup
   };
 
   struct Sequence {
@@ -74,69 +51,137 @@ class Textbook final : public Subject {
     ExtraKeys extra;
     bool skip_lookup = false;
     std::uint32_t computed = 0;
-    std::vector<std::uint64_t> hashes;  // one per complete block
-    std::vector<BlockId> table;
-    std::optional<std::uint32_t> cached;  // [blocks] considered for the index
-    std::vector<BlockId> found;           // by the last lookup
+    std::uint32_t found_tokens = 0;          // of the last lookup
+    std::vector<std::uint64_t> hashes;       // one per complete unit
+    std::vector<std::uint64_t> tier_hashes;  // as the other tier names them
+    std::vector<Table> tables;               // per group
+    std::vector<Blocks> host;                // per group; empty = not in the host tier
+    std::vector<std::optional<std::uint32_t>> host_cached;
+    std::string transfer;             // in flight; empty = none
+    std::uint64_t salt = 0;           // of one run only; used by a fault
+    std::uint32_t lost_capacity = 0;  // [tokens] per block; set by a fault
+    Blocks recycled;                  // remembered by a fault
   };
 
-  /// Where an allocation ends and what it has to take.
-  struct Plan {
-    std::uint64_t loaded_blocks = 0;   // table length with the external tokens; 0 = none are loaded
-    std::uint64_t end_blocks = 0;      // table length in the end
-    std::uint64_t publish_tokens = 0;  // of which the complete blocks may be published
-    std::uint64_t first_written = 0;   // position of the first block that is written to
+  /// What an allocation asks of every group. [tokens]
+  struct Ask {
+    std::uint64_t slots = 0;     // in the end
+    std::uint64_t computed = 0;  // local, found and external
+    std::uint64_t external = 0;  // of them, loaded by a connector
+    bool starts = false;         // the tables start from what was found and what is loaded
+    bool found = false;          // from what was found
+    bool gate = false;           // no more than recycling leaves
   };
 
+  struct Transfer {
+    std::string req;
+    bool out = false;
+  };
+
+  // textbook.cpp
   Result run(const op::Arrive& o);
   Result run(const op::Append& o);
   Result run(const op::Advance& o);
-  Result run(const op::Lookup& o);
-  Result run(const op::Allocate& o);
   Result run(const op::Free& o);
   Result run(const op::Finish& o);
   Result run(const op::Recycle& o);
-  Result run(const op::Cache& o);
+  Result run(const op::Step& o);
   Result run(const op::Evict& o);
   Result run(const op::Reset& o);
   Result run(const op::CommonPrefix& o);
-  Result run(const op::Step& o);
+  // textbook_lookup.cpp
+  Result run(const op::Lookup& o);
+  // textbook_admission.cpp
+  Result run(const op::Allocate& o);
+  // textbook_keys.cpp
+  Result run(const op::Cache& o);
+  // textbook_sharing.cpp
   Result run(const op::Take& o);
   Result run(const op::Touch& o);
   Result run(const op::Release& o);
-  Result run(const auto&) { return Rejected{"not_supported: no forks, leases or tiers"}; }
+  Result run(const op::Fork& o);
+  Result run(const op::Truncate& o);
+  Result run(const op::Pin& o);
+  Result run(const op::Unpin& o);
+  // textbook_tiers.cpp
+  Result run(const op::SwapOut& o);
+  Result run(const op::SwapIn& o);
+  Result run(const op::Complete& o);
 
   static void require(bool holds, const char* what);
   Sequence& sequence(const std::string& name);
-  void extend_hashes(Sequence& s) const;
-  [[nodiscard]] std::uint64_t hash_block(std::uint64_t parent, const Sequence& s,
-                                         std::uint32_t start) const;
-  [[nodiscard]] Plan plan(const Sequence& s, const AllocateArgs& args,
-                          std::uint64_t hit_blocks) const;
-  [[nodiscard]] bool fits(const Sequence& s, const AllocateArgs& args, const Plan& p,
-                          const std::vector<BlockId>& hit) const;
-  [[nodiscard]] std::vector<std::size_t> to_copy(const Sequence& s, const Plan& p) const;
-  void admit(Sequence& s, const Plan& p, const std::vector<BlockId>& hit);
-  void check_hit(const Sequence& s) const;
+  Sequence& resident(const std::string& name);
+  void free_tables(Sequence& s);
+  void free_table(Sequence& s, GroupId group);
+  void free_host(Sequence& s);
+  void recycle(Sequence& s, GroupId group, std::uint64_t computed);
+  [[nodiscard]] static Blocks without_null(const Blocks& blocks);
+  [[nodiscard]] static Blocks reversed(const Blocks& blocks);
 
-  std::vector<BlockId> take(std::uint64_t n);
-  void touch(const std::vector<BlockId>& blocks);
-  void free(const std::vector<BlockId>& blocks);
-  void enqueue(const std::vector<BlockId>& blocks);
-  void unpublish(BlockId block);
+  void extend_hashes(Sequence& s) const;
+  [[nodiscard]] std::uint64_t hash_unit(std::uint64_t parent, const Sequence& s,
+                                        std::uint32_t start, bool tier) const;
+  [[nodiscard]] TextbookKey key(const Sequence& s, GroupId group, std::size_t position) const;
   void publish(Sequence& s, std::uint64_t tokens);
-  void free_table(Sequence& s);
+  void publish_group(Sequence& s, GroupId group, std::uint64_t tokens);
+  bool publish_block(Sequence& s, GroupId group, std::uint32_t position);
+
+  using Reads = std::vector<bool>;  // per position of a hit: is it read?
+  using Has = std::function<bool(std::uint32_t position)>;
+  struct Kin;
+  struct End;
+  [[nodiscard]] std::optional<BlockId> found_at(const Sequence& s, GroupId group,
+                                                std::uint32_t position) const;
+  [[nodiscard]] Reads find(const GroupConfig& group, End end, const Has& has) const;
+  [[nodiscard]] Reads find_full(const GroupConfig& group, End end, const Has& has) const;
+  [[nodiscard]] static Reads find_window(const GroupConfig& group, End end, const Has& has);
+  [[nodiscard]] static Reads find_chunk(const GroupConfig& group, End end, const Has& has);
+  [[nodiscard]] static Reads find_state(const GroupConfig& group, End end, const Has& has);
+  std::uint64_t find_common(const Sequence& s, std::uint64_t limit, std::vector<Reads>& reads);
+  std::uint64_t find_alone(const Sequence& s, std::uint64_t limit, std::vector<Reads>& reads);
+  bool find_round(const Sequence& s, std::uint64_t limit, std::vector<Kin>& kin,
+                  std::uint64_t& hit);
+  void find_kin(const Sequence& s, std::uint64_t limit, Kin& k, std::vector<Kin>& all,
+                std::uint64_t& current);
+  void count(const Sequence& s, bool resumed);
+
+  void check_hit(const Sequence& s) const;
+  [[nodiscard]] std::uint64_t wanted(const Sequence& s, GroupId group, const Ask& ask) const;
+  [[nodiscard]] std::uint64_t loaded(GroupId group, const Ask& ask) const;
+  [[nodiscard]] std::uint64_t need(const Sequence& s, GroupId group, const Ask& ask) const;
+  [[nodiscard]] std::uint64_t need(const Sequence& s, const Ask& ask) const;
+  [[nodiscard]] bool gate_opens(const Sequence& s, const AllocateArgs& args, Ask ask,
+                                std::uint64_t keep) const;
+  [[nodiscard]] bool fits(const Sequence& s, const AllocateArgs& args, const Ask& ask,
+                          std::uint64_t keep) const;
+  void refuse(Sequence& s, const Ask& ask);
+  [[nodiscard]] std::vector<std::size_t> to_write(const Sequence& s, GroupId group,
+                                                  const Ask& ask) const;
+  [[nodiscard]] std::vector<std::size_t> to_copy(const Sequence& s, GroupId group,
+                                                 const Ask& ask) const;
+  void start(Sequence& s, const Ask& ask);
+  Granted grow(Sequence& s, const Ask& ask);
+  Blocks grow_group(Sequence& s, GroupId group, const Ask& ask, std::vector<Copy>& copies);
+
+  std::optional<Granted> start_copies(const std::vector<Blocks>& source, const TextbookPool& from,
+                                      TextbookPool& to, std::vector<Blocks>& target);
+  void settle_out(Sequence& s, bool ok);
+  void settle_in(Sequence& s, bool ok);
+
   [[nodiscard]] bool is(Fault fault) const { return fault_ == fault; }
 
   CacheConfig config_;
   Fault fault_;
-  std::uint32_t block_size_;
-  std::vector<Block> blocks_;
-  std::deque<BlockId> free_;                                       // head first
-  std::unordered_map<std::uint64_t, std::vector<BlockId>> index_;  // hash -> blocks, oldest first
+  TextbookPool pool_;
+  TextbookPool host_;
   std::map<std::string, Sequence> sequences_;
-  std::vector<BlockId> raw_;
-  std::vector<Event> events_;
+  std::map<std::string, Sequence> finished_;                // what a fault remembers
+  std::set<std::pair<GroupId, std::uint64_t>> new_states_;  // published since the step began
+  Blocks raw_;
+  std::map<std::string, Blocks> leases_;
+  std::map<std::string, Transfer> transfers_;
+  HitCounters counts_;
+  std::uint32_t since_pin_ = 0;  // [operations], for a fault
 };
 
 }  // namespace kvproof::properties

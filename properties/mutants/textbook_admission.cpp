@@ -1,222 +1,268 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator's pool and admission: who takes which block, and whether it may.
+// The textbook allocator's admission: what an allocation needs, whether it may have it, and what it
+// takes.
 #include <algorithm>
 #include <utility>
 
 #include "properties/mutants/textbook.h"
+#include "reference/layer_rules.h"
 
 namespace kvproof::properties {
 
 Result Textbook::run(const op::Allocate& o) {
-  Sequence& s = sequence(o.req);
-  require(o.args.new_tokens > 0 || o.args.external > 0, "nothing to allocate");
-  std::vector<BlockId> hit;
-  if (o.args.use_lookup) hit = s.found;
-  if (!hit.empty()) check_hit(s);
-  require(s.computed + hit.size() * block_size_ + o.args.external <= config_.max_model_len,
-          "capacity: external tokens beyond the token limit");
-  const Plan p = plan(s, o.args, hit.size());
-  const bool first = s.table.empty() && !s.cached;
-  if (is(Fault::touch_before_check) && first) touch(hit);
-  if (!fits(s, o.args, p, hit)) {
-    if (is(Fault::rollback_to_tail) && !free_.empty()) {  // took what there was, and gives it back
-      free_.push_back(free_.front());
-      free_.pop_front();
-    }
+  Sequence& s = resident(o.req);
+  const AllocateArgs& args = o.args;
+  require(args.new_tokens > 0 || args.external > 0, "nothing to allocate");
+  const auto any = [&](const auto& holds) {
+    return std::any_of(s.tables.begin(), s.tables.end(), holds);
+  };
+  Ask ask;
+  ask.found = args.use_lookup && any([](const Table& t) { return !t.found.empty(); });
+  if (ask.found) check_hit(s);
+  const std::uint64_t limit = config_.max_model_len;
+  ask.computed = s.computed + (ask.found ? s.found_tokens : 0) + args.external;
+  ask.external = args.external;
+  require(ask.computed <= limit, "external tokens beyond the token limit");
+  ask.starts = (ask.found || args.external > 0) &&
+               !any([](const Table& t) { return t.cached || !t.blocks.empty(); });
+  const bool admission = args.has_scheduled && args.status != RequestStatus::running;
+  const std::uint64_t keep = admission ? config_.watermark_blocks() : 0;
+  if (args.full_sequence_must_fit && !gate_opens(s, args, ask, keep)) return Refused{};
+
+  const std::uint64_t base = is(Fault::slots_without_hit) ? s.computed : ask.computed;
+  const std::uint64_t main = std::min(base + args.new_tokens, limit);
+  ask.slots = std::min(main + args.lookahead, limit);
+  std::uint64_t read = ask.computed;
+  if (is(Fault::recycle_from_scheduled)) read = main;
+  if (is(Fault::recycle_counts_drafts)) read += args.lookahead;
+  for (GroupId g = 0; g < s.tables.size(); ++g) recycle(s, g, read);
+  if (is(Fault::touch_before_check) && ask.starts && ask.found) {
+    for (const Table& table : s.tables) pool_.touch(table.found);
+  }
+  if (!fits(s, args, ask, keep)) {
+    refuse(s, ask);
     return Refused{};
   }
-  std::vector<BlockId> fresh;
-  std::vector<Copy> copies;
-  for (const std::size_t at : to_copy(s, p)) {
-    const BlockId copy = take(1).front();
-    copies.push_back({s.table[at], copy});
-    free({std::exchange(s.table[at], copy)});
+  const bool admitted = !any([](const Table& t) { return t.cached || !t.blocks.empty(); });
+  if (ask.starts) start(s, ask);
+  Granted granted = grow(s, ask);
+  if (is(Fault::take_before_touch) && ask.starts && ask.found) {
+    for (const Table& table : s.tables) pool_.touch(table.found);
   }
-  if (is(Fault::take_before_touch) && first && !hit.empty() && p.loaded_blocks == 0) {
-    fresh = take(p.end_blocks - std::min<std::uint64_t>(hit.size(), p.end_blocks));
-    touch(hit);
-    s.table = hit;
-    s.cached = static_cast<std::uint32_t>(hit.size());
-  } else {
-    if (first && (!hit.empty() || p.loaded_blocks > 0)) admit(s, p, hit);
-    fresh = take(p.end_blocks - std::min<std::uint64_t>(s.table.size(), p.end_blocks));
+  const bool used = args.use_lookup || is(Fault::counts_found_not_used);
+  if (used && admitted && !is(Fault::counts_at_lookup)) {
+    count(s, args.status == RequestStatus::preempted);
   }
-  s.table.insert(s.table.end(), fresh.begin(), fresh.end());
-  if (!o.args.delay_cache) publish(s, p.publish_tokens);
-  std::vector<BlockId> answer;
-  for (const Copy& copy : copies) answer.push_back(copy.to);
-  answer.insert(answer.end(), fresh.begin(), fresh.end());
-  return Granted{{answer}, copies};
-}
-
-// Positions about to be written whose block the raw owner holds, too.
-std::vector<std::size_t> Textbook::to_copy(const Sequence& s, const Plan& p) const {
-  std::vector<std::size_t> out;
-  const std::size_t end = std::min<std::size_t>(p.end_blocks, s.table.size());
-  std::size_t at = std::max<std::size_t>(p.first_written, s.cached.value_or(0));
-  for (; at < end; ++at) {
-    if (blocks_[s.table[at]].refs > 1) out.push_back(at);
-  }
-  return out;
-}
-
-// The looked-up blocks, then room for what a connector loads. None of it is in the answer.
-void Textbook::admit(Sequence& s, const Plan& p, const std::vector<BlockId>& hit) {
-  if (!is(Fault::touch_before_check)) touch(hit);
-  s.table = hit;
-  s.cached = static_cast<std::uint32_t>(hit.size());
-  if (p.loaded_blocks <= hit.size()) return;
-  const std::vector<BlockId> loaded = take(p.loaded_blocks - hit.size());
-  s.table.insert(s.table.end(), loaded.begin(), loaded.end());
+  const bool at_once = !args.delay_cache || is(Fault::delayed_blocks_published);
+  if (at_once) publish(s, std::min<std::uint64_t>(main, s.tokens.size()));
+  return granted;
 }
 
 void Textbook::check_hit(const Sequence& s) const {
-  require(s.table.empty() && !s.cached, "a prefix for a running request");
-  if (is(Fault::stale_hit_accepted)) return;
-  for (std::size_t i = 0; i < s.found.size(); ++i) {
-    const Block& b = blocks_[s.found[i]];
-    require(b.hashed && b.hash == s.hashes[i], "the looked-up prefix is gone");
-  }
-}
-
-Textbook::Plan Textbook::plan(const Sequence& s, const AllocateArgs& args,
-                              std::uint64_t hit_blocks) const {
-  const std::uint64_t limit = config_.max_model_len;
-  const std::uint64_t computed = s.computed + hit_blocks * block_size_;
-  const std::uint64_t known = std::min(computed + args.external, limit);
-  Plan p;
-  if (args.external > 0)
-    p.loaded_blocks = ceil_div<std::uint64_t>(computed + args.external, block_size_);
-  p.end_blocks = ceil_div<std::uint64_t>(std::min(known + args.new_tokens + args.lookahead, limit),
-                                         block_size_);
-  p.first_written = (computed + args.external) / block_size_;
-  p.publish_tokens = std::min<std::uint64_t>(known + args.new_tokens, s.tokens.size());
-  return p;
-}
-
-bool Textbook::fits(const Sequence& s, const AllocateArgs& args, const Plan& p,
-                    const std::vector<BlockId>& hit) const {
-  const std::uint64_t have = s.table.size() + hit.size();
-  // A hit may stand in the free list. Then it is free now, and will not be.
-  std::uint64_t queued = 0;
-  for (BlockId block : hit) queued += blocks_[block].refs == 0 ? 1 : 0;
-  if (is(Fault::check_ignores_queued_hits)) queued = 0;
-  const auto missing = [&](std::uint64_t end) { return (end > have ? end - have : 0) + queued; };
-  const auto copied = [&](std::uint64_t end) {
-    Plan until = p;
-    until.end_blocks = end;
-    return to_copy(s, until).size();
-  };
-  const bool admission = args.has_scheduled && args.status != RequestStatus::running;
-  const std::uint64_t keep = admission ? config_.watermark_blocks() : 0;
-  if (args.full_sequence_must_fit) {
-    const std::uint64_t whole = std::min<std::uint64_t>(
-        is(Fault::gate_reserves_chunk_only) ? args.new_tokens : s.tokens.size(),
-        config_.max_model_len);
-    const std::uint64_t end = ceil_div<std::uint64_t>(whole, block_size_);
-    if (missing(end) + copied(end) + keep > free_.size()) return false;
-  }
-  std::uint64_t need = missing(p.end_blocks);
-  if (is(Fault::check_ignores_partial_block))
-    need = ceil_div(args.new_tokens + args.lookahead, block_size_) + queued;
-  need += to_copy(s, p).size();
-  const std::uint64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
-  return need + keep + reserved <= free_.size();
-}
-
-// ---- the pool ----
-
-std::vector<BlockId> Textbook::take(std::uint64_t n) {
-  require(n <= free_.size(), "no free blocks available");
-  std::vector<BlockId> out;
-  for (; n > 0; --n) {
-    const BlockId block = free_.front();
-    free_.pop_front();
-    if (is(Fault::take_keeps_index_entry)) {
-      blocks_[block].hashed = false;
-    } else {
-      unpublish(block);
+  for (GroupId g = 0; g < s.tables.size(); ++g) {
+    const Table& table = s.tables[g];
+    require(table.blocks.empty() && !table.cached, "a prefix for a running request");
+    if (is(Fault::stale_hit_accepted)) continue;
+    for (std::size_t i = 0; i < table.found.size(); ++i) {
+      if (table.found[i] == kNullBlock) continue;
+      const TextbookPool::Block& b = pool_[table.found[i]];
+      const TextbookKey own = key(s, g, i);
+      bool same = b.key.group == g && b.key.hash == own.hash;
+      if (is(Fault::first_block_found_by_tokens)) same = b.key.tier_hash == own.tier_hash;
+      if (is(Fault::lookup_compares_bucket_only)) same = true;
+      require(b.hashed && (same || is(Fault::hit_checked_by_presence)), "the prefix is gone");
     }
-    if (!is(Fault::take_without_reference)) blocks_[block].refs = 1;
-    out.push_back(block);
+  }
+}
+
+// ---- what it takes ----
+
+/// [blocks] that the table must have in the end
+std::uint64_t Textbook::wanted(const Sequence& s, GroupId group, const Ask& ask) const {
+  const GroupConfig& config = config_.groups[group];
+  const std::uint64_t capacity = config.block_size - s.lost_capacity;
+  const std::uint64_t blocks = ceil_div(slots_with_drafts(config, ask.slots), capacity);
+  const auto cap = admission_cap(config_, config);
+  const bool capped = ask.gate && cap && !is(Fault::gate_charges_whole_window);
+  return capped ? std::min(blocks, *cap) : blocks;
+}
+
+/// [blocks] that the table has once what a connector loads has room; 0 when none of it is read
+std::uint64_t Textbook::loaded(GroupId group, const Ask& ask) const {
+  const GroupConfig& config = config_.groups[group];
+  const std::uint64_t read = ask.computed - skipped_tokens(config, ask.computed);
+  if (std::min(read, ask.external) == 0) return 0;
+  return ceil_div<std::uint64_t>(ask.computed, config.block_size);
+}
+
+std::uint64_t Textbook::need(const Sequence& s, GroupId group, const Ask& ask) const {
+  const GroupConfig& config = config_.groups[group];
+  const Blocks found = ask.found ? s.tables[group].found : Blocks{};
+  const std::size_t skipped = skipped_tokens(config, ask.computed) / config.block_size;
+  const std::size_t have =
+      ask.starts ? std::max(skipped, found.size()) : s.tables[group].blocks.size();
+  // What was found may stand in the queue. Then it is free now, and will not be.
+  const std::size_t unread = std::min(skipped, found.size());
+  std::uint64_t queued =
+      pool_.queued({found.begin() + static_cast<std::ptrdiff_t>(unread), found.end()});
+  if (is(Fault::check_ignores_queued_hits) && !ask.gate) queued = 0;
+  if (is(Fault::gate_ignores_queued_hits) && ask.gate) queued = 0;
+  const std::uint64_t want = wanted(s, group, ask);
+  return (want > have ? want - have : 0) + queued + to_copy(s, group, ask).size();
+}
+
+std::uint64_t Textbook::need(const Sequence& s, const Ask& ask) const {
+  std::uint64_t sum = 0;
+  for (GroupId g = 0; g < s.tables.size(); ++g) {
+    const Blocks& found = s.tables[g].found;
+    const bool state = config_.groups[g].kind == LayerKind::mamba && ask.found && !found.empty();
+    if (state && new_states_.count({g, key(s, g, found.size() - 1).hash}) > 0 &&
+        !is(Fault::state_hit_in_same_step)) {
+      return pool_.size() + 1;  // it is not computed yet
+    }
+    sum += need(s, g, ask);
+  }
+  return sum;
+}
+
+bool Textbook::gate_opens(const Sequence& s, const AllocateArgs& args, Ask ask,
+                          std::uint64_t keep) const {
+  ask.slots =
+      is(Fault::gate_reserves_chunk_only) ? ask.computed + args.new_tokens : s.tokens.size();
+  ask.gate = true;
+  return need(s, ask) + keep <= pool_.free().size();
+}
+
+bool Textbook::fits(const Sequence& s, const AllocateArgs& args, const Ask& ask,
+                    std::uint64_t keep) const {
+  const std::uint64_t block_size = config_.groups.front().block_size;
+  const std::uint64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
+  std::uint64_t sum = need(s, ask);
+  if (is(Fault::take_before_check)) sum = 0;
+  if (is(Fault::check_counts_tokens)) {
+    const std::uint64_t tokens = args.new_tokens * s.tables.size();
+    sum = std::min(sum, tokens / block_size);
+  }
+  if (is(Fault::check_ignores_partial_block)) {
+    sum = std::max(sum, ceil_div<std::uint64_t>(args.new_tokens + args.lookahead, block_size));
+  }
+  if (is(Fault::check_counts_prompt_twice)) sum += args.new_tokens / block_size;
+  return sum + keep + reserved <= pool_.free().size();
+}
+
+// Nothing was taken. A fault takes first and gives back wrongly.
+void Textbook::refuse(Sequence& s, const Ask& ask) {
+  std::deque<BlockId>& free = pool_.free();
+  if (free.empty()) return;
+  if (is(Fault::rollback_to_tail)) {
+    free.push_back(free.front());
+    free.pop_front();
+  }
+  if (is(Fault::rollback_forgets_keys)) pool_.unpublish(free.front());
+  const bool several = s.tables.size() > 1 && !ask.starts;
+  if (is(Fault::refusal_keeps_first_group) && several && need(s, 0, ask) == 1) {
+    std::vector<Copy> copies;
+    grow_group(s, 0, ask, copies);
+  }
+}
+
+// ---- taking it ----
+
+/// Positions about to be written that are not published.
+std::vector<std::size_t> Textbook::to_write(const Sequence& s, GroupId group,
+                                            const Ask& ask) const {
+  const GroupConfig& config = config_.groups[group];
+  const Table& table = s.tables[group];
+  std::vector<std::size_t> out;
+  if (config.kind == LayerKind::mamba) return out;
+  const std::uint64_t end = std::min<std::uint64_t>(
+      ceil_div<std::uint64_t>(ask.slots, config.block_size), table.blocks.size());
+  std::uint64_t at =
+      std::max<std::uint64_t>(ask.computed / config.block_size, table.cached.value_or(0));
+  for (; at < end; ++at) out.push_back(at);
+  return out;
+}
+
+/// Of them, those that somebody else holds, too.
+std::vector<std::size_t> Textbook::to_copy(const Sequence& s, GroupId group, const Ask& ask) const {
+  std::vector<std::size_t> out = to_write(s, group, ask);
+  if (is(Fault::write_without_copy)) return {};
+  std::erase_if(out, [&](std::size_t at) { return pool_[s.tables[group].blocks[at]].refs <= 1; });
+  return out;
+}
+
+// All that was found is held before anything is taken: it may stand in the queue.
+void Textbook::start(Sequence& s, const Ask& ask) {
+  for (GroupId g = 0; g < s.tables.size(); ++g) {
+    const GroupConfig& config = config_.groups[g];
+    Table& table = s.tables[g];
+    const std::size_t skipped = skipped_tokens(config, ask.computed) / config.block_size;
+    table.blocks.assign(skipped, kNullBlock);
+    const Blocks found = ask.found ? table.found : Blocks{};
+    for (std::size_t i = skipped; i < found.size(); ++i) {
+      const bool last = i + 1 == found.size();
+      const bool skips = is(Fault::touch_before_check) || is(Fault::take_before_touch) ||
+                         (last && is(Fault::hit_touches_all_but_last));
+      if (!skips) pool_.touch({found[i]});
+      const bool marked =
+          is(Fault::hit_prefix_freed_to_front) ||
+          (is(Fault::window_hit_freed_to_front) && config.kind == LayerKind::sliding_window);
+      pool_[found[i]].hit = marked && found[i] != kNullBlock;
+      table.blocks.push_back(found[i]);
+    }
+    table.cached = static_cast<std::uint32_t>(table.blocks.size());
+  }
+  for (GroupId g = 0; g < s.tables.size(); ++g) {
+    Blocks& blocks = s.tables[g].blocks;
+    const std::uint64_t end = loaded(g, ask);
+    if (end <= blocks.size()) continue;
+    const Blocks room = pool_.take(end - blocks.size());
+    blocks.insert(blocks.end(), room.begin(), room.end());
+  }
+}
+
+Granted Textbook::grow(Sequence& s, const Ask& ask) {
+  Granted out;
+  for (GroupId g = 0; g < s.tables.size(); ++g) {
+    out.blocks.push_back(grow_group(s, g, ask, out.copies));
   }
   return out;
 }
 
-void Textbook::touch(const std::vector<BlockId>& blocks) {
-  for (BlockId block : blocks) {
-    if (blocks_[block].refs == 0 && !is(Fault::touch_leaves_queued)) {
-      free_.erase(std::remove(free_.begin(), free_.end(), block), free_.end());
-    }
-    ++blocks_[block].refs;
+/// @return copies, then what the table grew by
+Textbook::Blocks Textbook::grow_group(Sequence& s, GroupId group, const Ask& ask,
+                                      std::vector<Copy>& copies) {
+  Table& table = s.tables[group];
+  Blocks fresh;
+  for (const std::size_t at : to_copy(s, group, ask)) {
+    const BlockId copy = pool_.take(1).front();
+    copies.push_back({table.blocks[at], copy});
+    fresh.push_back(copy);
+    pool_.release({std::exchange(table.blocks[at], copy)});
   }
-}
-
-void Textbook::free(const std::vector<BlockId>& blocks) {
-  std::vector<BlockId> released;
-  if (is(Fault::free_queues_duplicates)) {  // two passes, as if every id came once
-    for (BlockId block : blocks) --blocks_[block].refs;
-    for (BlockId block : blocks) {
-      if (blocks_[block].refs == 0) released.push_back(block);
-    }
-  } else {
-    for (BlockId block : blocks) {
-      if (--blocks_[block].refs == 0) released.push_back(block);
-    }
+  // A relative may have published a block under what it wrote there, and left.
+  for (const std::size_t at : to_write(s, group, ask)) {
+    const TextbookPool::Block& b = pool_[table.blocks[at]];
+    if (!b.hashed) continue;
+    const std::size_t unit = b.key.prefix_tokens / config_.hash_block_size;
+    const bool own = unit <= s.hashes.size() && s.hashes[unit - 1] == b.key.hash;
+    if (!own) pool_.unpublish(table.blocks[at]);
   }
-  enqueue(released);
-}
-
-void Textbook::enqueue(const std::vector<BlockId>& blocks) {
-  const FreeOrder order =
-      config_.enable_caching ? config_.profile.caching_on : config_.profile.caching_off;
-  const auto to_front = [&](BlockId block) {
-    return order == FreeOrder::prepend ||
-           (order == FreeOrder::unhashed_first && !blocks_[block].hashed);
-  };
-  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
-    if (to_front(*block)) free_.push_front(*block);
+  const std::uint64_t want = wanted(s, group, ask);
+  const std::size_t have = table.blocks.size();
+  std::uint64_t missing = want > have ? want - have : 0;
+  if (is(Fault::slots_from_computed) && have > 0) {
+    const std::uint64_t used =
+        ceil_div<std::uint64_t>(ask.computed, config_.groups[group].block_size);
+    missing = want > used ? want - used : 0;
   }
-  for (BlockId block : blocks) {
-    if (!to_front(block)) free_.push_back(block);
+  for (const BlockId block : pool_.take(missing)) {
+    const bool counts = is(Fault::take_counts_as_published) && table.cached == table.blocks.size();
+    table.blocks.push_back(block);
+    fresh.push_back(block);
+    if (counts) table.cached = static_cast<std::uint32_t>(table.blocks.size());
   }
-}
-
-void Textbook::free_table(Sequence& s) {
-  if (!is(Fault::free_parents_first)) std::reverse(s.table.begin(), s.table.end());
-  free(s.table);
-  s.table.clear();
-  s.cached.reset();
-  s.found.clear();
-}
-
-// ---- the raw owner ----
-
-Result Textbook::run(const op::Take& o) {
-  if (o.n > free_.size()) return Refused{};
-  std::vector<BlockId> out = take(o.n);
-  raw_.insert(raw_.end(), out.begin(), out.end());
-  return Granted{{std::move(out)}};
-}
-
-Result Textbook::run(const op::Touch& o) {
-  for (BlockId block : o.blocks)
-    require(block != kNullBlock && block < blocks_.size(), "touch of no block");
-  touch(o.blocks);
-  raw_.insert(raw_.end(), o.blocks.begin(), o.blocks.end());
-  return {};
-}
-
-Result Textbook::run(const op::Release& o) {
-  std::vector<BlockId> left = raw_;
-  for (BlockId block : o.blocks) {
-    const auto held = std::find(left.begin(), left.end(), block);
-    require(held != left.end(), "release of a block that is not held");
-    left.erase(held);
-  }
-  raw_ = std::move(left);
-  free(o.blocks);
-  return {};
+  return fresh;
 }
 
 }  // namespace kvproof::properties

@@ -29,6 +29,8 @@ struct Oracles {
   bool laws = true;
   bool model = true;
   bool content = true;
+  std::uint64_t laws_left_out = 0;  // bit i: not the i-th row of the list
+  ComparedParts compared = {};      // by the model
 };
 
 /// The first operation after which some oracle objected.
@@ -80,6 +82,8 @@ class Audit {
 
   [[nodiscard]] const CacheConfig& config() const { return config_; }
   [[nodiscard]] const Snapshot& state() const { return *after_; }
+  [[nodiscard]] const Snapshot& state_before() const { return *before_; }  // the last operation
+  [[nodiscard]] const Outcome& outcome() const { return outcome_; }  // of the last operation
   [[nodiscard]] const History& history() const { return history_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
 

@@ -11,7 +11,7 @@
 #include <iostream>
 
 #include "optimized/subjects.h"
-#include "properties/mutants.h"
+#include "properties/mutants/textbook.h"
 #include "properties/random/shrink.h"
 #include "reference/trace_json.h"
 
@@ -177,7 +177,9 @@ std::vector<std::string> lines_of(const fs::path& file) {
 TEST(Failure, IsWrittenAsATraceThatReadsBackAndFailsAgain) {
   const fs::path folder = fs::path(testing::TempDir()) / "kvproof-audit-test";
   fs::create_directories(folder);
-  const MakeSubject make = make_textbook<Fault::touch_leaves_queued>;
+  const MakeSubject make = [](const CacheConfig& c) {
+    return std::make_unique<Textbook>(c, Fault::touch_leaves_queued);
+  };
   Failure failure{small_config(), {op::Step{}, op::Touch{{2}}, op::Step{}}, {}, ""};
   const auto found = run_trace(make, failure.config, failure.trace, {});
   ASSERT_TRUE(found.has_value());

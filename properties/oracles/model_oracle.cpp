@@ -14,7 +14,7 @@ bool same_answer(const Result& model, const Result& subject) {
   return model == subject;
 }
 
-Finding compare_blocks(const PoolState& model, const PoolState& subject) {
+Finding compare_blocks(const PoolState& model, const PoolState& subject, ComparedParts compared) {
   if (model.blocks.size() != subject.blocks.size()) {
     return say("the model has ", model.blocks.size(), " blocks, the subject ",
                subject.blocks.size());
@@ -29,7 +29,7 @@ Finding compare_blocks(const PoolState& model, const PoolState& subject) {
       return say("block ", b, s.hashed ? " carries a key" : " carries no key",
                  ", unlike in the model");
     }
-    if (m.tail_key.has_value() != s.tail_key.has_value()) {
+    if (compared.index && m.tail_key.has_value() != s.tail_key.has_value()) {
       return say("block ", b, s.tail_key ? " carries a second key" : " carries no second key",
                  ", unlike in the model");
     }
@@ -51,7 +51,7 @@ Finding compare_index(const PoolState& model, const PoolState& subject) {
   return std::nullopt;
 }
 
-Finding compare_requests(const Snapshot& model, const Snapshot& subject) {
+Finding compare_requests(const Snapshot& model, const Snapshot& subject, ComparedParts compared) {
   if (model.requests.size() != subject.requests.size()) {
     return say(subject.requests.size(), " requests are known, in the model ",
                model.requests.size());
@@ -73,13 +73,13 @@ Finding compare_requests(const Snapshot& model, const Snapshot& subject) {
       return say("the host tables of ", s.name, " are ", lists_of(s.host_tables), ", in the model ",
                  lists_of(m.host_tables));
     }
-    if (m.progress != s.progress)
+    if (compared.progress && m.progress != s.progress)
       return say("the cache progress of ", s.name, " differs from the model's");
   }
   return std::nullopt;
 }
 
-Finding compare_pools(const PoolState& model, const PoolState& subject) {
+Finding compare_pools(const PoolState& model, const PoolState& subject, ComparedParts compared) {
   if (model.num_free != subject.num_free || model.queue != subject.queue) {
     return say("the free queue is ", list_of(subject.queue), ", in the model ",
                list_of(model.queue));
@@ -87,8 +87,8 @@ Finding compare_pools(const PoolState& model, const PoolState& subject) {
   if (std::abs(model.usage - subject.usage) > 1e-12) {
     return say("usage is ", subject.usage, ", in the model ", model.usage);
   }
-  if (Finding finding = compare_blocks(model, subject)) return finding;
-  return compare_index(model, subject);
+  if (Finding finding = compare_blocks(model, subject, compared)) return finding;
+  return compared.index ? compare_index(model, subject) : std::nullopt;
 }
 
 }  // namespace
@@ -100,8 +100,8 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
     return say("the subject answered ", to_json(outcome), ", the model ", to_json(expected));
   }
   model_.observe(state_);
-  if (Finding finding = compare_pools(state_, after)) return finding;
-  if (Finding finding = compare_pools(state_.host, after.host)) {
+  if (Finding finding = compare_pools(state_, after, compared_)) return finding;
+  if (Finding finding = compare_pools(state_.host, after.host, compared_)) {
     return "in the host tier " + *finding;
   }
   if (state_.raw != after.raw) {
@@ -111,7 +111,7 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
     return say("there are ", after.leases.size(), " leases, in the model ", state_.leases.size(),
                ", or they list other blocks");
   }
-  return compare_requests(state_, after);
+  return compare_requests(state_, after, compared_);
 }
 
 bool ModelOracle::performs(const Operation& operation) const {

@@ -12,9 +12,16 @@
 
 namespace kvproof::properties {
 
+/// What not every subject shows, and whether it is compared.
+struct ComparedParts {
+  bool index = true;  // keys by which blocks share them, second keys
+  bool progress = true;
+};
+
 class ModelOracle {
  public:
-  explicit ModelOracle(const CacheConfig& config) : model_(config) {}
+  explicit ModelOracle(const CacheConfig& config, ComparedParts compared = {})
+      : model_(config), compared_(compared) {}
 
   /// Performs the operation on the model. @return the first difference to what the subject did.
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& after);
@@ -24,6 +31,7 @@ class ModelOracle {
 
  private:
   reference::CacheManager model_;
+  ComparedParts compared_;
   Snapshot state_;  // of the model
 };
 

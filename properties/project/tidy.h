@@ -24,14 +24,15 @@ using Complaints = std::vector<std::string>;
 /// One list file: adding an allocator, a law, a mutant or a workload is one row in it.
 struct List {
   std::string_view path;
-  std::string_view may_name_all;  // a file that relates each row to another list's; empty = none
+  std::string_view may_name_all;  // files that say more of each row, with blanks between them
 };
 
 inline constexpr List kLists[] = {
     {"reference/model_presets.h", ""},
     {"optimized/subjects.h", ""},
-    {"properties/laws.h", "properties/mutants.h"},
+    {"properties/laws.h", "properties/mutants.h properties/check/reach.cpp"},
     {"properties/mutants.h", ""},
+    {"properties/mutants/patches.cpp", ""},
     {"properties/configurations.h", ""},
     {"bench/workloads.h", ""},
     {"bench/studies/studies.h", ""},
@@ -44,7 +45,7 @@ inline constexpr List kLists[] = {
 /// bench reports. Quoted includes are relative to the repository.
 [[nodiscard]] Complaints check_layers(const Files& files);
 
-/// Columns <= 100 everywhere; headers <= 200 lines, sources <= 400, functions <= 60.
+/// Columns <= 100 everywhere; headers <= 200 lines, sources and lists <= 400, functions <= 60.
 [[nodiscard]] Complaints check_sizes(const Files& files);
 
 /// The licence line comes first, then a comment that says what the file is; x.cpp may let x.h say

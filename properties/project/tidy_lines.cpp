@@ -123,7 +123,7 @@ void check_list(const Files& files, const File& list, const List& rule, Complain
                            list.path);
     }
     const std::size_t line = enumeration(other.text, names);
-    if (line != 0 && other.path != rule.may_name_all) {
+    if (line != 0 && rule.may_name_all.find(other.path) == std::string_view::npos) {
       complaints.push_back(place(other, line) + "enumerates the rows of " + list.path +
                            ": it should walk the list");
     }
@@ -169,7 +169,10 @@ Complaints check_sizes(const Files& files) {
       }
     }
     if (!is_cxx(file.path)) continue;  // the launcher is one file so that it can be installed alone
-    const std::size_t most = kind_of(file.path) == Kind::header ? kMaxHeaderLines : kMaxSourceLines;
+    // A list is data: its length is that of what it lists.
+    const bool list = std::ranges::find(kLists, file.path, &List::path) != std::end(kLists);
+    const bool header = kind_of(file.path) == Kind::header && !list;
+    const std::size_t most = header ? kMaxHeaderLines : kMaxSourceLines;
     if (lines.size() > most) {
       complaints.push_back(place(file, most + 1) + std::to_string(lines.size()) + " lines; " +
                            std::to_string(most) + " are allowed");

@@ -93,6 +93,8 @@ TEST(Sizes, RefuseALongFile) {
   EXPECT_NONE(check_sizes({{"bench/a.h", repeated("\n", 200)}}));
   EXPECT_COMPLAINT(check_sizes({{"bench/a.h", repeated("\n", 201)}}), "201 lines");
   EXPECT_NONE(check_sizes({{"bench/a.cpp", repeated("\n", 400)}}));
+  EXPECT_NONE(check_sizes({{"properties/laws.h", repeated("\n", 400)}}));  // a list
+  EXPECT_COMPLAINT(check_sizes({{"properties/laws.h", repeated("\n", 401)}}), "401 lines");
   EXPECT_COMPLAINT(check_sizes({{"bench/a.cpp", repeated("\n", 401)}}), "401 lines");
 }
 

@@ -11,12 +11,8 @@ namespace {
 
 constexpr std::uint32_t kNumTexts = 3;
 
-// Three texts over three tokens. They part at positions 0, 3 and 6 from each other, so that prompts
-// share prefixes of every length, and a prompt that is drawn again after churn is the same prompt.
-TokenId token_at(std::uint32_t text, std::uint32_t position) {
-  const std::uint32_t base = position * 7 + position / 3;
-  return static_cast<TokenId>((base + (position >= 3 * text ? text : 0)) % 3);
-}
+constexpr const char* kAdapters[] = {"a", "b", "b@2"};
+constexpr const char* kImages[] = {"x-1234", "y-1234"};
 
 // An image's length follows from its identity, as its content does.
 std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
@@ -24,7 +20,10 @@ std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
 }  // namespace
 
 Generator::Generator(const CacheConfig& config, const Swarm& swarm)
-    : config_(config), swarm_(swarm), block_size_(config.groups.front().block_size) {
+    : config_(config),
+      swarm_(swarm),
+      block_size_(config.groups.front().block_size),
+      align_(static_cast<std::uint32_t>(alignment(config))) {
   for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
   for (const GroupConfig& group : config.groups) {
     block_size_ = std::min(block_size_, group.block_size);
@@ -40,6 +39,7 @@ Operation Generator::next(Choice choice, const Snapshot& state, const History& h
   Draws draws(choice);
   Moment m{state, history, draws};
   if (auto operation = follow_up(m)) return *operation;
+  if (auto operation = relatives(m)) return *operation;
   std::uint32_t at = draws.below(total_weight_);
   std::size_t kind = 0;
   while (at >= swarm_.weight[kind]) at -= swarm_.weight[kind++];
@@ -153,12 +153,12 @@ Operation Generator::arrive(Moment& m) const {
   return out;
 }
 
-// Names shared by an adapter, a salt and a layout, and by an image and an embedded row; the same
-// image at two places, two images at one place.
+// Names shared by an adapter, a salt and a layout, and by an image and an embedded row; versions of
+// an adapter; the same image at two places, two images at one place, and of one ending.
 ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
   ExtraKeys out;
   const std::uint32_t what = m.draws.below(7);  // 2, 4 and 6: rows alone
-  if (what == 0 || what == 3) out.lora.assign(1, m.draws.below(2) == 0 ? 'a' : 'b');
+  if (what == 0 || what == 3) out.lora = kAdapters[m.draws.below(3)];
   if (what == 1) out.salt.assign(1, m.draws.below(2) == 0 ? 'a' : 's');
   if (what == 5) out.layout.assign(1, m.draws.below(2) == 0 ? 'a' : 'd');
   if (what < 2 || what == 5) return out;
@@ -166,7 +166,7 @@ ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
   const std::uint32_t length = image_length(image);
   if (num_tokens >= length) {
     (what == 6 ? out.embeds : out.mm)
-        .push_back({image == 0 ? "x" : "y",
+        .push_back({kImages[image],
                     m.draws.below(std::min(num_tokens - length + 1, block_size_ + 1)), length});
   }
   return out;
@@ -216,7 +216,8 @@ std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t res
 Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
   AllocateArgs args;
   args.status = record.status;
-  args.use_lookup = record.looked_up && !m.draws.one_in(8);
+  // Now and then without a lookup since the request was preempted: then there is no hit.
+  args.use_lookup = m.draws.one_in(8) != record.looked_up;
   const std::uint32_t hit = args.use_lookup ? record.hit.tokens : 0;
   const std::uint32_t rest = r.num_tokens > r.computed + hit ? r.num_tokens - r.computed - hit : 1;
   args.new_tokens = rest;
@@ -356,36 +357,6 @@ std::optional<Operation> Generator::release(Moment& m) const {
   op::Release out;
   for (std::uint32_t i = 0; i < n; ++i) out.blocks.push_back(raw[from + i]);
   return out;
-}
-
-// Calls that break the caller's side of the contract. Each must be rejected and change nothing.
-Operation Generator::wrong(Moment& m) const {
-  if (m.draws.below(3) == 0) {
-    if (auto operation = wrong_sharing(m)) return *operation;
-  }
-  const auto running = [](const RequestRecord& r) { return r.holds(); };
-  const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
-  const RequestRecord* holder = pick(m.history, m.draws, running);
-  const BlockId beyond = config_.num_blocks + m.draws.below(3);
-  switch (m.draws.below(10)) {
-    case 0: return op::Lookup{"nobody"};
-    case 1: return op::Finish{"nobody"};
-    case 2: return op::Evict{{some_block(m), beyond}};
-    case 3: return op::Touch{{some_block(m), beyond}};
-    case 4: return op::Touch{{some_block(m), kNullBlock}};
-    case 5: return op::Release{{m.state.raw.empty() ? beyond : m.state.raw.front(), beyond}};
-    case 6: return op::Release{{some_block(m), some_block(m), some_block(m)}};  // mostly not held
-    case 7:
-      if (known != nullptr) return op::Allocate{known->name, {}};  // asks for nothing
-      return op::Allocate{"nobody", {}};
-    case 8:
-      if (known != nullptr) return op::Arrive{known->name, {1}, {}, false};
-      return op::Free{"nobody"};
-    default: break;
-  }
-  const RequestState* r = holder != nullptr ? state_of(m, *holder) : nullptr;
-  if (r != nullptr) return op::Advance{r->name, r->num_tokens + 1};
-  return op::Append{"nobody", {0}};
 }
 
 std::optional<Operation> Generator::drain(const Snapshot& state, const History& history) {

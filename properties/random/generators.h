@@ -96,6 +96,14 @@ struct Swarm {
 
 inline constexpr std::size_t kMostRequests = 5;
 
+/// A token of one of three texts over three tokens. The texts part at positions 0, 3 and 6 from each
+/// other, so that prompts share prefixes of every length, and a prompt that is drawn again after
+/// churn is the same prompt.
+[[nodiscard]] constexpr TokenId token_at(std::uint32_t text, std::uint32_t position) {
+  const std::uint32_t base = position * 7 + position / 3;
+  return static_cast<TokenId>((base + (position >= 3 * text ? text : 0)) % 3);
+}
+
 /// One of the requests that `keep` holds of, if there is any.
 template <class Keep>
 [[nodiscard]] const RequestRecord* pick(const History& history, Draws& draws, const Keep& keep) {
@@ -151,11 +159,15 @@ class Generator {
   [[nodiscard]] Operation evict(Moment& m) const;
   [[nodiscard]] Operation touch(Moment& m) const;
   [[nodiscard]] std::optional<Operation> release(Moment& m) const;
+  [[nodiscard]] static std::string someone_gone(Moment& m);
   [[nodiscard]] Operation wrong(Moment& m) const;
   [[nodiscard]] std::optional<Operation> wrong_sharing(Moment& m) const;
   [[nodiscard]] std::optional<Operation> recycle(Moment& m) const;
   // generators_sharing.cpp
   [[nodiscard]] std::optional<Operation> fork(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> relatives(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> write_on(Moment& m, const RequestState& r,
+                                                  const RequestRecord& record, BlockId block) const;
   [[nodiscard]] std::optional<Operation> truncate(Moment& m) const;
   [[nodiscard]] Operation pin(Moment& m) const;
   [[nodiscard]] std::optional<Operation> unpin(Moment& m) const;
@@ -168,6 +180,7 @@ class Generator {
   Swarm swarm_;
   std::uint32_t total_weight_ = 0;
   std::uint32_t block_size_;         // [tokens] the unit in which lengths are drawn
+  std::uint32_t align_;              // [tokens] at whose multiples groups publish
   std::uint32_t state_size_ = 0;     // [tokens] block of a group whose states move; 0 = none does
   std::uint32_t draft_states_ = 0;   // that such a group has for drafts
   std::uint32_t encoder_units_ = 0;  // [tokens] block of a cross group; 0 = there is none

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decodes choices into forks, truncations, leases and swaps.
+#include <algorithm>
 #include <string>
 
 #include "properties/random/generators.h"
@@ -26,6 +27,50 @@ std::optional<Operation> Generator::fork(Moment& m) const {
   if (parent == nullptr) parent = pick(m.history, m.draws, shareable);
   if (parent == nullptr) return std::nullopt;
   return op::Fork{parent->name, numbered('r', m.history.arrivals)};
+}
+
+// Drafts fill a block, a fork shares it, and the two part ways: one takes the drafts, publishes the
+// block under its own tokens, and leaves; the other then writes on in it.
+std::optional<Operation> Generator::relatives(Moment& m) const {
+  if (swarm_.weight[static_cast<std::size_t>(Kind::fork)] == 0 || !m.draws.one_in(4))
+    return std::nullopt;
+  for (const RequestRecord& x : m.history.requests) {
+    const RequestState* r = x.resident() && x.holds() ? m.state.find(x.name) : nullptr;
+    if (r == nullptr) continue;
+    const std::vector<BlockId>& table = r->tables.front();
+    const std::uint32_t at = r->progress.front().value_or(0);
+    if (at >= table.size() || table[at] == kNullBlock) continue;
+    const BlockState& block = m.state.blocks[table[at]];
+    if (block.hashed) return write_on(m, *r, x, table[at]);
+    const std::uint32_t end =
+        ceil_div((at + 1) * config_.groups.front().block_size, align_) * align_;
+    if (x.scheduled_tokens < end) continue;
+    if (block.ref_cnt > 1 && x.content_tokens >= end) return op::Cache{x.name, end};
+    if (r->num_tokens >= end) continue;
+    if (block.ref_cnt < 2 && m.history.requests.size() < kMostRequests)
+      return op::Fork{x.name, numbered('r', m.history.arrivals)};
+    op::Append more{x.name, {}};
+    for (std::uint32_t i = r->num_tokens; i < end; ++i) more.tokens.push_back(token_at(1, i));
+    return more;
+  }
+  return std::nullopt;
+}
+
+// Once nobody else holds the block that a relative has published.
+std::optional<Operation> Generator::write_on(Moment& m, const RequestState& r,
+                                             const RequestRecord& record, BlockId block) const {
+  if (m.state.blocks[block].ref_cnt > 1) {
+    const auto* other = pick(m.history, m.draws, [&](const RequestRecord& x) {
+      const RequestState* holder =
+          x.resident() && x.name != r.name ? m.state.find(x.name) : nullptr;
+      return holder != nullptr && std::ranges::count(holder->tables.front(), block) > 0;
+    });
+    if (other == nullptr) return std::nullopt;
+    return op::Finish{other->name};
+  }
+  if (r.num_tokens > r.computed) return extend(m, r, record);
+  if (r.num_tokens >= config_.max_model_len) return std::nullopt;
+  return op::Append{r.name, {token_at(2, r.num_tokens)}};
 }
 
 // Down to the computed tokens, or to anything between them and what was granted.
@@ -86,34 +131,6 @@ std::optional<Operation> Generator::complete(Moment& m) const {
   if (m.history.transfers.empty()) return std::nullopt;
   const auto n = static_cast<std::uint32_t>(m.history.transfers.size());
   return op::Complete{m.history.transfers[m.draws.below(n)].name, !m.draws.one_in(4)};
-}
-
-// Calls that break the contract of sharing and of tiers. Each must be rejected.
-std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
-  const bool on = swarm_.weight[static_cast<std::size_t>(Kind::pin)] > 0 ||
-                  swarm_.weight[static_cast<std::size_t>(Kind::truncate)] > 0;
-  if (!on) return std::nullopt;
-  const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
-  const RequestState* r = known != nullptr ? state_of(m, *known) : nullptr;
-  const BlockId beyond = config_.num_blocks + m.draws.below(3);
-  switch (m.draws.below(8)) {
-    case 0: return op::Unpin{"no lease"};
-    case 1: return op::Complete{"no transfer", true};
-    case 2: return op::Pin{{some_block(m), beyond}, "wrong"};
-    case 3: return op::Pin{{some_block(m), kNullBlock}, "wrong"};
-    case 4:
-      if (!m.state.leases.empty()) return op::Pin{{}, m.state.leases.front().name};
-      return op::Fork{"nobody", "child"};
-    case 5:
-      if (known != nullptr) return op::Fork{known->name, known->name};
-      return op::SwapIn{"nobody", "wrong"};
-    case 6:
-      if (r != nullptr && r->computed > 0) return op::Truncate{r->name, r->computed - 1};
-      return op::Truncate{"nobody", 0};
-    default: break;
-  }
-  if (known != nullptr && !known->on_host) return op::SwapIn{known->name, "wrong"};
-  return op::SwapOut{"nobody", "wrong"};
 }
 
 }  // namespace kvproof::properties

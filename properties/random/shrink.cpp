@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "properties/traces/newer_policies.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"
 
@@ -228,29 +229,6 @@ Failure shrink(const MakeSubject& make, const Failure& failure, Oracles oracles)
 
 namespace {
 
-bool same(const Profile& a, const Profile& b) {
-  return a.caching_on == b.caching_on && a.caching_off == b.caching_off &&
-         a.admission_gates == b.admission_gates && a.window_mask == b.window_mask &&
-         a.eagle_caches_ahead == b.eagle_caches_ahead &&
-         a.mamba_eagle_margin == b.mamba_eagle_margin && a.draft_states == b.draft_states &&
-         a.prompt_tail_keys == b.prompt_tail_keys;
-}
-
-/// The rows of kNewerPolicies that this profile has beyond the one of its name.
-std::vector<std::string> newer_policies_of(const Profile& profile) {
-  std::vector<std::string> out;
-  const Profile* base = find_profile(profile.name);
-  for (const NewerPolicy& newer : kNewerPolicies) {
-    Profile with = profile;
-    newer.apply(with);
-    Profile alone = base != nullptr ? *base : profile;
-    newer.apply(alone);
-    const bool had = base != nullptr && same(alone, *base);
-    if (!had && same(with, profile)) out.emplace_back(newer.name);
-  }
-  return out;
-}
-
 /// One group as "sliding_window of 4 tokens, window 6".
 std::string describe(const GroupConfig& group) {
   std::string out = say(kKindNames[static_cast<std::size_t>(group.kind)], " in blocks of ",
@@ -294,7 +272,7 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
 }
 
 std::string describe_failure(const Failure& failure, std::uint64_t seed,
-                             const std::filesystem::path& file) {
+                             const std::filesystem::path& file, const std::string& options) {
   std::string laws;
   for (const std::string& id : failure.breaches) laws += (laws.empty() ? "" : ", ") + id;
   const CacheConfig& config = failure.config;
@@ -305,7 +283,8 @@ std::string describe_failure(const Failure& failure, std::uint64_t seed,
   for (const GroupConfig& group : config.groups) out += "; " + describe(group);
   out += say("; ", failure.trace.size(), " operations:\n");
   for (const Operation& operation : failure.trace) out += "  " + to_json(operation) + "\n";
-  return out + say("run it again: ./kvproof replay ", file.string(), "\n");
+  return out + say("run it again: ./kvproof replay ", options.empty() ? "" : options + " ",
+                   file.string(), "\n");
 }
 
 }  // namespace kvproof::properties

@@ -23,7 +23,9 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder = ".");
 
 /// For people: seed, law, the operations, and the command that runs them again.
+/// @param options of that command, where the file's own subject is not enough
 [[nodiscard]] std::string describe_failure(const Failure& failure, std::uint64_t seed,
-                                           const std::filesystem::path& file);
+                                           const std::filesystem::path& file,
+                                           const std::string& options = "");
 
 }  // namespace kvproof::properties

@@ -16,7 +16,7 @@
 #include <mutex>
 
 #include "optimized/subjects.h"
-#include "properties/mutants.h"
+#include "properties/mutants/textbook.h"
 #include "properties/random/shrink.h"
 #include "reference/trace_json.h"
 
@@ -61,6 +61,11 @@ bool configure_rapidcheck() {
               << " KVPROOF_OPERATIONS=" << operations_from_environment() << "\n";
   });
   return ours;
+}
+
+template <Fault fault>
+std::unique_ptr<Subject> textbook_with(const CacheConfig& config) {
+  return std::make_unique<Textbook>(config, fault);
 }
 
 rc::Gen<Choice> any_choice() {
@@ -150,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Subjects, StateMachine, testing::ValuesIn(all_tested())
 TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "kvproof-state-machine-test";
   std::filesystem::create_directories(folder);
-  const MakeSubject make = make_textbook<Fault::touch_leaves_queued>;
+  const MakeSubject make = textbook_with<Fault::touch_leaves_queued>;
   Counts counts;
   std::optional<Failure> failure;
   std::cerr << "the following failure is wanted:\n";
@@ -178,7 +183,7 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   const auto again = run_trace(make, config, trace, {});
   ASSERT_TRUE(again.has_value());
   EXPECT_TRUE(again->names("I2")) << again->text;
-  EXPECT_FALSE(run_trace(make_textbook<Fault::none>, config, trace, {}).has_value());
+  EXPECT_FALSE(run_trace(textbook_with<Fault::none>, config, trace, {}).has_value());
   for (const std::string& part : {say("seed ", seed_from_environment()), std::string("I2"),
                                   "./kvproof replay " + file.string()}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;

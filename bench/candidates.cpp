@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/candidates.h"
+
+#include <filesystem>
+#include <stdexcept>
+
+namespace kvproof::bench {
+namespace {
+
+/// As a word of a command for the shell.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
+
+bool is_library(const std::string& subject) {
+  return subject.find('/') != std::string::npos || subject.ends_with(".so") ||
+         subject.ends_with(".dylib");
+}
+
+properties::Candidate find_candidate(const SubjectOptions& options) {
+  using properties::ForeignProgram;
+  if (!options.subject.empty() && !options.subject_command.empty()) {
+    throw std::invalid_argument("expected either --subject or --subject-command");
+  }
+  if (!options.subject_command.empty()) {
+    auto program = std::make_shared<ForeignProgram>(
+        options.subject_command, properties::command_argv(options.subject_command), options.limits);
+    return foreign_candidate(std::move(program),
+                             "--subject-command=" + quoted(options.subject_command));
+  }
+  if (const auto* row = optimized::find_subject(options.subject)) {
+    return properties::own_candidate(*row);
+  }
+  if (!is_library(options.subject)) {
+    std::string known;
+    for (const auto& row : optimized::kSubjects) known += " " + std::string(row.name) + ",";
+    throw std::invalid_argument("no subject of the name " + options.subject +
+                                "; there are:" + known + " or the path of a shared library");
+  }
+  if (!std::filesystem::is_regular_file(options.subject)) {
+    throw std::invalid_argument(options.subject +
+                                ": expected a shared library, found no such file");
+  }
+  auto program = std::make_shared<ForeignProgram>(
+      options.subject, properties::plugin_argv(options.subject), options.limits);
+  return foreign_candidate(std::move(program), "--subject=" + quoted(options.subject));
+}
+
+}  // namespace kvproof::bench

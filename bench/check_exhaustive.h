@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the verb check that visits all states of small managers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "properties/random/runner.h"
+
+namespace kvproof::bench {
+
+struct ExhaustiveOptions {
+  std::vector<std::string> spaces;  // names of spaces.h; empty = all that are searched by default
+  std::string subject = "optimized-xxh3";
+  properties::MakeSubject make;      // empty = the row of that name, no larger than needed
+  std::uint32_t threads = 0;         // 0 = one per core
+  std::uint64_t most_states = 0;     // per space; 0 = what the space says
+  bool nightly = false;              // the space that is too large for every day, alone
+  bool count_by_model = false;       // search once more with the naive model alone, and compare
+  std::string json_path;             // empty = none
+  std::string failure_folder = ".";  // where a shortest trace is written
+};
+
+/// Searches, prints a table and what broke, writes JSON. Every result has the metrics states,
+/// edges, closed (1 or 0) and seconds; the last one is their sum (closed: all were).
+/// @param argc, argv of the program, for the file. @return 0 nothing is wrong, 1 a violation.
+/// Throws std::invalid_argument for a name that is none, and OutputError.
+int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* const* argv);
+
+}  // namespace kvproof::bench

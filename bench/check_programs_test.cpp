@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// kvproof-check and kvproof-replay from outside: sound allocators pass, broken ones are named, and
+// nothing that another's allocator does takes the check down.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "properties/traces/test_files.h"
+
+namespace kvproof::bench {
+namespace {
+
+using nlohmann::json;
+
+struct Answer {
+  int exit_code = -1;
+  std::string out;
+  std::string error;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+class CheckPrograms : public testing::Test {
+ protected:
+  Answer run(const std::string& program, const std::string& arguments,
+             const std::string& environment = "") {
+    const std::string command = "cd " + folder_.path().string() + " && " + environment +
+                                " " KVPROOF_BINARY_DIR "/bin/kvproof-" + program + " " + arguments +
+                                " >stdout 2>stderr";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder_.path() / "stdout"),
+            text_of(folder_.path() / "stderr")};
+  }
+  Answer check(const std::string& arguments, const std::string& environment = "") {
+    return run("check", arguments, environment);
+  }
+  Answer check_broken(const std::string& how) {
+    return check("--subject=" + plugin("broken_plugin") + " --time-limit-seconds=1",
+                 "KVPROOF_BREAK=" + how);
+  }
+
+  static std::string plugin(const std::string& name) {
+    return KVPROOF_BINARY_DIR "/plugins/" + name + ".so";
+  }
+  static void expect_in(const std::string& part, const std::string& text) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
+  }
+  static void expect_one_line(const Answer& answer) {
+    EXPECT_EQ(std::ranges::count(answer.error, '\n'), 1) << answer.error;
+  }
+
+  properties::TemporaryFolder folder_;
+};
+
+const std::string kAdapter =
+    "--subject-command='python3 " KVPROOF_SOURCE_DIR "/properties/foreign/examples/adapter.py'";
+
+TEST_F(CheckPrograms, HoldsForOurOwnAndWritesWhatItFound) {
+  const Answer answer = check(
+      "--subject=optimized-xxh3 --configuration=full_host --configuration=full_window_mamba "
+      "--seed=3 --json=check.json");
+  ASSERT_EQ(answer.exit_code, 0) << answer.out << answer.error;
+  EXPECT_EQ(answer.error, "") << "progress is for terminals";
+  expect_in("seed 3", answer.out);
+  expect_in("HOLDS: optimized-xxh3", answer.out);
+  const json document = json::parse(text_of(folder_.path() / "check.json"));
+  EXPECT_EQ(document.at("schema"), 1);
+  const json& whole = document.at("results").at(0);
+  EXPECT_EQ(whole.at("experiment"), "check");
+  EXPECT_EQ(whole.at("metrics").at("verdict").at("value"), 0);
+  for (const char* counter : {"hits", "evictions", "refusals", "revivals", "swaps", "copies"}) {
+    EXPECT_GT(whole.at("metrics").at(counter).at("value"), 0) << counter;
+  }
+}
+
+TEST_F(CheckPrograms, HasTheSameOutcomeForTheSameSeed) {
+  const auto counts = [&](const std::string& seed) {
+    const Answer answer =
+        check("--subject=naive --configuration=plain --operations=500 --seed=" + seed);
+    return answer.out.substr(answer.out.find(" operations, ") - 8, 100);
+  };
+  EXPECT_EQ(counts("5"), counts("5"));
+  EXPECT_NE(counts("5"), counts("6"));
+}
+
+// All laws, the content oracle and the model, over the text and back.
+TEST_F(CheckPrograms, HoldsForOurOwnBehindThePipe) {
+  const Answer answer =
+      check("--subject-command='" KVPROOF_BINARY_DIR
+            "/bin/kvproof-check --serve=naive' --operations=1000 --configuration=full "
+            "--configuration=full_window_host --configuration=prompt_tails");
+  EXPECT_EQ(answer.exit_code, 0) << answer.out << answer.error;
+  expect_in("promises profile vllm-0.24", answer.out);
+  EXPECT_EQ(answer.out.find("not demanded: it does not show"), std::string::npos) << answer.out;
+  EXPECT_EQ(answer.out.find("not consulted"), std::string::npos) << answer.out;
+}
+
+TEST_F(CheckPrograms, SaysWhenItWasTooShortToTell) {
+  const Answer answer = check("--subject=naive --configuration=full_host --operations=1");
+  EXPECT_EQ(answer.exit_code, 3) << answer.out;
+  expect_in("vacuous: full_host", answer.out);
+  expect_in("CANNOT TELL", answer.out);
+}
+
+TEST_F(CheckPrograms, TheExampleLibraryPasses) {
+  const Answer answer = check("--subject=" + plugin("paged_pool"));
+  EXPECT_EQ(answer.exit_code, 0) << answer.out << answer.error;
+  expect_in("one group of full attention only: ", answer.out);
+  expect_in("HOLDS", answer.out);
+}
+
+TEST_F(CheckPrograms, TheExampleProgramPasses) {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
+  const Answer answer = check(kAdapter);
+  EXPECT_EQ(answer.exit_code, 0) << answer.out << answer.error;
+  expect_in("HOLDS", answer.out);
+}
+
+TEST_F(CheckPrograms, ExamplesAreShort) {
+  for (const char* file : {"paged_pool.cpp", "adapter.py"}) {
+    const std::string text =
+        text_of(std::filesystem::path(KVPROOF_SOURCE_DIR "/properties/foreign/examples") / file);
+    EXPECT_GT(text.size(), 1000U);
+    EXPECT_LT(std::ranges::count(text, '\n'), 120) << file;
+  }
+}
+
+TEST_F(CheckPrograms, ABlockHandedOutTwiceIsShrunkDrawnAndReplayed) {
+  const Answer answer = check_broken("double_hand_out");
+  EXPECT_EQ(answer.exit_code, 1) << answer.error;
+  expect_in("I6 references", answer.out);
+  expect_in("BROKEN", answer.out);
+  expect_in("VIOLATED", answer.out);
+  expect_in("  - request r", answer.out);
+  expect_in("  + request r", answer.out);
+  const std::string start = "run it again: ./kvproof replay ";
+  expect_in(start, answer.out);
+  const std::size_t from = answer.out.find(start) + start.size();
+  const std::string options = answer.out.substr(from, answer.out.find('\n', from) - from);
+  const Answer again = run("replay", options, "KVPROOF_BREAK=double_hand_out");
+  EXPECT_EQ(again.exit_code, 1) << options << again.out << again.error;
+  expect_in("I6 references", again.out);
+  const Answer sound = run("replay", options, "KVPROOF_BREAK=no");
+  EXPECT_EQ(sound.exit_code, 0) << sound.out << sound.error;
+}
+
+TEST_F(CheckPrograms, ALeakIsNoticed) {
+  const Answer answer = check_broken("leak");
+  EXPECT_EQ(answer.exit_code, 1);
+  expect_in("I5 conservation", answer.out);
+}
+
+TEST_F(CheckPrograms, ACrashAHangAndNonsenseAreVerdictsInTime) {
+  const std::pair<std::string, std::string> kCases[] = {
+      {"crash", "crash: asked {\"op\":\"allocate\""},
+      {"hang", "no answer within 1 s"},
+      {"nonsense", "nonsense: to {\"op\":\"allocate\""},
+      {"null", "nonsense: to {\"op\":\"allocate\""},
+      {"flood", "its answer has more than"},
+  };
+  for (const auto& [how, expected] : kCases) {
+    const auto start = std::chrono::steady_clock::now();
+    const Answer answer = check_broken(how);
+    EXPECT_EQ(answer.exit_code, 1) << how << answer.out << answer.error;
+    expect_in(expected, answer.out);
+    expect_in("which was not answered", answer.out);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << how;
+  }
+}
+
+TEST_F(CheckPrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
+  folder_.write("text.so", "this is no library\n");
+  const std::pair<std::string, std::string> kCases[] = {
+      {"--subject=" + plugin("half_plugin"), "exports no kvproof_subject_create"},
+      {"--subject=./text.so", "cannot be opened"},
+      {"--subject=./none.so", "found no such file"},
+      {"--subject=nobody", "optimized-xxh3"},
+      {"--subject-command='exit 4'", "exit code 4"},
+      {"--subject-command='/no/such/program'", "exit code 127"},
+      {"--subject-command='sleep 100' --start-limit-seconds=0.3", "no answer within 0.3 s"},
+      {"--subject-command='while read -r x; do echo hello; done'", "one JSON object"},
+      {"--subject-command='read -r x; printf \"[%s\" \"$x\"; cat /dev/zero'", "more than"},
+      {"--subject-command='cat'", "promises"},
+      {"--subject=naive --subject-command=cat", "either --subject or --subject-command"},
+      {"--profile=vllm-9", "vllm-0.24"},
+      {"--configuration=nothing", "full_window"},
+      {"--operations=0", "--operations"},
+      {"--time-limit-seconds=0", "--time-limit-seconds"},
+      {"--json=/no/such/folder/x.json", "/no/such/folder"},
+      {"--nonsense", "nonsense"},
+  };
+  for (const auto& [arguments, expected] : kCases) {
+    const Answer answer = check(arguments);
+    EXPECT_EQ(answer.exit_code, 2) << arguments << answer.out << answer.error;
+    EXPECT_EQ(answer.out.find("law "), std::string::npos) << arguments;
+    expect_in(expected, answer.error);
+    expect_one_line(answer);
+  }
+  const Answer version = check_broken("version");
+  EXPECT_EQ(version.exit_code, 2) << version.out;
+  expect_in("version 99", version.error);
+  expect_one_line(version);
+}
+
+}  // namespace
+}  // namespace kvproof::bench

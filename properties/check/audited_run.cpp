@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/check/audited_run.h"
+
+#include <array>
+#include <chrono>
+
+#include "properties/random/shrink.h"
+#include "properties/traces/golden.h"
+
+namespace kvproof::properties {
+namespace {
+
+/// The operation that each kind of the generator makes; empty: calls that break the contract.
+constexpr std::array<std::string_view, kNumKinds> kOperationOfKind = {
+    "arrive", "lookup", "allocate",      "advance", "append", "finish",   "free",    "cache",
+    "evict",  "reset",  "common_prefix", "recycle", "step",   "take",     "touch",   "release",
+    "",       "fork",   "truncate",      "pin",     "unpin",  "swap_out", "swap_in", "complete"};
+
+// The caller's mistakes are for us: who else is asked is asked what holds.
+void leave_out(Swarm& swarm, const Promises& promises, bool foreign) {
+  for (std::size_t kind = 0; kind < kNumKinds; ++kind) {
+    const std::string_view name = kOperationOfKind[kind];
+    const bool asked = name.empty() ? !foreign : promises.operations.test(operation_index(name));
+    if (!asked) swarm.weight[kind] = 0;
+  }
+}
+
+/// The operations that runs of a row are sure to try in the end.
+OperationSet asked_in(const Configuration& row) {
+  OperationSet out = all_operations();
+  if (!row.can_fork()) out &= ~operation_set({"fork"});
+  if (!row.sharing) out &= ~operation_set({"truncate", "pin", "unpin"});
+  if (!row.host_tier) out &= ~operation_set({"swap_out", "swap_in", "complete"});
+  return out;
+}
+
+}  // namespace
+
+/// One manager under audit.
+class AuditedRun::Run {
+ public:
+  /// @param asked operations that are sure to be tried; laws about them should have a say
+  Run(const Candidate& candidate, CheckReport& report, const CacheConfig& config,
+      const OperationSet& asked)
+      : report_(report), config_(config), opened_(candidate.open(config)) {
+    if (opened_.subject == nullptr) return;
+    ended_.demands = opened_.demands;
+    ended_.oracles = oracles_for(config, opened_.demands);
+    audit_.emplace(config, *opened_.subject, ended_.oracles);
+    report.model = report.model || ended_.oracles.model;
+    report.content = report.content || ended_.oracles.content;
+    report.shown |= opened_.demands.shown;
+    for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+      LawReport& law = report.laws[i];
+      const bool left_out = (ended_.oracles.laws_left_out >> i & 1U) != 0;
+      law.demanded = law.demanded || !left_out;
+      law.promised =
+          law.promised || (!left_out && asked.any() && is_about(kLaws[i], config, asked));
+      if (left_out) law.left_out = why_left_out(kLaws[i], config, opened_.demands);
+    }
+  }
+
+  [[nodiscard]] bool possible() const { return audit_.has_value(); }
+  [[nodiscard]] const Audit& audit() const { return *audit_; }
+  [[nodiscard]] const Promises& promises() const { return opened_.demands.promises; }
+
+  /// @return whether it held; otherwise the failure is noted.
+  template <class Compare>
+  bool apply(Operation operation, const Compare& compare) {
+    trace_.push_back(std::move(operation));
+    try {
+      const Outcome& outcome = audit_->apply(trace_.back());
+      count(trace_.back(), outcome);
+      if (const auto difference = compare(outcome)) {
+        throw Violation({"recorded"}, "recorded: " + *difference);
+      }
+      return true;
+    } catch (const Violation& violation) {
+      ended_.failure = Failure{config_, trace_, violation.breaches(), violation.what()};
+      return false;
+    }
+  }
+  bool apply(Operation operation) {
+    return apply(std::move(operation), [](const Outcome&) { return std::optional<std::string>(); });
+  }
+
+  Ended end(Counts& counts) {
+    if (audit_) counts += audit_->counts();
+    if (!audit_) ended_.unsupported = "it says: " + opened_.demands.promises.unsupported;
+    return std::move(ended_);
+  }
+
+ private:
+  void count(const Operation& operation, const Outcome& outcome) {
+    const auto* rejected = std::get_if<Rejected>(&outcome.result);
+    if (rejected != nullptr && rejected->error.starts_with(kUnsupported)) {
+      ended_.declined.set(operation.index());
+    }
+    if (rejected != nullptr && rejected->error.starts_with("not_supported")) return;
+    for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+      if ((ended_.oracles.laws_left_out >> i & 1U) != 0) continue;
+      const Speaks said = speaks(kLaws[i], *audit_, operation, outcome);
+      if (said == Speaks::yes) ++report_.laws[i].checked;
+      if (said == Speaks::suspended) ++report_.laws[i].suspended;
+    }
+  }
+
+  CheckReport& report_;
+  CacheConfig config_;
+  Opened opened_;
+  std::optional<Audit> audit_;
+  std::vector<Operation> trace_;
+  Ended ended_;
+};
+
+AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
+                                    std::span<const Operation> operations, Counts& counts) {
+  Run run(candidate_, report_, config, {});
+  for (const Operation& operation : operations) {
+    if (!run.possible() || !run.apply(operation)) break;
+  }
+  return run.end(counts);
+}
+
+AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<const TraceLine> lines,
+                                        Counts& counts) {
+  Run run(candidate_, report_, config, {});
+  for (const TraceLine& line : lines) {
+    const auto differs = [&](const Outcome& outcome) {
+      return compare(line, outcome, run.audit().state());
+    };
+    if (!run.possible() || !run.apply(line.operation, differs)) break;
+  }
+  return run.end(counts);
+}
+
+AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration& row,
+                                     const Case& c, Counts& counts) {
+  const CacheConfig config = draw_config(profile, row, c.setup);
+  Run run(candidate_, report_, config, asked_in(row));
+  if (!run.possible()) return run.end(counts);
+  Swarm swarm = draw_swarm(row, scramble(c.setup));
+  leave_out(swarm, run.promises(), candidate_.foreign);
+  const Generator generator(config, swarm);
+  const Audit& audit = run.audit();
+  for (const Choice choice : c.choices) {
+    if (!run.apply(generator.next(choice, audit.state(), audit.history()))) return run.end(counts);
+  }
+  // As in runner.h: what is left needs one operation each.
+  const std::size_t enough = audit.history().requests.size() + audit.history().transfers.size() +
+                             audit.state().leases.size() + 2;
+  for (std::size_t i = 0; i < enough; ++i) {
+    auto operation = Generator::drain(audit.state(), audit.history());
+    if (!operation || !run.apply(std::move(*operation))) break;
+  }
+  return run.end(counts);
+}
+
+std::string fit(Configuration& row, const Promises& promises) {
+  const auto does = [&](std::string_view name) {
+    return promises.operations.test(operation_index(name));
+  };
+  if (row.caching && !does("lookup")) return "it does not declare lookup";
+  if (row.host_tier && !(does("swap_out") && does("swap_in") && does("complete"))) {
+    return "it does not declare swap_out, swap_in and complete";
+  }
+  row.sharing = row.sharing && (does("fork") || does("truncate") || does("pin"));
+  return {};
+}
+
+namespace {
+
+/// Runs a failure once more, to see the states around its end. @return whether it failed again
+bool look_again(const Candidate& candidate, Oracles oracles, FailureReport& out) {
+  const Opened opened = candidate.open(out.failure.config);
+  if (opened.subject == nullptr) return false;
+  Audit audit(out.failure.config, *opened.subject, oracles);
+  try {
+    for (const Operation& operation : out.failure.trace) {
+      out.before = audit.state();
+      out.answer = to_json(audit.apply(operation));
+      out.after = audit.state();
+    }
+    return false;
+  } catch (const Violation& violation) {
+    out.failure.breaches = violation.breaches();
+    out.failure.text = violation.what();
+    const bool answered = !violation.names("crash") && !violation.names("hang") &&
+                          !violation.names("nonsense") && !violation.names("exception");
+    out.answer = answered ? to_json(audit.outcome()) : "";
+    out.after = answered ? std::optional(audit.state()) : std::nullopt;
+    return true;
+  }
+}
+
+}  // namespace
+
+FailureReport report_failure(const Candidate& candidate, Failure failure, const std::string& where,
+                             Oracles oracles, double shrink_seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  const MakeSubject make = [&](const CacheConfig& config) -> std::unique_ptr<Subject> {
+    const std::chrono::duration<double> spent = Clock::now() - start;
+    auto opened = spent.count() < shrink_seconds ? candidate.open(config) : Opened();
+    // Out of time: a subject that never fails lets every further candidate pass at once.
+    if (opened.subject == nullptr) return optimized::find_subject("naive")->make(config);
+    return std::move(opened.subject);
+  };
+  FailureReport out;
+  out.where = where;
+  out.found_after = failure.trace.size();
+  out.failure = failure;
+  candidate.hurry(true);
+  if (shrink_seconds > 0) out.failure = shrink(make, failure, oracles);
+  candidate.hurry(false);
+  // What only seemed to hang, or fails now and then, is told as it was found.
+  if (!look_again(candidate, oracles, out)) {
+    out.failure = std::move(failure);
+    look_again(candidate, oracles, out);
+  }
+  out.failure.subject = candidate.name;
+  return out;
+}
+
+std::uint64_t fingerprint(std::string_view text) {
+  std::uint64_t out = 0;
+  for (const char c : text) out = scramble(out ^ static_cast<unsigned char>(c));
+  return out;
+}
+
+}  // namespace kvproof::properties

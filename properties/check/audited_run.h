@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// One run of a candidate under audit, counted law by law; and what is told of one that failed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/check/candidate.h"
+#include "properties/check/check.h"
+#include "properties/random/runner.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::properties {
+
+class AuditedRun {
+ public:
+  struct Ended {
+    std::string unsupported;  // why it was not run; empty when it was
+    std::optional<Failure> failure;
+    Oracles oracles;
+    Demands demands;
+    OperationSet declined;  // operations that it declares, and does not do here
+  };
+
+  /// Laws are counted into the report.
+  AuditedRun(const Candidate& candidate, CheckReport& report)
+      : candidate_(candidate), report_(report) {}
+
+  Ended trace(const CacheConfig& config, std::span<const Operation> operations, Counts& counts);
+  /// Every recorded answer and state must be reproduced, too.
+  Ended recording(const CacheConfig& config, std::span<const TraceLine> lines, Counts& counts);
+  Ended random(const Profile& profile, const Configuration& row, const Case& c, Counts& counts);
+
+ private:
+  class Run;
+
+  const Candidate& candidate_;
+  CheckReport& report_;
+};
+
+/// Leaves out of a configuration what a subject does not declare. @return why nothing is left
+[[nodiscard]] std::string fit(Configuration& row, const Promises& promises);
+
+/// Shrinks a failure, for so long, and runs it once more to see the states around its end.
+[[nodiscard]] FailureReport report_failure(const Candidate& candidate, Failure failure,
+                                           const std::string& where, Oracles oracles,
+                                           double shrink_seconds);
+
+[[nodiscard]] std::uint64_t fingerprint(std::string_view text);
+
+}  // namespace kvproof::properties

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/check/check.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "properties/check/audited_run.h"
+#include "properties/random/shrink.h"
+#include "properties/traces/golden.h"
+#include "properties/traces/scenarios.h"
+
+namespace kvproof::properties {
+namespace {
+
+bool has_profile(const std::vector<const Profile*>& profiles, const Profile& profile) {
+  return std::ranges::any_of(profiles, [&](const Profile* p) { return p->name == profile.name; });
+}
+
+class Check {
+ public:
+  Check(const Candidate& candidate, const CheckOptions& options)
+      : candidate_(candidate), options_(options), run_(candidate, report_) {
+    report_.subject = candidate.name;
+  }
+
+  CheckReport run() {
+    choose_profiles();
+    run_scenarios();
+    run_vectors();
+    run_configurations();
+    for (const RunReport& run : report_.runs) report_.counts += run.counts;
+    return std::move(report_);
+  }
+
+ private:
+  [[nodiscard]] bool done() const { return report_.failure.has_value(); }
+
+  void fail(Failure failure, const std::string& where, Oracles oracles, bool shrinks = true) {
+    options_.on_progress(1, "shrinking what failed");
+    const double most = candidate_.foreign ? options_.shrink_seconds : 1e9;
+    report_.failure =
+        report_failure(candidate_, std::move(failure), where, oracles, shrinks ? most : 0);
+    for (std::size_t i = 0; i < report_.laws.size(); ++i) {
+      report_.laws[i].broken = report_.failure->failure.names(std::string(kLaws[i].id));
+    }
+  }
+
+  // A subject of ours is every profile; another says which. One that promises safety alone is
+  // asked without watermark and reserved blocks.
+  void choose_profiles() {
+    profiles_ = options_.profiles;
+    if (!candidate_.foreign) {
+      report_.promises.profile = "any";
+      report_.shown = kAllParts;
+      for (const Profile& row : kProfiles) {
+        if (options_.profiles.empty()) profiles_.push_back(&row);
+      }
+      return;
+    }
+    for (const Profile& row : kProfiles) {
+      const Opened opened = candidate_.open(draw_config(row, *find_configuration("plain"), 0));
+      report_.promises = opened.demands.promises;
+      report_.shown = opened.demands.shown;
+      if (opened.demands.promises.unsupported.empty()) break;
+    }
+    if (!profiles_.empty()) return;
+    const Promises& promises = report_.promises;
+    const Profile* promised = find_profile(promises.profile);
+    if (promised == nullptr) {
+      promised = find_profile(promises.level == Level::safety ? "vllm-0.22" : "vllm-0.24");
+    }
+    profiles_.push_back(promised);
+  }
+
+  void run_scenarios() {
+    RunReport out{.name = "directed scenarios", .profile = "both"};
+    if (profiles_.size() == 1) out.profile = profiles_.front()->name;
+    for (const Scenario& scenario : scenarios()) {
+      if (done() || !has_profile(profiles_, scenario.config.profile)) continue;
+      const AuditedRun::Ended ended = run_.trace(scenario.config, scenario.operations, out.counts);
+      if (!ended.unsupported.empty() && out.runs == 0) out.not_run = ended.unsupported;
+      if (ended.unsupported.empty()) ++out.runs;
+      if (ended.failure) fail(*ended.failure, "scenario " + scenario.name, ended.oracles);
+    }
+    if (out.runs > 0) out.not_run.clear();
+    report_.runs.push_back(std::move(out));
+  }
+
+  // Recordings are of the profile's own answers.
+  void run_vectors() {
+    RunReport out{.name = "recorded vectors", .profile = "both"};
+    if (profiles_.size() == 1) out.profile = profiles_.front()->name;
+    if (done()) return;
+    if (options_.vectors.empty()) {
+      out.not_run = "properties/traces/vectors is not installed";
+    } else if (report_.promises.level != Level::profile) {
+      out.not_run = "it promises no profile";
+    } else {
+      std::vector<std::filesystem::path> files;
+      for (const auto& file : std::filesystem::directory_iterator(options_.vectors)) {
+        if (file.path().extension() == ".jsonl") files.push_back(file.path());
+      }
+      std::ranges::sort(files);
+      for (const auto& file : files) run_vector(file.string(), out);
+    }
+    report_.runs.push_back(std::move(out));
+  }
+
+  void run_vector(const std::string& file, RunReport& out) {
+    LineReader lines(file);
+    std::vector<TraceLine> recorded;
+    for (std::string_view line; lines.next(line);) {
+      TraceLine read = parse_trace_line(line);
+      if (read.kind != TraceLine::Kind::end) recorded.push_back(std::move(read));
+    }
+    if (done() || recorded.empty() || recorded.front().kind != TraceLine::Kind::header) return;
+    const CacheConfig& config = recorded.front().header.config;
+    if (!has_profile(profiles_, config.profile)) return;
+    const auto ended = run_.recording(config, std::span(recorded).subspan(1), out.counts);
+    out.runs += ended.unsupported.empty() ? 1 : 0;
+    if (ended.failure) fail(*ended.failure, "vector " + file, ended.oracles, false);
+  }
+
+  void run_configurations() {
+    std::vector<const Configuration*> rows = options_.rows;
+    if (rows.empty()) {
+      for (const Configuration& row : kConfigurations) rows.push_back(&row);
+    }
+    const double steps = static_cast<double>(rows.size() * profiles_.size());
+    double step = 0;
+    for (const Profile* profile : profiles_) {
+      for (const Configuration* row : rows) {
+        if (done()) return;
+        run_configuration(*profile, *row, step / steps, 1 / steps);
+        step += 1;
+      }
+    }
+  }
+
+  void run_configuration(const Profile& profile, const Configuration& listed, double from,
+                         double share) {
+    RunReport out{.name = std::string(listed.name), .profile = std::string(profile.name)};
+    Configuration row = listed;
+    out.not_run = fit(row, report_.promises);
+    ChoiceStream choices(options_.seed ^ fingerprint(out.name + out.profile));
+    const auto enough = [&] {
+      if (out.counts.operations < options_.operations) return false;
+      return out.vacuous.empty() || out.counts.operations >= 8 * options_.operations;
+    };
+    for (int refused = 0; out.not_run.empty() && !enough();) {
+      const double part =
+          static_cast<double>(out.counts.operations) / static_cast<double>(options_.operations);
+      options_.on_progress(from + share * std::min(part, 1.0),
+                           say(candidate_.name, " as ", profile.name, ", ", row.name));
+      const Case c = draw_case(choices, kMostOperationsPerCase);
+      AuditedRun::Ended ended = run_.random(profile, row, c, out.counts);
+      if (!ended.unsupported.empty()) {
+        if (++refused < kMostRefusedCases * (out.runs == 0 ? 1 : 10)) continue;
+        if (out.runs == 0) out.not_run = ended.unsupported;
+        break;
+      }
+      ++out.runs;
+      if (ended.failure) {
+        fail(*ended.failure, out.name, ended.oracles);
+        break;
+      }
+      out.declined |= ended.declined;
+      ended.demands.promises.operations &= ~out.declined;
+      out.vacuous = idle_counters(row, out.counts, candidate_.foreign, ended.demands);
+    }
+    if (done()) out.vacuous.clear();
+    report_.runs.push_back(std::move(out));
+  }
+
+  static constexpr std::size_t kMostOperationsPerCase = 200;
+  static constexpr int kMostRefusedCases = 8;
+
+  const Candidate& candidate_;
+  const CheckOptions& options_;
+  CheckReport report_;
+  AuditedRun run_;
+  std::vector<const Profile*> profiles_;
+};
+
+bool forgets(const Configuration& row) {
+  return row.has(LayerKind::sliding_window) || row.has(LayerKind::chunked_local) ||
+         row.has(LayerKind::mamba);
+}
+
+}  // namespace
+
+bool CheckReport::vacuous() const {
+  const bool idle = std::ranges::any_of(
+      laws, [](const LawReport& law) { return law.promised && law.checked == 0; });
+  const bool still = std::ranges::any_of(
+      runs, [](const RunReport& run) { return run.not_run.empty() && !run.vacuous.empty(); });
+  const bool nothing = std::ranges::all_of(
+      runs, [](const RunReport& run) { return !run.not_run.empty() || run.runs == 0; });
+  return idle || still || nothing;
+}
+
+std::vector<std::string> idle_counters(const Configuration& row, const Counts& counts, bool foreign,
+                                       const Demands& demands) {
+  const auto does = [&](std::string_view operation) {
+    return demands.promises.operations.test(operation_index(operation));
+  };
+  const auto shows = [&](Parts parts) { return (parts & ~demands.shown) == 0; };
+  std::vector<std::string> out;
+  const auto promise = [&](bool promised, const char* name, std::uint64_t value) {
+    if (promised && value == 0) out.emplace_back(name);
+  };
+  promise(true, "grants", counts.grants);
+  promise(true, "refusals", counts.refusals);
+  promise(!foreign, "rejections", counts.rejections);
+  promise(does("free"), "preemptions", counts.preemptions);
+  const bool looks_up = row.caching && does("lookup");
+  promise(looks_up, "hits", counts.hits);
+  promise(looks_up && shows(kCached | kReferences), "revivals", counts.revivals);
+  promise(row.caching && shows(kEvents), "evictions", counts.evictions);
+  promise(forgets(row) && shows(kIds), "recycled", counts.recycled);
+  promise(row.can_fork() && does("fork"), "forks", counts.forks);
+  promise(row.can_fork() && does("fork"), "copies", counts.copies);
+  promise(row.sharing && does("truncate"), "truncations", counts.truncations);
+  promise(row.sharing && does("pin"), "leases", counts.leases);
+  promise(row.host_tier && does("swap_out"), "swaps", counts.swaps);
+  promise(row.host_tier && does("swap_out"), "failed_swaps", counts.failed_swaps);
+  return out;
+}
+
+CheckReport check(const Candidate& candidate, const CheckOptions& options) {
+  return Check(candidate, options).run();
+}
+
+}  // namespace kvproof::properties

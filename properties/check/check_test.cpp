@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check is checked: a seeded bug is reported, a short run is not taken for a proof, and what is
+// demanded follows from what is promised and shown.
+#include "properties/check/check.h"
+
+#include <gtest/gtest.h>
+
+#include "properties/check/drawing.h"
+#include "properties/mutants.h"
+#include "properties/random/ways.h"
+
+namespace kvproof::properties {
+namespace {
+
+std::vector<std::string> demanded(const CacheConfig& config, const Demands& demands) {
+  std::vector<std::string> out;
+  for (const Law& law : kLaws) {
+    if (why_left_out(law, config, demands).empty()) out.emplace_back(law.id);
+  }
+  return out;
+}
+
+Demands safety(std::initializer_list<std::string_view> operations, Parts shown) {
+  Demands out;
+  out.promises.level = Level::safety;
+  out.promises.operations = operation_set(operations);
+  out.promises.block_ids = (shown & kIds) != 0;
+  out.shown = shown;
+  return out;
+}
+
+using Ids = std::vector<std::string>;
+
+TEST(Reach, AnAllocatorOfOursIsHeldToEverything) {
+  CacheConfig config = pool(9, {full(2), window(2, 3)});
+  config.num_host_blocks = 4;
+  EXPECT_EQ(demanded(config, {}).size(), std::size(kLaws));
+  const Oracles oracles = oracles_for(config, {});
+  EXPECT_TRUE(oracles.content && oracles.model);
+  EXPECT_EQ(oracles.laws_left_out, 0U);
+}
+
+TEST(Reach, WhoShowsNoBlocksIsHeldToCounts) {
+  const Demands counts = safety({"lookup", "reset"}, kUsage);
+  EXPECT_EQ(demanded(pool(9, {full(2)}, false), counts),
+            (Ids{"I9", "I10", "I19", "I20", "I21", "I22", "I23", "I25", "I29", "I31"}));
+  EXPECT_EQ(demanded(pool(9, {full(2)}), counts), (Ids{"I20", "I22", "I23", "I31"}));
+  EXPECT_EQ(demanded(pool(9, {full(2), window(2, 3)}), counts), (Ids{"I22", "I23", "I31"}));
+  const Oracles oracles = oracles_for(pool(9, {full(2)}), counts);
+  EXPECT_FALSE(oracles.content || oracles.model);
+}
+
+TEST(Reach, PolicyIsDemandedOfWhoPromisesIt) {
+  Demands demands = safety({}, kAllParts);
+  const CacheConfig config = pool(9, {full(2)});
+  for (const char* id : {"I12", "I17", "I26"}) {
+    EXPECT_NE(why_left_out(*find_law(id), config, demands), "") << id;
+  }
+  demands.promises.level = Level::policy;
+  for (const char* id : {"I12", "I17", "I26"}) {
+    EXPECT_EQ(why_left_out(*find_law(id), config, demands), "") << id;
+  }
+  EXPECT_FALSE(oracles_for(config, demands).model);
+  demands.promises.level = Level::profile;
+  demands.promises.profile = "vllm-0.22";
+  EXPECT_FALSE(oracles_for(config, demands).model) << "another profile than it promises";
+  demands.promises.profile = config.profile.name;
+  EXPECT_TRUE(oracles_for(config, demands).model);
+}
+
+TEST(Reach, WhatIsLeftOutSaysWhy) {
+  const CacheConfig config = pool(9, {full(2)});
+  EXPECT_EQ(why_left_out(*find_law("C2"), config, safety({}, kAllParts)),
+            "it does not declare fork");
+  EXPECT_EQ(why_left_out(*find_law("I2"), config, safety({}, kIds)),
+            "it does not show the free queue, reference counts");
+}
+
+CheckOptions options(const char* configuration, std::uint64_t operations) {
+  CheckOptions out;
+  out.operations = operations;
+  out.rows = {find_configuration(configuration)};
+  out.profiles = {&kProfiles[0]};
+  return out;
+}
+
+TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
+  const Candidate broken{"textbook", "", false,
+                         [](const CacheConfig& config) {
+                           return Opened{make_textbook<Fault::touch_leaves_queued>(config), {}};
+                         },
+                         [](bool) {}};
+  const CheckReport report = check(broken, options("plain", 1000));
+  ASSERT_TRUE(report.failure.has_value());
+  const FailureReport& f = *report.failure;
+  EXPECT_LE(f.failure.trace.size(), f.found_after);
+  EXPECT_LE(f.failure.trace.size(), 25U);
+  ASSERT_TRUE(f.after.has_value());
+  EXPECT_NE(*f.after, f.before);
+  std::size_t broken_laws = 0;
+  for (const LawReport& law : report.laws) broken_laws += law.broken ? 1 : 0;
+  EXPECT_EQ(broken_laws, f.failure.breaches.size());
+}
+
+TEST(Check, ASubjectThatThrowsIsAFailureWithoutAnAnswer) {
+  class Thrower final : public Subject {
+   public:
+    explicit Thrower(const CacheConfig& config) : blocks_(config.num_blocks) {}
+    Outcome apply(const Operation&) override { throw std::runtime_error("out of order"); }
+    void observe(Snapshot& out) const override { out.blocks.resize(blocks_); }
+
+   private:
+    std::size_t blocks_;
+  };
+  const Candidate broken{"thrower", "", false,
+                         [](const CacheConfig& config) {
+                           return Opened{std::make_unique<Thrower>(config), {}};
+                         },
+                         [](bool) {}};
+  const CheckReport report = check(broken, options("plain", 10));
+  ASSERT_TRUE(report.failure.has_value());
+  EXPECT_EQ(report.failure->failure.breaches, Ids{"exception"});
+  EXPECT_FALSE(report.failure->after.has_value());
+}
+
+TEST(Check, IsVacuousWhereNothingHappened) {
+  const Candidate naive = own_candidate(*optimized::find_subject("naive"));
+  EXPECT_TRUE(check(naive, options("full_host", 1)).vacuous());
+  const CheckReport enough = check(naive, options("full_host", 5000));
+  EXPECT_FALSE(enough.vacuous());
+  EXPECT_FALSE(enough.failure.has_value());
+  for (const RunReport& run : enough.runs) EXPECT_TRUE(run.vacuous.empty()) << run.name;
+}
+
+TEST(Check, NamesWhatItDidNotRun) {
+  Candidate plain = own_candidate(*optimized::find_subject("naive"));
+  plain.foreign = true;
+  plain.open = [](const CacheConfig& config) {
+    Opened out{optimized::find_subject("naive")->make(config), {}};
+    out.demands.promises.operations &= ~operation_set({"lookup", "swap_in"});
+    if (config.groups.size() > 1) {
+      out.subject = nullptr;
+      out.demands.promises.unsupported = "one group only";
+    }
+    return out;
+  };
+  for (const auto& [row, reason] :
+       {std::pair("full", "it does not declare lookup"),
+        std::pair("full_uncached_host", "it does not declare swap_out, swap_in and complete"),
+        std::pair("full_cross", "it says: one group only")}) {
+    const CheckReport report = check(plain, options(row, 10));
+    EXPECT_EQ(report.runs.back().not_run, reason);
+    EXPECT_EQ(report.runs.back().runs, 0U);
+  }
+}
+
+/// The naive manager seen by someone who shows numbers only; it may lose count of a block.
+class CountsOnly final : public Subject {
+ public:
+  CountsOnly(const CacheConfig& config, bool leaks)
+      : inner_(optimized::find_subject("naive")->make(config)), leaks_(leaks) {}
+  Outcome apply(const Operation& operation) override {
+    Outcome out = inner_->apply(operation);
+    finished_ = finished_ || std::holds_alternative<op::Finish>(operation);
+    if (auto* granted = std::get_if<Granted>(&out.result)) hide(granted->blocks);
+    if (auto* hit = std::get_if<Hit>(&out.result)) hide(hit->blocks);
+    out.events.clear();
+    return out;
+  }
+  void observe(Snapshot& out) const override {
+    Snapshot whole;
+    inner_->observe(whole);
+    out = {};
+    out.blocks.resize(whole.blocks.size());
+    out.num_free = whole.num_free - (leaks_ && finished_ && whole.num_free > 0 ? 1 : 0);
+    out.requests = whole.requests;
+    for (RequestState& r : out.requests) {
+      hide(r.tables);
+      r.hashes.clear();
+      r.progress.assign(r.tables.size(), std::nullopt);
+    }
+  }
+
+ private:
+  static void hide(std::vector<std::vector<BlockId>>& lists) {
+    for (auto& list : lists) std::ranges::fill(list, kNullBlock);
+  }
+  std::unique_ptr<Subject> inner_;
+  bool leaks_;
+  bool finished_ = false;
+};
+
+TEST(Check, CountsAloneShowALeakAndRaiseNoFalseAlarm) {
+  for (const bool leaks : {false, true}) {
+    Candidate counts{"counts", "", true,
+                     [leaks](const CacheConfig& config) {
+                       return Opened{std::make_unique<CountsOnly>(config, leaks),
+                                     safety({"arrive", "append", "advance", "allocate", "free",
+                                             "finish", "lookup", "reset", "step", "common_prefix"},
+                                            0)};
+                     },
+                     [](bool) {}};
+    for (const char* row : {"full_uncached", "plain", "full_window"}) {
+      const CheckReport report = check(counts, options(row, 3000));
+      EXPECT_EQ(report.failure.has_value(), leaks)
+          << row << ' ' << (report.failure ? report.failure->failure.text : "");
+      EXPECT_FALSE(report.content || report.model);
+    }
+  }
+}
+
+TEST(Drawing, MarksWhatChangedAndNamesKeys) {
+  Snapshot before;
+  before.blocks.resize(4);
+  before.num_free = 2;
+  before.queue = {2, 3};
+  before.queue_backward = {3, 2};
+  BlockState& cached = before.blocks[1];
+  cached.ref_cnt = 1;
+  cached.hashed = true;
+  cached.key = 977;
+  cached.prefix_tokens = 2;
+  RequestState& r0 = before.requests.emplace_back();
+  r0.name = "r0";
+  r0.num_tokens = 3;
+  r0.computed = 2;
+  r0.tables = {{1}};
+  r0.progress = {1};
+  Snapshot after = before;
+  after.num_free = 1;
+  after.queue = {3};
+  after.queue_backward = {2, 3};
+  after.blocks[2].ref_cnt = 1;
+  after.requests[0].tables = {{1, 2}};
+  after.leases = {{"l0", {2}}};
+  EXPECT_EQ(draw_change(before, after),
+            "  - queue        2 free: head 2 > 3 tail\n"
+            "  + queue        1 free: head 3 tail; from the tail [2, 3]\n"
+            "    block   1    refs 1  key A of 2 tokens  in r0 [0]\n"
+            "  - block   2    refs 0\n"
+            "  + block   2    refs 1  in r0 [1], lease l0\n"
+            "  - request r0   3 tokens, 2 computed; table [1] cached up to 1\n"
+            "  + request r0   3 tokens, 2 computed; table [1, 2] cached up to 1\n"
+            "  + lease l0     [2]\n");
+  EXPECT_EQ(draw_state(before).find('+'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvproof::properties

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far the oracles reach with a subject: which laws may be demanded of what it promises and
+// shows, and on which steps each of them has something to say.
+//
+// A law that is not known here needs every part of a state: it is demanded of subjects of ours.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "properties/foreign/promises.h"
+#include "properties/laws.h"
+#include "properties/oracles/audit.h"
+
+namespace kvproof::properties {
+
+/// What a subject promises, and what it shows.
+struct Demands {
+  Promises promises;
+  Parts shown = kAllParts;
+};
+
+/// @return why this law cannot be demanded; empty when it can.
+[[nodiscard]] std::string why_left_out(const Law& law, const CacheConfig& config,
+                                       const Demands& demands);
+
+/// The oracles that can be consulted: laws row by row, content where blocks have ids, the model
+/// where the subject promises this profile.
+[[nodiscard]] Oracles oracles_for(const CacheConfig& config, const Demands& demands);
+
+/// Whether a run with these operations should give a law something to say. @pre it is a row
+[[nodiscard]] bool is_about(const Law& law, const CacheConfig& config, const OperationSet& asked);
+
+/// Whether a law says something of the operation just audited. @pre it is a row of the list
+enum class Speaks { no, suspended, yes };
+[[nodiscard]] Speaks speaks(const Law& law, const Audit& audit, const Operation& operation,
+                            const Outcome& outcome);
+
+}  // namespace kvproof::properties

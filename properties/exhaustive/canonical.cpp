@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes a state down once per order of its alike requests, and hashes the least of them.
+#include "properties/exhaustive/canonical.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <stdexcept>
+#include <tuple>
+
+#include "optimized/hashing.h"
+#include "properties/oracles/prefix_digest.h"
+
+namespace kvproof::properties::exhaustive {
+namespace {
+
+constexpr Text kUnknownText = 0xffffffffU;
+constexpr std::uint8_t kStray = 0xff;  // a block that the pool does not have
+
+/// What tells requests apart before any block has a name.
+auto rank(const RequestState& r, const Texts& texts, const History& history) {
+  const RequestRecord* record = history.find(r.name);
+  return std::tuple(texts[slot_of(r.name)], r.computed,
+                    record != nullptr ? record->scheduled_tokens : 0);
+}
+
+}  // namespace
+
+// The digests of laws are 64 bits wide; of this few texts they are found to be different.
+Canonical::Canonical(const Space& space) {
+  const std::uint32_t unit = space.groups.front().block_size;
+  for (std::uint32_t length = unit; length <= space.max_tokens; length += unit) {
+    for (Text text = 1U << length; text < 2U << length; ++text) {
+      PrefixDigest digest({}, unit);
+      std::uint64_t content = 0;
+      for (TokenId token : tokens_of(text)) content = digest.next(token);
+      if (!contents_.try_emplace(content, text).second) {
+        throw std::logic_error("two texts of a space have one digest");
+      }
+    }
+  }
+}
+
+Fingerprint Canonical::fingerprint(const Snapshot& state, const History& history,
+                                   const Texts& texts) {
+  const Facts facts{state, history, texts};
+  const std::size_t n = std::min(state.requests.size(), kMostRequests);
+  Order order{};
+  std::iota(order.begin(), order.end(), std::uint8_t{0});
+  const auto before = [&](std::uint8_t a, std::uint8_t b) {
+    return rank(state.requests[a], texts, history) < rank(state.requests[b], texts, history);
+  };
+  least_.clear();
+  do {  // of at most six orders those that keep to the ranks
+    if (!std::is_sorted(order.begin(), order.begin() + n, before)) continue;
+    encode(facts, order);
+    if (least_.empty() || bytes_ < least_) std::swap(bytes_, least_);
+  } while (std::next_permutation(order.begin(), order.begin() + n));
+  const auto key = optimized::Xxh3Digest{}(least_.data(), least_.size());
+  return {key.words[0], key.words[1]};
+}
+
+void Canonical::encode(const Facts& facts, const Order& order) {
+  const Snapshot& state = facts.state;
+  bytes_.clear();
+  numbers_.assign(state.blocks.size(), 0);
+  named_.assign(1, kNullBlock);
+  put(state.num_free);
+  put_blocks(state.queue);
+  put(state.requests.size());
+  for (std::size_t i = 0; i < state.requests.size() && i < kMostRequests; ++i) {
+    encode_request(facts, state.requests[order[i]]);
+  }
+  encode_index(facts);
+  name_the_rest(facts);
+  encode_blocks(facts);
+  put(facts.history.queue_evicted);
+  put(facts.history.chains_loose);
+}
+
+// A found prefix is forgotten once blocks are held: it is of no use to a running request.
+void Canonical::encode_request(const Facts& facts, const RequestState& r) {
+  const RequestRecord* record = facts.history.find(r.name);
+  put_text(facts.texts[slot_of(r.name)]);
+  put(r.num_tokens);
+  put(r.computed);
+  put(record != nullptr ? record->scheduled_tokens : 0);
+  put(record != nullptr && record->forked);
+  const bool found = record != nullptr && !record->holds() && !record->hit.empty();
+  put(found ? record->hit.tokens : 0);
+  for (std::size_t g = 0; found && g < record->hit.blocks.size(); ++g) {
+    put_blocks(record->hit.blocks[g]);
+  }
+  for (std::size_t g = 0; g < r.tables.size(); ++g) {
+    put_blocks(r.tables[g]);
+    put(g < r.progress.size() && r.progress[g] ? *r.progress[g] + 1 : 0);
+  }
+}
+
+void Canonical::encode_index(const Facts& facts) {
+  entries_.clear();
+  for (const IndexEntry& entry : facts.state.index) {
+    entries_.emplace_back(text_of(facts.history, entry.key), &entry);
+  }
+  std::ranges::sort(entries_, {},
+                    [](const auto& e) { return std::pair(e.second->group, e.first); });
+  put(entries_.size());
+  for (const auto& [text, entry] : entries_) {
+    put(entry->group);
+    put_text(text);
+    put_blocks(entry->blocks);
+  }
+}
+
+// Blocks in no queue, table or list are the raw owner's and have no key: apart from their traits
+// they are alike.
+void Canonical::name_the_rest(const Facts& facts) {
+  rest_.clear();
+  for (BlockId block = 1; block < numbers_.size(); ++block) {
+    if (numbers_[block] == 0) rest_.emplace_back(traits(facts, block), block);
+  }
+  std::ranges::sort(rest_);
+  for (const auto& [alike, block] : rest_) static_cast<void>(number_of(block));
+}
+
+void Canonical::encode_blocks(const Facts& facts) {
+  for (std::size_t i = 1; i < named_.size(); ++i) {
+    const BlockState& state = facts.state.blocks[named_[i]];
+    for (const std::uint8_t trait : traits(facts, named_[i])) put(trait);
+    put_text(state.hashed ? text_of(facts.history, state.key) : 0);
+  }
+}
+
+Canonical::Traits Canonical::traits(const Facts& facts, BlockId block) const {
+  const BlockState& state = facts.state.blocks[block];
+  const auto bit = [](bool holds, int at) { return static_cast<unsigned>(holds) << at; };
+  const unsigned flags = bit(state.linked, 0) | bit(state.hashed, 1) |
+                         bit(facts.history.evicted[block] != 0, 2) |
+                         bit(facts.history.forked[block] != 0, 3);
+  return {static_cast<std::uint8_t>(std::ranges::count(facts.state.raw, block)),
+          static_cast<std::uint8_t>(state.ref_cnt), static_cast<std::uint8_t>(flags),
+          static_cast<std::uint8_t>(state.group)};
+}
+
+void Canonical::put_blocks(const std::vector<BlockId>& blocks) {
+  put(blocks.size());
+  for (const BlockId block : blocks) put(number_of(block));
+}
+
+void Canonical::put_text(Text text) {
+  for (int shift = 0; shift < 32; shift += 8) put(text >> shift);
+}
+
+std::uint8_t Canonical::number_of(BlockId block) {
+  if (block >= numbers_.size()) return kStray;
+  if (block != kNullBlock && numbers_[block] == 0) {
+    numbers_[block] = static_cast<std::uint8_t>(named_.size());
+    named_.push_back(block);
+  }
+  return numbers_[block];
+}
+
+Text Canonical::text_of(const History& history, std::uint64_t key) const {
+  const auto facts = history.keys.of_key.find(key);
+  if (facts == history.keys.of_key.end()) return kUnknownText;
+  const auto text = contents_.find(facts->second.content);
+  return text == contents_.end() ? kUnknownText : text->second;
+}
+
+}  // namespace kvproof::properties::exhaustive

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// The fingerprint of a state, the same for all states that differ by names of blocks and requests.
+//
+// In it:   everything that a snapshot shows (queue in order, tables, progress, counts, the index
+//          with its copies in order, raw references), what callers know besides (texts, found
+//          prefixes that nobody has used yet, how many tokens are granted), and what laws remember
+//          that the state does not show: blocks whose key an evict took, blocks shared by a fork,
+//          requests with relatives, and whether chains and queue order are excused until the next
+//          reset. Hashes stand for the text that they were made of.
+// Left out: of the history, what follows from the rest. Granted lengths are those of the tables
+//          (I16); the mirror is the index (I25), both checked on every edge; the book of keys only
+//          grows, and names the same facts on all paths. Leases and the host tier: the spaces have
+//          no operation for them.
+// Sound:   no operation asks which of two blocks, or of two names, is the smaller one, and the
+//          alphabet of a state names all blocks and requests alike. So states that are equal up to
+//          a renaming have successors that are; exhaustive_test walks at random and compares the
+//          successors of all states that it meets twice.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "properties/exhaustive/fingerprint_set.h"
+#include "properties/exhaustive/space.h"
+#include "properties/laws/history.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties::exhaustive {
+
+class Canonical {
+ public:
+  explicit Canonical(const Space& space);
+
+  /// @pre the history is that of the state, and its laws hold
+  [[nodiscard]] Fingerprint fingerprint(const Snapshot& state, const History& history,
+                                        const Texts& texts);
+
+ private:
+  using Order = std::array<std::uint8_t, kMostRequests>;
+  using Traits = std::array<std::uint8_t, 4>;  // of a block, whatever its name
+  struct Facts {
+    const Snapshot& state;
+    const History& history;
+    const Texts& texts;
+  };
+
+  void encode(const Facts& facts, const Order& order);
+  void encode_request(const Facts& facts, const RequestState& request);
+  void encode_index(const Facts& facts);
+  void name_the_rest(const Facts& facts);
+  void encode_blocks(const Facts& facts);
+  void put_blocks(const std::vector<BlockId>& blocks);
+  void put(std::uint64_t value) { bytes_.push_back(static_cast<std::uint8_t>(value)); }
+  void put_text(Text text);
+  [[nodiscard]] std::uint8_t number_of(BlockId block);
+  [[nodiscard]] Text text_of(const History& history, std::uint64_t key) const;
+  [[nodiscard]] Traits traits(const Facts& facts, BlockId block) const;
+
+  std::unordered_map<std::uint64_t, Text> contents_;  // by digest, of whole units
+  std::vector<std::uint8_t> bytes_;                   // the state in the order of requests
+  std::vector<std::uint8_t> least_;                   // the least of them
+  std::vector<std::uint8_t> numbers_;                 // shape [num_blocks]; 0 = none yet
+  std::vector<BlockId> named_;                        // by number, from 1
+  std::vector<std::pair<Text, const IndexEntry*>> entries_;
+  std::vector<std::pair<Traits, BlockId>> rest_;
+};
+
+}  // namespace kvproof::properties::exhaustive

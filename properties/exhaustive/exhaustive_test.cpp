@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search visits what there is, takes for one what is one, and finds seeded bugs by traces that
+// no other is shorter than.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <random>
+
+#include "properties/exhaustive/search.h"
+#include "properties/exhaustive/spaces.h"
+#include "properties/mutants.h"
+#include "properties/random/shrink.h"
+
+namespace kvproof::properties::exhaustive {
+namespace {
+
+constexpr Oracles kLaws{true, false, false};
+constexpr Oracles kLawsAndModel{true, true, false};
+
+SearchReport search_all(const Space& space, const MakeSubject& make, Oracles oracles,
+                        std::uint32_t threads = 2) {
+  return search(space, {.make = make, .oracles = oracles, .threads = threads});
+}
+
+/// A request of one token in a pool of one block: small enough to count by hand.
+Space one_token() { return {"one_token", "", 1, 1, 1, 1, 1, false, kNone, {kFull}}; }
+
+/// The fingerprint of what a few operations lead to.
+Fingerprint after(const Space& space, const std::vector<Operation>& operations) {
+  const auto subject = make_optimized()(space.config());
+  History history(space.config());
+  Canonical canonical(space);
+  Snapshot state;
+  Snapshot before;
+  Texts texts{};
+  subject->observe(state);
+  for (const Operation& operation : operations) {
+    std::swap(before, state);
+    const Outcome outcome = subject->apply(operation);
+    subject->observe(state);
+    history.fold(before, operation, outcome, state);
+    note(operation, outcome.result, texts);
+  }
+  return canonical.fingerprint(state, history, texts);
+}
+
+op::Arrive arrive(const char* name, std::vector<TokenId> tokens) {
+  return {.req = name, .tokens = std::move(tokens), .extra = {}};
+}
+op::Allocate admit(const char* name, std::uint32_t tokens) {
+  return {name, {.new_tokens = tokens, .use_lookup = true}};
+}
+
+// Nothing; for each of two prompts: arrived, granted, computed. A preempted request is one that
+// arrived. Edges: 2 arrivals and a reset; a grant, finish and reset; free, advance, finish and
+// reset; free, finish and reset.
+TEST(Exhaustive, CountsOfASmallestSpaceAreThoseCountedByHand) {
+  const SearchReport report = search_all(one_token(), make_optimized(), kLawsAndModel);
+  EXPECT_TRUE(report.closed);
+  EXPECT_EQ(report.states, 1U + 2 * 3);
+  EXPECT_EQ(report.counts.edges, 3U + 2 * (3 + 4 + 3));
+  EXPECT_EQ(report.depth, 3U);
+}
+
+// With a prefix cache the block of a request remembers. Prompts of one token never fill a block, so
+// nothing is published; a lookup finds nothing and changes nothing.
+TEST(Exhaustive, CachingAddsNoStateWhereNothingFillsABlock) {
+  Space space = one_token();
+  space.caching = true;
+  EXPECT_EQ(search_all(space, make_optimized(), kLawsAndModel).states, 7U);
+}
+
+TEST(Exhaustive, ASpaceWithAPrefixCacheIsClosedAndNothingInItIsWrong) {
+  const SearchReport report = search_all(*find_space("full"), make_optimized(), kLawsAndModel);
+  if (report.failure) FAIL() << describe_failure(*report.failure, 0, "");
+  EXPECT_TRUE(report.closed);
+  EXPECT_GT(report.counts.hits, 1000U);
+  EXPECT_GT(report.counts.evictions, 1000U);
+  EXPECT_GT(report.counts.refusals, 1000U);
+  EXPECT_GT(report.counts.revivals, 1000U);
+  EXPECT_LT(report.collision_probability(), 1e-20);
+  EXPECT_LT(report.bytes, 160 * report.states);
+  std::cout << report.states << " states, " << report.counts.edges << " edges, depth "
+            << report.depth << ", " << report.seconds << " s\n";
+}
+
+TEST(Exhaustive, TheNaiveModelAloneReachesAsManyStates) {
+  for (const char* name : {"lone", "drafts"}) {
+    const Space& space = *find_space(name);
+    const SearchReport fast = search_all(space, make_optimized(), kLaws);
+    const SearchReport naive = search_all(space, make_naive(), kLaws);
+    ASSERT_FALSE(fast.failure || naive.failure);
+    EXPECT_TRUE(fast.closed && naive.closed);
+    EXPECT_EQ(fast.states, naive.states) << name;
+    EXPECT_EQ(fast.counts.edges, naive.counts.edges) << name;
+    EXPECT_EQ(fast.depth, naive.depth) << name;
+  }
+}
+
+TEST(Exhaustive, FiguresDoNotDependOnThreads) {
+  Space space = *find_space("full_chunks");
+  const auto cut = [&](std::uint32_t threads) {
+    return search(space, {.make = make_optimized(),
+                          .oracles = {false, false, false},
+                          .threads = threads,
+                          .most_states = 20000});
+  };
+  const SearchReport one = cut(1);
+  const SearchReport three = cut(3);
+  EXPECT_FALSE(one.closed);
+  EXPECT_GE(one.states, 20000U);
+  EXPECT_EQ(one.states, three.states);
+  EXPECT_EQ(one.counts.edges, three.counts.edges);
+  EXPECT_EQ(one.counts.hits, three.counts.hits);
+}
+
+TEST(Canonical, NamesOfRequestsAndBlocksDoNotMatter) {
+  const Space& space = *find_space("full");
+  const std::vector<Operation> run = {arrive("a", {0, 1}), admit("a", 2), op::Advance{"a", 2},
+                                      arrive("b", {1, 1}), admit("b", 1)};
+  const std::vector<Operation> renamed = {arrive("b", {0, 1}), admit("b", 2), op::Advance{"b", 2},
+                                          arrive("a", {1, 1}), admit("a", 1)};
+  EXPECT_EQ(after(space, run), after(space, renamed));
+
+  // The same with other blocks: first the pool is turned by one, without leaving content.
+  std::vector<Operation> turned = {op::Take{1}, op::Take{2}, op::Release{{1}}, op::Release{{2, 3}}};
+  const auto ids = [&](std::vector<Operation> operations) {
+    const auto subject = make_optimized()(space.config());
+    for (const Operation& operation : operations) subject->apply(operation);
+    Snapshot state;
+    subject->observe(state);
+    return state.find("a") != nullptr ? state.find("a")->tables.front() : std::vector<BlockId>{};
+  };
+  turned.insert(turned.end(), run.begin(), run.end());
+  EXPECT_NE(ids(run), ids(turned));
+  EXPECT_EQ(after(space, run), after(space, turned));
+}
+
+TEST(Canonical, TheOrderOfTheQueueMatters) {
+  const Space& space = *find_space("full");
+  const auto both_left = [&](const char* first, const char* second) {
+    return after(space, {arrive("a", {0, 1}), admit("a", 2), arrive("b", {1, 1}), admit("b", 2),
+                         op::Finish{first}, op::Finish{second}});
+  };
+  EXPECT_NE(both_left("a", "b"), both_left("b", "a"));
+}
+
+TEST(Canonical, WhatCallersKnowAndWhatBlocksHoldMatters) {
+  const Space& space = *find_space("full_chunks");
+  const std::vector<Operation> left = {arrive("a", {0, 1, 0}), admit("a", 2), op::Finish{"a"},
+                                       arrive("a", {0, 1, 1})};
+  std::vector<Operation> looked_up = left;
+  looked_up.emplace_back(op::Lookup{"a"});
+  EXPECT_NE(after(space, left), after(space, looked_up));
+  const auto prompt = [&](TokenId last) { return after(space, {arrive("a", {0, 1, last})}); };
+  EXPECT_NE(prompt(0), prompt(1));
+  const auto content = [&](TokenId token) {
+    return after(space, {arrive("a", {0, token, 0}), admit("a", 2), op::Finish{"a"}});
+  };
+  EXPECT_NE(content(0), content(1));
+}
+
+/// What a state leads to, whatever the order: what a renaming must keep.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> successors(Walker& walker) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+  walker.expand([&](const Edge& edge) {
+    EXPECT_TRUE(edge.wrong.empty()) << edge.wrong;
+    out.emplace_back(edge.fingerprint.low, edge.fingerprint.high);
+  });
+  std::ranges::sort(out);
+  return out;
+}
+
+// If two states are taken for one, all that follows must be alike, else the search misses states.
+TEST(Canonical, StatesThatAreTakenForOneHaveTheSameSuccessors) {
+  std::uint64_t met_again = 0;
+  for (const Space& space : kSpaces) {
+    Walker walker(space, make_optimized(), kLaws);
+    std::mt19937_64 random(1);
+    std::map<std::pair<std::uint64_t, std::uint64_t>, decltype(successors(walker))> known;
+    for (int walk = 0; walk < 120; ++walk) {
+      Choices path;
+      for (int i = 0; i < 14; ++i) {
+        walker.go(path);
+        const Fingerprint here = walker.fingerprint();
+        const auto next = successors(walker);
+        const auto [at, fresh] = known.try_emplace({here.low, here.high}, next);
+        met_again += fresh ? 0 : 1;
+        ASSERT_EQ(at->second, next) << space.name;
+        path.push_back(static_cast<std::uint8_t>(random() % walker.num_operations()));
+      }
+    }
+  }
+  EXPECT_GT(met_again, 1000U);
+}
+
+/// A seeded bug, and a space whose operations reach it.
+struct Hunt {
+  const char* mutant;
+  const char* space;
+};
+
+constexpr Hunt kHunts[] = {
+    {"B002", "raw"},         {"B004", "full_chunks"}, {"B014", "full"}, {"B032", "full_chunks"},
+    {"B034", "raw"},         {"B035", "full"},        {"B052", "full"}, {"B055", "full_chunks"},
+    {"B058", "full_chunks"}, {"B070", "lone"},        {"B139", "full"},
+};
+
+/// The first failure of random runs, shrunk.
+std::optional<Failure> found_at_random(const Mutant& mutant) {
+  Counts counts;
+  ChoiceStream stream(1);
+  while (counts.operations < 100000) {
+    const auto failure = run_case(mutant.make, kProfiles[0], *find_configuration("plain"),
+                                  draw_case(stream, 200), kLaws, counts);
+    if (failure) return shrink(mutant.make, *failure, kLaws);
+  }
+  return std::nullopt;
+}
+
+// A random run may take ways that no space has (tokens that a connector loads, tokens that nobody
+// computed), so a single row may be longer here; together they are not.
+TEST(Exhaustive, SeededBugsAreFoundByTracesThatAreNotLongerThanShrunkOnes) {
+  std::size_t shortest = 0;
+  std::size_t shrunk_ones = 0;
+  for (const Hunt& hunt : kHunts) {
+    const auto* mutant = std::ranges::find(kMutants, std::string_view(hunt.mutant), &Mutant::id);
+    ASSERT_NE(mutant, std::end(kMutants)) << hunt.mutant;
+    const SearchReport report = search_all(*find_space(hunt.space), mutant->make, kLaws);
+    ASSERT_TRUE(report.failure) << hunt.mutant << " survives all " << report.states << " states";
+    const auto shrunk = found_at_random(*mutant);
+    ASSERT_TRUE(shrunk) << hunt.mutant;
+    shortest += report.failure->trace.size();
+    shrunk_ones += shrunk->trace.size();
+    std::cout << hunt.mutant << ": " << report.failure->trace.size() << " operations ("
+              << report.failure->breaches.front() << ") after " << report.states << " states of "
+              << hunt.space << "; shrunk from random runs: " << shrunk->trace.size() << " ("
+              << shrunk->breaches.front() << ")\n";
+  }
+  EXPECT_LE(shortest, shrunk_ones);
+}
+
+}  // namespace
+}  // namespace kvproof::properties::exhaustive

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Breadth first through all states of a small space that a subject can reach.
+//
+// Model:   level by level; a state is kept as its fingerprint, the state before it and the
+//          operation between them: 16 + 5 bytes, and the room that the table leaves. Of several
+//          ways into a state the first is kept, by the number of the state before it and the
+//          position of the operation there. So a violation comes with a shortest trace, and all
+//          figures are the same for any number of threads.
+// Source:  explicit-state model checking: Holzmann, The SPIN Model Checker, 2003; Murphi's hash
+//          compaction (Stern and Dill, CHARME'95), with 128 bits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "properties/exhaustive/walker.h"
+
+namespace kvproof::properties::exhaustive {
+
+struct SearchProgress {
+  std::uint64_t states = 0;
+  std::uint64_t expanded = 0;  // whose operations have all been tried
+  std::uint32_t depth = 0;     // of the states that are expanded now
+};
+
+struct SearchOptions {
+  MakeSubject make;
+  Oracles oracles{true, true, false};
+  std::uint32_t threads = 1;
+  std::uint64_t most_states = 0;  // stops, unclosed, once there are so many; 0 = no limit
+  std::function<void(const SearchProgress&)> progress = {};
+};
+
+struct SearchReport {
+  std::uint64_t states = 0;  // distinct ones, the empty manager included
+  EdgeCounts counts;         // of all operations tried in all expanded states
+  std::uint32_t depth = 0;   // operations to the farthest state
+  bool closed = false;       // every operation was tried in every state
+  double seconds = 0;
+  std::uint64_t bytes = 0;  // the most that the search kept at one time
+  std::optional<Failure> failure;
+
+  [[nodiscard]] double collision_probability() const {
+    return collision_bound(static_cast<double>(states));
+  }
+};
+
+/// Ends with the first violation, one of the shortest trace; else when the space is closed or the
+/// limit is reached.
+[[nodiscard]] SearchReport search(const Space& space, const SearchOptions& options);
+
+/// Subjects that are no larger than a space needs, so that making them anew is cheap.
+[[nodiscard]] MakeSubject make_optimized();
+[[nodiscard]] MakeSubject make_naive();
+
+}  // namespace kvproof::properties::exhaustive

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Walks paths and judges edges.
+#include "properties/exhaustive/walker.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "properties/laws.h"
+
+namespace kvproof::properties::exhaustive {
+namespace {
+
+std::size_t num_nulls(const RequestState& r) {
+  std::size_t n = 0;
+  for (const auto& table : r.tables) {
+    n += static_cast<std::size_t>(std::ranges::count(table, kNullBlock));
+  }
+  return n;
+}
+
+}  // namespace
+
+EdgeCounts& EdgeCounts::operator+=(const EdgeCounts& other) {
+  for (auto field : {&EdgeCounts::edges, &EdgeCounts::hits, &EdgeCounts::evictions,
+                     &EdgeCounts::refusals, &EdgeCounts::revivals, &EdgeCounts::recycled}) {
+    this->*field += other.*field;
+  }
+  return *this;
+}
+
+Walker::Walker(const Space& space, MakeSubject make, Oracles oracles)
+    : space_(space),
+      config_(space.config()),
+      make_(std::move(make)),
+      oracles_(oracles),
+      canonical_(space),
+      next_(config_) {
+  levels_.emplace_back(config_);
+  make_subject();
+  Level& root = here();
+  subject_->observe(root.state);
+  root.history.tally.count(root.state);
+  if (oracles_.model) root.model.emplace(config_);
+  operations_in(space_, root.state, root.history, root.texts, root.operations);
+}
+
+void Walker::go(std::span<const std::uint8_t> choices) {
+  std::size_t common = 0;
+  while (common < choices.size() && common < depth_ && levels_[common].choice == choices[common]) {
+    ++common;
+  }
+  if (common < depth_ || performed_.size() != depth_) subject_.reset();
+  depth_ = common;
+  for (std::size_t i = common; i < choices.size(); ++i) descend(choices[i]);
+}
+
+void Walker::descend(std::uint8_t choice) {
+  if (choice >= here().operations.size()) throw std::logic_error("a path that leads nowhere");
+  if (depth_ + 1 == levels_.size()) levels_.emplace_back(config_);
+  Level& from = levels_[depth_];
+  Level& to = levels_[depth_ + 1];
+  from.choice = choice;
+  if (!subject_) make_subject();
+  step(from, from.operations[choice], to);
+  if (!wrong_.empty()) throw std::logic_error("a path that was found right is wrong: " + wrong_);
+  operations_in(space_, to.state, to.history, to.texts, to.operations);
+  ++depth_;
+}
+
+/// A new subject performs the path.
+void Walker::make_subject() {
+  subject_ = make_(config_);
+  performed_.clear();
+  for (std::size_t i = 0; i < depth_; ++i) {
+    const Operation& operation = levels_[i].operations[levels_[i].choice];
+    subject_->apply(operation);
+    performed_.push_back(&operation);
+  }
+}
+
+// The subject stands at `from`. `to` becomes what follows, as far as nothing is wrong.
+void Walker::step(const Level& from, const Operation& operation, Level& to) {
+  wrong_.clear();
+  try {
+    outcome_ = subject_->apply(operation);
+    subject_->observe(to.state);
+  } catch (const std::exception& error) {
+    wrong_ = say("exception: the subject threw: ", error.what());
+    return;
+  }
+  performed_.push_back(&operation);
+  if (to.state.blocks.size() != config_.num_blocks) {
+    wrong_ = say("I5: the subject shows ", to.state.blocks.size(), " blocks");
+    return;
+  }
+  to.history = from.history;
+  to.history.fold(from.state, operation, outcome_, to.state);
+  to.texts = from.texts;
+  note(operation, outcome_.result, to.texts);
+  if (from.model) to.model = from.model;
+  if (oracles_.model) {
+    if (const Finding finding = to.model->follow(operation, outcome_, to.state)) {
+      wrong_ = "model: " + *finding;
+    }
+  }
+}
+
+void Walker::judge(const Level& from, const Operation& operation, const Level& to) {
+  if (!oracles_.laws || !wrong_.empty()) return;
+  const Step step{config_, from.state, operation, outcome_, to.state, to.history};
+  for (const Law& row : kLaws) {
+    const Finding finding = row.check(step);
+    if (finding) wrong_ += say(wrong_.empty() ? "" : "; ", row.id, " ", row.name, ": ", *finding);
+  }
+}
+
+void Walker::expand(const std::function<void(const Edge&)>& visit) {
+  const Level& from = here();
+  if (from.operations.size() > std::numeric_limits<std::uint8_t>::max()) {
+    throw std::logic_error("a state with more operations than a choice can number");
+  }
+  for (std::size_t i = 0; i < from.operations.size(); ++i) {
+    if (!subject_) make_subject();
+    const Operation& operation = from.operations[i];
+    step(from, operation, next_);
+    judge(from, operation, next_);
+    Edge edge{static_cast<std::uint8_t>(i), operation, false, {}, wrong_};
+    ++counts_.edges;
+    if (wrong_.empty()) {
+      count(from, operation, next_);
+      edge.same = alike(from, next_);
+      edge.fingerprint = canonical_.fingerprint(next_.state, next_.history, next_.texts);
+    }
+    visit(edge);
+    if (!edge.same) subject_.reset();
+  }
+}
+
+// Not by their fingerprints: those are the same for states that the subject can tell apart.
+bool Walker::alike(const Level& a, const Level& b) {
+  if (a.state != b.state || a.texts != b.texts) return false;
+  if (a.history.requests.size() != b.history.requests.size()) return false;
+  for (std::size_t i = 0; i < a.history.requests.size(); ++i) {
+    const RequestRecord& one = a.history.requests[i];
+    const RequestRecord& other = b.history.requests[i];
+    if (one.hit.tokens != other.hit.tokens || one.hit.blocks != other.hit.blocks ||
+        one.scheduled_tokens != other.scheduled_tokens || one.forked != other.forked) {
+      return false;
+    }
+  }
+  return a.history.evicted == b.history.evicted && a.history.forked == b.history.forked &&
+         a.history.queue_evicted == b.history.queue_evicted &&
+         a.history.chains_loose == b.history.chains_loose;
+}
+
+void Walker::count(const Level& from, const Operation& operation, const Level& to) {
+  const bool granted = std::holds_alternative<Granted>(outcome_.result);
+  counts_.refusals += std::holds_alternative<Refused>(outcome_.result) ? 1 : 0;
+  const RequestState* was = from.state.find(request_of(operation));
+  const RequestState* now = to.state.find(request_of(operation));
+  if (was != nullptr && now != nullptr) counts_.recycled += num_nulls(*was) < num_nulls(*now);
+  if (!granted) return;
+  for (const Event& event : outcome_.events) {
+    counts_.evictions += std::holds_alternative<event::Removed>(event) ? 1 : 0;
+  }
+  if (!to.history.asked || !to.history.asked->uses_hit) return;
+  ++counts_.hits;
+  for (const auto& blocks : from.history.find(request_of(operation))->hit.blocks) {
+    for (const BlockId block : blocks) {
+      counts_.revivals += block != kNullBlock && from.state.blocks[block].ref_cnt == 0 ? 1 : 0;
+    }
+  }
+}
+
+std::vector<Operation> Walker::trace() const {
+  std::vector<Operation> out;
+  for (std::size_t i = 0; i < depth_; ++i) out.push_back(levels_[i].operations[levels_[i].choice]);
+  return out;
+}
+
+std::vector<Operation> Walker::performed() const {
+  std::vector<Operation> out;
+  for (const Operation* operation : performed_) out.push_back(*operation);
+  return out;
+}
+
+Fingerprint Walker::fingerprint() {
+  return canonical_.fingerprint(here().state, here().history, here().texts);
+}
+
+}  // namespace kvproof::properties::exhaustive

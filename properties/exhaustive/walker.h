@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Brings a subject into any state that is known by its path, and tries every operation there.
+//
+// Model:   a path is one choice per step: the position of the operation in operations_in(). States
+//          on the way are kept (history, snapshot, model: values), so a path that shares its
+//          beginning with the one before costs only its end. A subject is no value: it is made anew
+//          and performs the path again for each operation that changed something.
+// Checked: on every edge the laws, over the subject's own states, and the naive model's answer and
+//          state against the subject's. Not the content oracle: what it sees a law or the model
+//          sees, too, and its store would have to be part of the state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "properties/exhaustive/canonical.h"
+#include "properties/exhaustive/space.h"
+#include "properties/laws/history.h"
+#include "properties/oracles/model_oracle.h"
+#include "properties/random/runner.h"
+
+namespace kvproof::properties::exhaustive {
+
+using Choices = std::vector<std::uint8_t>;
+
+/// What happened on edges. A space in which a kind never happened says nothing about it.
+struct EdgeCounts {
+  std::uint64_t edges = 0;
+  std::uint64_t hits = 0;       // grants that started from a looked-up prefix
+  std::uint64_t evictions = 0;  // keys lost because their block was handed out again
+  std::uint64_t refusals = 0;
+  std::uint64_t revivals = 0;  // free blocks that a looked-up prefix holds again
+  std::uint64_t recycled = 0;  // grants and recycles after which an entry is null that was not
+  EdgeCounts& operator+=(const EdgeCounts& other);
+};
+
+/// One operation tried in the state that the walker stands in.
+struct Edge {
+  std::uint8_t choice = 0;
+  const Operation& operation;
+  bool same = false;        // nothing changed that anybody can tell
+  Fingerprint fingerprint;  // of the state behind it; none where something is wrong
+  std::string wrong;        // which oracle objects and why; empty = none
+};
+
+class Walker {
+ public:
+  /// @param oracles laws and model; content is not consulted
+  Walker(const Space& space, MakeSubject make, Oracles oracles);
+
+  /// Goes to the state at the end of a path. Throws std::logic_error for a path that is none.
+  void go(std::span<const std::uint8_t> choices);
+
+  /// Tries every operation of this state, in their order.
+  void expand(const std::function<void(const Edge&)>& visit);
+
+  /// The operations that led here.
+  [[nodiscard]] std::vector<Operation> trace() const;
+  /// The operations that the subject performed before the edge that is visited now; more than the
+  /// trace when some of them changed nothing.
+  [[nodiscard]] std::vector<Operation> performed() const;
+  [[nodiscard]] Fingerprint fingerprint();
+  [[nodiscard]] const Snapshot& state() const { return here().state; }
+  [[nodiscard]] std::size_t num_operations() const { return here().operations.size(); }
+  [[nodiscard]] const EdgeCounts& counts() const { return counts_; }
+
+ private:
+  /// A state on the path, and what may be asked there.
+  struct Level {
+    explicit Level(const CacheConfig& config) : history(config) {}
+    Snapshot state;
+    History history;
+    std::optional<ModelOracle> model;
+    Texts texts{};
+    std::vector<Operation> operations;
+    std::uint8_t choice = 0;  // taken from here
+  };
+
+  [[nodiscard]] Level& here() { return levels_[depth_]; }
+  [[nodiscard]] const Level& here() const { return levels_[depth_]; }
+  void descend(std::uint8_t choice);
+  void make_subject();
+  void perform(const Operation& operation);
+  void step(const Level& from, const Operation& operation, Level& to);
+  void judge(const Level& from, const Operation& operation, const Level& to);
+  void count(const Level& from, const Operation& operation, const Level& to);
+  [[nodiscard]] static bool alike(const Level& a, const Level& b);
+
+  const Space& space_;
+  CacheConfig config_;
+  MakeSubject make_;
+  Oracles oracles_;
+  Canonical canonical_;
+  std::vector<Level> levels_;  // of the path; those beyond depth_ are kept for their memory
+  std::size_t depth_ = 0;
+  Level next_;                               // behind the edge that is tried
+  std::unique_ptr<Subject> subject_;         // stands here; nullptr = it has gone elsewhere
+  std::vector<const Operation*> performed_;  // by it
+  Outcome outcome_;                          // of its last operation
+  std::string wrong_;                        // with that
+  EdgeCounts counts_;
+};
+
+}  // namespace kvproof::properties::exhaustive

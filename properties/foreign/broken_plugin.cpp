@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The example library with something wrong with it, for the tests: $KVPROOF_BREAK says what.
+#define kvproof_subject_abi sound_abi
+#define kvproof_subject_apply sound_apply
+#define kvproof_subject_observe sound_observe
+#include "properties/foreign/examples/paged_pool.cpp"
+#undef kvproof_subject_abi
+#undef kvproof_subject_apply
+#undef kvproof_subject_observe
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+bool breaks(const std::string& how) {
+  const char* wanted = std::getenv("KVPROOF_BREAK");
+  return wanted != nullptr && how == wanted;
+}
+
+/// The tables that hold blocks. The mistake is made once there are two.
+std::vector<std::vector<std::size_t>*> held(kvproof_subject& subject) {
+  std::vector<std::vector<std::size_t>*> out;
+  for (auto& [name, r] : subject.requests) {
+    if (!r.table.empty()) out.push_back(&r.table);
+  }
+  return out;
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t kvproof_subject_abi() { return breaks("version") ? 99 : sound_abi(); }
+
+const char* kvproof_subject_apply(kvproof_subject* subject, const char* operation) {
+  std::puts("what a library prints is no answer");
+  const char* answer = sound_apply(subject, operation);
+  if (json::parse(operation)["op"] != "allocate" || held(*subject).size() < 2) return answer;
+  if (breaks("crash")) std::abort();
+  if (breaks("hang")) sleep(1000);
+  if (breaks("nonsense")) return "{\"out\": [\"no\", }";
+  if (breaks("null")) return nullptr;
+  if (breaks("flood")) return (subject->answer = std::string(8U << 20U, '[') + "}").c_str();
+  return answer;
+}
+
+const char* kvproof_subject_observe(kvproof_subject* subject) {
+  const auto tables = held(*subject);
+  const bool two = tables.size() == 2;
+  if (two && breaks("double_hand_out")) tables[1]->front() = tables[0]->front();
+  if (two && breaks("leak") && !subject->pool.free_blocks.empty()) {
+    subject->pool.free_blocks.pop_back();
+  }
+  return sound_observe(subject);
+}
+
+}  // extern "C"

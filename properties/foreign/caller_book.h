@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the caller of a foreign allocator knows, and the calls that it owes not to make.
+//
+// An engine's allocator may answer a broken call with anything; so a foreign one gets only calls
+// that hold, and an adapter need not check them. A subject of ours is asked all of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "reference/config.h"
+#include "reference/operations.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+class CallerBook {
+ public:
+  struct Request {
+    std::uint32_t num_tokens = 0;
+    std::uint32_t computed = 0;
+    std::uint64_t scheduled = 0;   // [tokens] that a grant covers
+    std::uint32_t hit_tokens = 0;  // of the last lookup
+    bool hit_fresh = false;        // nothing since then can have taken its blocks
+    bool granted = false;
+    bool on_host = false;
+    std::string transfer;  // in flight; empty = none
+  };
+
+  explicit CallerBook(const CacheConfig& config) : config_(config) {}
+
+  /// @return why this call would break the caller's side; nullptr when it would not.
+  [[nodiscard]] const char* breach(const Operation& operation) const;
+
+  /// Notes what an operation did. @pre it was performed
+  void fold(const Operation& operation, const Result& result);
+
+  [[nodiscard]] const std::map<std::string, Request>& requests() const { return requests_; }
+  [[nodiscard]] const std::vector<BlockId>& raw() const { return raw_; }  // sorted
+  [[nodiscard]] std::vector<LeaseState> leases() const;                   // sorted by name
+
+ private:
+  struct Transfer {
+    std::string req;
+    bool out = false;
+  };
+
+  [[nodiscard]] const Request* find(const std::string& name) const;
+  [[nodiscard]] const char* breach_of_request(const Operation& operation, const Request& r) const;
+  [[nodiscard]] const char* breach_of_swap(const std::string& transfer) const;
+  [[nodiscard]] bool has(const std::vector<BlockId>& blocks) const;
+  void fold_request(const Operation& operation, const Result& result, Request& r);
+  void settle(const op::Complete& complete);
+
+  CacheConfig config_;
+  std::map<std::string, Request> requests_;
+  std::vector<BlockId> raw_;
+  std::map<std::string, std::vector<BlockId>> leases_;
+  std::map<std::string, Transfer> transfers_;
+};
+
+}  // namespace kvproof::properties

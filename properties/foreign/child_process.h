@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program that is asked one line at a time, and that may do anything: die, hang, flood.
+//
+// Model:   ask() sends a line and waits for one, no longer than it is told, and keeps no more bytes
+//          than it is told. The program runs in a process group of its own, which is killed with
+//          this object, so that nothing stays behind.
+// Refuses: to judge what a line says.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvproof::properties {
+
+/// The program did not answer with a line. what() says what it did instead.
+class ChildTrouble : public std::runtime_error {
+ public:
+  /// @param kind "crash", "hang" or "nonsense"
+  ChildTrouble(std::string kind, const std::string& text)
+      : std::runtime_error(text), kind_(std::move(kind)) {}
+  [[nodiscard]] const std::string& kind() const { return kind_; }
+
+ private:
+  std::string kind_;
+};
+
+class ChildProcess {
+ public:
+  /// Starts argv[0], looked up in PATH. @throws ChildTrouble when it cannot be started
+  explicit ChildProcess(const std::vector<std::string>& argv);
+  ~ChildProcess();
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  /// @return the answer without its newline; valid until the next call. @throws ChildTrouble, after
+  /// which the program is of no use any more
+  std::string_view ask(std::string_view line, double limit_seconds, std::size_t max_answer_bytes);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::string_view exchange(std::string_view line, double limit_seconds,
+                            std::size_t max_answer_bytes);
+  void wait_for_events(bool sending, Clock::time_point deadline, double limit_seconds);
+  bool send_some(std::string_view& rest);
+  bool receive_some(std::size_t max_answer_bytes);
+  void hear_complaints();
+  [[nodiscard]] std::string how_it_ended();
+  [[nodiscard]] std::string last_words() const;
+
+  pid_t pid_ = -1;
+  int to_ = -1;          // its stdin, a socket: a write to a dead reader is an error, not a signal
+  int from_ = -1;        // its stdout
+  int complaints_ = -1;  // its stderr
+  std::string received_;
+  std::string answer_;
+  std::string said_;  // the end of its stderr
+};
+
+}  // namespace kvproof::properties

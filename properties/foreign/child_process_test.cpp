@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs that die, hang, flood and lie: each is told apart, in time, and nothing stays behind.
+#include "properties/foreign/child_process.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+namespace kvproof::properties {
+namespace {
+
+constexpr std::size_t kLimit = 10'000;  // [bytes]
+
+ChildProcess shell(const std::string& script) { return ChildProcess({"/bin/sh", "-c", script}); }
+
+/// @return the kind of trouble, and what was said of it
+std::pair<std::string, std::string> trouble(const std::string& script, double seconds = 5,
+                                            const std::string& line = "hello") {
+  try {
+    ChildProcess child = shell(script);
+    return {"none", std::string(child.ask(line, seconds, kLimit))};
+  } catch (const ChildTrouble& found) {
+    return {found.kind(), found.what()};
+  }
+}
+
+TEST(ChildProcess, AnswersLineByLine) {
+  ChildProcess child = shell("while read -r line; do echo \"<$line>\"; done");
+  EXPECT_EQ(child.ask("one", 5, kLimit), "<one>");
+  EXPECT_EQ(child.ask("two words", 5, kLimit), "<two words>");
+  const std::string longer(100'000, 'x');  // more than a pipe holds
+  EXPECT_EQ(child.ask(longer, 20, 200'000), "<" + longer + ">");
+}
+
+TEST(ChildProcess, ThatCannotBeStartedSaysWhy) {
+  try {
+    ChildProcess child({"/no/such/program"});
+    FAIL() << "it was started";
+  } catch (const ChildTrouble& found) {
+    EXPECT_STREQ(found.what(), "cannot be started: No such file or directory");
+  }
+}
+
+TEST(ChildProcess, ThatEndsIsToldWithItsLastWords) {
+  const auto [kind, text] = trouble("read -r line; echo first >&2; echo 'last words' >&2; exit 3");
+  EXPECT_EQ(kind, "crash");
+  EXPECT_EQ(text, "it ended with exit code 3; its last words: last words");
+}
+
+TEST(ChildProcess, ThatIsKilledIsToldWithTheSignal) {
+  const auto [kind, text] = trouble("kill -SEGV $$");
+  EXPECT_EQ(kind, "crash");
+  EXPECT_EQ(text, "it was ended by signal 11 (Segmentation fault)");
+}
+
+TEST(ChildProcess, ThatDiesBeforeItReadsIsNoSignalForUs) {
+  ChildProcess child = shell("exit 0");
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_THROW(child.ask(std::string(1 << 20, 'x'), 5, kLimit), ChildTrouble);
+}
+
+TEST(ChildProcess, ThatClosesItsOutputIsNotWaitedFor) {
+  const auto [kind, text] = trouble("exec >&-; sleep 100");
+  EXPECT_EQ(kind, "crash");
+  EXPECT_EQ(text, "it closed its output without an answer");
+}
+
+TEST(ChildProcess, ThatHangsIsLeftInTime) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(trouble("sleep 100", 0.2).second, "no answer within 0.2 s");
+  EXPECT_EQ(trouble("printf half; sleep 100", 0.2).first, "hang");
+  EXPECT_EQ(trouble("sleep 100", 0.2, std::string(1 << 20, 'x')).first, "hang")
+      << "it does not even read";
+  EXPECT_EQ(trouble("exec 2>&-; sleep 100", 0.2).first, "hang") << "without stderr";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(ChildProcess, ThatFloodsIsCutOff) {
+  const auto [kind, text] = trouble("while :; do printf 0123456789; done");
+  EXPECT_EQ(kind, "nonsense");
+  EXPECT_EQ(text, "its answer has more than 10000 bytes");
+  EXPECT_EQ(trouble("while :; do echo noise; done >&2", 0.5).first, "hang")
+      << "what it complains is not an answer";
+}
+
+TEST(ChildProcess, ThatSaysMoreThanItWasAskedIsNotBelieved) {
+  ChildProcess child = shell("read -r line; printf 'one\\ntwo\\n'; sleep 100");
+  EXPECT_EQ(child.ask("x", 5, kLimit), "one");
+  EXPECT_THROW(child.ask("y", 5, kLimit), ChildTrouble);
+}
+
+TEST(ChildProcess, TakesWhatItStartedWithIt) {
+  pid_t grandchild = 0;
+  {
+    ChildProcess child = shell("sleep 1000 & echo $!; wait");
+    grandchild = std::atoi(std::string(child.ask("x", 5, kLimit)).c_str());
+    ASSERT_GT(grandchild, 1);
+    EXPECT_EQ(kill(grandchild, 0), 0) << "it is not running";
+  }
+  bool gone = false;
+  for (int i = 0; i < 200 && !gone; ++i) {  // its new parent may take a moment to bury it
+    gone = kill(grandchild, 0) != 0;
+    std::FILE* file = std::fopen(("/proc/" + std::to_string(grandchild) + "/stat").c_str(), "r");
+    char state = 'Z';
+    if (file != nullptr) {
+      if (std::fscanf(file, "%*d %*s %c", &state) != 1) state = '?';
+      std::fclose(file);
+    }
+    gone = gone || state == 'Z';
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(gone);
+}
+
+}  // namespace
+}  // namespace kvproof::properties

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/foreign/foreign_subject.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "properties/foreign/foreign_state.h"
+#include "properties/traces/input_error.h"
+#include "properties/traces/newer_policies.h"
+
+namespace kvproof::properties {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSoonestSeconds = 0.1;   // in a hurry, the least that an answer is waited for
+constexpr double kPatience = 20;          // the same, by the longest answer so far
+constexpr std::size_t kShownBytes = 160;  // of an operation or an answer, in a message
+
+bool wants_answer(const Operation& operation) {
+  return std::holds_alternative<op::Lookup>(operation) ||
+         std::holds_alternative<op::Allocate>(operation) ||
+         std::holds_alternative<op::Take>(operation) ||
+         std::holds_alternative<op::SwapOut>(operation) ||
+         std::holds_alternative<op::SwapIn>(operation) ||
+         std::holds_alternative<op::Reset>(operation) ||
+         std::holds_alternative<op::CommonPrefix>(operation);
+}
+
+class ForeignSubject final : public Subject {
+ public:
+  ForeignSubject(ForeignProgram& program, const CacheConfig& config, const Promises& promises,
+                 std::optional<Violation> trouble = {})
+      : program_(program),
+        promises_(promises),
+        book_(config),
+        state_(config),
+        trouble_(std::move(trouble)) {}
+
+  /// Finds out what it shows. A failure is kept for the first operation.
+  Parts probe() {
+    try {
+      static_cast<void>(perform(op::Arrive{.req = "kvproof-probe", .tokens = {}, .extra = {}}));
+      static_cast<void>(perform(op::Finish{"kvproof-probe"}));
+    } catch (const Violation& violation) {
+      trouble_ = violation;
+    }
+    const Parts ids = promises_.block_ids ? Parts{kIds} : Parts{0};
+    const Parts events = promises_.events || lists_events_ ? Parts{kEvents} : Parts{0};
+    const Parts without_ids = kUsage | kEvents | kHost;
+    const Parts shown = state_.shown() & ~Parts{kIds | kEvents};
+    return (promises_.block_ids ? shown : shown & without_ids) | ids | events;
+  }
+
+  Outcome apply(const Operation& operation) override {
+    if (trouble_) throw Violation(*trouble_);
+    if (!promises_.operations.test(operation.index())) {
+      return {Rejected{"not_supported: it does not declare this operation"}, {}};
+    }
+    if (const char* breach = book_.breach(operation)) {
+      return {Rejected{say("not_supported: not asked, for the caller would be at fault: ", breach)},
+              {}};
+    }
+    try {
+      return perform(operation);
+    } catch (const Violation& violation) {
+      trouble_ = violation;
+      throw;
+    }
+  }
+
+  void observe(Snapshot& snapshot) const override { snapshot = state_.snapshot(); }
+
+ private:
+  Outcome perform(const Operation& operation) {
+    const std::string line = to_json(operation);
+    const std::string answer(program_.ask(line, program_.limits().answer_seconds));
+    try {
+      TraceLine read = parse_answer(operation, answer);
+      if (!read.unsupported.empty()) return {Rejected{say(kUnsupported, read.unsupported)}, {}};
+      if (!read.state) throw TextError("state", "the state after the operation, found none");
+      if (!read.result && wants_answer(operation)) {
+        throw TextError("out", "the answer to the operation, found none");
+      }
+      lists_events_ = lists_events_ || read.lists_events;
+      Outcome outcome{read.result ? std::move(*read.result) : Result(),
+                      read.events ? std::move(*read.events) : std::vector<Event>()};
+      state_.check(outcome);
+      book_.fold(operation, outcome.result);
+      state_.read(*read.state, promises_, book_);
+      return outcome;
+    } catch (const TextError& error) {
+      program_.end();
+      throw Violation({"nonsense"},
+                      say("nonsense: to ", printable(line, kShownBytes), " it answered ",
+                          printable(answer, kShownBytes), ": ", error.what()));
+    }
+  }
+
+  ForeignProgram& program_;
+  Promises promises_;
+  CallerBook book_;
+  ForeignState state_;
+  bool lists_events_ = false;
+  std::optional<Violation> trouble_;
+};
+
+std::string header_line(const CacheConfig& config) {
+  TraceHeader header;
+  header.recorded_from = "kvproof";
+  header.family = "check";
+  header.newer_policies = newer_policies_of(config.profile);
+  header.config = config;
+  return to_json(header);
+}
+
+}  // namespace
+
+ForeignProgram::ForeignProgram(std::string name, std::vector<std::string> argv, AnswerLimits limits)
+    : name_(std::move(name)), argv_(std::move(argv)), limits_(limits) {}
+
+std::string_view ForeignProgram::ask(const std::string& line, double limit_seconds) {
+  try {
+    const auto start = Clock::now();
+    const bool started = child_ != nullptr;
+    if (!started) child_ = std::make_unique<ChildProcess>(argv_);
+    const double soon = std::max(kSoonestSeconds, kPatience * longest_answer_seconds_);
+    const double limit = started && hurries_ ? std::min(limit_seconds, soon) : limit_seconds;
+    const std::string_view answer = child_->ask(line, limit, limits_.answer_bytes);
+    const std::chrono::duration<double> taken = Clock::now() - start;
+    if (started) longest_answer_seconds_ = std::max(longest_answer_seconds_, taken.count());
+    return answer;
+  } catch (const ChildTrouble& trouble) {
+    child_.reset();
+    throw Violation({trouble.kind()}, say(trouble.kind(), ": asked ", printable(line, kShownBytes),
+                                          ": ", trouble.what()));
+  }
+}
+
+Promises ForeignProgram::greet(const CacheConfig& config) {
+  const double limit = child_ ? limits_.answer_seconds : limits_.start_seconds;
+  const std::string_view answer = ask(header_line(config), limit);
+  try {
+    return parse_promises(answer);
+  } catch (const TextError& error) {
+    const std::string said(answer);
+    end();
+    throw Violation({"nonsense"}, say("nonsense: to a header it answered ",
+                                      printable(said, kShownBytes), ": ", error.what()));
+  }
+}
+
+ForeignProgram::Opening ForeignProgram::open(const CacheConfig& config) {
+  try {
+    Opening out;
+    out.promises = greet(config);
+    has_promised_ = true;
+    if (!out.promises.unsupported.empty()) return out;
+    auto subject = std::make_unique<ForeignSubject>(*this, config, out.promises);
+    out.shown = subject->probe();
+    out.subject = std::move(subject);
+    return out;
+  } catch (const Violation& violation) {
+    if (!has_promised_) throw UnusableSubject(say(name_, ": ", violation.what()));
+    Opening out;  // a manager that fails at once
+    out.subject = std::make_unique<ForeignSubject>(*this, config, out.promises, violation);
+    return out;
+  }
+}
+
+void ForeignProgram::end() { child_.reset(); }
+
+std::vector<std::string> command_argv(const std::string& command) {
+  return {"/bin/sh", "-c", command};
+}
+
+std::vector<std::string> plugin_argv(const std::string& path) {
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  return {(self.parent_path() / "kvproof-check").string(), "--serve=" + path};
+}
+
+}  // namespace kvproof::properties

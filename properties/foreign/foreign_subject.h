@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// An allocator in another process as a subject: operations out, outcomes and states in.
+//
+// Model:   one program serves one manager at a time; each header that it is sent begins a new one.
+//          What it shows is found out by asking it to meet and forget a request without tokens.
+// Refuses: an answer that is none. A crash, a hang and nonsense are violations by these names, and
+//          the program is started anew for the next manager.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/foreign/caller_book.h"
+#include "properties/foreign/child_process.h"
+#include "properties/foreign/promises.h"
+#include "properties/oracles/audit.h"
+#include "reference/config.h"
+#include "reference/subject.h"
+
+namespace kvproof::properties {
+
+/// How the rejection begins with which a subject's "unsupported" is passed on.
+inline constexpr std::string_view kUnsupported = "not_supported: it says ";
+
+struct AnswerLimits {
+  double answer_seconds = 10;
+  double start_seconds = 60;  // until the first header is answered: an interpreter loads libraries
+  std::size_t answer_bytes = std::size_t{4} << 20;
+};
+
+/// The program cannot be checked at all: it did not answer the first header, or not readably.
+class UnusableSubject : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class ForeignProgram {
+ public:
+  /// @param name of the subject in messages @param argv what is run
+  ForeignProgram(std::string name, std::vector<std::string> argv, AnswerLimits limits);
+
+  struct Opening {
+    std::unique_ptr<Subject> subject;  // none when it cannot be built like that
+    Promises promises;
+    Parts shown = 0;
+  };
+  /// Begins a new manager; the one before must not be used any more. @throws UnusableSubject
+  [[nodiscard]] Opening open(const CacheConfig& config);
+
+  /// Asks one line. @throws Violation after which the program is gone
+  std::string_view ask(const std::string& line, double limit_seconds);
+
+  /// Ends the program; the next manager starts it anew.
+  void end();
+
+  /// While many runs are expected to hang, none is waited for much longer than answers have taken.
+  void hurry(bool on) { hurries_ = on; }
+
+  [[nodiscard]] const AnswerLimits& limits() const { return limits_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  [[nodiscard]] Promises greet(const CacheConfig& config);
+
+  std::string name_;
+  std::vector<std::string> argv_;
+  AnswerLimits limits_;
+  std::unique_ptr<ChildProcess> child_;
+  bool hurries_ = false;
+  double longest_answer_seconds_ = 0;
+  bool has_promised_ = false;  // some header was answered: from now on trouble is a verdict
+};
+
+/// The argv that serves a shared library in a process of its own: the program `kvproof-check` that
+/// lies beside the running one.
+[[nodiscard]] std::vector<std::string> plugin_argv(const std::string& path);
+/// The argv of a command line for the shell.
+[[nodiscard]] std::vector<std::string> command_argv(const std::string& command);
+
+}  // namespace kvproof::properties

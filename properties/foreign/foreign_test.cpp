@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a foreign allocator may say, and what is not taken from it; and that nothing of ours is lost
+// on the way through the text.
+#include <gtest/gtest.h>
+
+#include "optimized/subjects.h"
+#include "properties/foreign/caller_book.h"
+#include "properties/foreign/foreign_state.h"
+#include "properties/foreign/foreign_subject.h"
+#include "properties/random/generators.h"
+#include "properties/random/ways.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::properties {
+namespace {
+
+std::string refusal_of_promises(const std::string& line) {
+  try {
+    static_cast<void>(parse_promises(line));
+    return "taken";
+  } catch (const TextError& error) {
+    return error.what();
+  }
+}
+
+constexpr const char* kLeast = R"("operations":["arrive","append","advance","allocate","finish"])";
+
+TEST(Promises, AreReadAsTheyAreMeant) {
+  const Promises p = parse_promises(std::string(R"({"promises":"profile:vllm-0.24",)") + kLeast +
+                                    R"(,"block_ids":true})");
+  EXPECT_EQ(p.level, Level::profile);
+  EXPECT_EQ(p.profile, "vllm-0.24");
+  EXPECT_TRUE(p.events);
+  EXPECT_EQ(p.operations.count(), 5U);
+  const Promises again = parse_promises(promises_json(p));
+  EXPECT_EQ(again.operations, p.operations);
+  EXPECT_EQ(again.profile, p.profile);
+}
+
+TEST(Promises, WithoutBlockIdsNothingIsAskedThatNamesBlocks) {
+  const Promises p = parse_promises(
+      R"({"promises":"safety","operations":["arrive","append","advance","allocate","finish",)"
+      R"("evict","pin","take"],"block_ids":false})");
+  EXPECT_EQ(p.operations.count(), 5U);
+}
+
+TEST(Promises, ThatCannotBeReadAreRefusedByField) {
+  const std::string ids = R"(,"block_ids":true})";
+  const std::string deep = std::string(10'000, '[') + std::string(10'000, ']');
+  const std::pair<std::string, std::string> kCases[] = {
+      {"", "one JSON object"},
+      {"[]", "one JSON object"},
+      {"hello", "one JSON object"},
+      {"{\"a\":" + deep + "}", "at most 16 brackets"},
+      {"{}", "promises"},
+      {std::string(R"({"promises":"everything",)") + kLeast + ids, "one of safety, policy"},
+      {std::string(R"({"promises":"profile:vllm-9",)") + kLeast + ids, "profile:vllm-0.24"},
+      {std::string(R"({"promises":1,)") + kLeast + ids, "promises"},
+      {R"({"promises":"safety","block_ids":true})", "operations"},
+      {R"({"promises":"safety","operations":"arrive","block_ids":true})", "operations"},
+      {R"({"promises":"safety","operations":["arrive"],"block_ids":true})", "append is missing"},
+      {R"({"promises":"safety","operations":["dance"],"block_ids":true})", "dance"},
+      {R"({"promises":"safety","operations":[7],"block_ids":true})", "operations"},
+      {std::string(R"({"promises":"safety",)") + kLeast + "}", "block_ids"},
+      {std::string(R"({"promises":"safety",)") + kLeast + R"(,"block_ids":1})", "block_ids"},
+      {R"({"error":"libx.so: exports no such thing"})", "libx.so: exports no such thing"},
+  };
+  for (const auto& [line, expected] : kCases) {
+    const std::string said = refusal_of_promises(line);
+    EXPECT_NE(said.find(expected), std::string::npos) << line.substr(0, 80) << "\n" << said;
+  }
+}
+
+/// A pool of four blocks, one group, and a request r0 that was granted one.
+struct Scene {
+  CacheConfig config = pool(4, {full(2)});
+  CallerBook book{config};
+  ForeignState state{config};
+  Promises promises;
+
+  Scene() {
+    book.fold(op::Arrive{.req = "r0", .tokens = {1, 2}, .extra = {}}, {});
+    book.fold(op::Allocate{"r0", {.new_tokens = 2}}, Granted{{{1}}, {}});
+  }
+  void read(const std::string& line) {
+    const TraceLine answer = parse_answer(op::Advance{"r0", 2}, line);
+    state.check({answer.result.value_or(Result()), answer.events.value_or(std::vector<Event>())});
+    state.read(answer.state.value(), promises, book);
+  }
+  std::string refusal(const std::string& line) {
+    try {
+      read(line);
+      return "taken";
+    } catch (const TextError& error) {
+      return error.what();
+    }
+  }
+};
+
+TEST(ForeignState, TakesWhatTheCallerKnowsFromTheCaller) {
+  Scene scene;
+  scene.read(R"({"state":{"free":2,"queue":[2,3],"ref":[[1,1]],"tables":{"r0":[[1]]}}})");
+  const Snapshot& s = scene.state.snapshot();
+  ASSERT_EQ(s.requests.size(), 1U);
+  EXPECT_EQ(s.requests[0].num_tokens, 2U);
+  EXPECT_EQ(s.requests[0].tables, (std::vector<std::vector<BlockId>>{{1}}));
+  EXPECT_EQ(s.blocks[1].ref_cnt, 1);
+  EXPECT_EQ(s.queue_backward, (std::vector<BlockId>{3, 2}));
+  EXPECT_EQ(scene.state.shown(), Parts{kIds | kQueue | kReferences});
+  // What is not listed again is as it was; what was finished is gone.
+  scene.read(R"({"state":{"free":2,"queue":[2,3],"ref":[[1,1]]}})");
+  EXPECT_EQ(scene.state.snapshot().requests[0].tables.front().size(), 1U);
+  scene.book.fold(op::Finish{"r0"}, {});
+  scene.read(R"({"state":{"free":3,"queue":[2,3,1],"ref":[]}})");
+  EXPECT_TRUE(scene.state.snapshot().requests.empty());
+  scene.read(R"({"state":{"free":3,"queue":[2,3,1],"ref":[],"tables":{"r0":[[1]]}}})");
+  EXPECT_EQ(scene.state.snapshot().requests.size(), 1U) << "what leaks must be seen";
+}
+
+TEST(ForeignState, RefusesWhatCannotBeAStateOfThisManager) {
+  const std::pair<std::string, std::string> kCases[] = {
+      {R"({"state":{}})", "free"},
+      {R"({"state":{"free":-1}})", "free"},
+      {R"({"state":{"free":1e99}})", "free"},
+      {R"({"state":{"free":1,"queue":[4]}})", "block ids below 4"},
+      {R"({"state":{"free":1,"queue":[4294967295]}})", "block ids below 4"},
+      {R"({"state":{"free":1,"queue":{}}})", "queue"},
+      {R"({"state":{"free":1,"ref":[[9,1]]}})", "ref"},
+      {R"({"state":{"free":1,"ref":[[1]]}})", "ref"},
+      {R"({"state":{"free":1,"cached":[[1,1]]}})", "groups below 1"},
+      {R"({"state":{"free":1,"key":[[1,null]]}})", "key"},
+      {R"({"state":{"free":1,"index":[[0,"k",[7]]]}})", "index"},
+      {R"({"state":{"free":1,"tables":{"r0":[]}}})", "one list for each of 1 groups"},
+      {R"({"state":{"free":1,"tables":{"r0":[[1],[2]]}}})", "one list for each of 1 groups"},
+      {R"({"state":{"free":1,"tables":{"r0":[[77]]}}})", "block ids below 4"},
+      {R"({"state":{"free":1,"progress":{"r0":[1,2]}}})", "progress"},
+      {R"({"state":{"free":1,"raw":[8]}})", "raw"},
+      {R"({"state":{"free":1,"leases":{"l":[8]}}})", "leases"},
+      {R"({"state":{"free":1},"events":[{"type":"removed","group":3,"block":1,"prefix":2}]})",
+       "groups below 1"},
+      {R"({"state":{"free":1},"events":7})", "events"},
+      {R"({"state":[]})", "state"},
+  };
+  for (const auto& [line, expected] : kCases) {
+    Scene scene;
+    const std::string said = scene.refusal(line);
+    EXPECT_NE(said.find(expected), std::string::npos) << line << "\n" << said;
+  }
+  Scene scene;
+  scene.read(R"({"state":{"free":3,"queue":[1,2,3]}})");
+  EXPECT_NE(scene.refusal(R"({"state":{"free":3}})").find("the free queue"), std::string::npos);
+}
+
+TEST(ForeignState, WithoutIdsTablesHaveLengthsOnly) {
+  Scene scene;
+  scene.promises.block_ids = false;
+  scene.read(R"({"state":{"free":2,"lens":{"r0":[3]}}})");
+  EXPECT_EQ(scene.state.snapshot().requests[0].tables.front(), (std::vector<BlockId>{0, 0, 0}));
+  EXPECT_NE(scene.refusal(R"({"state":{"free":2,"lens":{"r0":[4000000000]}}})").find("lens"),
+            std::string::npos)
+      << "nothing is allocated for what is only claimed";
+}
+
+TEST(CallerBook, HoldsBackCallsThatBreakTheCallersSide) {
+  CallerBook book(pool(4, {full(2)}));
+  const auto done = [&](const Operation& operation, const Result& result = {}) {
+    EXPECT_EQ(book.breach(operation), nullptr) << to_json(operation);
+    book.fold(operation, result);
+  };
+  const auto held_back = [&](const Operation& operation) {
+    EXPECT_NE(book.breach(operation), nullptr) << to_json(operation);
+  };
+  held_back(op::Lookup{"r0"});
+  held_back(op::Unpin{"l"});
+  held_back(op::Complete{"t", true});
+  held_back(op::Release{{1}});
+  held_back(op::Touch{{0}});
+  held_back(op::Evict{{4}});
+  done(op::Arrive{.req = "r0", .tokens = {1, 2, 3}, .extra = {}});
+  held_back(op::Arrive{.req = "r0", .tokens = {}, .extra = {}});
+  held_back(op::Allocate{"r0", {}});
+  held_back(op::Allocate{"r0", {.new_tokens = 1, .use_lookup = true}});
+  done(op::Lookup{"r0"}, Hit{2, {{1}}});
+  done(op::Take{1}, Granted{{{2}}, {}});  // may have evicted what was found
+  held_back(op::Allocate{"r0", {.new_tokens = 1, .use_lookup = true}});
+  done(op::Lookup{"r0"}, Hit{2, {{1}}});
+  done(op::Allocate{"r0", {.new_tokens = 1, .use_lookup = true}}, Granted{{{3}}, {}});
+  held_back(op::Advance{"r0", 4});
+  done(op::Advance{"r0", 3});
+  held_back(op::Truncate{"r0", 2});
+  held_back(op::SwapOut{"r0", "t"});  // there is no host tier
+  held_back(op::Release{{2, 2}});
+  done(op::Release{{2}});
+  done(op::Fork{"r0", "r1"});
+  held_back(op::Fork{"r0", "r1"});
+  done(op::Pin{{1}, "l"});
+  held_back(op::Pin{{1}, "l"});
+  done(op::Unpin{"l"});
+  done(op::Finish{"r0"});
+  held_back(op::Finish{"r0"});
+}
+
+// Every part of a state survives being written and read: leases, both tiers, second keys.
+TEST(StateText, LosesNothing) {
+  for (const Configuration& row : kConfigurations) {
+    ChoiceStream choices(7);
+    const Choice setup = choices.next();
+    const CacheConfig config = draw_config(kProfiles[0], row, setup);
+    const auto subject = optimized::find_subject("naive")->make(config);
+    Audit audit(config, *subject);
+    const Generator generator(config, draw_swarm(row, setup));
+    ForeignState state(config);
+    CallerBook book(config);
+    Promises promises;
+    for (int i = 0; i < 80; ++i) {
+      const Operation operation = generator.next(choices.next(), audit.state(), audit.history());
+      const Outcome outcome = audit.apply(operation);
+      const TraceLine read = parse_answer(operation, to_json(outcome, audit.state()));
+      ASSERT_EQ(read.result.value_or(Result()), outcome.result) << to_json(operation);
+      ASSERT_EQ(read.events, outcome.events);
+      book.fold(operation, outcome.result);
+      state.read(*read.state, promises, book);
+      Snapshot expected = audit.state();
+      expected.blocks.front().ref_cnt = 0;  // not maintained
+      if (!expected.host.blocks.empty()) expected.host.blocks.front().ref_cnt = 0;
+      ASSERT_EQ(state.snapshot(), expected) << row.name << ' ' << to_json(operation);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvproof::properties

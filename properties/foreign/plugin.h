@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shared library that exports kvproof_subject.h, opened in this process: calls at native speed.
+//
+// Refuses: a library that cannot be opened, lacks a symbol or is of another version of the header.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "properties/foreign/kvproof_subject.h"
+
+namespace kvproof::properties {
+
+/// what() is one line.
+class PluginError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The functions of the header, by their names without its prefix.
+struct Plugin {
+  decltype(&kvproof_subject_create) create = nullptr;
+  decltype(&kvproof_subject_apply) apply = nullptr;
+  decltype(&kvproof_subject_observe) observe = nullptr;
+  decltype(&kvproof_subject_destroy) destroy = nullptr;
+};
+
+/// Opens a library; it stays until the process ends. @throws PluginError
+[[nodiscard]] Plugin open_plugin(const std::string& path);
+
+}  // namespace kvproof::properties

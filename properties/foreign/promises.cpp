@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/foreign/promises.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "properties/say.h"
+#include "properties/traces/input_error.h"
+#include "reference/config.h"
+#include "reference/trace_fields.h"
+#include "reference/trace_names.h"
+
+namespace kvproof::properties {
+namespace {
+
+using fields::json;
+
+struct PartName {
+  Part part;
+  std::string_view field;  // of a state
+  std::string_view name;
+};
+
+constexpr PartName kPartNames[] = {
+    {kIds, "tables", "block ids"},       {kQueue, "queue", "the free queue"},
+    {kLinks, "linked", "links"},         {kReferences, "ref", "reference counts"},
+    {kCached, "cached", "cached"},       {kKeys, "key", "keys"},
+    {kIndex, "index", "the index"},      {kHashes, "hashes", "hashes"},
+    {kProgress, "progress", "progress"}, {kEvents, "events", "events"},
+    {kUsage, "usage", "usage"},          {kHost, "host", "the host tier"},
+};
+
+void read_level(const std::string& text, Promises& out) {
+  constexpr std::string_view kProfile = "profile:";
+  if (text == "safety") {
+    out.level = Level::safety;
+  } else if (text == "policy") {
+    out.level = Level::policy;
+  } else if (text.starts_with(kProfile) && find_profile(text.substr(kProfile.size())) != nullptr) {
+    out.level = Level::profile;
+    out.profile = text.substr(kProfile.size());
+  } else {
+    std::string known;
+    for (const Profile& row : kProfiles) known.append(", profile:").append(row.name);
+    throw TextError("promises", say("one of safety, policy", known, ", found ", in_quotes(text)));
+  }
+}
+
+}  // namespace
+
+std::size_t operation_index(std::string_view name) {
+  const auto* at = std::ranges::find(kOperationNames, name);
+  return static_cast<std::size_t>(at - std::begin(kOperationNames));
+}
+
+OperationSet operation_set(std::initializer_list<std::string_view> names) {
+  OperationSet out;
+  for (const std::string_view name : names) out.set(operation_index(name));
+  return out;
+}
+
+OperationSet all_operations() { return OperationSet().set(); }
+
+Parts parts_of(const RecordedState& state) {
+  Parts out = 0;
+  for (const PartName& row : kPartNames) {
+    if (std::ranges::find(state.fields, row.field) != state.fields.end()) out |= row.part;
+  }
+  return out;
+}
+
+std::string names_of(Parts parts) {
+  std::string out;
+  for (const PartName& row : kPartNames) {
+    if ((parts & row.part) != 0) out.append(out.empty() ? "" : ", ").append(row.name);
+  }
+  return out;
+}
+
+Promises parse_promises(std::string_view line) {
+  const json parsed = fields::parse_object(line);
+  if (parsed.contains("error")) {
+    throw TextError("promises", say("a subject that can be used: ",
+                                    printable(fields::text(parsed, "error"), 300)));
+  }
+  Promises out;
+  if (fields::flag(parsed, "unsupported")) {
+    out.unsupported = fields::text_or_empty(parsed, "reason");
+    if (out.unsupported.empty()) out.unsupported = "no reason given";
+    return out;
+  }
+  read_level(fields::text(parsed, "promises"), out);
+  out.operations.reset();
+  for (const json& name : fields::array(fields::member(parsed, "operations"), "operations")) {
+    const std::size_t index =
+        name.is_string() ? operation_index(name.get<std::string>()) : kNumOperations;
+    if (index == kNumOperations) {
+      throw TextError("operations", say("names of operations, found ", in_quotes(name.dump())));
+    }
+    out.operations.set(index);
+  }
+  for (const char* needed : {"arrive", "append", "advance", "allocate", "finish"}) {
+    if (!out.operations.test(operation_index(needed))) {
+      throw TextError("operations", say("at least arrive, append, advance, allocate and finish; ",
+                                        needed, " is missing"));
+    }
+  }
+  if (!fields::member(parsed, "block_ids").is_boolean()) {
+    throw TextError("block_ids", "true or false");
+  }
+  out.block_ids = fields::flag(parsed, "block_ids");
+  out.events = fields::flag(parsed, "events") || out.level == Level::profile;
+  if (!out.block_ids) {  // what names blocks cannot be asked
+    out.operations &= ~operation_set({"evict", "take", "touch", "release", "pin", "unpin"});
+  }
+  return out;
+}
+
+std::string promises_json(const Promises& promises) {
+  json out;
+  out["promises"] = promises.level == Level::safety   ? "safety"
+                    : promises.level == Level::policy ? "policy"
+                                                      : "profile:" + promises.profile;
+  for (std::size_t i = 0; i < kNumOperations; ++i) {
+    if (promises.operations.test(i)) out["operations"].push_back(kOperationNames[i]);
+  }
+  out["block_ids"] = promises.block_ids;
+  out["events"] = promises.events;
+  return out.dump();
+}
+
+}  // namespace kvproof::properties

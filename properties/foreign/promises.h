@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a subject promises and shows: it decides what may be demanded of it.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "reference/operations.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::properties {
+
+inline constexpr std::size_t kNumOperations = std::variant_size_v<Operation>;
+
+/// Kinds of operations, by their place in the alphabet (kOperationNames).
+using OperationSet = std::bitset<kNumOperations>;
+
+/// The place of a kind in the alphabet. @pre it is one
+[[nodiscard]] std::size_t operation_index(std::string_view name);
+[[nodiscard]] OperationSet operation_set(std::initializer_list<std::string_view> names);
+[[nodiscard]] OperationSet all_operations();
+
+/// Parts of a state and of an answer. What a subject does not show is not judged.
+enum Part : std::uint32_t {
+  kIds = 1U << 0U,         // tables, hits and grants name blocks
+  kQueue = 1U << 1U,       // the free queue, head to tail
+  kLinks = 1U << 2U,       // what each block's links say
+  kReferences = 1U << 3U,  // reference counts
+  kCached = 1U << 4U,      // which blocks carry a key
+  kKeys = 1U << 5U,        // which one
+  kIndex = 1U << 6U,       // the prefix index: keys and their blocks
+  kHashes = 1U << 7U,      // of requests, one per complete unit
+  kProgress = 1U << 8U,    // positions considered for caching
+  kEvents = 1U << 9U,      // what entered and left the index
+  kUsage = 1U << 10U,
+  kHost = 1U << 11U,  // the host tier
+};
+using Parts = std::uint32_t;
+inline constexpr Parts kAllParts = (1U << 12U) - 1;
+
+/// What a state that was read shows.
+[[nodiscard]] Parts parts_of(const RecordedState& state);
+
+/// "queue, references"
+[[nodiscard]] std::string names_of(Parts parts);
+
+enum class Level { safety, policy, profile };
+
+struct Promises {
+  Level level = Level::profile;
+  std::string profile;  // that it equals block for block; empty = none, or all of ours
+  OperationSet operations = all_operations();
+  bool block_ids = true;
+  bool events = false;      // it says that it announces events
+  std::string unsupported;  // why it cannot be built from this header; empty = it can
+};
+
+/// Reads the answer to a header. @throws TextError, also for {"error":"why it cannot be used"}
+[[nodiscard]] Promises parse_promises(std::string_view line);
+
+/// The same as text, for a subject of ours.
+[[nodiscard]] std::string promises_json(const Promises& promises);
+
+}  // namespace kvproof::properties

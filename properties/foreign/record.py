@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Records what a program answers to the operations of the traces in a file.
+
+    properties/foreign/record.py TRACES NAME COMMAND... | gzip -9n >RECORDING
+
+NAME becomes the headers' recorded_from. What the traces say was answered before is ignored. Of the
+state, the pool is written without its keys, whose values are the allocator's own, and the tables of
+the request that the operation names.
+"""
+
+import gzip
+import json
+import subprocess
+import sys
+
+POOL = ("free", "keys", "usage", "queue", "ref", "cached")
+
+
+def read(path):
+    """The lines of a file of traces, each with its newline."""
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as lines:
+        return list(lines)
+
+
+def recorded(operation, answer):
+    """The line of an operation with what was answered to it."""
+    if answer.get("unsupported"):
+        raise ValueError(f"{operation['op']} is not supported")
+    if answer["out"] is not None or operation["op"] in ("allocate", "take"):
+        operation["out"] = answer["out"]
+    state, req = answer["state"], operation.get("req")
+    operation["state"] = {field: state[field] for field in POOL}
+    for field in ("tables", "progress"):
+        operation["state"][field] = {req: state[field][req]} if req in state[field] else {}
+    return operation | ({"events": answer["events"]} if answer.get("events") else {})
+
+
+def record(lines, name, command):
+    """The lines of the recording."""
+    out = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          text=True) as subject:
+        for line in lines:
+            said = json.loads(line)
+            said = {key: said[key] for key in said if key not in ("out", "events", "state")}
+            if said.get("op") != "end":
+                print(json.dumps(said), file=subject.stdin, flush=True)
+                answer = json.loads(subject.stdout.readline())
+                said = recorded(said, answer) if "op" in said else said | {"recorded_from": name}
+            out.append(json.dumps(said, separators=(",", ":")) + "\n")
+        subject.stdin.close()
+    return out
+
+
+def main():
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    sys.stdout.writelines(record(read(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+
+
+if __name__ == "__main__":
+    main()

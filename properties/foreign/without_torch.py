@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets vLLM's allocator be imported where torch is not installed.
+
+torch, and the modules of vLLM that need it, become modules whose every name is a class that does
+nothing. The modules of REAL, which hold the allocator, are always vLLM's own.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+
+REAL = ("vllm.v1.core.", "vllm.v1.request", "vllm.v1.kv_cache_interface", "vllm.envs",
+        "vllm.v1.kv_cache_spec_registry", "vllm.utils.math_utils", "vllm.utils.hashing",
+        "vllm.distributed.kv_events")
+
+
+class Permissive(type):
+    """Of a class: any name that Python does not reserve is an attribute."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Absent()
+
+
+class Absent(metaclass=Permissive):
+    """What a module would have held: it can be called, derived from and asked for anything."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def __call__(self, *_, **__):
+        return Absent()
+
+    def __getattr__(self, name):
+        return getattr(Absent, name)
+
+
+class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds torch and what needs it; the ordinary search finds the rest."""
+
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in ("torch", "vllm") or name.startswith(REAL):
+            return None
+        real = importlib.machinery.PathFinder.find_spec(name, path) if top == "vllm" else None
+        if top == "vllm" and real is None:
+            return None
+        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec.submodule_search_locations = getattr(real, "submodule_search_locations", None) or []
+        return spec
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        def attribute(name):
+            full = f"{module.__name__}.{name}"
+            if full.startswith(REAL):
+                return importlib.import_module(full)
+            if name.startswith("__"):
+                raise AttributeError(name)
+            setattr(module, name, Permissive(name, (Absent,), {}))  # one type, however often asked
+            return vars(module)[name]
+
+        module.__getattr__ = attribute
+        # Two helpers of a request, which lie beside others that need torch.
+        module.ConstantList = lambda items: items
+        module.length_from_prompt_token_ids_or_embeds = lambda tokens, _: len(tokens)
+
+
+def install():
+    """Does nothing where torch is at hand. Returns what was done, in words."""
+    if importlib.util.find_spec("torch") is not None:
+        return "with torch"
+    sys.meta_path.insert(0, Replacements())
+    return "torch replaced"

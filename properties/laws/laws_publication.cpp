@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Laws of keys and counts over a step: when content is published, when it may be forgotten, when a
+// hit is counted.
+#include <algorithm>
+
+#include "properties/laws/law_checks.h"
+#include "reference/layer_rules.h"
+
+namespace kvproof::properties::law {
+namespace {
+
+bool rejected(const Step& step) { return std::holds_alternative<Rejected>(step.outcome.result); }
+
+bool names(const std::vector<BlockId>& blocks, BlockId block) {
+  return std::ranges::find(blocks, block) != blocks.end();
+}
+
+/// Was the block handed out in this step, its content with it?
+bool handed_out(const Step& step, BlockId block) {
+  const auto* granted = std::get_if<Granted>(&step.outcome.result);
+  if (granted == nullptr) return false;
+  for (const std::vector<BlockId>& group : granted->blocks) {
+    if (names(group, block)) return true;
+  }
+  const bool loads = std::holds_alternative<op::SwapIn>(step.operation);
+  if (loads && std::ranges::find(granted->copies, block, &Copy::to) != granted->copies.end()) {
+    return true;
+  }
+  if (!step.history.asked || !step.history.asked->starts) return false;
+  const RequestState* now = step.after.find(step.history.asked->request);
+  for (GroupId g = 0; now != nullptr && g < step.history.asked->groups.size(); ++g) {
+    const std::vector<BlockId>& table = table_of(*now, g);  // the room for what is loaded
+    const auto begun = std::min<std::size_t>(step.history.asked->groups[g].begun, table.size());
+    if (std::find(table.begin() + static_cast<std::ptrdiff_t>(begun), table.end(), block) !=
+        table.end()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Does this step's grant write into the block, or move a state out of it?
+bool written_anew(const Step& step, BlockId block) {
+  const auto& asked = step.history.asked;
+  if (!asked || !std::holds_alternative<Granted>(step.outcome.result)) return false;
+  const RequestState* was = step.before.find(asked->request);
+  for (GroupId g = 0; was != nullptr && g < step.config.groups.size(); ++g) {
+    const std::vector<BlockId>& table = table_of(*was, g);
+    const auto at = std::ranges::find(table, block);
+    if (at == table.end()) continue;
+    const auto position = static_cast<std::uint64_t>(at - table.begin());
+    const std::uint64_t from = std::max<std::uint64_t>(
+        asked->total / step.config.groups[g].block_size, progress_of(*was, g));
+    return moves_state(step.config.groups[g]) ||
+           (position >= from && step.before.blocks[block].key != own_key(step, *was, g, position));
+  }
+  return false;
+}
+
+bool may_lose_its_key(const Step& step, BlockId block) {
+  if (const auto* evict = std::get_if<op::Evict>(&step.operation)) {
+    return !rejected(step) && names(evict->blocks, block);
+  }
+  if (std::holds_alternative<op::Reset>(step.operation)) {
+    return step.outcome.result == Result(true);
+  }
+  const BlockState& was = step.before.blocks[block];
+  const BlockState& now = step.after.blocks[block];
+  const bool promoted = now.hashed && now.prefix_tokens > was.prefix_tokens;  // of a prompt's end
+  return promoted || handed_out(step, block) || written_anew(step, block);
+}
+
+}  // namespace
+
+Finding keys_leave_with_cause(const Step& step) {
+  if (const auto* evict = std::get_if<op::Evict>(&step.operation); evict && !rejected(step)) {
+    for (BlockId block : evict->blocks) {
+      if (block < step.after.blocks.size() && step.after.blocks[block].hashed) {
+        return say("block ", block, " was evicted and still carries a key");
+      }
+    }
+  }
+  const std::size_t n = std::min(step.before.blocks.size(), step.after.blocks.size());
+  for (BlockId block = 1; block < n; ++block) {
+    const BlockState& was = step.before.blocks[block];
+    const BlockState& now = step.after.blocks[block];
+    const bool kept = now.hashed && now.key == was.key && now.group == was.group;
+    if (!was.hashed || kept || may_lose_its_key(step, block)) continue;
+    return say("block ", block, " lost its key, and was neither handed out, evicted, written anew ",
+               "nor reset");
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+/// Leading table positions that must have been considered once so many tokens are published.
+std::uint32_t published_at(const Step& step, GroupId group, std::uint64_t tokens,
+                           std::size_t table_length, std::uint32_t at_least) {
+  const GroupConfig& rules = step.config.groups[group];
+  const std::uint64_t publishable =
+      publishable_tokens(step.config.profile, rules, alignment(step.config), tokens);
+  const auto end = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(publishable / rules.block_size, table_length));
+  return step.config.enable_caching ? std::max(end, at_least) : at_least;
+}
+
+// No hit ends where it would need a masked block, so a key there only takes room in the index.
+Finding check_masked(const Step& step, const RequestState& r, GroupId group, std::uint64_t from,
+                     std::uint64_t to) {
+  const CacheMask mask = cache_mask(step.config, step.config.groups[group]);
+  for (std::uint64_t i = from; i < to; ++i) {
+    const BlockId block = table_of(r, group)[i];
+    if (block == kNullBlock || mask.keeps(static_cast<std::uint32_t>(i))) continue;
+    const BlockState& was = step.before.blocks[block];
+    const BlockState& now = step.after.blocks[block];
+    const bool own = now.hashed && now.key == own_key(step, r, group, i);
+    if (own && !(was.hashed && was.key == now.key)) {
+      return say("position ", i, " of ", r.name, " in group ", group,
+                 " is masked out, and its block ", block, " was given a key");
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Finding published_as_told(const Step& step) {
+  const std::string& own = request_of(step.operation);
+  const auto* allocate = std::get_if<op::Allocate>(&step.operation);
+  const auto* cache = std::get_if<op::Cache>(&step.operation);
+  const auto& asked = step.history.asked;
+  const bool granted = std::holds_alternative<Granted>(step.outcome.result);
+  for (const RequestState& now : step.after.requests) {
+    const RequestState* was = before_of(step, now);
+    const bool settled = step.history.settled && step.history.settled->req == now.name;
+    const bool freed = std::holds_alternative<op::Free>(step.operation) && own == now.name;
+    if (was == nullptr || settled || freed) continue;
+    for (GroupId g = 0; g < step.config.groups.size(); ++g) {
+      std::uint32_t expected = progress_of(*was, g);
+      const std::size_t length = table_of(now, g).size();
+      if (own == now.name && allocate != nullptr && granted && asked) {
+        if (asked->starts) expected = static_cast<std::uint32_t>(asked->groups[g].begun);
+        const std::uint64_t known = std::min<std::uint64_t>(asked->main, now.num_tokens);
+        if (!allocate->args.delay_cache) expected = published_at(step, g, known, length, expected);
+      }
+      if (own == now.name && cache != nullptr && !rejected(step)) {
+        const std::uint64_t known = std::min(cache->computed, now.num_tokens);
+        expected = published_at(step, g, known, length, expected);
+      }
+      if (progress_of(now, g) == expected) {
+        if (auto finding = check_masked(step, now, g, progress_of(*was, g), expected))
+          return finding;
+        continue;
+      }
+      return say(now.name, " has considered ", progress_of(now, g), " blocks of group ", g,
+                 " for the cache; told were ", expected);
+    }
+  }
+  return std::nullopt;
+}
+
+Finding preemption_starts_over(const Step& step) {
+  const bool freed = std::holds_alternative<op::Free>(step.operation) &&
+                     !std::holds_alternative<Rejected>(step.outcome.result);
+  const RequestState* r = freed ? step.after.find(request_of(step.operation)) : nullptr;
+  if (r == nullptr) return std::nullopt;
+  const bool clean =
+      without_blocks(*r) && without_progress(*r) && r->host_tables.empty() && r->computed == 0;
+  if (clean) return std::nullopt;
+  return say("request ", r->name, " was preempted and has ", r->computed,
+             " computed tokens, blocks ", lists_of(r->tables), " and ", lists_of(r->host_tables));
+}
+
+Finding counted_at_admission(const Step& step) {
+  if (!step.before.counters || !step.after.counters) return std::nullopt;
+  HitCounters expected = *step.before.counters;
+  const auto* allocate = std::get_if<op::Allocate>(&step.operation);
+  const auto& asked = step.history.asked;
+  if (allocate != nullptr && asked && std::holds_alternative<Granted>(step.outcome.result)) {
+    const RequestState* was = step.before.find(allocate->req);
+    const RequestRecord* record = step.history.find(allocate->req);
+    const bool admits = allocate->args.use_lookup && was != nullptr && record != nullptr &&
+                        without_blocks(*was) && without_progress(*was);
+    const bool resumes = allocate->args.status == RequestStatus::preempted;
+    if (admits && !resumes && step.config.enable_caching && !record->skip_lookup &&
+        was->num_tokens > 0) {
+      ++expected.lookups;
+      expected.lookup_tokens += was->num_tokens - 1;
+      expected.hit_tokens += asked->total - was->computed - allocate->args.external;
+    }
+  }
+  const HitCounters& now = *step.after.counters;
+  if (now == expected) return std::nullopt;
+  return say("counted are ", now.hit_tokens, " of ", now.lookup_tokens, " tokens hit in ",
+             now.lookups, " admissions; it should be ", expected.hit_tokens, " of ",
+             expected.lookup_tokens, " in ", expected.lookups);
+}
+
+}  // namespace kvproof::properties::law

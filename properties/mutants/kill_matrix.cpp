@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/mutants/kill_matrix.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include "properties/mutants.h"
+#include "properties/mutants/patches.h"
+#include "properties/mutants/textbook.h"
+#include "properties/random/shrink.h"
+
+namespace kvproof::properties {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr Oracles kLawsAlone{true, false, false};
+constexpr Oracles kModelAlone{false, true, false};
+constexpr Oracles kContentAlone{false, false, true};
+constexpr std::size_t kLongestCase = 200;  // [operations]
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+MatrixRow judge(const Seeded& mutant, const MatrixOptions& options) {
+  MatrixRow row;
+  row.laws = hunt(mutant, kLawsAlone, options);
+  if (!options.laws_only || !row.laws.killed) {
+    row.model = hunt(mutant, kModelAlone, options);
+    row.content = hunt(mutant, kContentAlone, options);
+  }
+  row.fate = row.killed() ? Fate::noticed : Fate::survived;
+  return row;
+}
+
+// A row crosses from its process as text: three lines of words.
+void write(std::ostream& out, const Kill& kill) {
+  out << kill.killed << ' ' << kill.operations << ' ' << kill.seconds << ' '
+      << kill.trace_operations << ' ' << kill.breaches.size();
+  for (const std::string& breach : kill.breaches) out << ' ' << breach;
+  out << '\n';
+}
+
+bool read(std::istream& in, Kill& kill) {
+  std::size_t breaches = 0;
+  in >> kill.killed >> kill.operations >> kill.seconds >> kill.trace_operations >> breaches;
+  for (std::size_t i = 0; in && i < breaches; ++i) in >> kill.breaches.emplace_back();
+  return static_cast<bool>(in);
+}
+
+struct Child {
+  pid_t process = 0;
+  int pipe = -1;
+  std::size_t index = 0;
+  Clock::time_point started = Clock::now();
+};
+
+Child start(const Seeded& mutant, std::size_t index, const MatrixOptions& options) {
+  int ends[2];
+  if (pipe(ends) != 0) throw std::runtime_error("no pipe for a mutant's process");
+  const pid_t process = fork();
+  if (process < 0) throw std::runtime_error("no process for a mutant");
+  if (process > 0) {
+    close(ends[1]);
+    return {process, ends[0], index};
+  }
+  close(ends[0]);
+  alarm(static_cast<unsigned>(options.most_seconds) + 1);
+  std::ostringstream text;
+  const MatrixRow row = judge(mutant, options);
+  for (const Kill* kill : {&row.laws, &row.model, &row.content}) write(text, *kill);
+  const std::string bytes = text.str();
+  const bool sent = ::write(ends[1], bytes.data(), bytes.size()) >= 0;
+  _exit(sent ? 0 : 1);
+}
+
+MatrixRow finish(const Child& child) {
+  std::string bytes;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::read(child.pipe, buffer, sizeof buffer)) > 0;) {
+    bytes.append(buffer, static_cast<std::size_t>(n));
+  }
+  close(child.pipe);
+  int status = 0;
+  waitpid(child.process, &status, 0);
+  MatrixRow row;
+  std::istringstream in(bytes);
+  if (read(in, row.laws) && read(in, row.model) && read(in, row.content)) {
+    row.fate = row.killed() ? Fate::noticed : Fate::survived;
+    return row;
+  }
+  row = {};
+  row.fate = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? Fate::hung : Fate::crashed;
+  return row;
+}
+
+}  // namespace
+
+Kill hunt(const Seeded& mutant, Oracles oracles, const MatrixOptions& options) {
+  const Configuration* configuration = find_configuration(mutant.configuration);
+  if (configuration == nullptr) throw std::invalid_argument(mutant.configuration);
+  const Clock::time_point start = Clock::now();
+  ChoiceStream stream(options.seed);
+  Counts counts;
+  Kill out;
+  while (counts.operations < options.most_operations &&
+         seconds_since(start) < options.most_seconds / 4) {
+    const auto failure = run_case(mutant.make, *mutant.profile, *configuration,
+                                  draw_case(stream, kLongestCase), oracles, counts);
+    if (!failure) continue;
+    out.killed = true;
+    out.breaches = failure->breaches;
+    out.seconds = seconds_since(start);
+    out.trace_operations =
+        static_cast<std::uint32_t>(shrink(mutant.make, *failure, oracles).trace.size());
+    break;
+  }
+  out.operations = counts.operations;
+  if (!out.killed) out.seconds = seconds_since(start);
+  return out;
+}
+
+std::vector<MatrixRow> run_matrix(
+    const std::vector<Seeded>& mutants, const MatrixOptions& options,
+    const std::function<void(std::size_t index, const MatrixRow& row)>& done) {
+  const std::size_t most =
+      options.processes > 0 ? options.processes : std::max(1U, std::thread::hardware_concurrency());
+  std::vector<MatrixRow> rows(mutants.size());
+  std::vector<Child> running;
+  std::size_t next = 0;
+  while (next < mutants.size() || !running.empty()) {
+    while (next < mutants.size() && running.size() < most) {
+      running.push_back(start(mutants[next], next, options));
+      ++next;
+    }
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) != 0) {
+      throw std::runtime_error("no process of a mutant to wait for");
+    }
+    const auto ended = std::find_if(running.begin(), running.end(),
+                                    [&](const Child& c) { return c.process == info.si_pid; });
+    if (ended == running.end()) {  // somebody else's child
+      waitpid(info.si_pid, nullptr, 0);
+      continue;
+    }
+    rows[ended->index] = finish(*ended);
+    rows[ended->index].seconds = seconds_since(ended->started);
+    done(ended->index, rows[ended->index]);
+    running.erase(ended);
+  }
+  return rows;
+}
+
+std::vector<Seeded> museum_mutants() {
+  std::vector<Seeded> out;
+  for (const Mutant& row : kMutants) {
+    const Fault fault = row.fault;
+    Seeded& mutant = out.emplace_back();
+    mutant.id = row.id;
+    mutant.family = row.family;
+    mutant.where = "textbook";
+    mutant.sentence = row.sentence;
+    mutant.law = row.law;
+    mutant.configuration = row.configuration;
+    mutant.make = [fault](const CacheConfig& config) -> std::unique_ptr<Subject> {
+      return std::make_unique<Textbook>(config, fault);
+    };
+  }
+  return out;
+}
+
+std::vector<Seeded> patch_mutants() {
+  std::vector<Seeded> out;
+  for (const Patch& row : all_patches()) {
+    Seeded& mutant = out.emplace_back();
+    mutant.id = row.id;
+    mutant.family = "P";
+    mutant.where = std::string("optimized/").append(row.file);
+    mutant.sentence = row.sentence;
+    mutant.law = row.law;
+    mutant.configuration = row.configuration;
+    mutant.profile = find_profile(row.profile);
+    mutant.make = [&row](const CacheConfig& config) { return make_patched(&row, config); };
+  }
+  return out;
+}
+
+}  // namespace kvproof::properties

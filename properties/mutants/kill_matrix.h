@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who notices which seeded bug: each oracle alone against each mutant, in a process of its own.
+//
+// Model:   a hunt runs random cases until an oracle objects or the operations are used up, then
+//          shrinks the trace. "By its law" means that the expected law is among those broken by the
+//          first operation that breaks any, the model not consulted.
+// Refuses: to share a process with a mutant: it may crash or hang, and that is a finding, too.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "properties/oracles/audit.h"
+#include "properties/random/runner.h"
+
+namespace kvproof::properties {
+
+/// A seeded bug, wherever it is seeded.
+struct Seeded {
+  std::string id;
+  std::string family;
+  std::string where;  // "textbook", or the patched file
+  std::string sentence;
+  std::string law;            // must be among the laws broken first
+  std::string configuration;  // a row of configurations.h
+  const Profile* profile = &kProfiles[0];
+  MakeSubject make;
+};
+
+/// What one oracle saw of one mutant.
+struct Kill {
+  bool killed = false;
+  std::uint64_t operations = 0;  // to the first objection, or all that were performed
+  double seconds = 0;
+  std::vector<std::string> breaches;   // by the first objection
+  std::uint32_t trace_operations = 0;  // after shrinking
+};
+
+enum class Fate { noticed, survived, crashed, hung };
+
+struct MatrixRow {
+  Fate fate = Fate::survived;
+  Kill laws;
+  Kill model;
+  Kill content;
+  double seconds = 0;
+
+  [[nodiscard]] bool killed() const { return laws.killed || model.killed || content.killed; }
+  /// Was `law` among those broken by the first operation that broke any?
+  [[nodiscard]] bool killed_by(const std::string& law) const {
+    return std::ranges::find(laws.breaches, law) != laws.breaches.end();
+  }
+};
+
+struct MatrixOptions {
+  std::uint64_t seed = 1;
+  std::uint64_t most_operations = 200'000;  // per mutant and oracle
+  double most_seconds = 60;                 // per mutant
+  bool laws_only = false;
+  std::uint32_t processes = 0;  // 0 = as many as there are cores
+};
+
+/// Random cases against one oracle. @return how it ended
+[[nodiscard]] Kill hunt(const Seeded& mutant, Oracles oracles, const MatrixOptions& options);
+
+/// All rows, in parallel. @param done is called after each, with its index
+[[nodiscard]] std::vector<MatrixRow> run_matrix(
+    const std::vector<Seeded>& mutants, const MatrixOptions& options,
+    const std::function<void(std::size_t index, const MatrixRow& row)>& done);
+
+/// The seeded bugs of mutants.h.
+[[nodiscard]] std::vector<Seeded> museum_mutants();
+/// Those of patches.cpp.
+[[nodiscard]] std::vector<Seeded> patch_mutants();
+
+}  // namespace kvproof::properties
