@@ -3,6 +3,8 @@
 //   usage: fuzz_<target> [--seconds=N] [FILE|FOLDER]...    with N: over and over, for that long
 #include <algorithm>
 #include <charconv>
+#include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -16,7 +18,18 @@
 
 namespace {
 
-using Input = std::vector<char>;
+struct Input {
+  std::string path;
+  std::vector<char> bytes;
+};
+
+const Input* running = nullptr;
+
+extern "C" void tell_which(int signal) {
+  std::fprintf(stderr, "input: %s\n", running->path.c_str());
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
 
 /// @return whether the path could be read
 bool read_path(const std::filesystem::path& path, std::vector<Input>& inputs) {
@@ -35,7 +48,7 @@ bool read_path(const std::filesystem::path& path, std::vector<Input>& inputs) {
       std::cerr << file.string() << ": expected a file that can be read\n";
       return false;
     }
-    inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+    inputs.push_back({file.string(), {std::istreambuf_iterator<char>(in), {}}});
   }
   return true;
 }
@@ -60,10 +73,13 @@ int main(int argc, char** argv) {
     std::cerr << "usage: " << argv[0] << " [--seconds=N] [FILE|FOLDER]...\n";
     return 2;
   }
+  for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, tell_which);
   const double end = seconds * CLOCKS_PER_SEC;  // of processor time: the machine may be shared
   do {
     for (const Input& input : inputs) {
-      LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
+      running = &input;
+      LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.bytes.data()),
+                             input.bytes.size());
     }
   } while (static_cast<double>(std::clock()) < end);
   return 0;

@@ -43,7 +43,7 @@ for arg do
     --help) usage; exit 0 ;;
     --merge) merge=yes; continue ;;
     --target=*)
-      [ -d "$here/corpus/$value" ] && [ -n "$value" ] ||
+      case $value in */* | "") false ;; *) [ -d "$here/corpus/$value" ] ;; esac ||
         fail "$arg: expected one of:$(cd "$here/corpus" && printf ' %s' *)"
       targets="$targets $value"
       continue ;;
@@ -106,7 +106,7 @@ figures() {
                         if (first == "" && /INITED/) first = now
                         if (first != "" && now - first > most) most = now - first }
        END { printf "%d %d %d %d\n", executions, operations,
-             seconds > 0 ? operations / seconds : 0, most }' "$@"
+             (seconds > 0 ? operations / seconds : 0), most }' "$@"
 }
 
 # Makes what a target broke on small and lays it where the tests replay it: operations as a trace,
@@ -143,7 +143,7 @@ for target do
   hunt "$target"
   work=$build/work/$target
   found=$(find "$work/found" -type f | sort | head -n 1)
-  # shellcheck disable=SC2046 # four numbers
+  # shellcheck disable=SC2046,SC2183 # four numbers
   printf '%-12s %12d %12d %22d %13d\n' "$target" $(figures "$work"/job-*)
   if [ -n "$found" ]; then
     code=1
