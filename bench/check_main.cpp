@@ -129,15 +129,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   return static_cast<int>(worst);
 }
 
-int run(int argc, char** argv) {
-  Arguments arguments;
-  CLI::App app(
-      "Checks an allocator against every law, the model that it promises to equal, and a shadow "
-      "store of contents.\nExamples: kvproof check\n"
-      "          kvproof check --subject=./libmine.so --seed=7\n"
-      "          kvproof check --subject-command='python3 adapter.py'\n"
-      "          kvproof check --mutants --json=mutants.json\n"
-      "          kvproof check --exhaustive");
+void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--subject", arguments.subject.subject,
                  "an implementation of the list, or the path of a shared library that exports "
                  "kvproof_subject.h; default: all of the list");
@@ -169,14 +161,10 @@ int run(int argc, char** argv) {
       ->needs("--exhaustive");
   app.add_option("--json", arguments.json_path, "also write the results to this file");
   app.add_option("--serve", arguments.serve)->group("");  // the other end of the pipe
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kHolds;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+}
+
+/// @return the exit code of what was asked for
+int dispatch(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.serve.empty()) return properties::serve(arguments.serve);
   if (arguments.mutants) {
     MutantOptions options;
@@ -196,6 +184,27 @@ int run(int argc, char** argv) {
     return check_exhaustive(options, argc, argv);
   }
   return check_subjects(arguments, argc, argv);
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Checks an allocator against every law, the model that it promises to equal, and a shadow "
+      "store of contents.\nExamples: kvproof check\n"
+      "          kvproof check --subject=./libmine.so --seed=7\n"
+      "          kvproof check --subject-command='python3 adapter.py'\n"
+      "          kvproof check --mutants --json=mutants.json\n"
+      "          kvproof check --exhaustive");
+  add_options(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return kHolds;
+  } catch (const CLI::ParseError& error) {
+    return usage_error(error.what());
+  }
+  return dispatch(arguments, argc, argv);
 }
 
 }  // namespace

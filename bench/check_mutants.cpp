@@ -27,8 +27,7 @@ using properties::Seeded;
 constexpr properties::Family kPatchFamily{"P", "patches of optimized/"};
 
 std::vector<Seeded> chosen_mutants(const std::vector<std::string>& ids) {
-  std::vector<Seeded> all = properties::museum_mutants();
-  std::ranges::move(properties::patch_mutants(), std::back_inserter(all));
+  std::vector<Seeded> all = properties::all_mutants();
   if (ids.empty()) return all;
   std::vector<Seeded> out;
   for (const std::string& id : ids) {

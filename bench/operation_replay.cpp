@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/operation_replay.h"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,7 +10,7 @@
 #include <utility>
 
 #include "optimized/subjects.h"
-#include "properties/mutants.h"
+#include "properties/mutants/kill_matrix.h"
 #include "properties/oracles/audit.h"
 #include "properties/traces/golden.h"
 
@@ -37,15 +38,14 @@ class Audited final : public Subject {
 
 /// A row of the list of mutants as something to replay on; nullopt when there is none.
 std::optional<properties::Candidate> find_mutant(const std::string& name) {
-  for (const auto& mutant : properties::kMutants) {
-    if (mutant.id != name) continue;
-    return properties::Candidate{name, "", false,
-                                 [&mutant](const CacheConfig& config) {
-                                   return properties::Opened{mutant.make(config), {}};
-                                 },
-                                 [](bool) {}};
-  }
-  return std::nullopt;
+  const std::vector<properties::Seeded> all = properties::all_mutants();
+  const auto at = std::ranges::find(all, name, &properties::Seeded::id);
+  if (at == all.end()) return std::nullopt;
+  return properties::Candidate{name, "", false,
+                               [make = at->make](const CacheConfig& config) {
+                                 return properties::Opened{make(config), {}};
+                               },
+                               [](bool) {}};
 }
 
 properties::Candidate candidate_of(const SubjectOptions& options) {
@@ -56,7 +56,7 @@ properties::Candidate candidate_of(const SubjectOptions& options) {
     return find_candidate(options);
   } catch (const std::invalid_argument& error) {
     std::string known;
-    for (const auto& mutant : properties::kMutants) known += " " + std::string(mutant.id);
+    for (const auto& mutant : properties::all_mutants()) known += " " + mutant.id;
     const bool named = options.subject_command.empty() && !is_library(options.subject);
     throw std::invalid_argument(error.what() + (named ? "; and of seeded bugs:" + known : ""));
   }

@@ -169,7 +169,6 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
                          return t.hit_length > 0;
                        });
   if (use_hit) check_hit(id);
-
   const std::uint64_t limit = config_.max_model_len;
   const std::uint64_t total =
       std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0) + args.external;
@@ -196,6 +195,7 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
       return Admission::refused();
     }
   }
+  if (r.may_share) reserve_copies(id, demand);
   for (const LayerGroup<Key>& group : groups_) group.recycle(own[group.id()], total, pool_);
   if (need(id, use_hit, demand) + watermark + reserved > pool_.num_free()) {
     ++pool_.counters().refusals;
@@ -299,7 +299,8 @@ void CacheManager<Digest>::publish(RequestId id, std::uint64_t tokens) {
 template <class Digest>
 void CacheManager<Digest>::refresh(RequestId id) {
   Request& r = requests_[id];
-  r.may_share = r.may_share && shares(id);
+  // A block under a relative's key finds new holders at any time: a hit, a lease.
+  r.may_share = r.forked || (r.may_share && shares(id));
   const bool settled = r.live && r.place == Place::device && !r.may_share && !r.forked;
   r.plain = settled && steps_alike_;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.

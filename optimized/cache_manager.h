@@ -165,6 +165,7 @@ class CacheManager {
   void refresh(RequestId id);
   void audit() const;
   [[nodiscard]] std::int64_t num_to_copy(RequestId id, GroupId group, const Demand& demand) const;
+  void reserve_copies(RequestId id, const Demand& demand);
   std::uint32_t copy_shared(RequestId id, GroupId group, const Demand& demand);
   void forget_relatives(RequestId id, GroupId group, const Demand& demand);
   [[nodiscard]] bool shares(RequestId id) const;
@@ -190,7 +191,6 @@ class CacheManager {
   std::vector<Storage> storage_;    // shape [handles given so far]
   std::vector<RequestId> unused_;   // of those handles
   std::optional<ExactContents> exact_;
-  std::string extra_bytes_;  // of the unit that is being compared
   std::vector<BlockCopy> copies_;
   std::vector<std::vector<BlockId>> leases_;
   std::vector<LeaseId> unused_leases_;

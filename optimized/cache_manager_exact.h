@@ -15,13 +15,10 @@ ExactContents::Expected CacheManager<Digest>::expected(RequestId id, std::uint32
                                                        BlockId before) {
   const Request& r = requests_[id];
   const std::uint32_t start = position * block_size_;
-  extra_bytes_.clear();
-  if (r.has_extra) {
-    append_extra_keys(storage_[id].extra, start, start + block_size_, extra_bytes_);
-  }
   return {before == kNullBlock ? ExactContents::kNoPrefix : exact_->number(before),
           {r.tokens + start, block_size_},
-          extra_bytes_};
+          start,
+          storage_[id].extra};
 }
 
 /// @pre the positions before are hits

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <memory>
+#include <utility>
 
 #include "optimized/cache_manager.h"
 
@@ -18,17 +20,20 @@ RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
   const std::uint32_t wanted =
       arrival.max_tokens == 0 ? limit : std::min(arrival.max_tokens, limit);
   expects(prompt <= limit, Breach::capacity, "a prompt beyond the token limit");
+  SharedExtraKeys extra;  // before a handle is taken: memory may be refused
+  if (arrival.extra != nullptr && !arrival.extra->empty()) {
+    extra = std::make_shared<const ExtraKeys>(*arrival.extra);
+    hasher_.reserve(*extra);
+    if (exact_) exact_->reserve(*extra);
+  }
   const RequestId id =
       new_request(std::max(wanted, static_cast<std::uint32_t>(prompt)), arrival.encoder_tokens);
   Request& r = requests_[id];
   if (prompt > 0) std::memcpy(r.tokens, arrival.tokens.data(), arrival.tokens.size_bytes());
   r.num_tokens = r.prompt_tokens = static_cast<std::uint32_t>(prompt);
   r.skip_lookup = arrival.skip_lookup;
-  r.has_extra = arrival.extra != nullptr && !arrival.extra->empty();
-  if (r.has_extra) {
-    storage_[id].extra = *arrival.extra;
-    hasher_.reserve(storage_[id].extra);
-  }
+  r.has_extra = extra != nullptr;
+  storage_[id].extra = std::move(extra);
   if (r.num_tokens >= r.next_unit_end) hash_units(id);
   return id;
 }
@@ -105,7 +110,7 @@ void CacheManager<Digest>::hash_units(RequestId id) {
     return;
   }
   const std::uint32_t count = r.num_tokens / unit - first;
-  hasher_.hash(r.tokens, r.has_extra ? &storage_[id].extra : nullptr, first, count, r.hashes);
+  hasher_.hash(r.tokens, r.has_extra ? storage_[id].extra.get() : nullptr, first, count, r.hashes);
   r.num_hashes += count;
   r.next_unit_end += count * unit;
   // A lookup or a publication of these keys is near.

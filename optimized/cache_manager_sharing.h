@@ -25,6 +25,16 @@ std::int64_t CacheManager<Digest>::num_to_copy(RequestId id, GroupId group,
   return count;
 }
 
+// While nothing has changed: memory may be refused, where nobody takes the copies.
+template <class Digest>
+void CacheManager<Digest>::reserve_copies(RequestId id, const Demand& demand) {
+  std::size_t most = copies_.size();
+  for (const LayerGroup<Key>& group : groups_) {
+    most += static_cast<std::size_t>(num_to_copy(id, group.id(), demand));
+  }
+  copies_.reserve(most);
+}
+
 template <class Digest>
 std::uint32_t CacheManager<Digest>::copy_shared(RequestId id, GroupId group, const Demand& demand) {
   const GroupTable& table = tables(id)[group];
@@ -161,8 +171,11 @@ LeaseId CacheManager<Digest>::pin(std::span<const BlockId> blocks) {
             "pin of a free block without content");
   }
   if (unused_leases_.empty()) {
-    unused_leases_.push_back(static_cast<LeaseId>(leases_.size()));
+    const std::size_t given = leases_.size();
+    // Room for every lease: unpin() cannot fail, and no lease is lost between the two lists.
+    if (unused_leases_.capacity() == given) unused_leases_.reserve(2 * given + 1);
     leases_.emplace_back();
+    unused_leases_.push_back(static_cast<LeaseId>(given));
   }
   const LeaseId lease = unused_leases_.back();
   leases_[lease].assign(blocks.begin(), blocks.end());

@@ -35,7 +35,8 @@ bool CacheManager<Digest>::start_copies(const BlockTables& source, const BlockPo
     }
   }
   if (missing + to.num_revived(twins) > to.num_free()) return false;
-  to.touch(twins);  // before taking: a twin may stand in the free queue
+  copies_.reserve(copies_.size() + missing);  // memory may be refused, but only until here
+  to.touch(twins);                            // before taking: a twin may stand in the free queue
   for (GroupId g = 0; g < source.size(); ++g) {
     for (std::size_t i = 0; i < source[g].size(); ++i) {
       if (source[g][i] == kNullBlock || target[g][i] != kNullBlock) continue;
@@ -58,6 +59,7 @@ bool CacheManager<Digest>::swap_out(RequestId id) {
   expects(!std::ranges::all_of(source, [](const auto& blocks) { return blocks.empty(); }),
           Breach::not_in_transfer, "swap out of a request without blocks");
   BlockTables target;
+  storage_[id].host_progress.reserve(groups_.size());  // complete() cannot fail
   if (!start_copies(source, pool_, host_, target)) return false;
   storage_[id].host = std::move(target);
   r.place = Place::leaving;

@@ -40,15 +40,16 @@ class ManagerSubject final : public Subject {
     return outcome;
   }
 
-  void observe(Snapshot& out) const override;
+  void observe(Snapshot& out) const override { observe_manager(manager_, names_, out); }
 
  private:
   Result perform(const op::Arrive& o) {
-    expects(!requests_.contains(o.req), Breach::duplicate_request, "arrive with a name in use");
-    requests_[o.req] = manager_.arrive({.tokens = o.tokens,
-                                        .extra = &o.extra,
-                                        .skip_lookup = o.skip_lookup,
-                                        .encoder_tokens = o.encoder_tokens});
+    expects(!names_.requests.contains(o.req), Breach::duplicate_request,
+            "arrive with a name in use");
+    names_.requests[o.req] = manager_.arrive({.tokens = o.tokens,
+                                              .extra = &o.extra,
+                                              .skip_lookup = o.skip_lookup,
+                                              .encoder_tokens = o.encoder_tokens});
     return {};
   }
   Result perform(const op::Append& o) {
@@ -70,7 +71,7 @@ class ManagerSubject final : public Subject {
   Result perform(const op::Free& o) { return manager_.free(request(o.req)), Result(); }
   Result perform(const op::Finish& o) {
     manager_.finish(request(o.req));
-    requests_.erase(o.req);
+    names_.requests.erase(o.req);
     return {};
   }
   Result perform(const op::Recycle& o) {
@@ -93,16 +94,16 @@ class ManagerSubject final : public Subject {
     if (o.n > manager_.pool().num_free()) return Refused{};
     Blocks blocks(o.n);
     manager_.take(blocks);
-    raw_.insert(raw_.end(), blocks.begin(), blocks.end());
+    names_.raw.insert(names_.raw.end(), blocks.begin(), blocks.end());
     return Granted{{std::move(blocks)}};
   }
   Result perform(const op::Touch& o) {
     manager_.touch(o.blocks);
-    raw_.insert(raw_.end(), o.blocks.begin(), o.blocks.end());
+    names_.raw.insert(names_.raw.end(), o.blocks.begin(), o.blocks.end());
     return {};
   }
   Result perform(const op::Release& o) {
-    Blocks left = raw_;
+    Blocks left = names_.raw;
     for (const BlockId block : o.blocks) {
       const auto at = std::find(left.begin(), left.end(), block);
       expects(at != left.end(), Breach::not_held,
@@ -110,29 +111,30 @@ class ManagerSubject final : public Subject {
       left.erase(at);
     }
     manager_.release(o.blocks);
-    raw_ = std::move(left);
+    names_.raw = std::move(left);
     return {};
   }
 
   Result perform(const op::Fork& o) {
     const RequestId parent = request(o.req);
-    expects(!requests_.contains(o.child), Breach::duplicate_request, "fork to a name in use");
-    requests_[o.child] = manager_.fork(parent);
+    expects(!names_.requests.contains(o.child), Breach::duplicate_request, "fork to a name in use");
+    names_.requests[o.child] = manager_.fork(parent);
     return {};
   }
   Result perform(const op::Truncate& o) {
     return manager_.truncate(request(o.req), o.tokens), Result();
   }
   Result perform(const op::Pin& o) {
-    expects(!leases_.contains(o.lease), Breach::duplicate_lease, "pin under a lease in use");
-    leases_[o.lease] = manager_.pin(o.blocks);
+    expects(!names_.leases.contains(o.lease), Breach::duplicate_lease, "pin under a lease in use");
+    names_.leases[o.lease] = manager_.pin(o.blocks);
     return {};
   }
   Result perform(const op::Unpin& o) {
-    const auto at = leases_.find(o.lease);
-    expects(at != leases_.end(), Breach::unknown_lease, "unpin of a lease that was not given");
+    const auto at = names_.leases.find(o.lease);
+    expects(at != names_.leases.end(), Breach::unknown_lease,
+            "unpin of a lease that was not given");
     manager_.unpin(at->second);
-    leases_.erase(at);
+    names_.leases.erase(at);
     return {};
   }
   Result perform(const op::SwapOut& o) {
@@ -165,8 +167,8 @@ class ManagerSubject final : public Subject {
   }
 
   RequestId request(const std::string& name) const {
-    const auto at = requests_.find(name);
-    expects(at != requests_.end(), Breach::unknown_request, "no request of that name");
+    const auto at = names_.requests.find(name);
+    expects(at != names_.requests.end(), Breach::unknown_request, "no request of that name");
     return at->second;
   }
   [[nodiscard]] GroupId num_groups() const {
@@ -174,10 +176,8 @@ class ManagerSubject final : public Subject {
   }
 
   CacheManager<Digest> manager_;
-  std::map<std::string, RequestId> requests_;
-  std::map<std::string, LeaseId> leases_;
+  CallerNames names_;
   std::map<std::string, RequestId> transfers_;
-  Blocks raw_;
   std::vector<std::size_t> held_;  // shape [groups]: table lengths before the allocation
 };
 
@@ -272,47 +272,48 @@ void observe_pool(const BlockPool<Key>& pool, PoolState& out) {
   out.index.resize(keys);
 }
 
+}  // namespace
+
 template <class Digest>
-void ManagerSubject<Digest>::observe(Snapshot& out) const {
-  observe_pool(manager_.pool(), out);
-  observe_pool(manager_.host(), out.host);
-  out.requests.resize(requests_.size());
+void observe_manager(const CacheManager<Digest>& manager, const CallerNames& names, Snapshot& out) {
+  const auto num_groups = static_cast<GroupId>(manager.config().groups.size());
+  observe_pool(manager.pool(), out);
+  observe_pool(manager.host(), out.host);
+  out.requests.resize(names.requests.size());
   auto state = out.requests.begin();
-  for (const auto& [name, id] : requests_) {
+  for (const auto& [name, id] : names.requests) {
     state->name = name;
-    state->num_tokens = static_cast<std::uint32_t>(manager_.tokens(id).size());
-    state->computed = manager_.computed(id);
-    const auto hashes = manager_.hashes(id);
+    state->num_tokens = static_cast<std::uint32_t>(manager.tokens(id).size());
+    state->computed = manager.computed(id);
+    const auto hashes = manager.hashes(id);
     state->hashes.resize(hashes.size());
     for (std::size_t i = 0; i < hashes.size(); ++i) state->hashes[i] = fingerprint(hashes[i]);
-    state->tables.resize(num_groups());
-    state->progress.resize(num_groups());
-    state->host_tables.resize(manager_.has_host_tables(id) ? num_groups() : 0);
-    for (GroupId g = 0; g < num_groups(); ++g) {
-      const auto table = manager_.table(id, g);
+    state->tables.resize(num_groups);
+    state->progress.resize(num_groups);
+    state->host_tables.resize(manager.has_host_tables(id) ? num_groups : 0);
+    for (GroupId g = 0; g < num_groups; ++g) {
+      const auto table = manager.table(id, g);
       state->tables[g].assign(table.begin(), table.end());
-      state->progress[g] = manager_.progress(id, g);
+      state->progress[g] = manager.progress(id, g);
       if (state->host_tables.empty()) continue;
-      const auto host = manager_.host_table(id, g);
+      const auto host = manager.host_table(id, g);
       state->host_tables[g].assign(host.begin(), host.end());
     }
     ++state;
   }
-  out.raw = raw_;
+  out.raw = names.raw;
   std::ranges::sort(out.raw);
-  out.leases.resize(leases_.size());
+  out.leases.resize(names.leases.size());
   auto held = out.leases.begin();
-  for (const auto& [name, lease] : leases_) {
-    const auto blocks = manager_.leased(lease);
+  for (const auto& [name, lease] : names.leases) {
+    const auto blocks = manager.leased(lease);
     held->name = name;
     held->blocks.assign(blocks.begin(), blocks.end());
     ++held;
   }
-  const Counters& counted = manager_.counters();
+  const Counters& counted = manager.counters();
   out.counters = {counted.lookups, counted.lookup_tokens, counted.hit_tokens};
 }
-
-}  // namespace
 
 template <class Digest>
 std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
@@ -320,6 +321,9 @@ std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
   return std::make_unique<ManagerSubject<Digest>>(config, max_requests);
 }
 
+template void observe_manager(const CacheManager<Xxh3Digest>&, const CallerNames&, Snapshot&);
+template void observe_manager(const CacheManager<Sha256Digest>&, const CallerNames&, Snapshot&);
+template void observe_manager(const CacheManager<WeakDigest>&, const CallerNames&, Snapshot&);
 template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&,
                                                                    std::uint32_t);
 template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&,

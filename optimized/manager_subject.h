@@ -2,12 +2,30 @@
 // The optimized cache manager behind the Subject seam: names become handles, answers become values.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "optimized/request.h"
 #include "reference/config.h"
 #include "reference/subject.h"
 
 namespace kvproof::optimized {
+
+template <class Digest>
+class CacheManager;
+
+/// What a manager's caller calls its requests and leases, and the blocks that it holds itself.
+struct CallerNames {
+  std::map<std::string, RequestId> requests;
+  std::map<std::string, LeaseId> leases;
+  std::vector<BlockId> raw;
+};
+
+/// The manager as its caller sees it.
+template <class Digest>
+void observe_manager(const CacheManager<Digest>& manager, const CallerNames& names, Snapshot& out);
 
 /// A Subject over CacheManager<Digest>, with events on. `Digest` is one of those in hashing.h.
 /// @param max_requests that may be known at one time

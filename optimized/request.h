@@ -31,6 +31,9 @@ struct Arrival {
   std::uint32_t encoder_tokens = 0;  // what cross attention reads
 };
 
+/// One copy, made at arrival, that forks and published blocks share; nullptr = none.
+using SharedExtraKeys = std::shared_ptr<const ExtraKeys>;
+
 /// The bytes of `from` go to `to` before the step that was admitted runs.
 struct BlockCopy {
   GroupId group = 0;
@@ -86,7 +89,7 @@ using BlockTables = std::vector<std::vector<BlockId>>;  // per group
 
 /// What arrive() makes and the hot path does not read.
 struct RequestStorage {
-  ExtraKeys extra;
+  SharedExtraKeys extra;
   std::unique_ptr<std::byte[]> buffer;  // what a request and its tables point into
   std::size_t bytes = 0;
   BlockTables host;                          // while there are blocks on the host

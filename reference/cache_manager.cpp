@@ -116,9 +116,10 @@ Result CacheManager::perform(const op::Allocate& o) {
   const std::uint64_t limit = config_.max_model_len;
   const std::uint64_t total = r.computed + (use_hit ? r.hit_tokens : 0U) + args.external;
   expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
-  const bool starts =
-      (use_hit || args.external > 0) && !running(r) &&
-      std::ranges::all_of(r.groups, [](const GroupTable& t) { return t.blocks.empty(); });
+  const bool idle = !running(r) && std::ranges::all_of(r.groups, [](const GroupTable& t) {
+    return t.blocks.empty();
+  });
+  const bool starts = idle && (use_hit || args.external > 0);
   const bool admission = args.has_scheduled && args.status != RequestStatus::running;
   const std::int64_t watermark = admission ? config_.watermark_blocks() : 0;
   const std::int64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
@@ -142,10 +143,19 @@ Result CacheManager::perform(const op::Allocate& o) {
   for (GroupId g = 0; starts && g < r.groups.size(); ++g) {
     layer_groups_[g].add_external(r.groups[g], demand, pool_);
   }
+  const bool resumed = args.status == RequestStatus::preempted;
+  if (args.use_lookup && idle && !resumed) count(r, use_hit);
   Granted granted = grow(r, demand);
   // Drafts beyond the tokens that exist are never published: they may be rejected.
   if (!args.delay_cache) publish(r, std::min<std::uint64_t>(main, r.tokens.size()));
   return granted;
+}
+
+void CacheManager::count(const Request& r, bool use_hit) {
+  if (!config_.enable_caching || r.skip_lookup || r.tokens.empty()) return;
+  ++counters_.lookups;
+  counters_.lookup_tokens += r.tokens.size() - 1;
+  counters_.hit_tokens += use_hit ? r.hit_tokens : 0;
 }
 
 Result CacheManager::perform(const op::Free& o) {
@@ -345,6 +355,7 @@ void CacheManager::observe(Snapshot& out) const {
     state->name = name;
     observe(r, *state++);
   }
+  out.counters = counters_;
   out.raw = raw_;
   std::ranges::sort(out.raw);
   out.leases.resize(leases_.size());

@@ -88,6 +88,7 @@ class CacheManager final : public Subject {
   void add_tokens(Request& request, const std::vector<TokenId>& tokens);
   [[nodiscard]] PrefixKey key(const Request& request, GroupId group, std::size_t block) const;
   [[nodiscard]] bool running(const Request& request) const;
+  void count(const Request& request, bool use_hit);
 
   void check_hit(const Request& request) const;
   [[nodiscard]] std::int64_t need(const Request& request, bool use_hit, const Demand& demand) const;
@@ -117,6 +118,7 @@ class CacheManager final : public Subject {
   Blocks raw_;                      // references held by the raw owner
   std::map<std::string, Blocks> leases_;
   std::map<std::string, Transfer> transfers_;
+  HitCounters counters_;
 };
 
 }  // namespace kvproof::reference

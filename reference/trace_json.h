@@ -87,6 +87,7 @@ struct RecordedState : RecordedPool {
   std::optional<std::vector<BlockId>> raw;
   std::optional<std::vector<LeaseState>> leases;
   std::optional<RecordedPool> host;
+  std::optional<HitCounters> counters;              // [lookups, lookup_tokens, hit_tokens]
   std::optional<std::array<std::uint32_t, 3>> crc;  // CRC-32 of queue, ref, cached as LE words
   std::vector<std::string> fields;                  // those that it has, as it names them
 };

@@ -134,6 +134,11 @@ RecordedState read_state(const json& state) {
       out.leases->push_back({name, integers<BlockId>(value, "leases")});
     }
   }
+  if (state.contains("counters")) {
+    const auto counters = integers<std::uint64_t>(state["counters"], "counters");
+    if (counters.size() != 3) throw TextError("counters", "three integers");
+    out.counters = {counters[0], counters[1], counters[2]};
+  }
   if (state.contains("host")) read_pool(object(state["host"], "host"), out.host.emplace());
   return out;
 }
@@ -156,6 +161,9 @@ ordered_json state_json(const Snapshot& state) {
   }
   out["raw"] = state.raw;
   for (const LeaseState& lease : state.leases) out["leases"][lease.name] = lease.blocks;
+  if (const auto& c = state.counters) {
+    out["counters"] = {c->lookups, c->lookup_tokens, c->hit_tokens};
+  }
   if (!state.host.blocks.empty()) out["host"] = pool_json(state.host);
   return out;
 }

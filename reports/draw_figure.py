@@ -45,6 +45,7 @@ def main(arguments):
         return 2
     try:
         from figures import PLOTS, drawing
+        from figures.plot import rows_of
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
@@ -54,7 +55,7 @@ def main(arguments):
     if plot is None:
         parser.error(f"--figure={options.figure}: expected one of "
                      + ", ".join(plot.key for plot in PLOTS))
-    rows = results.of(plot.experiment)
+    rows = rows_of(plot, results)
     if not rows:
         say(f"{options.files[0]}: expected results of {plot.experiment}")
         return 2

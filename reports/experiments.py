@@ -26,6 +26,18 @@ STORAGES = {
 }
 STORAGE = ("one of " + ", ".join(STORAGES), lambda value: value in STORAGES)
 
+# What became of a seeded bug.
+FATES = {
+    "expected": "expected law",
+    "other_law": "another law",
+    "model": "model only",
+    "content": "content only",
+    "crash": "crash",
+    "hang": "hang",
+    "survived": "survived",
+}
+FATE = ("one of " + ", ".join(FATES), lambda value: value in FATES)
+
 
 def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -36,7 +48,9 @@ class Experiment:
     parameters: dict  # name -> kind
     metrics: dict     # name -> kind
     optional: dict    # metric name -> kind, checked where present
+    agrees: tuple = ()  # of (parameter, what it must be, test of all parameters)
     most: int = 100_000  # results that one page can show
+    most_names: int = 32  # different texts of one parameter that one page can show
 
 
 EXPERIMENTS = {
@@ -69,14 +83,31 @@ EXPERIMENTS = {
         {"operation": TEXT, "num_blocks": POSITIVE},
         {"ns_per_block": POSITIVE},
         {"call_p50": POSITIVE, "call_p99": POSITIVE, "call_worst": POSITIVE}, most=1000),
+    "mutant": Experiment(
+        {"id": TEXT, "family": TEXT, "family_name": TEXT, "where": TEXT, "configuration": TEXT,
+         "expected_law": TEXT, "laws": TEXT, "fate": FATE},
+        {"operations_to_kill": COUNT, "seconds_to_kill": AMOUNT, "trace_operations": COUNT,
+         "model_operations": COUNT, "content_operations": COUNT}, {},
+        agrees=(("laws", "the expected law among them, as the fate says",
+                 lambda p: p["fate"] != "expected" or p["expected_law"] in p["laws"].split()),
+                ("laws", "a law, as the fate says",
+                 lambda p: p["fate"] != "other_law" or p["laws"] != "-")),
+        most=500, most_names=500),
+    "mutants": Experiment({}, {"not_applicable": COUNT, "seconds": AMOUNT}, {}, most=1),
+    "exhaustive": Experiment(
+        {"space": TEXT},
+        {"states": POSITIVE, "edges": COUNT, "depth": COUNT, "closed": SHARE, "seconds": AMOUNT,
+         "bytes_per_state": AMOUNT, "collision_probability": AMOUNT}, {}, most=32),
+    # The searches together, which the table repeats.
+    "exhaustive_total": Experiment({}, {}, {}),
+    "check_law": Experiment(
+        {"subject": TEXT, "law": TEXT, "name": TEXT, "verdict": TEXT},
+        {"checked": COUNT, "suspended": COUNT}, {}, most=1000, most_names=100),
     "life_cycle": Experiment(
         {}, {"ns_per_block": POSITIVE},
         {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,
          "ns_per_decode_token": POSITIVE}, most=32),
 }
-
-
-MOST_NAMES = 32  # different sources, workloads or operations that one page can show
 
 
 def words(name):

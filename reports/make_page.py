@@ -63,8 +63,9 @@ def write(path, content):
 def write_pngs(results, absent, folder):
     import io
     from figures import PLOTS, drawing, svg
+    from figures.plot import rows_of
     for plot in PLOTS:
-        rows = results.of(plot.experiment)
+        rows = rows_of(plot, results)
         if rows and plot.experiment not in absent:
             stream = io.BytesIO()
             svg.to_png(plot.draw(rows, drawing.WIDE), stream)
@@ -98,7 +99,8 @@ def main(arguments):
               f"{error.strerror}", file=sys.stderr)
         return 2
     missing = [plot.experiment for plot in PLOTS
-               if not results.of(plot.experiment) or plot.experiment in options.absent]
+               if (not results.of(plot.experiment) and not plot.optional) or
+               plot.experiment in options.absent]
     if missing:
         print(f"make_page: the page lacks {', '.join(missing)}", file=sys.stderr)
     return 1 if missing else 0

@@ -10,7 +10,7 @@ from string import Template
 from experiments import EXPERIMENTS, words
 from figures import SECTIONS, drawing, svg
 from figures.numbers import bytes_text, count
-from figures.plot import plain_table
+from figures.plot import plain_table, rows_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -24,7 +24,9 @@ def render(results, absent):
     """@param absent: experiment -> why it has no result, where that is known; gets the experiments
     whose figures fail here."""
     sections = []
-    for name, plots in SECTIONS:
+    shown = [(name, plots) for name, plots in SECTIONS
+             if any(is_due(plot, results, absent) for plot in plots)]
+    for name, plots in shown:
         articles = [article(plot, results, absent) for plot in plots]
         sections.append(f'<section id="{anchor(name)}">\n<h2>{escape(name)}</h2>\n' +
                         "\n".join(articles) + "\n</section>")
@@ -37,7 +39,7 @@ def render(results, absent):
     return template.substitute(
         title=escape(page_title(results)), style=read("page.css") + colours(),
         script=read("page.js"), headline=headline(results), warnings=warnings(results),
-        numbers=numbers(results, absent), contents=contents(), machine=machine(results),
+        numbers=numbers(results, absent), contents=contents(shown), machine=machine(results),
         sections="\n".join(sections), sources=sources(results))
 
 
@@ -132,7 +134,9 @@ def warnings(results):
 def numbers(results, absent):
     cards = []
     for plot in (plot for _, plots in SECTIONS for plot in plots if plot.number):
-        rows = results.of(plot.experiment)
+        if not is_due(plot, results, absent):
+            continue
+        rows = rows_of(plot, results)
         drawn = rows and plot.experiment not in absent
         number = plot.number(rows) if drawn else None
         if number:
@@ -158,8 +162,13 @@ def machine(results):
     return "\n".join(rows)
 
 
-def contents():
-    return " ".join(f'<a href="#{anchor(name)}">{escape(name)}</a>' for name, _ in SECTIONS)
+def contents(sections):
+    return " ".join(f'<a href="#{anchor(name)}">{escape(name)}</a>' for name, _ in sections)
+
+
+def is_due(plot, results, absent):
+    """Whether its absence is worth a word."""
+    return not plot.optional or plot.experiment in absent or results.of(plot.experiment)
 
 
 # ---- one figure ---------------------------------------------------------------------------------
@@ -173,7 +182,7 @@ def why_absent(plot, rows, absent):
 
 
 def article(plot, results, absent):
-    rows = results.of(plot.experiment)
+    rows = rows_of(plot, results)
     if not rows:
         return gap(plot, why_absent(plot, rows, absent))
     try:

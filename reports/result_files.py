@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import dataclass, field
 
-from experiments import EXPERIMENTS, MOST_NAMES, is_number, words
+from experiments import EXPERIMENTS, is_number, words
 
 LARGEST_FILE_BYTES = 64 << 20
 
@@ -104,9 +104,9 @@ def check_cases(files, paths):
                 if isinstance(value, str):
                     values = names.setdefault((row.experiment, name), set())
                     values.add(value)
-                    if known and len(values) > MOST_NAMES:
+                    if known and len(values) > known.most_names:
                         raise InputError(f"{where}.parameters.{name}: expected at most "
-                                         f"{MOST_NAMES} different ones")
+                                         f"{known.most_names} different ones")
 
 
 def name_sources(files):
@@ -221,6 +221,9 @@ def check(result, where, wrong):
         return
     for name, (expected, holds) in experiment.parameters.items():
         if not holds(result.parameters.get(name)):
+            raise wrong(f"{where}.parameters.{name}", expected)
+    for name, expected, holds in experiment.agrees:
+        if not holds(result.parameters):
             raise wrong(f"{where}.parameters.{name}", expected)
     for name, (expected, holds) in experiment.metrics.items():
         if name not in result.metrics:

@@ -24,6 +24,8 @@ pool_operation|bench|no|60|2
 END
 }
 page_seconds=5
+# Result files of kvproof check that lie in the folder are drawn, too.
+checked="mutants check exhaustive"
 
 usage() {
   cat <<'END'
@@ -203,6 +205,9 @@ part_file=
 # ---- the page -----------------------------------------------------------------------------------
 
 set --
+for name in $checked; do
+  [ ! -f "$output/$name.json" ] || set -- "$@" "$output/$name.json"
+done
 while IFS= read -r experiment; do set -- "$@" "$output/$experiment.json"; done <"$work/done"
 while IFS= read -r line; do set -- "$@" "--absent=$line"; done <"$work/absent"
 status=0

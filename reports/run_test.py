@@ -88,10 +88,18 @@ class RunTest(unittest.TestCase):
         code, out, said = self.run_sh()
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
-            ["report.html"] + [maker.__name__ + ".json" for maker in sample_results.MAKERS]))
+            ["report.html"] + [maker.__name__ + ".json" for maker in sample_results.MEASURED]))
         self.assertRegex(said, r"1/9 live memory  \(\d+ s, about \d+ s left\)")
         self.assertIn("9/9 drawing the page", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+
+    def test_results_of_check_that_lie_there_are_drawn_too(self):
+        os.mkdir(self.path("results"))
+        shutil.copy(self.path("samples", "mutant.json"), self.path("results", "mutants.json"))
+        code, _, said = self.run_sh("--smoke")
+        self.assertEqual(code, 0, said)
+        self.assertTrue('<article id="kill-matrix">' in self.page())
+        self.assertTrue('<article id="law-table" class="absent">' in self.page())
 
     def test_options_reach_the_parts_that_know_them(self):
         trace = self.path("some trace.jsonl")

@@ -222,6 +222,35 @@ TEST(CacheManager, CapacityIsANamedRefusalThatChangesNothing) {
   EXPECT_EQ(manager.arrive({.tokens = eight}), id) << "its place is free again";
 }
 
+// A relative publishes the shared block and leaves; then a lease or a hit holds it under that key.
+TEST(CacheManager, CopiesWhatARelativePublishedAndSomebodyHoldsBeforeItIsWritten) {
+  for (const bool by_lease : {true, false}) {
+    CacheManager<Xxh3Digest> manager(config(16, 2, 64));
+    const RequestId parent = manager.arrive({.tokens = std::array<TokenId, 1>{1}});
+    ASSERT_TRUE(manager.allocate(parent, {.new_tokens = 2}));  // a draft behind the prompt
+    const RequestId child = manager.fork(parent);
+    manager.append(parent, std::array<TokenId, 1>{2});
+    manager.cache(parent, 2);
+    manager.finish(parent);
+    manager.recycle(child, 0);  // looks at its table: nobody else is there
+    const BlockId block = manager.table(child)[0];
+    if (by_lease) {
+      manager.pin(std::array<BlockId, 1>{block});
+    } else {
+      const RequestId other = manager.arrive({.tokens = std::array<TokenId, 3>{1, 2, 3}});
+      ASSERT_EQ(manager.lookup(other), 2U);
+      ASSERT_TRUE(manager.allocate(other, {.new_tokens = 1, .use_lookup = true}));
+    }
+    manager.append(child, std::array<TokenId, 1>{7});
+    ASSERT_TRUE(manager.allocate(child, {.new_tokens = 2, .status = RequestStatus::running}));
+    const std::vector<BlockCopy> copies = manager.take_copies();
+    ASSERT_EQ(copies.size(), 1U);
+    EXPECT_EQ(copies[0].from, block);
+    EXPECT_EQ(copies[0].to, manager.table(child)[0]);
+    EXPECT_TRUE(manager.pool().hashed(block)) << "whoever holds it goes on to read it";
+  }
+}
+
 TEST(CacheManager, SlotsFollowTheTableAndPaddingIsMinusOne) {
   CacheManager<Xxh3Digest> manager(config(16, 4, 64));
   const std::vector<TokenId> prompt(6);

@@ -49,6 +49,8 @@ Speaks allocations(const Seen& s) { return yes_if(s.history().asked.has_value())
 Speaks grants(const Seen& s) {
   return yes_if(s.answered<Granted>() && s.history().asked.has_value());
 }
+Speaks publications(const Seen& s) { return s.is<op::Cache>() ? yes_if(!s.failed()) : grants(s); }
+Speaks preemptions(const Seen& s) { return yes_if(s.is<op::Free>() && !s.failed()); }
 Speaks failures(const Seen& s) { return yes_if(s.failed()); }
 Speaks successes(const Seen& s) { return yes_if(!s.failed()); }
 Speaks gates(const Seen& s) {
@@ -120,6 +122,11 @@ constexpr Reading kReadings[] = {
     {"C4", 0, kCached, About::anything, when::leases, {"pin"}},
     {"C5", kIds, kContent, About::host_tier, when::transfers, {"swap_out"}},
     {"C6", kHost, 0, About::host_tier, when::always, {"swap_out"}},
+    {"C7", 0, kIds | kContent, About::caching},
+    {"C8", kIds, kContent | kProgress, About::caching, when::publications},
+    {"C9", kCounters, 0, About::caching, when::grants},
+    {"C10", 0, kIds | kContent, About::caching, when::hits, {"lookup"}},
+    {"C11", kIds, kProgress, About::anything, when::preemptions, {"free"}},
 };
 
 /// One for each row of the list of laws.

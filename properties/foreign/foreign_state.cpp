@@ -86,6 +86,7 @@ void ForeignState::read(const RecordedState& state, const Promises& promises,
   }
   snapshot_.raw = state.raw.value_or(book.raw());
   snapshot_.leases = state.leases ? *state.leases : book.leases();
+  snapshot_.counters = state.counters;
   std::ranges::sort(snapshot_.raw);
   std::ranges::sort(snapshot_.leases, {}, &LeaseState::name);
   check_blocks(snapshot_.raw, config_.num_blocks, "raw");

@@ -28,6 +28,7 @@ constexpr PartName kPartNames[] = {
     {kIndex, "index", "the index"},      {kHashes, "hashes", "hashes"},
     {kProgress, "progress", "progress"}, {kEvents, "events", "events"},
     {kUsage, "usage", "usage"},          {kHost, "host", "the host tier"},
+    {kCounters, "counters", "counters"},
 };
 
 void read_level(const std::string& text, Promises& out) {

@@ -37,10 +37,11 @@ enum Part : std::uint32_t {
   kProgress = 1U << 8U,    // positions considered for caching
   kEvents = 1U << 9U,      // what entered and left the index
   kUsage = 1U << 10U,
-  kHost = 1U << 11U,  // the host tier
+  kHost = 1U << 11U,      // the host tier
+  kCounters = 1U << 12U,  // of hits
 };
 using Parts = std::uint32_t;
-inline constexpr Parts kAllParts = (1U << 12U) - 1;
+inline constexpr Parts kAllParts = (1U << 13U) - 1;
 
 /// What a state that was read shows.
 [[nodiscard]] Parts parts_of(const RecordedState& state);

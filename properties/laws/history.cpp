@@ -278,9 +278,12 @@ void History::fold_evicted(const Snapshot& before, const Operation& operation, c
       const bool taken = before.blocks[b].ref_cnt == 0 && after.blocks[b].ref_cnt != 0;
       if (after.blocks[b].hashed || taken) evicted[b] = 0;
       // Written anew by a relative of the one who had published it: what lies behind it is cut off.
-      const bool given_up = before.blocks[b].ref_cnt > 0 && before.blocks[b].hashed &&
-                            !after.blocks[b].hashed && after.blocks[b].ref_cnt > 0;
-      if (given_up) chains_loose = true;
+      // It may carry the writer's own key at once.
+      const BlockState& was = before.blocks[b];
+      const BlockState& now = after.blocks[b];
+      const bool kept =
+          now.hashed && (now.key == was.key || now.prefix_tokens != was.prefix_tokens);
+      if (was.ref_cnt > 0 && now.ref_cnt > 0 && was.hashed && !kept) chains_loose = true;
     }
   }
 }

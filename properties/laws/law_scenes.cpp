@@ -119,6 +119,10 @@ void swap_out(Scene& s) {
   admit(s, 5);
   s.play(op::Advance{"a", 5}).play(op::SwapOut{"a", "t"});
 }
+void swap_out_twice(Scene& s) {
+  swap_out(s);
+  s.play(op::SwapOut{"a", "u"});
+}
 void swapped_out(Scene& s) {
   swap_out(s);
   s.play(op::Complete{"t", true});
@@ -249,6 +253,8 @@ constexpr Breakage kWider[] = {
      two_tiers},
     {"C5", "landed without its key", swapped_out,
      [](Scene& s) { s.after.host.blocks[1].hashed = false; }, two_tiers},
+    {"C5", "two transfers of one request", swap_out_twice,
+     [](Scene& s) { s.outcome.result = Granted{}; }, two_tiers},
     {"C6", "held host block queued", swap_out, [](Scene& s) { s.after.host.queue.push_back(1); },
      two_tiers},
     {"C6", "host counter off", swap_out, [](Scene& s) { ++s.after.host.num_free; }, two_tiers},

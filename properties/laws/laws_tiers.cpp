@@ -144,6 +144,10 @@ Finding transfer_keeps_both(const Step& step) {
     return check_refused(step, out);
   }
   if (granted == nullptr || !(out || in)) return std::nullopt;
+  const auto& transfers = step.history.transfers;
+  if (std::ranges::count(transfers, request_of(step.operation), &TransferRecord::req) > 1) {
+    return say(request_of(step.operation), " is in two transfers at once");
+  }
   const RequestState* r = own_after(step);
   if (r == nullptr) return std::nullopt;
   const RequestState* was = own_before(step);

@@ -30,18 +30,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-MatrixRow judge(const Seeded& mutant, const MatrixOptions& options) {
-  MatrixRow row;
-  row.laws = hunt(mutant, kLawsAlone, options);
-  if (!options.laws_only || !row.laws.killed) {
-    row.model = hunt(mutant, kModelAlone, options);
-    row.content = hunt(mutant, kContentAlone, options);
-  }
-  row.fate = row.killed() ? Fate::noticed : Fate::survived;
-  return row;
-}
-
-// A row crosses from its process as text: three lines of words.
+// What an oracle saw crosses from its process as a line of words, as soon as it is known: a mutant
+// that one oracle stops in time may crash under the next.
 void write(std::ostream& out, const Kill& kill) {
   out << kill.killed << ' ' << kill.operations << ' ' << kill.seconds << ' '
       << kill.trace_operations << ' ' << kill.breaches.size();
@@ -73,13 +63,18 @@ Child start(const Seeded& mutant, std::size_t index, const MatrixOptions& option
     return {process, ends[0], index};
   }
   close(ends[0]);
-  alarm(static_cast<unsigned>(options.most_seconds) + 1);
-  std::ostringstream text;
-  const MatrixRow row = judge(mutant, options);
-  for (const Kill* kill : {&row.laws, &row.model, &row.content}) write(text, *kill);
-  const std::string bytes = text.str();
-  const bool sent = ::write(ends[1], bytes.data(), bytes.size()) >= 0;
-  _exit(sent ? 0 : 1);
+  bool killed = false;
+  for (const Oracles& oracles : {kLawsAlone, kModelAlone, kContentAlone}) {
+    if (options.laws_only && killed) break;
+    alarm(static_cast<unsigned>(options.most_seconds) + 1);
+    std::ostringstream line;
+    const Kill kill = hunt(mutant, oracles, options);
+    write(line, kill);
+    killed = killed || kill.killed;
+    const std::string bytes = line.str();
+    if (::write(ends[1], bytes.data(), bytes.size()) < 0) _exit(1);
+  }
+  _exit(0);
 }
 
 MatrixRow finish(const Child& child) {
@@ -93,12 +88,16 @@ MatrixRow finish(const Child& child) {
   waitpid(child.process, &status, 0);
   MatrixRow row;
   std::istringstream in(bytes);
-  if (read(in, row.laws) && read(in, row.model) && read(in, row.content)) {
-    row.fate = row.killed() ? Fate::noticed : Fate::survived;
-    return row;
+  for (Kill* kill : {&row.laws, &row.model, &row.content}) {
+    if (!read(in, *kill)) break;
   }
-  row = {};
-  row.fate = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? Fate::hung : Fate::crashed;
+  const bool hung = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+  const bool crashed = status != 0;
+  if (row.killed()) {
+    row.fate = Fate::noticed;
+  } else {
+    row.fate = hung ? Fate::hung : crashed ? Fate::crashed : Fate::survived;
+  }
   return row;
 }
 
@@ -112,7 +111,7 @@ Kill hunt(const Seeded& mutant, Oracles oracles, const MatrixOptions& options) {
   Counts counts;
   Kill out;
   while (counts.operations < options.most_operations &&
-         seconds_since(start) < options.most_seconds / 4) {
+         seconds_since(start) < options.most_seconds / 2) {
     const auto failure = run_case(mutant.make, *mutant.profile, *configuration,
                                   draw_case(stream, kLongestCase), oracles, counts);
     if (!failure) continue;
@@ -177,8 +176,8 @@ std::vector<Seeded> museum_mutants() {
   return out;
 }
 
-std::vector<Seeded> patch_mutants() {
-  std::vector<Seeded> out;
+std::vector<Seeded> all_mutants() {
+  std::vector<Seeded> out = museum_mutants();
   for (const Patch& row : all_patches()) {
     Seeded& mutant = out.emplace_back();
     mutant.id = row.id;

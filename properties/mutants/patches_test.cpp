@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -133,7 +135,7 @@ TEST(PatchedText, RefusesWhatIsNotThereExactlyOnceAndRowsThatTouch) {
   EXPECT_EQ(complaint_of("return `n"),
             "patch Q1 of optimized/a.h: nothing is to be found, expected `text`");
   const Patch first{"Q1", "a.h", "`n` + 1", "0", "", "", ""};
-  Patch both[] = {first, first};
+  auto both = std::to_array({first, first});
   both[1].id = "Q2";
   both[1].found = "n + `1`";
   EXPECT_NO_THROW((void)patched_text("a.h", "return n + 1;", both));

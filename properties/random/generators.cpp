@@ -58,6 +58,9 @@ Operation Generator::next(Choice choice, const Snapshot& state, const History& h
 // What a scheduler does next: a hit does not keep, so most lookups are used at once, and a shortage
 // is answered by making room.
 std::optional<Operation> Generator::follow_up(Moment& m) const {
+  const bool resets = swarm_.weight[static_cast<std::size_t>(Kind::reset)] > 0;
+  const bool idle = m.state.num_free + 1 == config_.num_blocks && !m.state.index.empty();
+  if (resets && idle && m.draws.one_in(16)) return op::Reset{};  // at other times it is refused
   if (!m.history.just_looked_up.empty() && !m.draws.one_in(8)) {
     const RequestState* r = m.state.find(m.history.just_looked_up);
     const RequestRecord* record = m.history.find(m.history.just_looked_up);
@@ -216,13 +219,13 @@ std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t res
 Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
   AllocateArgs args;
   args.status = record.status;
-  // Now and then without a lookup since the request was preempted: then there is no hit.
-  args.use_lookup = m.draws.one_in(8) != record.looked_up;
+  args.use_lookup = record.looked_up && !m.draws.one_in(8);
   const std::uint32_t hit = args.use_lookup ? record.hit.tokens : 0;
   const std::uint32_t rest = r.num_tokens > r.computed + hit ? r.num_tokens - r.computed - hit : 1;
   args.new_tokens = rest;
   const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
   if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
+  if (!record.looked_up) args.use_lookup = how == 7;  // not since preemption: there is no hit
   if (swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in) && rest > 1) {
     args.external = 1 + m.draws.below(rest - 1);
     args.new_tokens = std::min(args.new_tokens, rest - args.external);

@@ -96,9 +96,9 @@ struct Swarm {
 
 inline constexpr std::size_t kMostRequests = 5;
 
-/// A token of one of three texts over three tokens. The texts part at positions 0, 3 and 6 from each
-/// other, so that prompts share prefixes of every length, and a prompt that is drawn again after
-/// churn is the same prompt.
+/// A token of one of three texts over three tokens. The texts part at positions 0, 3 and 6 from
+/// each other, so that prompts share prefixes of every length, and a prompt that is drawn again
+/// after churn is the same prompt.
 [[nodiscard]] constexpr TokenId token_at(std::uint32_t text, std::uint32_t position) {
   const std::uint32_t base = position * 7 + position / 3;
   return static_cast<TokenId>((base + (position >= 3 * text ? text : 0)) % 3);

@@ -27,8 +27,9 @@ COLOURS = {
     "pink": ("#b0508a", "#e394c3"),
     "green": ("#00835f", "#35c49a"),
     "grey": ("#68717d", "#98a2ae"),
+    "red": ("#c4122f", "#ff6f7d"),
 }
-INK, SOFT, GRID, PAPER, BLUE, VERMILLION, AMBER, PINK, GREEN, GREY = (
+INK, SOFT, GRID, PAPER, BLUE, VERMILLION, AMBER, PINK, GREEN, GREY, RED = (
     light for light, _ in COLOURS.values())
 
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2))

@@ -68,6 +68,15 @@ def times(factor):
     return f"{digits(factor)}{NARROW_SPACE}×"
 
 
+def tiny(value):
+    """A probability that no percentage can show: '3 × 10⁻²¹'."""
+    if value == 0 or value >= 1e-3:
+        return digits(value)
+    mantissa, exponent = f"{value:.0e}".split("e")
+    raised = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"{mantissa} × 10{raised}"
+
+
 def metric_text(value, unit):
     """One cell of a table, in the unit that the file states."""
     if unit in ("bytes", "B"):

@@ -20,6 +20,8 @@ class Plot:
     table: Callable     # results -> Table
     number: Callable = None  # results -> Number for the summary, or None
     totals: str = None  # an experiment whose results are the table, where they are there
+    sums: str = None    # an experiment whose results all of these get behind the others
+    optional: bool = False  # a page is whole without it: another verb than report makes it
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,12 @@ class Number:
 class Table:
     columns: list  # of (header, is_number)
     rows: list     # of lists of (text, sort key)
+
+
+def rows_of(plot, results):
+    """What its functions get; empty where its experiment has no result."""
+    rows = results.of(plot.experiment)
+    return rows + results.of(plot.sums) if rows and plot.sums else rows
 
 
 def label_cell(value):

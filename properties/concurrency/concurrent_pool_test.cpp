@@ -10,27 +10,22 @@
 #include <cstdlib>
 #include <random>
 #include <ranges>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "optimized/block_pool.h"
-#include "properties/allocators/concurrent_stress.h"
-
-#if defined(__SANITIZE_THREAD__)
-#define KVPROOF_UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define KVPROOF_UNDER_TSAN 1
-#endif
-#endif
-#if !defined(KVPROOF_UNDER_TSAN)
-#define KVPROOF_UNDER_TSAN 0
-#endif
+#include "properties/concurrency/broken_pools.h"
+#include "properties/concurrency/concurrent_stress.h"
+#include "properties/concurrency/history_reports.h"
+#include "properties/concurrency/sanitizer.h"
 
 namespace kvproof::optimized {
 namespace {
 
+using properties::again;
+using properties::history_settings;
 using properties::key_of;
 using properties::stress;
 using properties::StressPlan;
@@ -190,7 +185,7 @@ class FromOneThread : public testing::TestWithParam<FreeOrder> {};
 TEST_P(FromOneThread, IsTheBlockPoolBlockForBlockAndQueueForQueue) {
   constexpr std::uint64_t kSeed = 20'260'301;
   constexpr int kSteps = 100'000;
-  constexpr int kCompareEvery = KVPROOF_UNDER_TSAN ? 32 : 1;
+  constexpr int kCompareEvery = properties::kUnderThreadSanitizer ? 32 : 8;
   SCOPED_TRACE("seed " + std::to_string(kSeed));
   Twins twins(GetParam(), kSeed);
   for (int i = 0; i < kSteps && !HasFatalFailure(); ++i) {
@@ -235,50 +230,36 @@ TEST(ConcurrentPool, NamesWhatACallerBroke) {
   EXPECT_EQ(pool.num_free(), 7U);
 }
 
+/// Few threads, many, and one per core.
+std::vector<std::uint32_t> thread_counts() {
+  std::set<std::uint32_t> counts = {1, 2, 4, 8};
+  counts.insert(std::max(1U, std::thread::hardware_concurrency()));
+  return {counts.begin(), counts.end()};
+}
+
 class Threads : public testing::TestWithParam<std::uint32_t> {};
 
 TEST_P(Threads, HoldWhatTheyWereGivenAndFindWhatItSays) {
   for (const FreeOrder order : {FreeOrder::append, FreeOrder::prepend, FreeOrder::unhashed_first}) {
-    const StressPlan plan{.num_threads = GetParam(), .order = order, .seed = 11 * GetParam()};
+    const StressPlan plan{
+        .num_threads = GetParam(), .order = order, .seed = history_settings().seed};
     const StressReport report = stress<ConcurrentPool<Key>, std::uint64_t>(plan);
     std::printf("seed %llu, %u threads: %llu takes, %llu refused, %llu hits\n",
                 static_cast<unsigned long long>(plan.seed), plan.num_threads,
                 static_cast<unsigned long long>(report.num_taken),
                 static_cast<unsigned long long>(report.num_refused),
                 static_cast<unsigned long long>(report.num_hits));
-    ASSERT_EQ(report.complaint, "") << "seed " << plan.seed;
+    ASSERT_EQ(report.complaint, "") << again(plan.seed);
     EXPECT_GT(report.num_taken, 1'000U);
     EXPECT_GT(report.num_hits, 1'000U);
     EXPECT_GT(report.num_refused, 0U);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(ConcurrentPool, Threads, testing::Values(1U, 2U, 4U, 8U));
+INSTANTIATE_TEST_SUITE_P(ConcurrentPool, Threads, testing::ValuesIn(thread_counts()));
 
-/// Counts in three steps instead of one: what others did to the count in between is lost. It tears
-/// nothing else, neither the marks nor a count of zero, so that what goes wrong can be told.
-struct TornHolders {
-  static bool join(std::uint32_t& word, std::uint32_t refused) {
-    return AtomicHolders::join(word, refused);
-  }
-  static bool leave(std::uint32_t& word) {
-    constexpr std::uint32_t kCount = HolderWord::kCount;
-    const std::atomic_ref<std::uint32_t> holders(word);
-    std::uint32_t now = holders.load(std::memory_order_relaxed);
-    const std::uint32_t left = (now & kCount) - 1;
-    if ((now & kCount) <= 1) return false;
-    std::this_thread::yield();
-    while ((now & kCount) != 0 && !holders.compare_exchange_weak(now, (now & ~kCount) | left)) {
-    }
-    return true;
-  }
-};
-
-/// Holds a block that somebody is taking, as a lookup does that only looks at the count.
-struct BlindHolders {
-  static bool join(std::uint32_t& word, std::uint32_t) { return AtomicHolders::join(word, 0); }
-  static bool leave(std::uint32_t& word) { return AtomicHolders::leave(word); }
-};
+using TornHolders = properties::TornHolders<AtomicHolders, HolderWord::kCount>;
+using BlindHolders = properties::BlindHolders<AtomicHolders>;
 
 /// Rounds until one complains; in a process of its own, because a broken pool may take it down.
 template <class Holders>
@@ -298,9 +279,9 @@ template <class Holders>
 class BrokenPool : public testing::Test {
  protected:
   void SetUp() override {
-#if KVPROOF_UNDER_TSAN
-    GTEST_SKIP() << "ThreadSanitizer ends a broken pool before the checks can";
-#endif
+    if (properties::kUnderThreadSanitizer) {
+      GTEST_SKIP() << "ThreadSanitizer ends a broken pool before the checks can";
+    }
     GTEST_FLAG_SET(death_test_style, "threadsafe");
   }
 };

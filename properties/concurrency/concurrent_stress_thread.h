@@ -91,7 +91,7 @@ class StressThread {
     std::uint64_t expected;  // content
   };
 
-  // The record must not order what the pool fails to order, or ThreadSanitizer would not see it.
+  // Orders nothing that the pool fails to order, or ThreadSanitizer would not see it.
   static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
 
   /// @param change 1, or ~0 for one less @return before it

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that is refused has no side effects: in random lives, every allocation of every call fails
+// once, and nothing shows it afterwards.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "properties/allocators/failing_manager.h"
+#include "properties/random/random_run.h"
+#include "reference/trace_names.h"
+
+// Replaced for the whole program. The sanitizers' malloc lies below, so that they see every block.
+void* operator new(std::size_t bytes) {
+  using kvproof::properties::allocations_left;
+  const bool limited = allocations_left != kvproof::properties::kNoLimit;
+  if (limited && allocations_left-- == 0) {
+    allocations_left = 0;  // and so do all further ones, until the call is over
+    throw std::bad_alloc();
+  }
+  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new[](std::size_t bytes) { return operator new(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace kvproof::properties {
+namespace {
+
+using optimized::Capacity;
+
+using Calls = std::set<std::string_view>;
+
+struct Row {
+  std::string name;
+  CacheConfig config;
+  Calls allocate;
+  bool takes_copies = true;  // after every admission, as one should
+  bool exact_hits = false;
+};
+
+Capacity capacity_of(const Row& row) {
+  return {.max_requests = 8, .event_records = 1U << 12, .exact_hits = row.exact_hits};
+}
+
+/// As pool(), for requests that end soon.
+CacheConfig short_pool(std::uint32_t num_blocks, std::vector<GroupConfig> groups,
+                       bool caching = true) {
+  CacheConfig out = pool(num_blocks, std::move(groups), caching);
+  out.max_model_len = 72;
+  return out;
+}
+
+CacheConfig with_host(CacheConfig config) {
+  config.num_host_blocks = 14;
+  return config;
+}
+
+CacheConfig with_prompt_tails(CacheConfig config) {
+  config.hash_block_size = 2;
+  config.profile.prompt_tail_keys = true;
+  return config;
+}
+
+std::vector<Row> rows() {
+  const std::vector<GroupConfig> hybrid = {full(4), window(4, 8)};
+  const std::vector<GroupConfig> states = {full(4), mamba(4, MambaMode::align, 1)};
+  const Calls usual = {"arrive", "fork", "pin", "take_copies", "take_events"};
+  const Calls host = {"arrive", "fork", "pin", "swap_in", "swap_out", "take_copies", "take_events"};
+  return {{"full", short_pool(28, {full(4)}), usual},
+          {"full, no caching", short_pool(28, {full(4)}, false), {"arrive", "fork", "take_copies"}},
+          {"full and host", with_host(short_pool(28, {full(4)})), host},
+          {"full and window", short_pool(48, hybrid), usual},
+          {"full, window and host", with_host(short_pool(48, hybrid)), host},
+          {"full and chunks", short_pool(48, {full(8), chunked(4, 8)}), usual},
+          {"moving states", short_pool(48, states), {"arrive", "pin", "take_events"}},
+          {"states and host",
+           with_host(short_pool(48, states)),
+           {"arrive", "pin", "swap_in", "swap_out", "take_copies", "take_events"}},
+          {"prompt tails", with_prompt_tails(short_pool(48, hybrid)), usual},
+          {"copies that nobody takes",
+           with_host(short_pool(48, hybrid)),
+           {"allocate", "arrive", "fork", "pin", "swap_in", "swap_out", "take_events"},
+           false},
+          {"exact hits", short_pool(28, {full(4)}), usual, true, true}};
+}
+
+/// Two managers in one life: one calm, and one whose every call is refused memory until it gets
+/// through. After every operation, and after every refusal, they are alike.
+class Twins {
+ public:
+  explicit Twins(const Row& row)
+      : row_(row), calm_(row.config, capacity_of(row)), refused_(row.config, capacity_of(row)) {
+    calm_.observe(state_);
+  }
+
+  Result apply(Operation operation) {
+    if (auto* arrival = std::get_if<op::Arrive>(&operation)) arrival->extra = next_extra();
+    const std::string_view name = kOperationNames[operation.index()];
+    const Result other = insist(name, [&](auto n) { return refused_.apply(operation, n); });
+    const Result result = calm_.apply(operation, kNoLimit);
+    EXPECT_EQ(other, result) << name;
+    calm_.observe(state_);
+    refused_.observe(seen_);
+    EXPECT_EQ(seen_, state_) << "after " << name;
+    compare_events();
+    if (row_.takes_copies) compare_copies();
+    return result;
+  }
+
+  [[nodiscard]] const Snapshot& state() const { return state_; }
+  /// Calls that were refused memory.
+  [[nodiscard]] const std::set<std::string_view>& refused() const { return refused_calls_; }
+
+ private:
+  void compare_events() {
+    const std::vector<Event> events = calm_.take_events(kNoLimit);
+    EXPECT_EQ(events, insist("take_events", [&](auto n) { return refused_.take_events(n); }));
+  }
+  void compare_copies() {
+    const auto copies = calm_.take_copies(kNoLimit);
+    const auto others = insist("take_copies", [&](auto n) { return refused_.take_copies(n); });
+    EXPECT_TRUE(std::ranges::equal(copies, others, [](const auto& a, const auto& b) {
+      return a.group == b.group && a.from == b.from && a.to == b.to;
+    }));
+  }
+
+  /// Grants one allocation more each time, until that is enough.
+  template <class Call>
+  auto insist(std::string_view name, const Call& call) {
+    for (std::uint64_t granted = 0;; ++granted) {
+      try {
+        return call(granted);
+      } catch (const std::bad_alloc&) {
+        refused_calls_.insert(name);
+        refused_.observe(seen_);
+        EXPECT_EQ(seen_, state_) << name << " was refused allocation " << granted + 1;
+      }
+    }
+  }
+
+  /// Of none, of every unit, of some units.
+  ExtraKeys next_extra() {
+    switch (++arrivals_ % 4) {
+      case 0: return {.lora = "an adapter whose name does not fit into a string object"};
+      case 1: return {.salt = "salt", .mm = {{"an image in the first unit", 0, 3}}};
+      default: return {};
+    }
+  }
+
+  const Row& row_;
+  FailingManager<optimized::Xxh3Digest> calm_;
+  FailingManager<optimized::Xxh3Digest> refused_;
+  Snapshot state_;  // of the calm one
+  Snapshot seen_;   // of the other
+  std::set<std::string_view> refused_calls_;
+  std::uint32_t arrivals_ = 0;
+};
+
+// Every call that allocates is refused, and no other one is: what a step calls cannot fail.
+TEST(AllocationFailure, LeavesNoTrace) {
+  constexpr int kSteps = 1500;
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(row.name + ", seed " + std::to_string(seed_of_runs()));
+    Twins twins(row);
+    RandomRun run(twins, row.config, seed_of_runs());
+    for (int i = 0; i < kSteps && !HasFailure(); ++i) run.next();
+    if (!HasFailure()) run.wind_up();
+    EXPECT_EQ(twins.refused(), row.allocate);
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace kvproof::properties

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// Concurrent pools with the defects of museum family A13 and of torn counts, one each.
+//
+// Model:   a policy breaks how holders are counted; a wrapper does in two calls what the pool does
+//          in one. All pass race points between their halves. B132, B133, B136 and B137 are rows of
+//          the bug museum: TensorRT-LLM#12179, omlx#3087, llm-d-kv-cache#107, Mooncake#1374.
+// Refuses: defects that one thread would meet (mutants.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <shared_mutex>
+#include <span>
+
+#include "optimized/block_record.h"
+#include "properties/concurrency/race_point.h"
+
+namespace kvproof::properties {
+
+/// Counts down in three steps instead of one: what others did to the count in between is lost. It
+/// tears nothing else, neither the marks nor a count of zero, so that what goes wrong can be told.
+template <class Holders, std::uint32_t kCount>
+struct TornHolders : Holders {
+  static bool leave(std::uint32_t& word) {
+    const std::atomic_ref<std::uint32_t> holders(word);
+    std::uint32_t now = holders.load(std::memory_order_relaxed);
+    const std::uint32_t left = (now & kCount) - 1;
+    if ((now & kCount) <= 1) return false;
+    RacePoint::here();
+    while ((now & kCount) != 0 && !holders.compare_exchange_weak(now, (now & ~kCount) | left)) {
+    }
+    return true;
+  }
+};
+
+/// Holds a block that somebody is taking, as a lookup does that only looks at the count.
+template <class Holders>
+struct BlindHolders : Holders {
+  static bool join(std::uint32_t& word, std::uint32_t) { return Holders::join(word, 0); }
+};
+
+/// B132, a lock per call: asks whether there are enough, then takes one by one.
+template <class Base>
+class TakesOneByOne : public Base {
+ public:
+  using Base::Base;
+
+  [[nodiscard]] bool take(std::span<BlockId> out) {
+    if (out.size() > this->num_free()) return false;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      RacePoint::here();
+      if (Base::take(out.subspan(i, 1))) continue;
+      this->release(out.first(i));
+      return false;
+    }
+    return true;
+  }
+};
+
+/// A section per block: others come in between two blocks that only the caller held.
+template <class Base>
+class ReleasesOneByOne : public Base {
+ public:
+  using Base::Base;
+
+  template <class Range>
+  void release(const Range& blocks) {
+    for (const BlockId block : blocks) Base::release(std::span(&block, 1));
+  }
+};
+
+/// B132, a reference that outlives the lock: the head of the queue is read in one section and
+/// used in the next.
+template <class Base>
+class TakesWhatWasTheHead : public Base {
+ public:
+  using Base::Base;
+
+  [[nodiscard]] bool take(std::span<BlockId> out) {
+    {
+      const std::lock_guard guard(this->queue_lock_);
+      if (out.size() > this->queue_.size()) return false;
+      BlockId at = this->queue_.head();
+      for (BlockId& block : out) {
+        block = at;
+        at = this->records_[at].next;
+      }
+    }
+    RacePoint::here();
+    this->touch(out);
+    for (const BlockId block : out) this->forget(block);
+    return true;
+  }
+};
+
+/// B133: between finding a block and holding it the content may have changed; asked is only whether
+/// there is any.
+template <class Base, class Key>
+class AcquiresAnyContent : public Base {
+ public:
+  using Base::Base;
+
+  [[nodiscard]] std::size_t acquire(std::span<const Key> keys, std::span<BlockId> out) {
+    std::size_t found = 0;
+    {
+      const std::shared_lock guard(this->index_lock_);
+      for (; found < keys.size(); ++found) {
+        out[found] = this->index_.find(keys[found]);
+        if (out[found] == optimized::kNoBlock) break;
+      }
+    }
+    for (std::size_t i = 0; i < found; ++i) {
+      RacePoint::here();
+      if (!this->hashed(out[i])) return i;
+      this->touch(out.subspan(i, 1));
+    }
+    return found;
+  }
+};
+
+/// B136: whoever finds no block with a key makes the key's set anew, and the set that another
+/// made in between is lost.
+template <class Base, class Key>
+class CreatesWithoutLookingAgain : public Base {
+ public:
+  using Base::Base;
+
+  bool publish(BlockId block, const Key& key) {
+    bool is_new = false;
+    {
+      const std::shared_lock guard(this->index_lock_);
+      is_new = this->index_.find(key) == optimized::kNoBlock;
+    }
+    RacePoint::here();
+    if (is_new) {
+      BlockId lost = optimized::kNoBlock;
+      {
+        const std::shared_lock guard(this->index_lock_);
+        lost = this->index_.find(key);
+      }
+      if (lost != optimized::kNoBlock) this->forget(lost);
+    }
+    return Base::publish(block, key);
+  }
+};
+
+/// B137: published first, written after.
+template <class Base, class Key>
+class PublishesBeforeWriting : public Base {
+ public:
+  using Base::Base;
+
+  bool fill(BlockId block, const Key& key, std::atomic<std::uint8_t>& cell, std::uint8_t value) {
+    const bool registered = this->publish(block, key);
+    RacePoint::here();
+    cell.store(value);
+    return registered;
+  }
+};
+
+}  // namespace kvproof::properties

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a recorded history of the concurrent pool can be explained by its steps in some order.
+//
+// Model:   a history is one list of steps per thread, each step with the interval of its call. An
+//          order explains it if it keeps every thread's own, puts a call that returned before
+//          another began before it, every step is right by pool_model.h, and the pool ends as it
+//          was found. Depth-first over the orders; a pair of (how far each thread is, state) is
+//          tried once.
+// Source:  Wing and Gong, JPDC 1993; the memory of visited pairs is Lowe's (Testing for
+//          linearizability, CCPE 2017).
+// Refuses: histories with calls that never return; more than 4 threads or 255 steps of one.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/concurrency/pool_model.h"
+
+namespace kvproof::properties {
+
+inline constexpr std::uint32_t kMostHistoryThreads = 4;
+
+/// Times are ticks of one counter, all different but within one call.
+struct Event {
+  Step step;
+  std::uint32_t invoked = 0;
+  std::uint32_t returned = 0;
+};
+
+struct History {
+  FreeOrder order = FreeOrder::append;
+  PoolState initial;
+  std::optional<PoolState> found;  // at rest, after all calls
+  std::array<std::vector<Event>, kMostHistoryThreads> threads;
+};
+
+struct Verdict {
+  bool linearizable = false;
+  std::uint64_t num_visited = 0;  // pairs
+  // Where the longest order ended: what was done, and the state that nothing can follow.
+  std::array<std::uint8_t, kMostHistoryThreads> num_done{};
+  PoolState stuck;
+};
+
+/// @param remembers false: tries every order, for the tests of this check
+[[nodiscard]] Verdict linearize(const History& history, bool remembers = true);
+
+/// The history as lines, one per call, and where the longest order ended.
+[[nodiscard]] std::string draw(const History& history, const Verdict& verdict);
+
+}  // namespace kvproof::properties

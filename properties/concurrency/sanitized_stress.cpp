@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stress of the concurrent pool as a program of its own, compiled for ThreadSanitizer:
+// `sanitized_stress none|queue|index|readers SEED`, the lock that is removed and the seed.
+//
+// Exits with 0, with 1 and a complaint of the stress, or as ThreadSanitizer says.
+#include "properties/concurrency/sanitized_stress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "optimized/concurrent_pool.h"
+#include "properties/concurrency/concurrent_stress.h"
+
+int main(int argc, char** argv) {
+  using namespace kvproof;
+  if (argc != 3) return 2;
+  alarm(60);  // [s] a pool without a lock may never end
+  const std::string_view removed = argv[1];
+  const properties::StressPlan plan{
+      .num_threads = std::max(2U, std::thread::hardware_concurrency()),
+      .num_calls = 10'000,
+      .seed = std::strtoull(argv[2], nullptr, 10)};
+  const properties::StressReport report =
+      removed == "none"
+          ? properties::stress<optimized::ConcurrentPool<optimized::Key128>, std::uint64_t>(plan)
+          : properties::stress_without(removed, plan);
+  std::printf("%u threads, %u calls each, %llu takes, %llu hits\n", plan.num_threads,
+              plan.num_calls, static_cast<unsigned long long>(report.num_taken),
+              static_cast<unsigned long long>(report.num_hits));
+  if (report.complaint.empty()) return 0;
+  std::printf("%s\n", report.complaint.c_str());
+  return 1;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Under which sanitizer a unit was compiled, by either compiler.
+#pragma once
+
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define KVPROOF_UNDER_TSAN 1
+#elif __has_feature(address_sanitizer)
+#define KVPROOF_UNDER_ASAN 1
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define KVPROOF_UNDER_TSAN 1
+#elif defined(__SANITIZE_ADDRESS__)
+#define KVPROOF_UNDER_ASAN 1
+#endif
+#if !defined(KVPROOF_UNDER_TSAN)
+#define KVPROOF_UNDER_TSAN 0
+#endif
+#if !defined(KVPROOF_UNDER_ASAN)
+#define KVPROOF_UNDER_ASAN 0
+#endif
+
+namespace kvproof::properties {
+
+inline constexpr bool kUnderThreadSanitizer = KVPROOF_UNDER_TSAN != 0;
+
+}  // namespace kvproof::properties

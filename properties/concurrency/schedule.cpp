@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/concurrency/schedule.h"
+
+#include <ucontext.h>
+
+#include "properties/concurrency/race_point.h"
+#include "properties/concurrency/sanitizer.h"
+
+#if KVPROOF_UNDER_ASAN
+#include <sanitizer/common_interface_defs.h>
+#elif KVPROOF_UNDER_TSAN
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace kvproof::properties {
+
+namespace {
+
+/// What a fiber runs on. The sanitizers have to be told of every change of stacks.
+struct Stack {
+  ucontext_t context;
+  const void* bottom = nullptr;
+  std::size_t bytes = 0;
+  void* sanitizer = nullptr;
+
+  void go_on_with(Stack& other) {
+#if KVPROOF_UNDER_ASAN
+    __sanitizer_start_switch_fiber(&sanitizer, other.bottom, other.bytes);
+#elif KVPROOF_UNDER_TSAN
+    sanitizer = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(other.sanitizer, 0);
+#endif
+    swapcontext(&context, &other.context);
+    arrived(nullptr);
+  }
+
+  /// Runs first on a stack that was gone on with. @param from where the first one came from
+  void arrived([[maybe_unused]] Stack* from) {
+#if KVPROOF_UNDER_ASAN
+    const void* bottom_before = nullptr;
+    std::size_t bytes_before = 0;
+    __sanitizer_finish_switch_fiber(sanitizer, &bottom_before, &bytes_before);
+    if (from != nullptr) {
+      from->bottom = bottom_before;
+      from->bytes = bytes_before;
+    }
+#endif
+  }
+};
+
+}  // namespace
+
+struct Schedule::Fibers {
+  static constexpr std::size_t kStackBytes = 256 * 1024;
+  static constexpr std::uint32_t kMostWaits = 10'000;  // in a row: nobody can go on
+
+  struct Fiber {
+    std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
+    Stack stack;
+    bool done = false;
+  };
+
+  /// What a fiber starts with; makecontext hands over no pointers.
+  static void enter() {
+    Fibers& self = *static_cast<Fibers*>(RacePoint::context);
+    const std::uint32_t me = self.now;
+    self.all[me].stack.arrived(self.main.bottom == nullptr ? &self.main : nullptr);
+    (*self.body)(me);
+    self.all[me].done = true;
+    self.num_waits = 0;
+    if (--self.num_running > 0) self.now = self.pick(true);
+    self.all[me].stack.go_on_with(self.num_running > 0 ? self.all[self.now].stack : self.main);
+  }
+
+  static void passed(void* context, bool waits) {
+    Fibers& self = *static_cast<Fibers*>(context);
+    if (!waits) {
+      self.num_waits = 0;
+    } else if (++self.num_waits > kMostWaits) {
+      self.all[self.now].stack.go_on_with(self.main);  // and never comes back
+    }
+    const std::uint32_t before = self.now;
+    self.now = self.pick(waits);
+    if (self.now != before) self.all[before].stack.go_on_with(self.all[self.now].stack);
+  }
+
+  /// The option `choose` takes of all that are not done, counted from `now` on.
+  std::uint32_t pick(bool forced) {
+    const bool may_stay = !all[now].done && !forced;
+    const std::uint32_t num_others = num_running - (all[now].done ? 0 : 1);
+    if (num_others == 0) return now;
+    const std::uint32_t options = num_others + (may_stay ? 1 : 0);
+    std::uint32_t taken = options == 1 ? 0 : (*choose)(options, forced);
+    if (may_stay && taken-- == 0) return now;
+    std::uint32_t at = now;
+    do {
+      do at = (at + 1) % num;
+      while (all[at].done || at == now);
+    } while (taken-- > 0);
+    return at;
+  }
+
+  std::vector<Fiber> all;
+  Stack main;
+  std::uint32_t num = 0;
+  std::uint32_t num_running = 0;
+  std::uint32_t now = 0;
+  std::uint32_t num_waits = 0;
+  const std::function<void(std::uint32_t)>* body = nullptr;
+  const Choose* choose = nullptr;
+};
+
+Schedule::Schedule(std::uint32_t most_fibers) : fibers_(std::make_unique<Fibers>()) {
+  fibers_->all.resize(most_fibers);
+#if KVPROOF_UNDER_TSAN
+  fibers_->main.sanitizer = __tsan_get_current_fiber();
+  for (auto& fiber : fibers_->all) fiber.stack.sanitizer = __tsan_create_fiber(0);
+#endif
+}
+
+Schedule::~Schedule() {
+#if KVPROOF_UNDER_TSAN
+  for (auto& fiber : fibers_->all) __tsan_destroy_fiber(fiber.stack.sanitizer);
+#endif
+}
+
+bool Schedule::run(std::uint32_t num, const std::function<void(std::uint32_t)>& body,
+                   const Choose& choose) {
+  Fibers& self = *fibers_;
+  for (std::uint32_t i = 0; i < num; ++i) {
+    Stack& stack = self.all[i].stack;
+    stack.bottom = self.all[i].memory.get();
+    stack.bytes = Fibers::kStackBytes;
+    getcontext(&stack.context);
+    stack.context.uc_stack.ss_sp = self.all[i].memory.get();
+    stack.context.uc_stack.ss_size = stack.bytes;
+    stack.context.uc_link = nullptr;
+    if (KVPROOF_UNDER_ASAN != 0) stack.sanitizer = nullptr;  // nothing to come back to yet
+    self.all[i].done = false;
+    makecontext(&stack.context, Fibers::enter, 0);
+  }
+  self.num = self.num_running = num;
+  self.num_waits = 0;
+  self.body = &body;
+  self.choose = &choose;
+  self.now = num == 1 ? 0 : choose(num, true);
+  RacePoint::context = &self;
+  RacePoint::passed = Fibers::passed;
+  self.main.go_on_with(self.all[self.now].stack);
+  RacePoint::passed = nullptr;
+  return self.num_running == 0;
+}
+
+std::uint32_t EveryWay::choose(std::uint32_t options, bool forced) {
+  if (at_ == path_.size()) {
+    path_.push_back({0, forced || num_preemptions_ < most_preemptions_ ? options : 1});
+  }
+  const Decision& decision = path_[at_++];
+  if (!forced && decision.taken > 0) ++num_preemptions_;
+  return decision.taken;
+}
+
+bool EveryWay::next() {
+  at_ = 0;
+  num_preemptions_ = 0;
+  while (!path_.empty() && path_.back().taken + 1 == path_.back().options) path_.pop_back();
+  if (path_.empty()) return false;
+  ++path_.back().taken;
+  return true;
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kill matrix: which law notices which seeded bugs, after how many operations, how shortly."""
+
+from experiments import FATES
+from figures.kill_counts import middle_trace, mutants_of, natural, survivors
+from figures.kill_drawing import draw
+from figures.numbers import count, digits, percent, time_text
+from figures.plot import Number, Plot, Table, header
+
+
+def by_law(mutants):
+    expected = sum(m["fate"] == "expected" for m in mutants)
+    share = "all" if expected == len(mutants) else (
+        f"{count(expected)} ({percent(expected / len(mutants))})")
+    return f"{share} by the expected law"
+
+
+def finding(results):
+    mutants = mutants_of(results)
+    killed = len(mutants) - len(survivors(mutants))
+    score = (f"All {count(killed)}" if killed == len(mutants) else
+             f"{count(killed)} of {count(len(mutants))}")
+    text = f"{score} seeded bugs are noticed"
+    if killed < len(mutants):
+        alive = len(mutants) - killed
+        text += (f" ({percent(killed / len(mutants))}) and {count(alive)} "
+                 f"survive{'s' if alive == 1 else ''}")
+    text += f", {by_law(mutants)}"
+    trace = middle_trace(mutants)
+    if trace:
+        text += (f"; the median shrunk trace has {digits_of(trace[0])} operations, the longest "
+                 f"{count(trace[1])}")
+    return f"{text} ({'; '.join(counted(results))})"
+
+
+def counted(results):
+    """What was seeded, and what the percentages leave out where the run says so."""
+    mutants = mutants_of(results)
+    museum = sum(m["where"] == "textbook" for m in mutants)
+    parts = [f"{count(museum)} re-made from reports"]
+    for total in (r for r in results if r.experiment == "mutants"):
+        parts[0] += f", {count(total.value('not_applicable'))} further reports do not apply"
+        parts.append(f"all in {time_text(1e9 * total.value('seconds'))}")
+    if museum < len(mutants):
+        parts.insert(1, f"{count(len(mutants) - museum)} patches to the shipped sources")
+    return parts
+
+
+def digits_of(value):
+    return count(value) if float(value).is_integer() else digits(value, 2)
+
+
+def number(results):
+    mutants = mutants_of(results)
+    killed = len(mutants) - len(survivors(mutants))
+    trace = middle_trace(mutants)
+    context = [by_law(mutants)]
+    if trace:
+        context.append(f"median shrunk trace {digits_of(trace[0])} operations, longest "
+                       f"{count(trace[1])}")
+    return Number(f"{count(killed)} of {count(len(mutants))}", "seeded bugs noticed",
+                  "; ".join(context))
+
+
+def table(results):
+    """The unusual ones first: the page shows only so many rows."""
+    unusual = list(FATES)[::-1]
+    mutants = sorted(mutants_of(results), key=lambda m: (
+        unusual.index(m["fate"]), -m.value("trace_operations"), natural(m["id"])))
+    texts = ("id", "family", "family_name", "where", "configuration", "expected_law", "laws")
+    numbers = ("operations_to_kill", "trace_operations", "model_operations", "content_operations")
+    columns = ([("id", False), ("fate", False)] +
+               [(header(name, ""), False) for name in texts[1:]] +
+               [(header(name, ""), True) for name in numbers] + [("seconds to kill", True)])
+    return Table(columns, [
+        [(m["id"], m["id"]), (FATES[m["fate"]], unusual.index(m["fate"]))] +
+        [(m[name], m[name]) for name in texts[1:]] +
+        [(count(m.value(name)), m.value(name)) for name in numbers] +
+        [(digits(m.value("seconds_to_kill"), 2), m.value("seconds_to_kill"))] for m in mutants])
+
+
+PLOT = Plot(
+    "kill-matrix", "mutant", "kvproof check --mutants --json=mutants.json", draw, finding,
+    "Each seeded bug counts once: for the expected law if the first violating operation broke it, "
+    "else for the first law that it broke; small dots are laws that it broke as well. A law "
+    "without a bar has caught nothing. Red is a bug that nobody noticed. Right: every bug a dot, "
+    "larger where several are equal; the dashed line is the longest trace allowed.",
+    "Random operations against an allocator with one fault: the textbook allocator for "
+    "reports about real engines, the shipped sources for patches. The laws run without the "
+    "model and without the contents; the model and the content oracle then each run alone. "
+    "Traces are shrunk.",
+    table, number, sums="mutants", optional=True)
