@@ -8,9 +8,10 @@
 #include <iterator>
 #include <set>
 
-#include "optimized/subjects.h"
+#include "properties/concurrency/broken_pools.h"
+#include "properties/concurrency/scheduled_pool.h"
+#include "properties/fuzz/history_input.h"
 #include "properties/fuzz/manager_input.h"
-#include "properties/fuzz/pool_script.h"
 #include "properties/mutants/textbook.h"
 #include "reference/trace_json.h"
 
@@ -192,24 +193,36 @@ TEST(Corpus, ManagerInputsPerformAtLeast16OperationsOnAverage) {
   }
 }
 
-template <class Holders>
-std::uint64_t failing_pool_scripts(std::uint64_t& interruptions) {
-  std::uint64_t failing = 0;
-  for (std::uint64_t seed = 0; seed < kInputs; ++seed) {
-    const auto result = run_pool_script<Holders>(random_bytes(seed));
-    interruptions += result.num_interruptions;
-    failing += result.complaint.empty() ? 0 : 1;
-    if (failing == 1 && !result.complaint.empty()) std::cout << result.complaint;
+using Key = optimized::Key128;
+using WholePool = optimized::ScheduledPool<Key, Interrupted<optimized::AtomicHolders>>;
+
+/// @return what random bytes found wrong with a pool, up to the first
+template <class Pool>
+HistoryReport hunt() {
+  HistoryFibers fibers(make_pool<Pool>);
+  for (std::uint64_t seed = 0; seed < kInputs && fibers.report.complaint.empty(); ++seed) {
+    run_history_input(fibers, make_pool<Pool>, random_bytes(seed));
   }
-  return failing;
+  return fibers.report;
 }
 
-TEST(PoolScript, ACountThatIsLostBetweenTwoThreadsIsNoticedAndTheSoundPoolHolds) {
-  std::uint64_t interruptions = 0;
-  EXPECT_EQ(failing_pool_scripts<optimized::AtomicHolders>(interruptions), 0U);
-  EXPECT_GT(interruptions, kInputs);
-  std::cout << "the following complaint is wanted:\n";
-  EXPECT_GT(failing_pool_scripts<LostCountHolders>(interruptions), 10U);
+TEST(HistoryInput, InterruptsThreadsAndASoundPoolHolds) {
+  const HistoryReport report = hunt<WholePool>();
+  EXPECT_EQ(report.complaint, "");
+  EXPECT_EQ(report.num_histories, kInputs);
+  EXPECT_GT(report.num_overlapping, kInputs);
+}
+
+TEST(HistoryInput, APoolThatPublishesBeforeItWritesIsNoticed) {
+  const HistoryReport report = hunt<PublishesBeforeWriting<WholePool, Key>>();
+  EXPECT_NE(report.complaint, "");
+  EXPECT_LT(report.num_histories, 100U) << "almost everything hides it";
+}
+
+TEST(HistoryInput, WithoutBytesNobodyIsInterrupted) {
+  HistoryFibers fibers(make_pool<WholePool>);
+  run_history_input(fibers, make_pool<WholePool>, Bytes{1, 2, 3, 4});
+  EXPECT_EQ(fibers.report.num_overlapping, 0U);
 }
 
 }  // namespace
