@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 
 #include "optimized/cache_manager.h"
+#include "optimized/reversed.h"
 
 namespace kvproof::optimized {
 
@@ -147,7 +147,7 @@ void CacheManager<Digest>::truncate(RequestId id, std::uint32_t tokens) {
     GroupTable& table = tables(id)[group.id()];
     const std::uint32_t kept = ceil_div(tokens, group.block_size());
     if (!group.is_written_again() || kept >= table.length) continue;
-    pool_.release(std::views::reverse(table.table().subspan(kept)));
+    pool_.release(Reversed(table.table().subspan(kept)));
     group.set_length(table, kept);
   }
   refresh(id);
@@ -190,7 +190,7 @@ template <class Digest>
 void CacheManager<Digest>::unpin(LeaseId lease) {
   expects(lease < leases_.size() && std::ranges::count(unused_leases_, lease) == 0,
           Breach::unknown_lease, "unpin of a lease that was not given");
-  pool_.release(std::views::reverse(leases_[lease]));
+  pool_.release(Reversed(leases_[lease]));
   leases_[lease].clear();
   unused_leases_.push_back(lease);
   audit();

@@ -7,10 +7,10 @@
 #pragma once
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "optimized/cache_manager.h"
+#include "optimized/reversed.h"
 
 namespace kvproof::optimized {
 
@@ -21,15 +21,17 @@ bool CacheManager<Digest>::start_copies(const BlockTables& source, const BlockPo
   target = source;
   std::vector<BlockId> twins;
   std::uint32_t missing = 0;
-  for (BlockId& block : std::views::join(target)) {
-    if (block == kNullBlock) continue;
-    const BlockId twin =
-        from.holds_whole(block) ? to.index().find(from.record(block).key) : kNoBlock;
-    block = twin == kNoBlock ? kNullBlock : twin;
-    if (twin == kNoBlock) {
-      ++missing;
-    } else {
-      twins.push_back(twin);
+  for (std::vector<BlockId>& blocks : target) {
+    for (BlockId& block : blocks) {
+      if (block == kNullBlock) continue;
+      const BlockId twin =
+          from.holds_whole(block) ? to.index().find(from.record(block).key) : kNoBlock;
+      block = twin == kNoBlock ? kNullBlock : twin;
+      if (twin == kNoBlock) {
+        ++missing;
+      } else {
+        twins.push_back(twin);
+      }
     }
   }
   if (missing + to.num_revived(twins) > to.num_free()) return false;
@@ -150,7 +152,7 @@ void CacheManager<Digest>::settle_in(RequestId id) {
 template <class Digest>
 void CacheManager<Digest>::release_host(RequestId id) {
   RequestStorage& storage = storage_[id];
-  for (const auto& blocks : storage.host) host_.release(std::views::reverse(blocks));
+  for (const auto& blocks : storage.host) host_.release(Reversed(blocks));
   storage.host.clear();
   storage.host_progress.clear();
 }

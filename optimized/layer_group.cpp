@@ -2,8 +2,9 @@
 #include "optimized/layer_group.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
+
+#include "optimized/reversed.h"
 
 namespace kvproof::optimized {
 
@@ -139,7 +140,7 @@ void LayerGroup<Key>::recycle(GroupTable& table, std::uint64_t computed, Pool& p
   while (from > 0 && table.blocks[from - 1] != kNullBlock) --from;
   if (from < end) {
     const std::span<BlockId> unread(table.blocks + from, end - from);
-    pool.release(std::views::reverse(unread));
+    pool.release(Reversed(unread));
     std::ranges::fill(unread, kNullBlock);
   }
   set_kept_from(table, std::max(table.kept_from, end));
@@ -205,7 +206,7 @@ template <class Key>
 void LayerGroup<Key>::release_blocks(GroupTable& table, Pool& pool) const {
   // The records were last touched when the blocks were taken; their addresses are known at once.
   for (const BlockId block : table.table()) pool.prefetch(block);
-  pool.release(std::views::reverse(table.table()));
+  pool.release(Reversed(table.table()));
   set_length(table, 0);
 }
 

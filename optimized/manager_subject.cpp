@@ -32,7 +32,7 @@ class ManagerSubject final : public Subject {
   Outcome apply(const Operation& operation) override {
     Outcome outcome;
     try {
-      outcome.result = std::visit([this](const auto& o) { return perform(o); }, operation);
+      outcome.result = std::visit([this](const auto& o) { return this->perform(o); }, operation);
     } catch (const ContractViolation& violation) {
       outcome.result = Rejected{violation.what()};
     }

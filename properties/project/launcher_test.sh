@@ -79,7 +79,7 @@ check "without a verb it explains itself and exits 2" exits 2
 check "without a verb it names the verbs" err_has "doctor"
 run --help
 check "--help exits 0" exits 0
-for verb in test report check replay plan bench doctor; do
+for verb in test fuzz report check replay plan bench doctor; do
   run --help
   check "--help lists $verb" out_has "  $verb"
   run "$verb" --help
@@ -146,6 +146,25 @@ printf '%s\n' 'a.cpp:1: Skipped' 'no traces here' 'b.cpp:2: Skipped' 'no traces 
 run test
 check "each reason for skipping is said once" out_has "  2 skipped: no traces here"
 check "a script's reason is said too" out_has "  1 skipped: no matplotlib"
+
+# ---- fuzz: a build of its own, with clang ----
+system
+mkdir -p "$work/tree/properties/fuzz"
+echo "echo \"run.sh \$*\" >>$work/log" >"$work/tree/properties/fuzz/run.sh"
+printf '%s\n' clang libclang-rt-dev >"$work/lacking"
+run fuzz --no-install
+check "without clang fuzz is not possible" exits 77
+check "the reason is said" err_has "needs a clang++ with libFuzzer"
+check "nothing was built for it" lacks "cmake"
+run fuzz --yes
+check "fuzz installs clang and its run time" grep -q "install .*clang.*libclang-rt-dev" "$work/log"
+fake clang++ "exit 0"
+: >"$work/log"
+run fuzz --no-install --seconds=9
+check "with clang it builds its own preset" grep -q "^cmake --preset fuzz" "$work/log"
+check "and its own targets" grep -q "^cmake --build .*/build/fuzz --target kvproof_fuzz" "$work/log"
+check "the options are checked first" grep -q "^run.sh - --seconds=9" "$work/log"
+check "then it runs" grep -q "^run.sh .*/build/fuzz --seconds=9" "$work/log"
 
 # ---- installing ----
 system

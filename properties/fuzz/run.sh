@@ -1,0 +1,166 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the fuzz targets of a build on all cores, says what they did, and turns what they break into
+# regressions. POSIX sh. usage: run.sh <build folder, or - to check the options only> [options]
+#
+# Exit codes: 0 nothing broke, 1 something did, 2 usage or a target that does not run.
+set -eu
+
+usage() {
+  cat <<'END'
+usage: kvproof fuzz [--seconds=N] [--target=NAME] [--seed=N] [--jobs=N] [--merge]
+
+Hunts with libFuzzer for operations, interleavings and files that break the allocator or a reader.
+
+  --seconds=N    for all targets together, in equal parts (default: 60)
+  --target=NAME  only this one; may be repeated
+  --seed=N       of the first job; the others follow (default: 1)
+  --jobs=N       processes per target (default: one per core)
+  --merge        afterwards replace the committed corpus by the smallest one of the same coverage
+
+What a run finds out stays in build/fuzz/work, where the next run goes on. What breaks is made small
+and written below properties/regressions/, where every run of the tests replays it.
+
+Example: kvproof fuzz --seconds=600 --target=hybrid
+END
+}
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "kvproof fuzz: $*"; exit 2; }
+is_number() { case $1 in '' | *[!0-9]* | 0* | ????????*) return 1 ;; esac; }
+
+here=$(cd "$(dirname "$0")" && pwd -P)
+build=$1
+shift
+seconds=60
+seed=1
+jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
+merge=no
+targets=
+for arg do
+  value=${arg#*=}
+  case $arg in
+    --help) usage; exit 0 ;;
+    --merge) merge=yes; continue ;;
+    --target=*)
+      case $value in */* | "") false ;; *) [ -d "$here/corpus/$value" ] ;; esac ||
+        fail "$arg: expected one of:$(cd "$here/corpus" && printf ' %s' *)"
+      targets="$targets $value"
+      continue ;;
+    --seconds=*) is_number "$value" && seconds=$value && continue ;;
+    --seed=*) is_number "$value" && seed=$value && continue ;;
+    --jobs=*) is_number "$value" && jobs=$value && continue ;;
+    *) fail "unknown option '$arg' (see: kvproof fuzz --help)" ;;
+  esac
+  fail "$arg: expected a number from 1 to 9999999"
+done
+[ "$build" != - ] || exit 0
+[ -n "$targets" ] || targets=$(cd "$here/corpus" && echo *)
+# shellcheck disable=SC2086 # one word per target
+set -- $targets
+part=$(((seconds + $# - 1) / $#))
+
+# Allocator settings for speed: short backtraces, and less memory that waits to be used again.
+ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=4:quarantine_size_mb=16}
+export ASAN_OPTIONS
+fixed=  # AddressSanitizer of clang 14 to 17 does not start under wide address randomisation
+if setarch "$(uname -m)" -R true 2>/dev/null; then fixed="setarch $(uname -m) -R"; fi
+
+limits() {  # <target>: the longest input and what else libFuzzer is told
+  case $1 in
+    full | hybrid | concurrent) echo "-max_len=517 -len_control=0" ;;
+    *) echo "-max_len=4096" ;;
+  esac
+}
+
+# ---- one target ---------------------------------------------------------------------------------
+
+children=
+trap 'kill $children 2>/dev/null; exit 130' INT TERM HUP
+
+hunt() {  # <target>: all jobs, to their end
+  work=$build/work/$1
+  mkdir -p "$work/corpus"
+  rm -f "$work"/job-* "$work"/found/*
+  mkdir -p "$work/found"
+  children=
+  job=0
+  while [ "$job" -lt "$jobs" ]; do
+    # shellcheck disable=SC2046,SC2086 # several words
+    $fixed "$build/fuzz/fuzz_$1" $(limits "$1") -seed=$((seed + job)) -max_total_time="$part" \
+      -timeout=20 -print_final_stats=1 -artifact_prefix="$work/found/" \
+      "$work/corpus" "$here/corpus/$1" >"$work/job-$job" 2>&1 </dev/null &
+    children="$children $!"
+    job=$((job + 1))
+  done
+  for child in $children; do wait "$child" || true; done
+  children=
+}
+
+# "executions operations operations/s-of-a-core new-coverage" from the logs of the jobs.
+figures() {
+  awk '/^stat::number_of_executed_units:/ { executions += $2 }
+       /^fuzzed: / { operations += $4; seconds += $6 }
+       FNR == 1 { first = "" }
+       / cov: [0-9]+/ { for (i = 1; i < NF; ++i) if ($i == "cov:") now = $(i + 1)
+                        if (first == "" && /INITED/) first = now
+                        if (first != "" && now - first > most) most = now - first }
+       END { printf "%d %d %d %d\n", executions, operations,
+             (seconds > 0 ? operations / seconds : 0), most }' "$@"
+}
+
+# Makes what a target broke on small and lays it where the tests replay it: operations as a trace,
+# other bytes as they are.
+keep() {  # <target> <file>
+  small=$build/work/$1/small
+  cp "$2" "$small"
+  case $2 in
+    */crash-*)
+      $fixed "$build/fuzz/fuzz_$1" -minimize_crash=1 -max_total_time=15 \
+        -exact_artifact_path="$small" "$2" >/dev/null 2>&1 </dev/null || true ;;
+  esac
+  regressions=$here/../regressions
+  mkdir -p "$regressions"
+  log=$build/work/$1/trace
+  KVPROOF_TRACE_TO=$regressions $fixed "$build/fuzz/fuzz_$1" "$small" >"$log" 2>/dev/null \
+    </dev/null || true
+  if grep -q '^trace: ' "$log"; then
+    cat "$log"
+  else
+    mkdir -p "$regressions/$1"
+    cp "$small" "$regressions/$1/$(basename "$2")"
+    echo "input: $regressions/$1/$(basename "$2")"
+  fi
+}
+
+# ---- all of them --------------------------------------------------------------------------------
+
+say "seed $seed, $jobs jobs, $part s for each of: $*"
+printf '%-12s %12s %12s %22s %13s\n' target executions operations "operations/s per core" \
+  "new coverage"
+code=0
+for target do
+  hunt "$target"
+  work=$build/work/$target
+  found=$(find "$work/found" -type f | sort | head -n 1)
+  # shellcheck disable=SC2046,SC2183 # four numbers
+  printf '%-12s %12d %12d %22d %13d\n' "$target" $(figures "$work"/job-*)
+  if [ -n "$found" ]; then
+    code=1
+    echo "$target broke ($(basename "$found")):"
+    grep -h -A 8 -e '^fuzz target failed' -e '^==[0-9]*==ERROR' "$work"/job-* | head -n 12
+    keep "$target" "$found"
+  elif ! grep -q '^stat::number_of_executed_units' "$work"/job-*; then
+    tail -n 20 "$work/job-0" >&2
+    fail "$target does not run"
+  elif [ "$merge" = yes ]; then
+    rm -rf "$work/merged"
+    mkdir "$work/merged"
+    # shellcheck disable=SC2046 # several words
+    $fixed "$build/fuzz/fuzz_$target" $(limits "$target") -merge=1 "$work/merged" \
+      "$here/corpus/$target" "$work/corpus" >"$work/merge" 2>&1
+    rm -rf "$here/corpus/$target"
+    cp -r "$work/merged" "$here/corpus/$target"
+  fi
+done
+exit "$code"

@@ -1,0 +1,114 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Tests of run.sh and of the ClusterFuzzLite build, with made-up targets and a made-up CMake: what
+# is counted, what becomes of something that broke, and that every target has a corpus everywhere.
+#   usage: run_test.sh <repository> <fuzz targets of CMake>...
+# shellcheck disable=SC2016 # variables inside fakes are the fakes' own
+set -eu
+
+source=$1
+shift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+check() {  # check <what must hold> <command>...
+  what=$1
+  shift
+  if ! "$@"; then
+    failures=$((failures + 1))
+    echo "FAILED: $what"
+    sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null || true
+  fi
+}
+exits() { [ "$code" = "$1" ]; }
+has() { grep -qE -e "$1" "$work/$2"; }
+
+# ---- the targets of CMake and the corpora are the same list ----
+for target do echo "$target"; done | sort >"$work/targets"
+ls "$source/properties/fuzz/corpus" >"$work/corpora"
+check "every target of CMake has a corpus, and no corpus lacks its target" \
+  cmp -s "$work/targets" "$work/corpora"
+
+# ---- run.sh ----
+tree=$work/tree/properties/fuzz
+mkdir -p "$tree/corpus/good" "$tree/corpus/bad" "$tree/corpus/bytes" "$work/build/fuzz"
+cp "$source/properties/fuzz/run.sh" "$tree/"
+fake() {  # fake <target> <script line>...
+  { echo '#!/bin/sh'; printf '%s\n' "$2"; } >"$work/build/fuzz/fuzz_$1"
+  chmod +x "$work/build/fuzz/fuzz_$1"
+}
+run() {
+  code=0
+  sh "$tree/run.sh" "$@" >"$work/out" 2>"$work/err" </dev/null || code=$?
+}
+fake good 'echo "$*" >>'"$work"'/arguments
+echo "#10 INITED cov: 100 ft: 1"; echo "#500 DONE cov: 107 ft: 2"
+echo "stat::number_of_executed_units: 1000"
+echo "fuzzed: 1000 inputs, 20000 operations, 2.00 s of processor time"'
+for broken in bad bytes; do
+  fake "$broken" 'for a do case $a in
+    -minimize_crash=1) minimize=yes ;;
+    -exact_artifact_path=*) exact=${a#*=} ;;
+    -artifact_prefix=*) found=${a#*=} ;;
+  esac; done
+  if [ -n "${KVPROOF_TRACE_TO:-}" ]; then
+    [ '"$broken"' = bytes ] || echo "trace: $KVPROOF_TRACE_TO/$(cat "$a").jsonl"
+  elif [ -n "${minimize:-}" ]; then printf small >"$exact"
+  else echo "fuzz target failed: I2"; printf large >"$found/crash-1"; exit 77; fi'
+done
+
+run - --seconds=0
+check "no time at all is refused" exits 2
+run - --target=nobody
+check "a target that is not there is refused" exits 2
+check "the targets are named" has "expected one of: bad bytes good" err
+run - --target=../fuzz
+check "a path is not a target" exits 2
+run - --nonsense
+check "an unknown option is refused" exits 2
+run - --seconds=5
+check "options alone can be checked" exits 0
+
+run "$work/build" --target=good --seconds=7 --seed=5 --jobs=2
+check "a target that holds: 0" exits 0
+check "executions, operations, operations per core second and coverage are summed up" \
+  has '^good +2000 +40000 +10000 +7$' out
+check "the jobs have seeds of their own" has '-seed=6 .*-max_total_time=7 ' arguments
+check "the seed is printed" has '^seed 5, 2 jobs, 7 s' err
+
+run "$work/build" --target=good --target=bad --seconds=2 --jobs=1
+check "a target that breaks: 1" exits 1
+check "what broke is said" has 'fuzz target failed: I2' out
+check "it was made small before it became a trace" has '^trace: .*/regressions/small.jsonl$' out
+run "$work/build" --target=bytes --seconds=2 --jobs=1
+check "bytes that are no operations: 1" exits 1
+check "they are kept as they are, small" \
+  grep -qx small "$work/tree/properties/fuzz/../regressions/bytes/crash-1"
+fake good 'echo cannot start; exit 3'
+run "$work/build" --target=good --seconds=2 --jobs=1
+check "a target that does not run: 2" exits 2
+
+# ---- the ClusterFuzzLite build ----
+mkdir -p "$work/bin" "$work/into"
+build_sh=$source/.clusterfuzzlite/build.sh
+cat >"$work/bin/cmake" <<END
+#!/bin/sh
+echo "cmake \$*" >>"$work/cmake.log"
+mkdir -p "$work/w/kvproof/fuzz"
+while read -r target; do : >"$work/w/kvproof/fuzz/fuzz_\$target"; done <"$work/targets"
+END
+printf '#!/bin/sh\n: >"$3"\n' >"$work/bin/zip"
+chmod +x "$work/bin/cmake" "$work/bin/zip"
+ln -s "$source" "$work/kvproof"
+code=0
+env PATH="$work/bin:$PATH" SRC="$work" WORK="$work/w" OUT="$work/into" \
+  LIB_FUZZING_ENGINE=engine.a sh "$build_sh" >"$work/out" 2>"$work/err" || code=$?
+check "the build for a fuzzing cluster runs" exits 0
+check "it links the engine that the cluster names" has 'KVPROOF_FUZZ_ENGINE=engine.a' cmake.log
+check "it builds the fuzz targets" has '--target kvproof_fuzz' cmake.log
+while read -r target; do
+  check "it lays down $target" [ -e "$work/into/fuzz_$target" ]
+  check "it lays down the corpus of $target" [ -e "$work/into/fuzz_${target}_seed_corpus.zip" ]
+done <"$work/targets"
+
+[ "$failures" = 0 ] || exit 1
