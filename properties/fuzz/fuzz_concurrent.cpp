@@ -7,12 +7,12 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvproof;
-  using Holders = properties::Interrupted<optimized::AtomicHolders>;
+  using Holders = properties::concurrency::Interrupted<optimized::AtomicHolders>;
   constexpr auto kMakePool =
-      properties::make_pool<optimized::ScheduledPool<optimized::Key128, Holders>>;
-  static properties::HistoryFibers fibers(kMakePool);
+      properties::concurrency::make_pool<optimized::ScheduledPool<optimized::Key128, Holders>>;
+  static properties::concurrency::HistoryFibers fibers(kMakePool);
   const std::uint64_t before = fibers.report.num_calls;
-  properties::run_history_input(fibers, kMakePool, {data, size});
+  properties::concurrency::run_history_input(fibers, kMakePool, {data, size});
   properties::fuzz_meter.add_input(fibers.report.num_calls - before);
   if (!fibers.report.complaint.empty()) properties::fuzz_failed(fibers.report.complaint);
   return 0;

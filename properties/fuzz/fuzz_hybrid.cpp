@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target: operations on optimized/, windows, chunks, states and several groups, audited by all oracles.
+// Fuzz target: operations on optimized/, windows, chunks, states and several groups, audited by all
+// oracles.
 #include "properties/fuzz/fuzz_target.h"
 #include "properties/fuzz/manager_input.h"
 

@@ -18,6 +18,8 @@
 namespace kvproof::properties {
 namespace {
 
+using namespace concurrency;  // NOLINT: histories
+
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::uint8_t>;
 

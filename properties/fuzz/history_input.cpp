@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/fuzz/history_input.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 void run_history_input(HistoryFibers& fibers, MakePool make_pool,
                        std::span<const std::uint8_t> bytes) {
@@ -20,4 +20,4 @@ void run_history_input(HistoryFibers& fibers, MakePool make_pool,
   });
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency

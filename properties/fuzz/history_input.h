@@ -12,10 +12,10 @@
 
 #include "properties/concurrency/history_fibers.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::concurrency {
 
 /// Adds what was found to `fibers.report`.
 void run_history_input(HistoryFibers& fibers, MakePool make_pool,
                        std::span<const std::uint8_t> bytes);
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::concurrency
