@@ -212,13 +212,13 @@ TEST(HistoryInput, InterruptsThreadsAndASoundPoolHolds) {
   const HistoryReport report = hunt<WholePool>();
   EXPECT_EQ(report.complaint, "");
   EXPECT_EQ(report.num_histories, kInputs);
-  EXPECT_GT(report.num_overlapping, kInputs);
+  EXPECT_GT(report.num_overlapping, kInputs / 2);
 }
 
 TEST(HistoryInput, APoolThatPublishesBeforeItWritesIsNoticed) {
   const HistoryReport report = hunt<PublishesBeforeWriting<WholePool, Key>>();
   EXPECT_NE(report.complaint, "");
-  EXPECT_LT(report.num_histories, 100U) << "almost everything hides it";
+  EXPECT_LT(report.num_histories, 1000U) << "almost everything hides it";
 }
 
 TEST(HistoryInput, WithoutBytesNobodyIsInterrupted) {
