@@ -331,12 +331,15 @@ TEST(CacheManager, ResetForgetsTheKeysOfPromptsThatEndInsideABlock) {
   CacheConfig tails = config(16, 4, 64);
   tails.hash_block_size = 2;
   tails.profile.prompt_tail_keys = true;
-  tails.groups.push_back({.kind = LayerKind::sliding_window, .block_size = 4, .window = 8});
+  tails.groups.push_back({.kind = LayerKind::sliding_window, .block_size = 2, .window = 4});
   CacheManager<Xxh3Digest> manager(tails);
   const std::vector<TokenId> prompt = {0, 1, 2, 3, 4, 5};
   for (int round = 0; round < 2; ++round) {
     const RequestId id = manager.arrive({.tokens = prompt});
     ASSERT_TRUE(manager.allocate(id, {.new_tokens = 6}));
+    manager.advance(id, 6);
+    manager.append(id, std::array<TokenId, 2>{});
+    ASSERT_TRUE(manager.allocate(id, {.new_tokens = 2, .status = RequestStatus::running}));
     EXPECT_EQ(manager.pool().tails()->index().num_keys(), 1U);
     manager.finish(id);
     EXPECT_TRUE(manager.reset());
