@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <map>
 #include <random>
 #include <set>
 #include <vector>
 
 #include "optimized/cache_manager.h"
+#include "optimized/concurrent_pool.h"
 #include "optimized/slot_mapping.h"
+#include "optimized/spin_lock.h"
 
 namespace kvproof::optimized {
 namespace {
@@ -126,6 +129,8 @@ TEST(PrefixIndex, RecordsAndIndexTakeAtMost48And64BytesPerBlock) {
   for (const std::uint32_t n : {1U << 10, 65'536U, 100'000U, 1U << 20}) {
     EXPECT_LE(static_cast<double>(BlockPool<Key128>(n, {}).bytes()) / n, 48.0) << n;
     EXPECT_LE(static_cast<double>(BlockPool<Key256>(n, {}).bytes()) / n, 64.0) << n;
+    EXPECT_EQ(ConcurrentPool<Key128>(n, FreeOrder::append).bytes(),
+              BlockPool<Key128>(n, {}).bytes());
   }
 }
 
@@ -292,6 +297,79 @@ TEST(CacheManager, SlotsFollowTheTableAndPaddingIsMinusOne) {
   std::array<std::int32_t, 4> row{9, 9, 9, 9};
   fill_table_row(manager.table(id), row);
   EXPECT_EQ(row, (std::array<std::int32_t, 4>{1, 2, 0, 0}));
+  EXPECT_THROW(fill_table_row(manager.table(id), std::span(row).first(1)), std::out_of_range);
+}
+
+TEST(CacheManager, RefusesWhatItDoesNotSupport) {
+  CacheConfig chunks = config(16, 8, 64);
+  chunks.hash_block_size = 4;
+  chunks.groups.push_back({.kind = LayerKind::chunked_local, .block_size = 4, .chunk = 8});
+  EXPECT_THROW(CacheManager<Xxh3Digest>{chunks}, std::invalid_argument);
+}
+
+// A child publishes what it wrote behind its parent's tokens and leaves; the parent writes other
+// tokens there.
+TEST(CacheManager, ABlockThatARelativePublishedIsForgottenWhereItIsWrittenAnew) {
+  CacheManager<Xxh3Digest> manager(config(16, 4, 64));
+  const std::vector<TokenId> prompt = {0, 1, 2, 3, 4, 5};
+  const RequestId parent = manager.arrive({.tokens = prompt});
+  ASSERT_TRUE(manager.allocate(parent, {.new_tokens = 6}));
+  manager.advance(parent, 6);
+  const RequestId child = manager.fork(parent);
+  manager.append(child, std::array<TokenId, 2>{60, 70});
+  manager.cache(child, 8);
+  manager.finish(child);
+  manager.append(parent, std::array<TokenId, 2>{61, 71});
+  ASSERT_TRUE(manager.allocate(parent, {.new_tokens = 2, .status = RequestStatus::running}));
+  const std::vector<TokenId> childs = {0, 1, 2, 3, 4, 5, 60, 70, 8};
+  const std::vector<TokenId> parents = {0, 1, 2, 3, 4, 5, 61, 71, 8};
+  EXPECT_EQ(manager.lookup(manager.arrive({.tokens = childs})), 4U);
+  EXPECT_EQ(manager.lookup(manager.arrive({.tokens = parents})), 8U);
+}
+
+TEST(CacheManager, ResetForgetsTheKeysOfPromptsThatEndInsideABlock) {
+  CacheConfig tails = config(16, 4, 64);
+  tails.hash_block_size = 2;
+  tails.profile.prompt_tail_keys = true;
+  tails.groups.push_back({.kind = LayerKind::sliding_window, .block_size = 2, .window = 4});
+  CacheManager<Xxh3Digest> manager(tails);
+  const std::vector<TokenId> prompt = {0, 1, 2, 3, 4, 5};
+  for (int round = 0; round < 2; ++round) {
+    const RequestId id = manager.arrive({.tokens = prompt});
+    ASSERT_TRUE(manager.allocate(id, {.new_tokens = 6}));
+    manager.advance(id, 6);
+    manager.append(id, std::array<TokenId, 2>{});
+    ASSERT_TRUE(manager.allocate(id, {.new_tokens = 2, .status = RequestStatus::running}));
+    EXPECT_EQ(manager.pool().tails()->index().num_keys(), 1U);
+    manager.finish(id);
+    EXPECT_TRUE(manager.reset());
+    EXPECT_EQ(manager.pool().num_keys(), 0U);
+  }
+}
+
+// The state behind the last block is cached, too, but attention has dropped that block.
+TEST(CacheManager, AStateBeyondWhatEagleLeavesIsNotHit) {
+  CacheConfig eagle = config(32, 4, 64);
+  eagle.profile.mamba_eagle_margin = true;
+  eagle.groups.front().eagle = true;
+  eagle.groups.push_back(
+      {.kind = LayerKind::mamba, .block_size = 4, .eagle = true, .mode = MambaMode::all});
+  CacheManager<Xxh3Digest> manager(eagle);
+  const std::vector<TokenId> prompt(24);
+  const RequestId id = manager.arrive({.tokens = prompt});
+  ASSERT_TRUE(manager.allocate(id, {.new_tokens = 24}));
+  EXPECT_EQ(manager.lookup(manager.arrive({.tokens = prompt})), 16U);
+}
+
+TEST(Backoff, SleepsWhenNothingElseHelps) {
+  Backoff backoff;
+  const auto slept = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    backoff.wait();
+    return std::chrono::steady_clock::now() - start;
+  };
+  for (int i = 0; i < 100; ++i) slept();
+  EXPECT_GE(slept(), std::chrono::microseconds(50));
 }
 
 }  // namespace
