@@ -22,7 +22,9 @@ AttentionOutput attend(const AttentionInput& in) {
       const double* key = in.key + (token * in.num_kv_heads + kv_head) * in.head_size;
       double dot = 0.0;
       for (std::int64_t i = 0; i < in.head_size; ++i) dot += query[i] * key[i];
-      score[static_cast<std::size_t>(token)] = in.scale * dot;
+      const double scaled = in.scale * dot;
+      score[static_cast<std::size_t>(token)] =
+          in.soft_cap > 0 ? in.soft_cap * std::tanh(scaled / in.soft_cap) : scaled;
     }
     const double highest = *std::max_element(score.begin(), score.end());
     double sum = 0.0;

@@ -23,7 +23,8 @@ struct AttentionInput {
   std::int64_t num_kv_heads = 0;
   std::int64_t head_size = 0;
   std::int64_t value_head_size = 0;
-  double scale = 1.0;  // usually 1 / sqrt(head_size)
+  double scale = 1.0;     // usually 1 / sqrt(head_size)
+  double soft_cap = 0.0;  // scaled scores become soft_cap * tanh(score / soft_cap); 0: they stay
 };
 
 struct AttentionOutput {

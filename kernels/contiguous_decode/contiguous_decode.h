@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decode attention over one buffer per sequence: what every paged figure is divided by.
+#pragma once
+
+#include <span>
+
+#include "kernels/attention/attention.h"
+
+namespace kvproof::kernels {
+
+using ContiguousDecodeParams = AttentionParams<ContiguousKv>;
+
+/// Every implementation; the first is the reference in double precision.
+[[nodiscard]] std::span<const Implementation<ContiguousDecodeParams>> contiguous_decode();
+
+}  // namespace kvproof::kernels

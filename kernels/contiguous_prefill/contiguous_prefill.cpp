@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/contiguous_prefill/contiguous_prefill.h"
+
+namespace kvproof::kernels {
+
+std::span<const Implementation<AttentionParams<ContiguousKv>>> contiguous_prefill() {
+  static constexpr Implementation<AttentionParams<ContiguousKv>> kRows[] = {
+      {"reference/double", &prefill_with<ContiguousKv, &attention_reference>},
+      {"cpu/general", &prefill_with<ContiguousKv, &attention_cpu_general>},
+      {"cuda/general", &prefill_with<ContiguousKv, &attention_cuda_general>},
+  };
+  return kRows;
+}
+
+}  // namespace kvproof::kernels

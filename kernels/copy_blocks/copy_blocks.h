@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies blocks within each of many caches: what a copy-on-write asks for, all layers at once.
+//
+// Model:   For each cache and pair, block `from` over block `to`, block_bytes each. No block is
+//          written twice, and none that is written is read by another pair.
+// Source:  vLLM copy_blocks (PR 30967 names its contract).
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/implementation.h"
+
+namespace kvproof::kernels {
+
+struct CopyBlocksParams {
+  void* const* caches = nullptr;  // shape [num_caches]: K and V of every layer
+  std::int32_t num_caches = 0;
+  const std::int64_t* pairs = nullptr;  // shape [num_pairs, 2]: from, to
+  std::int64_t num_pairs = 0;
+  std::int64_t block_stride = 0;  // [bytes] from a block to the next; may exceed block_bytes
+  std::int64_t block_bytes = 0;   // [bytes] that belong to a block of one cache
+};
+
+[[nodiscard]] Refusal refuse(const CopyBlocksParams& params);
+
+/// Every implementation; the first is the reference.
+[[nodiscard]] std::span<const Implementation<CopyBlocksParams>> copy_blocks();
+
+}  // namespace kvproof::kernels

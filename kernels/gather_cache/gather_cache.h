@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gathers ragged token ranges of one layer's cache, K or V, into one dense array, dequantising where
+// asked.
+//
+// Model:   out[starts[s] + i] = cache row of position first_positions[s] + i of sequence s, for i in
+//          [0, starts[s + 1] - starts[s]).
+// Source:  vLLM v1 cp_gather_cache and gather_and_maybe_dequant_cache.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/element.h"
+#include "kernels/implementation.h"
+#include "reference/layout.h"
+
+namespace kvproof::kernels {
+
+struct GatherCacheParams {
+  const void* cache = nullptr;  // type `cache_type`, rows at layout.row(block, token, head)
+  CacheLayout layout;
+  const std::int32_t* block_tables = nullptr;     // shape [num_seqs, >= blocks of the range]
+  std::int64_t table_stride = 0;                  // [entries]
+  const std::int32_t* first_positions = nullptr;  // shape [num_seqs] [tokens], need not be block
+                                                  // aligned; null: 0 for each
+  const std::int64_t* starts = nullptr;  // shape [num_seqs + 1], ascending from 0 [rows of out]
+  std::int32_t num_seqs = 0;
+  std::int64_t num_tokens = 0;  // starts[num_seqs]
+  void* out = nullptr;          // shape [num_tokens, num_heads, head_size], packed, type `type`
+  std::int32_t num_heads = 0;
+  std::int32_t head_size = 0;
+  ElementType type = ElementType::bf16;        // equal to cache_type: bits are moved
+  ElementType cache_type = ElementType::bf16;  // or one of fp8
+  float scale = 1.0F;  // what an fp8 element is multiplied by where the types differ
+};
+
+[[nodiscard]] Refusal refuse(const GatherCacheParams& params);
+
+/// Every implementation; the first is the reference.
+[[nodiscard]] std::span<const Implementation<GatherCacheParams>> gather_cache();
+
+}  // namespace kvproof::kernels

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/paged_prefill/paged_prefill.h"
+
+namespace kvproof::kernels {
+
+std::span<const Implementation<AttentionParams<PagedKv>>> paged_prefill() {
+  static constexpr Implementation<AttentionParams<PagedKv>> kRows[] = {
+      {"reference/double", &prefill_with<PagedKv, &attention_reference>},
+      {"cpu/general", &prefill_with<PagedKv, &attention_cpu_general>},
+      {"cuda/general", &prefill_with<PagedKv, &attention_cuda_general>},
+  };
+  return kRows;
+}
+
+}  // namespace kvproof::kernels

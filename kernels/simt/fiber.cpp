@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/simt/fiber.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <new>
+
+#if defined(KVPROOF_SIMT_BOOST)
+#include <boost/context/detail/fcontext.hpp>
+#else
+#include <ucontext.h>
+#endif
+#if defined(KVPROOF_SIMT_ASAN)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(KVPROOF_SIMT_TSAN)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace kvproof::simt {
+namespace {
+
+#if defined(KVPROOF_SIMT_ASAN) || defined(KVPROOF_SIMT_TSAN)
+constexpr std::size_t kStackBytes = 256 << 10;  // instrumented frames are several times larger
+#else
+constexpr std::size_t kStackBytes = 64 << 10;
+#endif
+
+}  // namespace
+
+struct Fiber::State {
+  void* stack = nullptr;
+  void (*body)(void*) = nullptr;
+  void* argument = nullptr;
+  bool ended = true;
+#if defined(KVPROOF_SIMT_BOOST)
+  boost::context::detail::fcontext_t inside = nullptr, outside = nullptr;
+#else
+  ucontext_t inside{}, outside{};
+#endif
+#if defined(KVPROOF_SIMT_ASAN)
+  void* fake_inside = nullptr;
+  void* fake_outside = nullptr;
+  const void* outer_stack = nullptr;
+  std::size_t outer_bytes = 0;
+#endif
+#if defined(KVPROOF_SIMT_TSAN)
+  void* fiber = nullptr;
+  void* resumer = nullptr;
+#endif
+
+  void arrived_inside() {
+#if defined(KVPROOF_SIMT_ASAN)
+    __sanitizer_finish_switch_fiber(fake_inside, &outer_stack, &outer_bytes);
+#endif
+  }
+
+  void leave(bool forever) {
+    static_cast<void>(forever);
+#if defined(KVPROOF_SIMT_ASAN)
+    __sanitizer_start_switch_fiber(forever ? nullptr : &fake_inside, outer_stack, outer_bytes);
+#endif
+#if defined(KVPROOF_SIMT_TSAN)
+    __tsan_switch_to_fiber(resumer, 1);  // 1: a switch orders nothing
+#endif
+#if defined(KVPROOF_SIMT_BOOST)
+    outside = boost::context::detail::jump_fcontext(outside, this).fctx;
+#else
+    swapcontext(&inside, &outside);
+#endif
+    arrived_inside();
+  }
+
+  [[noreturn]] void live() {
+    arrived_inside();
+    body(argument);
+    ended = true;
+    leave(true);
+    __builtin_unreachable();
+  }
+
+#if defined(KVPROOF_SIMT_BOOST)
+  static void enter(boost::context::detail::transfer_t from) {
+    State& self = *static_cast<State*>(from.data);
+    self.outside = from.fctx;
+    self.live();
+  }
+#else
+  static void enter(unsigned high, unsigned low) {  // makecontext hands over ints only
+    reinterpret_cast<State*>((std::uintptr_t{high} << 32) | low)->live();
+  }
+#endif
+};
+
+Fiber::Fiber() : state_(std::make_unique<State>()) {
+  state_->stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (state_->stack == MAP_FAILED) throw std::bad_alloc();
+  // The lowest page catches what runs over.
+  mprotect(state_->stack, 4096, PROT_NONE);
+#if defined(KVPROOF_SIMT_TSAN)
+  state_->fiber = __tsan_create_fiber(0);
+#endif
+}
+
+Fiber::~Fiber() {
+#if defined(KVPROOF_SIMT_TSAN)
+  __tsan_destroy_fiber(state_->fiber);
+#endif
+  munmap(state_->stack, kStackBytes);
+}
+
+void Fiber::start(void (*body)(void*), void* argument) {
+  State& s = *state_;
+  s.body = body;
+  s.argument = argument;
+  s.ended = false;
+#if defined(KVPROOF_SIMT_ASAN)
+  s.fake_inside = nullptr;
+#endif
+#if defined(KVPROOF_SIMT_BOOST)
+  s.inside = boost::context::detail::make_fcontext(static_cast<char*>(s.stack) + kStackBytes,
+                                                   kStackBytes - 4096, &State::enter);
+#else
+  getcontext(&s.inside);
+  s.inside.uc_stack.ss_sp = s.stack;
+  s.inside.uc_stack.ss_size = kStackBytes;
+  s.inside.uc_link = nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(&s);
+  makecontext(&s.inside, reinterpret_cast<void (*)()>(&State::enter), 2,
+              static_cast<unsigned>(address >> 32), static_cast<unsigned>(address));
+#endif
+}
+
+void Fiber::resume() {
+  State& s = *state_;
+#if defined(KVPROOF_SIMT_ASAN)
+  __sanitizer_start_switch_fiber(&s.fake_outside, static_cast<char*>(s.stack), kStackBytes);
+#endif
+#if defined(KVPROOF_SIMT_TSAN)
+  s.resumer = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(s.fiber, 1);
+#endif
+#if defined(KVPROOF_SIMT_BOOST)
+  s.inside = boost::context::detail::jump_fcontext(s.inside, &s).fctx;
+#else
+  swapcontext(&s.outside, &s.inside);
+#endif
+#if defined(KVPROOF_SIMT_ASAN)
+  __sanitizer_finish_switch_fiber(s.fake_outside, nullptr, nullptr);
+#endif
+}
+
+void Fiber::pause() { state_->leave(false); }
+
+bool Fiber::ended() const { return state_->ended; }
+
+}  // namespace kvproof::simt

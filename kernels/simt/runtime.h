@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executes CUDA kernels on the CPU: every thread of a block is a fiber, blocks run one by one.
+//
+// Model:   A block's threads run until they wait (barrier, warp operation) or end. The order in
+//          which waiting threads go on, the order of the blocks, and whether an asynchronous copy
+//          lands at once or at its wait, are drawn from the schedule's seed.
+// Refuses: thread blocks that are not whole warps, warp operations of part of a warp, clusters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kvproof::simt {
+
+struct Dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+constexpr int kWarpSize = 32;
+
+/// A kernel broke a rule of the machine: barriers that do not meet, a bad launch.
+struct KernelError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// A place in a kernel's source.
+struct Place {
+  const char* file;
+  int line;
+};
+
+/// One asynchronous copy that was asked for and is not awaited yet.
+struct PendingCopy {
+  void* to;
+  const void* from;  // null: zeros
+  std::size_t bytes;
+};
+
+/// What a kernel's thread knows of itself.
+struct Thread {
+  Dim3 thread_index, block_index, block_dim, grid_dim;
+  int linear = 0;  // in its block
+  bool copies_late = false;
+  std::vector<std::vector<PendingCopy>> copy_groups;  // committed, oldest first
+  std::vector<PendingCopy> copies;                    // not committed yet
+  [[nodiscard]] int lane() const { return linear % kWarpSize; }
+};
+
+/// The thread that runs now. @pre inside a kernel
+[[nodiscard]] Thread& current();
+
+struct Schedule {
+  std::uint64_t seed = 0;  // 0: threads and blocks in order, copies at once
+};
+void set_schedule(Schedule schedule);
+
+/// Ends the launch with a KernelError. @pre inside a kernel
+[[noreturn]] void fail(const std::string& what);
+
+/// Runs `kernel` once per thread. Throws KernelError, after which nothing of the launch is left.
+void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
+            const std::function<void()>& kernel);
+
+// What the vocabulary of cuda.h is made of.
+void block_barrier(Place place);
+void warp_barrier(Place place);
+
+/// Hands `bytes` (at most 32) of every lane to every other. @return shape [32] of 32-byte cells,
+/// valid until this thread's next exchange
+[[nodiscard]] const std::byte (*warp_exchange(const void* mine, std::size_t bytes,
+                                              Place place))[32];
+
+/// Memory of this block, the same for every thread that names the same key; exactly so many bytes,
+/// not initialised (filled with a NaN pattern).
+[[nodiscard]] void* shared_memory(const void* key, std::size_t bytes, std::size_t alignment);
+[[nodiscard]] void* dynamic_shared_memory();
+
+}  // namespace kvproof::simt

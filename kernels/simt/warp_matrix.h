@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The warp's matrix unit: 8 x 8 tiles of 16-bit elements from shared memory, and 16 x 8 += 16 x 16 x
+// 8 products.
+//
+// Model:   Lane l holds, of a 16 x 16 A: rows l/4 and l/4 + 8, columns 2(l%4), +1, +8, +9; of a 16 x
+//          8 B: column l/4, rows as A's columns; of a 16 x 8 C: rows as A's, columns 2(l%4), +1.
+// Source:  PTX ISA 8.5, 9.7.14.5.8 (mma.m16n8k16) and 9.7.14.5.15 (ldmatrix).
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/element.h"
+#include "kernels/simt/cuda.h"
+
+namespace kvproof::kernels {
+
+#if defined(__CUDACC__)
+
+/// Four 8 x 8 tiles; lane l gives the address of row l % 8 of tile l / 8, aligned to 16 bytes, and
+/// gets of each tile row l / 4, elements 2(l%4) and +1.
+__device__ inline void load_tiles(std::uint32_t (&out)[4], const void* row) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+}
+/// The same, each tile transposed: lane l gets column l / 4, rows 2(l%4) and +1.
+__device__ inline void load_tiles_transposed(std::uint32_t (&out)[4], const void* row) {
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// c += a . b, 16 x 8 += 16 x 16 . 16 x 8. @tparam T Fp16 or Bf16, the type of a's and b's elements
+template <class T>
+__device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4],
+                                    const std::uint32_t (&b)[2]) {
+  if constexpr (sizeof(T{}.bits) == 2 && __is_same(T, Bf16)) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+#else
+
+inline std::uint32_t two_of(const void* row, int index) {
+  std::uint32_t out;
+  std::memcpy(&out, static_cast<const char*>(row) + 4 * index, 4);
+  return out;
+}
+
+inline void load_tiles(std::uint32_t (&out)[4], const void* row) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16) simt::fail("load_tiles: a row is not aligned");
+  const auto cells = simt::warp_exchange(&row, sizeof(row), KVPROOF_PLACE);
+  const int lane = simt::current().lane();
+  for (int tile = 0; tile < 4; ++tile) {
+    const void* source;
+    std::memcpy(&source, cells[tile * 8 + lane / 4], sizeof(source));
+    out[tile] = two_of(source, lane % 4);
+  }
+}
+
+inline void load_tiles_transposed(std::uint32_t (&out)[4], const void* row) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16) simt::fail("load_tiles: a row is not aligned");
+  const auto cells = simt::warp_exchange(&row, sizeof(row), KVPROOF_PLACE);
+  const int lane = simt::current().lane();
+  for (int tile = 0; tile < 4; ++tile) {
+    std::uint16_t pair[2];
+    for (int i = 0; i < 2; ++i) {
+      const char* source;
+      std::memcpy(&source, cells[tile * 8 + lane % 4 * 2 + i], sizeof(source));
+      std::memcpy(&pair[i], source + 2 * (lane / 4), 2);
+    }
+    std::memcpy(&out[tile], pair, 4);
+  }
+}
+
+template <class T>
+inline float half_of(std::uint32_t pair, int index) {
+  return to_float(T{static_cast<std::uint16_t>(pair >> (16 * index))});
+}
+
+template <class T>
+inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  struct Mine {
+    std::uint32_t a[4], b[2];
+  } const mine{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
+  const auto cells = simt::warp_exchange(&mine, sizeof(mine), KVPROOF_PLACE);
+  const int lane = simt::current().lane();
+  const auto word = [&](int of_lane, int index) {
+    std::uint32_t out;
+    std::memcpy(&out, cells[of_lane] + 4 * index, 4);
+    return out;
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4, column = lane % 4 * 2 + i % 2;
+    for (int k = 0; k < 16; ++k) {  // A word: 0 row, 1 row + 8, then the same 8 columns on
+      const int part = k % 8 / 2;
+      c[i] += half_of<T>(word(row * 4 + part, k / 8 * 2 + i / 2), k % 2) *
+              half_of<T>(word(column * 4 + part, 4 + k / 8), k % 2);
+    }
+  }
+}
+
+#endif
+
+}  // namespace kvproof::kernels

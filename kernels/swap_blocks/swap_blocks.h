@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies blocks between host and device memory, neighbours together.
+//
+// Model:   For each pair, block `from` of the source over block `to` of the destination. Pairs whose
+//          blocks follow one another on both sides become one transfer.
+// Source:  vLLM v1 swap_blocks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/implementation.h"
+
+namespace kvproof::kernels {
+
+struct SwapBlocksParams {
+  const void* from = nullptr;           // host or device
+  void* to = nullptr;                   // another buffer, host or device
+  const std::int64_t* pairs = nullptr;  // on the host; shape [num_pairs, 2]: from, to
+  std::int64_t num_pairs = 0;
+  std::int64_t block_bytes = 0;  // [bytes]; blocks are dense on both sides
+  std::int64_t from_blocks = 0;  // [blocks] in each buffer: a pair beyond is refused
+  std::int64_t to_blocks = 0;
+};
+
+/// One transfer of whole neighbouring blocks.
+struct BlockRun {
+  std::int64_t from;   // [blocks]
+  std::int64_t to;     // [blocks]
+  std::int64_t count;  // [blocks]
+};
+
+/// The fewest transfers that keep the order of the pairs.
+[[nodiscard]] std::vector<BlockRun> runs_of(std::span<const std::int64_t> pairs);
+
+[[nodiscard]] Refusal refuse(const SwapBlocksParams& params);
+
+/// Every implementation; the first is the reference.
+[[nodiscard]] std::span<const Implementation<SwapBlocksParams>> swap_blocks();
+
+}  // namespace kvproof::kernels
