@@ -20,6 +20,8 @@
 
 #if defined(KVPROOF_CUDA)
 #include <cuda_runtime_api.h>
+#else
+#include <sys/mman.h>
 #endif
 
 namespace kvproof::properties {
@@ -56,26 +58,45 @@ class Memory {
  public:
   explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
 #if defined(KVPROOF_CUDA)
-    void* at = nullptr;
-    if (bytes > 0 && cudaMallocManaged(&at, bytes) != cudaSuccess) throw std::bad_alloc();
+    if (bytes > 0 && cudaMallocManaged(&at_, bytes) != cudaSuccess) throw std::bad_alloc();
 #else
     void* at = nullptr;
     if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
-#endif
     at_ = static_cast<std::byte*>(at);
+#endif
+  }
+  /// Address space for far more than there is memory: zeros, and only what is written takes room.
+  [[nodiscard]] static Memory sparse(std::size_t bytes) {
+#if defined(KVPROOF_CUDA)
+    return Memory(bytes);  // managed memory takes room where it is touched
+#else
+    Memory out;
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    std::free(out.at_);
+    out.at_ = static_cast<std::byte*>(at);
+    out.bytes_ = bytes;
+    out.mapped_ = true;
+    return out;
+#endif
   }
   ~Memory() {
 #if defined(KVPROOF_CUDA)
     static_cast<void>(cudaFree(at_));
 #else
-    std::free(at_);
+    if (mapped_) {
+      munmap(at_, bytes_);
+    } else {
+      std::free(at_);
+    }
 #endif
   }
-  Memory(Memory&& other) noexcept
-      : at_(std::exchange(other.at_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
   Memory& operator=(Memory&& other) noexcept {
     std::swap(at_, other.at_);
     std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
     return *this;
   }
 
@@ -92,6 +113,7 @@ class Memory {
  private:
   std::byte* at_ = nullptr;
   std::size_t bytes_ = 0;
+  bool mapped_ = false;
 };
 
 /// The values of a vector in memory of their own.
