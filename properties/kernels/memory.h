@@ -2,8 +2,8 @@
 // What the checks of kernels draw from and write to: a seeded stream, and memory of exactly the
 // bytes asked for, so that AddressSanitizer (host) or memcheck (device) sees an access past them.
 //
-// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no test
-//           framework: the same source runs plain, with faults, sanitized, and on a device.
+// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no
+//           test framework: the same source runs plain, with faults, sanitized, and on a device.
 #pragma once
 
 #include <cstddef>
