@@ -27,14 +27,14 @@ AttentionShape draw_shape(AttentionKind kind, Random& random) {
     s.value_head_size = random.of({512, 128, 64, 40});
     s.head_size = s.value_head_size + random.of({64, 64, 16, 0, 6});
     s.num_kv_heads = 1;
-    s.num_heads = random.of({1, 4, 16, 5});
+    s.num_heads = random.of({1, 2, 4, 5, 16});
     s.value_scale = s.key_scale;
   } else {
     s.head_size = random.one_in(6) ? random.of({1, 7, 46, 100, 112})
                                    : random.of({64, 80, 96, 128, 128, 192, 256});
     s.value_head_size = random.one_in(5) ? random.of({16, 33, 64, 128, 200, 256}) : s.head_size;
-    s.num_kv_heads = random.of({1, 1, 2, 3});
-    const std::int32_t ratio = random.one_in(3) ? random.between(1, 16) : random.of({1, 2, 4, 8});
+    s.num_kv_heads = random.of({1, 1, 2, 2, 3});
+    const std::int32_t ratio = random.one_in(6) ? random.between(1, 16) : random.of({1, 2, 3, 4});
     s.num_heads = s.num_kv_heads * ratio;
   }
   s.scale = 1.0F / std::sqrt(static_cast<float>(s.head_size));
@@ -91,7 +91,7 @@ void draw_batch(AttentionPlan& plan, int size, Random& random) {
     } else if (random.one_in(8)) {  // nothing to compute, or rows that precede the sequence
       plan.query_lens.push_back(random.one_in(2) ? 0 : std::min(len, 2) + 1);
     } else {
-      plan.query_lens.push_back(std::min(std::max(len, 1), random.between(1, 3 + size / 8)));
+      plan.query_lens.push_back(std::min(std::max(len, 1), random.between(1, 2 + size / 10)));
     }
   }
 }
