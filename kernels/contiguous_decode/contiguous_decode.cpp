@@ -8,6 +8,7 @@ std::span<const Implementation<AttentionParams<ContiguousKv>>> contiguous_decode
       {"reference/double", &decode_with<ContiguousKv, &attention_reference>},
       {"cpu/general", &decode_with<ContiguousKv, &attention_cpu_general>},
       {"cuda/general", &decode_with<ContiguousKv, &attention_cuda_general>},
+      {"cuda/mma", &decode_with<ContiguousKv, &attention_cuda_mma>},
   };
   return kRows;
 }

@@ -8,6 +8,7 @@ std::span<const Implementation<AttentionParams<ContiguousKv>>> contiguous_prefil
       {"reference/double", &prefill_with<ContiguousKv, &attention_reference>},
       {"cpu/general", &prefill_with<ContiguousKv, &attention_cpu_general>},
       {"cuda/general", &prefill_with<ContiguousKv, &attention_cuda_general>},
+      {"cuda/mma", &prefill_with<ContiguousKv, &attention_cuda_mma>},
   };
   return kRows;
 }

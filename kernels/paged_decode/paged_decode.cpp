@@ -8,6 +8,7 @@ std::span<const Implementation<AttentionParams<PagedKv>>> paged_decode() {
       {"reference/double", &decode_with<PagedKv, &attention_reference>},
       {"cpu/general", &decode_with<PagedKv, &attention_cpu_general>},
       {"cuda/general", &decode_with<PagedKv, &attention_cuda_general>},
+      {"cuda/mma", &decode_with<PagedKv, &attention_cuda_mma>},
   };
   return kRows;
 }

@@ -8,6 +8,7 @@ std::span<const Implementation<AttentionParams<PagedKv>>> paged_prefill() {
       {"reference/double", &prefill_with<PagedKv, &attention_reference>},
       {"cpu/general", &prefill_with<PagedKv, &attention_cpu_general>},
       {"cuda/general", &prefill_with<PagedKv, &attention_cuda_general>},
+      {"cuda/mma", &prefill_with<PagedKv, &attention_cuda_mma>},
   };
   return kRows;
 }
