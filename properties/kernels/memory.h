@@ -58,7 +58,7 @@ class Memory {
  public:
   explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
 #if defined(KVPROOF_CUDA)
-    if (bytes > 0 && cudaMallocManaged(&at_, bytes) != cudaSuccess) throw std::bad_alloc();
+    if (cudaMallocManaged(&at_, bytes + (bytes == 0)) != cudaSuccess) throw std::bad_alloc();
 #else
     void* at = nullptr;
     if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
