@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warp's matrix unit: 8 x 8 tiles of 16-bit elements from shared memory, and 16 x 8 += 16 x 16 x
-// 8 products.
+// The warp's matrix unit: 8 x 8 tiles of 16-bit elements from shared memory, and products of 16 x
+// 16 by 16 x 8.
 //
-// Model:   Lane l holds, of a 16 x 16 A: rows l/4 and l/4 + 8, columns 2(l%4), +1, +8, +9; of a 16 x
-//          8 B: column l/4, rows as A's columns; of a 16 x 8 C: rows as A's, columns 2(l%4), +1.
+// Model:   Lane l holds, of a 16 x 16 A: rows l/4 and l/4 + 8, columns 2(l%4), +1, +8, +9; of a
+//          16 x 8 B: column l/4, rows as A's columns; of a 16 x 8 C: rows as A's, columns
+//          2(l%4), +1.
 // Source:  PTX ISA 8.5, 9.7.14.5.8 (mma.m16n8k16) and 9.7.14.5.15 (ldmatrix).
 #pragma once
 
