@@ -167,6 +167,8 @@ template <class Kv>
 Refusal attention_cpu_portable(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>
 Refusal attention_cuda_general(const AttentionParams<Kv>& params, const Context& context);
+template <class Kv>
+Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& context);
 
 /// An implementation of the family for one operation of it.
 template <class Kv, Refusal (*launch)(const AttentionParams<Kv>&, const Context&)>

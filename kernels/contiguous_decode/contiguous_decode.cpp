@@ -11,6 +11,7 @@ std::span<const Implementation<AttentionParams<ContiguousKv>>> contiguous_decode
       {"cpu/avx512_bf16", &decode_with<ContiguousKv, &attention_cpu_avx512_bf16>},
       {"cpu/portable", &decode_with<ContiguousKv, &attention_cpu_portable>},
       {"cuda/general", &decode_with<ContiguousKv, &attention_cuda_general>},
+      {"cuda/mma", &decode_with<ContiguousKv, &attention_cuda_mma>},
   };
   return kRows;
 }

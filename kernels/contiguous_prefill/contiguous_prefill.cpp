@@ -11,6 +11,7 @@ std::span<const Implementation<AttentionParams<ContiguousKv>>> contiguous_prefil
       {"cpu/avx512_bf16", &prefill_with<ContiguousKv, &attention_cpu_avx512_bf16>},
       {"cpu/portable", &prefill_with<ContiguousKv, &attention_cpu_portable>},
       {"cuda/general", &prefill_with<ContiguousKv, &attention_cuda_general>},
+      {"cuda/mma", &prefill_with<ContiguousKv, &attention_cuda_mma>},
   };
   return kRows;
 }

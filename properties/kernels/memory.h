@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the checks of kernels draw from and write to: a seeded stream, and memory of exactly the
+// bytes asked for, so that AddressSanitizer (host) or memcheck (device) sees an access past them.
+//
+// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no
+//           test framework: the same source runs plain, with faults, sanitized, and on a device.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "properties/say.h"
+
+#if defined(KVPROOF_CUDA)
+#include <cuda_runtime_api.h>
+#else
+#include <sys/mman.h>
+#endif
+
+namespace kvproof::properties {
+
+/// A seeded stream of numbers.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() {  // SplitMix64
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  /// [low, high]
+  std::int32_t between(std::int32_t low, std::int32_t high) {
+    return low + static_cast<std::int32_t>(next() % (static_cast<std::uint64_t>(high - low) + 1));
+  }
+  bool one_in(std::int32_t n) { return between(1, n) == 1; }
+  /// [-1, 1)
+  float unit() { return static_cast<float>(next() >> 40) * 0x1p-23F - 1.0F; }
+  template <class T>
+  T of(std::initializer_list<T> values) {
+    return values.begin()[next() % values.size()];
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Bytes that host and device see, aligned to 64, not initialised.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
+#if defined(KVPROOF_CUDA)
+    if (cudaMallocManaged(&at_, bytes + (bytes == 0)) != cudaSuccess) throw std::bad_alloc();
+#else
+    void* at = nullptr;
+    if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
+    at_ = static_cast<std::byte*>(at);
+#endif
+  }
+  /// Address space for far more than there is memory: zeros, and only what is written takes room.
+  [[nodiscard]] static Memory sparse(std::size_t bytes) {
+#if defined(KVPROOF_CUDA)
+    return Memory(bytes);  // managed memory takes room where it is touched
+#else
+    Memory out;
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    std::free(out.at_);
+    out.at_ = static_cast<std::byte*>(at);
+    out.bytes_ = bytes;
+    out.mapped_ = true;
+    return out;
+#endif
+  }
+  ~Memory() {
+#if defined(KVPROOF_CUDA)
+    static_cast<void>(cudaFree(at_));
+#else
+    if (mapped_) {
+      munmap(at_, bytes_);
+    } else {
+      std::free(at_);
+    }
+#endif
+  }
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
+  Memory& operator=(Memory&& other) noexcept {
+    std::swap(at_, other.at_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
+    return *this;
+  }
+
+  [[nodiscard]] std::byte* data() const { return at_; }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return reinterpret_cast<T*>(at_);
+  }
+  [[nodiscard]] std::span<std::byte> bytes() const { return {at_, bytes_}; }
+  [[nodiscard]] std::vector<std::byte> copy() const { return {at_, at_ + bytes_}; }
+  void set(std::span<const std::byte> from) const { std::memcpy(at_, from.data(), from.size()); }
+
+ private:
+  std::byte* at_ = nullptr;
+  std::size_t bytes_ = 0;
+  bool mapped_ = false;
+};
+
+/// The values of a vector in memory of their own.
+template <class T>
+[[nodiscard]] Memory memory_of(const std::vector<T>& values) {
+  Memory out(values.size() * sizeof(T));
+  if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
+  return out;
+}
+
+/// Where two equally long ranges differ first, or their length.
+[[nodiscard]] inline std::size_t first_difference(std::span<const std::byte> a,
+                                                  std::span<const std::byte> b) {
+  if (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0) return a.size();
+  std::size_t i = 0;
+  while (a[i] == b[i]) ++i;
+  return i;
+}
+
+/// Waits for what was launched. @return what went wrong on the device, empty on a host
+[[nodiscard]] inline std::string wait_for_device() {
+#if defined(KVPROOF_CUDA)
+  const cudaError_t error = cudaDeviceSynchronize();
+  return error == cudaSuccess ? "" : cudaGetErrorString(error);
+#else
+  return {};
+#endif
+}
+
+}  // namespace kvproof::properties
