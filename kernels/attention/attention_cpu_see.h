@@ -172,16 +172,27 @@ struct Tile {
     return V::if_less(size, V::set(0.625F), near, signed_far);
   }
 
-  static void prefetch(const char* const* rows, int token, std::ptrdiff_t offset, int lines) {
-    const char* at = rows[token] + offset;
-    for (; lines >= 4; lines -= 4, at += 256) {
-      __builtin_prefetch(at, 0, 2);
-      __builtin_prefetch(at + 64, 0, 2);
-      __builtin_prefetch(at + 128, 0, 2);
-      __builtin_prefetch(at + 192, 0, 2);
+  /// Fetches what lies ahead, little by little. Four rows at a time: the processor's own prefetchers
+  /// follow one stream in each page, and each of the four is in another page or half of one.
+  class Fetch {
+   public:
+    explicit Fetch(const TileWork& w)
+        : rows_(w.fetch_rows), lines_(w.fetch_lines), total_(w.fetch_groups * w.fetch_lines) {}
+    /// @param part of `whole` of the tile's work that is done
+    void reach(int part, int whole) {
+      for (const int end = total_ * part / whole; done_ < end; ++done_) {
+        for (int i = 0; i < 4; ++i) __builtin_prefetch(rows_[i] + line_ * 64, 0, 2);
+        if (++line_ == lines_) {
+          line_ = 0;
+          rows_ += 4;
+        }
+      }
     }
-    for (int line = 0; line < lines; ++line) __builtin_prefetch(at + line * 64, 0, 2);
-  }
+
+   private:
+    const char* const* rows_;
+    int lines_, total_, line_ = 0, done_ = 0;
+  };
 
   /// A step of a row whose second half is past its end; that half becomes zeros.
   struct Half {
@@ -199,7 +210,6 @@ struct Tile {
     KVPROOF_UNROLL
     for (int t = 0; t < kAtOnce; ++t) {
       key[t] = row(w.key_rows, first + t, w.key_offset);
-      prefetch(w.key_ahead, first + t, w.key_offset, w.key_lines);
       KVPROOF_UNROLL
       for (int r = 0; r < kRows; ++r) sum[r][t] = V::set(0.0F);
     }
@@ -229,11 +239,14 @@ struct Tile {
   }
 
   /// Scores times log2(e), minus infinity past the tokens that count.
-  static void score(const TileWork& w, float (*scores)[kTile]) {
+  static void score(const TileWork& w, Fetch& fetch, float (*scores)[kTile]) {
     constexpr float kLog2E = 1.44269504088896340736F;
     for (int group = 0; group < w.num_tokens; group += kLanes) {
       F sums[kRows][kLanes];
-      for (int t = 0; t < kLanes; t += kAtOnce) dots(w, group + t, sums);
+      for (int t = 0; t < kLanes; t += kAtOnce) {
+        fetch.reach(group + t + kAtOnce, 2 * kTile);
+        dots(w, group + t, sums);
+      }
       for (int r = 0; r < kRows; ++r) {
         F s = fold(sums[r], V::add);
         if (w.soft_cap > 0) {
@@ -306,8 +319,8 @@ struct Tile {
     }
   }
 
-  static void add_values(const TileWork& w, const typename Path::Weight (*weights)[kTile],
-                         const F* factor) {
+  static void add_values(const TileWork& w, Fetch& fetch,
+                         const typename Path::Weight (*weights)[kTile], const F* factor) {
     constexpr int kWide = V::kAccumulators / (2 * kRows) < 4 ? V::kAccumulators / (2 * kRows) : 4;
     const auto load = [&](int t, int element) {
       const T* rows[Path::kTokens];
@@ -323,34 +336,27 @@ struct Tile {
       if (Path::kTokens == 2) rows[Path::kTokens - 1] = odd.elements;
       return Path::load_value(rows, 0);
     };
-    int element = 0, fetched = 0;
-    const auto fetch = [&](int to_element) {  // spread over the whole pass
-      const int end = kTile * to_element / w.value_size;
-      for (; fetched < end; ++fetched) {
-        prefetch(w.value_ahead, fetched, w.value_offset, w.value_lines);
-      }
-    };
+    int element = 0;
     for (; element + kWide * kStep <= w.value_size; element += kWide * kStep) {
-      fetch(element + kWide * kStep);
+      fetch.reach(w.value_size + element + kWide * kStep, 2 * w.value_size);
       add_steps<kWide>(w, weights, factor, element, load);
     }
     for (; element + kStep <= w.value_size; element += kStep) {
-      fetch(element + kStep);
+      fetch.reach(w.value_size + element + kStep, 2 * w.value_size);
       add_steps<1>(w, weights, factor, element, load);
     }
-    if (element < w.value_size) {
-      fetch(w.value_size);
-      add_steps<1>(w, weights, factor, element, load_half);
-    }
+    if (element < w.value_size) add_steps<1>(w, weights, factor, element, load_half);
+    fetch.reach(1, 1);
   }
 
   static void see(const TileWork& w) {
     alignas(64) float scores[kRows][kTile];
     alignas(64) typename Path::Weight weights[kRows][kTile];
-    score(w, scores);
+    Fetch fetch(w);
+    score(w, fetch, scores);
     F factor[kRows];
     for (int r = 0; r < kRows; ++r) factor[r] = weigh(scores[r], w.state[r], weights[r]);
-    add_values(w, weights, factor);
+    add_values(w, fetch, weights, factor);
   }
 };
 

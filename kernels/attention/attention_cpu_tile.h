@@ -24,19 +24,19 @@ struct TileWork {
   const char* const* value_rows;  // shape [kTile]
   std::ptrdiff_t key_offset;      // [bytes] added to each of key_rows
   std::ptrdiff_t value_offset;    // [bytes] added to each of value_rows
-  const char* const* key_ahead;   // shape [kTile]: rows to fetch into L2, with the same offsets
-  const char* const* value_ahead;
-  std::int32_t key_lines;        // [cache lines] of a row to fetch; 0: nothing is fetched
-  std::int32_t value_lines;      // [cache lines]
-  std::int32_t key_size;         // [elements] of a K row, a multiple of 16
-  std::int32_t value_size;       // [elements] of a V row, a multiple of 16
-  float scale;                   // of the dot products of stored elements
-  float soft_cap;                // 0: none
-  const char* query;             // shape [rows, key_size in whole steps]
-  std::ptrdiff_t query_stride;   // [bytes] from a row to the next
-  float* output;                 // shape [rows, value_size in whole steps]: sums of weight * v
-  std::ptrdiff_t output_stride;  // [elements] from a row to the next
-  RowState* state;               // shape [rows]
+  const char* const* fetch_rows;  // shape [fetch_groups, 4]: what comes into L2 meanwhile, the
+                                  // lines of the four rows of a group in turn
+  std::int32_t fetch_groups;      // 0: nothing
+  std::int32_t fetch_lines;       // [cache lines] of each of those rows
+  std::int32_t key_size;          // [elements] of a K row, a multiple of 16
+  std::int32_t value_size;        // [elements] of a V row, a multiple of 16
+  float scale;                    // of the dot products of stored elements
+  float soft_cap;                 // 0: none
+  const char* query;              // shape [rows, key_size in whole steps]
+  std::ptrdiff_t query_stride;    // [bytes] from a row to the next
+  float* output;                  // shape [rows, value_size in whole steps]: sums of weight * v
+  std::ptrdiff_t output_stride;   // [elements] from a row to the next
+  RowState* state;                // shape [rows]
 };
 
 /// How one cache type is read by one instruction set.
