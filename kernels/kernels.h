@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of operations: one folder each, one parameter struct each, a reference, the CPU and CUDA.
+// THE LIST of operations: a folder and a parameter struct each; a reference, the CPU and CUDA.
 #pragma once
+
+#include <string_view>
 
 #include "kernels/contiguous_decode/contiguous_decode.h"
 #include "kernels/contiguous_prefill/contiguous_prefill.h"
@@ -15,19 +17,37 @@
 
 namespace kvproof::kernels {
 
-/// Calls f(name, implementations) for every operation.
+struct KernelRow {
+  std::string_view name;  // of its folder, too
+  std::string_view what;
+};
+
+inline constexpr KernelRow kKernels[] = {
+    {"reshape_and_cache", "new K and V rows into their slots"},
+    {"gather_cache", "ragged ranges of a cache into one dense array"},
+    {"copy_blocks", "blocks over blocks of one cache, all layers at once"},
+    {"swap_blocks", "blocks between host and device"},
+    {"slot_mapping", "block tables and positions to slots"},
+    {"paged_decode", "attention of one query token per sequence through block tables"},
+    {"contiguous_decode", "the same over one buffer per sequence"},
+    {"paged_prefill", "attention of ragged query batches through block tables"},
+    {"contiguous_prefill", "the same over one buffer per sequence"},
+    {"mla_decode", "attention over one latent row per token"},
+};
+
+/// Calls f(name, implementations) for every operation, in the order of the list.
 template <class F>
 void for_each_kernel(F&& f) {
-  f("reshape_and_cache", reshape_and_cache());
-  f("gather_cache", gather_cache());
-  f("copy_blocks", copy_blocks());
-  f("swap_blocks", swap_blocks());
-  f("slot_mapping", slot_mapping());
-  f("paged_decode", paged_decode());
-  f("contiguous_decode", contiguous_decode());
-  f("paged_prefill", paged_prefill());
-  f("contiguous_prefill", contiguous_prefill());
-  f("mla_decode", mla_decode());
+  f(kKernels[0].name, reshape_and_cache());
+  f(kKernels[1].name, gather_cache());
+  f(kKernels[2].name, copy_blocks());
+  f(kKernels[3].name, swap_blocks());
+  f(kKernels[4].name, slot_mapping());
+  f(kKernels[5].name, paged_decode());
+  f(kKernels[6].name, contiguous_decode());
+  f(kKernels[7].name, paged_prefill());
+  f(kKernels[8].name, contiguous_prefill());
+  f(kKernels[9].name, mla_decode());
 }
 
 }  // namespace kvproof::kernels

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention over a latent cache (MLA): all heads read one row per token, whose first elements
-// are the value too.
+// Decode attention over a latent cache (MLA): all heads read one row per token, whose first
+// elements are the value too.
 //
-// Model:   A cache row is [latent, rope]; a query head is [latent, rope] after absorption of the key
-//          up-projection; out = softmax(scale * q . row) . row[0, latent).
+// Model:   A cache row is [latent, rope]; a query head is [latent, rope], the key's up-projection
+//          absorbed; out = softmax(scale * q . row) . row[0, latent).
 // Source:  DeepSeek-V2 (arXiv:2405.04434), sec. 2.1; vLLM v1 cache of 512 + 64 elements.
 #pragma once
 

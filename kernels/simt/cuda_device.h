@@ -8,9 +8,11 @@
 #include "kernels/implementation.h"
 
 #define KVPROOF_SHARED(type, name, count) __shared__ type name[count]
-#define KVPROOF_DYNAMIC_SHARED(type, name)                  \
-  extern __shared__ unsigned char kvproof_dynamic_shared[]; \
+#define KVPROOF_DYNAMIC_SHARED(type, name)                                 \
+  extern __shared__ __align__(128) unsigned char kvproof_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(kvproof_dynamic_shared)
+
+#define KVPROOF_UNROLL _Pragma("unroll")
 
 #define KVPROOF_BARRIER() __syncthreads()
 #define KVPROOF_WARP_BARRIER() __syncwarp()

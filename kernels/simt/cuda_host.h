@@ -32,6 +32,9 @@
 #define KVPROOF_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::kvproof::simt::dynamic_shared_memory())
 
+/// Before a loop of constant length whose index picks registers.
+#define KVPROOF_UNROLL
+
 #define KVPROOF_BARRIER() ::kvproof::simt::block_barrier(KVPROOF_PLACE)
 #define KVPROOF_WARP_BARRIER() ::kvproof::simt::warp_barrier(KVPROOF_PLACE)
 #define KVPROOF_SHUFFLE(value, lane) ::kvproof::kernels::shuffle(value, lane, KVPROOF_PLACE)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The warp's matrix unit: 8 x 8 tiles of 16-bit elements from shared memory, and 16 x 8 += 16 x 16 x
-// 8 products.
+// The warp's matrix unit: 8 x 8 tiles of 16-bit elements from shared memory, and products of 16 x
+// 16 by 16 x 8.
 //
-// Model:   Lane l holds, of a 16 x 16 A: rows l/4 and l/4 + 8, columns 2(l%4), +1, +8, +9; of a 16 x
-//          8 B: column l/4, rows as A's columns; of a 16 x 8 C: rows as A's, columns 2(l%4), +1.
+// Model:   Lane l holds, of a 16 x 16 A: rows l/4 and l/4 + 8, columns 2(l%4), +1, +8, +9; of a
+//          16 x 8 B: column l/4, rows as A's columns; of a 16 x 8 C: rows as A's, columns
+//          2(l%4), +1.
 // Source:  PTX ISA 8.5, 9.7.14.5.8 (mma.m16n8k16) and 9.7.14.5.15 (ldmatrix).
 #pragma once
 
@@ -13,6 +14,38 @@
 #include "kernels/simt/cuda.h"
 
 namespace kvproof::kernels {
+
+/// Two floats rounded to T, the first in the lower half. @tparam T Fp16 or Bf16
+template <class T>
+__device__ inline std::uint32_t pack_two(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (__is_same(T, Bf16)) {
+    return as_bits<std::uint32_t>(__floats2bfloat162_rn(low, high));
+  } else {
+    return as_bits<std::uint32_t>(__floats2half2_rn(low, high));
+  }
+#else
+  return std::uint32_t{from_float<T>(low).bits} | std::uint32_t{from_float<T>(high).bits} << 16;
+#endif
+}
+
+/// The e4m3 elements in the lower two bytes of `pair`, exactly, as two Fp16.
+__device__ inline std::uint32_t widen_two(std::uint32_t pair) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+  // fp16 has the same fields, its exponent 8 greater; only the NaN is none there.
+  const std::uint32_t spread = (pair & 0xFFu) | (pair & 0xFF00u) << 8;
+  const std::uint32_t fields = (spread & 0x00800080u) << 8 | (spread & 0x007F007Fu) << 7;
+  const auto scaled = __hmul2(as_bits<__half2>(fields), __float2half2_rn(256.0F));
+  const std::uint32_t nan = (((spread & 0x007F007Fu) + 0x00010001u) & 0x00800080u) * 0xFFu;
+  return as_bits<std::uint32_t>(scaled) | nan;
+#elif defined(__CUDA_ARCH__)
+  const auto both = static_cast<__nv_fp8x2_storage_t>(pair);
+  return as_bits<std::uint32_t>(__half2(__nv_cvt_fp8x2_to_halfraw2(both, __NV_E4M3)));
+#else
+  return pack_two<Fp16>(to_float(Fp8E4M3{static_cast<std::uint8_t>(pair)}),
+                        to_float(Fp8E4M3{static_cast<std::uint8_t>(pair >> 8)}));
+#endif
+}
 
 #if defined(__CUDACC__)
 

@@ -30,6 +30,7 @@ struct List {
 inline constexpr List kLists[] = {
     {"reference/model_presets.h", ""},
     {"optimized/subjects.h", ""},
+    {"kernels/kernels.h", ""},
     {"properties/laws.h", "properties/mutants.h properties/check/reach.cpp"},
     {"properties/mutants.h", ""},
     {"properties/mutants/patches.cpp", ""},
