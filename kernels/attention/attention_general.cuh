@@ -38,14 +38,16 @@ __device__ inline void score_tile(const AttentionParams<Kv>& p, GeneralState& st
   const AttentionShape& s = p.shape;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int t = warp; t < kGeneralTile; t += kGeneralWarps) {
+    if (begin + t >= end) {  // the whole warp agrees
+      if (lane < num_heads) state.weight[lane][t] = -INFINITY;
+      continue;
+    }
     float dot[kGeneralHeads] = {};
-    if (begin + t < end) {
-      const std::int64_t row = p.kv.key_row(seq, begin + t, kv_head);
-      for (int i = lane; i < s.head_size; i += 32) {
-        const float key = load_element(p.kv.key, row + i, s.cache_type);
-        for (int h = 0; h < kGeneralHeads; ++h) {
-          if (h < num_heads) dot[h] += query[h * s.head_size + i] * key;
-        }
+    const std::int64_t row = p.kv.key_row(seq, begin + t, kv_head);
+    for (int i = lane; i < s.head_size; i += 32) {
+      const float key = load_element(p.kv.key, row + i, s.cache_type);
+      for (int h = 0; h < kGeneralHeads; ++h) {
+        if (h < num_heads) dot[h] += query[h * s.head_size + i] * key;
       }
     }
     for (int h = 0; h < kGeneralHeads; ++h) {
@@ -54,7 +56,7 @@ __device__ inline void score_tile(const AttentionParams<Kv>& p, GeneralState& st
       if (lane != 0) continue;
       float score = dot[h] * s.key_scale * s.scale;
       if (s.soft_cap > 0) score = s.soft_cap * tanhf(score / s.soft_cap);
-      state.weight[h][t] = begin + t < end ? score : -INFINITY;
+      state.weight[h][t] = score;
     }
   }
 }

@@ -2,8 +2,8 @@
 // What the checks of kernels draw from and write to: a seeded stream, and memory of exactly the
 // bytes asked for, so that AddressSanitizer (host) or memcheck (device) sees an access past them.
 //
-// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no test
-//           framework: the same source runs plain, with faults, sanitized, and on a device.
+// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no
+//           test framework: the same source runs plain, with faults, sanitized, and on a device.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,7 @@ class Memory {
  public:
   explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
 #if defined(KVPROOF_CUDA)
-    if (bytes > 0 && cudaMallocManaged(&at_, bytes) != cudaSuccess) throw std::bad_alloc();
+    if (cudaMallocManaged(&at_, bytes + (bytes == 0)) != cudaSuccess) throw std::bad_alloc();
 #else
     void* at = nullptr;
     if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
