@@ -58,7 +58,13 @@ class Memory {
  public:
   explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
 #if defined(KVPROOF_CUDA)
-    if (cudaMallocManaged(&at_, bytes + (bytes == 0)) != cudaSuccess) throw std::bad_alloc();
+    std::size_t free = 0, total = 0;  // more managed memory than is free can hang the device
+    void* at = nullptr;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess || bytes >= free ||
+        cudaMallocManaged(&at, bytes + (bytes == 0)) != cudaSuccess) {
+      throw std::bad_alloc();
+    }
+    at_ = static_cast<std::byte*>(at);
 #else
     void* at = nullptr;
     if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
