@@ -144,7 +144,8 @@ class Worker {
                         head * p_.query_head_stride;
         char* to = query_ + index * work_.query_stride;
         for (std::int32_t i = 0; i < plan_.key_places; ++i) {
-          const std::int32_t element = i / step * step + order[i % step];
+          const std::int32_t in_step = i & (step - 1);
+          const std::int32_t element = i - in_step + order[in_step];
           const float x = element < p_.shape.head_size ? to_float(from[element]) : 0;
           if (plan_.kernel->bf16_query) {
             reinterpret_cast<Bf16*>(to)[i] = from_float<Bf16>(x);
@@ -172,7 +173,8 @@ class Worker {
         T* to = static_cast<T*>(p_.output) + token * p_.output_token_stride +
                 head * p_.output_head_stride;
         for (std::int32_t i = 0; i < plan_.value_places; ++i) {
-          const std::int32_t element = i / step * step + order[i % step];
+          const std::int32_t in_step = i & (step - 1);
+          const std::int32_t element = i - in_step + order[in_step];
           if (element < p_.shape.value_head_size) to[element] = from_float<T>(from[i] * factor);
         }
         write_lse(token, head,
