@@ -49,9 +49,14 @@ struct FloatPath {
   static constexpr bool kBf16Query = false;
 
   static Key load_key(const T* p) { return V::load2(p); }
-  static typename V::F dot(const Key& key, const float* query, typename V::F sum) {
-    sum = V::fma(key.a, V::load(query), sum);
-    return V::fma(key.b, V::load(query + V::kLanes), sum);
+  template <int n>
+  static void dot(const Key* keys, const float* query, typename V::F* sums) {
+    const typename V::F a = V::keep(V::load(query));
+    KVPROOF_UNROLL
+    for (int i = 0; i < n; ++i) sums[i] = V::fma(keys[i].a, a, sums[i]);
+    const typename V::F b = V::keep(V::load(query + V::kLanes));
+    KVPROOF_UNROLL
+    for (int i = 0; i < n; ++i) sums[i] = V::fma(keys[i].b, b, sums[i]);
   }
   static Value load_value(const T* const* rows, int element) { return V::load2(rows[0] + element); }
   static void add(const Value& value, const float* weight, typename V::F* sums) {
@@ -75,8 +80,11 @@ struct Bf16Path {
   static constexpr bool kBf16Query = true;
 
   static Key load_key(const Bf16* p) { return V::load_packed(p); }
-  static typename V::F dot(const Key& key, const Bf16* query, typename V::F sum) {
-    return V::dot2(sum, key, V::load_packed(query));
+  template <int n>
+  static void dot(const Key* keys, const Bf16* query, typename V::F* sums) {
+    const typename V::Packed q = V::load_packed(query);
+    KVPROOF_UNROLL
+    for (int i = 0; i < n; ++i) sums[i] = V::dot2(sums[i], keys[i], q);
   }
   static Value load_value(const Bf16* const* rows, int element) {
     const typename V::Packed even = V::load_packed(rows[0] + element);
@@ -166,6 +174,12 @@ struct Tile {
 
   static void prefetch(const char* const* rows, int token, std::ptrdiff_t offset, int lines) {
     const char* at = rows[token] + offset;
+    for (; lines >= 4; lines -= 4, at += 256) {
+      __builtin_prefetch(at, 0, 2);
+      __builtin_prefetch(at + 64, 0, 2);
+      __builtin_prefetch(at + 128, 0, 2);
+      __builtin_prefetch(at + 192, 0, 2);
+    }
     for (int line = 0; line < lines; ++line) __builtin_prefetch(at + line * 64, 0, 2);
   }
 
@@ -193,8 +207,7 @@ struct Tile {
       KVPROOF_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const auto* q = reinterpret_cast<const Query*>(w.query + r * w.query_stride) + element;
-        KVPROOF_UNROLL
-        for (int t = 0; t < kAtOnce; ++t) sum[r][t] = Path::dot(k[t], q, sum[r][t]);
+        Path::template dot<kAtOnce>(k, q, sum[r]);
       }
     };
     int element = 0;
@@ -269,12 +282,16 @@ struct Tile {
         sum[r][i] = V::mul(V::load(at), factor[r]);
       }
     }
-    for (int t = 0; t < w.num_tokens; t += Path::kTokens) {
+    constexpr int kUnrolled = 4 * Path::kTokens;  // past the tokens that count, rows are zeros
+    for (int first = 0; first < w.num_tokens; first += kUnrolled) {
       KVPROOF_UNROLL
-      for (int i = 0; i < kSteps; ++i) {
-        const typename Path::Value value = load(t, element + i * kStep);
+      for (int t = first; t < first + kUnrolled; t += Path::kTokens) {
         KVPROOF_UNROLL
-        for (int r = 0; r < kRows; ++r) Path::add(value, &weights[r][t], sum[r] + 2 * i);
+        for (int i = 0; i < kSteps; ++i) {
+          const typename Path::Value value = load(t, element + i * kStep);
+          KVPROOF_UNROLL
+          for (int r = 0; r < kRows; ++r) Path::add(value, &weights[r][t], sum[r] + 2 * i);
+        }
       }
     }
     KVPROOF_UNROLL

@@ -42,7 +42,7 @@ struct TileWork {
 /// How one cache type is read by one instruction set.
 struct TileKernel {
   void (*see[3])(const TileWork& work);  // for 1, 2 and 4 query rows
-  std::int32_t step;                     // [elements] that are read at once
+  std::int32_t step;                     // [elements] that are read at once, a power of two
   const std::uint8_t* key_order;         // shape [step]: which element of a step a place holds
   const std::uint8_t* value_order;       // shape [step]
   bool bf16_query;                       // the query rows are bf16, else float
