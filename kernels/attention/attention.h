@@ -177,6 +177,12 @@ template <class Kv>
 Refusal attention_reference(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>
 Refusal attention_cpu_general(const AttentionParams<Kv>& params, const Context& context);
+template <class Kv>  // these three: sizes that are multiples of 16
+Refusal attention_cpu_avx2(const AttentionParams<Kv>& params, const Context& context);
+template <class Kv>
+Refusal attention_cpu_avx512_bf16(const AttentionParams<Kv>& params, const Context& context);
+template <class Kv>
+Refusal attention_cpu_portable(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>
 Refusal attention_cuda_general(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>

@@ -23,14 +23,24 @@ __device__ inline void limit_scores(float (&scores)[kParts][4], const LaneRows& 
   constexpr float kLog2E = 1.4426950408889634F;
   const std::int32_t token = first_token + static_cast<std::int32_t>(threadIdx.x) % 4 * 2;
   KVPROOF_UNROLL
+  for (auto& part : scores) {
+    KVPROOF_UNROLL
+    for (int i = 0; i < 4; ++i) part[i] *= rows.factor[i / 2];
+  }
+  if (shape.soft_cap > 0) {
+    KVPROOF_UNROLL
+    for (auto& part : scores) {
+      KVPROOF_UNROLL
+      for (float& score : part) score = shape.soft_cap * tanhf(score / shape.soft_cap);
+    }
+  }
+  KVPROOF_UNROLL
   for (int n = 0; n < kParts; ++n) {
     KVPROOF_UNROLL
     for (int i = 0; i < 4; ++i) {
       const std::int32_t position = token + 8 * n + i % 2;
-      float score = scores[n][i] * rows.factor[i / 2];
-      if (shape.soft_cap > 0) score = shape.soft_cap * tanhf(score / shape.soft_cap);
       const bool seen = position >= rows.begin[i / 2] && position < rows.end[i / 2];
-      scores[n][i] = seen ? score * kLog2E : -INFINITY;
+      scores[n][i] = seen ? scores[n][i] * kLog2E : -INFINITY;
     }
   }
 }
@@ -124,7 +134,7 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
 
 /// One block per (16 or 64 rows, KV head; split). @tparam Cache Bf16, Fp16 or Fp8E4M3
 template <class Cache, int kHead, bool kManyRows>
-__global__ void __launch_bounds__(kMmaThreads)
+__global__ void __launch_bounds__(kMmaThreads, 2)
     attention_mma_kernel(const AttentionParams<PagedKv> p) {
   using Tile = MmaTile<Cache, kHead>;
   constexpr int kRows = kManyRows ? 16 * kMmaWarps : 16;

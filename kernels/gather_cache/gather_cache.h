@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers ragged token ranges of one layer's cache, K or V, into one dense array, dequantising where
-// asked.
+// Gathers ragged token ranges of one layer's cache, K or V, into one dense array, dequantising
+// where asked.
 //
-// Model:   out[starts[s] + i] = cache row of position first_positions[s] + i of sequence s, for i in
-//          [0, starts[s + 1] - starts[s]).
+// Model:   out[starts[s] + i] = cache row of position first_positions[s] + i of sequence s, for i
+//          in [0, starts[s + 1] - starts[s]).
 // Source:  vLLM v1 cp_gather_cache and gather_and_maybe_dequant_cache.
 #pragma once
 

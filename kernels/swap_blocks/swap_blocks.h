@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies blocks between host and device memory, neighbours together.
 //
-// Model:   For each pair, block `from` of the source over block `to` of the destination. Pairs whose
-//          blocks follow one another on both sides become one transfer. No block of the
+// Model:   For each pair, block `from` of the source over block `to` of the destination. Pairs
+//          whose blocks follow one another on both sides become one transfer. No block of the
 //          destination is written twice.
 // Source:  vLLM v1 swap_blocks.
 #pragma once

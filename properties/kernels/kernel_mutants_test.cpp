@@ -20,12 +20,15 @@
 #include "kernels/kernels.h"
 #include "properties/kernels/armed_fault.h"
 #include "properties/kernels/attention_checks.h"
+#include "properties/kernels/movement_checks.h"
 
 namespace kvproof::properties {
 namespace {
 
 constexpr std::uint64_t kSeeds = 48;  // that a fault may take to be noticed
 constexpr int kSize = 12;
+constexpr std::uint64_t kMovementSeeds = 400;
+constexpr int kMovementSize = 60;
 constexpr unsigned kMostSeconds = 120;
 
 /// Every check of an attention operation on its CUDA rows, until one of them objects.
@@ -41,11 +44,20 @@ Finding hunt_attention(std::string_view operation) {
   return {};
 }
 
+/// The same of an operation that moves data.
+Finding hunt_movement(std::string_view operation) {
+  MovementTally tally;
+  for (std::uint64_t seed = 0; seed < kMovementSeeds; ++seed) {
+    if (auto wrong = movement_round(seed, kMovementSize, operation, tally)) return wrong;
+  }
+  return {};
+}
+
 Finding hunt(std::string_view operation) {
   if (operation.ends_with("decode") || operation.ends_with("prefill")) {
     return hunt_attention(operation);
   }
-  return {};
+  return hunt_movement(operation);
 }
 
 struct Hunted {
@@ -84,13 +96,8 @@ Hunted hunt_apart(std::string_view operation, int fault) {
   return out;
 }
 
-bool is_hunted(std::string_view operation) {
-  return operation.ends_with("decode") || operation.ends_with("prefill");
-}
-
 TEST(KernelMutants, AreAllNoticed) {
   for (const KernelMutant& mutant : kKernelMutants) {
-    if (!is_hunted(mutant.operation())) continue;
     const auto start = std::chrono::steady_clock::now();
     const Hunted hunted = hunt_apart(mutant.operation(), mutant.fault);
     const double seconds =
@@ -103,7 +110,6 @@ TEST(KernelMutants, AreAllNoticed) {
 
 TEST(KernelMutants, AreNotNoticedWhenNoneIsOn) {
   for (const kernels::KernelRow& row : kernels::kKernels) {
-    if (!is_hunted(row.name)) continue;
     const Hunted hunted = hunt_apart(row.name, 0);
     EXPECT_FALSE(hunted.noticed) << row.name << ": " << hunted.by;
   }

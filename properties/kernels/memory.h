@@ -2,8 +2,8 @@
 // What the checks of kernels draw from and write to: a seeded stream, and memory of exactly the
 // bytes asked for, so that AddressSanitizer (host) or memcheck (device) sees an access past them.
 //
-// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no test
-//           framework: the same source runs plain, with faults, sanitized, and on a device.
+// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no
+//           test framework: the same source runs plain, with faults, sanitized, and on a device.
 #pragma once
 
 #include <cstddef>
@@ -60,7 +60,13 @@ class Memory {
  public:
   explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
 #if defined(KVPROOF_CUDA)
-    if (cudaMallocManaged(&at_, bytes + (bytes == 0)) != cudaSuccess) throw std::bad_alloc();
+    std::size_t free = 0, total = 0;  // more managed memory than is free can hang the device
+    void* at = nullptr;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess || bytes >= free ||
+        cudaMallocManaged(&at, bytes + (bytes == 0)) != cudaSuccess) {
+      throw std::bad_alloc();
+    }
+    at_ = static_cast<std::byte*>(at);
 #else
     void* at = nullptr;
     if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
@@ -110,7 +116,9 @@ class Memory {
   }
   [[nodiscard]] std::span<std::byte> bytes() const { return {at_, bytes_}; }
   [[nodiscard]] std::vector<std::byte> copy() const { return {at_, at_ + bytes_}; }
-  void set(std::span<const std::byte> from) const { std::memcpy(at_, from.data(), from.size()); }
+  void set(std::span<const std::byte> from) const {
+    if (!from.empty()) std::memcpy(at_, from.data(), from.size());
+  }
 
  private:
   std::byte* at_ = nullptr;

@@ -8,19 +8,23 @@
 
 #include "properties/kernels/armed_fault.h"
 #include "properties/kernels/attention_checks.h"
+#include "properties/kernels/movement_checks.h"
 
 namespace kvproof::properties {
 namespace {
 
-constexpr std::uint64_t kSeeds = 6;
+constexpr std::uint64_t kSeeds = 8;
 constexpr int kSize = 4;
+constexpr int kMovementSize = 30;
 
 Finding check_all() {
   AttentionTally tally;
   const std::vector<AttentionRow> rows = attention_rows("cuda/");
   if (auto wrong = check_attention_refusals()) return wrong;
+  MovementTally moved;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
+    if (auto wrong = movement_round(seed, kMovementSize, "", moved)) return wrong;
   }
   for (const auto& [name, row] : tally.rows) {
     std::printf("%s: ran %d, refused %d\n", name.c_str(), row.ran, row.refused);
