@@ -2,14 +2,12 @@
 // The fast CPU attention: threads take pieces, find their tiles a distance ahead, fetch those rows
 // into L2 and see the tiles. What is done to a tile is the instruction set's (attention_cpu_see.h).
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <system_error>
-#include <thread>
 #include <type_traits>
 
 #include "kernels/attention/attention_cpu_pieces.h"
+#include "kernels/parallel.h"
 #include "kernels/typed.h"
 
 namespace kvproof::kernels {
@@ -17,7 +15,6 @@ namespace cpu {
 namespace {
 
 constexpr std::int32_t kMostKeySize = 576;
-constexpr std::int32_t kMostThreads = 64;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr float kLn2 = 0.69314718055994530942F;
 alignas(64) constexpr char kZeros[kMostKeySize * sizeof(float)] = {};
@@ -213,24 +210,6 @@ class Worker {
   alignas(64) float output_[kMostFloats];
 };
 
-/// f on the calling thread and on as many others as can be had.
-template <class F>
-void on_threads(std::int64_t num_threads, F f) {
-  std::array<std::thread, kMostThreads> others;
-  std::size_t started = 0;
-  const auto wanted =
-      static_cast<std::size_t>(std::clamp<std::int64_t>(num_threads, 1, kMostThreads));
-  try {
-    while (started + 1 < wanted) {
-      others[started] = std::thread(f);
-      ++started;
-    }
-  } catch (const std::system_error&) {  // the work is taken from one queue: fewer do it too
-  }
-  f();
-  for (std::size_t i = 0; i < started; ++i) others[i].join();
-}
-
 /// The same over one buffer per sequence, in the terms of a paged cache.
 Params as_paged(const AttentionParams<ContiguousKv>& p) {
   Params out;
@@ -264,11 +243,11 @@ Refusal attend(const AttentionParams<Kv>& params, const Context& context, const 
   }
   const TileKernel& kernel = kernels[static_cast<int>(params.shape.cache_type)];
   const Params& paged = as_paged(params);
-  const std::int32_t num_threads = std::clamp(context.num_threads, 1, kMostThreads);
+  const std::int32_t num_threads = std::max(context.num_threads, 1);
   const Plan plan = make_plan(paged, kernel, num_threads);
   std::atomic<std::int64_t> next = 0;
-  on_threads(std::min<std::int64_t>(num_threads, plan.num_pieces),
-             [&] { Worker(plan, next).run(); });
+  for_each_share(num_threads, plan.num_pieces < num_threads ? plan.num_pieces : num_threads,
+                 [&](std::int64_t, std::int64_t) { Worker(plan, next).run(); });
   return {};
 }
 

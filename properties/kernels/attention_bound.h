@@ -33,9 +33,7 @@ struct Rounds {
 /// What an implementation rounds to 16 bits on its way, by its name.
 [[nodiscard]] inline Rounds rounds_of(std::string_view name) {
   if (name.find("mma") != std::string_view::npos) return {.probabilities = true};
-  if (name.find("avx512_bf16") != std::string_view::npos) {
-    return {.probabilities = true, .query = true};
-  }
+  if (name == "cpu/avx512_bf16" || name == "cpu/portable") return {.probabilities = true};
   return {};
 }
 

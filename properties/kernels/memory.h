@@ -114,7 +114,9 @@ class Memory {
   }
   [[nodiscard]] std::span<std::byte> bytes() const { return {at_, bytes_}; }
   [[nodiscard]] std::vector<std::byte> copy() const { return {at_, at_ + bytes_}; }
-  void set(std::span<const std::byte> from) const { std::memcpy(at_, from.data(), from.size()); }
+  void set(std::span<const std::byte> from) const {
+    if (!from.empty()) std::memcpy(at_, from.data(), from.size());
+  }
 
  private:
   std::byte* at_ = nullptr;
