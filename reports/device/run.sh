@@ -164,7 +164,9 @@ keep() {
   cat "$work/$1.out" "$work/$1.err" >"$output/$2.part-$$"
   mv "$output/$2.part-$$" "$output/$2"
 }
-last_words() { cat "$work/$1.err" "$work/$1.out" | sed '/^[[:space:]]*$/d' | tail -n 1 | cut -c1-200; }
+last_words() {  # last_words <step>
+  cat "$work/$1.err" "$work/$1.out" | sed '/^[[:space:]]*$/d' | tail -n 1 | cut -c1-200
+}
 broke() {  # broke <step>
   failed=1
   case $status in
@@ -177,7 +179,8 @@ broke() {  # broke <step>
 step configure 90 cmake -S "$here" -B "$build" -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
   -DCMAKE_CUDA_COMPILER="$(command -v "$nvcc")"
 if [ "$status" = 0 ]; then
-  step build 300 cmake --build "$build" --parallel "$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)"
+  cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+  step build 300 cmake --build "$build" --parallel "$cores"
 fi
 if [ "$status" != 0 ]; then
   cat "$work/$name.out" "$work/$name.err" | tail -n 20 >&2
