@@ -12,15 +12,15 @@ set -eu
 usage() {
   cat <<'END'
 usage: kvproof device [--output=DIR] [--seconds=N] [--smoke]
-       kvproof device --pack=DIR
+       kvproof device --pack[=DIR]
 
 Builds the kernels for this machine's GPU, checks them on it and measures them.
 
   --output=DIR  where the results go (default: reports/gallery/<card>-<commit>)
   --seconds=N   time for everything (default: 600)
   --smoke       few cases and rounds: shows that everything works; not to be quoted
-  --pack=DIR    only copy what a machine without network needs into DIR, which must not be there;
-                kvproof device runs from it too
+  --pack[=DIR]  only copy what a machine without network needs into a new folder DIR (default:
+                kvproof-device); kvproof device runs from it too
 
 Needs: nvidia-smi, nvcc, CMake 3.25, a C++20 compiler, python3. With matplotlib it draws figures,
 with compute-sanitizer it looks for bad accesses and races.
@@ -49,9 +49,10 @@ for arg do
       seconds=${arg#--seconds=}
       case $seconds in *[!0-9]* | ??????*) fail "'$arg': expected whole seconds" ;; esac ;;
     --smoke) smoke=--smoke ;;
+    --pack) pack=kvproof-device ;;
     --pack=?*) pack=${arg#--pack=} ;;
     --help | -h) usage; exit 0 ;;
-    --output | --output= | --seconds | --seconds= | --pack | --pack=)
+    --output | --output= | --seconds | --seconds= | --pack=)
       fail "${arg%=} needs a value: ${arg%=}=..." ;;
     *) fail "unknown option '$arg' (see: kvproof device --help)" ;;
   esac

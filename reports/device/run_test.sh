@@ -70,7 +70,8 @@ program() {  # program <name> <script line>...
 }
 line() {  # line <tokens>: one result, its tabs and its end for printf
   parameters="tokens=$1 layout=nhd implementation=cuda/x l2=cold"
-  printf '%s' "reshape_and_cache\\t$parameters\\ttime=2,us,1,3 fraction_of_copy=0.5,ratio,0.5,0.5\\n"
+  metrics="time=2,us,1,3 fraction_of_copy=0.5,ratio,0.5,0.5"
+  printf '%s' "reshape_and_cache\\t$parameters\\t$metrics\\n"
 }
 program device_check 'echo "attention: 60 rounds"'
 program device_bench "printf '$(line 1)$(line 16)'"
