@@ -40,8 +40,11 @@ __device__ inline std::int64_t row_in(const GatherCacheParams& p, Place place, s
            p.layout.row(0, place.token, head);
   }
   if (KVPROOF_FAULT(189) && p.num_heads == 2) {
-    return place.block * p.layout.block_stride + place.token * p.layout.head_stride +
-           head * p.layout.token_stride;
+    const CacheLayout& layout = p.layout;
+    const bool nhd = layout.token_stride > layout.head_stride;
+    const std::int64_t row = nhd ? layout.head_stride : layout.token_stride;
+    return place.block * layout.block_stride +
+           (nhd ? head * layout.block_size + place.token : place.token * p.num_heads + head) * row;
   }
   return p.layout.row(place.block, place.token, head);
 }

@@ -63,6 +63,7 @@ Ran launch(const AttentionRow& row, AttentionProblem& problem, std::uint8_t byte
   Ran ran;
   try {
     const ArmedFault armed;
+    draw_schedule(problem.plan().seed + byte);
     ran.refusal = row.launch(problem);
     if (const std::string error = wait_for_device(); !error.empty()) ran.finding = error;
   } catch (const std::exception& error) {
@@ -167,6 +168,30 @@ Finding check_attention(const AttentionPlan& plan, const std::vector<AttentionRo
     if (!row.takes(plan)) continue;
     if (auto wrong = check_row(row, problem, exact, tally.rows[row.text()])) {
       return say(row.text(), ": ", *wrong, " [", plan.text(), "]");
+    }
+  }
+  return {};
+}
+
+Finding check_attention_grid(const std::vector<AttentionRow>& rows, AttentionTally& tally) {
+  using kernels::ElementType;
+  std::uint64_t seed = 0;
+  for (const auto& [type, cache] : {std::pair{ElementType::fp32, ElementType::fp32},
+                                    std::pair{ElementType::bf16, ElementType::bf16},
+                                    std::pair{ElementType::fp16, ElementType::fp16},
+                                    std::pair{ElementType::bf16, ElementType::fp8_e4m3},
+                                    std::pair{ElementType::fp16, ElementType::fp8_e5m2}}) {
+    for (const std::int32_t head_size : {64, 80, 96, 128, 192, 256}) {
+      AttentionShape s;
+      s.type = type;
+      s.cache_type = cache;
+      if (kernels::is_fp8(cache)) s.key_scale = 0.37F, s.value_scale = 2.9F;
+      s.num_heads = s.num_kv_heads = 1;
+      s.head_size = s.value_head_size = head_size;
+      s.scale = 0.1F;
+      AttentionPlan plan = plain_plan(s, seed % 3 == 1 ? 256 : 16, 41);
+      plan.seed = seed++;
+      if (auto wrong = check_attention(plan, rows, tally)) return wrong;
     }
   }
   return {};

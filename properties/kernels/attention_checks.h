@@ -44,7 +44,7 @@ struct AttentionTally {
     int ran = 0;
     int refused = 0;
     std::string reason;    // of the last refusal
-    double most_used = 0;  // largest error as a share of its bound
+    double most_used = 0;  // largest error as a share of its bound, where arithmetic makes it
   };
   std::map<std::string, Row> rows;
 };
@@ -71,7 +71,12 @@ class ExactAttention {
                                       const std::vector<AttentionRow>& rows, AttentionTally& tally);
 
 /// Every broken parameter is refused, with a reason, and nothing is written.
-[[nodiscard]] Finding check_attention_refusals();
+/// @param operation of the rows tried; empty: all
+[[nodiscard]] Finding check_attention_refusals(std::string_view operation = {});
+
+/// One sequence at every type and usual head size: no row waits for a batch to be chosen.
+[[nodiscard]] Finding check_attention_grid(const std::vector<AttentionRow>& rows,
+                                           AttentionTally& tally);
 
 /// The cases of one seed: decode, prefill, latent, and one in 8 times far.
 [[nodiscard]] Finding attention_round(std::uint64_t seed, int size,

@@ -11,6 +11,18 @@ namespace {
 using kernels::AttentionShape;
 using kernels::ElementType;
 
+/// What tuned kernels are made for, and so does not fall to the general ones.
+void draw_usual(AttentionShape& s, Random& random) {
+  s.type = s.cache_type = random.of({ElementType::fp16, ElementType::bf16});
+  s.key_scale = s.value_scale = 1;
+  if (random.one_in(3)) {
+    s.cache_type = ElementType::fp8_e4m3;
+    s.key_scale = 0.37F;
+    s.value_scale = 2.9F;
+  }
+  s.head_size = s.value_head_size = random.of({64, 128, 128, 256});
+}
+
 void draw_types(AttentionShape& s, Random& random) {
   s.type = random.of({ElementType::fp32, ElementType::fp16, ElementType::bf16, ElementType::bf16});
   s.cache_type = s.type;
@@ -20,7 +32,7 @@ void draw_types(AttentionShape& s, Random& random) {
   s.value_scale = 2.9F;
 }
 
-AttentionShape draw_shape(AttentionKind kind, Random& random) {
+AttentionShape draw_shape(AttentionKind kind, bool usual, Random& random) {
   AttentionShape s;
   draw_types(s, random);
   if (kind == AttentionKind::latent) {
@@ -33,6 +45,7 @@ AttentionShape draw_shape(AttentionKind kind, Random& random) {
     s.head_size = random.one_in(6) ? random.of({1, 7, 46, 100, 112})
                                    : random.of({64, 80, 96, 128, 128, 192, 256});
     s.value_head_size = random.one_in(5) ? random.of({16, 33, 64, 128, 200, 256}) : s.head_size;
+    if (usual) draw_usual(s, random);
     s.num_kv_heads = random.of({1, 1, 2, 2, 3});
     const std::int32_t ratio = random.one_in(6) ? random.between(1, 16) : random.of({1, 2, 3, 4});
     s.num_heads = s.num_kv_heads * ratio;
@@ -139,12 +152,13 @@ AttentionPlan draw_plan(AttentionKind kind, std::uint64_t seed, int size) {
   AttentionPlan plan;
   plan.kind = kind;
   plan.seed = seed;
-  plan.shape = draw_shape(kind, random);
+  const bool usual = random.one_in(2);
+  plan.shape = draw_shape(kind, usual, random);
   plan.block_size = random.one_in(4) ? random.of({1, 3, 7, 32, 64, 100, 128, 256})
                                      : random.of({1, 4, 8, 16, 16, 32});
   plan.order = random.of({LayoutOrder::nhd, LayoutOrder::hnd});
   plan.view = random.of({CacheView::apart, CacheView::paired, CacheView::layered});
-  plan.row_gap = random.of({0, 0, 0, 16, 3});
+  plan.row_gap = usual ? random.of({0, 0, 16, 48}) : random.of({0, 0, 0, 16, 3});
   draw_batch(plan, size, random);
   draw_tables(plan, random);
   plan.spare_entries = random.of({0, 1, 5});

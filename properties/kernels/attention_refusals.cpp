@@ -34,7 +34,7 @@ std::vector<Broken<AttentionParams<Kv>>> broken_attention() {
   return {
       {"no heads", [](P& p) { p.shape.num_heads = 0; }},
       {"no KV heads", [](P& p) { p.shape.num_kv_heads = 0; }},
-      {"7 heads over 2", [](P& p) { p.shape.num_heads = 7; }},
+      {"3 heads over 2", [](P& p) { p.shape.num_heads = 3; }},
       {"head size 0", [](P& p) { p.shape.head_size = 0; }},
       {"head size 577", [](P& p) { p.shape.head_size = 577; }},
       {"V head size 513", [](P& p) { p.shape.value_head_size = 513; }},
@@ -107,31 +107,9 @@ AttentionProblem small_problem(AttentionKind kind) {
   return AttentionProblem(std::move(plan));
 }
 
-}  // namespace
-
-Finding check_attention_refusals() {
-  AttentionProblem problem = small_problem(AttentionKind::decode);
-  auto paged = broken_attention<PagedKv>();
-  paged.push_back({"no block tables", [](auto& p) { p.kv.block_tables = nullptr; }});
-  paged.push_back({"a table stride below 0", [](auto& p) { p.kv.table_stride = -1; }});
-  const auto contiguous = broken_attention<ContiguousKv>();
-  using namespace kernels;
-  auto wrong = check_refused("paged_decode", paged_decode(), problem, problem.paged(false), paged);
-  if (!wrong) {
-    wrong = check_refused("paged_prefill", paged_prefill(), problem, problem.paged(true), paged);
-  }
-  if (!wrong) {
-    wrong = check_refused("contiguous_decode", contiguous_decode(), problem,
-                          problem.contiguous(false), contiguous);
-  }
-  if (!wrong) {
-    wrong = check_refused("contiguous_prefill", contiguous_prefill(), problem,
-                          problem.contiguous(true), contiguous);
-  }
-  if (wrong) return wrong;
-  AttentionProblem latent = small_problem(AttentionKind::latent);
+std::vector<Broken<MlaDecodeParams>> broken_latent() {
   using P = MlaDecodeParams;
-  const std::vector<Broken<P>> broken = {
+  return {
       {"no latent part", [](P& p) { p.latent_size = 0; }},
       {"-1 elements of rope", [](P& p) { p.rope_size = -1; }},
       {"640 elements a row", [](P& p) { p.rope_size = 128, p.latent_size = 512; }},
@@ -141,7 +119,30 @@ Finding check_attention_refusals() {
       {"no cache", [](P& p) { p.cache = nullptr; }},
       {"0 splits", [](P& p) { p.num_splits = 0; }},
   };
-  return check_refused("mla_decode", mla_decode(), latent, latent.latent(), broken);
+}
+
+}  // namespace
+
+Finding check_attention_refusals(std::string_view operation) {
+  AttentionProblem problem = small_problem(AttentionKind::decode);
+  AttentionProblem latent = small_problem(AttentionKind::latent);
+  auto paged = broken_attention<PagedKv>();
+  paged.push_back({"no block tables", [](auto& p) { p.kv.block_tables = nullptr; }});
+  paged.push_back({"a table stride below 0", [](auto& p) { p.kv.table_stride = -1; }});
+  const auto contiguous = broken_attention<ContiguousKv>();
+  Finding wrong;
+  const auto check = [&](std::string_view name, auto rows, AttentionProblem& of, const auto& whole,
+                         const auto& broken) {
+    if (wrong || (!operation.empty() && name != operation)) return;
+    wrong = check_refused(name, rows, of, whole, broken);
+  };
+  using namespace kernels;
+  check("paged_decode", paged_decode(), problem, problem.paged(false), paged);
+  check("paged_prefill", paged_prefill(), problem, problem.paged(true), paged);
+  check("contiguous_decode", contiguous_decode(), problem, problem.contiguous(false), contiguous);
+  check("contiguous_prefill", contiguous_prefill(), problem, problem.contiguous(true), contiguous);
+  check("mla_decode", mla_decode(), latent, latent.latent(), broken_latent());
+  return wrong;
 }
 
 }  // namespace kvproof::properties
