@@ -150,7 +150,7 @@ KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, s
   const std::int32_t first = p.query_starts == nullptr ? token : p.query_starts[seq];
   const std::int32_t next = p.query_starts == nullptr ? token + 1 : p.query_starts[seq + 1];
   TokenRange out = visible_to(token - first, next - first, len, p.shape.window);
-  if (KVPROOF_FAULT(192) && out.end % p.kv.key_layout.block_size == 0) ++out.end;
+  if (KVPROOF_FAULT(192) && out.end > 0 && out.end % p.kv.key_layout.block_size == 0) ++out.end;
   return out;
 }
 

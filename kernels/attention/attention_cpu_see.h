@@ -282,17 +282,20 @@ struct Tile {
         sum[r][i] = V::mul(V::load(at), factor[r]);
       }
     }
-    constexpr int kUnrolled = 4 * Path::kTokens;  // past the tokens that count, rows are zeros
-    for (int first = 0; first < w.num_tokens; first += kUnrolled) {
+    const auto add = [&](int t) __attribute__((always_inline)) {
       KVPROOF_UNROLL
-      for (int t = first; t < first + kUnrolled; t += Path::kTokens) {
+      for (int i = 0; i < kSteps; ++i) {
+        const typename Path::Value value = load(t, element + i * kStep);
         KVPROOF_UNROLL
-        for (int i = 0; i < kSteps; ++i) {
-          const typename Path::Value value = load(t, element + i * kStep);
-          KVPROOF_UNROLL
-          for (int r = 0; r < kRows; ++r) Path::add(value, &weights[r][t], sum[r] + 2 * i);
-        }
+        for (int r = 0; r < kRows; ++r) Path::add(value, &weights[r][t], sum[r] + 2 * i);
       }
+    };
+    constexpr int kTokens = Path::kTokens;
+    for (int t = 0; t < w.num_tokens; t += 4 * kTokens) {  // past those that count, all are zeros
+      add(t);
+      add(t + kTokens);
+      add(t + 2 * kTokens);
+      add(t + 3 * kTokens);
     }
     KVPROOF_UNROLL
     for (int r = 0; r < kRows; ++r) {

@@ -22,6 +22,8 @@
 #include <cuda_runtime_api.h>
 #else
 #include <sys/mman.h>
+
+#include "kernels/simt/runtime.h"
 #endif
 
 namespace kvproof::properties {
@@ -58,7 +60,13 @@ class Memory {
  public:
   explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
 #if defined(KVPROOF_CUDA)
-    if (cudaMallocManaged(&at_, bytes + (bytes == 0)) != cudaSuccess) throw std::bad_alloc();
+    std::size_t free = 0, total = 0;  // more managed memory than is free can hang the device
+    void* at = nullptr;
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess || bytes >= free ||
+        cudaMallocManaged(&at, bytes + (bytes == 0)) != cudaSuccess) {
+      throw std::bad_alloc();
+    }
+    at_ = static_cast<std::byte*>(at);
 #else
     void* at = nullptr;
     if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
@@ -133,6 +141,13 @@ template <class T>
   std::size_t i = 0;
   while (a[i] == b[i]) ++i;
   return i;
+}
+
+/// The order in which the executor runs threads and blocks, and when copies land, from here on.
+inline void draw_schedule([[maybe_unused]] std::uint64_t seed) {
+#if !defined(KVPROOF_CUDA)
+  simt::set_schedule({seed});
+#endif
 }
 
 /// Waits for what was launched. @return what went wrong on the device, empty on a host
