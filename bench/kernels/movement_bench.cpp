@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the movement of data on the CPU beside the fastest copy of as many bytes.
 //
-// Workload: movement_problem.h. Each round runs the copy and every implementation once, in turn; a
-//           share is of two times of one round, each per byte read or written. Before that, what
-//           each implementation writes is compared with the reference's.
-#include <array>
+// Workload: movement_problem.h. Each round runs every way to copy and every implementation once, in
+//           turn; a share is of two times of one round, each per byte read or written. The copy is
+//           the one whose median is least. Before that, what each implementation writes is compared
+//           with the reference's.
+#include <algorithm>
 #include <stdexcept>
 
 #include "bench/kernels/movement_problem.h"
@@ -80,16 +81,16 @@ std::vector<Result> run_case(const MovementCase& c, const BenchOptions& options)
                         copy_all({to.data(), half}, {from.data(), half}, kernel, c.num_threads);
                       }});
   }
-  const Way copy = quickest(copies);
-  std::vector<std::vector<double>> ns(problem->ways().size());
-  std::vector<double> copy_ns;
+  std::vector<std::vector<double>> ns(problem->ways().size()), copies_ns(copies.size());
   const double start = now_ns();
   const std::size_t least = options.smoke ? 3 : kLeastRounds;
-  while (copy_ns.size() < least || now_ns() - start < options.min_seconds_per_case * 1e9) {
-    copy_ns.push_back(timed(copy.run));
+  while (ns[1].size() < least || now_ns() - start < options.min_seconds_per_case * 1e9) {
+    for (std::size_t i = 0; i < copies.size(); ++i) copies_ns[i].push_back(timed(copies[i].run));
     for (std::size_t i = 1; i < ns.size(); ++i) ns[i].push_back(timed(problem->ways()[i].run));
   }
   if (problem->checksum() != checksum) throw std::logic_error(c.name() + ": the bytes changed");
+  const auto fastest = static_cast<std::size_t>(std::ranges::min_element(copies_ns, {}, &median) -
+                                                copies_ns.begin());
   std::vector<Result> out;
   for (std::size_t i = 1; i < ns.size(); ++i) {
     Result result;
@@ -101,9 +102,9 @@ std::vector<Result> run_case(const MovementCase& c, const BenchOptions& options)
                          {"tokens", problem->tokens()},
                          {"bytes", problem->bytes()},
                          {"implementation", problem->ways()[i].name},
-                         {"copy_kernel", copy.name},
+                         {"copy_kernel", copies[fastest].name},
                          {"checksum", std::to_string(checksum)}};
-    result.metrics = metrics_of(*problem, ns[i], copy_ns, static_cast<double>(2 * half));
+    result.metrics = metrics_of(*problem, ns[i], copies_ns[fastest], static_cast<double>(2 * half));
     out.push_back(std::move(result));
   }
   return out;
