@@ -54,6 +54,8 @@ constexpr Suite kSuites[] = {
      &audit_bench_cases, &run_audit_bench},
     {"paged_decode", "decode attention over a paged cache, as a share of what the memory gives",
      &paged_decode_bench_cases, &run_paged_decode_bench},
+    {"movement", "the movement of cache data, as a share of the fastest copy",
+     &movement_bench_cases, &run_movement_bench},
 };
 
 struct Arguments {
