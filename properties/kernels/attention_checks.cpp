@@ -133,9 +133,8 @@ void add_rows(std::vector<AttentionRow>& out, std::string_view operation, bool d
 bool AttentionRow::takes(const AttentionPlan& plan) const {
   if (latent) return plan.kind == AttentionKind::latent;
   const bool contiguous = operation.starts_with("contiguous");
-  if (contiguous && plan.kind == AttentionKind::far) return false;
-  if (!plan.one_token_each()) return !decodes;
-  return decodes || plan.seed % 3 == 0;  // decode is prefill of one token each, too
+  if (contiguous && (plan.kind == AttentionKind::far || !plan.also_contiguous)) return false;
+  return plan.one_token_each() ? decodes || plan.also_prefill : !decodes;
 }
 
 std::vector<AttentionRow> attention_rows() {

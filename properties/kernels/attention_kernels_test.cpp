@@ -18,7 +18,7 @@ namespace {
 using kernels::AttentionShape;
 using kernels::ElementType;
 
-constexpr int kRounds = 70;  // of a decode, a prefill and a latent case
+constexpr int kRounds = 60;  // of a decode, a prefill and a latent case
 constexpr int kMostSize = 16;
 
 void expect(const Finding& finding) { EXPECT_FALSE(finding) << *finding; }

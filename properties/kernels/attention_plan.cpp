@@ -170,6 +170,8 @@ AttentionPlan draw_plan(AttentionKind kind, std::uint64_t seed, int size) {
   }
   plan.num_splits = random.one_in(2) ? 1 : random.between(2, 7);
   plan.wants_lse = !random.one_in(5);
+  plan.also_prefill = random.one_in(3);
+  plan.also_contiguous = random.one_in(2);
   return plan;
 }
 
