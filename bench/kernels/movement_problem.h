@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory of one movement of data, and every CPU implementation of it as something to run.
 //
-// Workload: 8 KV heads of 128 elements in blocks of 16 tokens, sequences of 2,048 tokens whose blocks
-//           lie anywhere in caches twice as large as what is moved.
+// Workload: 8 KV heads of 128 elements in blocks of 16 tokens, sequences of 2,048 tokens whose
+//           blocks lie anywhere in caches twice as large as what is moved.
 #pragma once
 
 #include <cstdint>

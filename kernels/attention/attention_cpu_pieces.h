@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a launch of the fast CPU attention is cut: into pieces of query tokens and KV heads, and those
+// How a launch of the fast CPU attention is cut: into pieces of query tokens and KV heads, those
 // into tiles whose rows have been found.
 #pragma once
 

@@ -49,9 +49,32 @@ struct TileKernel {
   float unit;                            // what the elements are multiplied by after reading
 };
 
-/// By ElementType: fp32, fp16, bf16, fp8_e4m3, fp8_e5m2. Null where the build lacks the instructions.
+/// By ElementType: fp32, fp16, bf16, fp8_e4m3, fp8_e5m2. Null where the build lacks instructions.
 const TileKernel* avx2_tile_kernels();
 const TileKernel* avx512_bf16_tile_kernels();
 const TileKernel* portable_tile_kernels();  // 16 lanes and AVX-512's operations, in plain C++
+
+/// Fetches what lies ahead, little by little. Four rows at a time: the processor's own
+/// prefetchers follow one stream in each page, and each of the four is in another page or half.
+template <class V>  // for its internal linkage
+class Fetch {
+ public:
+  explicit Fetch(const TileWork& w)
+      : rows_(w.fetch_rows), lines_(w.fetch_lines), total_(w.fetch_groups * w.fetch_lines) {}
+  /// @param part of `whole` of the tile's work that is done
+  void reach(int part, int whole) {
+    for (const int end = total_ * part / whole; done_ < end; ++done_) {
+      for (int i = 0; i < 4; ++i) __builtin_prefetch(rows_[i] + line_ * 64, 0, 2);
+      if (++line_ == lines_) {
+        line_ = 0;
+        rows_ += 4;
+      }
+    }
+  }
+
+ private:
+  const char* const* rows_;
+  int lines_, total_, line_ = 0, done_ = 0;
+};
 
 }  // namespace kvproof::kernels::cpu
