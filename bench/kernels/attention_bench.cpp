@@ -6,6 +6,10 @@
 //           Each round runs read, gather, contiguous and paged once, in turn; a ratio is of two
 //           times of one round, and the value is the median over the rounds, min and max the 10th
 //           and 90th percentile. Before that, outputs are checked on the same buffers.
+//           Where processor_share is not near 1 the machine was busy with other work, and only
+//           the ratios say anything.
+#include <time.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -99,9 +103,17 @@ Way quickest_gather(const Gather& gather, int num_threads, std::uint64_t& sum) {
   return quickest(ways);
 }
 
+/// [ns] of processor time, all threads of this process together
+double processor_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return 1e9 * static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec);
+}
+
 /// [ns] shape [rounds] each
 struct Times {
   std::vector<double> read, gather, contiguous, paged;
+  std::vector<double> processor_share;  // of each paged call: how much of its time it could run
 };
 
 Result result_of(const DecodeCase& c, const Times& times) {
@@ -122,6 +134,7 @@ Result result_of(const DecodeCase& c, const Times& times) {
                            metric_of(ratios(times.paged, times.contiguous), "ratio"));
   out.metrics.emplace_back("contiguous_fraction_of_read_ceiling",
                            metric_of(ratios(times.read, times.contiguous), "ratio"));
+  out.metrics.emplace_back("processor_share", metric_of(times.processor_share, "ratio"));
   out.metrics.emplace_back("rounds",
                            Metric{static_cast<double>(times.paged.size()), "count", {}, {}});
   return out;
@@ -154,7 +167,10 @@ Result run_case(const DecodeCase& c, const BenchOptions& options) {
     times.read.push_back(timed(read.run));
     times.contiguous.push_back(timed(contiguous));
     times.gather.push_back(timed(bare_gather.run));
+    const double before = processor_ns();
     times.paged.push_back(timed(paged));
+    times.processor_share.push_back((processor_ns() - before) /
+                                    (times.paged.back() * c.num_threads));
   }
   if (problem.checksum() != checksum) throw std::logic_error("paged_decode: the output changed");
   Result out = result_of(c, times);

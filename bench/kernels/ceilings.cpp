@@ -177,7 +177,8 @@ std::uint64_t read_all(std::span<const std::span<const std::byte>> parts, bool s
   const std::size_t lines = parts[0].size() / kLine;
   kernels::for_each_share(num_threads, static_cast<std::int64_t>(lines), [&](auto begin, auto end) {
     std::vector<const std::byte*> from;
-    for (const auto& part : parts) from.push_back(part.data() + begin * kLine);
+    for (const auto& part : parts)
+      from.push_back(part.data() + static_cast<std::size_t>(begin) * kLine);
     const std::size_t bytes = static_cast<std::size_t>(end - begin) * kLine;
     if (side_by_side) {
       sum ^= read_with(kernel, from.data(), from.size(), bytes);
