@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/parallel.h"
+#include "kernels/stream_bytes.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -163,7 +164,7 @@ const char* name_of(ReadKernel kernel) {
   return kNames[static_cast<int>(kernel)];
 }
 const char* name_of(CopyKernel kernel) {
-  constexpr const char* kNames[] = {"plain", "library", "streaming"};
+  constexpr const char* kNames[] = {"plain", "library", "streaming", "streaming_ahead"};
   return kNames[static_cast<int>(kernel)];
 }
 const char* name_of(GatherKernel kernel) {
@@ -191,19 +192,20 @@ std::uint64_t read_all(std::span<const std::span<const std::byte>> parts, bool s
 
 void copy_all(std::span<std::byte> to, std::span<const std::byte> from, CopyKernel kernel,
               int num_threads) {
-  kernels::for_each_share(num_threads, static_cast<std::int64_t>(from.size() / kLine),
-                          [&](auto begin, auto end) {
-                            const std::size_t at = static_cast<std::size_t>(begin) * kLine;
-                            const std::size_t bytes = static_cast<std::size_t>(end - begin) * kLine;
-                            switch (kernel) {
-                              case CopyKernel::plain:
-                                return copy_lines(to.data() + at, from.data() + at, bytes);
-                              case CopyKernel::library:
-                                std::memcpy(to.data() + at, from.data() + at, bytes);
-                                return;
-                              default: stream_lines(to.data() + at, from.data() + at, bytes);
-                            }
-                          });
+  kernels::for_each_share(
+      num_threads, static_cast<std::int64_t>(from.size() / kLine), [&](auto begin, auto end) {
+        const std::size_t at = static_cast<std::size_t>(begin) * kLine;
+        const std::size_t bytes = static_cast<std::size_t>(end - begin) * kLine;
+        switch (kernel) {
+          case CopyKernel::plain: return copy_lines(to.data() + at, from.data() + at, bytes);
+          case CopyKernel::library: std::memcpy(to.data() + at, from.data() + at, bytes); return;
+          case CopyKernel::streaming: return stream_lines(to.data() + at, from.data() + at, bytes);
+          default:  // past the end: harmless
+            kernels::stream_bytes(to.data() + at, from.data() + at,
+                                  static_cast<std::int64_t>(bytes), from.data() + at + kReadAhead);
+            kernels::end_stream();
+        }
+      });
 }
 
 std::uint64_t gather_all(const Gather& gather, GatherKernel kernel, int num_threads) {

@@ -42,9 +42,9 @@ inline constexpr ReadKernel kReadKernels[] = {ReadKernel::plain, ReadKernel::pre
 std::uint64_t read_all(std::span<const std::span<const std::byte>> parts, bool side_by_side,
                        ReadKernel kernel, int num_threads);
 
-enum class CopyKernel : std::uint8_t { plain, library, streaming };
+enum class CopyKernel : std::uint8_t { plain, library, streaming, streaming_ahead };
 inline constexpr CopyKernel kCopyKernels[] = {CopyKernel::plain, CopyKernel::library,
-                                              CopyKernel::streaming};
+                                              CopyKernel::streaming, CopyKernel::streaming_ahead};
 [[nodiscard]] const char* name_of(CopyKernel kernel);
 
 /// @pre both of one size, a multiple of 64 bytes, cache line aligned
