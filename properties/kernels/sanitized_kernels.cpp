@@ -16,10 +16,20 @@ namespace {
 constexpr int kSize = 4;
 constexpr int kMovementSize = 30;
 
+/// What no row refuses but those of latents.
+AttentionPlan usual_plan() {
+  kernels::AttentionShape s;
+  s.num_heads = 2;
+  s.num_kv_heads = 1;
+  s.head_size = s.value_head_size = 64;
+  return plain_plan(s, 16, 20);
+}
+
 Finding check_all(std::uint64_t seeds) {
   AttentionTally tally;
   const std::vector<AttentionRow> rows = attention_rows("cuda/");
   if (auto wrong = check_attention_refusals()) return wrong;
+  if (auto wrong = check_attention(usual_plan(), rows, tally)) return wrong;
   MovementTally moved;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
