@@ -188,16 +188,4 @@ Refusal attention_cuda_general(const AttentionParams<Kv>& params, const Context&
 template <class Kv>
 Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& context);
 
-/// An implementation of the family for one operation of it.
-template <class Kv, Refusal (*launch)(const AttentionParams<Kv>&, const Context&)>
-Refusal decode_with(const AttentionParams<Kv>& params, const Context& context) {
-  if (params.query_starts != nullptr) return {"query_starts: decode has one query token each"};
-  return launch(params, context);
-}
-template <class Kv, Refusal (*launch)(const AttentionParams<Kv>&, const Context&)>
-Refusal prefill_with(const AttentionParams<Kv>& params, const Context& context) {
-  if (params.query_starts == nullptr) return {"query_starts: prefill needs them"};
-  return launch(params, context);
-}
-
 }  // namespace kvproof::kernels
