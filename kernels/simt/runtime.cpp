@@ -24,8 +24,8 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 namespace kvproof::simt {
 namespace {
 
-/// While one lives, what this thread writes and frees is nobody's race: shared memory is there
-/// before a block starts, whichever thread names it first.
+/// While one lives, what this thread writes and frees is nobody's race: the machine's own memory is
+/// none of the kernel's, and shared memory is there before a block starts.
 struct Unobserved {
 #if defined(KVPROOF_SIMT_TSAN)
   Unobserved() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
@@ -62,6 +62,8 @@ struct Meeting {
   int arrived = 0;
   std::uint64_t round = 0;
   Place place{};  // of the first to arrive this round
+  char order[2] =
+      {};  // what orders even and odd rounds: who is ahead may arrive at the next already
 };
 
 struct Warp {
@@ -118,7 +120,8 @@ void wait_at(Meeting& meeting, Waiting kind, Place place) {
     m.broken = "divergent barrier: thread " + std::to_string(self.thread.linear) + " waits at " +
                text_of(place) + ", others at " + text_of(meeting.place);
   }
-  order_before(&meeting);
+  char& order = meeting.order[meeting.round % 2];
+  order_before(&order);
   self.waiting = kind;
   self.round = meeting.round;
   self.place = place;
@@ -128,7 +131,7 @@ void wait_at(Meeting& meeting, Waiting kind, Place place) {
   }
   self.fiber.pause();
   self.waiting = Waiting::no;
-  order_after(&meeting);
+  order_after(&order);
 }
 
 bool can_run(const Runner& runner) {
@@ -176,8 +179,10 @@ void free_shared() {
 }
 
 void prepare_block(Dim3 grid, Dim3 block, Dim3 index, std::size_t num_threads, Random& random) {
+  const Unobserved unobserved;
   Machine& m = machine();
-  m.barrier = {.expected = static_cast<int>(num_threads)};
+  m.barrier = {};
+  m.barrier.expected = static_cast<int>(num_threads);
   m.warps.assign(num_threads / kWarpSize, Warp{});
   for (Warp& warp : m.warps) warp.meeting.expected = kWarpSize;
   const bool late = m.schedule.seed != 0 && random.next() % 2 == 0;
@@ -262,7 +267,10 @@ const std::byte (*warp_exchange(const void* mine, std::size_t bytes, Place place
   Runner& self = *m.running;
   Warp& warp = m.warps[static_cast<std::size_t>(self.thread.linear / kWarpSize)];
   auto& cells = warp.cells[self.exchanges++ % 2];  // no lane is two exchanges ahead of another
-  std::memcpy(cells[self.thread.lane()], mine, bytes);
+  {
+    const Unobserved unobserved;
+    std::memcpy(cells[self.thread.lane()], mine, bytes);
+  }
   // A shuffle orders no memory (CUDA C++ Programming Guide, 7.22): the sanitizer is told nothing.
   Meeting& meeting = warp.meeting;
   self.waiting = Waiting::warp;

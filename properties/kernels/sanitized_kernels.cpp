@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sanitized_kernels FAULT`: the CUDA kernels on small cases, in a program that is sanitized.
+// `sanitized_kernels FAULT SEEDS`: the CUDA kernels on small cases, in a program that is sanitized.
 //
-// 0: the checks of kernels, which must hold. Any other number: one launch of the general attention
+// 0: the checks of kernels on so many seeds, which must hold. Any other number: one launch of the general attention
 // kernel with that fault, whose result nobody looks at.
 #include <cstdio>
 #include <cstdlib>
@@ -13,16 +13,25 @@
 namespace kvproof::properties {
 namespace {
 
-constexpr std::uint64_t kSeeds = 8;
 constexpr int kSize = 4;
 constexpr int kMovementSize = 30;
 
-Finding check_all() {
+/// What no row refuses but those of latents.
+AttentionPlan usual_plan() {
+  kernels::AttentionShape s;
+  s.num_heads = 2;
+  s.num_kv_heads = 1;
+  s.head_size = s.value_head_size = 64;
+  return plain_plan(s, 16, 20);
+}
+
+Finding check_all(std::uint64_t seeds) {
   AttentionTally tally;
   const std::vector<AttentionRow> rows = attention_rows("cuda/");
   if (auto wrong = check_attention_refusals()) return wrong;
+  if (auto wrong = check_attention(usual_plan(), rows, tally)) return wrong;
   MovementTally moved;
-  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+  for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
     if (auto wrong = movement_round(seed, kMovementSize, "", moved)) return wrong;
   }
@@ -49,8 +58,8 @@ void launch_once() {
 
 int main(int argc, char** argv) {
   using namespace kvproof::properties;
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: sanitized_kernels FAULT\n");
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: sanitized_kernels FAULT SEEDS\n");
     return 2;
   }
   fault_to_arm = std::atoi(argv[1]);
@@ -58,7 +67,7 @@ int main(int argc, char** argv) {
     launch_once();
     return 0;
   }
-  const Finding wrong = check_all();
+  const Finding wrong = check_all(std::strtoull(argv[2], nullptr, 10));
   if (wrong) std::printf("%s\n", wrong->c_str());
   return wrong ? 1 : 0;
 }
