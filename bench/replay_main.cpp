@@ -35,6 +35,7 @@ struct Arguments {
   std::string json_path;
   std::uint32_t block_size = 16;
   std::optional<std::uint32_t> capacity_blocks;
+  TraceOptions trace_options;
   bool audit = false;
 };
 
