@@ -52,6 +52,8 @@ constexpr Suite kSuites[] = {
      &concurrent_bench_cases, &run_concurrent_bench},
     {"audit", "random operations on pools of 12 blocks under laws, model and content oracle",
      &audit_bench_cases, &run_audit_bench},
+    {"paged_decode", "decode attention over a paged cache, as a share of what the memory gives",
+     &paged_decode_bench_cases, &run_paged_decode_bench},
 };
 
 struct Arguments {

@@ -47,4 +47,9 @@ struct Suite {
 [[nodiscard]] std::vector<Result> run_audit_bench(std::span<const std::string> selected,
                                                   const BenchOptions& options);
 
+/// kernels/attention_bench.cpp: decode attention beside what the memory gives.
+[[nodiscard]] std::vector<std::string> paged_decode_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_paged_decode_bench(std::span<const std::string> selected,
+                                                         const BenchOptions& options);
+
 }  // namespace kvproof::bench

@@ -2,7 +2,7 @@
 // The element types of queries and caches, and their conversions, the same bits on host and device.
 //
 // Model:   fp32, fp16 and bf16 round to nearest even; fp8 stores saturate to the largest finite
-//          value (infinity too), a NaN stays a NaN.
+//          value (infinity too); a NaN becomes the one NaN that the device writes, 0x7F or 0x7FFF.
 // Source:  IEEE 754; OCP 8-bit Floating Point Specification 1.0 (E4M3 has no infinity).
 #pragma once
 
@@ -109,7 +109,7 @@ template <class Format>
   const std::uint32_t bits = as_bits<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 31) << (Format::kExponentBits + kMantissa);
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
-  if (magnitude > 0x7F800000u) return sign | kNan;
+  if (magnitude > 0x7F800000u) return kNan;
   const int exponent = static_cast<int>(magnitude >> 23) - 127 + kBias;
   std::uint32_t rounded = 0;
   if (magnitude == 0x7F800000u || exponent > static_cast<int>(kTop)) {
@@ -173,11 +173,19 @@ template <>
 }
 template <>
 [[nodiscard]] KVPROOF_HOST_DEVICE inline Fp8E4M3 from_float<Fp8E4M3>(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890  // one instruction; emulated before that
+  return {__nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3)};
+#else
   return {static_cast<std::uint8_t>(encode_small<Fp8E4M3Format>(value))};
+#endif
 }
 template <>
 [[nodiscard]] KVPROOF_HOST_DEVICE inline Fp8E5M2 from_float<Fp8E5M2>(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
+  return {__nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E5M2)};
+#else
   return {static_cast<std::uint8_t>(encode_small<Fp8E5M2Format>(value))};
+#endif
 }
 
 }  // namespace kvproof::kernels

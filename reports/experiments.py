@@ -26,6 +26,8 @@ STORAGES = {
 }
 STORAGE = ("one of " + ", ".join(STORAGES), lambda value: value in STORAGES)
 
+LAYOUT = ("nhd or hnd", lambda value: value in ("nhd", "hnd"))
+
 # What became of a seeded bug.
 FATES = {
     "expected": "expected law",
@@ -103,6 +105,13 @@ EXPERIMENTS = {
     "check_law": Experiment(
         {"subject": TEXT, "law": TEXT, "name": TEXT, "verdict": TEXT},
         {"checked": COUNT, "suspended": COUNT}, {}, most=1000, most_names=100),
+    "paged_decode": Experiment(
+        {"type": TEXT, "layout": LAYOUT, "block_size": POSITIVE, "order": TEXT,
+         "context": POSITIVE, "batch": POSITIVE, "ratio": POSITIVE, "threads": POSITIVE,
+         "implementation": TEXT},
+        {"gb_per_second": POSITIVE, "fraction_of_read_ceiling": POSITIVE,
+         "fraction_of_gather_ceiling": POSITIVE, "paged_over_contiguous": POSITIVE,
+         "contiguous_fraction_of_read_ceiling": POSITIVE}, {}, most=500),
     "life_cycle": Experiment(
         {}, {"ns_per_block": POSITIVE},
         {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,

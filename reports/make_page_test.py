@@ -150,7 +150,7 @@ class PageTest(unittest.TestCase):
             self.assertTrue(words in head, words)
         shown = re.findall(r"<b>([^<]*)</b>", head)
         self.assertEqual(shown, ["39 of 40", "24.0\u202f×", "3.8\u202f%", "1.020\u202f×",
-                                 "28.4\u202f%", "48.5\u202fns"])
+                                 "28.4\u202f%", "48.5\u202fns", "50\u202f%"])
 
     def test_commands_carry_no_folder_of_the_machine(self):
         self.assertTrue(">kvproof-study</span>" in self.page)
@@ -447,7 +447,7 @@ class CorrectnessTest(unittest.TestCase):
         self.assertEqual(run(*files, f"--output={self.path}"), (0, ""))
         page = read(self.path)
         self.assertFalse("Correctness" in page)
-        self.assertEqual(len(re.findall(r"<b>[^<]*</b>", page[:page.index("<nav>")])), 5)
+        self.assertEqual(len(re.findall(r"<b>[^<]*</b>", page[:page.index("<nav>")])), 6)
         self.assertEqual(run(*files, f"--output={self.path}", "--absent=mutant=it hung")[0], 1)
         self.assertTrue("This figure is missing: not measured: it hung." in read(self.path))
 

@@ -175,8 +175,28 @@ def check_law():
 
 # Made by kvproof check, and by kvproof report.
 CHECKED = (mutant, exhaustive, check_law)
+def paged_decode():
+    """Half of the read ceiling in blocks of 16, more in larger ones; contiguous at 0.6."""
+    def case(layout, block_size, share, **other):
+        parameters = {"type": "bf16", "layout": layout, "block_size": block_size,
+                      "order": "shuffled", "context": 8192, "batch": 4, "ratio": 4, "threads": 1,
+                      "implementation": "avx2", **other}
+        return result("paged_decode", parameters, gb_per_second=(20 * share, "GB/s"),
+                      fraction_of_read_ceiling=(share, "ratio", share * 0.95, share * 1.03),
+                      fraction_of_gather_ceiling=(share * 1.2, "ratio"),
+                      paged_over_contiguous=(0.6 / share, "ratio", 0.58 / share, 0.64 / share),
+                      contiguous_fraction_of_read_ceiling=(0.6, "ratio", 0.59, 0.62))
+    for layout, less in (("hnd", 0.0), ("nhd", 0.04)):
+        for exponent in range(9):
+            yield case(layout, 1 << exponent, 0.34 + 0.04 * exponent - less)
+    yield case("hnd", 16, 0.45, threads=2)
+    yield case("hnd", 16, 0.55, context=1024, batch=32)
+    yield case("hnd", 16, 0.4, type="fp8_e4m3")
+    yield case("nhd", 16, 0.42, order="identity")
+
+
 MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
-            live_memory, prefix_hit_rate, pool_operation, life_cycle)
+            live_memory, prefix_hit_rate, pool_operation, life_cycle, paged_decode)
 MAKERS = CHECKED + MEASURED
 
 

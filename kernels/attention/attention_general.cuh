@@ -9,9 +9,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/attention/attention.h"
-#include "kernels/simt/cuda.h"
-#include "kernels/typed.h"
+#include "kernels/attention/attention_faults.cuh"
+#include "kernels/attention/merge_splits.cuh"
 
 namespace kvproof::kernels {
 
@@ -38,23 +37,29 @@ __device__ inline void score_tile(const AttentionParams<Kv>& p, GeneralState& st
   const AttentionShape& s = p.shape;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int t = warp; t < kGeneralTile; t += kGeneralWarps) {
+    if (begin + t >= end) {  // the whole warp agrees
+      if (lane < num_heads) {
+        state.weight[lane][t] = KVPROOF_FAULT(202)
+                                    ? unmasked_key(p, seq, kv_head, begin + t, end) - INFINITY
+                                    : -INFINITY;
+      }
+      continue;
+    }
     float dot[kGeneralHeads] = {};
-    if (begin + t < end) {
-      const std::int64_t row = p.kv.key_row(seq, begin + t, kv_head);
-      for (int i = lane; i < s.head_size; i += 32) {
-        const float key = load_element(p.kv.key, row + i, s.cache_type);
-        for (int h = 0; h < kGeneralHeads; ++h) {
-          if (h < num_heads) dot[h] += query[h * s.head_size + i] * key;
-        }
+    const std::int64_t row = p.kv.key_row(seq, begin + t, kv_head);
+    for (int i = lane; i < s.head_size; i += 32) {
+      const float key = load_element(p.kv.key, row + i, s.cache_type);
+      for (int h = 0; h < kGeneralHeads; ++h) {
+        if (h < num_heads) dot[h] += query[h * s.head_size + i] * key;
       }
     }
     for (int h = 0; h < kGeneralHeads; ++h) {
       if (h >= num_heads) break;
       for (int step = 16; step > 0; step /= 2) dot[h] += KVPROOF_SHUFFLE_XOR(dot[h], step);
       if (lane != 0) continue;
-      float score = dot[h] * s.key_scale * s.scale;
+      float score = dot[h] * (KVPROOF_FAULT(219) ? 1.0F : s.key_scale) * s.scale;
       if (s.soft_cap > 0) score = s.soft_cap * tanhf(score / s.soft_cap);
-      state.weight[h][t] = begin + t < end ? score : -INFINITY;
+      state.weight[h][t] = score;
     }
   }
 }
@@ -94,15 +99,20 @@ __device__ inline void add_values(const AttentionParams<Kv>& p, const GeneralSta
     for (float& element : out[h]) element *= state.rescale[h];
   }
   for (int t = 0; begin + t < end && t < kGeneralTile; ++t) {
-    const std::int64_t row = p.kv.value_row(seq, begin + t, kv_head);
+    const std::int32_t position = KVPROOF_FAULT(230) && s.head_size == 256 ? begin : begin + t;
+    std::int64_t row = p.kv.value_row(seq, position, kv_head);
+    if (KVPROOF_FAULT(170) && p.num_splits > 1) row = static_cast<std::int32_t>(row);
     for (int e = 0; e < kGeneralElements; ++e) {
       const int i = static_cast<int>(threadIdx.x) + e * kGeneralThreads;
-      if (i >= s.value_head_size) break;
+      if (i >= s.value_head_size || (KVPROOF_FAULT(229) && e > 0)) break;
       const float value = load_element(p.kv.value, row + i, s.cache_type);
       for (int h = 0; h < kGeneralHeads; ++h) {
         if (h < num_heads) out[h][e] += state.weight[h][t] * value;
       }
     }
+  }
+  if (KVPROOF_FAULT(196) || KVPROOF_FAULT(197) || KVPROOF_FAULT(199) || KVPROOF_FAULT(201)) {
+    out[0][0] += unmasked_values(p, seq, kv_head, begin, end);
   }
 }
 
@@ -116,8 +126,13 @@ __device__ inline void write_heads(const AttentionParams<Kv>& p, const GeneralSt
     if (h >= num_heads) break;
     const std::int32_t head = first_head + h;
     const float sum = state.sum[h];
-    const float factor = sum > 0 ? s.value_scale / sum : 0;
-    const float lse = sum > 0 ? state.highest[h] + logf(sum) : -INFINITY;
+    float scale = s.value_scale;
+    if (KVPROOF_FAULT(218) && p.num_splits > 1) scale = 1;
+    if (KVPROOF_FAULT(221) && p.query_starts != nullptr) scale = 1;
+    const float factor = sum > 0 ? scale / sum : 0;
+    if (KVPROOF_FAULT(210) && sum == 0 && s.window > 0) continue;
+    const float nothing = KVPROOF_FAULT(207) ? INFINITY : -INFINITY;
+    const float lse = sum > 0 ? state.highest[h] + logf(sum) : nothing;
     const std::int64_t part = (std::int64_t{token} * s.num_heads + head) * p.num_splits + split;
     for (int e = 0; e < kGeneralElements; ++e) {
       const int i = static_cast<int>(threadIdx.x) + e * kGeneralThreads;
@@ -133,7 +148,7 @@ __device__ inline void write_heads(const AttentionParams<Kv>& p, const GeneralSt
     if (p.num_splits > 1) {
       p.split_lse[part] = lse;
     } else if (p.log_sum_exp != nullptr) {
-      p.log_sum_exp[token * p.lse_token_stride + head * p.lse_head_stride] = lse;
+      p.log_sum_exp[lse_at(p, token, head)] = lse;
     }
   }
 }
@@ -155,7 +170,7 @@ __global__ void __launch_bounds__(kGeneralThreads)
     const std::int32_t num_heads = ratio - done < kGeneralHeads ? ratio - done : kGeneralHeads;
     const std::int32_t first_head = kv_head * ratio + done;
     for (int i = threadIdx.x; i < num_heads * s.head_size; i += kGeneralThreads) {
-      query[i] =
+      query[i + (KVPROOF_FAULT(6) ? (kGeneralHeads - num_heads) * s.head_size + 1 : 0)] =
           load_element(p.query,
                        token * p.query_token_stride +
                            (first_head + i / s.head_size) * p.query_head_stride + i % s.head_size,
@@ -166,51 +181,17 @@ __global__ void __launch_bounds__(kGeneralThreads)
       state.sum[threadIdx.x] = 0;
     }
     float out[kGeneralHeads][kGeneralElements] = {};
-    KVPROOF_BARRIER();  // the query is there
+    if (!KVPROOF_FAULT(1)) KVPROOF_BARRIER();  // the query is there
     for (std::int32_t begin = range.begin; begin < range.end; begin += kGeneralTile) {
       score_tile(p, state, query, num_heads, seq, kv_head, begin, range.end);
-      KVPROOF_BARRIER();  // scores -> probabilities
+      if (!KVPROOF_FAULT(2)) KVPROOF_BARRIER();  // scores -> probabilities
       soften_tile(state, num_heads);
-      KVPROOF_BARRIER();  // probabilities -> sums
+      if (!KVPROOF_FAULT(3)) KVPROOF_BARRIER();  // probabilities -> sums
       add_values(p, state, out, num_heads, seq, kv_head, begin, range.end);
-      KVPROOF_BARRIER();  // the next tile overwrites them
+      if (!KVPROOF_FAULT(4)) KVPROOF_BARRIER();  // the next tile overwrites them
     }
     write_heads(p, state, out, num_heads, token, first_head, split);
-    KVPROOF_BARRIER();  // the next heads overwrite query and sums
-  }
-}
-
-/// One block per (query token, head): the splits' outputs, weighted by their sums. A split that saw
-/// nothing has a log-sum-exp of -infinity; its output was never written and is not read.
-template <class Kv>
-__global__ void __launch_bounds__(kGeneralThreads)
-    merge_splits_kernel(const AttentionParams<Kv> p) {
-  const AttentionShape& s = p.shape;
-  const auto token = static_cast<std::int32_t>(blockIdx.x);
-  const auto head = static_cast<std::int32_t>(blockIdx.y);
-  const std::int64_t first = (std::int64_t{token} * s.num_heads + head) * p.num_splits;
-  float highest = -INFINITY;
-  for (int split = 0; split < p.num_splits; ++split) {
-    highest = fmaxf(highest, p.split_lse[first + split]);
-  }
-  float sum = 0;
-  for (int split = 0; split < p.num_splits; ++split) {
-    const float lse = p.split_lse[first + split];
-    if (lse != -INFINITY) sum += expf(lse - highest);
-  }
-  for (int i = threadIdx.x; i < s.value_head_size; i += kGeneralThreads) {
-    float value = 0;
-    for (int split = 0; split < p.num_splits; ++split) {
-      const float lse = p.split_lse[first + split];
-      if (lse == -INFINITY) continue;
-      value += expf(lse - highest) * p.split_output[(first + split) * s.value_head_size + i];
-    }
-    store_element(p.output, token * p.output_token_stride + head * p.output_head_stride + i, s.type,
-                  sum > 0 ? value / sum : 0);
-  }
-  if (threadIdx.x == 0 && p.log_sum_exp != nullptr) {
-    p.log_sum_exp[token * p.lse_token_stride + head * p.lse_head_stride] =
-        sum > 0 ? highest + logf(sum) : -INFINITY;
+    if (!KVPROOF_FAULT(5)) KVPROOF_BARRIER();  // the next heads overwrite query and sums
   }
 }
 

@@ -20,9 +20,16 @@ struct CopyBlocksParams {
   std::int64_t num_pairs = 0;
   std::int64_t block_stride = 0;  // [bytes] from a block to the next; may exceed block_bytes
   std::int64_t block_bytes = 0;   // [bytes] that belong to a block of one cache
+  std::int64_t alignment = 1;  // [bytes] every caches[i] is a multiple of it; said by the caller,
+                               // since the addresses themselves may be on the device
 };
 
 [[nodiscard]] Refusal refuse(const CopyBlocksParams& params);
+
+Refusal copy_blocks_reference(const CopyBlocksParams& params, const Context& context);
+Refusal copy_blocks_cpu(const CopyBlocksParams& params, const Context& context);
+Refusal copy_blocks_cuda(const CopyBlocksParams& params, const Context& context);
+Refusal copy_blocks_vector(const CopyBlocksParams& params, const Context& context);
 
 /// Every implementation; the first is the reference.
 [[nodiscard]] std::span<const Implementation<CopyBlocksParams>> copy_blocks();

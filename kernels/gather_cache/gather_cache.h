@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers ragged token ranges of one layer's cache, K or V, into one dense array, dequantising where
-// asked.
+// Gathers ragged token ranges of one layer's cache, K or V, into one dense array, dequantising
+// where asked.
 //
-// Model:   out[starts[s] + i] = cache row of position first_positions[s] + i of sequence s, for i in
-//          [0, starts[s + 1] - starts[s]).
+// Model:   out[starts[s] + i] = cache row of position first_positions[s] + i of sequence s, for i
+//          in [0, starts[s + 1] - starts[s]).
 // Source:  vLLM v1 cp_gather_cache and gather_and_maybe_dequant_cache.
 #pragma once
 
@@ -34,7 +34,23 @@ struct GatherCacheParams {
   float scale = 1.0F;  // what an fp8 element is multiplied by where the types differ
 };
 
+/// The sequence that row `row` of out belongs to: the last that starts there or before.
+[[nodiscard]] KVPROOF_HOST_DEVICE inline std::int32_t sequence_of_row(const GatherCacheParams& p,
+                                                                      std::int64_t row) {
+  std::int32_t low = 0, high = p.num_seqs;  // starts[low] <= row < starts[high]
+  while (high - low > 1) {
+    const std::int32_t middle = low + (high - low) / 2;
+    (p.starts[middle] <= row ? low : high) = middle;
+  }
+  return low;
+}
+
 [[nodiscard]] Refusal refuse(const GatherCacheParams& params);
+
+Refusal gather_cache_reference(const GatherCacheParams& params, const Context& context);
+Refusal gather_cache_cpu(const GatherCacheParams& params, const Context& context);
+Refusal gather_cache_cuda(const GatherCacheParams& params, const Context& context);
+Refusal gather_cache_vector(const GatherCacheParams& params, const Context& context);
 
 /// Every implementation; the first is the reference.
 [[nodiscard]] std::span<const Implementation<GatherCacheParams>> gather_cache();

@@ -49,6 +49,9 @@ std::span<const Implementation<MlaDecodeParams>> mla_decode() {
   static constexpr Implementation<MlaDecodeParams> kRows[] = {
       {"reference/double", &latent_with<&attention_reference>},
       {"cpu/general", &latent_with<&attention_cpu_general>},
+      {"cpu/avx2", &latent_with<&attention_cpu_avx2>},
+      {"cpu/avx512_bf16", &latent_with<&attention_cpu_avx512_bf16>},
+      {"cpu/portable", &latent_with<&attention_cpu_portable>},
       {"cuda/general", &latent_with<&attention_cuda_general>},
   };
   return kRows;

@@ -7,7 +7,11 @@ std::span<const Implementation<AttentionParams<PagedKv>>> paged_decode() {
   static constexpr Implementation<AttentionParams<PagedKv>> kRows[] = {
       {"reference/double", &decode_with<PagedKv, &attention_reference>},
       {"cpu/general", &decode_with<PagedKv, &attention_cpu_general>},
+      {"cpu/avx2", &decode_with<PagedKv, &attention_cpu_avx2>},
+      {"cpu/avx512_bf16", &decode_with<PagedKv, &attention_cpu_avx512_bf16>},
+      {"cpu/portable", &decode_with<PagedKv, &attention_cpu_portable>},
       {"cuda/general", &decode_with<PagedKv, &attention_cuda_general>},
+      {"cuda/mma", &decode_with<PagedKv, &attention_cuda_mma>},
   };
   return kRows;
 }

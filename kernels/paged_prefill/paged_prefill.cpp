@@ -7,7 +7,11 @@ std::span<const Implementation<AttentionParams<PagedKv>>> paged_prefill() {
   static constexpr Implementation<AttentionParams<PagedKv>> kRows[] = {
       {"reference/double", &prefill_with<PagedKv, &attention_reference>},
       {"cpu/general", &prefill_with<PagedKv, &attention_cpu_general>},
+      {"cpu/avx2", &prefill_with<PagedKv, &attention_cpu_avx2>},
+      {"cpu/avx512_bf16", &prefill_with<PagedKv, &attention_cpu_avx512_bf16>},
+      {"cpu/portable", &prefill_with<PagedKv, &attention_cpu_portable>},
       {"cuda/general", &prefill_with<PagedKv, &attention_cuda_general>},
+      {"cuda/mma", &prefill_with<PagedKv, &attention_cuda_mma>},
   };
   return kRows;
 }

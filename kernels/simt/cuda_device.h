@@ -5,10 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/implementation.h"
+
 #define KVPROOF_SHARED(type, name, count) __shared__ type name[count]
-#define KVPROOF_DYNAMIC_SHARED(type, name)                  \
-  extern __shared__ unsigned char kvproof_dynamic_shared[]; \
+#define KVPROOF_DYNAMIC_SHARED(type, name)                                 \
+  extern __shared__ __align__(128) unsigned char kvproof_dynamic_shared[]; \
   type* const name = reinterpret_cast<type*>(kvproof_dynamic_shared)
+
+#define KVPROOF_UNROLL _Pragma("unroll")
 
 #define KVPROOF_BARRIER() __syncthreads()
 #define KVPROOF_WARP_BARRIER() __syncwarp()
@@ -33,6 +37,14 @@
 namespace kvproof::kernels {
 
 using Dim3 = dim3;
+
+/// Copies between any of host and device memory, ordered on the stream.
+inline Refusal copy_memory_async(void* to, const void* from, std::size_t bytes,
+                                 const Context& context) {
+  const cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
+                                            static_cast<cudaStream_t>(context.stream));
+  return {error == cudaSuccess ? nullptr : cudaGetErrorString(error)};
+}
 
 template <class T>
 __device__ inline T atomic_add(T* address, T value) {

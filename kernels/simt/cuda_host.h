@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/implementation.h"
 #include "kernels/simt/runtime.h"
 
 #define __global__
@@ -31,6 +32,9 @@
 #define KVPROOF_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::kvproof::simt::dynamic_shared_memory())
 
+/// Before a loop of constant length whose index picks registers.
+#define KVPROOF_UNROLL
+
 #define KVPROOF_BARRIER() ::kvproof::simt::block_barrier(KVPROOF_PLACE)
 #define KVPROOF_WARP_BARRIER() ::kvproof::simt::warp_barrier(KVPROOF_PLACE)
 #define KVPROOF_SHUFFLE(value, lane) ::kvproof::kernels::shuffle(value, lane, KVPROOF_PLACE)
@@ -47,6 +51,12 @@
 namespace kvproof::kernels {
 
 using Dim3 = simt::Dim3;
+
+/// Copies between any of host and device memory, ordered on the stream.
+inline Refusal copy_memory_async(void* to, const void* from, std::size_t bytes, const Context&) {
+  std::memcpy(to, from, bytes);
+  return {};
+}
 
 template <class T>
 inline T shuffle(T value, int lane, simt::Place place) {
@@ -91,8 +101,8 @@ inline void perform(const simt::PendingCopy& copy) {
 inline void copy_async16(void* shared, const void* global, bool valid) {
   simt::Thread& self = simt::current();
   const simt::PendingCopy copy{shared, valid ? global : nullptr, 16};
-  if ((reinterpret_cast<std::uintptr_t>(shared) | reinterpret_cast<std::uintptr_t>(copy.from)) % 16)
-    simt::fail("copy_async16: an address that is no multiple of 16");
+  simt::require_aligned(shared, 16, "copy_async16");
+  simt::require_aligned(copy.from, 16, "copy_async16");
   if (self.copies_late) {
     self.copies.push_back(copy);
   } else {

@@ -132,6 +132,7 @@ std::string who_waits(std::size_t num_threads) {
   const auto state = [&](std::size_t i) {
     const Runner& r = *m.runners[i];
     if (r.ended) return std::string("ended");
+    if (r.waiting == Waiting::no) return std::string("not waiting");
     return (r.waiting == Waiting::warp ? "at the warp operation " : "at the barrier ") +
            text_of(r.place);
   };

@@ -61,6 +61,12 @@ void set_schedule(Schedule schedule);
 /// Ends the launch with a KernelError. @pre inside a kernel
 [[noreturn]] void fail(const std::string& what);
 
+/// Fails unless the address is a multiple of `alignment`, as the device would.
+inline void require_aligned(const void* address, std::uintptr_t alignment, const char* who) {
+  if (reinterpret_cast<std::uintptr_t>(address) % alignment == 0) return;
+  fail(std::string(who) + ": an address that is no multiple of " + std::to_string(alignment));
+}
+
 /// Runs `kernel` once per thread. Throws KernelError, after which nothing of the launch is left.
 void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel);

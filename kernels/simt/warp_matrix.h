@@ -15,6 +15,38 @@
 
 namespace kvproof::kernels {
 
+/// Two floats rounded to T, the first in the lower half. @tparam T Fp16 or Bf16
+template <class T>
+__device__ inline std::uint32_t pack_two(float low, float high) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (__is_same(T, Bf16)) {
+    return as_bits<std::uint32_t>(__floats2bfloat162_rn(low, high));
+  } else {
+    return as_bits<std::uint32_t>(__floats2half2_rn(low, high));
+  }
+#else
+  return std::uint32_t{from_float<T>(low).bits} | std::uint32_t{from_float<T>(high).bits} << 16;
+#endif
+}
+
+/// The e4m3 elements in the lower two bytes of `pair`, exactly, as two Fp16.
+__device__ inline std::uint32_t widen_two(std::uint32_t pair) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 890
+  // fp16 has the same fields, its exponent 8 greater; only the NaN is none there.
+  const std::uint32_t spread = (pair & 0xFFu) | (pair & 0xFF00u) << 8;
+  const std::uint32_t fields = (spread & 0x00800080u) << 8 | (spread & 0x007F007Fu) << 7;
+  const auto scaled = __hmul2(as_bits<__half2>(fields), __float2half2_rn(256.0F));
+  const std::uint32_t nan = (((spread & 0x007F007Fu) + 0x00010001u) & 0x00800080u) * 0xFFu;
+  return as_bits<std::uint32_t>(scaled) | nan;
+#elif defined(__CUDA_ARCH__)
+  const auto both = static_cast<__nv_fp8x2_storage_t>(pair);
+  return as_bits<std::uint32_t>(__half2(__nv_cvt_fp8x2_to_halfraw2(both, __NV_E4M3)));
+#else
+  return pack_two<Fp16>(to_float(Fp8E4M3{static_cast<std::uint8_t>(pair)}),
+                        to_float(Fp8E4M3{static_cast<std::uint8_t>(pair >> 8)}));
+#endif
+}
+
 #if defined(__CUDACC__)
 
 /// Four 8 x 8 tiles; lane l gives the address of row l % 8 of tile l / 8, aligned to 16 bytes, and

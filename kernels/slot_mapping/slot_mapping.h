@@ -29,6 +29,10 @@ struct SlotMappingParams {
 
 [[nodiscard]] Refusal refuse(const SlotMappingParams& params);
 
+Refusal slot_mapping_reference(const SlotMappingParams& params, const Context& context);
+Refusal slot_mapping_cpu(const SlotMappingParams& params, const Context& context);
+Refusal slot_mapping_cuda(const SlotMappingParams& params, const Context& context);
+
 /// Every implementation; the first is the reference.
 [[nodiscard]] std::span<const Implementation<SlotMappingParams>> slot_mapping();
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies blocks between host and device memory, neighbours together.
 //
-// Model:   For each pair, block `from` of the source over block `to` of the destination. Pairs whose
-//          blocks follow one another on both sides become one transfer.
+// Model:   For each pair, block `from` of the source over block `to` of the destination. Pairs
+//          whose blocks follow one another on both sides become one transfer. No block of the
+//          destination is written twice.
 // Source:  vLLM v1 swap_blocks.
 #pragma once
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "kernels/implementation.h"
 
@@ -31,10 +31,26 @@ struct BlockRun {
   std::int64_t count;  // [blocks]
 };
 
-/// The fewest transfers that keep the order of the pairs.
-[[nodiscard]] std::vector<BlockRun> runs_of(std::span<const std::int64_t> pairs);
+/// Calls f(run) for the fewest transfers that keep the order of the pairs. @param pairs shape
+/// [num_pairs, 2]
+template <class F>
+void for_each_run(const std::int64_t* pairs, std::int64_t num_pairs, F&& f) {
+  for (std::int64_t first = 0; first < num_pairs;) {
+    BlockRun run{pairs[2 * first], pairs[2 * first + 1], 1};
+    for (++first; first < num_pairs && pairs[2 * first] == run.from + run.count &&
+                  pairs[2 * first + 1] == run.to + run.count;
+         ++first) {
+      ++run.count;
+    }
+    f(run);
+  }
+}
 
 [[nodiscard]] Refusal refuse(const SwapBlocksParams& params);
+
+Refusal swap_blocks_reference(const SwapBlocksParams& params, const Context& context);
+Refusal swap_blocks_cpu(const SwapBlocksParams& params, const Context& context);
+Refusal swap_blocks_cuda(const SwapBlocksParams& params, const Context& context);
 
 /// Every implementation; the first is the reference.
 [[nodiscard]] std::span<const Implementation<SwapBlocksParams>> swap_blocks();

@@ -2,8 +2,8 @@
 // What the checks of kernels draw from and write to: a seeded stream, and memory of exactly the
 // bytes asked for, so that AddressSanitizer (host) or memcheck (device) sees an access past them.
 //
-// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no test
-//           framework: the same source runs plain, with faults, sanitized, and on a device.
+// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no
+//           test framework: the same source runs plain, with faults, sanitized, and on a device.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,8 @@
 
 #if defined(KVPROOF_CUDA)
 #include <cuda_runtime_api.h>
+#else
+#include <sys/mman.h>
 #endif
 
 namespace kvproof::properties {
@@ -56,26 +58,51 @@ class Memory {
  public:
   explicit Memory(std::size_t bytes = 0) : bytes_(bytes) {
 #if defined(KVPROOF_CUDA)
+    std::size_t free = 0, total = 0;  // more managed memory than is free can hang the device
     void* at = nullptr;
-    if (bytes > 0 && cudaMallocManaged(&at, bytes) != cudaSuccess) throw std::bad_alloc();
+    if (cudaMemGetInfo(&free, &total) != cudaSuccess || bytes >= free ||
+        cudaMallocManaged(&at, bytes + (bytes == 0)) != cudaSuccess) {
+      throw std::bad_alloc();
+    }
+    at_ = static_cast<std::byte*>(at);
 #else
     void* at = nullptr;
     if (posix_memalign(&at, 64, bytes) != 0) throw std::bad_alloc();
-#endif
     at_ = static_cast<std::byte*>(at);
+#endif
+  }
+  /// Address space for far more than there is memory: zeros, and only what is written takes room.
+  [[nodiscard]] static Memory sparse(std::size_t bytes) {
+#if defined(KVPROOF_CUDA)
+    return Memory(bytes);  // managed memory takes room where it is touched
+#else
+    Memory out;
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) throw std::bad_alloc();
+    std::free(out.at_);
+    out.at_ = static_cast<std::byte*>(at);
+    out.bytes_ = bytes;
+    out.mapped_ = true;
+    return out;
+#endif
   }
   ~Memory() {
 #if defined(KVPROOF_CUDA)
     static_cast<void>(cudaFree(at_));
 #else
-    std::free(at_);
+    if (mapped_) {
+      munmap(at_, bytes_);
+    } else {
+      std::free(at_);
+    }
 #endif
   }
-  Memory(Memory&& other) noexcept
-      : at_(std::exchange(other.at_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  Memory(Memory&& other) noexcept { *this = std::move(other); }
   Memory& operator=(Memory&& other) noexcept {
     std::swap(at_, other.at_);
     std::swap(bytes_, other.bytes_);
+    std::swap(mapped_, other.mapped_);
     return *this;
   }
 
@@ -87,11 +114,14 @@ class Memory {
   }
   [[nodiscard]] std::span<std::byte> bytes() const { return {at_, bytes_}; }
   [[nodiscard]] std::vector<std::byte> copy() const { return {at_, at_ + bytes_}; }
-  void set(std::span<const std::byte> from) const { std::memcpy(at_, from.data(), from.size()); }
+  void set(std::span<const std::byte> from) const {
+    if (!from.empty()) std::memcpy(at_, from.data(), from.size());
+  }
 
  private:
   std::byte* at_ = nullptr;
   std::size_t bytes_ = 0;
+  bool mapped_ = false;
 };
 
 /// The values of a vector in memory of their own.

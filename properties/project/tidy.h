@@ -34,6 +34,7 @@ inline constexpr List kLists[] = {
     {"properties/laws.h", "properties/mutants.h properties/check/reach.cpp"},
     {"properties/mutants.h", ""},
     {"properties/mutants/patches.cpp", ""},
+    {"properties/kernels/kernel_mutants.h", ""},
     {"properties/configurations.h", ""},
     {"bench/workloads.h", ""},
     {"bench/studies/studies.h", ""},

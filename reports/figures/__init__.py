@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """THE LIST of figures, in the order of the page. Adding one is its module and one row here."""
 
-from figures import (blocks, exhaustive, kill_matrix, law_table, life_cycle, live, models,
+from figures import (blocks, decode, exhaustive, kill_matrix, law_table, life_cycle, live, models,
                      one_request, pool, prefix, utilisation)
 
 SECTIONS = [
@@ -9,6 +9,7 @@ SECTIONS = [
     ("Memory", [one_request.PLOT, models.PLOT, utilisation.PLOT, blocks.PLOT, live.PLOT]),
     ("Prefix cache", [prefix.PLOT]),
     ("Allocator", [life_cycle.PLOT, pool.PLOT]),
+    ("Kernels", [decode.BLOCKS, decode.SHAPES]),
 ]
 
 PLOTS = [plot for _, plots in SECTIONS for plot in plots]

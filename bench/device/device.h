@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUDA device as a benchmark sees it: memory of its own, ceilings, and times by its own clock.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/element.h"
+
+namespace kvproof::bench {
+
+struct DeviceError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws DeviceError that names what was tried.
+inline void expect(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    throw DeviceError(std::string(what) + ": " + cudaGetErrorString(error));
+  }
+}
+
+/// Plain device memory.
+class DeviceMemory {
+ public:
+  explicit DeviceMemory(std::size_t bytes) : bytes_(bytes) {
+    expect(cudaMalloc(&at_, bytes == 0 ? 1 : bytes), "cudaMalloc");
+  }
+  /// A copy of `values`.
+  template <class T>
+  explicit DeviceMemory(const std::vector<T>& values) : DeviceMemory(values.size() * sizeof(T)) {
+    expect(cudaMemcpy(at_, values.data(), bytes_, cudaMemcpyHostToDevice), "cudaMemcpy");
+  }
+  ~DeviceMemory() { static_cast<void>(cudaFree(at_)); }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  template <class T>
+  [[nodiscard]] T* as() const {
+    return static_cast<T*>(at_);
+  }
+  [[nodiscard]] std::size_t size() const { return bytes_; }
+
+ private:
+  void* at_ = nullptr;
+  std::size_t bytes_;
+};
+
+// ceilings.cu. All launch on the default stream and do not wait.
+
+/// Reads every byte, 16 at a time. @param sink device memory of 4 bytes @param bytes a multiple of 16
+void read_all(const void* from, std::size_t bytes, std::uint32_t* sink, int num_processors);
+/// Copies every byte, 16 at a time.
+void copy_all(void* to, const void* from, std::size_t bytes, int num_processors);
+/// Uniform values in [-1, 1), a function of seed and index.
+void fill(void* to, std::int64_t count, kernels::ElementType type, std::uint64_t seed);
+/// Sum of the elements, by one thread after the other: for a checksum of a few rows.
+[[nodiscard]] double sum_of(const void* from, std::int64_t count, kernels::ElementType type);
+
+/// [us] over the rounds
+struct Times {
+  double median = 0;
+  double least = 0;
+  double most = 0;
+};
+
+enum class Cache : std::uint8_t { cold, hot };
+
+/// Times launches in turn, A B A B, so that a change of clocks meets all of them.
+class Stopwatch {
+ public:
+  explicit Stopwatch(int num_processors);
+  ~Stopwatch();
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  /// Cold: L2 holds other, unmodified bytes before every launch. Hot: launches back to back.
+  [[nodiscard]] std::vector<Times> time(std::span<const std::function<void()>> launches,
+                                        Cache cache, int rounds);
+
+ private:
+  [[nodiscard]] double once(const std::function<void()>& launch, Cache cache);
+
+  int num_processors_;
+  DeviceMemory flush_, sink_;
+  cudaEvent_t start_ = nullptr, stop_ = nullptr;
+};
+
+}  // namespace kvproof::bench

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times decode attention over a paged cache beside the same over contiguous buffers, the fastest
+// read of the same bytes and the bare gather of the same pieces.
+//
+// Workload: 8 KV heads of 128 elements, every sequence `context` tokens long, every block full.
+//           Each round runs read, gather, contiguous and paged once, in turn; a ratio is of two
+//           times of one round, and the value is the median over the rounds, min and max the 10th
+//           and 90th percentile. Before that, outputs are checked on the same buffers.
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <optional>
+#include <stdexcept>
+
+#include "bench/kernels/decode_problem.h"
+#include "bench/latency.h"
+#include "bench/suites.h"
+
+namespace kvproof::bench {
+namespace {
+
+using kernels::ElementType;
+
+constexpr int kLeastRounds = 11;
+
+/// The best implementation of this processor.
+template <class Params>
+const kernels::Implementation<Params>& best_of(
+    std::span<const kernels::Implementation<Params>> rows) {
+  Params nothing;
+  nothing.shape.num_heads = nothing.shape.num_kv_heads = 1;
+  nothing.shape.head_size = nothing.shape.value_head_size = kHeadSize;
+  for (const char* name : {"cpu/avx512_bf16", "cpu/avx2", "cpu/portable"}) {
+    const auto row = std::ranges::find(rows, name, &kernels::Implementation<Params>::name);
+    if (row != rows.end() && !row->launch(nothing, {})) return *row;
+  }
+  throw std::logic_error("paged_decode: no CPU implementation runs here");
+}
+
+std::string short_name(std::string_view implementation) {
+  return std::string(implementation.substr(implementation.find('/') + 1));
+}
+
+std::vector<DecodeCase> smoke_cases() {
+  std::vector<DecodeCase> out;
+  for (const LayoutOrder order : {LayoutOrder::hnd, LayoutOrder::nhd}) {
+    for (const int threads : {1, 2}) {
+      out.push_back({.order = order, .context = 96, .batch = 2, .num_threads = threads});
+    }
+  }
+  for (const ElementType type : {ElementType::fp32, ElementType::fp16, ElementType::fp8_e4m3}) {
+    out.push_back({.type = type, .context = 96, .batch = 2});
+  }
+  return out;
+}
+
+/// THE LIST of cases: one step in every direction from bf16, block 16 shuffled, 4 times 8k tokens.
+std::vector<DecodeCase> decode_cases(const BenchOptions& options) {
+  if (options.smoke) return smoke_cases();
+  std::vector<DecodeCase> out;
+  const std::array orders{LayoutOrder::hnd, LayoutOrder::nhd};
+  for (const LayoutOrder order : orders) {
+    for (const int threads : {1, 2}) out.push_back({.order = order, .num_threads = threads});
+  }
+  for (const LayoutOrder order : orders) {
+    for (const int block_size : {1, 2, 4, 8, 32, 64, 128, 256}) {
+      out.push_back({.order = order, .block_size = block_size});
+    }
+    out.push_back({.order = order, .shuffled = false});
+  }
+  constexpr std::pair<int, int> kLengths[] = {{1024, 32}, {2048, 16},  {4096, 8},   {16384, 2},
+                                              {32768, 1}, {131072, 1}, {1024, 128}, {512, 256}};
+  for (const auto& [context, batch] : kLengths) out.push_back({.context = context, .batch = batch});
+  for (const ElementType type : {ElementType::fp32, ElementType::fp16, ElementType::fp8_e4m3}) {
+    out.push_back({.type = type});
+  }
+  for (const int ratio : {1, 2, 8, 16}) out.push_back({.ratio = ratio});
+  return out;
+}
+
+double timed(const std::function<void()>& f) {
+  const double start = now_ns();
+  f();
+  return now_ns() - start;
+}
+
+/// The quickest way of several on these very bytes: the least of three times each.
+std::size_t quickest(const std::vector<std::function<void()>>& ways) {
+  std::size_t best = 0;
+  double least = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const double ns = timed(ways[i]);
+      if ((round == 0 && i == 0) || ns < least) {
+        least = ns;
+        best = i;
+      }
+    }
+  }
+  return best;
+}
+
+/// One of several ways to do the same, and its name.
+struct Way {
+  std::string name;
+  std::function<void()> run;
+};
+
+Way quickest_read(const DecodeProblem& problem, int num_threads, std::uint64_t& sum) {
+  std::vector<Way> ways;
+  for (const ReadKernel kernel : kReadKernels) {
+    for (const bool both : {false, true}) {
+      ways.push_back(
+          {std::string(name_of(kernel)) + (both ? "_two_streams" : ""),
+           [=, &problem, &sum] { sum ^= read_all(problem.pools(), both, kernel, num_threads); }});
+    }
+  }
+  std::vector<std::function<void()>> runs;
+  for (const Way& way : ways) runs.push_back(way.run);
+  return ways[quickest(runs)];
+}
+
+Way quickest_gather(const Gather& gather, int num_threads, std::uint64_t& sum) {
+  std::vector<Way> ways;
+  std::vector<std::function<void()>> runs;
+  for (const GatherKernel kernel : kGatherKernels) {
+    ways.push_back(
+        {name_of(kernel), [=, &gather, &sum] { sum ^= gather_all(gather, kernel, num_threads); }});
+    runs.push_back(ways.back().run);
+  }
+  return ways[quickest(runs)];
+}
+
+/// [ns] shape [rounds] each
+struct Times {
+  std::vector<double> read, gather, contiguous, paged;
+};
+
+/// Element by element.
+std::vector<double> ratios(const std::vector<double>& above, const std::vector<double>& below,
+                           double factor = 1) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < above.size(); ++i) out.push_back(factor * above[i] / below[i]);
+  return out;
+}
+
+Metric metric_of(std::vector<double> samples, const char* unit) {
+  std::ranges::sort(samples);
+  return {median(samples), unit, percentile(samples, 0.1), percentile(samples, 0.9)};
+}
+
+Result result_of(const DecodeCase& c, const Times& times) {
+  Result out;
+  out.experiment = "paged_decode";
+  const auto bytes = static_cast<double>(c.cache_bytes());
+  const auto rate = [&](const std::vector<double>& ns) {
+    return metric_of(ratios(std::vector<double>(ns.size(), bytes), ns), "GB/s");
+  };
+  out.metrics.emplace_back("ns_per_call", metric_of(times.paged, "ns"));
+  out.metrics.emplace_back("gb_per_second", rate(times.paged));
+  out.metrics.emplace_back("read_gb_per_second", rate(times.read));
+  out.metrics.emplace_back("fraction_of_read_ceiling",
+                           metric_of(ratios(times.read, times.paged), "ratio"));
+  out.metrics.emplace_back("fraction_of_gather_ceiling",
+                           metric_of(ratios(times.gather, times.paged), "ratio"));
+  out.metrics.emplace_back("paged_over_contiguous",
+                           metric_of(ratios(times.paged, times.contiguous), "ratio"));
+  out.metrics.emplace_back("contiguous_fraction_of_read_ceiling",
+                           metric_of(ratios(times.read, times.contiguous), "ratio"));
+  out.metrics.emplace_back("rounds",
+                           Metric{static_cast<double>(times.paged.size()), "count", {}, {}});
+  return out;
+}
+
+void demand(const kernels::Refusal& refusal) {
+  if (refusal) throw std::logic_error(std::string("paged_decode: refused: ") + refusal.reason);
+}
+
+Result run_case(const DecodeCase& c, const BenchOptions& options) {
+  const auto& paged_row = best_of(kernels::paged_decode());
+  const auto& contiguous_row = best_of(kernels::contiguous_decode());
+  const DecodeProblem problem(c, options.seed);
+  const Gather gather = problem.gather();
+  const kernels::Context context{.num_threads = c.num_threads};
+  const auto paged = [&] { demand(paged_row.launch(problem.paged(), context)); };
+  const auto contiguous = [&] { demand(contiguous_row.launch(problem.contiguous(), context)); };
+  paged();
+  contiguous();
+  problem.check(paged_row.name);
+  const std::uint64_t checksum = problem.checksum();
+  std::uint64_t sum = 0;
+  const Way read = quickest_read(problem, c.num_threads, sum);
+  const Way bare_gather = quickest_gather(gather, c.num_threads, sum);
+  Times times;
+  const double start = now_ns();
+  const int least = options.smoke ? 3 : kLeastRounds;
+  for (int round = 0; round < least || now_ns() - start < options.min_seconds_per_case * 1e9;
+       ++round) {
+    times.read.push_back(timed(read.run));
+    times.contiguous.push_back(timed(contiguous));
+    times.gather.push_back(timed(bare_gather.run));
+    times.paged.push_back(timed(paged));
+  }
+  if (problem.checksum() != checksum) throw std::logic_error("paged_decode: the output changed");
+  Result out = result_of(c, times);
+  out.parameters = {{"type", std::string(kernels::name_of(c.type))},
+                    {"layout", std::string(c.order == LayoutOrder::hnd ? "hnd" : "nhd")},
+                    {"block_size", std::int64_t{c.block_size}},
+                    {"order", std::string(c.shuffled ? "shuffled" : "identity")},
+                    {"context", std::int64_t{c.context}},
+                    {"batch", std::int64_t{c.batch}},
+                    {"ratio", std::int64_t{c.ratio}},
+                    {"threads", std::int64_t{c.num_threads}},
+                    {"implementation", short_name(paged_row.name)},
+                    {"read_kernel", read.name},
+                    {"gather_kernel", bare_gather.name},
+                    {"checksum", std::to_string(checksum ^ sum)}};
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> paged_decode_bench_cases(const BenchOptions& options) {
+  const std::string implementation = short_name(best_of(kernels::paged_decode()).name);
+  std::vector<std::string> names;
+  for (const DecodeCase& c : decode_cases(options)) names.push_back(c.name(implementation));
+  return names;
+}
+
+std::vector<Result> run_paged_decode_bench(std::span<const std::string> selected,
+                                           const BenchOptions& options) {
+  const std::string implementation = short_name(best_of(kernels::paged_decode()).name);
+  std::vector<Result> out;
+  for (const DecodeCase& c : decode_cases(options)) {
+    const std::string name = c.name(implementation);
+    if (std::ranges::find(selected, name) == selected.end()) continue;
+    options.progress->update(static_cast<double>(out.size()) / static_cast<double>(selected.size()),
+                             name);
+    out.push_back(run_case(c, options));
+  }
+  return out;
+}
+
+}  // namespace kvproof::bench

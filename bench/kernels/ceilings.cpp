@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/kernels/ceilings.h"
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "kernels/parallel.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace kvproof::bench {
+namespace {
+
+constexpr std::size_t kLine = 64;              // [bytes]
+constexpr std::size_t kHugePage = 2 << 20;     // [bytes]
+constexpr std::size_t kBytesAhead = 64 << 10;  // of a gather
+constexpr std::size_t kReadAhead = 4 << 10;    // of a sequential read
+
+/// 32 bytes: two registers of 16 where there are none of 32; DRAM does not notice.
+using Words = std::uint64_t __attribute__((vector_size(32), may_alias, aligned(32)));
+
+/// Four sums, so that no addition waits for the one before.
+struct Sums {
+  Words lanes[4]{};
+
+  void line(const std::byte* at, int which) {
+    const auto* words = reinterpret_cast<const Words*>(at);
+    lanes[2 * which] ^= words[0];
+    lanes[2 * which + 1] ^= words[1];
+  }
+  [[nodiscard]] std::uint64_t all() const {
+    const Words sum = lanes[0] ^ lanes[1] ^ lanes[2] ^ lanes[3];
+    return sum[0] ^ sum[1] ^ sum[2] ^ sum[3];
+  }
+};
+
+template <int locality>
+void prefetch(const std::byte* at) {
+  __builtin_prefetch(at, 0, locality);
+}
+
+template <ReadKernel kernel>
+std::uint64_t read_part(const std::byte* const* parts, std::size_t num_parts, std::size_t bytes) {
+  Sums sums;
+  for (std::size_t at = 0; at + 2 * kLine <= bytes; at += 2 * kLine) {
+    for (std::size_t i = 0; i < num_parts; ++i) {
+      const std::byte* from = parts[i] + at;
+      for (int line = 0; line < 2; ++line) {
+        const std::byte* ahead = from + kReadAhead + line * kLine;  // past the end: harmless
+        if constexpr (kernel == ReadKernel::prefetch_l1) prefetch<3>(ahead);
+        if constexpr (kernel == ReadKernel::prefetch_l2) prefetch<2>(ahead);
+        sums.line(from + line * kLine, line);
+      }
+    }
+  }
+  if (bytes % (2 * kLine) != 0) {
+    for (std::size_t i = 0; i < num_parts; ++i) sums.line(parts[i] + bytes - kLine, 0);
+  }
+  return sums.all();
+}
+
+std::uint64_t read_with(ReadKernel kernel, const std::byte* const* parts, std::size_t num_parts,
+                        std::size_t bytes) {
+  switch (kernel) {
+    case ReadKernel::plain: return read_part<ReadKernel::plain>(parts, num_parts, bytes);
+    case ReadKernel::prefetch_l1:
+      return read_part<ReadKernel::prefetch_l1>(parts, num_parts, bytes);
+    default: return read_part<ReadKernel::prefetch_l2>(parts, num_parts, bytes);
+  }
+}
+
+std::uint64_t gather_one(const std::byte* from, std::size_t bytes, const std::byte* ahead) {
+  Sums sums;
+  for (std::size_t at = 0; at < bytes; at += kLine) {
+    if (ahead != nullptr) prefetch<2>(ahead + at);
+    sums.line(from + at, static_cast<int>(at / kLine % 2));
+  }
+  return sums.all();
+}
+
+std::uint64_t gather_two(const std::byte* a, const std::byte* b, std::size_t bytes,
+                         const std::byte* ahead_a, const std::byte* ahead_b) {
+  Sums sums;
+  for (std::size_t at = 0; at < bytes; at += kLine) {
+    prefetch<2>(ahead_a + at);
+    prefetch<2>(ahead_b + at);
+    sums.line(a + at, 0);
+    sums.line(b + at, 1);
+  }
+  return sums.all();
+}
+
+std::uint64_t gather_some(const Gather& gather, GatherKernel kernel, std::size_t begin,
+                          std::size_t end) {
+  const std::size_t bytes = gather.piece_bytes;
+  const std::size_t distance = (kBytesAhead + bytes - 1) / bytes;
+  const auto piece = [&](std::size_t i) { return gather.pieces[i < end ? i : end - 1]; };
+  std::uint64_t sum = 0;
+  std::size_t i = begin;
+  if (kernel == GatherKernel::two_at_once) {
+    for (; i + 2 <= end; i += 2) {
+      sum ^=
+          gather_two(piece(i), piece(i + 1), bytes, piece(i + distance), piece(i + distance + 1));
+    }
+  }
+  for (; i < end; ++i) {
+    const bool ahead = kernel != GatherKernel::plain;
+    sum ^= gather_one(piece(i), bytes, ahead ? piece(i + distance) : nullptr);
+  }
+  return sum;
+}
+
+void copy_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += sizeof(Words)) {
+    *reinterpret_cast<Words*>(to + at) = *reinterpret_cast<const Words*>(from + at);
+  }
+}
+
+/// Stores that do not first read the line they replace.
+void stream_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
+#if defined(__SSE2__)
+  for (std::size_t at = 0; at < bytes; at += 16) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
+                     _mm_load_si128(reinterpret_cast<const __m128i*>(from + at)));
+  }
+  _mm_sfence();
+#else
+  copy_lines(to, from, bytes);
+#endif
+}
+
+}  // namespace
+
+HugeBuffer::HugeBuffer(std::size_t bytes) : bytes_(bytes) {
+  const std::size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  void* memory = std::aligned_alloc(kHugePage, whole);
+  if (memory == nullptr) throw std::bad_alloc();
+  madvise(memory, whole, MADV_HUGEPAGE);  // refused: ordinary pages, and the result file says so
+  std::memset(memory, 0, whole);
+  data_ = static_cast<std::byte*>(memory);
+}
+
+HugeBuffer::~HugeBuffer() { std::free(data_); }
+
+HugeBuffer::HugeBuffer(HugeBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+double now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::nano>(now).count();
+}
+
+const char* name_of(ReadKernel kernel) {
+  constexpr const char* kNames[] = {"plain", "prefetch_l1", "prefetch_l2"};
+  return kNames[static_cast<int>(kernel)];
+}
+const char* name_of(CopyKernel kernel) {
+  constexpr const char* kNames[] = {"plain", "library", "streaming"};
+  return kNames[static_cast<int>(kernel)];
+}
+const char* name_of(GatherKernel kernel) {
+  constexpr const char* kNames[] = {"plain", "prefetch_l2", "two_at_once"};
+  return kNames[static_cast<int>(kernel)];
+}
+
+std::uint64_t read_all(std::span<const std::span<const std::byte>> parts, bool side_by_side,
+                       ReadKernel kernel, int num_threads) {
+  std::atomic<std::uint64_t> sum = 0;
+  const std::size_t lines = parts[0].size() / kLine;
+  kernels::for_each_share(num_threads, static_cast<std::int64_t>(lines), [&](auto begin, auto end) {
+    std::vector<const std::byte*> from;
+    for (const auto& part : parts) from.push_back(part.data() + begin * kLine);
+    const std::size_t bytes = static_cast<std::size_t>(end - begin) * kLine;
+    if (side_by_side) {
+      sum ^= read_with(kernel, from.data(), from.size(), bytes);
+      return;
+    }
+    for (const std::byte* const& part : from) sum ^= read_with(kernel, &part, 1, bytes);
+  });
+  return sum;
+}
+
+void copy_all(std::span<std::byte> to, std::span<const std::byte> from, CopyKernel kernel,
+              int num_threads) {
+  kernels::for_each_share(num_threads, static_cast<std::int64_t>(from.size() / kLine),
+                          [&](auto begin, auto end) {
+                            const std::size_t at = static_cast<std::size_t>(begin) * kLine;
+                            const std::size_t bytes = static_cast<std::size_t>(end - begin) * kLine;
+                            switch (kernel) {
+                              case CopyKernel::plain:
+                                return copy_lines(to.data() + at, from.data() + at, bytes);
+                              case CopyKernel::library:
+                                std::memcpy(to.data() + at, from.data() + at, bytes);
+                                return;
+                              default: stream_lines(to.data() + at, from.data() + at, bytes);
+                            }
+                          });
+}
+
+std::uint64_t gather_all(const Gather& gather, GatherKernel kernel, int num_threads) {
+  std::atomic<std::uint64_t> sum = 0;
+  kernels::for_each_share(num_threads, static_cast<std::int64_t>(gather.pieces.size()),
+                          [&](auto begin, auto end) {
+                            sum ^= gather_some(gather, kernel, static_cast<std::size_t>(begin),
+                                               static_cast<std::size_t>(end));
+                          });
+  return sum;
+}
+
+}  // namespace kvproof::bench

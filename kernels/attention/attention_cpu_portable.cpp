@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The 16-lane kernels on plain arrays: each operation does to numbers what its AVX-512 twin in
+// attention_cpu_avx512.cpp does, VDPBF16PS with its order and its flushed subnormals included.
+#include <cmath>
+
+#define KVPROOF_ROLLED
+#include "kernels/attention/attention_cpu_16_lanes.h"
+
+namespace kvproof::kernels::cpu {
+namespace {
+
+struct Portable {
+  static constexpr int kLanes = 16;
+  static constexpr int kAccumulators = 16;
+  struct F {
+    float lane[16];
+  };
+  struct Words {
+    std::int16_t lane[32];
+  };
+  struct Packed {
+    Bf16 lane[32];
+  };
+  struct Pair {
+    F a, b;
+  };
+
+  template <class Op>
+  static F each(Op op) {
+    F out;
+    for (int i = 0; i < kLanes; ++i) out.lane[i] = op(i);
+    return out;
+  }
+  template <class Op>
+  static Words each_word(Op op) {
+    Words out;
+    for (int i = 0; i < 32; ++i) out.lane[i] = static_cast<std::int16_t>(op(i));
+    return out;
+  }
+
+  static F set(float x) {
+    return each([&](int) { return x; });
+  }
+  static F load(const float* p) {
+    return each([&](int i) { return p[i]; });
+  }
+  static void store(float* p, const F& x) { __builtin_memcpy(p, x.lane, sizeof(x)); }
+  static float first(const F& x) { return x.lane[0]; }
+  static F add(const F& x, const F& y) {
+    return each([&](int i) { return x.lane[i] + y.lane[i]; });
+  }
+  static F sub(const F& x, const F& y) {
+    return each([&](int i) { return x.lane[i] - y.lane[i]; });
+  }
+  static F mul(const F& x, const F& y) {
+    return each([&](int i) { return x.lane[i] * y.lane[i]; });
+  }
+  static F div(const F& x, const F& y) {
+    return each([&](int i) { return x.lane[i] / y.lane[i]; });
+  }
+  static F max(const F& x, const F& y) {  // the second where either is a NaN, as VMAXPS
+    return each([&](int i) { return x.lane[i] > y.lane[i] ? x.lane[i] : y.lane[i]; });
+  }
+  static F fma(const F& x, const F& y, const F& z) {
+    return each([&](int i) { return std::fma(x.lane[i], y.lane[i], z.lane[i]); });
+  }
+  static F round(const F& x) {
+    return each([&](int i) { return std::nearbyint(x.lane[i]); });
+  }
+  static F exponent(const F& x) {
+    return each([&](int i) {
+      const float at = x.lane[i];  // what does not fit is the indefinite integer, as VCVTPS2DQ
+      const std::int32_t whole =
+          at >= -2e9F && at <= 2e9F ? static_cast<std::int32_t>(at) : INT32_MIN;
+      return as_bits<float>((static_cast<std::uint32_t>(whole) + 127U) << 23);
+    });
+  }
+  static F if_less(const F& x, const F& y, const F& then, const F& otherwise) {
+    return each([&](int i) { return x.lane[i] < y.lane[i] ? then.lane[i] : otherwise.lane[i]; });
+  }
+
+  /// Out of each 128 bits of x and y: place i of the result is place from[i], 4 to 7 being y's.
+  static F in_each_128(const F& x, const F& y, int a, int b, int c, int d) {
+    const int from[] = {a, b, c, d};
+    return each([&](int i) {
+      const int place = from[i % 4];
+      return (place < 4 ? x : y).lane[i / 4 * 4 + place % 4];
+    });
+  }
+  static F low32(const F& x, const F& y) { return in_each_128(x, y, 0, 4, 1, 5); }
+  static F high32(const F& x, const F& y) { return in_each_128(x, y, 2, 6, 3, 7); }
+  static F low64(const F& x, const F& y) { return in_each_128(x, y, 0, 1, 4, 5); }
+  static F high64(const F& x, const F& y) { return in_each_128(x, y, 2, 3, 6, 7); }
+  static F every_other_128(const F& x, const F& y, int first) {
+    return each([&](int i) {
+      const int from = (i / 4 % 2 * 2 + first) * 4 + i % 4;
+      return (i < 8 ? x : y).lane[from];
+    });
+  }
+  static F even128(const F& x, const F& y) { return every_other_128(x, y, 0); }
+  static F odd128(const F& x, const F& y) { return every_other_128(x, y, 1); }
+
+  static Words load_words(const void* p) {
+    Words out;
+    __builtin_memcpy(out.lane, p, sizeof(out));
+    return out;
+  }
+  static Words widen_bytes(const void* p) {
+    return each_word([&](int i) { return static_cast<const std::uint8_t*>(p)[i]; });
+  }
+  template <int n>
+  static Words shift_left(const Words& x) {
+    return each_word([&](int i) { return static_cast<std::uint16_t>(x.lane[i]) << n; });
+  }
+  template <int n>
+  static Words shift_right(const Words& x) {
+    return each_word([&](int i) { return x.lane[i] >> n; });
+  }
+  static Words both(const Words& x, std::int16_t y) {
+    return each_word([&](int i) { return x.lane[i] & y; });
+  }
+  static Words either(const Words& x, const Words& y) {
+    return each_word([&](int i) { return x.lane[i] | y.lane[i]; });
+  }
+  static Words if_equal(const Words& x, std::int16_t y, std::int16_t then) {
+    return each_word([&](int i) { return x.lane[i] == y ? then : 0; });
+  }
+  static Pair halves(const Words& x) {
+    const auto at = [&](int i) { return to_float(Fp16{static_cast<std::uint16_t>(x.lane[i])}); };
+    return {each(at), each([&](int i) { return at(i + 16); })};
+  }
+
+  static Packed load_packed(const Bf16* p) {
+    Packed out;
+    __builtin_memcpy(out.lane, p, sizeof(out));
+    return out;
+  }
+  static Packed set_pair(const Bf16* p) {
+    Packed out;
+    for (int i = 0; i < 32; ++i) out.lane[i] = p[i % 2];
+    return out;
+  }
+  static Packed interleave(const Packed& x, const Packed& y, int first) {
+    Packed out;
+    for (int i = 0; i < 32; ++i) {
+      out.lane[i] = (i % 2 == 0 ? x : y).lane[i / 8 * 8 + first + i % 8 / 2];
+    }
+    return out;
+  }
+  static Packed low16(const Packed& x, const Packed& y) { return interleave(x, y, 0); }
+  static Packed high16(const Packed& x, const Packed& y) { return interleave(x, y, 4); }
+  static float flushed(float x) {
+    return std::abs(x) < 1.17549435e-38F ? std::copysign(0.0F, x) : x;
+  }
+  static F dot2(const F& sum, const Packed& x, const Packed& y) {
+    return each([&](int i) {
+      const auto product = [&](int at) {  // exact: two times 8 bits
+        return flushed(to_float(x.lane[at])) * flushed(to_float(y.lane[at]));
+      };
+      const float odd = flushed(flushed(sum.lane[i]) + product(2 * i + 1));
+      return flushed(odd + product(2 * i));
+    });
+  }
+  static void store_bf16(Bf16* p, const F& x) {
+    for (int i = 0; i < kLanes; ++i) p[i] = from_float<Bf16>(flushed(x.lane[i]));
+  }
+};
+
+constexpr FiveKernels kKernels = kernels_of_16_lanes<Portable>();
+
+}  // namespace
+
+const TileKernel* portable_tile_kernels() { return kKernels.rows; }
+
+}  // namespace kvproof::kernels::cpu

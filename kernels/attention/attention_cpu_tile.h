@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam between the fast CPU attention and its instruction sets: a tile of cached tokens against
+// up to four query rows. What lies behind it is compiled with flags of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace kvproof::kernels::cpu {
+
+inline constexpr std::int32_t kTile = 32;  // [tokens]
+
+/// What a query row has seen so far, in units of the exponent of two.
+struct RowState {
+  float highest;  // score, times log2(e)
+  float sum;      // of 2^(score - highest)
+};
+
+/// One tile and `see`'s number of query rows that read the same KV head. Elements of query and
+/// output rows stand in the order that TileKernel says, filled up with zeros to whole steps.
+struct TileWork {
+  std::int32_t num_tokens;        // that count, 1 to kTile
+  const char* const* key_rows;    // shape [kTile]; past num_tokens rows of zeros, offset included
+  const char* const* value_rows;  // shape [kTile]
+  std::ptrdiff_t key_offset;      // [bytes] added to each of key_rows
+  std::ptrdiff_t value_offset;    // [bytes] added to each of value_rows
+  const char* const* key_ahead;   // shape [kTile]: rows to fetch into L2, with the same offsets
+  const char* const* value_ahead;
+  std::int32_t key_lines;        // [cache lines] of a row to fetch; 0: nothing is fetched
+  std::int32_t value_lines;      // [cache lines]
+  std::int32_t key_size;         // [elements] of a K row, a multiple of 16
+  std::int32_t value_size;       // [elements] of a V row, a multiple of 16
+  float scale;                   // of the dot products of stored elements
+  float soft_cap;                // 0: none
+  const char* query;             // shape [rows, key_size in whole steps]
+  std::ptrdiff_t query_stride;   // [bytes] from a row to the next
+  float* output;                 // shape [rows, value_size in whole steps]: sums of weight * v
+  std::ptrdiff_t output_stride;  // [elements] from a row to the next
+  RowState* state;               // shape [rows]
+};
+
+/// How one cache type is read by one instruction set.
+struct TileKernel {
+  void (*see[3])(const TileWork& work);  // for 1, 2 and 4 query rows
+  std::int32_t step;                     // [elements] that are read at once
+  const std::uint8_t* key_order;         // shape [step]: which element of a step a place holds
+  const std::uint8_t* value_order;       // shape [step]
+  bool bf16_query;                       // the query rows are bf16, else float
+  float unit;                            // what the elements are multiplied by after reading
+};
+
+/// By ElementType: fp32, fp16, bf16, fp8_e4m3, fp8_e5m2. Null where the build lacks the instructions.
+const TileKernel* avx2_tile_kernels();
+const TileKernel* avx512_bf16_tile_kernels();
+const TileKernel* portable_tile_kernels();  // 16 lanes and AVX-512's operations, in plain C++
+
+}  // namespace kvproof::kernels::cpu

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the instantiation of the tuned attention kernel, or says why none fits.
+#include "kernels/attention/attention_general.cuh"
+#include "kernels/attention/attention_mma.cuh"
+
+namespace kvproof::kernels {
+namespace {
+
+constexpr std::int32_t kFewRows = 16;  // of a block whose warps share them
+
+bool is_aligned(const void* base, const CacheLayout& layout, std::int64_t bytes) {
+  const auto all = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(base)) |
+                   layout.block_stride * bytes | layout.token_stride * bytes |
+                   layout.head_stride * bytes;
+  return all % 16 == 0;
+}
+
+Refusal refuse_untuned(const AttentionParams<PagedKv>& p) {
+  const AttentionShape& s = p.shape;
+  if (s.cache_type == ElementType::fp32 || s.cache_type == ElementType::fp8_e5m2) {
+    return {"cache_type: the tuned kernel has bf16, fp16 and fp8_e4m3"};
+  }
+  if (s.type == ElementType::fp32) return {"type: the tuned kernel has bf16 and fp16 queries"};
+  if (s.head_size != s.value_head_size ||
+      (s.head_size != 64 && s.head_size != 128 && s.head_size != 256)) {
+    return {"head_size: the tuned kernel has 64, 128 and 256, K and V alike"};
+  }
+  const std::int64_t bytes = bytes_of(s.cache_type);
+  if (!is_aligned(p.kv.key, p.kv.key_layout, bytes) ||
+      !is_aligned(p.kv.value, p.kv.value_layout, bytes)) {
+    return {"K, V: the tuned kernel needs pointers and strides that are multiples of 16 bytes"};
+  }
+  return {};
+}
+
+template <class Cache, int kHead, bool kManyRows>
+Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
+  constexpr int kRows = kManyRows ? 16 * kMmaWarps : kFewRows;
+  const std::int64_t ratio = p.shape.num_heads / p.shape.num_kv_heads;
+  const std::int64_t blocks = p.query_starts == nullptr
+                                  ? p.num_seqs * ((ratio + kRows - 1) / kRows)
+                                  : p.num_query_tokens * ratio / kRows + p.num_seqs;
+  if (blocks * p.shape.num_kv_heads > 0x7FFFFFFF) {
+    return {"more query rows than a CUDA grid has room for"};
+  }
+  const auto kernel = &attention_mma_kernel<Cache, kHead, kManyRows>;
+  KVPROOF_LAUNCH(kernel,
+                 (Dim3{static_cast<unsigned>(blocks * p.shape.num_kv_heads),
+                       static_cast<unsigned>(p.num_splits), 1}),
+                 (Dim3{kMmaThreads, 1, 1}), (MmaMemory<MmaTile<Cache, kHead>, kRows>::kBytes),
+                 context, p);
+  if (p.num_splits == 1) return {};
+  KVPROOF_LAUNCH(merge_splits_kernel<PagedKv>,
+                 (Dim3{static_cast<unsigned>(p.num_query_tokens),
+                       static_cast<unsigned>(p.shape.num_heads), 1}),
+                 (Dim3{kGeneralThreads, 1, 1}), 0, context, p);
+  return {};
+}
+
+template <class Cache, int kHead>
+Refusal launch_rows(const AttentionParams<PagedKv>& p, const Context& context) {
+  const std::int64_t rows =
+      std::int64_t{p.num_query_tokens} * (p.shape.num_heads / p.shape.num_kv_heads);
+  return rows > std::int64_t{kFewRows} * p.num_seqs ? launch_mma<Cache, kHead, true>(p, context)
+                                                    : launch_mma<Cache, kHead, false>(p, context);
+}
+
+template <class Cache>
+Refusal launch_head(const AttentionParams<PagedKv>& p, const Context& context) {
+  switch (p.shape.head_size) {
+    case 64: return launch_rows<Cache, 64>(p, context);
+    case 128: return launch_rows<Cache, 128>(p, context);
+    default: return launch_rows<Cache, 256>(p, context);
+  }
+}
+
+AttentionParams<PagedKv> as_paged(const AttentionParams<PagedKv>& params) { return params; }
+
+/// Without block tables the kernel takes the sequence for the block.
+AttentionParams<PagedKv> as_paged(const AttentionParams<ContiguousKv>& params) {
+  AttentionParams<PagedKv> out;
+  out.shape = params.shape;
+  out.kv = {params.kv.key,          params.kv.value, params.kv.key_layout,
+            params.kv.value_layout, nullptr,         0};
+  out.num_seqs = params.num_seqs;
+  out.num_query_tokens = params.num_query_tokens;
+  out.query_starts = params.query_starts;
+  out.seq_lens = params.seq_lens;
+  out.query = params.query;
+  out.query_token_stride = params.query_token_stride;
+  out.query_head_stride = params.query_head_stride;
+  out.output = params.output;
+  out.output_token_stride = params.output_token_stride;
+  out.output_head_stride = params.output_head_stride;
+  out.log_sum_exp = params.log_sum_exp;
+  out.lse_token_stride = params.lse_token_stride;
+  out.lse_head_stride = params.lse_head_stride;
+  out.num_splits = params.num_splits;
+  out.split_output = params.split_output;
+  out.split_lse = params.split_lse;
+  return out;
+}
+
+}  // namespace
+
+template <class Kv>
+Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& context) {
+  if (const Refusal refusal = refuse(params)) return refusal;
+  if (params.shape.num_heads > 65535 || params.num_splits > 65535) {
+    return {"more than 65,535 heads or splits: a CUDA grid has no room for them"};
+  }
+  const AttentionParams<PagedKv> p = as_paged(params);
+  if (const Refusal refusal = refuse_untuned(p)) return refusal;
+  if (p.num_query_tokens == 0) return {};
+  switch (p.shape.cache_type) {
+    case ElementType::bf16: return launch_head<Bf16>(p, context);
+    case ElementType::fp16: return launch_head<Fp16>(p, context);
+    default: return launch_head<Fp8E4M3>(p, context);
+  }
+}
+
+template Refusal attention_cuda_mma(const AttentionParams<PagedKv>&, const Context&);
+template Refusal attention_cuda_mma(const AttentionParams<ContiguousKv>&, const Context&);
+
+}  // namespace kvproof::kernels

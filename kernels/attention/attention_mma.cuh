@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tuned attention kernel: 16-bit and e4m3 caches of head size 64, 128 or 256 on the warp matrix
+// unit, K and V streamed through shared memory by asynchronous copies.
+//
+// Model:   A block serves 16 or 64 rows of one sequence and KV head, a row being a query token and
+//          a head of the group. Few rows (decode): every warp has the same 16 and its own tokens of
+//          each stage, and the warps' sums are merged at the end. Many rows (prefill): every warp
+//          has its own 16 and reads all tokens of the stage. Softmax is kept in powers of two.
+// Source:  Milakov and Gimelshein (arXiv:1805.02867); Dao, FlashAttention-2 (arXiv:2307.08691);
+//          Ye et al., FlashInfer (arXiv:2501.01005), sec. 3.2, for rows of tokens and heads.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/attention/mma_output.cuh"
+
+namespace kvproof::kernels {
+
+/// Scores -> what softmax is taken of, in powers of two, -infinity where a row does not see.
+template <int kParts>
+__device__ inline void limit_scores(float (&scores)[kParts][4], const LaneRows& rows,
+                                    const AttentionShape& shape, std::int32_t first_token) {
+  constexpr float kLog2E = 1.4426950408889634F;
+  const std::int32_t token = first_token + static_cast<std::int32_t>(threadIdx.x) % 4 * 2;
+  KVPROOF_UNROLL
+  for (auto& part : scores) {
+    KVPROOF_UNROLL
+    for (int i = 0; i < 4; ++i) part[i] *= rows.factor[i / 2];
+  }
+  if (shape.soft_cap > 0) {
+    KVPROOF_UNROLL
+    for (auto& part : scores) {
+      KVPROOF_UNROLL
+      for (float& score : part) score = shape.soft_cap * tanhf(score / shape.soft_cap);
+    }
+  }
+  KVPROOF_UNROLL
+  for (int n = 0; n < kParts; ++n) {
+    KVPROOF_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const std::int32_t position = token + 8 * n + i % 2;
+      const bool seen = position >= rows.begin[i / 2] && position < rows.end[i / 2];
+      scores[n][i] = seen ? scores[n][i] * kLog2E : -INFINITY;
+    }
+  }
+}
+
+/// Scores -> weights; what was summed before is brought to the new maximum.
+template <class Tile, int kParts>
+__device__ inline void soften_scores(float (&scores)[kParts][4], MmaState<Tile>& state) {
+  float rescale[2];
+  KVPROOF_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    float highest = state.highest[r];
+    KVPROOF_UNROLL
+    for (int n = 0; n < kParts; ++n) {
+      highest = fmaxf(highest, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
+    }
+    highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 1));
+    highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 2));
+    const float base = highest == -INFINITY ? 0 : highest;  // of a row that has seen nothing
+    rescale[r] = exp2f(state.highest[r] - base);
+    state.highest[r] = highest;
+    state.sum[r] *= rescale[r];
+    KVPROOF_UNROLL
+    for (int n = 0; n < kParts; ++n) {
+      KVPROOF_UNROLL
+      for (int i = 2 * r; i < 2 * r + 2; ++i) {
+        scores[n][i] = exp2f(scores[n][i] - base);
+        state.sum[r] += scores[n][i];
+      }
+    }
+  }
+  KVPROOF_UNROLL
+  for (auto& part : state.out) {
+    KVPROOF_UNROLL
+    for (int i = 0; i < 4; ++i) part[i] *= rescale[i / 2];
+  }
+}
+
+/// Adds kCount tokens from row `first` of a stage, the first of them at position `token`.
+template <class Tile, int kCount, class Query>
+__device__ inline void attend_tokens(MmaState<Tile>& state, const Query& query,
+                                     const LaneRows& rows, const AttentionShape& shape,
+                                     const unsigned char* stage, int first, std::int32_t token) {
+  float scores[kCount / 8][4] = {};
+  KVPROOF_UNROLL
+  for (int n = 0; n < kCount / 16; ++n) {
+    multiply_keys<Tile>(scores[2 * n], scores[2 * n + 1], query, stage, first + 16 * n);
+  }
+  limit_scores(scores, rows, shape, token);
+  soften_scores(scores, state);
+  KVPROOF_UNROLL
+  for (int n = 0; n < kCount / 16; ++n) {
+    using Element = typename Tile::Element;
+    const std::uint32_t weights[4] = {
+        pack_two<Element>(scores[2 * n][0], scores[2 * n][1]),
+        pack_two<Element>(scores[2 * n][2], scores[2 * n][3]),
+        pack_two<Element>(scores[2 * n + 1][0], scores[2 * n + 1][1]),
+        pack_two<Element>(scores[2 * n + 1][2], scores[2 * n + 1][3])};
+    multiply_values<Tile>(state.out, weights, stage + Tile::kPartBytes, first + 16 * n);
+  }
+}
+
+/// Every step of the range. @pre the first kMmaStages - 1 steps were started
+template <class Tile, bool kManyRows, class Query>
+__device__ inline void attend_range(MmaState<Tile>& state, const Query& query, const LaneRows& rows,
+                                    const AttentionShape& shape, MmaLoader<Tile>& loader) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const std::int32_t length = loader.range.end - loader.range.begin;
+  for (std::int32_t step = 0; step * Tile::kTokens < length; ++step) {
+    copy_async_wait<kMmaStages - 2>();
+    // This step's rows are there, and nobody reads the stage that is overwritten next.
+    if constexpr (kManyRows) {
+      KVPROOF_BARRIER();
+    } else {
+      KVPROOF_WARP_BARRIER();
+    }
+    loader.start(step + kMmaStages - 1);
+    const unsigned char* const stage = loader.stages + step % kMmaStages * Tile::kStageBytes;
+    const std::int32_t token = loader.range.begin + step * Tile::kTokens;
+    if constexpr (kManyRows) {
+      constexpr int kAtOnce = Tile::kHeadSize == 256 ? 32 : 64;
+      for (int first = 0; first < Tile::kTokens; first += kAtOnce) {
+        attend_tokens<Tile, kAtOnce>(state, query, rows, shape, stage, first, token + first);
+      }
+    } else {
+      const int first = warp * Tile::kWarpRows;
+      attend_tokens<Tile, Tile::kWarpRows>(state, query, rows, shape, stage, first, token + first);
+    }
+  }
+  copy_async_wait<0>();  // of steps past the end: zeros on their way into what is used again
+}
+
+/// One block per (16 or 64 rows, KV head; split). @tparam Cache Bf16, Fp16 or Fp8E4M3
+template <class Cache, int kHead, bool kManyRows>
+__global__ void __launch_bounds__(kMmaThreads, 2)
+    attention_mma_kernel(const AttentionParams<PagedKv> p) {
+  using Tile = MmaTile<Cache, kHead>;
+  constexpr int kRows = kManyRows ? 16 * kMmaWarps : 16;
+  KVPROOF_DYNAMIC_SHARED(unsigned char, shared);
+  const MmaMemory<Tile, kRows> memory{shared};
+  const auto heads = static_cast<unsigned>(p.shape.num_kv_heads);
+  const auto kv_head = static_cast<std::int32_t>(blockIdx.x % heads);
+  const BlockRows rows = rows_of<kRows>(p, static_cast<std::int32_t>(blockIdx.x / heads), kv_head);
+  const TokenRange range =
+      split_of(rows.visible, static_cast<std::int32_t>(blockIdx.y), p.num_splits, Tile::kTokens);
+  MmaLoader<Tile> loader{p.kv, memory.stages(), rows.seq, kv_head, range};
+  loader.look_up(0);
+  for (int step = 0; step < kMmaStages - 1; ++step) loader.start(step);
+  store_query<Tile>(p, rows, memory);
+  KVPROOF_BARRIER();  // the query is there
+  const int first_row = kManyRows ? static_cast<int>(threadIdx.x) / 32 * 16 : 0;
+  const MmaQuery<Tile> query{memory.query(), first_row};
+  const LaneRows mine = lane_rows(p, rows, memory.factors(), first_row);
+  KVPROOF_BARRIER();  // the last stage overwrites it
+  MmaState<Tile> state;
+  attend_range<Tile, kManyRows>(state, query, mine, p.shape, loader);
+  KVPROOF_BARRIER();  // the sums overwrite the stages
+  write_rows<Tile, kManyRows>(p, rows, state, memory);
+}
+
+}  // namespace kvproof::kernels

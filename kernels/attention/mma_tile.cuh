@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tiles of K and V rows in shared memory: how they get there, and what the matrix unit takes out.
+//
+// Model:   A row's 16-byte chunks are permuted by the row's number, so that the eight rows of a
+//          matrix tile lie in different banks. A warp copies its own rows of each stage; the block
+//          table entries of the next stage are read a stage ahead.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/attention/attention.h"
+#include "kernels/simt/cuda.h"
+#include "kernels/simt/warp_matrix.h"
+
+namespace kvproof::kernels {
+
+constexpr int kMmaWarps = 4;
+constexpr int kMmaThreads = 32 * kMmaWarps;
+constexpr int kMmaStages = 3;
+
+/// Sizes of one instantiation. @tparam Cache Bf16, Fp16 or Fp8E4M3
+template <class Cache, int kHead>
+struct MmaTile {
+  static constexpr bool kFp8 = sizeof(Cache) == 1;
+  using Element = std::conditional_t<kFp8, Fp16, Cache>;  // what is multiplied; e4m3 fits exactly
+  static constexpr int kHeadSize = kHead;
+  static constexpr int kRowBytes = kHead * static_cast<int>(sizeof(Cache));
+  static constexpr int kChunks = kRowBytes / 16;
+  static constexpr int kWarpRows = kRowBytes >= 256 ? 16 : 32;  // [tokens] a warp copies per stage
+  static constexpr int kTokens = kMmaWarps * kWarpRows;         // [tokens] per stage
+  static constexpr int kPartBytes = kTokens * kRowBytes;        // K, or V, of a stage
+  static constexpr int kStageBytes = 2 * kPartBytes;
+
+  /// [bytes] from the start of K or V of a stage
+  __device__ static int at(int row, int chunk) {
+    if constexpr (kChunks >= 8) return row * kRowBytes + (chunk ^ (row & 7)) * 16;
+    return row * kRowBytes + (chunk ^ ((row >> 1) & 3)) * 16;  // two rows per 128 bytes
+  }
+};
+
+/// Copies a warp's share of the stages. Rows outside the range are zeros, and nothing is read.
+template <class Tile>
+struct MmaLoader {
+  const PagedKv& kv;  // block_tables null: one buffer per sequence
+  unsigned char* stages;
+  std::int32_t seq;
+  std::int32_t kv_head;
+  TokenRange range;
+  std::int64_t block = 0;  // of this lane's row of the next stage
+
+  __device__ std::int32_t position(std::int32_t step, int row) const {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    return range.begin + step * Tile::kTokens + warp * Tile::kWarpRows + row;
+  }
+  __device__ void look_up(std::int32_t step) {
+    const std::int32_t mine = position(step, static_cast<int>(threadIdx.x) % 32 % Tile::kWarpRows);
+    block = seq;
+    if (kv.block_tables != nullptr) block = mine < range.end ? kv.block_of(seq, mine) : 0;
+  }
+  /// Starts the copies of step `step` and closes their group. @pre look_up(step) was the last
+  __device__ void start(std::int32_t step) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const std::int32_t mine = position(step, lane % Tile::kWarpRows);
+    std::int64_t key_row = 0, value_row = 0;
+    if (mine < range.end) {
+      const std::int32_t token =
+          kv.block_tables != nullptr ? mine % kv.key_layout.block_size : mine;
+      key_row = kv.key_layout.row(block, token, kv_head);
+      value_row = kv.value_layout.row(block, token, kv_head);
+    }
+    look_up(step + 1);
+    constexpr int kAtOnce = 32 / Tile::kChunks;  // [rows]
+    constexpr auto kBytes = static_cast<std::int64_t>(Tile::kRowBytes / Tile::kHeadSize);
+    unsigned char* const to =
+        stages + step % kMmaStages * Tile::kStageBytes + warp * Tile::kWarpRows * Tile::kRowBytes;
+    const int chunk = lane % Tile::kChunks;
+    const auto* const key = static_cast<const unsigned char*>(kv.key) + chunk * 16;
+    const auto* const value = static_cast<const unsigned char*>(kv.value) + chunk * 16;
+    KVPROOF_UNROLL
+    for (int first = 0; first < Tile::kWarpRows; first += kAtOnce) {
+      const int row = first + lane / Tile::kChunks;
+      const bool valid = position(step, row) < range.end;
+      const int at = Tile::at(row, chunk);
+      const std::int64_t from_key = KVPROOF_SHUFFLE(key_row, row);
+      const std::int64_t from_value = KVPROOF_SHUFFLE(value_row, row);
+      copy_async16(to + at, key + from_key * kBytes, valid);
+      copy_async16(to + Tile::kPartBytes + at, value + from_value * kBytes, valid);
+    }
+    copy_async_commit();
+  }
+};
+
+/// scores += query . key^T for 16 tokens from row `first`. e4m3: a 16-bit matrix element is two of
+/// K's, and the query's elements were stored in the order that this hands them out.
+template <class Tile, class Query>
+__device__ inline void multiply_keys(float (&low)[4], float (&high)[4], const Query& query,
+                                     const unsigned char* keys, int first) {
+  using Element = typename Tile::Element;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = first + lane / 16 * 8 + lane % 8;
+  KVPROOF_UNROLL
+  for (int pair = 0; pair < Tile::kChunks / 2; ++pair) {
+    std::uint32_t words[4];
+    load_tiles(words, keys + Tile::at(row, 2 * pair + lane / 8 % 2));
+    if constexpr (Tile::kFp8) {
+      KVPROOF_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        const auto a = query.part(2 * pair + half);
+        const std::uint32_t b_low[2] = {widen_two(words[half]), widen_two(words[half] >> 16)};
+        const std::uint32_t b_high[2] = {widen_two(words[2 + half]),
+                                         widen_two(words[2 + half] >> 16)};
+        multiply_add<Element>(low, a.words, b_low);
+        multiply_add<Element>(high, a.words, b_high);
+      }
+    } else {
+      const auto a = query.part(pair);
+      const std::uint32_t b_low[2] = {words[0], words[1]}, b_high[2] = {words[2], words[3]};
+      multiply_add<Element>(low, a.words, b_low);
+      multiply_add<Element>(high, a.words, b_high);
+    }
+  }
+}
+
+/// The e4m3 elements of bytes 0 and 2 of `word`; of 1 and 3 if it is shifted by 8.
+__device__ inline std::uint32_t widen_every_other(std::uint32_t word) {
+  return widen_two((word & 0xFFu) | (word >> 8 & 0xFF00u));
+}
+
+/// out += weights . value for 16 tokens from row `first`.
+template <class Tile>
+__device__ inline void multiply_values(float (&out)[Tile::kHeadSize / 8][4],
+                                       const std::uint32_t (&weights)[4],
+                                       const unsigned char* values, int first) {
+  using Element = typename Tile::Element;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = first + lane % 16;
+  KVPROOF_UNROLL
+  for (int pair = 0; pair < Tile::kChunks / 2; ++pair) {
+    std::uint32_t words[4];
+    load_tiles_transposed(words, values + Tile::at(row, 2 * pair + lane / 16));
+    KVPROOF_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const std::uint32_t early = words[2 * half], late = words[2 * half + 1];
+      if constexpr (Tile::kFp8) {
+        const std::uint32_t even[2] = {widen_every_other(early), widen_every_other(late)};
+        const std::uint32_t odd[2] = {widen_every_other(early >> 8), widen_every_other(late >> 8)};
+        multiply_add<Element>(out[4 * pair + 2 * half], weights, even);
+        multiply_add<Element>(out[4 * pair + 2 * half + 1], weights, odd);
+      } else {
+        const std::uint32_t b[2] = {early, late};
+        multiply_add<Element>(out[2 * pair + half], weights, b);
+      }
+    }
+  }
+}
+
+/// The dimension that element `i` of this lane's part `n` of `out` belongs to.
+template <class Tile>
+__device__ inline int dimension_of(int n, int i) {
+  const int column = static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
+  return Tile::kFp8 ? n / 2 * 16 + column * 2 + n % 2 : n * 8 + column;
+}
+
+}  // namespace kvproof::kernels

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Block by block, the (cache, pair) products shared out among the threads.
+#include <cstring>
+
+#include "kernels/copy_blocks/copy_blocks.h"
+#include "kernels/parallel.h"
+
+namespace kvproof::kernels {
+
+Refusal copy_blocks_cpu(const CopyBlocksParams& p, const Context& context) {
+  if (const Refusal refusal = refuse(p)) return refusal;
+  if (p.block_bytes == 0) return {};
+  const auto copy = [&p](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      auto* const cache = static_cast<char*>(p.caches[i / p.num_pairs]);
+      const std::int64_t* pair = p.pairs + 2 * (i % p.num_pairs);
+      std::memmove(cache + pair[1] * p.block_stride, cache + pair[0] * p.block_stride,
+                   static_cast<std::size_t>(p.block_bytes));
+    }
+  };
+  for_each_share(context.num_threads, p.num_caches * p.num_pairs, copy);
+  return {};
+}
+
+}  // namespace kvproof::kernels

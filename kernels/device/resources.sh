@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Compiles every CUDA source for one architecture and checks what the kernels take of the machine.
+#   resources.sh <repository> <architecture: 80, 90a> <folder to work in> <source.cu>...
+# Exit codes: 0 holds, 1 a kernel breaks a rule of resources.awk or does not compile, 77 no nvcc.
+set -eu
+root=$1 architecture=$2 work=$3
+shift 3
+here=$(dirname "$0")
+
+nvcc=${NVCC:-}
+for candidate in nvcc /usr/local/cuda/bin/nvcc; do
+  [ -n "$nvcc" ] || ! command -v "$candidate" >/dev/null 2>&1 || nvcc=$candidate
+done
+if [ -z "$nvcc" ]; then
+  echo "skipped: no nvcc (Debian: nvidia-cuda-toolkit), so no CUDA source is compiled"
+  exit 77
+fi
+mkdir -p "$work"
+rm -f "$work"/*.ptx "$work"/*.log
+for source do
+  name=$(basename "$source" .cu)
+  mkdir -p "$work/$name"
+  if ! "$nvcc" -std=c++20 -O3 -I "$root" -gencode \
+    "arch=compute_$architecture,code=sm_$architecture" -Xptxas -v --keep \
+    --keep-dir "$work/$name" -c "$source" -o "$work/$name.o" >"$work/$name.log" 2>&1; then
+    cat "$work/$name.log"
+    echo "$source does not compile for sm_$architecture"
+    exit 1
+  fi
+  mv "$work/$name"/*.ptx "$work/"
+  rm -rf "${work:?}/$name"
+done
+"$nvcc" --version | sed -n "s/^Cuda compilation tools, release \([0-9.]*\).*/sm_$architecture, nvcc \1/p"
+awk -f "$here/resources.awk" "$work"/*.ptx "$work"/*.log

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every implementation of attention on random cases; and that what judges them can say no.
+//
+// KVPROOF_SEED sets where the seeds start; KVPROOF_CASE=<seed>,<size> runs one case alone.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include "kernels/typed.h"
+#include "properties/kernels/attention_checks.h"
+
+namespace kvproof::properties {
+namespace {
+
+using kernels::AttentionShape;
+using kernels::ElementType;
+
+constexpr int kRounds = 100;  // of a decode, a prefill and a latent case
+constexpr int kMostSize = 24;
+
+void expect(const Finding& finding) { EXPECT_FALSE(finding) << *finding; }
+
+/// A row that never ran has shown nothing, unless this processor cannot run it.
+void expect_all_ran(const AttentionTally& tally) {
+  for (const auto& [name, row] : tally.rows) {
+    std::cout << name << ": ran " << row.ran << ", refused " << row.refused << " (" << row.reason
+              << "), used " << row.most_used << " of its bound\n";
+    if (row.ran == 0 && row.reason.find("processor") != std::string::npos) continue;
+    EXPECT_GT(row.ran, 0) << name;
+    const bool general = name.find("general") != std::string::npos;
+    if (general || name.find("reference") != std::string::npos) {
+      EXPECT_EQ(row.refused, 0) << name << ": " << row.reason;
+    }
+  }
+}
+
+TEST(AttentionKernels, EqualTheReferenceOnRandomCases) {
+  const std::vector<AttentionRow> rows = attention_rows();
+  AttentionTally tally;
+  if (const char* one = std::getenv("KVPROOF_CASE")) {
+    std::uint64_t seed = 0;
+    int size = 0;
+    ASSERT_EQ(std::sscanf(one, "%lu,%d", &seed, &size), 2) << "KVPROOF_CASE=<seed>,<size>";
+    return expect(attention_round(seed, size, rows, tally));
+  }
+  const char* start = std::getenv("KVPROOF_SEED");
+  setenv("RC_PARAMS",
+         say("seed=", start == nullptr ? "1" : start, " max_success=", kRounds).c_str(), 0);
+  std::string failure;  // RapidCheck shrinks; the last that fails is the smallest
+  const bool held = rc::check("attention", [&] {
+    const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
+    const int size = *rc::gen::inRange(0, kMostSize + 1);
+    const Finding wrong = attention_round(seed, size, rows, tally);
+    if (wrong) failure = say(*wrong, "\nagain: KVPROOF_CASE=", seed, ",", size);
+    RC_ASSERT(!wrong);
+  });
+  ASSERT_TRUE(held) << failure;
+  expect_all_ran(tally);
+}
+
+TEST(AttentionKernels, RunEveryRowOnOneSequence) {
+  AttentionTally tally;
+  expect(check_attention_grid(attention_rows(), tally));
+  for (const auto& [name, row] : tally.rows) {
+    if (name.find("mma") == std::string::npos) continue;
+    EXPECT_EQ(row.ran, 9) << name << ": bf16, fp16 and e4m3 at 64, 128 and 256";
+  }
+}
+
+TEST(AttentionKernels, ReachBlocksAndRowsBeyond32Bits) {
+  AttentionTally tally;
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    expect(check_attention(draw_plan(AttentionKind::far, seed, 0), attention_rows(), tally));
+  }
+  expect_all_ran(tally);
+}
+
+TEST(AttentionKernels, RefuseWhatIsBroken) { expect(check_attention_refusals()); }
+
+/// Any number of splits, up to more than there are tiles, and the merge of nothing.
+TEST(AttentionKernels, GiveTheSameWithAnyNumberOfSplits) {
+  AttentionTally tally;
+  AttentionShape s;
+  s.type = s.cache_type = ElementType::bf16;
+  s.num_heads = 2;
+  s.num_kv_heads = 1;
+  s.head_size = s.value_head_size = 64;
+  for (const std::int32_t len : {0, 1, 300}) {
+    for (const std::int32_t splits : {1, 2, 3, 7, 12, 40}) {
+      for (const std::int32_t window : {0, 5, 100}) {
+        s.window = window;
+        AttentionPlan plan = plain_plan(s, 16, len);
+        plan.num_splits = splits;
+        expect(check_attention(plan, attention_rows("cuda/"), tally));
+      }
+    }
+  }
+}
+
+// What judges must reject what is wrong.
+
+/// A problem whose output is the exact one, rounded.
+AttentionProblem solved(ElementType type) {
+  AttentionShape s;
+  s.type = s.cache_type = type;
+  s.num_heads = 2;
+  s.num_kv_heads = 1;
+  s.head_size = s.value_head_size = 128;
+  s.scale = 0.088F;
+  AttentionProblem problem(plain_plan(s, 16, 128));
+  EXPECT_FALSE(kernels::attention_reference(problem.paged(false), {}));
+  return problem;
+}
+
+TEST(AttentionBound, RejectsAnErrorOfAFewBounds) {
+  for (const ElementType type : {ElementType::fp32, ElementType::fp16, ElementType::bf16}) {
+    const AttentionProblem problem = solved(type);
+    const ExactAttention exact(problem);
+    double used = 0;
+    EXPECT_FALSE(exact.compare(problem, {}, used));
+    const auto params = problem.paged(false);
+    const kernels::ExactRow row = kernels::attend_exactly(params, 0);
+    const BoundInput in{.type = type,
+                        .rounds = {},
+                        .head_size = 128,
+                        .num_visible = 128,
+                        .score_sum = row.score_sum[0],
+                        .most_value = 1};
+    const double bound = output_bound(in, row.magnitude[5], row.out.rows[5]);
+    const auto off = static_cast<float>(row.out.rows[5] + 3 * bound);
+    store_element(params.output, 5, type, off);
+    EXPECT_TRUE(exact.compare(problem, {}, used)) << kernels::name_of(type);
+  }
+}
+
+TEST(AttentionBound, IsWhatItsDerivationSays) {
+  const AttentionProblem problem = solved(ElementType::fp32);
+  const kernels::ExactRow row = kernels::attend_exactly(problem.paged(false), 0);
+  const BoundInput in{.type = ElementType::fp32,
+                      .rounds = {},
+                      .head_size = 128,
+                      .num_visible = 128,
+                      .score_sum = row.score_sum[0],
+                      .most_value = 1};
+  for (std::size_t i = 0; i < 128; ++i) {
+    EXPECT_LT(output_bound(in, row.magnitude[i], row.out.rows[i]), 6e-6);
+  }
+  EXPECT_NEAR(row.score_sum[0], 3, 0.6);
+}
+
+TEST(AttentionBound, RejectsAWrongLogSumExp) {
+  const AttentionProblem problem = solved(ElementType::bf16);
+  const ExactAttention exact(problem);
+  problem.paged(false).log_sum_exp[1] += 1e-4F;
+  double used = 0;
+  EXPECT_TRUE(exact.compare(problem, {}, used));
+}
+
+/// An implementation that is wrong in one way, as a row.
+template <class Spoil>
+Finding judged(const Spoil& spoil, const AttentionPlan& plan) {
+  AttentionRow row{"paged_prefill", "test/broken", false, false, {}};
+  row.launch = [&](const AttentionProblem& problem) {
+    const auto params = problem.paged(true);
+    const kernels::Refusal refusal = kernels::attention_reference(params, {});
+    return spoil(problem, params) ? kernels::Refusal{"spoilt"} : refusal;
+  };
+  AttentionTally tally;
+  return check_attention(plan, {row}, tally);
+}
+
+TEST(AttentionChecks, RejectWhatWritesBesideItsRows) {
+  AttentionPlan plan = plain_plan(
+      {.num_heads = 2, .num_kv_heads = 1, .head_size = 64, .value_head_size = 64}, 16, 20);
+  plan.kind = AttentionKind::prefill;
+  plan.output_gap = 2;
+  EXPECT_FALSE(judged([](const auto&, const auto&) { return false; }, plan));
+  const Finding beside = judged(
+      [](const auto&, const auto& p) {
+        static_cast<std::uint16_t*>(p.output)[64] = 0;
+        return false;
+      },
+      plan);
+  ASSERT_TRUE(beside);
+  EXPECT_NE(beside->find("outside of its rows"), std::string::npos) << *beside;
+  const Finding refused = judged([](const auto&, const auto&) { return true; }, plan);
+  ASSERT_TRUE(refused) << "a refusal that wrote";
+}
+
+TEST(AttentionChecks, RejectWhatReadsUnseenBytes) {
+  const AttentionPlan plan = plain_plan(
+      {.num_heads = 2, .num_kv_heads = 1, .head_size = 64, .value_head_size = 64}, 16, 20);
+  const Finding found = judged(
+      [](const AttentionProblem& problem, const auto& p) {
+        const auto unseen = p.kv.value_row(0, 20, 0);  // behind the length
+        auto* out = static_cast<std::uint16_t*>(p.output);
+        const auto bits = static_cast<const std::uint16_t*>(p.kv.value)[unseen];
+        out[0] = static_cast<std::uint16_t>(out[0] ^ (bits & 1));
+        return problem.num_query_tokens() == 0;
+      },
+      plan);
+  ASSERT_TRUE(found);
+}
+
+}  // namespace
+}  // namespace kvproof::properties

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// THE LIST of seeded faults of kernels: reported defects of real engines, each re-made in the CUDA
+// sources behind KVPROOF_FAULT(fault), with the operation whose checks must notice.
+//
+// Source:  the public report behind `report`. The fault is the same class of mistake at the same
+//          place, not the engine's code.
+#pragma once
+
+#include <string_view>
+
+namespace kvproof::properties {
+
+struct KernelMutant {
+  std::string_view name;    // "B<number> <operation>": a row of kernels/kernels.h
+  int fault;                // what KVPROOF_FAULT compares with
+  std::string_view report;  // below https://github.com/
+  std::string_view sentence;
+
+  [[nodiscard]] constexpr std::string_view operation() const {
+    return name.substr(name.find(' ') + 1);
+  }
+};
+
+// clang-format off: two lines a row
+inline constexpr KernelMutant kKernelMutants[] = {
+    // Movement and tables.
+    {"B162 reshape_and_cache", 162, "vllm-project/vllm/issues/1486",
+     "The offset of a row in the cache is held in 32 bits."},
+    {"B165 gather_cache", 165, "flashinfer-ai/flashinfer/pull/3136",
+     "Block times stride is an unsigned product of 32 bits."},
+    {"B166 gather_cache", 166, "ROCm/aiter/issues/2517",
+     "The size of the cache is held in 32 bits: what lies beyond reads as zeros."},
+    {"B167 copy_blocks", 167, "ROCm/aiter/issues/3824",
+     "Only the lower half of an address is computed: no carry into the upper one."},
+    {"B168 reshape_and_cache", 168, "ROCm/ATOM/issues/702", "A block id is cut to 16 bits."},
+    {"B169 gather_cache", 169, "local-inference-lab/b12x/pull/45",
+     "Block times the stride of a packed record is a signed product of 32 bits."},
+    {"B172 reshape_and_cache", 172, "vllm-project/vllm/issues/43810",
+     "A slot of -1 is an index like any other."},
+    {"B173 reshape_and_cache", 173, "vllm-project/vllm/pull/13922",
+     "The tokens are counted by the key, which is padded beyond the slots."},
+    {"B176 slot_mapping", 176, "NVIDIA/TensorRT-LLM/pull/13278",
+     "Padding tokens get the first slots, which others own."},
+    {"B177 slot_mapping", 177, "xLLM-AI/xllm/pull/1939",
+     "Padding tokens get no slot: those of the last step stay."},
+    {"B179 slot_mapping", 179, "vllm-project/vllm/issues/53982",
+     "A position beyond the table's width reads the next row."},
+    {"B180 slot_mapping", 180, "sgl-project/sglang/pull/38187",
+     "A block id is taken for the slot of a token."},
+    {"B183 slot_mapping", 183, "vllm-project/vllm/pull/27547",
+     "The manager's block size is used where the table has the kernel's."},
+    {"B184 slot_mapping", 184, "vllm-project/vllm/pull/51031",
+     "The column comes from the kernel's block size, the slot from the manager's."},
+    {"B185 reshape_and_cache", 185, "flashinfer-ai/flashinfer/pull/527",
+     "The cache is taken for dense, whatever its strides."},
+    {"B187 gather_cache", 187, "vllm-project/vllm/issues/49012",
+     "The block size is read from the dimension where NHD has it, in HND too."},
+    {"B188 copy_blocks", 188, "vllm-project/vllm/pull/50276",
+     "As many bytes are written as lie between two blocks, other layers' among them."},
+    {"B189 gather_cache", 189, "LMCache/LMCache/issues/4463",
+     "With two heads one layout is taken for the other."},
+    {"B190 swap_blocks", 190, "vllm-project/vllm/pull/30692",
+     "The bytes of a block are those of the kernel's, not of the manager's."},
+    {"B219 reshape_and_cache", 219, "vllm-project/vllm/pull/27232",
+     "The scales are not applied where fp8 is written."},
+    {"B221 gather_cache", 221, "NVIDIA/TensorRT-LLM/pull/16916",
+     "The scale does not arrive where fp8 is read."},
+    {"B222 reshape_and_cache", 222, "vllm-project/vllm/pull/34863",
+     "V's scale stays at its default."},
+    {"B223 reshape_and_cache", 223, "vllm-project/vllm/issues/50702",
+     "V's scale is zero when the first tokens are written."},
+    {"B224 gather_cache", 224, "vllm-project/vllm/pull/55670",
+     "fp8 becomes bf16 and fp16 without its scale."},
+    {"B226 reshape_and_cache", 226, "vllm-project/vllm/issues/57614",
+     "A head size that the vector path cannot do is accepted."},
+    {"B229 reshape_and_cache", 229, "vllm-project/vllm/pull/438",
+     "Every thread moves one element: what is left of a row stays unwritten."},
+    {"B233 reshape_and_cache", 233, "vllm-project/vllm/pull/45466",
+     "The vector path looks at the alignment of its input only."},
+    {"B234 reshape_and_cache", 234, "ggml-org/llama.cpp/pull/17891",
+     "The vector path looks at the alignment of shapes, not of strides."},
+    // Attention.
+    {"B163 paged_decode", 163, "vllm-project/vllm/pull/47671",
+     "The offset of a K row is held in 32 bits, with a sign."},
+    {"B165 paged_decode", 165, "flashinfer-ai/flashinfer/pull/3136",
+     "The offset of a K row is held in 32 bits, without a sign."},
+    {"B168 paged_decode", 168, "ROCm/ATOM/issues/702",
+     "A block id of the table is cut to 16 bits."},
+    {"B170 paged_decode", 170, "syv-ai/qwen38-27b-rtx3090/issues/86",
+     "With splits the offset of a V row is held in 32 bits."},
+    {"B171 paged_decode", 171, "vllm-project/vllm/issues/45500",
+     "The merge holds the offset of its output in 32 bits."},
+    {"B178 paged_decode", 178, "sgl-project/sglang/pull/1469",
+     "A padded sequence of no tokens is taken to have one."},
+    {"B182 paged_decode", 182, "NVIDIA/TensorRT-LLM/pull/18259",
+     "The lengths are rotated against the block tables."},
+    {"B183 paged_prefill", 183, "vllm-project/vllm/pull/27547",
+     "The manager's block size is used where the table has the kernel's."},
+    {"B185 paged_decode", 185, "flashinfer-ai/flashinfer/pull/527",
+     "The cache is taken for dense, whatever its strides."},
+    {"B192 paged_decode", 192, "pegainfer-project/pegainfer/issues/291",
+     "A length that fills its last block reads on into the next."},
+    {"B194 paged_decode", 194, "paiml/aprender/pull/2030",
+     "The number of tiles is that of the launch that was recorded."},
+    {"B196 paged_decode", 196, "vllm-project/vllm/pull/936",
+     "V is read up to and including the length."},
+    {"B197 paged_decode", 197, "vllm-project/vllm/pull/53856",
+     "V of the last block's tail is not masked."},
+    {"B199 paged_decode", 199, "vllm-project/vllm/pull/30887",
+     "V of the block in which the window starts is not masked."},
+    {"B201 mla_decode", 201, "flashinfer-ai/flashinfer/pull/942",
+     "The tail is filled from another sequence, with a weight of zero."},
+    {"B202 paged_prefill", 202, "ROCm/aiter/pull/5401",
+     "Scores of the tail are masked by what is added to them: a NaN stays."},
+    {"B204 paged_prefill", 204, "ModelTC/LightLLM/pull/1311",
+     "The window reaches as far to the right as to the left."},
+    {"B205 paged_decode", 205, "zml/zml/pull/763",
+     "The window does not count the query's own token."},
+    {"B206 mla_decode", 206, "vllm-project/vllm/pull/28181",
+     "The merge divides by a sum of zero where no split has tokens."},
+    {"B207 paged_decode", 207, "vllm-project/vllm/pull/15492",
+     "A split without tokens has a log-sum-exp of +infinity."},
+    {"B210 paged_decode", 210, "vllm-project/vllm/pull/47188",
+     "Splits that a window leaves empty are not written, and merged."},
+    {"B211 paged_decode", 211, "Dao-AILab/flash-attention/pull/2550",
+     "The merge reads the first sequence's splits for all."},
+    {"B212 paged_decode", 212, "flagos-ai/FlagGems/issues/5235",
+     "The merge takes the output for dense, whatever its strides."},
+    {"B213 paged_decode", 213, "local-inference-lab/vllm/pull/15",
+     "The merge walks the splits by the size of a K row."},
+    {"B214 paged_prefill", 214, "vllm-project/vllm/pull/22003",
+     "A transposed log-sum-exp is taken for dense."},
+    {"B215 paged_decode", 215, "pegainfer-project/pegainfer/pull/21",
+     "Where all splits are empty, -infinity is subtracted from itself."},
+    {"B216 paged_decode", 216, "ROCm/aiter/pull/3606",
+     "One split is merged as if there were several: from scratch that nobody wrote."},
+    {"B218 paged_decode", 218, "vllm-project/vllm/pull/42580",
+     "With splits V's scale is left out."},
+    {"B219 paged_decode", 219, "vllm-project/vllm/pull/27232",
+     "K's scale is not applied where fp8 is read."},
+    {"B221 paged_prefill", 221, "NVIDIA/TensorRT-LLM/pull/16916",
+     "V's scale does not arrive in a prefill."},
+    {"B226 paged_decode", 226, "vllm-project/vllm/issues/57614",
+     "Heads that do not divide among the KV heads are accepted."},
+    {"B229 paged_decode", 229, "vllm-project/vllm/pull/438",
+     "Every thread sums one element: the rest of a long V row is ignored."},
+    {"B230 paged_decode", 230, "NVIDIA/TensorRT-LLM/pull/18244",
+     "At a head size of 256 V's position advances per tile."},
+};
+// clang-format on
+
+/// A report that is not re-made here, and what it would need.
+struct KernelNotApplicable {
+  std::string_view id;
+  std::string_view mechanism;
+};
+
+inline constexpr KernelNotApplicable kKernelNotApplicable[] = {
+    {"B175", "a free list that a captured graph's padding shares: a manager has it"},
+    {"B193", "a length of the last page: kernels are given lengths of sequences"},
+    {"B195", "the report names no cause"},
+    {"B200", "the same class as B197, without a change of its own"},
+    {"B209", "a merge of two states by itself: the splits' merge has it, as B215"},
+    {"B217", "the report names no cause"},
+    {"B227", "ALiBi"},
+    {"B231", "the report names no cause"},
+    {"B232", "stages of a kernel whose K and V rows differ in size"},
+};
+
+}  // namespace kvproof::properties

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every row of kernel_mutants.h must be noticed by the checks of its operation, within a bounded
+// number of seeds; with no fault switched on nothing is noticed.
+//
+// Each mutant is hunted in a process of its own: one that reads or writes where it must not may end
+// it, and is noticed by that.
+#include "properties/kernels/kernel_mutants.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <set>
+#include <string>
+
+#include "kernels/kernels.h"
+#include "properties/kernels/armed_fault.h"
+#include "properties/kernels/attention_checks.h"
+#include "properties/kernels/movement_checks.h"
+
+namespace kvproof::properties {
+namespace {
+
+constexpr std::uint64_t kSeeds = 48;  // that a fault may take to be noticed
+constexpr int kSize = 12;
+constexpr std::uint64_t kMovementSeeds = 400;
+constexpr int kMovementSize = 60;
+constexpr unsigned kMostSeconds = 120;
+
+/// Every check of an attention operation on its CUDA rows, until one of them objects.
+Finding hunt_attention(std::string_view operation) {
+  std::vector<AttentionRow> rows = attention_rows("cuda/");
+  std::erase_if(rows, [&](const AttentionRow& row) { return row.operation != operation; });
+  AttentionTally tally;
+  if (auto wrong = check_attention_refusals(operation)) return wrong;
+  if (auto wrong = check_attention_grid(rows, tally)) return wrong;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
+  }
+  return {};
+}
+
+/// The same of an operation that moves data.
+Finding hunt_movement(std::string_view operation) {
+  MovementTally tally;
+  for (std::uint64_t seed = 0; seed < kMovementSeeds; ++seed) {
+    if (auto wrong = movement_round(seed, kMovementSize, operation, tally)) return wrong;
+  }
+  return {};
+}
+
+Finding hunt(std::string_view operation) {
+  if (operation.ends_with("decode") || operation.ends_with("prefill")) {
+    return hunt_attention(operation);
+  }
+  return hunt_movement(operation);
+}
+
+struct Hunted {
+  bool noticed = false;
+  std::string by;
+};
+
+/// hunt() in a child, with the fault on.
+Hunted hunt_apart(std::string_view operation, int fault) {
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) return {false, "no pipe"};
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    alarm(kMostSeconds);
+    fault_to_arm = fault;
+    const Finding found = hunt(operation);
+    const std::string text = found.value_or("");
+    const bool written = write(ends[1], text.data(), text.size()) >= 0;
+    _exit(written && !found ? 0 : 1);
+  }
+  close(ends[1]);
+  Hunted out;
+  std::array<char, 4096> buffer{};
+  for (ssize_t n = 0; (n = read(ends[0], buffer.data(), buffer.size())) > 0;) {
+    out.by.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  out.noticed = !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  if (WIFSIGNALED(status)) out.by = say("ended by signal ", WTERMSIG(status));
+  // Time that runs out shows nothing.
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) out = {false, "ran out of time"};
+  return out;
+}
+
+TEST(KernelMutants, AreAllNoticed) {
+  for (const KernelMutant& mutant : kKernelMutants) {
+    const auto start = std::chrono::steady_clock::now();
+    const Hunted hunted = hunt_apart(mutant.operation(), mutant.fault);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    std::printf("%-24s %5.1f s  %s\n", std::string(mutant.name).c_str(), seconds,
+                hunted.by.c_str());
+    EXPECT_TRUE(hunted.noticed) << mutant.name << ": " << mutant.sentence;
+  }
+}
+
+TEST(KernelMutants, AreNotNoticedWhenNoneIsOn) {
+  for (const kernels::KernelRow& row : kernels::kKernels) {
+    const Hunted hunted = hunt_apart(row.name, 0);
+    EXPECT_FALSE(hunted.noticed) << row.name << ": " << hunted.by;
+  }
+}
+
+TEST(KernelMutants, HaveNamesAndOperationsOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (const KernelMutant& mutant : kKernelMutants) {
+    EXPECT_TRUE(names.insert(mutant.name).second) << mutant.name;
+    bool known = false;
+    for (const kernels::KernelRow& row : kernels::kKernels) {
+      known = known || row.name == mutant.operation();
+    }
+    EXPECT_TRUE(known) << mutant.name;
+    EXPECT_EQ(mutant.name.substr(0, mutant.name.find(' ')), say("B", mutant.fault));
+  }
+  for (const KernelNotApplicable& row : kKernelNotApplicable) {
+    EXPECT_TRUE(names.insert(row.id).second) << row.id;
+  }
+}
+
+}  // namespace
+}  // namespace kvproof::properties

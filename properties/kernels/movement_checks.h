@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must hold of every implementation of data movement: the reference's bits, no other byte of
+// any memory changed, and refusals that touch nothing.
+//
+// Source:  the invariants behind kernel_mutants.h.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/copy_blocks/copy_blocks.h"
+#include "kernels/gather_cache/gather_cache.h"
+#include "kernels/reshape_and_cache/reshape_and_cache.h"
+#include "kernels/slot_mapping/slot_mapping.h"
+#include "kernels/swap_blocks/swap_blocks.h"
+#include "properties/kernels/movement_case.h"
+#include "properties/say.h"
+
+namespace kvproof::properties {
+
+/// A random case of `seed` whose parts grow with `size` (1 to 100).
+template <class Params>
+using MovementCheck = Finding(std::uint64_t seed, int size,
+                              const kernels::Implementation<Params>& row, MovementTally& tally);
+
+MovementCheck<kernels::ReshapeAndCacheParams> check_reshape_and_cache;
+MovementCheck<kernels::GatherCacheParams> check_gather_cache;
+MovementCheck<kernels::CopyBlocksParams> check_copy_blocks;
+MovementCheck<kernels::SwapBlocksParams> check_swap_blocks;
+MovementCheck<kernels::SlotMappingParams> check_slot_mapping;
+
+// The same near the ends of 16 and 32 bits: block ids near 2^15 and 2^16, offsets near 2^31 and
+// 2^32 elements or bytes, bases below a multiple of 4 GiB. `size` is not used.
+MovementCheck<kernels::ReshapeAndCacheParams> check_far_reshape_and_cache;
+MovementCheck<kernels::GatherCacheParams> check_far_gather_cache;
+MovementCheck<kernels::CopyBlocksParams> check_far_copy_blocks;
+MovementCheck<kernels::SwapBlocksParams> check_far_swap_blocks;
+
+/// Every case of a seed on every implementation of the operation; of all where it is empty.
+[[nodiscard]] Finding movement_round(std::uint64_t seed, int size, std::string_view operation,
+                                     MovementTally& tally);
+
+/// Every broken parameter is refused, with a reason, by every implementation.
+[[nodiscard]] Finding check_movement_refusals();
+
+}  // namespace kvproof::properties

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Data movement: every implementation against its reference, the references against known answers,
+// and every check against an implementation that is wrong.
+//
+// KVPROOF_CASE=<seed>:<size> repeats one case. KVPROOF_CASES: how many are drawn (400).
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cstdlib>
+#include <iostream>
+
+#include "properties/kernels/movement_checks.h"
+
+namespace kvproof::properties {
+namespace {
+
+using kernels::Context;
+using kernels::CopyBlocksParams;
+using kernels::ElementType;
+using kernels::GatherCacheParams;
+using kernels::Refusal;
+using kernels::ReshapeAndCacheParams;
+using kernels::SlotMappingParams;
+using kernels::SwapBlocksParams;
+
+std::string variable(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? otherwise : value;
+}
+
+TEST(MovementKernels, HoldOnRandomCases) {
+  MovementTally tally;
+  if (const std::string one = variable("KVPROOF_CASE", ""); !one.empty()) {
+    const std::size_t colon = one.find(':');
+    ASSERT_NE(colon, std::string::npos) << "KVPROOF_CASE: expected <seed>:<size>";
+    const Finding f = movement_round(std::stoull(one), std::stoi(one.substr(colon + 1)), "", tally);
+    ASSERT_FALSE(f) << *f;
+    return;
+  }
+  setenv("RC_PARAMS", ("max_success=" + variable("KVPROOF_CASES", "400")).c_str(), 0);
+  ASSERT_TRUE(rc::check("data movement equals its reference", [&] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const int size = *rc::gen::inRange(1, 101);
+    if (const Finding f = movement_round(seed, size, "", tally)) RC_FAIL(*f);
+  }));
+  ASSERT_EQ(tally.rows.size(), 18U);
+  for (const auto& [who, row] : tally.rows) {
+    std::cout << who << ": ran " << row.ran << ", refused " << row.refused << " (" << row.reason
+              << ")\n";
+    EXPECT_GT(row.ran, 20) << who;
+  }
+}
+
+TEST(MovementKernels, RefuseWhatIsBroken) {
+  const Finding f = check_movement_refusals();
+  ASSERT_FALSE(f) << *f;
+}
+
+/// Whether a check rejects an implementation within 300 seeds.
+template <class Params>
+bool is_rejected(MovementCheck<Params>* check, std::string_view name,
+                 Refusal (*launch)(const Params&, const Context&)) {
+  MovementTally tally;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    if (check(seed, 60, {name, launch}, tally)) return true;
+  }
+  return false;
+}
+
+TEST(MovementKernels, ChecksRejectBrokenWrites) {
+  using P = ReshapeAndCacheParams;
+  EXPECT_FALSE(is_rejected<P>(&check_reshape_and_cache, "ours", &kernels::reshape_and_cache_cpu));
+  EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "does nothing",
+                             [](const P&, const Context&) -> Refusal { return {}; }));
+  EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "refuses",
+                             [](const P&, const Context&) -> Refusal { return {"no"}; }));
+  EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "writes/vector",
+                             [](const P& p, const Context& c) -> Refusal {
+                               static_cast<void>(kernels::reshape_and_cache_cpu(p, c));
+                               return {"refuses after it has written"};
+                             }));
+  EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "changes its neighbour",
+                             [](const P& p, const Context& c) -> Refusal {
+                               if (p.key_layout.block_size > 1) {
+                                 *static_cast<char*>(p.key_cache) ^= 1;
+                               }
+                               return kernels::reshape_and_cache_cpu(p, c);
+                             }));
+  EXPECT_TRUE(is_rejected<P>(&check_far_reshape_and_cache, "does nothing",
+                             [](const P&, const Context&) -> Refusal { return {}; }));
+}
+
+TEST(MovementKernels, ChecksRejectBrokenGathers) {
+  using P = GatherCacheParams;
+  EXPECT_FALSE(is_rejected<P>(&check_gather_cache, "ours", &kernels::gather_cache_cpu));
+  EXPECT_TRUE(is_rejected<P>(&check_gather_cache, "forgets the last token",
+                             [](const P& p, const Context& c) -> Refusal {
+                               P less = p;
+                               less.num_tokens -= less.num_tokens > 0;
+                               return kernels::gather_cache_cpu(less, c);
+                             }));
+  EXPECT_TRUE(is_rejected<P>(&check_gather_cache, "changes the cache",
+                             [](const P& p, const Context& c) -> Refusal {
+                               *static_cast<char*>(const_cast<void*>(p.cache)) ^= 1;
+                               const Refusal refusal = kernels::gather_cache_cpu(p, c);
+                               return refusal;
+                             }));
+  EXPECT_TRUE(is_rejected<P>(&check_far_gather_cache, "reads nothing",
+                             [](const P&, const Context&) -> Refusal { return {}; }));
+}
+
+TEST(MovementKernels, ChecksRejectBrokenCopiesAndSlots) {
+  using Copy = CopyBlocksParams;
+  EXPECT_FALSE(is_rejected<Copy>(&check_copy_blocks, "ours", &kernels::copy_blocks_cpu));
+  const auto one_byte_less = [](const Copy& p, const Context& c) -> Refusal {
+    Copy less = p;
+    less.block_bytes -= less.block_bytes > 0;
+    return kernels::copy_blocks_cpu(less, c);
+  };
+  EXPECT_TRUE(is_rejected<Copy>(&check_copy_blocks, "one byte less", one_byte_less));
+  EXPECT_TRUE(is_rejected<Copy>(&check_far_copy_blocks, "one byte less", one_byte_less));
+  using Swap = SwapBlocksParams;
+  EXPECT_FALSE(is_rejected<Swap>(&check_swap_blocks, "ours", &kernels::swap_blocks_cpu));
+  const auto one_pair_less = [](const Swap& p, const Context& c) -> Refusal {
+    Swap less = p;
+    less.num_pairs -= less.num_pairs > 0;
+    return kernels::swap_blocks_cpu(less, c);
+  };
+  EXPECT_TRUE(is_rejected<Swap>(&check_swap_blocks, "one pair less", one_pair_less));
+  EXPECT_TRUE(is_rejected<Swap>(&check_far_swap_blocks, "one pair less", one_pair_less));
+  using Slots = SlotMappingParams;
+  EXPECT_FALSE(is_rejected<Slots>(&check_slot_mapping, "ours", &kernels::slot_mapping_cpu));
+  EXPECT_TRUE(is_rejected<Slots>(&check_slot_mapping, "leaves the padding",
+                                 [](const Slots& p, const Context& c) -> Refusal {
+                                   Slots less = p;
+                                   less.num_slots = less.num_tokens;
+                                   return kernels::slot_mapping_cpu(less, c);
+                                 }));
+}
+
+TEST(MovementReferences, SlotMappingKnowsTheColumnAndThePadding) {
+  const std::vector<std::int32_t> table{7, 3, 9, 5, 5, 5}, starts{0, 3, 5};
+  const std::vector<std::int64_t> positions{0, 5, 11, 4, 12};
+  std::vector<SlotId> slots(7, 1234);
+  SlotMappingParams p;
+  p.block_tables = table.data();
+  p.table_stride = p.table_width = 3;
+  p.block_size = 4;
+  p.query_starts = starts.data();
+  p.positions = positions.data();
+  p.num_seqs = 2;
+  p.num_tokens = 5;
+  p.slots = slots.data();
+  p.num_slots = 7;
+  ASSERT_FALSE(kernels::slot_mapping_reference(p, {}));
+  EXPECT_EQ(slots, (std::vector<SlotId>{28, 13, 39, 20, -1, -1, -1}));
+}
+
+TEST(MovementReferences, WriteAndGatherKnowSlotsLayoutsAndScales) {
+  const std::vector<float> rows{1, 2, 3, 4, 5, 6, 7, 8};  // two tokens, two heads of two
+  const std::vector<SlotId> slots{4, kPadSlotId};         // block 2, token 0
+  std::vector<std::uint8_t> key(24, 0xEE), value(24, 0xEE);
+  ReshapeAndCacheParams p;
+  p.key = p.value = rows.data();
+  p.num_rows = p.num_tokens = 2;
+  p.key_token_stride = p.value_token_stride = 4;
+  p.key_cache = key.data();
+  p.value_cache = value.data();
+  p.key_layout = p.value_layout = {8, 4, 2, 2};  // NHD: block 2 begins at element 16
+  p.num_heads = 2;
+  p.head_size = p.value_head_size = 2;
+  p.type = ElementType::fp32;
+  p.cache_type = ElementType::fp8_e4m3;
+  p.key_scale = 0.5F;
+  p.value_scale = 2.0F;
+  p.slot_mapping = slots.data();
+  ASSERT_FALSE(kernels::reshape_and_cache_reference(p, {}));
+  // 1, 2, 3, 4 by 0.5 and by 2 in e4m3: exponent bias 7, three bits of mantissa.
+  const std::vector<std::uint8_t> k{0x40, 0x48, 0x4C, 0x50}, v{0x30, 0x38, 0x3C, 0x40};
+  EXPECT_TRUE(std::equal(k.begin(), k.end(), key.begin() + 16));
+  EXPECT_TRUE(std::equal(v.begin(), v.end(), value.begin() + 16));
+  EXPECT_EQ(std::count(key.begin(), key.begin() + 16, 0xEE), 16);
+
+  const std::vector<std::int32_t> table{9, 2};
+  const std::vector<std::int64_t> starts{0, 1};
+  const std::int32_t first = 2;
+  std::vector<float> out(4);
+  GatherCacheParams g;
+  g.cache = key.data();
+  g.layout = p.key_layout;
+  g.block_tables = table.data();
+  g.table_stride = 2;
+  g.first_positions = &first;
+  g.starts = starts.data();
+  g.num_seqs = 1;
+  g.num_tokens = 1;
+  g.out = out.data();
+  g.num_heads = 2;
+  g.head_size = 2;
+  g.type = ElementType::fp32;
+  g.cache_type = ElementType::fp8_e4m3;
+  g.scale = 0.5F;
+  ASSERT_FALSE(kernels::gather_cache_reference(g, {}));
+  EXPECT_EQ(out, (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST(SwapBlocks, TransfersAreTheFewestThatKeepTheOrder) {
+  const std::vector<std::int64_t> pairs{3, 0, 4, 1, 5, 2, 7, 3, 8, 5, 9, 6, 9, 7};
+  std::vector<std::vector<std::int64_t>> runs;
+  kernels::for_each_run(pairs.data(), 7, [&](kernels::BlockRun run) {
+    runs.push_back({run.from, run.to, run.count});
+  });
+  EXPECT_EQ(runs,
+            (std::vector<std::vector<std::int64_t>>{{3, 0, 3}, {7, 3, 1}, {8, 5, 2}, {9, 7, 1}}));
+}
+
+}  // namespace
+}  // namespace kvproof::properties

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/kernels/served_world.h"
+
+#include <algorithm>
+
+#include "properties/kernels/served_rows.h"
+#include "properties/say.h"
+
+namespace kvproof::properties {
+namespace {
+
+using kernels::Bf16;
+
+constexpr std::int32_t kBuffers = 16;  // of the contiguous cache, more than requests live at once
+
+}  // namespace
+
+ServedWorld::ServedWorld(std::unique_ptr<Subject> subject, const CacheConfig& config,
+                         LayoutOrder order, const DataPath& path, std::uint64_t every,
+                         DriveFault fault)
+    : subject_(std::move(subject)), config_(config), path_(path), every_(every), fault_(fault) {
+  for (const GroupConfig& from : config.groups) {
+    Group& group = groups_.emplace_back();
+    group.block_size = static_cast<std::int32_t>(from.block_size);
+    group.window =
+        from.kind == LayerKind::sliding_window ? static_cast<std::int32_t>(from.window) : 0;
+    group.layout = CacheLayout::packed(order, group.block_size, kKvHeads, kHeadSize);
+    const auto longest = static_cast<std::int32_t>(config.max_model_len);
+    group.apart = CacheLayout::packed(order, longest, kKvHeads, kHeadSize);
+    const auto blocks = static_cast<std::size_t>(group.layout.block_stride);
+    for (Elements* cache : {&group.key, &group.value}) cache->resize(config.num_blocks * blocks);
+    for (Elements* cache : {&group.host_key, &group.host_value}) {
+      cache->resize(config.num_host_blocks * blocks);
+    }
+    for (Elements* cache : {&group.apart_key, &group.apart_value}) {
+      cache->resize(kBuffers * static_cast<std::size_t>(group.apart.block_stride));
+    }
+    for (BlockId block = 0; block < config.num_blocks; ++block) spoil(group, block);
+  }
+  for (std::int32_t i = kBuffers; i-- > 0;) free_buffers_.push_back(i);
+  subject_->observe(state_);
+}
+
+Result ServedWorld::apply(const Operation& operation) {
+  if (const auto* o = std::get_if<op::Complete>(&operation)) complete(*o);
+  Result result = subject_->apply(operation).result;
+  subject_->observe(state_);
+  if (const auto* rejected = std::get_if<Rejected>(&result)) complain(rejected->error);
+  follow(operation, result);
+  const bool all = ++operations_ % every_ == 0;
+  decode(all ? std::string() : std::string(request_of(operation)));
+  return result;
+}
+
+void ServedWorld::follow(const Operation& operation, const Result& result) {
+  const auto* granted = std::get_if<Granted>(&result);
+  if (const auto* arrival = std::get_if<op::Arrive>(&operation)) {
+    arrive(*arrival);
+  } else if (const auto* appended = std::get_if<op::Append>(&operation)) {
+    Request& request = requests_.at(appended->req);
+    for (const TokenId token : appended->tokens) {
+      request.digests.push_back(scramble(request.digests.back() ^ scramble(token + 7ULL)));
+    }
+  } else if (const auto* advanced = std::get_if<op::Advance>(&operation)) {
+    requests_.at(advanced->req).written = 0;
+  } else if (const auto* lookup = std::get_if<op::Lookup>(&operation)) {
+    requests_.at(lookup->req).hit_tokens = std::get<Hit>(result).hit_tokens;
+  } else if (const auto* forked = std::get_if<op::Fork>(&operation)) {
+    fork(*forked);
+  } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
+    if (granted != nullptr) grant(*allocate, *granted);
+  } else if (std::holds_alternative<op::Take>(operation)) {
+    for (std::size_t g = 0; granted != nullptr && g < granted->blocks.size(); ++g) {
+      for (const BlockId block : granted->blocks[g]) {
+        for (Group& group : groups_) spoil(group, block);
+      }
+    }
+  } else if (const auto* out = std::get_if<op::SwapOut>(&operation)) {
+    start(out->req, out->transfer, true, result);
+  } else if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
+    start(in->req, in->transfer, false, result);
+  } else if (std::holds_alternative<op::Free>(operation)) {
+    ++counts_.preemptions;
+  } else if (const auto* finished = std::get_if<op::Finish>(&operation)) {
+    free_buffers_.push_back(requests_.at(finished->req).buffer);
+    requests_.erase(finished->req);
+  }
+}
+
+void ServedWorld::arrive(const op::Arrive& o) {
+  Request& request = requests_[o.req];
+  request.buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  std::uint64_t digest = 1;
+  for (const TokenId token : o.tokens) {
+    request.digests.push_back(digest = scramble(digest ^ scramble(token + 7ULL)));
+  }
+}
+
+// The contiguous cache has no way to share: a child's buffer is a copy of its parent's.
+void ServedWorld::fork(const op::Fork& o) {
+  Request& child = requests_[o.child] = requests_.at(o.req);
+  const std::int32_t from = child.buffer;
+  child.buffer = free_buffers_.back();
+  free_buffers_.pop_back();
+  for (Group& group : groups_) {
+    for (Elements* cache : {&group.apart_key, &group.apart_value}) {
+      std::copy_n(cache->begin() + from * group.apart.block_stride, group.apart.block_stride,
+                  cache->begin() + child.buffer * group.apart.block_stride);
+    }
+  }
+}
+
+void ServedWorld::grant(const op::Allocate& o, const Granted& granted) {
+  for (GroupId g = 0; g < groups_.size(); ++g) {
+    for (const BlockId block : granted.blocks[g]) spoil(groups_[g], block);
+  }
+  copy(granted.copies);
+  const RequestState& now = *state_.find(o.req);
+  Request& request = requests_.at(o.req);
+  const std::uint32_t hit = o.args.use_lookup ? request.hit_tokens : 0;
+  const std::uint32_t from = now.computed + hit;
+  const std::uint32_t to = from + o.args.new_tokens;
+  counts_.found_tokens += hit;
+  counts_.written_tokens += o.args.new_tokens;
+  for (GroupId g = 0; g < groups_.size(); ++g) {
+    write(groups_[g], g, request, now.tables[g], from, to, o.args.lookahead);
+    write_apart(groups_[g], g, request, to);
+    prefill(groups_[g], request, now.tables[g], from, to);
+  }
+  request.written = to;
+}
+
+void ServedWorld::start(const std::string& name, const std::string& transfer, bool out,
+                        const Result& result) {
+  const auto* granted = std::get_if<Granted>(&result);
+  if (granted == nullptr) return;
+  transfers_[transfer] = {name, out, granted->copies};
+  requests_.at(name).transfer = transfer;
+  requests_.at(name).leaving = out;
+  if (out) return;
+  for (const Copy& copy : granted->copies) {
+    for (Group& group : groups_) spoil(group, copy.to);
+  }
+}
+
+// The bytes have moved when the manager is told. A block id names the same block of every group,
+// and only the group whose table holds it reads it.
+void ServedWorld::complete(const op::Complete& o) {
+  const Transfer transfer = transfers_.at(o.transfer);
+  transfers_.erase(o.transfer);
+  requests_.at(transfer.req).transfer.clear();
+  if (!o.ok || transfer.copies.empty()) return;
+  ++(transfer.out ? counts_.swaps_out : counts_.swaps_in);
+  if (faulty(transfer.out ? DriveFault::swap_out_skipped : DriveFault::swap_in_skipped)) return;
+  std::vector<std::int64_t> pairs;
+  for (const Copy& copy : transfer.copies) {
+    pairs.push_back(copy.from);
+    pairs.push_back(copy.to);
+  }
+  for (Group& group : groups_) {
+    for (const auto& [here, there] :
+         {std::pair{&group.key, &group.host_key}, std::pair{&group.value, &group.host_value}}) {
+      Elements& from = transfer.out ? *here : *there;
+      Elements& to = transfer.out ? *there : *here;
+      demand(path_.swap_blocks->launch(
+          {.from = from.data(),
+           .to = to.data(),
+           .pairs = pairs.data(),
+           .num_pairs = static_cast<std::int64_t>(transfer.copies.size()),
+           .block_bytes = group.layout.block_stride * std::int64_t{sizeof(Bf16)},
+           .from_blocks = static_cast<std::int64_t>(from.size()) / group.layout.block_stride,
+           .to_blocks = static_cast<std::int64_t>(to.size()) / group.layout.block_stride},
+          {}));
+    }
+  }
+}
+
+// ---- bytes ----
+
+void ServedWorld::spoil(Group& group, BlockId block) {
+  const auto at = static_cast<std::int64_t>(block) * group.layout.block_stride;
+  for (Elements* cache : {&group.key, &group.value}) {
+    std::fill_n(cache->begin() + at, group.layout.block_stride, Bf16{0x7FC0});  // NaN
+  }
+}
+
+void ServedWorld::copy(const std::vector<Copy>& copies) {
+  std::vector<std::int64_t> pairs;
+  for (const Copy& copy : copies) {
+    ++counts_.fork_copies;
+    if (faulty(DriveFault::fork_copy_skipped)) continue;
+    pairs.push_back(copy.from);
+    pairs.push_back(copy.to);
+  }
+  if (pairs.empty()) return;
+  for (Group& group : groups_) {
+    void* const caches[] = {group.key.data(), group.value.data()};
+    const std::int64_t bytes = group.layout.block_stride * std::int64_t{sizeof(Bf16)};
+    demand(path_.copy_blocks->launch({.caches = caches,
+                                      .num_caches = 2,
+                                      .pairs = pairs.data(),
+                                      .num_pairs = static_cast<std::int64_t>(pairs.size() / 2),
+                                      .block_stride = bytes,
+                                      .block_bytes = bytes},
+                                     {}));
+  }
+}
+
+/// Computes tokens [from, to), and drafts of other content behind them, as far as the table goes.
+void ServedWorld::write(Group& group, GroupId id, const Request& request,
+                        const std::vector<BlockId>& table, std::uint32_t from, std::uint32_t to,
+                        std::uint32_t drafts) {
+  const auto room =
+      static_cast<std::uint32_t>(table.size()) * static_cast<std::uint32_t>(group.block_size);
+  const std::uint32_t end = std::min({to + drafts, room, config_.max_model_len});
+  const auto tokens = static_cast<std::int32_t>(end - from);
+  std::vector<std::int64_t> positions;
+  // One row more, of padding.
+  Elements key(static_cast<std::size_t>((tokens + 1) * kRow)), value(key.size());
+  for (std::uint32_t p = from; p < end; ++p) {
+    const std::uint64_t digest = scramble((p < to ? request.digests[p] : ++dirt_) + id);
+    const std::int64_t at = static_cast<std::int64_t>(p - from) * kRow;
+    fill(digest, key.data() + at, kRow);
+    fill(of_value(digest), value.data() + at, kRow);
+    positions.push_back(p);
+  }
+  const std::vector<std::int32_t> row = row_of(table);
+  const std::int32_t starts[] = {0, tokens};
+  std::vector<SlotId> slots(static_cast<std::size_t>(tokens) + 1);
+  demand(path_.slot_mapping->launch({.block_tables = row.data(),
+                                     .table_stride = static_cast<std::int64_t>(row.size()),
+                                     .table_width = static_cast<std::int32_t>(row.size()),
+                                     .block_size = group.block_size,
+                                     .query_starts = starts,
+                                     .positions = positions.data(),
+                                     .num_seqs = 1,
+                                     .num_tokens = tokens,
+                                     .slots = slots.data(),
+                                     .num_slots = tokens + 1},
+                                    {}));
+  if (faulty(DriveFault::slot_shifted)) std::rotate(slots.begin(), slots.begin() + 1, slots.end());
+  demand(path_.reshape_and_cache->launch({.key = key.data(),
+                                          .value = value.data(),
+                                          .num_rows = tokens + 1,
+                                          .key_token_stride = kRow,
+                                          .value_token_stride = kRow,
+                                          .key_cache = group.key.data(),
+                                          .value_cache = group.value.data(),
+                                          .key_layout = group.layout,
+                                          .value_layout = group.layout,
+                                          .slot_mapping = slots.data(),
+                                          .num_tokens = tokens + 1,
+                                          .num_heads = kKvHeads,
+                                          .head_size = kHeadSize,
+                                          .value_head_size = kHeadSize},
+                                         {}));
+}
+
+/// The contiguous cache computes every token itself: what the other found, too.
+void ServedWorld::write_apart(Group& group, GroupId id, const Request& request, std::uint32_t to) {
+  for (std::uint32_t p = 0; p < to; ++p) {
+    const std::uint64_t digest = scramble(request.digests[p] + id);
+    Elements key(kRow), value(kRow);
+    fill(digest, key.data(), kRow);
+    fill(of_value(digest), value.data(), kRow);
+    for (std::int32_t head = 0; head < kKvHeads; ++head) {
+      const std::int64_t at = group.apart.row(request.buffer, static_cast<std::int32_t>(p), head);
+      std::copy_n(key.begin() + head * kHeadSize, kHeadSize, group.apart_key.begin() + at);
+      std::copy_n(value.begin() + head * kHeadSize, kHeadSize, group.apart_value.begin() + at);
+    }
+  }
+}
+
+// ---- what went wrong ----
+
+/// The third chance: the first ones may not matter to anybody.
+bool ServedWorld::faulty(DriveFault kind) { return kind == fault_ && ++chances_ >= 3; }
+
+void ServedWorld::demand(const kernels::Refusal& refusal) {
+  if (refusal) complain(refusal.reason);
+}
+
+void ServedWorld::complain(std::string text) {
+  if (!wrong_) wrong_ = std::move(text);
+}
+
+}  // namespace kvproof::properties

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of dots with whiskers: one case a row, a share of what was measured beside it."""
+
+from figures import drawing as d
+from figures.numbers import digits
+
+STEP = 20  # [px] from one row to the next
+HEAD = 22  # [px] more above a row that opens a group
+
+
+def height_of(rows):
+    return sum(STEP + (HEAD if group else 0) for group, *_ in rows)
+
+
+def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0):
+    """@param rows of (group or None, label, [(metric, look)]); the group's name stands above it"""
+    narrow = width < 500
+    left, right = (128, 42) if narrow else (250, 60)
+    height = height_of(rows)
+    axes = d.place(figure, left, top, width - left - right, height)
+    axes.set_xlim(least, most)
+    axes.set_ylim(height, 0)
+    y = 0
+    for group, label, dots in rows:
+        if group:
+            y += HEAD
+            axes.annotate(group, (0, y - 5), xytext=(8 - left, 0), color=d.INK, weight="bold",
+                          xycoords=("axes fraction", "data"), textcoords="offset points",
+                          va="center", annotation_clip=False)
+        draw_row(axes, y + STEP / 2, label, dots, left)
+        y += STEP
+    if least <= mark <= most:
+        axes.axvline(mark, color=d.SOFT, linewidth=0.9)
+    d.ticks(axes.yaxis, [], str)
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", visible=True)
+    axes.spines["left"].set_visible(False)
+    d.x_title(axes, unit)
+    return axes
+
+
+def draw_row(axes, y, label, dots, left):
+    low, high = axes.get_xlim()
+    axes.annotate(label, (0, y), xytext=(16 - left, 0), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", va="center", color=d.SOFT, annotation_clip=False)
+    for metric, (colour, hollow) in dots:
+        if metric.has_spread:
+            axes.plot([max(metric.low, low), min(metric.high, high)], [y, y], color=colour,
+                      linewidth=1, alpha=0.7)
+        axes.plot([min(max(metric.value, low), high)], [y], marker="o", color=colour, zorder=3,
+                  markersize=6, markerfacecolor=d.PAPER if hollow else colour, clip_on=False)
+    value = dots[0][0].value
+    axes.annotate(digits(value), (1, y), xytext=(10, 0), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", va="center", color=dots[0][1][0],
+                  annotation_clip=False)
