@@ -33,6 +33,8 @@ struct TraceOptions {
 
   // Sessions under way at a time: when one has asked its last, the next of the file begins.
   std::uint32_t sessions_at_once = 1;
+
+  [[nodiscard]] bool operator==(const TraceOptions&) const = default;
 };
 
 /// Throws properties::InputError if the file cannot be read or its first line fits no format.
