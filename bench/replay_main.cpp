@@ -64,7 +64,6 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
   const bool own_blocks = info.ids_block_size == static_cast<std::int64_t>(arguments.block_size);
   options.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
   const ReplayCounts counts = replay_trace(open, options);
-  const LeftOut& left_out = counts.left_out;
 
   const auto metric = [](auto value, const char* unit) {
     return Metric{static_cast<double>(value), unit, {}, {}};
@@ -89,13 +88,17 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
                       {"hit_tokens", metric(counts.hit_tokens, "tokens")},
                       {"evictions", metric(counts.evictions, "blocks")},
                       {"refused", metric(counts.refused, "count")},
-                      {"left_out_zero_input", metric(left_out.zero_input, "count")},
-                      {"left_out_zero_output", metric(left_out.zero_output, "count")},
-                      {"left_out_over_context", metric(left_out.over_context, "count")},
                       {"capacity_blocks", metric(counts.capacity_blocks, "blocks")},
                       {"pool_bytes", metric(counts.pool_bytes, "bytes")},
                       {"wall_seconds", metric(counts.wall_seconds, "s")},
                       {"peak_rss_bytes", metric(peak_rss_bytes(), "bytes")}});
+  const TraceOptions& filters = arguments.trace_options;
+  if (filters.max_context > 0 || filters.skip_zero_input || filters.skip_zero_output) {
+    out.metrics.insert(out.metrics.end(),
+                       {{"left_out_zero_input", metric(counts.left_out.zero_input, "count")},
+                        {"left_out_zero_output", metric(counts.left_out.zero_output, "count")},
+                        {"left_out_over_context", metric(counts.left_out.over_context, "count")}});
+  }
   return out;
 }
 

@@ -71,6 +71,7 @@ class CsvSource final : public LineSource {
       lines().fail(
           "", std::to_string(num_columns_) + " columns, found " + std::to_string(columns_.size()));
     }
+    clear(request);
     if (info_.timed) request.arrival_seconds = seconds(columns_[time_]);
     request.input_tokens = tokens(format_.input, columns_[input_]);
     request.output_tokens = tokens(format_.output, columns_[output_]);

@@ -131,6 +131,7 @@ class JsonlSource final : public LineSource {
     if (!next_line(line)) return false;
     const JsonObject& object = reader_.read(line, lines(), max_elements());
     check_presence(object);
+    clear(request);
     if (present_[kTime]) request.arrival_seconds = seconds(object.real(kTime));
     request.input_tokens = object.integer(kInput);
     request.output_tokens = present_[kOutput] ? object.integer(kOutput) : 0;

@@ -18,6 +18,14 @@ bool LineSource::next_line(std::string_view& line) {
   return true;
 }
 
+void LineSource::clear(Request& request) {
+  request.arrival_seconds = 0;
+  request.block_ids.clear();
+  request.session = 0;
+  request.agent = 0;
+  request.after.clear();
+}
+
 bool LineSource::leaves_out(const Request& request) {
   std::uint64_t* reason = nullptr;
   if (options_.max_context > 0 &&
@@ -33,11 +41,6 @@ bool LineSource::leaves_out(const Request& request) {
 
 bool LineSource::next(Request& request) {
   for (;;) {
-    request.arrival_seconds = 0;
-    request.block_ids.clear();
-    request.session = 0;
-    request.agent = 0;
-    request.after.clear();
     if (!read(request)) break;
     if (leaves_out(request)) continue;
     if (next_index_ == 0) first_seconds_ = request.arrival_seconds;

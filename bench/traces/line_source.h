@@ -26,12 +26,13 @@ class LineSource : public RequestSource {
              const TraceOptions& options);
 
   /// Produces the next request of the file, with arrival_seconds counted from any instant that
-  /// stays the same; false at the end. All other members of `request` are zero or empty before.
+  /// stays the same; false at the end, with `request` as it was.
   [[nodiscard]] virtual bool read(Request& request) = 0;
 
   /// Called with a request that passed the filters and has its index.
   virtual void on_numbered(Request& /*request*/) {}
 
+  static void clear(Request& request);  // of everything but its lengths and its index
   [[nodiscard]] bool next_line(std::string_view& line);
   [[nodiscard]] const properties::LineReader& lines() const { return *lines_; }
   [[nodiscard]] const TraceOptions& options() const { return options_; }

@@ -250,6 +250,7 @@ class SessionSource final : public LineSource {
 
   static void produce(Active& active, Request& request) {
     const SessionRequest& from = active.session.requests[active.next];
+    clear(request);
     request.arrival_seconds = active.arrival();
     request.input_tokens = from.input_tokens;
     request.output_tokens = from.output_tokens;
