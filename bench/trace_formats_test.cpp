@@ -17,35 +17,6 @@ namespace {
 using properties::TemporaryFolder;
 using Ids = std::vector<std::uint64_t>;
 
-const std::string kRtp =
-    R"({"ts": 100, "il": 2050, "ol": 7, "cached": 0, "ttfb": 1.5, "bh": ["7580216758801619145", )"
-    R"("3"], "shard": 9})"
-    "\n"
-    R"({"ts": 350, "il": 93, "ol": 0, "cached": 0, "ttfb": 1.5, "bh": [], "shard": 9})"
-    "\n";
-const std::string kBailian =
-    R"({"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.25, "input_length": 40, )"
-    R"("output_length": 3, "type": "text", "turn": 1, "hash_ids": [5, 6, 5]})"
-    "\n"
-    R"({"chat_id": 2, "parent_chat_id": 1, "timestamp": 61.5, "input_length": 33, )"
-    R"("output_length": 3, "type": "text", "turn": 2, "hash_ids": [5, 6, 7]})"
-    "\n"
-    R"({"chat_id": 3, "parent_chat_id": -1, "timestamp": 61.5, "input_length": 16, )"
-    R"("output_length": 3, "type": "text", "turn": 1, "hash_ids": [6]})"
-    "\n";
-const std::string kSim =
-    R"({"input_toks": 5, "output_toks": 1, "arrival_time_ns": 1000, "input_tok_ids": [1,2,3,4,5], )"
-    R"("output_tok_ids": [9]})"
-    "\n"
-    R"({"input_toks": 4, "output_toks": 1, "arrival_time_ns": 2001000, "input_tok_ids": [1,2,4,3]})"
-    "\n";
-const std::string kBurst =
-    "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
-    "5,ChatGPT,472,18,490,Conversation log\n"
-    "45,GPT-4,1087,0,1087,API log\n";
-const std::string kVidur =
-    "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio\n3772,54,3826,69.8\n2,1,3,2\n";
-
 TraceInfo info_of(const std::string& path, TraceOptions options = {}) {
   return open_trace(path, options)->info();
 }
@@ -220,23 +191,6 @@ TEST(TraceFormats, Azure2024) {
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_DOUBLE_EQ(requests[1].arrival_seconds, 0.99007);
 }
-
-/// A session of its id and requests.
-std::string session(const std::string& requests, const std::string& block_size = "64") {
-  return R"({"id":"a","models":["m"],"block_size":)" + block_size +
-         R"(,"hash_id_scope":"local","requests":[)" + requests +
-         R"(],"totals":{"requests":[1]}})"
-         "\n";
-}
-std::string asks(const std::string& time, const std::string& in, const std::string& ids) {
-  return R"({"t":)" + time + R"(,"type":"n","in":)" + in + R"(,"out":5,"stop":"",)" + ids + "}";
-}
-// The main agent asks at 0, 1, 4 and 9; a sub-agent of it at 2 and 5, so 9 waits for it.
-const std::string kSession =
-    session(asks("0", "64", R"("hash_ids":[0])") + "," + asks("1", "200", R"("hash_ids":[0,1,2])") +
-            R"(,{"requests":[)" + asks("0", "128", R"("runs":[7,2])") + "," +
-            asks("3", "130", R"("runs":[7,1,3,1])") + R"(],"type":"subagent","t":2},)" +
-            asks("4", "10", R"("hash_ids":[])") + "," + asks("9", "64", R"("hash_ids":[0])"));
 
 TEST(TraceFormats, SessionsWithSubAgents) {
   const TemporaryFolder folder;

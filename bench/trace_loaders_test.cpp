@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,14 +17,6 @@ using namespace std::string_literals;
 using properties::gzip;
 using properties::TemporaryFolder;
 using properties::zstd;
-
-const std::string kMooncake =
-    "{\"timestamp\": 5000, \"input_length\": 513, \"output_length\": 9, \"hash_ids\": [0, 7]}\n"
-    "{\"timestamp\": 5250, \"input_length\": 1, \"output_length\": 0, \"hash_ids\": [8]}\n";
-const std::string kAzure =
-    "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-    "2023-11-16 18:15:46.6805900,374,44\n"
-    "2023-11-16 18:15:50.9951690,396,109\n";
 
 TEST(TraceLoaders, ReadMooncake) {
   const TemporaryFolder folder;
@@ -264,72 +255,11 @@ TEST(TraceLoaders, RefuseFilesThatAreNoTrace) {
   EXPECT_TRUE(error_of((folder.path() / "missing").string()).has_value());
 }
 
-TEST(TraceLoaders, NoticeTruncatedFiles) {
-  const TemporaryFolder folder;
-  for (const std::string& bytes : {kMooncake, kAzure}) {
-    for (const std::string& stored : {gzip(bytes), zstd(bytes)}) {
-      for (std::size_t size = 0; size < stored.size(); ++size) {
-        const std::string path = folder.write("trace", stored.substr(0, size));
-        EXPECT_TRUE(error_of(path).has_value()) << size << " of " << stored.size() << " bytes";
-      }
-    }
-  }
-}
-
 TEST(TraceLoaders, TakeALowerLimitOfTokens) {
   const TemporaryFolder folder;
   EXPECT_EQ(error_of(folder.write("trace", kMooncake), {.max_tokens = 512})->field(),
             "input_length");
   EXPECT_EQ(error_of(folder.write("trace", kAzure), {.max_tokens = 395})->line(), 3U);
-}
-
-/// A few bytes replaced, removed, inserted or repeated.
-std::string mutated(std::string bytes, std::mt19937_64& random) {
-  const auto below = [&random](std::size_t n) { return static_cast<std::size_t>(random() % n); };
-  static const std::string kTelling = "\0\n\r,:-.0918{}[]\"\\eE +Tn\xff"s;
-  for (std::size_t edits = 1 + below(3); edits > 0 && !bytes.empty(); --edits) {
-    const std::size_t at = below(bytes.size());
-    const std::size_t length = 1 + below(std::min<std::size_t>(bytes.size() - at, 20));
-    switch (below(8)) {
-      case 0: bytes[at] = static_cast<char>(random()); break;
-      case 5:
-      case 6:  // another digit, which may well leave a sound trace
-        if (const auto digit = bytes.find_first_of("0123456789", at); digit != std::string::npos) {
-          bytes[digit] = static_cast<char>('0' + below(10));
-        }
-        break;
-      case 1: bytes[at] = kTelling[below(kTelling.size())]; break;
-      case 2: bytes.erase(at, length); break;
-      case 3: bytes.insert(at, 1, kTelling[below(kTelling.size())]); break;
-      case 4: bytes.insert(at, bytes.substr(at, length)); break;
-      default: bytes.resize(at); break;
-    }
-  }
-  return bytes;
-}
-
-TEST(TraceLoaders, SurviveMutations) {
-  constexpr int kMutations = 1'000;  // of each format, inside and outside of the compression
-  const TemporaryFolder folder;
-  std::mt19937_64 random(20230);
-  int errors = 0;
-  int sound = 0;
-  for (const std::string& bytes : {kMooncake, kAzure}) {
-    for (int i = 0; i < kMutations; ++i) {
-      // Damage inside of the compression, and damage to it.
-      const std::string content = mutated(bytes, random);
-      const std::string packed = i % 2 == 0 ? gzip(bytes) : zstd(bytes);
-      for (const std::string& stored : {content, mutated(packed, random)}) {
-        const auto error = error_of(folder.write("trace", stored));
-        ++(error ? errors : sound);
-        if (!error) continue;
-        EXPECT_EQ(std::string(error->what()).find('\n'), std::string::npos) << error->what();
-      }
-    }
-  }
-  EXPECT_EQ(errors + sound, 4 * kMutations);
-  EXPECT_GT(errors, kMutations);
-  EXPECT_GT(sound, 50) << "mutations that leave a trace are part of the test";
 }
 
 }  // namespace
