@@ -52,8 +52,12 @@ constexpr Suite kSuites[] = {
      &concurrent_bench_cases, &run_concurrent_bench},
     {"audit", "random operations on pools of 12 blocks under laws, model and content oracle",
      &audit_bench_cases, &run_audit_bench},
+    {"memory", "ways to read and to copy memory, the ceilings of the kernels", &memory_bench_cases,
+     &run_memory_bench},
     {"paged_decode", "decode attention over a paged cache, as a share of what the memory gives",
      &paged_decode_bench_cases, &run_paged_decode_bench},
+    {"movement", "the movement of cache data, as a share of the fastest copy",
+     &movement_bench_cases, &run_movement_bench},
 };
 
 struct Arguments {

@@ -52,4 +52,14 @@ struct Suite {
 [[nodiscard]] std::vector<Result> run_paged_decode_bench(std::span<const std::string> selected,
                                                          const BenchOptions& options);
 
+/// kernels/movement_bench.cpp: the movement of data beside the fastest copy.
+[[nodiscard]] std::vector<std::string> movement_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_movement_bench(std::span<const std::string> selected,
+                                                     const BenchOptions& options);
+
+/// kernels/memory_bench.cpp: ways to read and to copy, the ceilings of the kernels.
+[[nodiscard]] std::vector<std::string> memory_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_memory_bench(std::span<const std::string> selected,
+                                                   const BenchOptions& options);
+
 }  // namespace kvproof::bench

@@ -8,7 +8,7 @@
 
 namespace kvproof::kernels {
 
-/// Calls f(begin, end) on disjoint shares of [0, count), of sizes that differ by one at most, on up to
+/// Calls f(begin, end) on disjoint shares of [0, count), sizes differing by one at most, on up to
 /// num_threads threads, the caller's among them.
 template <class F>
 void for_each_share(int num_threads, std::int64_t count, F&& f) {

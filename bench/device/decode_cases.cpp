@@ -126,8 +126,8 @@ std::function<void()> launch_of(const kernels::Implementation<Params>& row, cons
   };
 }
 
-/// The sum of the first output row. Throws where it is no number, and where the two kernels read the
-/// same bytes in the same order and differ.
+/// The sum of the first output row. Throws where it is no number, and where the two kernels read
+/// the same bytes in the same order and differ.
 double checked_sum(const DecodeCase& c, const DecodeMemory& memory) {
   const double sum = sum_of(memory.paged_output.as<void>(), c.head_size, query_type(c));
   if (!std::isfinite(sum)) throw DeviceError(std::string(c.row) + ": the output is no number");

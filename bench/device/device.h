@@ -55,7 +55,7 @@ class DeviceMemory {
 
 // ceilings.cu. All launch on the default stream and do not wait.
 
-/// Reads every byte, 16 at a time. @param sink device memory of 4 bytes @param bytes a multiple of 16
+/// Reads every byte, 16 at a time. @param bytes a multiple of 16 @param sink 4 bytes on the device
 void read_all(const void* from, std::size_t bytes, std::uint32_t* sink, int num_processors);
 /// Copies every byte, 16 at a time.
 void copy_all(void* to, const void* from, std::size_t bytes, int num_processors);

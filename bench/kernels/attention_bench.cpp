@@ -13,7 +13,7 @@
 #include <stdexcept>
 
 #include "bench/kernels/decode_problem.h"
-#include "bench/latency.h"
+#include "bench/kernels/rounds.h"
 #include "bench/suites.h"
 
 namespace kvproof::bench {
@@ -78,34 +78,6 @@ std::vector<DecodeCase> decode_cases(const BenchOptions& options) {
   return out;
 }
 
-double timed(const std::function<void()>& f) {
-  const double start = now_ns();
-  f();
-  return now_ns() - start;
-}
-
-/// The quickest way of several on these very bytes: the least of three times each.
-std::size_t quickest(const std::vector<std::function<void()>>& ways) {
-  std::size_t best = 0;
-  double least = 0;
-  for (int round = 0; round < 3; ++round) {
-    for (std::size_t i = 0; i < ways.size(); ++i) {
-      const double ns = timed(ways[i]);
-      if ((round == 0 && i == 0) || ns < least) {
-        least = ns;
-        best = i;
-      }
-    }
-  }
-  return best;
-}
-
-/// One of several ways to do the same, and its name.
-struct Way {
-  std::string name;
-  std::function<void()> run;
-};
-
 Way quickest_read(const DecodeProblem& problem, int num_threads, std::uint64_t& sum) {
   std::vector<Way> ways;
   for (const ReadKernel kernel : kReadKernels) {
@@ -115,39 +87,22 @@ Way quickest_read(const DecodeProblem& problem, int num_threads, std::uint64_t& 
            [=, &problem, &sum] { sum ^= read_all(problem.pools(), both, kernel, num_threads); }});
     }
   }
-  std::vector<std::function<void()>> runs;
-  for (const Way& way : ways) runs.push_back(way.run);
-  return ways[quickest(runs)];
+  return quickest(ways);
 }
 
 Way quickest_gather(const Gather& gather, int num_threads, std::uint64_t& sum) {
   std::vector<Way> ways;
-  std::vector<std::function<void()>> runs;
   for (const GatherKernel kernel : kGatherKernels) {
     ways.push_back(
         {name_of(kernel), [=, &gather, &sum] { sum ^= gather_all(gather, kernel, num_threads); }});
-    runs.push_back(ways.back().run);
   }
-  return ways[quickest(runs)];
+  return quickest(ways);
 }
 
 /// [ns] shape [rounds] each
 struct Times {
   std::vector<double> read, gather, contiguous, paged;
 };
-
-/// Element by element.
-std::vector<double> ratios(const std::vector<double>& above, const std::vector<double>& below,
-                           double factor = 1) {
-  std::vector<double> out;
-  for (std::size_t i = 0; i < above.size(); ++i) out.push_back(factor * above[i] / below[i]);
-  return out;
-}
-
-Metric metric_of(std::vector<double> samples, const char* unit) {
-  std::ranges::sort(samples);
-  return {median(samples), unit, percentile(samples, 0.1), percentile(samples, 0.9)};
-}
 
 Result result_of(const DecodeCase& c, const Times& times) {
   Result out;

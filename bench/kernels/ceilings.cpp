@@ -31,7 +31,7 @@ using Words = std::uint64_t __attribute__((vector_size(32), may_alias, aligned(3
 struct Sums {
   Words lanes[4]{};
 
-  void line(const std::byte* at, int which) {
+  void line(const std::byte* at, std::size_t which) {
     const auto* words = reinterpret_cast<const Words*>(at);
     lanes[2 * which] ^= words[0];
     lanes[2 * which + 1] ^= words[1];
@@ -53,7 +53,7 @@ std::uint64_t read_part(const std::byte* const* parts, std::size_t num_parts, st
   for (std::size_t at = 0; at + 2 * kLine <= bytes; at += 2 * kLine) {
     for (std::size_t i = 0; i < num_parts; ++i) {
       const std::byte* from = parts[i] + at;
-      for (int line = 0; line < 2; ++line) {
+      for (std::size_t line = 0; line < 2; ++line) {
         const std::byte* ahead = from + kReadAhead + line * kLine;  // past the end: harmless
         if constexpr (kernel == ReadKernel::prefetch_l1) prefetch<3>(ahead);
         if constexpr (kernel == ReadKernel::prefetch_l2) prefetch<2>(ahead);
@@ -81,7 +81,7 @@ std::uint64_t gather_one(const std::byte* from, std::size_t bytes, const std::by
   Sums sums;
   for (std::size_t at = 0; at < bytes; at += kLine) {
     if (ahead != nullptr) prefetch<2>(ahead + at);
-    sums.line(from + at, static_cast<int>(at / kLine % 2));
+    sums.line(from + at, at / kLine % 2);
   }
   return sums.all();
 }
@@ -140,7 +140,7 @@ void stream_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
 }  // namespace
 
 HugeBuffer::HugeBuffer(std::size_t bytes) : bytes_(bytes) {
-  const std::size_t whole = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+  const std::size_t whole = (bytes / kHugePage + 1) * kHugePage;
   void* memory = std::aligned_alloc(kHugePage, whole);
   if (memory == nullptr) throw std::bad_alloc();
   madvise(memory, whole, MADV_HUGEPAGE);  // refused: ordinary pages, and the result file says so

@@ -150,7 +150,7 @@ KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, s
   const std::int32_t first = p.query_starts == nullptr ? token : p.query_starts[seq];
   const std::int32_t next = p.query_starts == nullptr ? token + 1 : p.query_starts[seq + 1];
   TokenRange out = visible_to(token - first, next - first, len, p.shape.window);
-  if (KVPROOF_FAULT(192) && out.end % p.kv.key_layout.block_size == 0) ++out.end;
+  if (KVPROOF_FAULT(192) && out.end > 0 && out.end % p.kv.key_layout.block_size == 0) ++out.end;
   return out;
 }
 
@@ -187,17 +187,5 @@ template <class Kv>
 Refusal attention_cuda_general(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>
 Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& context);
-
-/// An implementation of the family for one operation of it.
-template <class Kv, Refusal (*launch)(const AttentionParams<Kv>&, const Context&)>
-Refusal decode_with(const AttentionParams<Kv>& params, const Context& context) {
-  if (params.query_starts != nullptr) return {"query_starts: decode has one query token each"};
-  return launch(params, context);
-}
-template <class Kv, Refusal (*launch)(const AttentionParams<Kv>&, const Context&)>
-Refusal prefill_with(const AttentionParams<Kv>& params, const Context& context) {
-  if (params.query_starts == nullptr) return {"query_starts: prefill needs them"};
-  return launch(params, context);
-}
 
 }  // namespace kvproof::kernels

@@ -21,6 +21,11 @@ struct Avx2 {
 
   static F set(float x) { return _mm256_set1_ps(x); }
   static F load(const float* p) { return _mm256_loadu_ps(p); }
+  /// In a register: each is used more than once, and g++ would load it as often.
+  static F keep(F x) {
+    asm("" : "+x"(x));
+    return x;
+  }
   static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
   static float first(F x) { return _mm256_cvtss_f32(x); }
   static F add(F x, F y) { return _mm256_add_ps(x, y); }

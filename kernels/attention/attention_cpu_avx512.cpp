@@ -24,6 +24,7 @@ struct Avx512 {
 
   static F set(float x) { return _mm512_set1_ps(x); }
   static F load(const float* p) { return _mm512_loadu_ps(p); }
+  static F keep(F x) { return x; }
   static void store(float* p, F x) { _mm512_storeu_ps(p, x); }
   static float first(F x) { return _mm512_cvtss_f32(x); }
   static F add(F x, F y) { return _mm512_add_ps(x, y); }

@@ -15,6 +15,7 @@ namespace cpu {
 namespace {
 
 constexpr std::int32_t kMostKeySize = 576;
+constexpr std::int32_t kFetchGroups = 2 * kTile / 4;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr float kLn2 = 0.69314718055994530942F;
 alignas(64) constexpr char kZeros[kMostKeySize * sizeof(float)] = {};
@@ -39,13 +40,9 @@ class Worker {
   Worker(const Plan& plan, std::atomic<std::int64_t>& next)
       : plan_(plan), p_(*plan.params), next_(next) {
     const AttentionShape& s = p_.shape;
-    const std::int64_t bytes = bytes_of(s.cache_type);
     work_.key_size = s.head_size;
     work_.value_size = s.value_head_size;
-    key_lines_ = static_cast<std::int32_t>((s.head_size * bytes + 63) / 64);
-    const bool same_rows = p_.kv.key == p_.kv.value &&
-                           p_.kv.key_layout.token_stride == p_.kv.value_layout.token_stride;
-    value_lines_ = same_rows ? 0 : static_cast<std::int32_t>((s.value_head_size * bytes + 63) / 64);
+    work_.fetch_lines = plan.fetch_lines;
     work_.scale = s.scale * s.key_scale * plan.kernel->unit;
     work_.soft_cap = s.soft_cap;
     const std::int32_t place_bytes = plan.kernel->bf16_query ? sizeof(Bf16) : sizeof(float);
@@ -89,10 +86,11 @@ class Worker {
       const std::int64_t bytes = bytes_of(p_.shape.cache_type) * head;
       work_.key_offset = p_.kv.key_layout.head_stride * bytes;
       work_.value_offset = p_.kv.value_layout.head_stride * bytes;
-      work_.key_ahead = ahead.key;
-      work_.value_ahead = ahead.value;
-      work_.key_lines = fetch ? key_lines_ : 0;
-      work_.value_lines = fetch ? value_lines_ : 0;
+      // What the tile ahead needs for all heads comes in equal parts, in the order of its addresses.
+      const std::int32_t from = kFetchGroups * head / plan_.heads_per_piece;
+      const std::int32_t to = kFetchGroups * (head + 1) / plan_.heads_per_piece;
+      work_.fetch_rows = ahead.fetch + 4 * from;
+      work_.fetch_groups = fetch ? to - from : 0;
       for (std::int32_t token = 0; token < piece.num_tokens; ++token) see_rows(tile, head, token);
     }
     if (tile.tokens.end == piece.seen.end) finish(piece);
@@ -127,8 +125,7 @@ class Worker {
       work.output = output_ + row * work_.output_stride;
       work.state = state_ + row;
       plan_.kernel->see[size](work);
-      work.key_lines = work_.key_lines = 0;  // fetched once
-      work.value_lines = work_.value_lines = 0;
+      work.fetch_groups = work_.fetch_groups = 0;  // once
       row += 1 << size;
       left -= 1 << size;
     }
@@ -144,7 +141,8 @@ class Worker {
                         head * p_.query_head_stride;
         char* to = query_ + index * work_.query_stride;
         for (std::int32_t i = 0; i < plan_.key_places; ++i) {
-          const std::int32_t element = i / step * step + order[i % step];
+          const std::int32_t in_step = i & (step - 1);
+          const std::int32_t element = i - in_step + order[in_step];
           const float x = element < p_.shape.head_size ? to_float(from[element]) : 0;
           if (plan_.kernel->bf16_query) {
             reinterpret_cast<Bf16*>(to)[i] = from_float<Bf16>(x);
@@ -172,7 +170,8 @@ class Worker {
         T* to = static_cast<T*>(p_.output) + token * p_.output_token_stride +
                 head * p_.output_head_stride;
         for (std::int32_t i = 0; i < plan_.value_places; ++i) {
-          const std::int32_t element = i / step * step + order[i % step];
+          const std::int32_t in_step = i & (step - 1);
+          const std::int32_t element = i - in_step + order[in_step];
           if (element < p_.shape.value_head_size) to[element] = from_float<T>(from[i] * factor);
         }
         write_lse(token, head,
@@ -200,10 +199,8 @@ class Worker {
   const Params& p_;
   std::atomic<std::int64_t>& next_;
   TileWork work_{};
-  std::int32_t key_lines_ = 0;    // [cache lines] of a row
-  std::int32_t value_lines_ = 0;  // [cache lines]; 0 where the K rows are the V rows
-  Piece piece_;                   // the one that is being located
-  std::int32_t position_ = 0;     // of it
+  Piece piece_;                // the one that is being located
+  std::int32_t position_ = 0;  // of it
   LocatedTile ring_[kRing];
   RowState state_[kMostRows];
   alignas(64) char query_[kMostFloats * sizeof(float)];

@@ -11,11 +11,21 @@ constexpr std::int32_t kMostQueryTokens = 16;  // of a piece
 
 std::int32_t round_up(std::int32_t x, std::int32_t step) { return (x + step - 1) / step * step; }
 
+/// [cache lines] from the first element of a token's rows to the last
+std::int32_t lines_of(const CacheLayout& layout, std::int32_t heads, std::int32_t head_size,
+                      ElementType type) {
+  const std::int64_t elements = (heads - 1) * layout.head_stride + head_size;
+  return static_cast<std::int32_t>((elements * bytes_of(type) + 63) / 64);
+}
+
 /// The rows of all heads of a token lie together (NHD): they are read together too, as long as
 /// there are pieces for all threads.
 std::int32_t heads_per_piece(const Params& p, std::int32_t rows_per_head, std::int32_t most_rows,
                              std::int32_t num_threads) {
-  if (p.kv.key_layout.head_stride >= p.kv.key_layout.token_stride) return 1;
+  const CacheLayout& layout = p.kv.key_layout;
+  const bool together =
+      layout.head_stride < layout.token_stride && layout.head_stride <= 2 * p.shape.head_size;
+  if (!together) return 1;
   const std::int32_t heads = p.shape.num_kv_heads;
   std::int32_t best = 1;
   for (std::int32_t n = 2; n <= heads && n * rows_per_head <= most_rows; ++n) {
@@ -50,6 +60,9 @@ Plan make_plan(const Params& p, const TileKernel& kernel, std::int32_t num_threa
                                   (s.head_size + s.value_head_size) * bytes_of(s.cache_type);
   const std::int64_t ahead = std::clamp<std::int64_t>(kBytesAhead / tile_bytes, 1, kMostAhead);
   plan.tiles_ahead = static_cast<std::int32_t>(ahead);
+  plan.fetch_lines =
+      std::max(lines_of(p.kv.key_layout, plan.heads_per_piece, s.head_size, s.cache_type),
+               lines_of(p.kv.value_layout, plan.heads_per_piece, s.value_head_size, s.cache_type));
   plan.num_pieces = std::int64_t{p.num_query_tokens} * plan.head_parts * plan.row_parts;
   return plan;
 }
@@ -104,8 +117,14 @@ void locate_rows(const Plan& plan, LocatedTile& tile) {
       value += values.token_stride * bytes;
     }
   }
-  std::fill(tile.key + count, tile.key + kTile, tile.key[count - 1]);
-  std::fill(tile.value + count, tile.value + kTile, tile.value[count - 1]);
+  constexpr std::int32_t kHalf = kTile / 2;
+  for (std::int32_t i = 0; i < kHalf; ++i) {
+    const std::int32_t near = std::min(i, count - 1), far = std::min(i + kHalf, count - 1);
+    tile.fetch[4 * i] = tile.key[near];
+    tile.fetch[4 * i + 1] = tile.key[far];
+    tile.fetch[4 * i + 2] = tile.value[near];
+    tile.fetch[4 * i + 3] = tile.value[far];
+  }
 }
 
 }  // namespace kvproof::kernels::cpu

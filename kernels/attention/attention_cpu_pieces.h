@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a launch of the fast CPU attention is cut: into pieces of query tokens and KV heads, and those
+// How a launch of the fast CPU attention is cut: into pieces of query tokens and KV heads, those
 // into tiles whose rows have been found.
 #pragma once
 
@@ -29,6 +29,7 @@ struct Plan {
   std::int32_t head_parts = 0;       // pieces that share the KV heads
   std::int32_t tokens_per_piece = 0;
   std::int32_t tiles_ahead = 0;  // of the tile in work, whose rows are fetched
+  std::int32_t fetch_lines = 0;  // [cache lines] of a token: its rows of all heads of a piece
   std::int64_t num_pieces = 0;   // some of which are empty
 };
 
@@ -65,8 +66,9 @@ struct Piece {
 struct LocatedTile {
   Piece piece;
   TokenRange tokens;
-  const char* key[kTile];    // past the tokens the last one's again: something to fetch
-  const char* value[kTile];  // the same
+  const char* key[kTile];
+  const char* value[kTile];
+  const char* fetch[2 * kTile];  // all of them as TileWork wants them; past the tokens the last
 };
 
 void locate_rows(const Plan& plan, LocatedTile& tile);

@@ -44,6 +44,7 @@ struct Portable {
   static F load(const float* p) {
     return each([&](int i) { return p[i]; });
   }
+  static F keep(const F& x) { return x; }
   static void store(float* p, const F& x) { __builtin_memcpy(p, x.lane, sizeof(x)); }
   static float first(const F& x) { return x.lane[0]; }
   static F add(const F& x, const F& y) {

@@ -15,15 +15,23 @@ bool is_aligned(const void* base, const CacheLayout& layout, std::int64_t bytes)
   return all % 16 == 0;
 }
 
+bool is_latent(const AttentionParams<PagedKv>& p) {
+  const CacheLayout &k = p.kv.key_layout, &v = p.kv.value_layout;
+  return p.shape.head_size == 576 && p.shape.value_head_size == 512 && p.kv.key == p.kv.value &&
+         k.block_stride == v.block_stride && k.token_stride == v.token_stride &&
+         k.head_stride == v.head_stride && p.shape.cache_type == ElementType::bf16;
+}
+
 Refusal refuse_untuned(const AttentionParams<PagedKv>& p) {
   const AttentionShape& s = p.shape;
   if (s.cache_type == ElementType::fp32 || s.cache_type == ElementType::fp8_e5m2) {
     return {"cache_type: the tuned kernel has bf16, fp16 and fp8_e4m3"};
   }
   if (s.type == ElementType::fp32) return {"type: the tuned kernel has bf16 and fp16 queries"};
-  if (s.head_size != s.value_head_size ||
-      (s.head_size != 64 && s.head_size != 128 && s.head_size != 256)) {
-    return {"head_size: the tuned kernel has 64, 128 and 256, K and V alike"};
+  const bool alike = s.head_size == s.value_head_size;
+  const bool tuned = s.head_size == 64 || s.head_size == 128 || s.head_size == 256;
+  if (!(alike && tuned) && !is_latent(p)) {
+    return {"head_size: the tuned kernel has 64, 128 and 256, and a bf16 latent of 512 in 576"};
   }
   const std::int64_t bytes = bytes_of(s.cache_type);
   if (!is_aligned(p.kv.key, p.kv.key_layout, bytes) ||
@@ -33,9 +41,9 @@ Refusal refuse_untuned(const AttentionParams<PagedKv>& p) {
   return {};
 }
 
-template <class Cache, int kHead, bool kManyRows>
+template <class Tile, bool kManyRows>
 Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
-  constexpr int kRows = kManyRows ? 16 * kMmaWarps : kFewRows;
+  constexpr int kRows = kManyRows ? 16 * kMmaGroups : kFewRows;
   const std::int64_t ratio = p.shape.num_heads / p.shape.num_kv_heads;
   const std::int64_t blocks = p.query_starts == nullptr
                                   ? p.num_seqs * ((ratio + kRows - 1) / kRows)
@@ -43,12 +51,11 @@ Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
   if (blocks * p.shape.num_kv_heads > 0x7FFFFFFF) {
     return {"more query rows than a CUDA grid has room for"};
   }
-  const auto kernel = &attention_mma_kernel<Cache, kHead, kManyRows>;
+  const auto kernel = &attention_mma_kernel<Tile, kManyRows>;
   KVPROOF_LAUNCH(kernel,
                  (Dim3{static_cast<unsigned>(blocks * p.shape.num_kv_heads),
                        static_cast<unsigned>(p.num_splits), 1}),
-                 (Dim3{kMmaThreads, 1, 1}), (MmaMemory<MmaTile<Cache, kHead>, kRows>::kBytes),
-                 context, p);
+                 (Dim3{32 * Tile::kWarps, 1, 1}), (MmaMemory<Tile, kRows>::kBytes), context, p);
   if (p.num_splits == 1) return {};
   KVPROOF_LAUNCH(merge_splits_kernel<PagedKv>,
                  (Dim3{static_cast<unsigned>(p.num_query_tokens),
@@ -61,8 +68,9 @@ template <class Cache, int kHead>
 Refusal launch_rows(const AttentionParams<PagedKv>& p, const Context& context) {
   const std::int64_t rows =
       std::int64_t{p.num_query_tokens} * (p.shape.num_heads / p.shape.num_kv_heads);
-  return rows > std::int64_t{kFewRows} * p.num_seqs ? launch_mma<Cache, kHead, true>(p, context)
-                                                    : launch_mma<Cache, kHead, false>(p, context);
+  using Tile = MmaTile<Cache, kHead>;
+  return rows > std::int64_t{kFewRows} * p.num_seqs ? launch_mma<Tile, true>(p, context)
+                                                    : launch_mma<Tile, false>(p, context);
 }
 
 template <class Cache>
@@ -112,6 +120,7 @@ Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& con
   const AttentionParams<PagedKv> p = as_paged(params);
   if (const Refusal refusal = refuse_untuned(p)) return refusal;
   if (p.num_query_tokens == 0) return {};
+  if (is_latent(p)) return launch_mma<MmaLatentTile<Bf16>, true>(p, context);
   switch (p.shape.cache_type) {
     case ElementType::bf16: return launch_head<Bf16>(p, context);
     case ElementType::fp16: return launch_head<Fp16>(p, context);

@@ -83,6 +83,7 @@ template <class Tile, int kCount, class Query>
 __device__ inline void attend_tokens(MmaState<Tile>& state, const Query& query,
                                      const LaneRows& rows, const AttentionShape& shape,
                                      const unsigned char* stage, int first, std::int32_t token) {
+  const int part = static_cast<int>(threadIdx.x) / 32 / kMmaGroups;
   float scores[kCount / 8][4] = {};
   KVPROOF_UNROLL
   for (int n = 0; n < kCount / 16; ++n) {
@@ -98,7 +99,7 @@ __device__ inline void attend_tokens(MmaState<Tile>& state, const Query& query,
         pack_two<Element>(scores[2 * n][2], scores[2 * n][3]),
         pack_two<Element>(scores[2 * n + 1][0], scores[2 * n + 1][1]),
         pack_two<Element>(scores[2 * n + 1][2], scores[2 * n + 1][3])};
-    multiply_values<Tile>(state.out, weights, stage + Tile::kPartBytes, first + 16 * n);
+    multiply_values<Tile>(state.out, weights, stage + Tile::kValueAt, first + 16 * n, part);
   }
 }
 
@@ -120,7 +121,7 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
     const unsigned char* const stage = loader.stages + step % kMmaStages * Tile::kStageBytes;
     const std::int32_t token = loader.range.begin + step * Tile::kTokens;
     if constexpr (kManyRows) {
-      constexpr int kAtOnce = Tile::kHeadSize == 256 ? 32 : 64;
+      constexpr int kAtOnce = Tile::kHeadSize > 128 ? 32 : 64;
       for (int first = 0; first < Tile::kTokens; first += kAtOnce) {
         attend_tokens<Tile, kAtOnce>(state, query, rows, shape, stage, first, token + first);
       }
@@ -132,12 +133,11 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
   copy_async_wait<0>();  // of steps past the end: zeros on their way into what is used again
 }
 
-/// One block per (16 or 64 rows, KV head; split). @tparam Cache Bf16, Fp16 or Fp8E4M3
-template <class Cache, int kHead, bool kManyRows>
-__global__ void __launch_bounds__(kMmaThreads, 2)
+/// One block per (16 or 64 rows, KV head; split).
+template <class Tile, bool kManyRows>
+__global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
     attention_mma_kernel(const AttentionParams<PagedKv> p) {
-  using Tile = MmaTile<Cache, kHead>;
-  constexpr int kRows = kManyRows ? 16 * kMmaWarps : 16;
+  constexpr int kRows = kManyRows ? 16 * kMmaGroups : 16;
   KVPROOF_DYNAMIC_SHARED(unsigned char, shared);
   const MmaMemory<Tile, kRows> memory{shared};
   const auto heads = static_cast<unsigned>(p.shape.num_kv_heads);
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kMmaThreads, 2)
   for (int step = 0; step < kMmaStages - 1; ++step) loader.start(step);
   store_query<Tile>(p, rows, memory);
   KVPROOF_BARRIER();  // the query is there
-  const int first_row = kManyRows ? static_cast<int>(threadIdx.x) / 32 * 16 : 0;
+  const int first_row = kManyRows ? static_cast<int>(threadIdx.x) / 32 % kMmaGroups * 16 : 0;
   const MmaQuery<Tile> query{memory.query(), first_row};
   const LaneRows mine = lane_rows(p, rows, memory.factors(), first_row);
   KVPROOF_BARRIER();  // the last stage overwrites it

@@ -40,6 +40,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_splits_kernel(const Atten
     const float lse = p.split_lse[first + split];
     if (lse != -INFINITY || KVPROOF_FAULT(215)) sum += expf(lse - highest);
   }
+  const bool is_some = sum > 0 || KVPROOF_FAULT(206) || KVPROOF_FAULT(215);
   for (int i = threadIdx.x; i < s.value_head_size; i += kMergeThreads) {
     float value = 0;
     for (int split = 0; split < p.num_splits; ++split) {
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_splits_kernel(const Atten
     std::int64_t at = token * p.output_token_stride + head * p.output_head_stride;
     if (KVPROOF_FAULT(171)) at = static_cast<std::int32_t>(at);
     if (KVPROOF_FAULT(212)) at = (std::int64_t{token} * s.num_heads + head) * s.value_head_size;
-    store_element(p.output, at + i, s.type, sum > 0 || KVPROOF_FAULT(206) ? value / sum : 0);
+    store_element(p.output, at + i, s.type, is_some ? value / sum : 0);
   }
   if (threadIdx.x == 0 && p.log_sum_exp != nullptr) {
     p.log_sum_exp[lse_at(p, token, head)] = sum > 0 ? highest + logf(sum) : -INFINITY;

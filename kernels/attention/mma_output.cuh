@@ -9,12 +9,13 @@ namespace kvproof::kernels {
 /// Running softmax of a lane's rows l / 4 and l / 4 + 8; its part of the sums.
 template <class Tile>
 struct MmaState {
-  float out[Tile::kHeadSize / 8][4] = {};
+  float out[Tile::kWarpValues / 8][4] = {};   // of its columns
   float highest[2] = {-INFINITY, -INFINITY};  // [log2]
   float sum[2] = {0, 0};
 };
 
-/// The warp's maxima and sums, where the other warps see them.
+/// The warp's maxima and sums, where the other warps see them. Warps that differ only in columns have
+/// the same.
 template <class Tile>
 __device__ inline void store_sums(MmaState<Tile>& state, float* sums) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -22,7 +23,7 @@ __device__ inline void store_sums(MmaState<Tile>& state, float* sums) {
   for (int r = 0; r < 2; ++r) {
     state.sum[r] += KVPROOF_SHUFFLE_XOR(state.sum[r], 1);
     state.sum[r] += KVPROOF_SHUFFLE_XOR(state.sum[r], 2);
-    if (lane % 4 != 0) continue;
+    if (lane % 4 != 0 || warp >= kMmaGroups) continue;
     float* const mine = sums + 2 * (warp * 16 + lane / 4 + 8 * r);
     mine[0] = state.highest[r];
     mine[1] = state.sum[r];
@@ -34,20 +35,21 @@ template <class Tile, bool kManyRows>
 __device__ inline void store_outputs(const MmaState<Tile>& state, const float* sums,
                                      float* outputs) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int group = warp % kMmaGroups, first_column = warp / kMmaGroups * Tile::kWarpValues;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int row = lane / 4 + 8 * r;
     float factor = 1;
     if constexpr (!kManyRows) {
       float highest = -INFINITY;
-      for (int w = 0; w < kMmaWarps; ++w) highest = fmaxf(highest, sums[2 * (w * 16 + row)]);
+      for (int w = 0; w < kMmaGroups; ++w) highest = fmaxf(highest, sums[2 * (w * 16 + row)]);
       factor = highest == -INFINITY ? 0 : exp2f(state.highest[r] - highest);
     }
     KVPROOF_UNROLL
-    for (int n = 0; n < Tile::kHeadSize / 8; ++n) {
+    for (int n = 0; n < Tile::kWarpValues / 8; ++n) {
       KVPROOF_UNROLL
       for (int i = 0; i < 2; ++i) {
-        outputs[(warp * 16 + row) * Tile::kHeadSize + dimension_of<Tile>(n, i)] =
+        outputs[(group * 16 + row) * Tile::kValueSize + first_column + column_of<Tile>(n, i)] =
             state.out[n][2 * r + i] * factor;
       }
     }
@@ -60,9 +62,9 @@ __device__ inline void end_row(const float* sums, int row, float value_scale, fl
   constexpr float kLn2 = 0.6931471805599453F;
   float highest = sums[2 * row], sum = sums[2 * row + 1];
   if constexpr (!kManyRows) {
-    for (int w = 1; w < kMmaWarps; ++w) highest = fmaxf(highest, sums[2 * (w * 16 + row)]);
+    for (int w = 1; w < kMmaGroups; ++w) highest = fmaxf(highest, sums[2 * (w * 16 + row)]);
     sum = 0;
-    for (int w = 0; w < kMmaWarps && highest != -INFINITY; ++w) {
+    for (int w = 0; w < kMmaGroups && highest != -INFINITY; ++w) {
       const float* const of_warp = sums + 2 * (w * 16 + row);
       sum += of_warp[1] * exp2f(of_warp[0] - highest);
     }
@@ -83,25 +85,24 @@ __device__ inline void write_rows(const AttentionParams<PagedKv>& p, const Block
     end_row<kManyRows>(memory.sums(), thread, p.shape.value_scale, memory.ends() + 2 * thread);
   }
   KVPROOF_BARRIER();  // every warp's outputs are there
-  constexpr int kHead = Tile::kHeadSize;
+  constexpr int kSize = Tile::kValueSize;
   const auto split = static_cast<std::int64_t>(blockIdx.y);
-  for (int i = thread; i < rows.count * kHead; i += kMmaThreads) {
-    const int row = i / kHead, dimension = i % kHead;
+  for (int i = thread; i < rows.count * kSize; i += 32 * Tile::kWarps) {
+    const int row = i / kSize, column = i % kSize;
     float value = memory.outputs()[i];
     if constexpr (!kManyRows) {
-      for (int w = 1; w < kMmaWarps; ++w) value += memory.outputs()[w * 16 * kHead + i];
+      for (int w = 1; w < kMmaGroups; ++w) value += memory.outputs()[w * 16 * kSize + i];
     }
     value *= memory.ends()[2 * row];
     const std::int64_t token = rows.token(row), head = rows.head(row);
     const std::int64_t part = (token * p.shape.num_heads + head) * p.num_splits + split;
     if (p.num_splits > 1) {
-      p.split_output[part * kHead + dimension] = value;
-      if (dimension == 0) p.split_lse[part] = memory.ends()[2 * row + 1];
+      p.split_output[part * kSize + column] = value;
+      if (column == 0) p.split_lse[part] = memory.ends()[2 * row + 1];
     } else {
-      store_element(p.output,
-                    token * p.output_token_stride + head * p.output_head_stride + dimension,
+      store_element(p.output, token * p.output_token_stride + head * p.output_head_stride + column,
                     p.shape.type, value);
-      if (dimension == 0 && p.log_sum_exp != nullptr) {
+      if (column == 0 && p.log_sum_exp != nullptr) {
         p.log_sum_exp[token * p.lse_token_stride + head * p.lse_head_stride] =
             memory.ends()[2 * row + 1];
       }

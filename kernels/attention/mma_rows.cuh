@@ -76,27 +76,27 @@ struct MmaMemory {
   static constexpr int kQueryAt = kQueryStays ? kStagesBytes : kStagesBytes - Tile::kStageBytes;
   static constexpr int kFactorsAt = kStagesBytes + (kQueryStays ? kRows * kQueryRowBytes : 0);
   static constexpr int kSumsAt = kFactorsAt + 4 * kRows;
-  static constexpr int kBytes = kSumsAt + 8 * 16 * kMmaWarps + 8 * kRows;
-  static_assert(kRows * kQueryRowBytes <= Tile::kStageBytes);
-  static_assert(4 * 16 * kMmaWarps * Tile::kHeadSize <= kStagesBytes);
+  static constexpr int kBytes = kSumsAt + 8 * 16 * kMmaGroups + 8 * kRows;
+  static_assert(kQueryStays || kRows * kQueryRowBytes <= Tile::kStageBytes);
+  static_assert(4 * 16 * kMmaGroups * Tile::kValueSize <= kFactorsAt);
 
   unsigned char* base;
 
   __device__ unsigned char* stages() const { return base; }
   __device__ unsigned char* query() const { return base + kQueryAt; }
   __device__ float* factors() const { return reinterpret_cast<float*>(base + kFactorsAt); }
-  /// shape [kMmaWarps][16][head_size]
+  /// shape [kMmaGroups][16][kValueSize]; over the query, too
   __device__ float* outputs() const { return reinterpret_cast<float*>(base); }
-  /// shape [kMmaWarps][16][2]: the highest score and the sum of each warp's rows
+  /// shape [kMmaGroups][16][2]: the highest score and the sum of each group's rows
   __device__ float* sums() const { return reinterpret_cast<float*>(base + kSumsAt); }
   /// shape [kRows][2]: what a row's output is multiplied by, and its log-sum-exp
-  __device__ float* ends() const { return sums() + 2 * 16 * kMmaWarps; }
+  __device__ float* ends() const { return sums() + 2 * 16 * kMmaGroups; }
 };
 
 /// [bytes] of 8 elements `chunk` of a query row
 template <class Tile>
 __device__ inline int query_at(int row, int chunk) {
-  return row * 2 * Tile::kHeadSize + (chunk ^ (row & 7)) * 16;
+  return row * 2 * Tile::kHeadSize + (chunk & ~7) * 16 + ((chunk ^ row) & 7) * 16;
 }
 
 /// The query rows as the matrix unit wants them, zeros for rows there are none of. Beside e4m3 they
@@ -107,7 +107,7 @@ __device__ inline void store_query(const AttentionParams<PagedKv>& p, const Bloc
   using Element = typename Tile::Element;
   constexpr int kEach = Tile::kHeadSize / 32;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  for (int row = warp; row < kRows; row += kMmaWarps) {
+  for (int row = warp; row < kRows; row += Tile::kWarps) {
     float mine[kEach] = {};
     const std::int64_t from = row < rows.count ? rows.token(row) * p.query_token_stride +
                                                      rows.head(row) * p.query_head_stride

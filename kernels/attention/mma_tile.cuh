@@ -15,8 +15,7 @@
 
 namespace kvproof::kernels {
 
-constexpr int kMmaWarps = 4;
-constexpr int kMmaThreads = 32 * kMmaWarps;
+constexpr int kMmaGroups = 4;  // warps of a block that differ in rows, or in tokens
 constexpr int kMmaStages = 3;
 
 /// Sizes of one instantiation. @tparam Cache Bf16, Fp16 or Fp8E4M3
@@ -25,17 +24,45 @@ struct MmaTile {
   static constexpr bool kFp8 = sizeof(Cache) == 1;
   using Element = std::conditional_t<kFp8, Fp16, Cache>;  // what is multiplied; e4m3 fits exactly
   static constexpr int kHeadSize = kHead;
+  static constexpr int kValueSize = kHead;
+  static constexpr int kWarps = kMmaGroups;
+  static constexpr int kWarpValues = kHead;  // output columns of a warp
   static constexpr int kRowBytes = kHead * static_cast<int>(sizeof(Cache));
   static constexpr int kChunks = kRowBytes / 16;
   static constexpr int kWarpRows = kRowBytes >= 256 ? 16 : 32;  // [tokens] a warp copies per stage
-  static constexpr int kTokens = kMmaWarps * kWarpRows;         // [tokens] per stage
-  static constexpr int kPartBytes = kTokens * kRowBytes;        // K, or V, of a stage
-  static constexpr int kStageBytes = 2 * kPartBytes;
+  static constexpr int kRowLanes = kChunks;                     // that copy a row together
+  static constexpr int kTokens = kWarps * kWarpRows;            // [tokens] per stage
+  static constexpr int kValueAt = kTokens * kRowBytes;          // [bytes] V of a stage, behind K
+  static constexpr int kStageBytes = 2 * kValueAt;
 
   /// [bytes] from the start of K or V of a stage
   __device__ static int at(int row, int chunk) {
-    if constexpr (kChunks >= 8) return row * kRowBytes + (chunk ^ (row & 7)) * 16;
+    if constexpr (kChunks >= 8) {
+      return row * kRowBytes + (chunk & ~7) * 16 + ((chunk ^ row) & 7) * 16;
+    }
     return row * kRowBytes + (chunk ^ ((row >> 1) & 3)) * 16;  // two rows per 128 bytes
+  }
+};
+
+/// The same where a value is the first 512 of a key's 576 elements: copied once. A warp has half of
+/// the output's columns: all of them would not fit its registers.
+template <class Cache>
+struct MmaLatentTile {
+  static constexpr bool kFp8 = false;
+  using Element = Cache;
+  static constexpr int kHeadSize = 576, kValueSize = 512;
+  static constexpr int kWarps = 2 * kMmaGroups;
+  static constexpr int kWarpValues = kValueSize / 2;
+  static constexpr int kRowBytes = 2 * kHeadSize;
+  static constexpr int kChunks = kRowBytes / 16;
+  static constexpr int kWarpRows = 4;
+  static constexpr int kRowLanes = 8;
+  static constexpr int kTokens = kWarps * kWarpRows;
+  static constexpr int kValueAt = 0;
+  static constexpr int kStageBytes = kTokens * kRowBytes;
+
+  __device__ static int at(int row, int chunk) {
+    return row * kRowBytes + (chunk & ~7) * 16 + ((chunk ^ row) & 7) * 16;
   }
 };
 
@@ -71,22 +98,24 @@ struct MmaLoader {
       value_row = kv.value_layout.row(block, token, kv_head);
     }
     look_up(step + 1);
-    constexpr int kAtOnce = 32 / Tile::kChunks;  // [rows]
+    constexpr bool kWhole = Tile::kRowLanes == Tile::kChunks;  // each lane has one chunk of a row
     constexpr auto kBytes = static_cast<std::int64_t>(Tile::kRowBytes / Tile::kHeadSize);
-    unsigned char* const to =
-        stages + step % kMmaStages * Tile::kStageBytes + warp * Tile::kWarpRows * Tile::kRowBytes;
-    const int chunk = lane % Tile::kChunks;
-    const auto* const key = static_cast<const unsigned char*>(kv.key) + chunk * 16;
-    const auto* const value = static_cast<const unsigned char*>(kv.value) + chunk * 16;
+    unsigned char* const to = stages + step % kMmaStages * Tile::kStageBytes;
+    const auto* const key = static_cast<const unsigned char*>(kv.key);
+    const auto* const value = static_cast<const unsigned char*>(kv.value);
     KVPROOF_UNROLL
-    for (int first = 0; first < Tile::kWarpRows; first += kAtOnce) {
-      const int row = first + lane / Tile::kChunks;
+    for (int n = 0; n < Tile::kWarpRows * Tile::kChunks / 32; ++n) {
+      const int done = 32 * n / Tile::kRowLanes;  // rows, or pieces of the same rows
+      const int row = (kWhole ? done : 0) + lane / Tile::kRowLanes;
+      const int chunk = (kWhole ? 0 : n * Tile::kRowLanes) + lane % Tile::kRowLanes;
       const bool valid = position(step, row) < range.end;
-      const int at = Tile::at(row, chunk);
+      const int at = Tile::at(warp * Tile::kWarpRows + row, chunk);
       const std::int64_t from_key = KVPROOF_SHUFFLE(key_row, row);
-      const std::int64_t from_value = KVPROOF_SHUFFLE(value_row, row);
-      copy_async16(to + at, key + from_key * kBytes, valid);
-      copy_async16(to + Tile::kPartBytes + at, value + from_value * kBytes, valid);
+      copy_async16(to + at, key + from_key * kBytes + chunk * 16, valid);
+      if constexpr (Tile::kValueAt > 0) {
+        const std::int64_t from_value = KVPROOF_SHUFFLE(value_row, row);
+        copy_async16(to + Tile::kValueAt + at, value + from_value * kBytes + chunk * 16, valid);
+      }
     }
     copy_async_commit();
   }
@@ -100,25 +129,29 @@ __device__ inline void multiply_keys(float (&low)[4], float (&high)[4], const Qu
   using Element = typename Tile::Element;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = first + lane / 16 * 8 + lane % 8;
-  KVPROOF_UNROLL
-  for (int pair = 0; pair < Tile::kChunks / 2; ++pair) {
-    std::uint32_t words[4];
-    load_tiles(words, keys + Tile::at(row, 2 * pair + lane / 8 % 2));
-    if constexpr (Tile::kFp8) {
-      KVPROOF_UNROLL
-      for (int half = 0; half < 2; ++half) {
-        const auto a = query.part(2 * pair + half);
-        const std::uint32_t b_low[2] = {widen_two(words[half]), widen_two(words[half] >> 16)};
-        const std::uint32_t b_high[2] = {widen_two(words[2 + half]),
-                                         widen_two(words[2 + half] >> 16)};
+  constexpr int kPairs = Tile::kChunks / 2, kAtOnce = kPairs > 16 ? 4 : kPairs;
+  KVPROOF_ROLLED
+  for (int done = 0; done < kPairs; done += kAtOnce) {
+    KVPROOF_UNROLL
+    for (int pair = done; pair < done + kAtOnce; ++pair) {
+      std::uint32_t words[4];
+      load_tiles(words, keys + Tile::at(row, 2 * pair + lane / 8 % 2));
+      if constexpr (Tile::kFp8) {
+        KVPROOF_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          const auto a = query.part(2 * pair + half);
+          const std::uint32_t b_low[2] = {widen_two(words[half]), widen_two(words[half] >> 16)};
+          const std::uint32_t b_high[2] = {widen_two(words[2 + half]),
+                                           widen_two(words[2 + half] >> 16)};
+          multiply_add<Element>(low, a.words, b_low);
+          multiply_add<Element>(high, a.words, b_high);
+        }
+      } else {
+        const auto a = query.part(pair);
+        const std::uint32_t b_low[2] = {words[0], words[1]}, b_high[2] = {words[2], words[3]};
         multiply_add<Element>(low, a.words, b_low);
         multiply_add<Element>(high, a.words, b_high);
       }
-    } else {
-      const auto a = query.part(pair);
-      const std::uint32_t b_low[2] = {words[0], words[1]}, b_high[2] = {words[2], words[3]};
-      multiply_add<Element>(low, a.words, b_low);
-      multiply_add<Element>(high, a.words, b_high);
     }
   }
 }
@@ -128,18 +161,19 @@ __device__ inline std::uint32_t widen_every_other(std::uint32_t word) {
   return widen_two((word & 0xFFu) | (word >> 8 & 0xFF00u));
 }
 
-/// out += weights . value for 16 tokens from row `first`.
+/// out += weights . value for 16 tokens from row `first`, the columns of part `part` of the warps.
 template <class Tile>
-__device__ inline void multiply_values(float (&out)[Tile::kHeadSize / 8][4],
+__device__ inline void multiply_values(float (&out)[Tile::kWarpValues / 8][4],
                                        const std::uint32_t (&weights)[4],
-                                       const unsigned char* values, int first) {
+                                       const unsigned char* values, int first, int part) {
   using Element = typename Tile::Element;
   const int lane = static_cast<int>(threadIdx.x) % 32;
+  constexpr int kPairs = Tile::kWarpValues * Tile::kRowBytes / Tile::kHeadSize / 32;
   const int row = first + lane % 16;
   KVPROOF_UNROLL
-  for (int pair = 0; pair < Tile::kChunks / 2; ++pair) {
+  for (int pair = 0; pair < kPairs; ++pair) {
     std::uint32_t words[4];
-    load_tiles_transposed(words, values + Tile::at(row, 2 * pair + lane / 16));
+    load_tiles_transposed(words, values + Tile::at(row, 2 * (part * kPairs + pair) + lane / 16));
     KVPROOF_UNROLL
     for (int half = 0; half < 2; ++half) {
       const std::uint32_t early = words[2 * half], late = words[2 * half + 1];
@@ -156,9 +190,9 @@ __device__ inline void multiply_values(float (&out)[Tile::kHeadSize / 8][4],
   }
 }
 
-/// The dimension that element `i` of this lane's part `n` of `out` belongs to.
+/// The column, of the warp's, that element `i` of this lane's `out[n]` belongs to.
 template <class Tile>
-__device__ inline int dimension_of(int n, int i) {
+__device__ inline int column_of(int n, int i) {
   const int column = static_cast<int>(threadIdx.x) % 4 * 2 + i % 2;
   return Tile::kFp8 ? n / 2 * 16 + column * 2 + n % 2 : n * 8 + column;
 }

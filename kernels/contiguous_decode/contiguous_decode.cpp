@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/contiguous_decode/contiguous_decode.h"
 
+#include "kernels/attention/as_operation.h"
+
 namespace kvproof::kernels {
 
 std::span<const Implementation<AttentionParams<ContiguousKv>>> contiguous_decode() {

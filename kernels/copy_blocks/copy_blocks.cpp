@@ -15,9 +15,8 @@ Refusal refuse(const CopyBlocksParams& p) {
 
 std::span<const Implementation<CopyBlocksParams>> copy_blocks() {
   static constexpr Implementation<CopyBlocksParams> kRows[] = {
-      {"reference/bytes", &copy_blocks_reference},
-      {"cpu/general", &copy_blocks_cpu},
-      {"cuda/general", &copy_blocks_cuda},
+      {"reference/bytes", &copy_blocks_reference}, {"cpu/general", &copy_blocks_cpu},
+      {"cpu/streaming", &copy_blocks_stream},      {"cuda/general", &copy_blocks_cuda},
       {"cuda/vector", &copy_blocks_vector},
   };
   return kRows;

@@ -28,6 +28,7 @@ struct CopyBlocksParams {
 
 Refusal copy_blocks_reference(const CopyBlocksParams& params, const Context& context);
 Refusal copy_blocks_cpu(const CopyBlocksParams& params, const Context& context);
+Refusal copy_blocks_stream(const CopyBlocksParams& params, const Context& context);
 Refusal copy_blocks_cuda(const CopyBlocksParams& params, const Context& context);
 Refusal copy_blocks_vector(const CopyBlocksParams& params, const Context& context);
 

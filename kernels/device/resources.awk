@@ -19,7 +19,7 @@ function readable(name,    out, rest, arguments, word) {
   out = substr(name, RSTART + 1, RLENGTH - 1)
   rest = substr(name, RSTART + RLENGTH)
   if (rest !~ /^I/) return out
-  arguments = ""
+  arguments = rest ~ /LatentTile/ ? "latent" : ""
   while (match(rest, /^[^E]*(Bf16|Fp16|Fp8E[45]M[32]|PagedKv|ContiguousKv|Li[0-9]+|Lb[01])/)) {
     word = substr(rest, RSTART, RLENGTH)
     rest = substr(rest, RSTART + RLENGTH)
@@ -28,8 +28,8 @@ function readable(name,    out, rest, arguments, word) {
     sub(/^.*Li/, "", word)
     if (match(word, /(Bf16|Fp16|Fp8E[45]M[32]|PagedKv|ContiguousKv)$/)) word = substr(word, RSTART)
     arguments = arguments (arguments == "" ? "" : ", ") word
-    if (rest ~ /^EE/) break
-    sub(/^E/, "", rest)
+    if (rest ~ /^E+v/) break
+    sub(/^E+/, "", rest)
   }
   return out "<" arguments ">"
 }

@@ -31,5 +31,6 @@ for source do
   mv "$work/$name"/*.ptx "$work/"
   rm -rf "${work:?}/$name"
 done
-"$nvcc" --version | sed -n "s/^Cuda compilation tools, release \([0-9.]*\).*/sm_$architecture, nvcc \1/p"
+"$nvcc" --version |
+  sed -n "s/^Cuda compilation tools, release \([0-9.]*\).*/sm_$architecture, nvcc \1/p"
 awk -f "$here/resources.awk" "$work"/*.ptx "$work"/*.log

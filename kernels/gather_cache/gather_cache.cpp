@@ -34,9 +34,8 @@ Refusal refuse(const GatherCacheParams& p) {
 
 std::span<const Implementation<GatherCacheParams>> gather_cache() {
   static constexpr Implementation<GatherCacheParams> kRows[] = {
-      {"reference/double", &gather_cache_reference},
-      {"cpu/general", &gather_cache_cpu},
-      {"cuda/general", &gather_cache_cuda},
+      {"reference/double", &gather_cache_reference}, {"cpu/general", &gather_cache_cpu},
+      {"cpu/streaming", &gather_cache_stream},       {"cuda/general", &gather_cache_cuda},
       {"cuda/vector", &gather_cache_vector},
   };
   return kRows;

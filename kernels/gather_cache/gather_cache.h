@@ -49,6 +49,7 @@ struct GatherCacheParams {
 
 Refusal gather_cache_reference(const GatherCacheParams& params, const Context& context);
 Refusal gather_cache_cpu(const GatherCacheParams& params, const Context& context);
+Refusal gather_cache_stream(const GatherCacheParams& params, const Context& context);
 Refusal gather_cache_cuda(const GatherCacheParams& params, const Context& context);
 Refusal gather_cache_vector(const GatherCacheParams& params, const Context& context);
 

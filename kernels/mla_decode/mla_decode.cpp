@@ -53,6 +53,7 @@ std::span<const Implementation<MlaDecodeParams>> mla_decode() {
       {"cpu/avx512_bf16", &latent_with<&attention_cpu_avx512_bf16>},
       {"cpu/portable", &latent_with<&attention_cpu_portable>},
       {"cuda/general", &latent_with<&attention_cuda_general>},
+      {"cuda/mma", &latent_with<&attention_cuda_mma>},
   };
   return kRows;
 }

@@ -13,6 +13,7 @@
   type* const name = reinterpret_cast<type*>(kvproof_dynamic_shared)
 
 #define KVPROOF_UNROLL _Pragma("unroll")
+#define KVPROOF_ROLLED _Pragma("unroll 1")
 
 #define KVPROOF_BARRIER() __syncthreads()
 #define KVPROOF_WARP_BARRIER() __syncwarp()

@@ -34,6 +34,8 @@
 
 /// Before a loop of constant length whose index picks registers.
 #define KVPROOF_UNROLL
+/// Before a loop that must stay one, for the registers that it would cost.
+#define KVPROOF_ROLLED
 
 #define KVPROOF_BARRIER() ::kvproof::simt::block_barrier(KVPROOF_PLACE)
 #define KVPROOF_WARP_BARRIER() ::kvproof::simt::warp_barrier(KVPROOF_PLACE)

@@ -32,6 +32,7 @@ std::span<const Implementation<SwapBlocksParams>> swap_blocks() {
   static constexpr Implementation<SwapBlocksParams> kRows[] = {
       {"reference/bytes", &swap_blocks_reference},
       {"cpu/general", &swap_blocks_cpu},
+      {"cpu/streaming", &swap_blocks_stream},
       {"cuda/general", &swap_blocks_cuda},
   };
   return kRows;

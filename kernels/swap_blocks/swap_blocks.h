@@ -50,6 +50,7 @@ void for_each_run(const std::int64_t* pairs, std::int64_t num_pairs, F&& f) {
 
 Refusal swap_blocks_reference(const SwapBlocksParams& params, const Context& context);
 Refusal swap_blocks_cpu(const SwapBlocksParams& params, const Context& context);
+Refusal swap_blocks_stream(const SwapBlocksParams& params, const Context& context);
 Refusal swap_blocks_cuda(const SwapBlocksParams& params, const Context& context);
 
 /// Every implementation; the first is the reference.

@@ -41,6 +41,8 @@ struct AttentionPlan {
   std::int32_t output_gap = 0;  // [elements]
   bool wants_lse = true;
   bool lse_transposed = false;
+  bool also_prefill = true;     // decode is prefill of one token each, too
+  bool also_contiguous = true;  // the same data in one buffer per sequence
 
   [[nodiscard]] std::int32_t num_seqs() const { return static_cast<std::int32_t>(seq_lens.size()); }
   [[nodiscard]] bool one_token_each() const { return kind != AttentionKind::prefill; }

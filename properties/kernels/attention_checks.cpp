@@ -63,6 +63,7 @@ Ran launch(const AttentionRow& row, AttentionProblem& problem, std::uint8_t byte
   Ran ran;
   try {
     const ArmedFault armed;
+    draw_schedule(problem.plan().seed + byte);
     ran.refusal = row.launch(problem);
     if (const std::string error = wait_for_device(); !error.empty()) ran.finding = error;
   } catch (const std::exception& error) {
@@ -132,9 +133,8 @@ void add_rows(std::vector<AttentionRow>& out, std::string_view operation, bool d
 bool AttentionRow::takes(const AttentionPlan& plan) const {
   if (latent) return plan.kind == AttentionKind::latent;
   const bool contiguous = operation.starts_with("contiguous");
-  if (contiguous && plan.kind == AttentionKind::far) return false;
-  if (!plan.one_token_each()) return !decodes;
-  return decodes || plan.seed % 3 == 0;  // decode is prefill of one token each, too
+  if (contiguous && (plan.kind == AttentionKind::far || !plan.also_contiguous)) return false;
+  return plan.one_token_each() ? decodes || plan.also_prefill : !decodes;
 }
 
 std::vector<AttentionRow> attention_rows() {
@@ -188,8 +188,8 @@ Finding check_attention_grid(const std::vector<AttentionRow>& rows, AttentionTal
       s.num_heads = s.num_kv_heads = 1;
       s.head_size = s.value_head_size = head_size;
       s.scale = 0.1F;
-      AttentionPlan plan = plain_plan(s, seed % 2 == 0 ? 16 : 256, 41);
-      plan.seed = seed += 3;
+      AttentionPlan plan = plain_plan(s, seed % 3 == 1 ? 256 : 16, 41);
+      plan.seed = seed++;
       if (auto wrong = check_attention(plan, rows, tally)) return wrong;
     }
   }

@@ -44,7 +44,7 @@ struct AttentionTally {
     int ran = 0;
     int refused = 0;
     std::string reason;    // of the last refusal
-    double most_used = 0;  // largest error as a share of its bound
+    double most_used = 0;  // largest error as a share of its bound, where arithmetic makes it
   };
   std::map<std::string, Row> rows;
 };

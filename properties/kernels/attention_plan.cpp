@@ -39,8 +39,13 @@ AttentionShape draw_shape(AttentionKind kind, bool usual, Random& random) {
     s.value_head_size = random.of({512, 128, 64, 40});
     s.head_size = s.value_head_size + random.of({64, 64, 16, 0, 6});
     s.num_kv_heads = 1;
-    s.num_heads = random.of({1, 2, 4, 5, 16});
+    s.num_heads = random.of({1, 2, 4, 5, 16, 66});
     s.value_scale = s.key_scale;
+    if (usual) {
+      s.type = s.cache_type = ElementType::bf16;
+      s.key_scale = s.value_scale = 1;
+      s.head_size = 576, s.value_head_size = 512;
+    }
   } else {
     s.head_size = random.one_in(6) ? random.of({1, 7, 46, 100, 112})
                                    : random.of({64, 80, 96, 128, 128, 192, 256});
@@ -170,6 +175,8 @@ AttentionPlan draw_plan(AttentionKind kind, std::uint64_t seed, int size) {
   }
   plan.num_splits = random.one_in(2) ? 1 : random.between(2, 7);
   plan.wants_lse = !random.one_in(5);
+  plan.also_prefill = random.one_in(3);
+  plan.also_contiguous = random.one_in(2);
   return plan;
 }
 

@@ -34,7 +34,7 @@ std::vector<Broken<AttentionParams<Kv>>> broken_attention() {
   return {
       {"no heads", [](P& p) { p.shape.num_heads = 0; }},
       {"no KV heads", [](P& p) { p.shape.num_kv_heads = 0; }},
-      {"7 heads over 2", [](P& p) { p.shape.num_heads = 7; }},
+      {"3 heads over 2", [](P& p) { p.shape.num_heads = 3; }},
       {"head size 0", [](P& p) { p.shape.head_size = 0; }},
       {"head size 577", [](P& p) { p.shape.head_size = 577; }},
       {"V head size 513", [](P& p) { p.shape.value_head_size = 513; }},

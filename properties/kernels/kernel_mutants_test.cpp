@@ -25,9 +25,9 @@
 namespace kvproof::properties {
 namespace {
 
-constexpr std::uint64_t kSeeds = 48;  // that a fault may take to be noticed
+constexpr std::uint64_t kSeeds = 32;  // that a fault may take to be noticed
 constexpr int kSize = 12;
-constexpr std::uint64_t kMovementSeeds = 400;
+constexpr std::uint64_t kMovementSeeds = 100;
 constexpr int kMovementSize = 60;
 constexpr unsigned kMostSeconds = 120;
 

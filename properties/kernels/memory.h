@@ -22,6 +22,8 @@
 #include <cuda_runtime_api.h>
 #else
 #include <sys/mman.h>
+
+#include "kernels/simt/runtime.h"
 #endif
 
 namespace kvproof::properties {
@@ -139,6 +141,13 @@ template <class T>
   std::size_t i = 0;
   while (a[i] == b[i]) ++i;
   return i;
+}
+
+/// The order in which the executor runs threads and blocks, and when copies land, from here on.
+inline void draw_schedule([[maybe_unused]] std::uint64_t seed) {
+#if !defined(KVPROOF_CUDA)
+  simt::set_schedule({seed});
+#endif
 }
 
 /// Waits for what was launched. @return what went wrong on the device, empty on a host

@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <iostream>
 
+#include "kernels/reshape_and_cache/quantise.h"
 #include "properties/kernels/movement_checks.h"
 
 namespace kvproof::properties {
@@ -43,11 +45,20 @@ TEST(MovementKernels, HoldOnRandomCases) {
     const int size = *rc::gen::inRange(1, 101);
     if (const Finding f = movement_round(seed, size, "", tally)) RC_FAIL(*f);
   }));
-  ASSERT_EQ(tally.rows.size(), 18U);
+  std::size_t num_rows = 0;
+  const auto count = [&](auto rows) { num_rows += rows.size(); };
+  count(kernels::reshape_and_cache());
+  count(kernels::gather_cache());
+  count(kernels::copy_blocks());
+  count(kernels::swap_blocks());
+  count(kernels::slot_mapping());
+  ASSERT_EQ(tally.rows.size(), num_rows);
   for (const auto& [who, row] : tally.rows) {
     std::cout << who << ": ran " << row.ran << ", refused " << row.refused << " (" << row.reason
               << ")\n";
-    EXPECT_GT(row.ran, 20) << who;
+    // Streaming stores and AVX2 are not everywhere; where they are not, the row says so each time.
+    const bool may_lack = who.ends_with("cpu/streaming") || who.ends_with("cpu/avx2");
+    EXPECT_TRUE(row.ran > 10 || (may_lack && row.ran == 0)) << who;
   }
 }
 
@@ -72,7 +83,7 @@ TEST(MovementKernels, ChecksRejectBrokenWrites) {
   EXPECT_FALSE(is_rejected<P>(&check_reshape_and_cache, "ours", &kernels::reshape_and_cache_cpu));
   EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "does nothing",
                              [](const P&, const Context&) -> Refusal { return {}; }));
-  EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "refuses",
+  EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "refuses/general",
                              [](const P&, const Context&) -> Refusal { return {"no"}; }));
   EXPECT_TRUE(is_rejected<P>(&check_reshape_and_cache, "writes/vector",
                              [](const P& p, const Context& c) -> Refusal {
@@ -202,6 +213,36 @@ TEST(MovementReferences, WriteAndGatherKnowSlotsLayoutsAndScales) {
   g.scale = 0.5F;
   ASSERT_FALSE(kernels::gather_cache_reference(g, {}));
   EXPECT_EQ(out, (std::vector<float>{1, 2, 3, 4}));
+}
+
+/// A product in place of a quotient: every bf16 pattern, over scales of all kinds.
+TEST(Quantise, EqualsTheQuotientOnEveryPattern) {
+  std::vector<kernels::Bf16> from;
+  for (std::uint32_t bits = 0; bits < 65'536; ++bits) {
+    from.push_back({static_cast<std::uint16_t>(bits)});
+  }
+  std::vector<kernels::Fp8E4M3> to(from.size() + 1);
+  Random random(1);
+  int proven = 0;
+  for (int i = 0; i < 60; ++i) {
+    const float unit = 1 + std::abs(random.unit());
+    const float scale =
+        std::ldexp(i % 3 == 0 ? 1.0F + static_cast<float>(i) / 64 : unit, random.between(-40, 40));
+    const bool by_product = kernels::product_is_exact(scale);
+    proven += by_product ? 1 : 0;
+    for (const bool product : {false, true}) {
+      if (product && !by_product) continue;
+      kernels::quantise(from.data(), to.data() + i % 2, 65'536, {scale, 1 / scale, product});
+      for (std::size_t x = 0; x < from.size(); ++x) {
+        const auto want = kernels::from_float<kernels::Fp8E4M3>(to_float(from[x]) / scale);
+        ASSERT_EQ(to[x + static_cast<std::size_t>(i % 2)].bits, want.bits)
+            << x << " by " << scale << (product ? ", product" : ", quotient");
+      }
+    }
+  }
+  EXPECT_GT(proven, 20);
+  EXPECT_FALSE(kernels::product_is_exact(17.0F / 19.0F));  // elements next to boundaries
+  EXPECT_TRUE(kernels::product_is_exact(0.25F));
 }
 
 TEST(SwapBlocks, TransfersAreTheFewestThatKeepTheOrder) {

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Timing in rounds: what is compared runs in turn, and ratios are of two times of one round.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/kernels/ceilings.h"
+#include "bench/latency.h"
+#include "bench/result_file.h"
+
+namespace kvproof::bench {
+
+/// [ns]
+[[nodiscard]] inline double timed(const std::function<void()>& f) {
+  const double start = now_ns();
+  f();
+  return now_ns() - start;
+}
+
+/// One of several ways to do the same, and its name.
+struct Way {
+  std::string name;
+  std::function<void()> run;
+};
+
+/// The quickest on these very bytes: the least of three times each.
+[[nodiscard]] inline const Way& quickest(const std::vector<Way>& ways) {
+  std::size_t best = 0;
+  double least = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t i = 0; i < ways.size(); ++i) {
+      const double ns = timed(ways[i].run);
+      if ((round == 0 && i == 0) || ns < least) {
+        least = ns;
+        best = i;
+      }
+    }
+  }
+  return ways[best];
+}
+
+/// Element by element.
+[[nodiscard]] inline std::vector<double> ratios(const std::vector<double>& above,
+                                                const std::vector<double>& below,
+                                                double factor = 1) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < above.size(); ++i) out.push_back(factor * above[i] / below[i]);
+  return out;
+}
+
+/// The median, the 10th and the 90th percentile.
+[[nodiscard]] inline Metric metric_of(std::vector<double> samples, const char* unit) {
+  std::ranges::sort(samples);
+  return {median(samples), unit, percentile(samples, 0.1), percentile(samples, 0.9)};
+}
+
+}  // namespace kvproof::bench

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sanitized_kernels FAULT`: the CUDA kernels on small cases, in a program that is sanitized.
+//
+// 0: the checks of kernels, which must hold. Any other number: one launch of the general attention
+// kernel with that fault, whose result nobody looks at.
+#include <cstdio>
+#include <cstdlib>
+
+#include "properties/kernels/armed_fault.h"
+#include "properties/kernels/attention_checks.h"
+#include "properties/kernels/movement_checks.h"
+
+namespace kvproof::properties {
+namespace {
+
+constexpr std::uint64_t kSeeds = 8;
+constexpr int kSize = 4;
+constexpr int kMovementSize = 30;
+
+Finding check_all() {
+  AttentionTally tally;
+  const std::vector<AttentionRow> rows = attention_rows("cuda/");
+  if (auto wrong = check_attention_refusals()) return wrong;
+  MovementTally moved;
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
+    if (auto wrong = movement_round(seed, kMovementSize, "", moved)) return wrong;
+  }
+  for (const auto& [name, row] : tally.rows) {
+    std::printf("%s: ran %d, refused %d\n", name.c_str(), row.ran, row.refused);
+    if (row.ran == 0) return say(name, " never ran");
+  }
+  return {};
+}
+
+/// Three tiles, and more heads than a block serves at a time.
+void launch_once() {
+  kernels::AttentionShape s;
+  s.num_heads = 9;
+  s.num_kv_heads = 1;
+  s.head_size = s.value_head_size = 32;
+  const AttentionProblem problem(plain_plan(s, 16, 70));
+  const ArmedFault armed;
+  static_cast<void>(kernels::attention_cuda_general(problem.paged(false), {}));
+}
+
+}  // namespace
+}  // namespace kvproof::properties
+
+int main(int argc, char** argv) {
+  using namespace kvproof::properties;
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: sanitized_kernels FAULT\n");
+    return 2;
+  }
+  fault_to_arm = std::atoi(argv[1]);
+  if (fault_to_arm != 0) {
+    launch_once();
+    return 0;
+  }
+  const Finding wrong = check_all();
+  if (wrong) std::printf("%s\n", wrong->c_str());
+  return wrong ? 1 : 0;
+}

@@ -1,0 +1,133 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Tests of run.sh on a machine without a GPU: with none, with made-up tools, and packed.
+#   usage: run_test.sh <repository>
+# shellcheck disable=SC2016 # variables inside fakes are the fakes' own
+set -eu
+
+source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+check() {  # check <what must hold> <command>...
+  what=$1
+  shift
+  if ! "$@"; then
+    failures=$((failures + 1))
+    echo "FAILED: $what"
+    sed 's/^/    /' "$work/out" "$work/err" 2>/dev/null || true
+  fi
+}
+exits() { [ "$code" = "$1" ]; }
+has() { grep -qE -e "$1" "$work/$2"; }
+lacks() { ! has "$@"; }
+tools=$work/tools
+mkdir -p "$tools"
+fake() {  # fake <tool> <script line>...
+  name=$1
+  shift
+  { echo '#!/bin/sh'; for line do printf '%s\n' "$line"; done; } >"$tools/$name"
+  chmod +x "$tools/$name"
+}
+run() {  # run <repository or pack> <argument>...: the tools that are not faked are the system's
+  repository=$1
+  shift
+  code=0
+  PATH=$tools:/usr/bin:/bin NVCC='' sh "$repository/kvproof" device "$@" \
+    >"$work/out" 2>"$work/err" </dev/null || code=$?
+}
+
+# ---- no GPU ----
+fake nvidia-smi 'exit 9'
+run "$source"
+check "no GPU is a reason to skip" exits 77
+check "no GPU is named" has '^skipped: no GPU' out
+run "$source" --nonsense
+check "an unknown option is a usage error" exits 2
+run "$source" --seconds=soon
+check "seconds are a number" exits 2
+fake nvidia-smi 'case $* in *compute_cap*) echo 7.5 ;; *) echo Old ;; esac'
+fake nvcc 'echo "Build cuda_13.0"'
+run "$source"
+check "a card without asynchronous copies is a reason to skip" exits 77
+check "the card's capability is named" has 'compute capability 75' out
+
+# ---- packed, with a made-up GPU, compiler and CMake ----
+pack=$work/pack
+run "$source" --pack="$pack"
+check "packing works" exits 0
+run "$source" --pack="$pack"
+check "what is there is not packed over" exits 2
+
+fake nvidia-smi 'case $* in *=name\ *) echo "Fake H200" ;; *=compute_cap*) echo 9.0 ;;' \
+  '  *) echo "Fake H200, 9.0, 580.1, 1 MiB, 1 MHz, 1 MHz, 1 MHz, 1 MHz, 1 W, 1, Enabled" ;; esac'
+fake compute-sanitizer 'echo "Device not supported"; exit 1'
+fake cmake 'case $1 in' '  -S) mkdir -p "$4" ;;' \
+  "  --build) cp $work/device_check $work/device_bench \"\$2/\" ;;" 'esac'
+program() {  # program <name> <script line>...
+  fake "$@"
+  mv "$tools/$1" "$work/$1"
+}
+line() {  # line <tokens>: one result, its tabs and its end for printf
+  parameters="tokens=$1 layout=nhd implementation=cuda/x l2=cold"
+  metrics="time=2,us,1,3 fraction_of_copy=0.5,ratio,0.5,0.5"
+  printf '%s' "reshape_and_cache\\t$parameters\\t$metrics\\n"
+}
+program device_check 'echo "attention: 60 rounds"'
+program device_bench "printf '$(line 1)$(line 16)'"
+run "$pack" --output="$work/results"
+check "all of it runs" exits 0
+check "the build is for the card" has 'build +for sm_90a' out
+check "a sanitizer that cannot is no failure" has 'memcheck +not run: .*not support' out
+check "the check's words are kept" grep -q '60 rounds' "$work/results/device_check.txt"
+check "the results are counted" has 'results +2 results' out
+check "the result file is what it says" python3 -c "
+import json
+data = json.load(open('$work/results/device.json'))
+assert data['schema'] == 1 and data['environment']['gpu_name'] == 'Fake H200', data
+assert data['environment']['complete'] is True, data
+first = data['results'][0]
+assert first['parameters']['tokens'] == 1 and first['metrics']['time'] == {
+    'value': 2.0, 'unit': 'us', 'min': 1.0, 'max': 3.0}, first"
+check "figures are drawn, or there is a reason" has 'figures +(device-reshape|not drawn)' out
+check "nothing half-written is left" sh -c "! ls '$work/results' | grep -q part-"
+
+program device_check 'echo "violated: row 3"; exit 1'
+program device_bench "printf '$(line 1)reshape_and_ca'; sleep 20"
+run "$pack" --output="$work/cut" --seconds=6
+check "a violated property fails" exits 1
+check "a violated property is named" has 'check +failed with exit code 1 .*violated: row 3' out
+check "a benchmark that is cut off is named" has 'bench +cut off' out
+run "$pack" --output="$work/cut" --seconds=0
+check "no time is a failure" exits 1
+
+# ---- the pack is whole: every header that its sources include is in it ----
+find "$pack/kernels" "$pack/bench" "$pack/reference/attention.cpp" -name '*.c*' >"$work/todo"
+find "$pack/properties/kernels" -name '*.cpp' ! -name '*_test.cpp' ! -name 'served_*' \
+  >>"$work/todo"
+check "there are sources in the pack" test "$(wc -l <"$work/todo")" -gt 30
+while [ -s "$work/todo" ]; do
+  xargs sed -n 's/^#include "\(.*\)"$/\1/p' <"$work/todo" | sort -u >"$work/named"
+  : >"$work/todo"
+  while IFS= read -r header; do
+    [ -f "$pack/$header" ] || echo "$header" >>"$work/absent"
+    grep -qxF "$header" "$work/seen" 2>/dev/null || {
+      echo "$header" >>"$work/seen"
+      [ ! -f "$pack/$header" ] || echo "$pack/$header" >>"$work/todo"
+    }
+  done <"$work/named"
+done
+check "no header is missing: $(cat "$work/absent" 2>/dev/null)" test ! -e "$work/absent"
+
+# ---- where there is a compiler: the pack configures, and one source of it builds ----
+rm "$tools/cmake" "$tools/nvcc"
+nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc || true)
+if [ -n "$nvcc" ]; then
+  code=0
+  {
+    cmake -S "$pack/reports/device" -B "$work/build" -DCMAKE_CUDA_ARCHITECTURES=90a \
+      -DCMAKE_CUDA_COMPILER="$nvcc" && cmake --build "$work/build" --target kvproof_reference
+  } >"$work/out" 2>"$work/err" || code=$?
+  check "the pack configures and builds" exits 0
+fi
+[ "$failures" = 0 ] || exit 1
