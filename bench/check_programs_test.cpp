@@ -212,5 +212,31 @@ TEST_F(CheckPrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
   expect_one_line(version);
 }
 
+TEST_F(CheckPrograms, ReplaySaysWhatItsFiltersLeaveOut) {
+  folder_.write("trace",
+                "Timestamp,Request tokens,Response tokens\n1,64,8\n2,64,0\n3,9000,8\n4,32,8\n");
+  const Answer answer =
+      run("replay", "--trace=trace --max-context=500 --skip-zero-output --json=result.json");
+  EXPECT_EQ(answer.exit_code, 0) << answer.error;
+  const json metrics =
+      json::parse(text_of(folder_.path() / "result.json")).at("results").at(0).at("metrics");
+  EXPECT_EQ(metrics.at("requests").at("value"), 2);
+  EXPECT_EQ(metrics.at("left_out_zero_output").at("value"), 1);
+  EXPECT_EQ(metrics.at("left_out_over_context").at("value"), 1);
+  EXPECT_EQ(metrics.at("left_out_zero_input").at("value"), 0);
+}
+
+TEST_F(CheckPrograms, ReplayRefusesTraceOptionsThatDoNotFit) {
+  folder_.write("trace", "Timestamp,Request tokens,Response tokens\n1,64,8\n");
+  for (const std::string arguments :
+       {"--trace=chat --max-context=500", "--trace=trace --max-context=0",
+        "--trace=trace --max-context=71", "--trace=trace --sessions-at-once=0",
+        "--trace=trace --ids-block-size=-1"}) {
+    const Answer answer = run("replay", arguments);
+    EXPECT_EQ(answer.exit_code, 2) << arguments;
+    expect_one_line(answer);
+  }
+}
+
 }  // namespace
 }  // namespace kvproof::bench

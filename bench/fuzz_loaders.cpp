@@ -36,19 +36,24 @@ class MemoryFile {
 };
 
 void check(const Request& now, const Request& before, const TraceInfo& info,
-           const TraceLimits& limits) {
+           const TraceOptions& options) {
   const auto require = [&](bool holds, const char* what) {
     if (!holds) fuzz_failed(say("request ", now.index, ": ", what));
   };
-  const auto in_range = [&](std::int64_t n) { return n >= 0 && n <= limits.max_tokens; };
+  const auto in_range = [&](std::int64_t n) { return n >= 0 && n <= options.max_tokens; };
   require(in_range(now.input_tokens) && in_range(now.output_tokens), "a length out of its range");
   require(now.arrival_seconds >= before.arrival_seconds, "it arrived before the one before it");
   require(now.index == 0 || now.index == before.index + 1, "an index is left out");
+  require(info.timed || now.arrival_seconds == 0, "a time where the source has none");
+  require(info.sessions || (now.session == 0 && now.agent == 0 && now.after.empty()),
+          "a session where the source has none");
+  for (const std::uint64_t earlier : now.after) require(earlier < now.index, "it waits for itself");
   if (info.ids_block_size == 0) {
     require(now.block_ids.empty(), "ids where the source has none");
     return;
   }
-  const std::int64_t ids = (now.input_tokens + info.ids_block_size - 1) / info.ids_block_size;
+  const std::int64_t tail = info.partial_tail ? info.ids_block_size - 1 : 0;
+  const std::int64_t ids = (now.input_tokens + tail) / info.ids_block_size;
   require(static_cast<std::int64_t>(now.block_ids.size()) == ids, "ids for another length");
 }
 
@@ -58,14 +63,15 @@ void check(const Request& now, const Request& before, const TraceInfo& info,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvproof::bench;
   const MemoryFile file(data, size);
-  const TraceLimits limits;
+  TraceOptions options;
+  options.sessions_at_once = 2;
   std::uint64_t requests = 0;
   try {
-    const auto source = open_trace(file.path(), limits);
+    const auto source = open_trace(file.path(), options);
     Request before;
     Request now;
     for (; source->next(now); ++requests, before = now) {
-      check(now, before, source->info(), limits);
+      check(now, before, source->info(), options);
     }
     if (requests == 0) fuzz_failed("a trace without a request was accepted");
   } catch (const kvproof::properties::InputError& error) {

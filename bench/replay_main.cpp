@@ -35,6 +35,7 @@ struct Arguments {
   std::string json_path;
   std::uint32_t block_size = 16;
   std::optional<std::uint32_t> capacity_blocks;
+  TraceOptions trace_options;
   bool audit = false;
 };
 
@@ -91,16 +92,43 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
                       {"pool_bytes", metric(counts.pool_bytes, "bytes")},
                       {"wall_seconds", metric(counts.wall_seconds, "s")},
                       {"peak_rss_bytes", metric(peak_rss_bytes(), "bytes")}});
+  const TraceOptions& filters = arguments.trace_options;
+  if (filters.max_context > 0 || filters.skip_zero_input || filters.skip_zero_output) {
+    out.metrics.insert(out.metrics.end(),
+                       {{"left_out_zero_input", metric(counts.left_out.zero_input, "count")},
+                        {"left_out_zero_output", metric(counts.left_out.zero_output, "count")},
+                        {"left_out_over_context", metric(counts.left_out.over_context, "count")}});
+  }
   return out;
+}
+
+/// The options of a trace file, which a built-in workload has no use for.
+void add_trace_options(CLI::App& app, TraceOptions& options) {
+  app.add_option("--ids-block-size", options.ids_block_size,
+                 "[tokens] that an id of the trace stands for, default: as published or inferred")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--max-context", options.max_context,
+                 "leave out requests of more input and output tokens together")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 25));
+  app.add_flag("--skip-zero-input", options.skip_zero_input, "leave out requests without a prompt");
+  app.add_flag("--skip-zero-output", options.skip_zero_output,
+               "leave out requests that got no answer");
+  app.add_option("--sessions-at-once", options.sessions_at_once,
+                 "sessions under way at a time in a trace of sessions, default 1")
+      ->check(CLI::Range(1, 1 << 16));
 }
 
 int replay_trace_file(const Arguments& arguments, int argc, char** argv) {
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
   const Workload* row = find_workload(arguments.trace);
+  if (row != nullptr && arguments.trace_options != TraceOptions{}) {
+    return usage_error("the options of a trace file do not apply to the built-in workload " +
+                       arguments.trace);
+  }
   const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
     if (row != nullptr) return row->open(kWorkloadSeed, row->full_requests);
-    return open_trace(arguments.trace);
+    return open_trace(arguments.trace, arguments.trace_options);
   };
   const std::vector<Result> results = {replay_requests(arguments, open)};
   print_results(std::cout, results);
@@ -124,7 +152,8 @@ int run(int argc, char** argv) {
   app.add_flag("--audit", arguments.audit,
                "also consult every law and oracle after each operation");
   app.add_option("--trace", arguments.trace,
-                 "a request trace (Mooncake JSONL, Azure CSV) or a workload");
+                 "a request trace (bench/traces/README.md lists the formats) or a workload");
+  add_trace_options(app, arguments.trace_options);
   app.add_option("--block-size", arguments.block_size, "[tokens], default 16")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--capacity-blocks", arguments.capacity_blocks,

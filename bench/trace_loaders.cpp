@@ -3,23 +3,32 @@
 #include "bench/trace_loaders.h"
 
 #include <string_view>
+#include <utility>
 
-#include "bench/traces/azure_csv.h"
-#include "bench/traces/mooncake_jsonl.h"
+#include "bench/traces/csv_traces.h"
+#include "bench/traces/jsonl_traces.h"
+#include "bench/traces/sessions.h"
 #include "properties/traces/line_reader.h"
 
 namespace kvproof::bench {
+namespace {
 
-std::unique_ptr<RequestSource> open_trace(const std::string& path, TraceLimits limits) {
+bool begins_an_object(std::string_view line) {
+  const std::size_t start = line.find_first_not_of(" \t");
+  return start != std::string_view::npos && line[start] == '{';
+}
+
+}  // namespace
+
+std::unique_ptr<RequestSource> open_trace(const std::string& path, TraceOptions options) {
   auto lines = std::make_unique<properties::LineReader>(path);
   std::string_view first;
   if (!lines->next(first)) {
     throw properties::InputError(path, 0, "", "at least one request, found an empty file");
   }
-  if (looks_like_azure_csv(first)) return open_azure_csv(std::move(lines), first, limits);
-  if (looks_like_mooncake_jsonl(first)) return open_mooncake_jsonl(std::move(lines), first, limits);
-  lines->fail("", "a JSON object (Mooncake) or the header " + std::string(kAzureHeader) +
-                      " (Azure), found " + properties::in_quotes(first));
+  if (!begins_an_object(first)) return open_csv_trace(std::move(lines), first, options);
+  if (looks_like_sessions(first)) return open_sessions(std::move(lines), first, options);
+  return open_jsonl_trace(std::move(lines), first, options);
 }
 
 }  // namespace kvproof::bench

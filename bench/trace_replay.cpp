@@ -64,6 +64,7 @@ class Replay {
       if (options_.on_progress && counts_.requests % 256 == 0)
         options_.on_progress(source.fraction());
     }
+    counts_.left_out = source.left_out();
     manager_.pool().audit();
     std::uint64_t hashed = 0;
     for (BlockId block = 0; block < manager_.pool().num_blocks(); ++block) {

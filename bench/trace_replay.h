@@ -39,6 +39,7 @@ struct ReplayCounts {
   std::uint64_t evictions = 0;
   std::uint64_t capacity_blocks = 0;  // usable
   std::uint64_t pool_bytes = 0;       // records and index
+  LeftOut left_out;                   // by the filters of the source
   double wall_seconds = 0;            // of the replay proper
 
   [[nodiscard]] double hit_rate_tokens() const {

@@ -24,9 +24,9 @@ std::vector<StudySource> all_sources(const StudyOptions& options) {
 }
 
 StudySource trace_source(const std::string& path) {
-  constexpr TraceLimits kLimits{.max_tokens = std::int64_t{1} << 20};
+  constexpr TraceOptions kOptions{.max_tokens = std::int64_t{1} << 20};
   return {std::filesystem::path(path).filename().string(),
-          [path] { return open_trace(path, kLimits); }};
+          [path] { return open_trace(path, kOptions); }};
 }
 
 }  // namespace kvproof::bench

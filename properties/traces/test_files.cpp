@@ -46,10 +46,10 @@ std::string gzip(std::string_view bytes) {
   stream.next_out = reinterpret_cast<Bytef*>(out.data());
   stream.avail_out = static_cast<uInt>(out.size());
   const int code = deflate(&stream, Z_FINISH);
-  out.resize(out.size() - stream.avail_out);
+  const std::size_t size = out.size() - stream.avail_out;
   deflateEnd(&stream);
   if (code != Z_STREAM_END) throw std::runtime_error("deflate failed");
-  return out;
+  return out.substr(0, size);  // g++ 12 warns of a resize here
 }
 
 std::string zstd(std::string_view bytes) {
