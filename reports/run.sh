@@ -22,6 +22,7 @@ memory_of_models|study|no|1|1
 life_cycle|bench|no|35|3
 pool_operation|bench|no|60|2
 paged_decode|bench|no|60|2
+movement|bench|no|30|2
 END
 }
 page_seconds=5

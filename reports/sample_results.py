@@ -195,8 +195,23 @@ def paged_decode():
     yield case("nhd", 16, 0.42, order="identity")
 
 
+def movement():
+    """The general way at half of a copy, the tuned one at 0.9; slot_mapping is no copy."""
+    for operation in ("reshape_and_cache", "gather_cache"):
+        for way, share in (("general", 0.5), ("streaming", 0.9)):
+            yield result("movement", {"operation": operation, "type": "bf16",
+                                      "cache_type": "bf16", "layout": "hnd", "threads": 1,
+                                      "implementation": way},
+                         ns_per_call=(1e6 / share, "ns"),
+                         fraction_of_copy_ceiling=(share, "ratio", share * 0.9, share * 1.1))
+    yield result("movement", {"operation": "slot_mapping", "type": "bf16", "cache_type": "bf16",
+                              "layout": "nhd", "threads": 1, "implementation": "general"},
+                 ns_per_call=(4000, "ns"), ns_per_token=(2, "ns"))
+
+
 MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
-            live_memory, prefix_hit_rate, pool_operation, life_cycle, paged_decode)
+            live_memory, prefix_hit_rate, pool_operation, life_cycle, paged_decode,
+            movement)
 MAKERS = CHECKED + MEASURED
 
 

@@ -94,8 +94,9 @@ std::vector<Result> run_case(const MovementCase& c, const BenchOptions& options)
   std::vector<Result> out;
   for (std::size_t i = 1; i < ns.size(); ++i) {
     Result result;
-    result.experiment = c.operation;
-    result.parameters = {{"type", std::string("bf16")},
+    result.experiment = "movement";
+    result.parameters = {{"operation", std::string(c.operation)},
+                         {"type", std::string("bf16")},
                          {"cache_type", std::string(name_of(c.cache_type))},
                          {"layout", std::string(c.order == LayoutOrder::nhd ? "nhd" : "hnd")},
                          {"threads", std::int64_t{c.num_threads}},

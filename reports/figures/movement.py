@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data movement: bytes over time as a share of the fastest copy, per operation."""
+
+from figures import drawing as d
+from figures import kernel_rows
+from figures.numbers import digits
+from figures.plot import Plot, groups, plain_table
+
+COPY = "fraction_of_copy_ceiling"
+TARGET = 0.85
+
+
+def of_copies(results):
+    """slot_mapping is no copy: it is in the table only."""
+    return [r for r in results if COPY in r.metrics]
+
+
+def cases(results):
+    """operation -> [(label, implementations, fastest first)]"""
+    found = {}
+    for operation, rows in groups(of_copies(results), "operation").items():
+        for (kind, layout, threads), same in groups(rows, "cache_type", "layout",
+                                                    "threads").items():
+            parts = [layout.upper(), f"{threads} thread{'s' if threads > 1 else ''}"]
+            if kind != same[0]["type"]:
+                parts.insert(0, f"to {kind.removeprefix('fp8_')}")
+            same = sorted(same, key=lambda r: -r.value(COPY))
+            found.setdefault(operation, []).append((", ".join(parts), same))
+    return found
+
+
+def draw(results, width):
+    rows = []
+    for operation, group in cases(results).items():
+        for index, (label, same) in enumerate(group):
+            dots = [(r.metrics[COPY], (d.BLUE if i == 0 else d.GREY, i > 0))
+                    for i, r in enumerate(same)]
+            rows.append((operation if index == 0 else None, label, dots))
+    height = kernel_rows.height_of(rows)
+    figure = d.new_figure(width, 20 + height + 44 + 26)
+    most = max(dot[0].value for _, _, dots in rows for dot in dots)
+    axes = kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.1, 1.08 * most),
+                                 "share of the copy ceiling" + (
+                                     "" if width < 500 else "; line: 10 to 90 %"))
+    axes.axvline(TARGET, color=d.VERMILLION, linewidth=1, linestyle=d.DASHED)
+    d.draw_key(figure, [("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)",
+                                                             (d.GREY, "", "o")),
+                        (f"target {TARGET}", (d.VERMILLION, d.DASHED, ""))],
+               20, 20 + height + 44, width - 20)
+    return figure
+
+
+def finding(results):
+    best = [(same[0].value(COPY), f"{operation}, {label}")
+            for operation, group in cases(results).items() for label, same in group]
+    reached = sum(value >= TARGET for value, _ in best)
+    low = min(best)
+    return (f"Moving data reaches {TARGET} of the fastest copy in {reached} of {len(best)} cases; "
+            f"the slowest is {low[1]} at {digits(low[0], 2)}")
+
+
+PLOT = Plot(
+    "movement", "movement", "kvproof bench --filter=movement", draw, finding,
+    "A filled dot is the fastest implementation of a case, 1 the fastest copy of as many bytes; "
+    "right of the dashed line is the target.",
+    "Each round runs every copy kernel and every implementation once; a share is of two times of "
+    "one round, bytes read and written together, shown is the median with the 10th and 90th "
+    "percentile. Results were compared bit by bit with the reference on the same buffers first.",
+    plain_table)
