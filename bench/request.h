@@ -13,7 +13,7 @@ struct Request {
   double arrival_seconds = 0;  // since the first request of the source
   std::int64_t input_tokens = 0;
   std::int64_t output_tokens = 0;
-  std::vector<std::uint64_t> block_ids;  // shape [num_ids]; equal id = equal tokens and prefix
+  std::vector<std::uint64_t> block_ids = {};  // shape [num_ids]; equal id = equal tokens and prefix
 
   // Sources with sessions only (TraceInfo::sessions), else zero and empty.
   std::uint64_t session = 0;  // conversation it belongs to, from 0
@@ -21,7 +21,7 @@ struct Request {
   // Indices of the earlier requests of its session whose answers it waits for: the one before it of
   // the same agent; for the first of a sub-agent the one that spawned it; for the first after
   // sub-agents have ended also the last of each of them (join).
-  std::vector<std::uint64_t> after;
+  std::vector<std::uint64_t> after = {};
 };
 
 /// Requests that a filter kept from being produced, by the first reason that applied.
