@@ -37,8 +37,8 @@ inline constexpr ReadKernel kReadKernels[] = {ReadKernel::plain, ReadKernel::pre
                                               ReadKernel::prefetch_l2};
 [[nodiscard]] const char* name_of(ReadKernel kernel);
 
-/// Reads all parts, each cut among the threads, all of them at once if side_by_side (as many streams
-/// as parts) or one after the other. @return the exclusive or of their words
+/// Reads all parts, each cut among the threads, all at once if side_by_side (as many streams as
+/// parts) or one after the other. @return the exclusive or of their words
 std::uint64_t read_all(std::span<const std::span<const std::byte>> parts, bool side_by_side,
                        ReadKernel kernel, int num_threads);
 

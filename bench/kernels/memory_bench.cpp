@@ -2,8 +2,8 @@
 // Times every way to read and to copy memory: the ceilings that kernels are held against.
 //
 // Workload: 256 MiB that are read, 128 MiB that are copied to 128 others, in huge pages where there
-//           are any. All ways run once in a round, one after the other; a rate counts the bytes that
-//           are read and those that are written, not what a store reads first.
+//           are any. All ways run once in a round, one after the other; a rate counts the bytes
+//           that are read and those that are written, not what a store reads first.
 #include <algorithm>
 #include <functional>
 

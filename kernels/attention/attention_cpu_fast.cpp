@@ -86,7 +86,7 @@ class Worker {
       const std::int64_t bytes = bytes_of(p_.shape.cache_type) * head;
       work_.key_offset = p_.kv.key_layout.head_stride * bytes;
       work_.value_offset = p_.kv.value_layout.head_stride * bytes;
-      // What the tile ahead needs for all heads comes in equal parts, in the order of its addresses.
+      // What the tile ahead needs for all heads comes in equal parts, in order of its addresses.
       const std::int32_t from = kFetchGroups * head / plan_.heads_per_piece;
       const std::int32_t to = kFetchGroups * (head + 1) / plan_.heads_per_piece;
       work_.fetch_rows = ahead.fetch + 4 * from;
