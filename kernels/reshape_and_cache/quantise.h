@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // 16-bit elements into fp8 as fast as the memory takes them.
 //
-// Model:   from_float<To>(to_float(x) / scale), the same bits. A product with 1 / scale replaces the
-//          quotient where product_is_exact() has proven that no element rounds otherwise.
+// Model:   from_float<To>(to_float(x) / scale), the same bits. A product with 1 / scale replaces
+//          the quotient where product_is_exact() has proven that no element rounds otherwise.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ std::vector<std::pair<double, std::uint32_t>> finite_values() {
 }
 
 /// What IEEE 754 rounding to nearest gives, ties to the even mantissa, by search.
-/// @param after the bits beyond the largest finite value: infinity, or it again where stores saturate
+/// @param saturates beyond the largest finite value lies that value again, else infinity
 template <class T>
 std::uint32_t nearest(const std::vector<std::pair<double, std::uint32_t>>& all, double x,
                       bool saturates) {

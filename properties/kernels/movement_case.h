@@ -109,7 +109,7 @@ struct Launched {
   Finding finding;
 };
 
-/// Launches and waits, with the seeded fault on. The reference and the general rows take every case.
+/// Launches and waits, with the seeded fault on. Reference and general rows take every case.
 template <class Params>
 Launched launch_row(const kernels::Implementation<Params>& row, const Params& params,
                     std::uint64_t seed, const std::string& who, MovementTally& tally) {
