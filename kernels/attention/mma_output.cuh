@@ -14,8 +14,8 @@ struct MmaState {
   float sum[2] = {0, 0};
 };
 
-/// The warp's maxima and sums, where the other warps see them. Warps that differ only in columns have
-/// the same.
+/// The warp's maxima and sums, where the other warps see them. Warps that differ only in columns
+/// have the same.
 template <class Tile>
 __device__ inline void store_sums(MmaState<Tile>& state, float* sums) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
