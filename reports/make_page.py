@@ -98,9 +98,10 @@ def main(arguments):
         print(f"make_page: {error.filename or options.output}: cannot be written: "
               f"{error.strerror}", file=sys.stderr)
         return 2
-    missing = [plot.experiment for plot in PLOTS
-               if (not results.of(plot.experiment) and not plot.optional) or
-               plot.experiment in options.absent]
+    missing = list(dict.fromkeys(
+        plot.experiment for plot in PLOTS
+        if (not results.of(plot.experiment) and not plot.optional) or
+        plot.experiment in options.absent))
     if missing:
         print(f"make_page: the page lacks {', '.join(missing)}", file=sys.stderr)
     return 1 if missing else 0

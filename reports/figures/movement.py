@@ -38,7 +38,7 @@ def draw(results, width):
             rows.append((operation if index == 0 else None, label, dots))
     height = kernel_rows.height_of(rows)
     figure = d.new_figure(width, 20 + height + 44 + 26)
-    most = max(dot[0].value for _, _, dots in rows for dot in dots)
+    most = max((dot[0].value for _, _, dots in rows for dot in dots), default=1)
     axes = kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.1, 1.08 * most),
                                  "share of the copy ceiling" + (
                                      "" if width < 500 else "; line: 10 to 90 %"))
@@ -53,6 +53,8 @@ def draw(results, width):
 def finding(results):
     best = [(same[0].value(COPY), f"{operation}, {label}")
             for operation, group in cases(results).items() for label, same in group]
+    if not best:
+        return "No operation of these results is a copy"
     reached = sum(value >= TARGET for value, _ in best)
     low = min(best)
     return (f"Moving data reaches {TARGET} of the fastest copy in {reached} of {len(best)} cases; "
