@@ -9,7 +9,7 @@ HEAD = 22  # [px] more above a row that opens a group
 
 
 def height_of(rows):
-    return sum(STEP + (HEAD if group else 0) for group, *_ in rows)
+    return max(STEP, sum(STEP + (HEAD if group else 0) for group, *_ in rows))
 
 
 def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0):
