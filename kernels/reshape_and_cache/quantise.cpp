@@ -3,7 +3,7 @@
 //
 // Way:     x / scale / 2^8 in fp32 puts e4m3's exponents where fp16 has them, subnormals too.
 //          Adding and taking off 1.5 * 2^20 times its power of two rounds it to three bits of
-//          mantissa, to even; what is left is exact in fp16, and three bits further down it is e4m3.
+//          mantissa, to even; what is left is exact in fp16 and, three bits further down, e4m3.
 #include "kernels/reshape_and_cache/quantise.h"
 
 #include <cmath>

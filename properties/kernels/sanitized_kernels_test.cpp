@@ -26,7 +26,7 @@ std::string place_of(const char* source, const char* text) {
   return "nowhere";
 }
 
-/// Whether the report's first frame is at `place`. GCC's sanitizer may know no lines; binutils does.
+/// Whether the report's first frame is at `place`. GCC's sanitizer may know no line; binutils does.
 bool is_at(const SanitizedRun& ended, const char* program, const std::string& place) {
   if (ended.says(place.c_str())) return true;
   const std::size_t frame = ended.output.find("#0 ");
