@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sanitized_kernels FAULT SEEDS`: the CUDA kernels on small cases, in a program that is sanitized.
 //
-// 0: the checks of kernels on so many seeds, which must hold. Any other number: one launch of the general attention
-// kernel with that fault, whose result nobody looks at.
+// 0: the checks of kernels on so many seeds, which must hold. Any other number: one launch of the
+// general attention kernel with that fault, whose result nobody looks at.
 #include <cstdio>
 #include <cstdlib>
 
