@@ -9,10 +9,10 @@ namespace {
 constexpr std::int32_t kFewRows = 16;  // of a block whose warps share them
 
 bool is_aligned(const void* base, const CacheLayout& layout, std::int64_t bytes) {
-  const auto all = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(base)) |
-                   layout.block_stride * bytes | layout.token_stride * bytes |
-                   layout.head_stride * bytes;
-  return all % 16 == 0;
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(base));
+  const std::int64_t strides =
+      (layout.block_stride | layout.token_stride | layout.head_stride) * bytes;
+  return (address % 16 == 0 || KVPROOF_FAULT(233)) && (strides % 16 == 0 || KVPROOF_FAULT(234));
 }
 
 bool is_latent(const AttentionParams<PagedKv>& p) {

@@ -108,7 +108,7 @@ struct MmaLoader {
       const int done = 32 * n / Tile::kRowLanes;  // rows, or pieces of the same rows
       const int row = (kWhole ? done : 0) + lane / Tile::kRowLanes;
       const int chunk = (kWhole ? 0 : n * Tile::kRowLanes) + lane % Tile::kRowLanes;
-      const bool valid = position(step, row) < range.end;
+      const bool valid = position(step, row) < range.end || KVPROOF_FAULT(11);
       const int at = Tile::at(warp * Tile::kWarpRows + row, chunk);
       const std::int64_t from_key = KVPROOF_SHUFFLE(key_row, row);
       copy_async16(to + at, key + from_key * kBytes + chunk * 16, valid);
@@ -169,7 +169,7 @@ __device__ inline void multiply_values(float (&out)[Tile::kWarpValues / 8][4],
   using Element = typename Tile::Element;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   constexpr int kPairs = Tile::kWarpValues * Tile::kRowBytes / Tile::kHeadSize / 32;
-  const int row = first + lane % 16;
+  const int row = first + (lane % 16 ^ (KVPROOF_FAULT(13) ? 1 : 0));
   KVPROOF_UNROLL
   for (int pair = 0; pair < kPairs; ++pair) {
     std::uint32_t words[4];

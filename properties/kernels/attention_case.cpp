@@ -128,6 +128,8 @@ void AttentionProblem::make_paged(Random& random) {
   } else {
     share(key_span + value_span, 3 * (key_span + value_span));
   }
+  c.key_offset += plan_.lead;
+  c.value_offset += plan_.lead;
   fill(c, s, plan_.num_blocks, random);
 }
 

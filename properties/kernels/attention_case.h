@@ -30,6 +30,7 @@ struct AttentionPlan {
   std::int32_t block_size = 0;
   LayoutOrder order = LayoutOrder::nhd;
   CacheView view = CacheView::apart;
+  std::int32_t lead = 0;                          // [elements] before the caches' first row
   std::int32_t row_gap = 0;                       // [elements] after every row of the caches
   std::vector<std::int32_t> seq_lens;             // [tokens]
   std::vector<std::int32_t> query_lens;           // [tokens]

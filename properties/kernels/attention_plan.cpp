@@ -163,7 +163,8 @@ AttentionPlan draw_plan(AttentionKind kind, std::uint64_t seed, int size) {
                                      : random.of({1, 4, 8, 16, 16, 32});
   plan.order = random.of({LayoutOrder::nhd, LayoutOrder::hnd});
   plan.view = random.of({CacheView::apart, CacheView::paired, CacheView::layered});
-  plan.row_gap = usual ? random.of({0, 0, 16, 48}) : random.of({0, 0, 0, 16, 3});
+  plan.row_gap = usual ? random.of({0, 0, 16, 48, 3}) : random.of({0, 0, 0, 16, 3});
+  plan.lead = random.of({0, 0, 0, 0, 16, 1});
   draw_batch(plan, size, random);
   draw_tables(plan, random);
   plan.spare_entries = random.of({0, 1, 5});
@@ -196,12 +197,12 @@ AttentionPlan plain_plan(const AttentionShape& shape, std::int32_t block_size,
 
 std::string AttentionPlan::text() const {
   const AttentionShape& s = shape;
-  std::string out = say(num_splits, " splits, ", kernels::name_of(s.type), " over ",
-                        kernels::name_of(s.cache_type), ", heads ", s.num_heads, "/",
-                        s.num_kv_heads, " of ", s.head_size, "/", s.value_head_size, ", block ",
-                        block_size, order == LayoutOrder::nhd ? " NHD" : " HND", ", window ",
-                        s.window, ", soft cap ", s.soft_cap, ", view ", static_cast<int>(view),
-                        " gaps ", row_gap, "/", query_gap, "/", output_gap, ", tokens");
+  std::string out = say(
+      num_splits, " splits, ", kernels::name_of(s.type), " over ", kernels::name_of(s.cache_type),
+      ", heads ", s.num_heads, "/", s.num_kv_heads, " of ", s.head_size, "/", s.value_head_size,
+      ", block ", block_size, order == LayoutOrder::nhd ? " NHD" : " HND", ", window ", s.window,
+      ", soft cap ", s.soft_cap, ", view ", static_cast<int>(view), " lead ", lead, " gaps ",
+      row_gap, "/", query_gap, "/", output_gap, ", tokens");
   for (std::size_t i = 0; i < seq_lens.size(); ++i) {
     out += say(" ", query_lens[i], "@", seq_lens[i]);
   }

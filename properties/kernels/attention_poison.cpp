@@ -162,7 +162,7 @@ kernels::AttentionParams<kernels::ContiguousKv> AttentionProblem::contiguous(boo
 kernels::MlaDecodeParams AttentionProblem::latent() const {
   const AttentionShape& s = plan_.shape;
   kernels::MlaDecodeParams out;
-  out.cache = paged_.bytes.data();
+  out.cache = paged_.bytes.data() + paged_.key_offset * kernels::bytes_of(s.cache_type);
   out.block_stride = paged_.key_layout.block_stride;
   out.token_stride = paged_.key_layout.token_stride;
   out.block_size = plan_.block_size;

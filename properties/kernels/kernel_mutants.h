@@ -11,7 +11,7 @@
 namespace kvproof::properties {
 
 struct KernelMutant {
-  std::string_view name;    // "B<number> <operation>": a row of kernels/kernels.h
+  std::string_view name;    // "B<number> <operation>": a row of kernels/kernels.h; M: of no report
   int fault;                // what KVPROOF_FAULT compares with
   std::string_view report;  // below https://github.com/
   std::string_view sentence;
@@ -146,6 +146,19 @@ inline constexpr KernelMutant kKernelMutants[] = {
      "Every thread sums one element: the rest of a long V row is ignored."},
     {"B230 paged_decode", 230, "NVIDIA/TensorRT-LLM/pull/18244",
      "At a head size of 256 V's position advances per tile."},
+    // The tuned kernel.
+    {"B233 paged_decode", 233, "vllm-project/vllm/pull/45466",
+     "The tuned kernel looks at the alignment of strides, not of pointers."},
+    {"B234 paged_decode", 234, "ggml-org/llama.cpp/pull/17891",
+     "The tuned kernel looks at the alignment of pointers, not of strides."},
+    {"M11 paged_decode", 11, "",
+     "Rows behind the end are not zeros where the matrix unit reads V."},
+    {"M12 paged_decode", 12, "", "Copies to shared memory are not awaited."},
+    {"M13 paged_decode", 13, "", "The weights meet the V rows of their neighbours."},
+    {"M14 paged_prefill", 14, "", "A stage is overwritten while other warps read it."},
+    {"M15 paged_decode", 15, "", "What was summed is not brought to a new maximum."},
+    {"M16 paged_prefill", 16, "",
+     "A row sees what another row of its block sees at its window's start."},
 };
 // clang-format on
 
