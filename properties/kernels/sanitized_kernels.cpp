@@ -16,20 +16,25 @@ namespace {
 constexpr int kSize = 4;
 constexpr int kMovementSize = 30;
 
-/// What no row refuses but those of latents.
-AttentionPlan usual_plan() {
+/// What no row refuses.
+AttentionPlan usual_plan(bool latent) {
   kernels::AttentionShape s;
   s.num_heads = 2;
   s.num_kv_heads = 1;
-  s.head_size = s.value_head_size = 64;
-  return plain_plan(s, 16, 20);
+  s.head_size = latent ? 576 : 64;
+  s.value_head_size = latent ? 512 : 64;
+  AttentionPlan plan = plain_plan(s, 16, 20);
+  if (latent) plan.kind = AttentionKind::latent;
+  return plan;
 }
 
 Finding check_all(std::uint64_t seeds) {
   AttentionTally tally;
   const std::vector<AttentionRow> rows = attention_rows("cuda/");
   if (auto wrong = check_attention_refusals()) return wrong;
-  if (auto wrong = check_attention(usual_plan(), rows, tally)) return wrong;
+  for (const bool latent : {false, true}) {
+    if (auto wrong = check_attention(usual_plan(latent), rows, tally)) return wrong;
+  }
   MovementTally moved;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
     if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;

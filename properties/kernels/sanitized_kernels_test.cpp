@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const bool threads = std::string(argv[1]) == "thread";
-  const char* seeds = threads ? "4" : "8";
+  const char* seeds = threads ? "3" : "8";
   const std::string overrun = place_of(argv[3], "KVPROOF_FAULT(6)");
   const char* report = threads ? "ThreadSanitizer: data race" : "heap-buffer-overflow";
   int result = 0;
