@@ -111,12 +111,13 @@ EXPERIMENTS = {
          "implementation": TEXT},
         {"gb_per_second": POSITIVE, "fraction_of_read_ceiling": POSITIVE,
          "fraction_of_gather_ceiling": POSITIVE, "paged_over_contiguous": POSITIVE,
-         "contiguous_fraction_of_read_ceiling": POSITIVE}, {}, most=500),
+         "contiguous_fraction_of_read_ceiling": POSITIVE}, {}, most=500, most_names=500),
     "movement": Experiment(
         {"operation": TEXT, "type": TEXT, "cache_type": TEXT, "layout": LAYOUT,
          "threads": POSITIVE, "implementation": TEXT},
         {"ns_per_call": POSITIVE},
-        {"fraction_of_copy_ceiling": POSITIVE, "ns_per_token": POSITIVE}, most=500),
+        {"fraction_of_copy_ceiling": POSITIVE, "ns_per_token": POSITIVE}, most=500,
+        most_names=500),
     "life_cycle": Experiment(
         {}, {"ns_per_block": POSITIVE},
         {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,
