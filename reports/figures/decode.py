@@ -60,7 +60,7 @@ def draw_blocks(results, width):
     second.axhline(1, color=d.SOFT, linewidth=0.9)
     d.title(second, "the price of paging", "time over that of contiguous buffers")
     looks = [(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)]
-    looks.append(("contiguous", (d.VERMILLION, d.DOTTED, "s")))
+    looks.append(("contiguous, both layouts", (d.VERMILLION, d.DOTTED, "s")))
     d.draw_key(figure, looks, 20, figure.get_size_inches()[1] * 72 - key, width - 20)
     return figure
 
