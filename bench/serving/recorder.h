@@ -61,7 +61,7 @@ struct Quantiles {
 
 class Recorder {
  public:
-  static constexpr std::size_t kMaxSamples = 512;
+  static constexpr std::size_t kMaxSamples = 256;
 
   ServingTotals totals;
 

@@ -9,6 +9,7 @@
 #include "bench/serving/step_time.h"
 #include "bench/studies/listed_source.h"
 #include "bench/trace_size.h"
+#include "reference/model_presets.h"
 
 namespace kvproof::bench {
 namespace {
@@ -16,8 +17,7 @@ namespace {
 TEST(StepTime, IsTheSlowestOfMemoryArithmeticAndLink) {
   StepTime time;
   time.card = {"round", 1e12, 1e15, 1e9, "ours"};
-  time.model = {"round", 1e9, 2e9, 1'000};
-  time.kv_bytes_per_token = 1e5;
+  time.model = {"round", 1e9, 2e9, 1'000, 1e5};
   // Decode of one token over 10,000: 2e9 + 10,001 x 1e5 bytes at 1e12 a second.
   EXPECT_DOUBLE_EQ(time.seconds({.tokens = 1, .attended_pairs = 10'001, .context_tokens = 10'000}),
                    (2e9 + 10'001e5) / 1e12);
@@ -32,10 +32,16 @@ TEST(StepTime, IsTheSlowestOfMemoryArithmeticAndLink) {
   EXPECT_DOUBLE_EQ(time.seconds({.moved_tokens = 100}), 1 + 4 * 1e7 / 1e12);
 }
 
-TEST(StepTime, EveryModelServedHasAPreset) {
+TEST(StepTime, RowsAreFoundAndCacheWhatTheirPresetSays) {
   EXPECT_EQ(find_card("abacus"), nullptr);
   EXPECT_EQ(find_served_model("abacus"), nullptr);
   for (const Card& card : kCards) EXPECT_EQ(find_card(card.name), &card);
+  for (const ServedModel& model : kServedModels) {
+    EXPECT_EQ(find_served_model(model.name), &model);
+    const ModelPreset* preset = find_model_preset(model.name);
+    if (preset == nullptr) continue;  // served, and not among those whose memory is planned
+    EXPECT_EQ(static_cast<double>(preset->spec().bytes_per_token()), model.kv_bytes_per_token);
+  }
 }
 
 TEST(Recorder, AveragesByTimeAndKeepsPeaks) {

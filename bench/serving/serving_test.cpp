@@ -18,7 +18,7 @@ namespace {
 StepTime second_per_token() {
   StepTime out;
   out.card = {"slow", 1e30, 1, 1e30, "ours"};
-  out.model = {"simple", 0.5, 0, 0};
+  out.model = {"simple", 0.5, 0, 0, 0};
   return out;
 }
 

@@ -6,10 +6,6 @@
 #include <limits>
 #include <stdexcept>
 
-#include "bench/studies/storage.h"
-#include "reference/model_presets.h"
-#include "reference/pool_sizing.h"
-
 namespace kvproof::bench {
 namespace {
 
@@ -35,20 +31,18 @@ std::vector<std::string> names_of(const Rows& rows) {
   return out;
 }
 
-StepTime step_time(const SimulateArguments& arguments, std::uint32_t block_size) {
+StepTime step_time(const SimulateArguments& arguments) {
   StepTime out = arguments.options.engine.time;
   out.card = *find_card(arguments.card);
   out.model = *find_served_model(arguments.model);
   if (arguments.bandwidth_gb_per_s) out.card.bytes_per_second = *arguments.bandwidth_gb_per_s * 1e9;
   if (arguments.peak_tflop_per_s) out.card.flops_per_second = *arguments.peak_tflop_per_s * 1e12;
   out.overhead_seconds = arguments.overhead_us * 1e-6;
-  const PoolLayout layout = lay_out(find_model_preset(arguments.model)->spec(), block_size);
-  out.kv_bytes_per_token = static_cast<double>(layout.block_bytes) / block_size;
   return out;
 }
 
 std::uint32_t blocks_in(double gib, const StepTime& time, std::uint32_t block_size) {
-  const double blocks = gib * 0x1p30 / (time.kv_bytes_per_token * block_size);
+  const double blocks = gib * 0x1p30 / (time.model.kv_bytes_per_token * block_size);
   if (blocks < 1) throw std::invalid_argument("--memory-gib: not one block fits");
   if (blocks > 0x1p30) throw std::invalid_argument("--memory-gib: more than 2^30 blocks");
   return static_cast<std::uint32_t>(blocks);
@@ -56,7 +50,7 @@ std::uint32_t blocks_in(double gib, const StepTime& time, std::uint32_t block_si
 
 SimulationOptions complete(const SimulateArguments& arguments) {
   SimulationOptions out = arguments.options;
-  out.engine.time = step_time(arguments, out.block_size);
+  out.engine.time = step_time(arguments);
   if (arguments.memory_gib && out.capacity_blocks) {
     throw std::invalid_argument("expected --memory-gib or --capacity-blocks, not both");
   }
@@ -123,7 +117,7 @@ void add_simulation_options(CLI::App& app, SimulateArguments& arguments) {
   const CLI::Range share(0.01, 1.0);
   const CLI::Range tokens(1, 1 << 24);
   flag("--simulate", arguments.simulate, "serve the requests of --trace in simulated time");
-  flag("--over-time", arguments.over_time, "also write up to 512 samples of what was held when");
+  flag("--over-time", arguments.over_time, "also write up to 256 samples of what was held when");
   option("--card", arguments.card, "whose rates set the time of a step, default h100")
       ->check(CLI::IsMember(names_of(kCards)));
   option("--model", arguments.model, "what is served, default llama-3-8b")

@@ -33,8 +33,7 @@ struct StepWork {
 struct StepTime {
   Card card = *find_card("h100");
   ServedModel model = *find_served_model("llama-3-8b");
-  double kv_bytes_per_token = 131'072;  // of all layers
-  double bandwidth_share = 1;           // of the card's that is reached
+  double bandwidth_share = 1;  // of the card's that is reached
   double compute_share = 1;
   double overhead_seconds = 0;  // of every step
 
@@ -42,14 +41,14 @@ struct StepTime {
     const auto cache_tokens =
         static_cast<double>(work.context_tokens + work.tokens + 2 * work.moved_tokens);
     const double weights = work.tokens > 0 ? model.weight_bytes : 0;
-    const double memory =
-        (weights + cache_tokens * kv_bytes_per_token) / (card.bytes_per_second * bandwidth_share);
+    const double memory = (weights + cache_tokens * model.kv_bytes_per_token) /
+                          (card.bytes_per_second * bandwidth_share);
     const double operations =
         2 * model.parameters * static_cast<double>(work.tokens) +
         4.0 * model.attention_width * static_cast<double>(work.attended_pairs);
     const double compute = operations / (card.flops_per_second * compute_share);
-    const double link =
-        static_cast<double>(work.swapped_tokens) * kv_bytes_per_token / card.link_bytes_per_second;
+    const double link = static_cast<double>(work.swapped_tokens) * model.kv_bytes_per_token /
+                        card.link_bytes_per_second;
     return overhead_seconds + std::max({memory, compute, link});
   }
 };
