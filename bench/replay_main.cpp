@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/command_line.h"
 #include "bench/environment.h"
 #include "bench/operation_replay.h"
 #include "bench/progress.h"
@@ -24,10 +25,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr int kHolds = 0;
-constexpr int kViolated = 1;
-constexpr int kUsage = 2;
-
 struct Arguments {
   std::vector<std::string> files;
   SubjectOptions subject;
@@ -40,11 +37,6 @@ struct Arguments {
   bool audit = false;
   SimulateArguments simulation;
 };
-
-int usage_error(const std::string& message) {
-  std::cerr << "kvproof replay: " << message << '\n';
-  return kUsage;
-}
 
 double peak_rss_bytes() {
   rusage usage{};
@@ -138,8 +130,8 @@ int replay_trace_file(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
   const Workload* row = find_workload(arguments.trace);
   if (row != nullptr && arguments.trace_options != TraceOptions{}) {
-    return usage_error("the options of a trace file do not apply to the built-in workload " +
-                       arguments.trace);
+    throw UsageError("the options of a trace file do not apply to the built-in workload " +
+                     arguments.trace);
   }
   const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
     if (row != nullptr) return row->open(kWorkloadSeed, row->full_requests);
@@ -183,19 +175,12 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"xxh3", "sha256"}));
   add_simulation_options(app, arguments.simulation);
   app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kHolds;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+  if (!parse(app, argc, argv)) return kHolds;
   if (arguments.simulation.simulate && arguments.trace.empty()) {
-    return usage_error("--simulate needs --trace=FILE");
+    throw UsageError("--simulate needs --trace=FILE");
   }
   if (arguments.files.empty() == arguments.trace.empty()) {
-    return usage_error("expected either operation traces or --trace=FILE; see --help");
+    throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }
   if (!arguments.trace.empty()) return replay_trace_file(arguments, argc, argv);
   return replay_operations(arguments.files, {arguments.subject, arguments.audit});
@@ -205,20 +190,7 @@ int run(int argc, char** argv) {
 }  // namespace kvproof::bench
 
 int main(int argc, char** argv) {
-  try {
-    return kvproof::bench::run(argc, argv);
-  } catch (const kvproof::properties::InputError& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const kvproof::properties::UnusableSubject& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const kvproof::bench::OutputError& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const std::invalid_argument& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const std::bad_alloc&) {
-    return kvproof::bench::usage_error("not enough memory for a cache of this size");
-  } catch (const std::exception& error) {
-    std::cerr << "kvproof replay: " << error.what() << '\n';
-    return kvproof::bench::kViolated;
-  }
+  using namespace kvproof;
+  return bench::run_program({"kvproof replay", "not enough memory for a cache of this size"},
+                            [&] { return bench::run(argc, argv); });
 }

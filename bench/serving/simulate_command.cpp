@@ -25,7 +25,7 @@ std::vector<std::string> storage_names() {
 }
 
 template <class Rows>
-std::vector<std::string> names_of(const Rows& rows) {
+std::vector<std::string> row_names(const Rows& rows) {
   std::vector<std::string> out;
   for (const auto& row : rows) out.emplace_back(row.name);
   return out;
@@ -119,9 +119,9 @@ void add_simulation_options(CLI::App& app, SimulateArguments& arguments) {
   flag("--simulate", arguments.simulate, "serve the requests of --trace in simulated time");
   flag("--over-time", arguments.over_time, "also write up to 256 samples of what was held when");
   option("--card", arguments.card, "whose rates set the time of a step, default h100")
-      ->check(CLI::IsMember(names_of(kCards)));
+      ->check(CLI::IsMember(row_names(kCards)));
   option("--model", arguments.model, "what is served, default llama-3-8b")
-      ->check(CLI::IsMember(names_of(kServedModels)));
+      ->check(CLI::IsMember(row_names(kServedModels)));
   option("--bandwidth-gb-per-s", arguments.bandwidth_gb_per_s, "in place of the card's")
       ->check(CLI::Range(1e-3, 1e6));
   option("--peak-tflop-per-s", arguments.peak_tflop_per_s, "in place of the card's")
