@@ -108,15 +108,18 @@ void add_simulation_options(CLI::App& app, SimulateArguments& arguments) {
   SimulationOptions& run = arguments.options;
   EngineOptions& engine = run.engine;
   const std::string group = "Serving simulation (--simulate)";
+  CLI::Option* simulate = app.add_flag("--simulate", arguments.simulate,
+                                       "serve the requests of --trace in simulated time")
+                              ->group(group)
+                              ->needs(app.get_option("--trace"));
   const auto option = [&](const char* name, auto& value, const std::string& text) {
-    return app.add_option(name, value, text)->group(group);
+    return app.add_option(name, value, text)->group(group)->needs(simulate);
   };
   const auto flag = [&](const char* name, bool& value, const char* text) {
-    app.add_flag(name, value, text)->group(group);
+    app.add_flag(name, value, text)->group(group)->needs(simulate);
   };
   const CLI::Range share(0.01, 1.0);
   const CLI::Range tokens(1, 1 << 24);
-  flag("--simulate", arguments.simulate, "serve the requests of --trace in simulated time");
   flag("--over-time", arguments.over_time, "also write up to 256 samples of what was held when");
   option("--card", arguments.card, "whose rates set the time of a step, default h100")
       ->check(CLI::IsMember(row_names(kCards)));
