@@ -69,7 +69,8 @@ TEST(Serving, EveryStorageServesTheSameAndHoldsWhatItMay) {
       EXPECT_EQ(result.experiment, "serving_over_time");
       const double held = result.metric("tokens_in_memory")->value +
                           result.metric("partial_tail")->value + result.metric("reserved")->value;
-      EXPECT_EQ(held + result.metric("free")->value, outputs.empty() ? 0 : 7'629.0 * 16);
+      const auto blocks = std::get<std::int64_t>(*result.parameter("capacity_blocks"));
+      EXPECT_EQ(held + result.metric("free")->value, static_cast<double>(blocks) * 16);
     }
   }
   EXPECT_EQ(outputs.size(), 2U);
