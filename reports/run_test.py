@@ -15,11 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-try:
-    import matplotlib  # noqa: F401
-except ModuleNotFoundError:
-    print("skipped: matplotlib is not installed (Debian: python3-matplotlib)")
-    sys.exit(77)
+import page_test_support  # noqa: E402,F401  first: it skips without matplotlib
 
 import sample_results  # noqa: E402
 

@@ -12,4 +12,7 @@ SECTIONS = [
     ("Kernels", [decode.BLOCKS, decode.SHAPES, movement.PLOT]),
 ]
 
+# The numbers at the top of the page and of the comparison of machines, the first ones first.
+SUMMARY = [decode.BLOCKS, decode.SHAPES, utilisation.PLOT, prefix.PLOT, life_cycle.PLOT, live.PLOT]
+
 PLOTS = [plot for _, plots in SECTIONS for plot in plots]

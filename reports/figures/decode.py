@@ -3,7 +3,7 @@
 
 from figures import drawing as d
 from figures import kernel_rows
-from figures.numbers import binary, count, digits
+from figures.numbers import binary, count, digits, times
 from figures.plot import Number, Plot, plain_table
 
 # The case that the others are one step away from.
@@ -99,13 +99,34 @@ def finding_blocks(results):
 
 def number(results):
     base = main_case(results)
-    return Number(f"{digits(100 * base.value(READ), 2)}\u202f%",
-                  "of the read ceiling reached by paged decode, "
-                  f"{base['layout'].upper()}, blocks of {base['block_size']} tokens, "
-                  f"{base['implementation']}",
-                  f"contiguous buffers reach {digits(100 * base.value(CONTIGUOUS), 2)} %; "
-                  f"a bare gather of the same pieces is {digits(1 / base.value(GATHER))} times "
-                  "as fast")
+    share = base.metrics[READ]
+    return Number(f"{digits(100 * share.value, 2)}\u202f%",
+                  f"of this memory's read bandwidth reached by paged decode, {case_text(base)}",
+                  f"contiguous buffers: {digits(100 * base.value(CONTIGUOUS), 2)}\u202f%; a bare "
+                  f"gather of the same pieces: "
+                  f"{digits(100 * share.value / base.value(GATHER), 2)}\u202f%" +
+                  spread_text(share, lambda v: f"{digits(100 * v, 2)}"),
+                  share, 1.0, "Ceiling 100\u202f%: the fastest plain read of the same bytes.")
+
+
+def price(results):
+    """How much longer paged takes than contiguous, in the same case."""
+    base = main_case(results)
+    factor = base.metrics[PAGED]
+    return Number(times(factor.value), "the time of contiguous buffers is what paged decode takes, "
+                  + case_text(base), "Published for paging: 1.05 to 1.10" +
+                  spread_text(factor, digits), factor, 1.0,
+                  "Floor 1\u202f×: the same kernel over contiguous buffers.", less=True)
+
+
+def case_text(base):
+    return (f"{base['layout'].upper()}, blocks of {base['block_size']} tokens, "
+            f"{base['implementation']}")
+
+
+def spread_text(metric, text):
+    return (f"; 10 to 90\u202f% of the rounds: {text(metric.low)} to {text(metric.high)}"
+            if metric.has_spread else "")
 
 
 # ---- by shape -----------------------------------------------------------------------------------
@@ -194,4 +215,4 @@ SHAPES = Plot(
     "decode-shapes", "paged_decode", COMMAND, draw_shapes, finding_shapes,
     "Each row is one case, one step away from the first; the hollow dot is the same kernel over "
     "contiguous buffers.",
-    MEASURED, plain_table)
+    MEASURED, plain_table, price)

@@ -6,6 +6,7 @@ from typing import Callable
 
 from experiments import STORAGES, is_number, words
 from figures.numbers import count, metric_text
+from result_files import Metric
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,17 @@ class Number:
     text: str     # the number with its unit
     what: str     # what it is
     context: str  # what it is to be compared with
+    metric: Metric = None    # the same as a number with its spread
+    ceiling: float = None    # the best that it could be; with less, its floor
+    ceiling_text: str = ""   # what that is, in words
+    less: bool = False       # whether less is better
+
+    def share(self):
+        """How much of the best this is, 0 to 1; None where nothing says so."""
+        if self.metric is None or not self.ceiling or self.metric.value <= 0:
+            return None
+        share = self.metric.value / self.ceiling
+        return min(1.0, 1 / share if self.less else share)
 
 
 @dataclass(frozen=True)
