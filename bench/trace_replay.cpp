@@ -4,15 +4,19 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <type_traits>
+#include <unordered_set>
 #include <vector>
 
+#include "bench/eviction/chosen_manager.h"
+#include "bench/eviction/policies.h"
 #include "optimized/cache_manager.h"
 
 namespace kvproof::bench {
 namespace {
 
 struct Size {
-  std::uint64_t blocks = 0;      // that hold every prompt at once
+  std::uint64_t blocks = 0;      // so many that nothing is ever evicted
   std::uint64_t max_tokens = 0;  // of one prompt
 };
 
@@ -23,13 +27,26 @@ std::uint64_t prompt_tokens(const Request& request, const TraceInfo& info, Token
   return static_cast<std::uint64_t>(request.input_tokens);
 }
 
+// Where there are ids, content is counted once: a complete block belongs to the id, or to the tokens
+// without any, in which it ends. A request may take one block more: an incomplete last one, or a
+// copy of a last one that it must compute anew.
 Size size_of(RequestSource& source, const ReplayOptions& options) {
   Size out;
+  std::unordered_set<std::uint64_t> seen;
+  std::vector<std::uint64_t> before;  // the ids of the last request: most of a next turn's
   Request request;
   while (source.next(request)) {
     const std::uint64_t tokens = prompt_tokens(request, source.info(), options.tokens);
-    out.blocks += ceil_div<std::uint64_t>(tokens, options.block_size);
+    const std::vector<std::uint64_t>& ids = request.block_ids;
+    const auto new_ids = std::ranges::mismatch(ids, before).in1;
+    const std::size_t known = seen.size();
+    seen.insert(new_ids, ids.end());
+    const auto id_tokens = static_cast<std::uint64_t>(source.info().ids_block_size);
+    const std::uint64_t without_id = tokens - std::min(tokens, ids.size() * id_tokens);
+    out.blocks += (seen.size() - known) * ceil_div<std::uint64_t>(id_tokens, options.block_size) +
+                  ceil_div<std::uint64_t>(without_id, options.block_size) + 1;
     out.max_tokens = std::max(out.max_tokens, tokens);
+    before = ids;
   }
   return out;
 }
@@ -50,11 +67,15 @@ CacheConfig config_for(const Size& size, const ReplayOptions& options) {
   return out;
 }
 
-template <class Digest>
+template <class Manager>
 class Replay {
  public:
   Replay(const CacheConfig& config, const ReplayOptions& options)
-      : options_(options), manager_(config, {.max_requests = 1}) {}
+      : options_(options), manager_(config, {.max_requests = 1}) {
+    if constexpr (std::is_same_v<Manager, ChosenManager>) {
+      manager_.victims().choose(*options.policy, serving_);
+    }
+  }
 
   void play(RequestSource& source) {
     Request request;
@@ -86,6 +107,7 @@ class Replay {
     const optimized::RequestId id = manager_.arrive({.tokens = tokens_});
     const std::uint32_t hit = manager_.lookup(id);
     const auto prompt = static_cast<std::uint32_t>(tokens_.size());
+    serving_ = {request.arrival_seconds, hit > 0 && 2 * hit >= prompt - 1};
     if (manager_.allocate(id, {.new_tokens = prompt - hit, .use_lookup = true})) {
       manager_.advance(id, prompt);
       counts_.hit_tokens +=
@@ -99,18 +121,19 @@ class Replay {
   }
 
   const ReplayOptions& options_;
-  optimized::CacheManager<Digest> manager_;
+  Manager manager_;
+  Serving serving_;
   std::vector<TokenId> tokens_;
   ReplayCounts counts_;
   std::uint64_t published_ = 0;
 };
 
-template <class Digest>
+template <class Manager>
 ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
                     const ReplayOptions& options) {
   const auto source = open();
   const auto start = std::chrono::steady_clock::now();
-  Replay<Digest> run(config, options);
+  Replay<Manager> run(config, options);
   run.play(*source);
   ReplayCounts out = run.counts();
   out.wall_seconds =
@@ -123,8 +146,12 @@ ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
 ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options) {
   if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
   const CacheConfig config = config_for(size_of(*open(), options), options);
-  return options.hash == ReplayHash::sha256 ? replay<optimized::Sha256Digest>(open, config, options)
-                                            : replay<optimized::Xxh3Digest>(open, config, options);
+  if (options.policy != nullptr && options.policy->make != nullptr) {
+    return replay<ChosenManager>(open, config, options);
+  }
+  return options.hash == ReplayHash::sha256
+             ? replay<optimized::CacheManager<optimized::Sha256Digest>>(open, config, options)
+             : replay<optimized::CacheManager<optimized::Xxh3Digest>>(open, config, options);
 }
 
 }  // namespace kvproof::bench

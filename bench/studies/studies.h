@@ -42,6 +42,7 @@ struct Study {
 [[nodiscard]] std::vector<Result> waste_against_block_size(const StudyOptions& options);
 [[nodiscard]] std::vector<Result> live_memory(const StudyOptions& options);
 [[nodiscard]] std::vector<Result> prefix_hit_rate(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> eviction(const StudyOptions& options);
 
 inline constexpr Study kStudies[] = {
     {"memory_of_one_request", "what one request occupies while it grows", &memory_of_one_request},
@@ -52,6 +53,7 @@ inline constexpr Study kStudies[] = {
      &waste_against_block_size},
     {"live_memory", "what each storage reserves while requests come and go", &live_memory},
     {"prefix_hit_rate", "what share of prompts a cache of a given size serves", &prefix_hit_rate},
+    {"eviction", "what that share is under other eviction policies, and at best", &eviction},
 };
 
 /// The built-in workload of that name at this study's size. @pre it exists
