@@ -5,63 +5,29 @@
 #include <chrono>
 #include <stdexcept>
 #include <type_traits>
-#include <unordered_set>
 #include <vector>
 
 #include "bench/eviction/chosen_manager.h"
 #include "bench/eviction/policies.h"
+#include "bench/trace_size.h"
 #include "optimized/cache_manager.h"
 
 namespace kvproof::bench {
 namespace {
 
-struct Size {
-  std::uint64_t blocks = 0;      // so many that nothing is ever evicted
-  std::uint64_t max_tokens = 0;  // of one prompt
-};
-
-std::uint64_t prompt_tokens(const Request& request, const TraceInfo& info, TokenMode mode) {
-  if (mode == TokenMode::whole_blocks && info.ids_block_size > 0) {
-    return request.block_ids.size() * static_cast<std::uint64_t>(info.ids_block_size) + 1;
-  }
-  return static_cast<std::uint64_t>(request.input_tokens);
-}
-
-// Where there are ids, content is counted once: a complete block belongs to the id, or to the tokens
-// without any, in which it ends. A request may take one block more: an incomplete last one, or a
-// copy of a last one that it must compute anew.
-Size size_of(RequestSource& source, const ReplayOptions& options) {
-  Size out;
-  std::unordered_set<std::uint64_t> seen;
-  std::vector<std::uint64_t> before;  // the ids of the last request: most of a next turn's
-  Request request;
-  while (source.next(request)) {
-    const std::uint64_t tokens = prompt_tokens(request, source.info(), options.tokens);
-    const std::vector<std::uint64_t>& ids = request.block_ids;
-    const auto new_ids = std::ranges::mismatch(ids, before).in1;
-    const std::size_t known = seen.size();
-    seen.insert(new_ids, ids.end());
-    const auto id_tokens = static_cast<std::uint64_t>(source.info().ids_block_size);
-    const std::uint64_t without_id = tokens - std::min(tokens, ids.size() * id_tokens);
-    out.blocks += (seen.size() - known) * ceil_div<std::uint64_t>(id_tokens, options.block_size) +
-                  ceil_div<std::uint64_t>(without_id, options.block_size) + 1;
-    out.max_tokens = std::max(out.max_tokens, tokens);
-    before = ids;
-  }
-  return out;
-}
-
-CacheConfig config_for(const Size& size, const ReplayOptions& options) {
-  const std::uint64_t blocks = options.capacity_blocks.value_or(
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(size.blocks, 1U << 30)));
-  if (!options.capacity_blocks && size.blocks > (1U << 30)) {
+CacheConfig config_for(const TraceSize& size, const ReplayOptions& options) {
+  // A prompt of which all is cached computes its last block anew: a copy for each request.
+  const std::uint64_t infinite = size.prompt_blocks + size.requests;
+  if (!options.capacity_blocks && infinite > (1U << 30)) {
     throw std::invalid_argument("an infinite cache of more than 2^30 blocks; name a capacity");
   }
+  const std::uint64_t blocks = options.capacity_blocks.value_or(infinite);
   if (blocks == 0) throw std::invalid_argument("a capacity of zero blocks");
   if (blocks > (1U << 30)) throw std::invalid_argument("a capacity of more than 2^30 blocks");
   CacheConfig out;
   out.num_blocks = static_cast<std::uint32_t>(blocks) + 1;
-  out.max_model_len = static_cast<std::uint32_t>(std::max<std::uint64_t>(size.max_tokens, 1));
+  out.max_model_len =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(size.max_prompt_tokens, 1));
   out.hash_block_size = options.block_size;
   out.groups = {{LayerKind::full, options.block_size, false}};
   return out;
@@ -145,7 +111,8 @@ ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
 
 ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options) {
   if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
-  const CacheConfig config = config_for(size_of(*open(), options), options);
+  const CacheConfig config =
+      config_for(size_of(*open(), options.block_size, options.tokens), options);
   if (options.policy != nullptr && options.policy->make != nullptr) {
     return replay<ChosenManager>(open, config, options);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of BlockPool, for whoever instantiates it with a victim policy of its own: block_pool.cpp
-// does so with the one that ships.
+// The bodies of BlockPool, for whoever instantiates it with a victim policy of its own:
+// block_pool.cpp does so with the one that ships.
 #pragma once
 
 #include <algorithm>

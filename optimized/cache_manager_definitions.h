@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "optimized/block_pool_definitions.h"
 #include "optimized/cache_manager.h"
 #include "optimized/cache_manager_admission.h"
 #include "optimized/cache_manager_exact.h"
@@ -17,7 +16,6 @@
 #include "optimized/cache_manager_sharing.h"
 #include "optimized/cache_manager_steps.h"
 #include "optimized/cache_manager_tiers.h"
-#include "optimized/layer_group_definitions.h"
 
 namespace kvproof::optimized {
 

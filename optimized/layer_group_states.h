@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running states: they move along with the sequence, and the one before the step is given back late.
-// Included by layer_group_definitions.h alone.
+// Running states: they move along with the sequence, and the one before the step is given back
+// late. Included by layer_group_definitions.h alone.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/eviction/chosen_manager.h"
 
+#include "optimized/block_pool_definitions.h"
 #include "optimized/cache_manager_definitions.h"
+#include "optimized/layer_group_definitions.h"
 
 namespace kvproof::optimized {
 

@@ -78,7 +78,7 @@ TEST(S3Fifo, LetsAScanPassAndRemembersWhatItGaveUp) {
   prompts.push_back({1});
   EXPECT_EQ(hits("s3_fifo", 20, prompts), 3U);
   EXPECT_EQ(hits("lru", 20, prompts), 2U);
-  // 10 was given up without a hit; when it comes again it enters the main queue and outlives a scan.
+  // 10 was given up without a hit; when it comes again it enters main, and outlives a scan.
   prompts.push_back({10});
   for (std::uint64_t id = 40; id < 70; ++id) prompts.push_back({id});
   prompts.push_back({10});

@@ -36,8 +36,8 @@ class FirstRequests final : public RequestSource {
   std::uint64_t blocks_ = 0;
 };
 
-/// A thousand blocks, doubled and halved as often as that is a part of the distinct blocks that says
-/// something: from a 256th of them on.
+/// A thousand blocks, doubled and halved as often as that is less than the distinct blocks and not
+/// less than a 256th of them.
 std::vector<std::uint64_t> capacities(std::uint64_t distinct_blocks, bool smoke) {
   const std::uint64_t least = std::max<std::uint64_t>(distinct_blocks / (smoke ? 16 : 256), 1);
   std::uint64_t blocks = 1'000;

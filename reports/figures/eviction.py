@@ -79,7 +79,8 @@ def draw_panel(axes, source, results):
         axes.plot([PUBLISHED_TOKENS] * len(PUBLISHED), [100 * share for _, share in PUBLISHED],
                   linestyle="none", marker="o", markersize=11, markerfacecolor="none",
                   markeredgecolor=d.INK, markeredgewidth=1, zorder=4)
-    low, high = (min(map(tokens, finite), default=1) / 1.3, max(map(tokens, finite), default=10) * 1.3)
+    low = min(map(tokens, finite), default=1) / 1.3
+    high = max(map(tokens, finite), default=10) * 1.3
     axes.set_xscale("log")
     axes.set_xlim(low, high)
     d.ticks(axes.xaxis, d.log_marks(low, high, 7), short)

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Study: the same requests served from the same memory by every storage.
+#include <iterator>
+#include <string>
+
+#include "bench/serving/simulate.h"
+#include "bench/studies/storage.h"
+#include "bench/studies/studies.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr double kCacheBytes = 16e9;     // so little that it is what limits
+constexpr std::uint32_t kClients = 256;  // a closed loop: somebody always waits
+constexpr std::uint64_t kMostRequests = 2'000;
+
+struct Served {
+  std::string_view storage;
+  std::optional<reference::Reservation> policy;
+  bool prefix_caching;
+};
+
+constexpr Served kServed[] = {
+    {"contiguous_max_length", reference::Reservation::max_length, false},
+    {"contiguous_power_of_two", reference::Reservation::power_of_two, false},
+    {"contiguous_oracle", reference::Reservation::oracle, false},
+    {"contiguous_grow_and_copy", reference::Reservation::grow_and_copy, false},
+    {"paged", std::nullopt, false},
+    {"paged_shared", std::nullopt, true},
+};
+
+/// The first requests of a source, so that no trace takes minutes.
+class Leading final : public RequestSource {
+ public:
+  Leading(std::unique_ptr<RequestSource> inner, std::uint64_t most)
+      : inner_(std::move(inner)), most_(most) {}
+  [[nodiscard]] const TraceInfo& info() const override { return inner_->info(); }
+  [[nodiscard]] double fraction() const override {
+    return static_cast<double>(count_) / static_cast<double>(most_);
+  }
+  bool next(Request& request) override {
+    if (count_ == most_ || !inner_->next(request)) return false;
+    ++count_;
+    return true;
+  }
+
+ private:
+  std::unique_ptr<RequestSource> inner_;
+  std::uint64_t most_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace
+
+std::vector<Result> serving(const StudyOptions& options) {
+  std::vector<StudySource> sources = options.traces;
+  for (const char* name : {"chat", "long_tail"}) sources.push_back(workload_source(name, options));
+  const std::uint64_t most = options.smoke ? 50 : kMostRequests;
+  std::vector<Result> out;
+  double done = 0;
+  for (const StudySource& source : sources) {
+    for (const Served& served : kServed) {
+      SimulationOptions run;
+      run.clients = kClients;
+      run.capacity_blocks = static_cast<std::uint32_t>(
+          kCacheBytes / (run.engine.time.model.kv_bytes_per_token * run.block_size));
+      run.contiguous = served.policy;
+      run.prefix_caching = served.prefix_caching;
+      run.engine.max_running = kClients;
+      const Simulation found =
+          simulate([&] { return std::make_unique<Leading>(source.open(), most); }, run);
+      const Parameters parameters = {{"source", source.name},
+                                     {"storage", std::string(served.storage)},
+                                     {"card", std::string(run.engine.time.card.name)},
+                                     {"model", std::string(run.engine.time.model.name)},
+                                     {"block_size", std::int64_t{run.block_size}},
+                                     {"clients", std::int64_t{kClients}}};
+      out.push_back({"serving_run", parameters, metrics_of(found)});
+      std::ranges::move(samples_of(found, parameters), std::back_inserter(out));
+      options.report(++done / static_cast<double>(sources.size() * std::size(kServed)));
+    }
+  }
+  return out;
+}
+
+}  // namespace kvproof::bench
