@@ -56,6 +56,8 @@ constexpr Suite kSuites[] = {
      &paged_decode_bench_cases, &run_paged_decode_bench},
     {"movement", "the movement of cache data, as a share of the fastest copy",
      &movement_bench_cases, &run_movement_bench},
+    {"serving_cost", "what the serving simulation costs for each block that it touches",
+     &serving_cost_bench_cases, &run_serving_cost_bench},
 };
 
 struct Arguments {

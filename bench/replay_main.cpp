@@ -176,9 +176,6 @@ int run(int argc, char** argv) {
   add_simulation_options(app, arguments.simulation);
   app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
   if (!parse(app, argc, argv)) return kHolds;
-  if (arguments.simulation.simulate && arguments.trace.empty()) {
-    throw UsageError("--simulate needs --trace=FILE");
-  }
   if (arguments.files.empty() == arguments.trace.empty()) {
     throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }

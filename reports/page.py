@@ -10,13 +10,13 @@ from string import Template
 from experiments import EXPERIMENTS, words
 from figures import SECTIONS, drawing, svg
 from figures.numbers import bytes_text, count
-from figures.plot import plain_table, rows_of
+from figures.plot import Table, label_cell, number_cell, plain_table, rows_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # What the header says of the machine, and what differs from file to file of one run.
 HEADLINE = ("cpu", "cores", "memory_bytes")
-PER_FILE = ("command", "date", "seed")
+PER_FILE = ("command", "date", "seed", "options", "programs")
 MOST_ROWS = 80  # of a table on the page; the rest is in the file
 
 
@@ -40,7 +40,7 @@ def render(results, absent):
         title=escape(page_title(results)), style=read("page.css") + colours(),
         script=read("page.js"), headline=headline(results), warnings=warnings(results),
         numbers=numbers(results, absent), contents=contents(shown), machine=machine(results),
-        sections="\n".join(sections), sources=sources(results))
+        sections="\n".join(sections), sources=sources(results), took=what_it_took(results))
 
 
 def read(name):
@@ -184,7 +184,7 @@ def why_absent(plot, rows, absent):
 def article(plot, results, absent):
     rows = rows_of(plot, results)
     if not rows:
-        return gap(plot, why_absent(plot, rows, absent))
+        return gap(plot, why_absent(plot, rows, absent), not is_due(plot, results, absent))
     try:
         title, table = plot.finding(rows), table_of(plot, rows, results)
         drawings = "\n".join(
@@ -194,7 +194,7 @@ def article(plot, results, absent):
     except Exception as error:  # a mistake in one figure must not take the others away
         traceback.print_exc()
         absent[plot.experiment] = f"the figure could not be drawn ({type(error).__name__}: {error})"
-        return gap(plot, absent[plot.experiment])
+        return gap(plot, absent[plot.experiment], False)
     return (f'<article id="{plot.key}">\n<h3>{escape(title)}</h3>\n'
             f'<div class="body">\n<figure>{drawings}</figure>\n<div class="notes">\n'
             f"<p>{escape(plot.see)}</p>\n"
@@ -209,12 +209,14 @@ def table_of(plot, rows, results):
     return plain_table(totals) if totals else plot.table(rows)
 
 
-def gap(plot, reason):
+def gap(plot, reason, of_another_run):
     """Where a figure would be."""
-    return (f'<article id="{plot.key}" class="absent">\n'
-            f"<h3>{escape(words(plot.experiment).capitalize())}</h3>\n"
-            f"<p>This figure is missing: {escape(reason)}.</p>\n"
-            f"<p>Made by <code>{html_words(plot.command)}</code>.</p>\n</article>")
+    name = escape(words(plot.experiment).capitalize())
+    made = f"<code>{html_words(plot.command)}</code>"
+    if of_another_run:
+        return f'<p id="{plot.key}" class="absent">{name}: not part of this run; made by {made}.</p>'
+    return (f'<article id="{plot.key}" class="absent">\n<h3>{name}</h3>\n'
+            f"<p>This figure is missing: {escape(reason)}.</p>\n<p>Made by {made}.</p>\n</article>")
 
 
 def made_by(plot, results):
@@ -267,3 +269,18 @@ def sources(results):
             f'<td class="{kind}">{cell}</td>'
             for kind, cell in zip(("text", "text", "number", "text", "number"), cells)) + "</tr>")
     return "\n".join(rows)
+
+
+def what_it_took(results):
+    """Time and memory of the run that measured, where its run.json is among the files."""
+    parts = results.of("report_part")
+    if not parts:
+        return ""
+    seconds = sum(part.value("seconds") for part in parts)
+    most = max(parts, key=lambda part: part.value("peak_rss_bytes"))
+    return (f"<p>Measuring took {count(seconds)}\u202fs. The part that held most memory is "
+            f"{escape(words(most['part']))}, {bytes_text(most.value('peak_rss_bytes'))} (resident "
+            "set at its peak, with its child processes).</p>\n" + html_table(Table(
+                [("part", False), ("seconds (s)", True), ("peak memory", True)],
+                [[label_cell(words(part["part"])), number_cell(part.value("seconds"), "s"),
+                  number_cell(part.value("peak_rss_bytes"), "bytes")] for part in parts])))

@@ -102,66 +102,110 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
   return out;
 }
 
+/// Options that mean something only with --simulate.
+class SimulationGroup {
+ public:
+  SimulationGroup(CLI::App& app, SimulateArguments& arguments)
+      : app_(app),
+        simulate_(app.add_flag("--simulate", arguments.simulate,
+                               "serve the requests of --trace in simulated time")) {
+    simulate_->group(kName)->needs(app.get_option("--trace"));
+  }
+
+  template <class T>
+  CLI::Option* option(const char* name, T& value, const char* text) {
+    return app_.add_option(name, value, text)->group(kName)->needs(simulate_);
+  }
+  void flag(const char* name, bool& value, const char* text) {
+    app_.add_flag(name, value, text)->group(kName)->needs(simulate_);
+  }
+
+ private:
+  static constexpr const char* kName = "Serving simulation (--simulate)";
+  CLI::App& app_;
+  CLI::Option* simulate_;
+};
+
+const CLI::Range kAnyShare(0.0, 1.0);
+const CLI::Range kTokens(1, 1 << 24);
+
+/// What a step costs.
+void add_time_options(SimulationGroup& group, SimulateArguments& arguments) {
+  StepTime& time = arguments.options.engine.time;
+  const CLI::Range rate(1e-3, 1e6);
+  const CLI::Range reached(0.01, 1.0);
+  group.option("--card", arguments.card, "whose rates set the time of a step, default h100")
+      ->check(CLI::IsMember(row_names(kCards)));
+  group.option("--model", arguments.model, "what is served, default llama-3-8b")
+      ->check(CLI::IsMember(row_names(kServedModels)));
+  group.option("--bandwidth-gb-per-s", arguments.bandwidth_gb_per_s, "in place of the card's")
+      ->check(rate);
+  group.option("--peak-tflop-per-s", arguments.peak_tflop_per_s, "in place of the card's")
+      ->check(rate);
+  group.option("--bandwidth-share", time.bandwidth_share, "of it that is reached, default 1")
+      ->check(reached);
+  group.option("--compute-share", time.compute_share, "of the peak that is reached, default 1")
+      ->check(reached);
+  group.option("--step-overhead-us", arguments.overhead_us, "[us] that every step takes besides")
+      ->check(CLI::Range(0.0, 1e9));
+}
+
+/// Who is served, and how many at once.
+void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments) {
+  SimulationOptions& run = arguments.options;
+  EngineOptions& engine = run.engine;
+  group
+      .option("--step-tokens", engine.token_budget, "[tokens] that one step computes, default 8192")
+      ->check(kTokens);
+  group.option("--max-running", engine.max_running, "requests that run at once, default 256")
+      ->check(CLI::Range(1, 1 << 16));
+  group
+      .option("--closed-loop-clients", run.clients,
+              "so many clients, each waiting for its answer, in place of the trace's times")
+      ->check(CLI::Range(1, 1 << 20));
+  group.option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
+      ->check(CLI::Range(1, 64));
+  group.option("--draft-acceptance", engine.acceptance, "chance of each draft, default 0.7")
+      ->check(kAnyShare);
+  group.option("--seed", engine.seed, "of the drafts, default 0");
+}
+
+/// What they are served from.
+void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
+  SimulationOptions& run = arguments.options;
+  group
+      .option("--memory-gib", arguments.memory_gib,
+              "[GiB] of the cache, in place of --capacity-blocks")
+      ->check(CLI::Range(1e-6, 1e6));
+  group.option("--storage", arguments.storage, "the allocator, default paged")
+      ->check(CLI::IsMember(storage_names()));
+  group
+      .option("--reserve-tokens", run.reserved_tokens,
+              "[tokens] that contiguous_max_length reserves, default: the longest request")
+      ->check(kTokens);
+  group.option("--watermark", run.watermark, "share of the blocks that an admission leaves free")
+      ->check(kAnyShare);
+  group.option("--preempt", arguments.preempt, "recompute or swap, default recompute")
+      ->check(CLI::IsMember({"recompute", "swap"}));
+  group.option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
+      ->check(CLI::Range(1, 1 << 30));
+  group.flag("--no-prefix-cache", arguments.no_prefix_cache, "share nothing");
+  group.flag("--admit-by-chunk", arguments.admit_by_chunk,
+             "admit when the first chunk fits, not only when the whole prompt does");
+  group.flag(
+      "--laws", arguments.laws,
+      "audit every operation by the laws, the model and the content oracle: for small pools");
+}
+
 }  // namespace
 
 void add_simulation_options(CLI::App& app, SimulateArguments& arguments) {
-  SimulationOptions& run = arguments.options;
-  EngineOptions& engine = run.engine;
-  const std::string group = "Serving simulation (--simulate)";
-  const auto option = [&](const char* name, auto& value, const std::string& text) {
-    return app.add_option(name, value, text)->group(group);
-  };
-  const auto flag = [&](const char* name, bool& value, const char* text) {
-    app.add_flag(name, value, text)->group(group);
-  };
-  const CLI::Range share(0.01, 1.0);
-  const CLI::Range tokens(1, 1 << 24);
-  flag("--simulate", arguments.simulate, "serve the requests of --trace in simulated time");
-  flag("--over-time", arguments.over_time, "also write up to 256 samples of what was held when");
-  option("--card", arguments.card, "whose rates set the time of a step, default h100")
-      ->check(CLI::IsMember(row_names(kCards)));
-  option("--model", arguments.model, "what is served, default llama-3-8b")
-      ->check(CLI::IsMember(row_names(kServedModels)));
-  option("--bandwidth-gb-per-s", arguments.bandwidth_gb_per_s, "in place of the card's")
-      ->check(CLI::Range(1e-3, 1e6));
-  option("--peak-tflop-per-s", arguments.peak_tflop_per_s, "in place of the card's")
-      ->check(CLI::Range(1e-3, 1e6));
-  option("--bandwidth-share", engine.time.bandwidth_share, "of it that is reached, default 1")
-      ->check(share);
-  option("--compute-share", engine.time.compute_share, "of the peak that is reached, default 1")
-      ->check(share);
-  option("--step-overhead-us", arguments.overhead_us, "[us] that every step takes besides")
-      ->check(CLI::Range(0.0, 1e9));
-  option("--step-tokens", engine.token_budget, "[tokens] that one step computes, default 8192")
-      ->check(tokens);
-  option("--max-running", engine.max_running, "requests that run at once, default 256")
-      ->check(CLI::Range(1, 1 << 16));
-  option("--closed-loop-clients", run.clients,
-         "so many clients, each waiting for its answer, in place of the trace's times")
-      ->check(CLI::Range(1, 1 << 20));
-  option("--memory-gib", arguments.memory_gib, "[GiB] of the cache, in place of --capacity-blocks")
-      ->check(CLI::Range(1e-6, 1e6));
-  option("--storage", arguments.storage, "the allocator, default paged")
-      ->check(CLI::IsMember(storage_names()));
-  option("--reserve-tokens", run.reserved_tokens,
-         "[tokens] that contiguous_max_length reserves, default: the longest request")
-      ->check(tokens);
-  option("--watermark", run.watermark, "share of the blocks that an admission leaves free")
-      ->check(CLI::Range(0.0, 1.0));
-  option("--preempt", arguments.preempt, "recompute or swap, default recompute")
-      ->check(CLI::IsMember({"recompute", "swap"}));
-  option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
-      ->check(CLI::Range(1, 1 << 30));
-  option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
-      ->check(CLI::Range(1, 64));
-  option("--draft-acceptance", engine.acceptance, "chance of each draft, default 0.7")
-      ->check(CLI::Range(0.0, 1.0));
-  option("--seed", engine.seed, "of the drafts, default 0");
-  flag("--no-prefix-cache", arguments.no_prefix_cache, "share nothing");
-  flag("--admit-by-chunk", arguments.admit_by_chunk,
-       "admit when the first chunk fits, not only when the whole prompt does");
-  flag("--laws", arguments.laws,
-       "audit every operation by the laws, the model and the content oracle: for small pools");
+  SimulationGroup group(app, arguments);
+  group.flag("--over-time", arguments.over_time,
+             "also write up to 256 samples of what was held when");
+  add_time_options(group, arguments);
+  add_scheduler_options(group, arguments);
+  add_memory_options(group, arguments);
 }
 
 std::vector<Result> run_simulation(SimulateArguments arguments, const OpenSource& open,

@@ -6,12 +6,13 @@
 #include "bench/serving/simulate.h"
 #include "bench/studies/storage.h"
 #include "bench/studies/studies.h"
+#include "bench/trace_size.h"
 
 namespace kvproof::bench {
 namespace {
 
-constexpr double kCacheBytes = 16e9;     // so little that it is what limits
 constexpr std::uint32_t kClients = 256;  // a closed loop: somebody always waits
+constexpr std::uint64_t kLongest = 8;  // so many of the longest request fit: memory is what limits
 constexpr std::uint64_t kMostRequests = 2'000;
 
 struct Served {
@@ -59,21 +60,24 @@ std::vector<Result> serving(const StudyOptions& options) {
   std::vector<Result> out;
   double done = 0;
   for (const StudySource& source : sources) {
+    const OpenSource open = [&] { return std::make_unique<Leading>(source.open(), most); };
+    const std::uint64_t longest =
+        size_of(*open(), SimulationOptions{}.block_size, TokenMode::as_recorded).max_tokens;
     for (const Served& served : kServed) {
       SimulationOptions run;
       run.clients = kClients;
-      run.capacity_blocks = static_cast<std::uint32_t>(
-          kCacheBytes / (run.engine.time.model.kv_bytes_per_token * run.block_size));
+      run.capacity_blocks =
+          static_cast<std::uint32_t>(kLongest * ceil_div<std::uint64_t>(longest, run.block_size));
       run.contiguous = served.policy;
       run.prefix_caching = served.prefix_caching;
       run.engine.max_running = kClients;
-      const Simulation found =
-          simulate([&] { return std::make_unique<Leading>(source.open(), most); }, run);
+      const Simulation found = simulate(open, run);
       const Parameters parameters = {{"source", source.name},
                                      {"storage", std::string(served.storage)},
                                      {"card", std::string(run.engine.time.card.name)},
                                      {"model", std::string(run.engine.time.model.name)},
                                      {"block_size", std::int64_t{run.block_size}},
+                                     {"capacity_blocks", std::int64_t{*run.capacity_blocks}},
                                      {"clients", std::int64_t{kClients}}};
       out.push_back({"serving_run", parameters, metrics_of(found)});
       std::ranges::move(samples_of(found, parameters), std::back_inserter(out));
