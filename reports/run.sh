@@ -16,9 +16,11 @@ parts() {
 live_memory|study|yes|4|1
 prefix_hit_rate|study|yes|1|1
 waste_against_block_size|study|yes|1|1
+serving|study|yes|2|1
 memory_of_one_request|study|no|1|1
 utilisation|study|no|1|1
 memory_of_models|study|no|1|1
+published|study|no|6|1
 life_cycle|bench|no|35|3
 pool_operation|bench|no|60|2
 paged_decode|bench|no|60|2

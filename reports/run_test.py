@@ -89,8 +89,8 @@ class RunTest(unittest.TestCase):
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
             ["report.html"] + [maker.__name__ + ".json" for maker in sample_results.MEASURED]))
-        self.assertRegex(said, r"1/11 live memory  \(\d+ s, about \d+ s left\)")
-        self.assertIn("11/11 drawing the page", said)
+        self.assertRegex(said, r"1/13 live memory  \(\d+ s, about \d+ s left\)")
+        self.assertIn("13/13 drawing the page", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
 
     def test_results_of_check_that_lie_there_are_drawn_too(self):
@@ -111,7 +111,7 @@ class RunTest(unittest.TestCase):
         for call in self.calls():
             self.assertIn("--smoke", call)
             reads = call.split()[1] in ("live_memory", "prefix_hit_rate",
-                                        "waste_against_block_size")
+                                        "waste_against_block_size", "serving")
             self.assertEqual(f"--trace={trace}" in call, reads, call)
 
     def test_failing_part_is_explained_and_the_rest_is_drawn(self):
@@ -143,7 +143,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(process.returncode, 130, said)
         self.assertEqual(sorted(os.listdir(self.path("results"))),
                          ["live_memory.json", "memory_of_one_request.json", "prefix_hit_rate.json",
-                          "waste_against_block_size.json"])
+                          "serving.json", "waste_against_block_size.json"])
         self.assertIn("make_page.py results/*.json --output=results/report.html", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
 
@@ -210,7 +210,7 @@ class RunTest(unittest.TestCase):
         os.close(ours)
         out, _ = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
-        self.assertRegex(said.decode(), r"\[#+ +\] 8/11 pool operation  \d+ s, about \d+ s left")
+        self.assertRegex(said.decode(), r"\[#+ +\] 10/13 pool operation  \d+ s, about \d+ s left")
 
 
 if __name__ == "__main__":
