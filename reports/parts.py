@@ -62,6 +62,7 @@ PARTS = (
     bench("pool_operation", 2, 60, 150),
     bench("paged_decode", 2, 60, 150),
     bench("movement", 2, 30, 90),
+    bench("serving_cost", 1, 30, 60),
 )
 PAGE_SECONDS = 8
 

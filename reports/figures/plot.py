@@ -22,6 +22,7 @@ class Plot:
     number: Callable = None  # results -> Number for the summary, or None
     totals: str = None  # an experiment whose results are the table, where they are there
     sums: str = None    # an experiment whose results all of these get behind the others
+    case: tuple = None  # (parameter, value): of its experiment it draws these results only
     optional: bool = False  # a page is whole without it: another verb than report makes it
 
 
@@ -53,6 +54,9 @@ class Table:
 def rows_of(plot, results):
     """What its functions get; empty where its experiment has no result."""
     rows = results.of(plot.experiment)
+    if plot.case:
+        name, value = plot.case
+        rows = [row for row in rows if row.get(name) == value]
     return rows + results.of(plot.sums) if rows and plot.sums else rows
 
 
