@@ -51,8 +51,8 @@ def table(results):
 MAX_LENGTH, PAGED = "contiguous_max_length", "paged"
 HELD, AT_ONCE, OUTPUT = ("share of memory that holds tokens", "requests that run at once",
                          "output throughput")
-SIMULATED = ("Simulated with the model, the card and the lengths that the source states, fixed "
-             "before anything ran and fitted to nothing. ")
+SIMULATED = ("Simulated with what the source states, fixed before anything ran and fitted to "
+             "nothing. ")
 
 CLAIMS = (
     Claim(
@@ -86,8 +86,8 @@ CLAIMS = (
         "{1.here} requests ({1.range}; published {1.published}) give {2.here} tokens a second "
         "({2.range}; published {2.published})",
         "As many buffers of 32,768 tokens run as fit, whatever is in them. How many requests pages "
-        "hold is decided by their lengths, which the source leaves out: its values lie in a "
-        "range that is too wide to confirm them.",
+        "hold is decided by their lengths, which the source leaves out: a range as wide "
+        "as this cannot confirm its values.",
         SIMULATED + "Qwen3 8B on one H100, 60 GB of cache. Range: 2,048 to 8,192 tokens a request "
         "on average, a quarter to three quarters of them output, 60 to 100 % of the card's rates."),
     Claim(

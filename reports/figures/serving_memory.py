@@ -70,7 +70,8 @@ def draw(results, width):
                            top + 24 + 22 + index // across * step, size, panel)
             write_name(axes, storage, narrow)
             if storage in lines:
-                draw_panel(axes, storage, lines[storage], index % across == 0)
+                labelled = index % across == 0 or storages[index - 1] not in lines
+                draw_panel(axes, storage, lines[storage], labelled)
             else:
                 axes.set_axis_off()
                 axes.annotate("serves nothing", (0, 1), xytext=(0, -18), xycoords="axes fraction",
