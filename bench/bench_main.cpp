@@ -46,6 +46,8 @@ constexpr Suite kSuites[] = {
      &run_pool_bench},
     {"concurrent_pool", "the concurrent pool on one and two threads, beside one lock for all",
      &concurrent_bench_cases, &run_concurrent_bench},
+    {"textbook", "the allocator beside the same structure in Python, in turn",
+     &textbook_bench_cases, &run_textbook_bench},
     {"audit", "random operations on pools of 12 blocks under laws, model and content oracle",
      &audit_bench_cases, &run_audit_bench},
     {"memory", "ways to read and to copy memory, the ceilings of the kernels", &memory_bench_cases,

@@ -81,6 +81,9 @@ EXPERIMENTS = {
     "prefix_hit_rate": Experiment(
         {"source": TEXT, "block_size": POSITIVE},
         {"hit_rate_tokens": SHARE}, {"hit_rate_blocks": SHARE, "evictions": AMOUNT}),
+    "eviction": Experiment(
+        {"source": TEXT, "policy": TEXT, "capacity_blocks": POSITIVE, "block_size": POSITIVE},
+        {"hit_rate_blocks": SHARE}, {"hit_rate_tokens": SHARE, "evictions": AMOUNT}, most=1000),
     "pool_operation": Experiment(
         {"operation": TEXT, "num_blocks": POSITIVE},
         {"ns_per_block": POSITIVE},

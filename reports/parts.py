@@ -47,6 +47,7 @@ FULL = ["--min-seconds-per-case=1"]
 PARTS = (
     study("live_memory", 1, 4, traces=True),
     study("prefix_hit_rate", 1, 1, traces=True),
+    study("eviction", 1, 15, traces=True),
     study("waste_against_block_size", 1, 1, traces=True),
     study("memory_of_one_request", 1, 1),
     study("utilisation", 1, 1),

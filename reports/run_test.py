@@ -90,9 +90,9 @@ class RunTest(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
             ["report.html", "run.json", "check.json"] +
             [maker.__name__ + ".json" for maker in sample_results.MEASURED]))
-        self.assertRegex(said, r"11 parts, about \d+ s in all")
-        self.assertRegex(said, r"1/12 live memory  \(\d+ s, about \d+ s left\)")
-        self.assertIn("12/12 drawing the page", said)
+        self.assertRegex(said, r"12 parts, about \d+ s in all")
+        self.assertRegex(said, r"1/13 live memory  \(\d+ s, about \d+ s left\)")
+        self.assertIn("13/13 drawing the page", said)
         self.assertRegex(said, r"The report took \d+ s; at most \d+ MB of memory \(")
         self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td>(<td[^>]*>[\d.]+</td>){2}"
                          r"<td[^>]*>[\d.]+\u202fMB</td>")
@@ -115,7 +115,7 @@ class RunTest(unittest.TestCase):
         self.assertTrue(os.path.exists(self.path("my results", "figures", "live-memory.png")))
         for call in self.calls():
             self.assertIn("--operations=50" if "-check " in call else "--smoke", call)
-            reads = call.split()[1] in ("live_memory", "prefix_hit_rate",
+            reads = call.split()[1] in ("live_memory", "prefix_hit_rate", "eviction",
                                         "waste_against_block_size")
             self.assertEqual(f"--trace={trace}" in call, reads, call)
 
@@ -152,9 +152,9 @@ class RunTest(unittest.TestCase):
         code, said = self.interrupt(SLOW="utilisation")
         self.assertEqual(code, 130, said)
         self.assertEqual(sorted(os.listdir(self.path("results"))),
-                         ["live_memory.json", "memory_of_one_request.json", "prefix_hit_rate.json",
-                          "run.json", "waste_against_block_size.json"])
-        self.assertIn("Stopped; 4 of 11 parts are finished (live_memory, ", said)
+                         ["eviction.json", "live_memory.json", "memory_of_one_request.json",
+                          "prefix_hit_rate.json", "run.json", "waste_against_block_size.json"])
+        self.assertIn("Stopped; 5 of 12 parts are finished (live_memory, ", said)
         self.assertIn("kvproof report --resume\n", said)
         self.assertIn("make_page.py results/*.json --output=results/report.html", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
@@ -166,7 +166,7 @@ class RunTest(unittest.TestCase):
         before = len(self.calls())
         code, out, said = self.run_sh("--smoke", "--output=o", "--resume")
         self.assertEqual((code, out), (0, "o/report.html\n"), said)
-        self.assertIn("3 of 11 parts are there from before.\n", said)
+        self.assertIn("4 of 12 parts are there from before.\n", said)
         again = [call.split()[1] for call in self.calls()[before:]]
         self.assertEqual(again[:3], ["prefix_hit_rate", "utilisation", "memory_of_models"])
         self.assertEqual(len(again), 8)
@@ -268,7 +268,7 @@ class RunTest(unittest.TestCase):
         os.close(ours)
         out, _ = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
-        self.assertRegex(said.decode(), r"\[#+ +\] 9/12 pool operation  \(\d+ s, about \d+ s left")
+        self.assertRegex(said.decode(), r"\[#+ +\] 10/13 pool operation  \(\d+ s, about \d+ s left")
 
 
 if __name__ == "__main__":

@@ -102,6 +102,26 @@ def prefix_hit_rate():
                          evictions=(max(0, 182_790 - blocks), "count"))
 
 
+def eviction():
+    """LRU below the others, and all below the optimum."""
+    shares = (("lru", 0.2), ("lru_first_block_first", 0.1), ("fifo", 0.15), ("lfu", 0.3),
+              ("s3_fifo", 0.4), ("priority_ttl", 0.35), ("optimum", 0.9))
+    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+        for exponent in range(6):
+            blocks = 1953 << exponent
+            for policy, share in shares:
+                rate = 0.3664 * (1 - (1 - share) ** (1 + exponent))
+                yield result("eviction", {"source": source, "policy": policy,
+                                          "capacity_blocks": blocks, "block_size": 512,
+                                          "requests": 12_031},
+                             hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
+                             evictions=(182_790 - blocks, "count"))
+        yield result("eviction", {"source": source, "policy": "infinite",
+                                  "capacity_blocks": 182_790, "block_size": 512,
+                                  "requests": 12_031},
+                     hit_rate_tokens=(0.3736, "ratio"), hit_rate_blocks=(0.3664, "ratio"))
+
+
 def pool_operation():
     for operation, batch, base in (("take_release", 1, 9.0), ("take_release", 64, 4.0),
                                    ("evict_batch", 512, 12.0)):
@@ -211,7 +231,7 @@ def movement():
 
 
 MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
-            live_memory, prefix_hit_rate, pool_operation, life_cycle, paged_decode,
+            live_memory, prefix_hit_rate, eviction, pool_operation, life_cycle, paged_decode,
             movement)
 MAKERS = CHECKED + MEASURED
 
