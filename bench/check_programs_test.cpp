@@ -257,7 +257,7 @@ TEST_F(CheckPrograms, ReplayServesFromAnothersAllocatorAndCatchesABrokenOne) {
   const Answer broken = run("replay", options + " --subject=" + plugin("broken_plugin"),
                             "KVPROOF_BREAK=double_hand_out");
   EXPECT_EQ(broken.exit_code, 1);
-  expect_in("double_hand_out", broken.error);
+  expect_in("I6 references", broken.error);
 }
 
 TEST_F(CheckPrograms, ReplayRefusesSimulationsThatCannotBe) {
