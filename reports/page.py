@@ -292,6 +292,10 @@ def sources(results):
     return "\n".join(rows)
 
 
+def seconds_cell(part, name):
+    return (f"{part.value(name):.1f}", part.value(name))
+
+
 def what_it_took(results):
     """Time and memory of the run that measured, where its run.json is among the files."""
     parts = results.of("report_part")
@@ -306,6 +310,6 @@ def what_it_took(results):
             "set at its peak, with its child processes).</p>\n" + html_table(Table(
                 [("part", False), ("time (s)", True), ("on a core (s)", True),
                  ("peak memory", True)],
-                [[label_cell(words(part["part"])), number_cell(part.value("seconds"), "s"),
-                  number_cell(part.value("cpu_seconds"), "s"),
+                [[label_cell(words(part["part"])), seconds_cell(part, "seconds"),
+                  seconds_cell(part, "cpu_seconds"),
                   number_cell(part.value("peak_rss_bytes"), "bytes")] for part in parts])))

@@ -46,10 +46,12 @@ def layouts(results):
 
 def draw_blocks(results, width):
     narrow = width < 500
-    side, gap, left, right = (width - 52 - 20, 70, 52, 20) if narrow else (0, 64, 52, 24)
+    side, gap, left, right = (width - 52 - 20, 88, 52, 20) if narrow else (0, 64, 52, 24)
     if not narrow:
         side = (width - left - right - gap) / 2
-    panel, key = 210, 34
+    looks = [(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)]
+    looks.append(("contiguous, both layouts", (d.VERMILLION, d.DOTTED, "s")))
+    panel, key = 210, d.key_height(looks, width - 20)
     figure = d.new_figure(width, 46 + panel + (panel + gap if narrow else 0) + 46 + key)
     first = d.place(figure, left, 46, side, panel)
     second = (d.place(figure, left, 46 + panel + gap, side, panel) if narrow else
@@ -59,8 +61,6 @@ def draw_blocks(results, width):
     draw_lines(second, results, PAGED, None, None)
     second.axhline(1, color=d.SOFT, linewidth=0.9)
     d.title(second, "the price of paging", "time over that of contiguous buffers")
-    looks = [(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)]
-    looks.append(("contiguous, both layouts", (d.VERMILLION, d.DOTTED, "s")))
     d.draw_key(figure, looks, 20, figure.get_size_inches()[1] * 72 - key, width - 20)
     return figure
 
@@ -173,14 +173,14 @@ def label_of(result, key):
 def draw_shapes(results, width):
     rows = shape_rows(results)
     height = kernel_rows.height_of(rows)
-    figure = d.new_figure(width, 20 + height + 44 + 26)
+    looks = [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
+             ("contiguous (hollow)", (d.VERMILLION, "", "o"))]
+    figure = d.new_figure(width, 20 + height + 44 + d.key_height(looks, width - 20))
     values = [m.value for _, _, dots in rows for m, _ in dots]
     kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.05, 1.05 * max(values)),
                           "share of the read ceiling" + (
                               "" if width < 500 else "; line: 10 to 90 %"))
-    d.draw_key(figure, [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
-                        ("contiguous (hollow)", (d.VERMILLION, "", "o"))], 20, 20 + height + 44,
-               width - 20)
+    d.draw_key(figure, looks, 20, 20 + height + 44, width - 20)
     return figure
 
 
