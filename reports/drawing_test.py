@@ -78,6 +78,7 @@ class DrawingTest(unittest.TestCase):
         self.assertEqual(drawing.spread([10, 60], 14, 0, 100), [10, 60])
 
     def test_words_of_a_figure_keep_their_digits(self):
+        drawing.use_style()
         figure = drawing.new_figure(200, 100)
         drawing.place(figure, 20, 20, 150, 60).annotate("1.00412 \u00d7", (0.123456, 0.5))
         text = svg.to_svg(figure, "t", "name")

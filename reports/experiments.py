@@ -128,7 +128,8 @@ EXPERIMENTS = {
         {"checked": COUNT, "suspended": COUNT}, {}, most=1000, most_names=100),
     # What a report itself took; run_file.py writes it.
     "report_part": Experiment(
-        {"part": TEXT}, {"seconds": AMOUNT, "peak_rss_bytes": COUNT}, {}, most=100,
+        {"part": TEXT},
+        {"seconds": AMOUNT, "cpu_seconds": AMOUNT, "peak_rss_bytes": COUNT}, {}, most=100,
         most_names=100),
     "paged_decode": Experiment(
         {"type": TEXT, "layout": LAYOUT, "block_size": POSITIVE, "order": TEXT,

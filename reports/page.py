@@ -292,6 +292,10 @@ def sources(results):
     return "\n".join(rows)
 
 
+def seconds_cell(part, name):
+    return (f"{part.value(name):.1f}", part.value(name))
+
+
 def what_it_took(results):
     """Time and memory of the run that measured, where its run.json is among the files."""
     parts = results.of("report_part")
@@ -299,9 +303,13 @@ def what_it_took(results):
         return ""
     seconds = sum(part.value("seconds") for part in parts)
     most = max(parts, key=lambda part: part.value("peak_rss_bytes"))
-    return (f"<p>Measuring took {count(seconds)}\u202fs. The part that held most memory is "
+    cpu_seconds = sum(part.value("cpu_seconds") for part in parts)
+    return (f"<p>Measuring took {count(seconds)}\u202fs, {count(cpu_seconds)}\u202fs of them on a "
+            "core. The part that held most memory is "
             f"{escape(words(most['part']))}, {bytes_text(most.value('peak_rss_bytes'))} (resident "
             "set at its peak, with its child processes).</p>\n" + html_table(Table(
-                [("part", False), ("seconds (s)", True), ("peak memory", True)],
-                [[label_cell(words(part["part"])), number_cell(part.value("seconds"), "s"),
+                [("part", False), ("time (s)", True), ("on a core (s)", True),
+                 ("peak memory", True)],
+                [[label_cell(words(part["part"])), seconds_cell(part, "seconds"),
+                  seconds_cell(part, "cpu_seconds"),
                   number_cell(part.value("peak_rss_bytes"), "bytes")] for part in parts])))

@@ -25,7 +25,7 @@ from experiments import words  # noqa: E402
 from parts import PAGE_SECONDS, PARTS, parts_of  # noqa: E402
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
-from run_file import RunFile, UnlikeRun, digest_of, options_text  # noqa: E402
+from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -81,7 +81,7 @@ def say(text):
 # ---- one part -----------------------------------------------------------------------------------
 
 def run_part(command, log_path, progress):
-    """(exit code, bytes that it and its own children held at most, seconds)"""
+    """(exit code, Taken)"""
     begin = time.monotonic()
     with open(log_path, "wb") as log:
         try:
@@ -89,24 +89,25 @@ def run_part(command, log_path, progress):
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True,
                                        stdout=subprocess.DEVNULL, stderr=log)
         except OSError:
-            return 127, 0, 0.0
+            return 127, Taken()
         try:
-            peak = wait(process, progress)
+            usage = wait(process, progress)
         finally:
             if process.returncode is None:
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
-    return process.returncode, peak, time.monotonic() - begin
+    return process.returncode, Taken(time.monotonic() - begin, usage.ru_utime + usage.ru_stime,
+                                     usage.ru_maxrss * 1024)
 
 
 def wait(process, progress):
-    """Until it ends. @return the bytes that it held at most"""
+    """Until it ends. @return what it used"""
     pause = 0.01
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
-            return usage.ru_maxrss * 1024
+            return usage
         progress.update()
         time.sleep(pause)
         pause = min(0.25, 2 * pause)
@@ -186,13 +187,13 @@ class Run:
         command = [program, *part.arguments[self.options.mode], f"--json={path}"]
         command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
         self.remove(path)
-        status, peak, seconds = run_part(command, log, self.progress)
+        status, taken = run_part(command, log, self.progress)
         found = os.path.exists(path)
         violation = part.program == "check" and status == 1 and found
         if (status == 0 and found) or violation:
             self.violated = self.violated or violation
             self.files.append(path)
-            self.file.add(part.name, seconds, peak)
+            self.file.add(part.name, taken)
             return
         if status == 2 and part.traces and self.options.trace:
             self.progress.clear()
@@ -224,7 +225,7 @@ class Run:
         log = os.path.join(self.work, "page")
         self.remove(page)
         self.progress.start("drawing the page", PAGE_SECONDS)
-        status, _, _ = run_part(command, log, self.progress)
+        status, _ = run_part(command, log, self.progress)
         self.progress.end()
         if status != 0:
             with open(log, encoding="utf-8", errors="replace") as stream:

@@ -5,12 +5,21 @@ import datetime
 import hashlib
 import json
 import os
+from dataclasses import dataclass
 
 from make_page import write
 from result_files import InputError, load_file
 
 NAME = "run.json"
 EXPERIMENT = "report_part"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a part took, with its own children."""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0     # far from the seconds of one core: the machine had other work
+    peak_rss_bytes: int = 0
 
 
 class UnlikeRun(Exception):
@@ -41,7 +50,7 @@ class RunFile:
         self.environment = {
             "command": command, "options": options, "programs": programs,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        self.parts = {}  # name -> (seconds, peak bytes)
+        self.parts = {}  # name -> Taken
 
     def go_on(self):
         """Takes over what an earlier run measured. Throws UnlikeRun."""
@@ -57,17 +66,20 @@ class RunFile:
         self.environment["date"] = earlier.environment.get("date", self.environment["date"])
         for row in earlier.results:
             if row.experiment == EXPERIMENT:
-                self.parts[row["part"]] = (row.value("seconds"), row.value("peak_rss_bytes"))
+                self.parts[row["part"]] = Taken(row.value("seconds"), row.value("cpu_seconds"),
+                                                int(row.value("peak_rss_bytes")))
 
-    def add(self, part, seconds, peak_rss_bytes):
-        self.parts[part] = (seconds, peak_rss_bytes)
+    def add(self, part, taken):
+        self.parts[part] = taken
         self.save()
 
     def save(self):
         results = [{"experiment": EXPERIMENT, "parameters": {"part": part},
-                    "metrics": {"seconds": {"value": round(seconds, 2), "unit": "s"},
-                                "peak_rss_bytes": {"value": peak, "unit": "bytes"}}}
-                   for part, (seconds, peak) in self.parts.items()]
+                    "metrics": {"seconds": {"value": round(taken.seconds, 2), "unit": "s"},
+                                "cpu_seconds": {"value": round(taken.cpu_seconds, 2), "unit": "s"},
+                                "peak_rss_bytes": {"value": taken.peak_rss_bytes,
+                                                   "unit": "bytes"}}}
+                   for part, taken in self.parts.items()]
         document = {"schema": 1, "environment": self.environment, "results": results}
         write(self.path, (json.dumps(document, indent=1) + "\n").encode("utf-8"))
 
@@ -75,5 +87,5 @@ class RunFile:
         """(part, peak bytes) of the part that held the most memory; None before the first."""
         if not self.parts:
             return None
-        part = max(self.parts, key=lambda name: self.parts[name][1])
-        return part, self.parts[part][1]
+        part = max(self.parts, key=lambda name: self.parts[name].peak_rss_bytes)
+        return part, self.parts[part].peak_rss_bytes

@@ -18,6 +18,12 @@ sys.path.insert(0, HERE)
 import page_test_support  # noqa: E402,F401  first: it skips without matplotlib
 
 import sample_results  # noqa: E402
+from parts import PARTS, parts_of  # noqa: E402
+
+NAMES = [part.name for part in parts_of("default")]
+NUM_PARTS = len(NAMES)
+SLOW_PART = "utilisation"  # during which the tests interrupt
+BEFORE_SLOW = NAMES[:NAMES.index(SLOW_PART)]
 
 # Pretends to be kvproof-study, -bench and -check: copies a sample to where the results belong.
 PROGRAM = """#!/bin/sh
@@ -40,6 +46,10 @@ case $name in
   "${SILENT:-}") exit 0 ;;
 esac
 [ -z "${PAUSE:-}" ] || sleep "$PAUSE"
+[ -f "$SAMPLES/$name.json" ] || cat >"$SAMPLES/$name.json" <<END  # one without a figure
+{"schema": 1, "environment": {}, "results": [{"experiment": "$name", "parameters": {"case": "a"},
+ "metrics": {"speed": {"value": 1, "unit": "m/s"}}}]}
+END
 cp "$SAMPLES/$name.json" "$json"
 [ "$name" != "${VIOLATED:-}" ] || exit 1
 """
@@ -88,13 +98,13 @@ class RunTest(unittest.TestCase):
         code, out, said = self.run_sh()
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
-            ["report.html", "run.json", "check.json"] +
-            [maker.__name__ + ".json" for maker in sample_results.MEASURED]))
-        self.assertRegex(said, r"15 parts, about \d+ s in all")
-        self.assertRegex(said, r"1/16 live memory  \(\d+ s, about \d+ s left\)")
-        self.assertIn("16/16 drawing the page", said)
+            ["report.html", "run.json"] + [f"{name}.json" for name in NAMES]))
+        self.assertRegex(said, rf"{NUM_PARTS} parts, about \d+ s in all")
+        self.assertRegex(said, rf"1/{NUM_PARTS + 1} live memory  \(\d+ s, about \d+ s left\)")
+        self.assertIn(f"{NUM_PARTS + 1}/{NUM_PARTS + 1} drawing the page", said)
         self.assertRegex(said, r"The report took \d+ s; at most \d+ MB of memory \(")
-        self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td><td[^>]*>[\d.]+</td>"
+        self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td>"
+                         r"(<td[^>]*>[\d.]+</td>){2}"
                          r"<td[^>]*>[\d.]+\u202fMB</td>")
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
 
@@ -115,8 +125,7 @@ class RunTest(unittest.TestCase):
         self.assertTrue(os.path.exists(self.path("my results", "figures", "live-memory.png")))
         for call in self.calls():
             self.assertIn("--operations=50" if "-check " in call else "--smoke", call)
-            reads = call.split()[1] in ("live_memory", "prefix_hit_rate", "eviction", "serving",
-                                        "waste_against_block_size")
+            reads = call.split()[1] in [part.name for part in PARTS if part.traces]
             self.assertEqual(f"--trace={trace}" in call, reads, call)
 
     def test_failing_part_is_explained_and_the_rest_is_drawn(self):
@@ -149,33 +158,32 @@ class RunTest(unittest.TestCase):
         return process.returncode, said
 
     def test_interrupt_leaves_finished_result_files(self):
-        code, said = self.interrupt(SLOW="utilisation")
+        code, said = self.interrupt(SLOW=SLOW_PART)
         self.assertEqual(code, 130, said)
         self.assertEqual(sorted(os.listdir(self.path("results"))),
-                         ["eviction.json", "live_memory.json", "memory_of_one_request.json",
-                          "prefix_hit_rate.json", "run.json", "serving.json",
-                          "waste_against_block_size.json"])
-        self.assertIn("Stopped; 6 of 15 parts are finished (live_memory, ", said)
+                         sorted(f"{name}.json" for name in [*BEFORE_SLOW, "run"]))
+        self.assertIn(f"Stopped; {len(BEFORE_SLOW)} of {NUM_PARTS} parts are finished "
+                      f"({', '.join(BEFORE_SLOW)})", said)
         self.assertIn("kvproof report --resume\n", said)
         self.assertIn("make_page.py results/*.json --output=results/report.html", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
 
     def test_resume_measures_only_what_is_missing(self):
-        self.interrupt("--smoke", "--output=o", SLOW="utilisation")
+        self.interrupt("--smoke", "--output=o", SLOW=SLOW_PART)
         with open(self.path("o", "prefix_hit_rate.json"), "w", encoding="utf-8") as stream:
             stream.write('{"schema": 1, "envir')  # half of it, as after a power cut
         before = len(self.calls())
         code, out, said = self.run_sh("--smoke", "--output=o", "--resume")
         self.assertEqual((code, out), (0, "o/report.html\n"), said)
-        self.assertIn("5 of 15 parts are there from before.\n", said)
+        self.assertIn(f"{len(BEFORE_SLOW) - 1} of {NUM_PARTS} parts are there from before.\n", said)
         again = [call.split()[1] for call in self.calls()[before:]]
-        self.assertEqual(again[:3], ["prefix_hit_rate", "utilisation", "memory_of_models"])
-        self.assertEqual(len(again), 8)
+        self.assertEqual(again[:2], ["prefix_hit_rate", SLOW_PART])
+        self.assertEqual(len(again), NUM_PARTS - len(BEFORE_SLOW) + 1)
         table = self.page("o")[self.page("o").index('id="sources"'):]
         self.assertTrue("live memory" in table and "utilisation" in table)
 
     def test_resume_refuses_another_build_and_other_options(self):
-        self.interrupt("--smoke", SLOW="utilisation")
+        self.interrupt("--smoke", SLOW=SLOW_PART)
         for arguments, expected in ((["--resume"], "the same options: expected smoke, found def"),
                                     (["--smoke", "--resume", f"--trace={__file__}"],
                                      "found smoke, run_test.py of "),
@@ -269,7 +277,8 @@ class RunTest(unittest.TestCase):
         os.close(ours)
         out, _ = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
-        self.assertRegex(said.decode(), r"\[#+ +\] 12/16 pool operation  \(\d+ s, about \d+ s left")
+        self.assertRegex(said.decode(), rf"\[#+ +\] \d+/{NUM_PARTS + 1} pool operation  "
+                         r"\(\d+ s, about \d+ s left")
 
 
 if __name__ == "__main__":

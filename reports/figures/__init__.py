@@ -15,6 +15,7 @@ SECTIONS = [
 ]
 
 # The numbers at the top of the page and of the comparison of machines, the first ones first.
-SUMMARY = [decode.BLOCKS, decode.SHAPES, utilisation.PLOT, prefix.PLOT, life_cycle.PLOT, live.PLOT]
+SUMMARY = [decode.BLOCKS, decode.SHAPES, utilisation.PLOT, eviction.PLOT, life_cycle.PLOT,
+           prefix.PLOT, live.PLOT]
 
 PLOTS = [plot for _, plots in SECTIONS for plot in plots]

@@ -194,14 +194,14 @@ def label_of(result, key):
 def draw_shapes(results, width):
     rows = shape_rows(results)
     height = kernel_rows.height_of(rows)
-    figure = d.new_figure(width, 20 + height + 44 + 26)
+    looks = [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
+             ("contiguous (hollow)", (d.VERMILLION, "", "o"))]
+    figure = d.new_figure(width, 20 + height + 44 + d.key_height(looks, width - 20))
     values = [m.value for _, _, dots in rows for m, _ in dots]
     kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.05, 1.05 * max(values)),
                           "share of the read ceiling" + (
                               "" if width < 500 else "; line: 10 to 90 %"))
-    d.draw_key(figure, [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
-                        ("contiguous (hollow)", (d.VERMILLION, "", "o"))], 20, 20 + height + 44,
-               width - 20)
+    d.draw_key(figure, looks, 20, 20 + height + 44, width - 20)
     return figure
 
 

@@ -5,7 +5,7 @@ import math
 
 from figures import drawing as d
 from figures.numbers import count, percent, short
-from figures.plot import Plot, groups, plain_table
+from figures.plot import Number, Plot, groups, plain_table
 from figures.prefix import is_known
 
 # policy -> (name, look). What is possible is in ink.
@@ -121,6 +121,23 @@ def finding(results):
             f"{percent(rate(optimum) / 100)}")
 
 
+def number(results):
+    """LRU at the size at which it leaves the most to be gained, beside the optimum there."""
+    case = chosen_case(results)
+    if case is None:
+        return None
+    source, at = case
+    infinite = [r for r in results if r["source"] == source and r["policy"] == "infinite"]
+    context = f"an infinite cache: {percent(rate(infinite[0]) / 100)}; counted" if infinite else \
+        "counted"
+    best = at["optimum"].value("hit_rate_blocks")
+    return Number(percent(rate(at["lru"]) / 100),
+                  f"of the prompt blocks of {source} found under LRU in a cache of "
+                  f"{short(tokens(at['lru']))} tokens", context,
+                  at["lru"].metrics["hit_rate_blocks"], best,
+                  f"Ceiling {percent(best)}: the offline optimum.")
+
+
 def table(results):
     order = list(POLICIES)
     return plain_table(sorted(results, key=lambda r: (
@@ -133,4 +150,4 @@ PLOT = Plot(
     "What a better policy could gain is the space between its curve and the dashed line, the "
     "offline optimum: Belady's choice, which knows all future requests.",
     "Counted, not timed: each policy runs in the real block pool; requests come one at a time and "
-    "hold nothing when they are gone. The bounds are computed beside it.", table)
+    "hold nothing when they are gone. The bounds are computed beside it.", table, number)
