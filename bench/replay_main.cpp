@@ -12,6 +12,7 @@
 
 #include "bench/command_line.h"
 #include "bench/environment.h"
+#include "bench/leading_source.h"
 #include "bench/operation_replay.h"
 #include "bench/progress.h"
 #include "bench/result_file.h"
@@ -33,6 +34,7 @@ struct Arguments {
   std::string json_path;
   std::uint32_t block_size = 16;
   std::optional<std::uint32_t> capacity_blocks;
+  std::optional<std::uint64_t> most_requests;
   TraceOptions trace_options;
   bool audit = false;
   SimulateArguments simulation;
@@ -101,6 +103,7 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const OpenSour
   options.block_size = arguments.block_size;
   options.capacity_blocks = arguments.capacity_blocks;
   options.sha256 = arguments.hash == "sha256";
+  options.audited = arguments.subject;
   const bool own_blocks =
       open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
   options.engine.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
@@ -133,9 +136,13 @@ int replay_trace_file(const Arguments& arguments, int argc, char** argv) {
     throw UsageError("the options of a trace file do not apply to the built-in workload " +
                      arguments.trace);
   }
-  const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
+  const OpenSource open_all = [&]() -> std::unique_ptr<RequestSource> {
     if (row != nullptr) return row->open(kWorkloadSeed, row->full_requests);
     return open_trace(arguments.trace, arguments.trace_options);
+  };
+  const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
+    if (!arguments.most_requests) return open_all();
+    return std::make_unique<LeadingSource>(open_all(), *arguments.most_requests);
   };
   std::vector<Result> results;
   if (arguments.simulation.simulate) {
@@ -157,8 +164,8 @@ int run(int argc, char** argv) {
       "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
   app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
   app.add_option("--subject", arguments.subject.subject,
-                 "replay the operations against this allocator or shared library, default: the "
-                 "trace's own, else optimized-xxh3");
+                 "replay the operations, or serve, with this allocator or shared library, default: "
+                 "the trace's own, else optimized-xxh3");
   app.add_option("--subject-command", arguments.subject.subject_command,
                  "replay them against a program that speaks JSON lines, as kvproof check does");
   app.add_flag("--audit", arguments.audit,
@@ -166,6 +173,9 @@ int run(int argc, char** argv) {
   app.add_option("--trace", arguments.trace,
                  "a request trace (bench/traces/README.md lists the formats) or a workload");
   add_trace_options(app, arguments.trace_options);
+  app.add_option("--requests", arguments.most_requests, "only so many, from the first one on")
+      ->check(CLI::PositiveNumber)
+      ->needs("--trace");
   app.add_option("--block-size", arguments.block_size, "[tokens], default 16")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--capacity-blocks", arguments.capacity_blocks,

@@ -8,15 +8,17 @@ from html import escape
 from string import Template
 
 from experiments import EXPERIMENTS, words
-from figures import SECTIONS, drawing, svg
+from figures import SECTIONS, SUMMARY, drawing, svg
 from figures.numbers import bytes_text, count
 from figures.plot import Table, label_cell, number_cell, plain_table, rows_of
+from verdict import verdict_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # What the header says of the machine, and what differs from file to file of one run.
 HEADLINE = ("cpu", "cores", "memory_bytes")
 PER_FILE = ("command", "date", "seed", "options", "programs")
+MOST_NUMBERS = 5  # in the summary
 MOST_ROWS = 80  # of a table on the page; the rest is in the file
 
 
@@ -33,12 +35,14 @@ def render(results, absent):
     further = [name for name in results.experiments() if name not in EXPERIMENTS]
     if further:
         sections.append('<section id="further">\n<h2>Further results</h2>\n' + "\n".join(
-            f"<h3>{escape(words(name))}</h3>\n{html_table(plain_table(results.of(name)))}"
+            f"<details><summary>{escape(words(name).capitalize())}</summary>\n"
+            f"{html_table(plain_table(results.of(name)))}</details>"
             for name in further) + "\n</section>")
     template = Template(read("page.html"))
     return template.substitute(
         title=escape(page_title(results)), style=read("page.css") + colours(),
         script=read("page.js"), headline=headline(results), warnings=warnings(results),
+        verdict=verdict(results),
         numbers=numbers(results, absent), contents=contents(shown), machine=machine(results),
         sections="\n".join(sections), sources=sources(results), took=what_it_took(results))
 
@@ -131,23 +135,37 @@ def warnings(results):
     return "".join(f'<p class="warning">{escape(line)}</p>' for line in lines)
 
 
+def verdict(results):
+    """Whether what was measured is right, before how fast it is."""
+    kind, title, lines = verdict_of(results)
+    said = " ".join(f"<span>{escape(line)}</span>" for line in lines)
+    return (f'<p class="verdict {kind}"><b>{escape(title)}</b> {said}</p>')
+
+
 def numbers(results, absent):
+    """The first of SUMMARY that there are: a number that is not there is left out."""
     cards = []
-    for plot in (plot for _, plots in SECTIONS for plot in plots if plot.number):
-        if not is_due(plot, results, absent):
-            continue
+    for plot in SUMMARY:
         rows = rows_of(plot, results)
-        drawn = rows and plot.experiment not in absent
-        number = plot.number(rows) if drawn else None
-        if number:
-            cards.append(f'<li><a href="#{plot.key}"><b>{escape(number.text)}</b> '
-                         f"<span>{escape(number.what)}</span> "
-                         f"<small>{escape(number.context)}</small></a></li>")
-        else:
-            cards.append(f'<li><a href="#{plot.key}"><b>–</b> '
-                         f"<span>{escape(words(plot.experiment))}</span> "
-                         f"<small>{escape(why_absent(plot, rows, absent))}</small></a></li>")
+        if rows and plot.experiment not in absent and len(cards) < MOST_NUMBERS:
+            number = plot.number(rows)
+            if number:
+                cards.append(card(plot, number))
     return "\n".join(cards)
+
+
+def card(plot, number):
+    share = number.share()
+    bar = "" if share is None else (
+        f'<i class="bar"><i style="width:{100 * share:.1f}%"></i></i>')
+    ceiling = f"<em>{escape(number.ceiling_text)}</em> " if number.ceiling_text else ""
+    return (f'<li><a href="#{plot.key}"><b>{escape(number.text)}</b> '
+            f"<span>{escape(number.what)}</span> {bar}"
+            f"<small>{ceiling}{escape(capital(number.context))}</small></a></li>")
+
+
+def capital(text):
+    return text[:1].upper() + text[1:]
 
 
 def machine(results):
@@ -214,9 +232,12 @@ def gap(plot, reason, of_another_run):
     name = escape(words(plot.experiment).capitalize())
     made = f"<code>{html_words(plot.command)}</code>"
     if of_another_run:
-        return f'<p id="{plot.key}" class="absent">{name}: not part of this run; made by {made}.</p>'
+        name = capital(words(plot.key.replace("-", " ")))
+        return (f'<p id="{plot.key}" class="absent">{name}: not part of this run; {made} adds it.'
+                "</p>")
     return (f'<article id="{plot.key}" class="absent">\n<h3>{name}</h3>\n'
-            f"<p>This figure is missing: {escape(reason)}.</p>\n<p>Made by {made}.</p>\n</article>")
+            f"<p>This figure is missing: {escape(reason)}.</p>\n"
+            f"<p>Made by {made}.</p>\n</article>")
 
 
 def made_by(plot, results):

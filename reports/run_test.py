@@ -15,11 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-try:
-    import matplotlib  # noqa: F401
-except ModuleNotFoundError:
-    print("skipped: matplotlib is not installed (Debian: python3-matplotlib)")
-    sys.exit(77)
+import page_test_support  # noqa: E402,F401  first: it skips without matplotlib
 
 import sample_results  # noqa: E402
 
@@ -94,9 +90,9 @@ class RunTest(unittest.TestCase):
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
             ["report.html", "run.json", "check.json"] +
             [maker.__name__ + ".json" for maker in sample_results.MEASURED]))
-        self.assertRegex(said, r"12 parts, about \d+ s in all")
-        self.assertRegex(said, r"1/13 live memory  \(\d+ s, about \d+ s left\)")
-        self.assertIn("13/13 drawing the page", said)
+        self.assertRegex(said, r"15 parts, about \d+ s in all")
+        self.assertRegex(said, r"1/16 live memory  \(\d+ s, about \d+ s left\)")
+        self.assertIn("16/16 drawing the page", said)
         self.assertRegex(said, r"The report took \d+ s; at most \d+ MB of memory \(")
         self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td><td[^>]*>[\d.]+</td>"
                          r"<td[^>]*>[\d.]+\u202fMB</td>")
@@ -119,7 +115,7 @@ class RunTest(unittest.TestCase):
         self.assertTrue(os.path.exists(self.path("my results", "figures", "live-memory.png")))
         for call in self.calls():
             self.assertIn("--operations=50" if "-check " in call else "--smoke", call)
-            reads = call.split()[1] in ("live_memory", "prefix_hit_rate", "eviction",
+            reads = call.split()[1] in ("live_memory", "prefix_hit_rate", "eviction", "serving",
                                         "waste_against_block_size")
             self.assertEqual(f"--trace={trace}" in call, reads, call)
 
@@ -157,8 +153,9 @@ class RunTest(unittest.TestCase):
         self.assertEqual(code, 130, said)
         self.assertEqual(sorted(os.listdir(self.path("results"))),
                          ["eviction.json", "live_memory.json", "memory_of_one_request.json",
-                          "prefix_hit_rate.json", "run.json", "waste_against_block_size.json"])
-        self.assertIn("Stopped; 5 of 12 parts are finished (live_memory, ", said)
+                          "prefix_hit_rate.json", "run.json", "serving.json",
+                          "waste_against_block_size.json"])
+        self.assertIn("Stopped; 6 of 15 parts are finished (live_memory, ", said)
         self.assertIn("kvproof report --resume\n", said)
         self.assertIn("make_page.py results/*.json --output=results/report.html", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
@@ -170,7 +167,7 @@ class RunTest(unittest.TestCase):
         before = len(self.calls())
         code, out, said = self.run_sh("--smoke", "--output=o", "--resume")
         self.assertEqual((code, out), (0, "o/report.html\n"), said)
-        self.assertIn("4 of 12 parts are there from before.\n", said)
+        self.assertIn("5 of 15 parts are there from before.\n", said)
         again = [call.split()[1] for call in self.calls()[before:]]
         self.assertEqual(again[:3], ["prefix_hit_rate", "utilisation", "memory_of_models"])
         self.assertEqual(len(again), 8)
@@ -272,7 +269,7 @@ class RunTest(unittest.TestCase):
         os.close(ours)
         out, _ = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
-        self.assertRegex(said.decode(), r"\[#+ +\] 10/13 pool operation  \(\d+ s, about \d+ s left")
+        self.assertRegex(said.decode(), r"\[#+ +\] 12/16 pool operation  \(\d+ s, about \d+ s left")
 
 
 if __name__ == "__main__":

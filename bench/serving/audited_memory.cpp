@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A named paged allocator as the memory of a simulated engine, operation by operation under audit.
+// Any allocator that can be checked as the memory of a simulated engine, every operation audited.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/serving/kv_memory.h"
 #include "bench/serving/paged_config.h"
-#include "optimized/subjects.h"
+#include "properties/check/candidate.h"
 #include "properties/oracles/audit.h"
 
 namespace kvproof::bench {
@@ -15,11 +16,12 @@ namespace {
 
 class AuditedMemory final : public KvMemory, private KvSwapper {
  public:
-  AuditedMemory(const MemoryOptions& options, const optimized::SubjectRow& row)
+  AuditedMemory(const MemoryOptions& options, const CacheConfig& config,
+                properties::Candidate candidate, properties::Opened opened)
       : options_(options),
-        config_(paged_config(options)),
-        subject_(row.make(config_)),
-        audit_(config_, *subject_) {}
+        candidate_(std::move(candidate)),
+        subject_(std::move(opened.subject)),
+        audit_(config, *subject_, oracles_for(config, opened.demands)) {}
 
   KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t) override {
     if (unused_.empty()) {
@@ -34,13 +36,16 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   }
 
   std::uint32_t cached_prefix(KvHandle request) override {
-    return std::get<Hit>(audit_.apply(op::Lookup{name(request)}).result).hit_tokens;
+    const kvproof::Result& result = audit_.apply(op::Lookup{name(request)}).result;
+    const auto* found = std::get_if<Hit>(&result);
+    known_[request].searched = found != nullptr;  // not every allocator has a prefix cache
+    return found != nullptr ? found->hit_tokens : 0;
   }
 
   bool start(KvHandle request, const Start& ask) override {
     return allocate(request,
                     {.new_tokens = ask.new_tokens,
-                     .use_lookup = true,
+                     .use_lookup = known_[request].searched,
                      .lookahead = ask.lookahead,
                      .full_sequence_must_fit = options_.whole_sequence_must_fit,
                      .has_scheduled = ask.has_scheduled,
@@ -108,6 +113,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   struct Known {
     std::uint32_t lookahead = 0;
     std::uint64_t transfers = 0;
+    bool searched = false;
   };
 
   [[nodiscard]] static std::string name(KvHandle request) { return std::to_string(request); }
@@ -115,8 +121,13 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     return name(request) + "." + std::to_string(known_[request].transfers);
   }
 
+  // What is not done at all would be asked for again and again.
   bool granted(const Operation& operation) {
-    return std::holds_alternative<Granted>(audit_.apply(operation).result);
+    const kvproof::Result& result = audit_.apply(operation).result;
+    if (const auto* rejected = std::get_if<Rejected>(&result)) {
+      throw std::invalid_argument("the allocator rejects what serving needs: " + rejected->error);
+    }
+    return std::holds_alternative<Granted>(result);
   }
   bool allocate(KvHandle request, const AllocateArgs& args) {
     known_[request].lookahead = args.lookahead;
@@ -134,7 +145,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   void settle(KvHandle request) override { audit_.apply(op::Complete{transfer(request), true}); }
 
   MemoryOptions options_;
-  CacheConfig config_;
+  properties::Candidate candidate_;  // keeps the program alive in which the subject lives
   std::unique_ptr<Subject> subject_;
   properties::Audit audit_;
   std::vector<Known> known_;  // shape [handles given so far]
@@ -144,12 +155,13 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
 }  // namespace
 
 std::unique_ptr<KvMemory> make_audited_memory(const MemoryOptions& options,
-                                              std::string_view subject) {
-  const optimized::SubjectRow* row = optimized::find_subject(subject);
-  if (row == nullptr) {
-    throw std::invalid_argument("no allocator is called " + std::string(subject));
+                                              const properties::Candidate& candidate) {
+  const CacheConfig config = paged_config(options);
+  properties::Opened opened = candidate.open(config);
+  if (opened.subject == nullptr) {
+    throw std::invalid_argument(candidate.name + " cannot be built with this pool");
   }
-  return std::make_unique<AuditedMemory>(options, *row);
+  return std::make_unique<AuditedMemory>(options, config, candidate, std::move(opened));
 }
 
 }  // namespace kvproof::bench

@@ -15,6 +15,10 @@
 #include "reference/contiguous_cache.h"
 #include "reference/ids.h"
 
+namespace kvproof::properties {
+struct Candidate;
+}
+
 namespace kvproof::bench {
 
 using KvHandle = std::uint32_t;  // valid from arrive() to finish()
@@ -106,11 +110,12 @@ struct MemoryOptions {
 [[nodiscard]] std::unique_ptr<KvMemory> make_paged_memory(const MemoryOptions& options,
                                                           bool sha256 = false);
 
-/// The paged allocator of that name (optimized/subjects.h), every operation audited by the laws,
-/// the model and the content oracle. Slow: cost grows with the size of the pool.
-/// Throws properties::Violation at the first operation that breaks a law.
+/// Any allocator that can be checked, every operation audited by the laws and by whatever else it
+/// promises to satisfy. Slow: cost grows with the size of the pool.
+/// Throws std::invalid_argument if it cannot be built like that, properties::Violation at the first
+/// operation that breaks a law.
 [[nodiscard]] std::unique_ptr<KvMemory> make_audited_memory(const MemoryOptions& options,
-                                                            std::string_view subject);
+                                                            const properties::Candidate& candidate);
 
 /// One buffer per request in the same memory. @param reserved_tokens that Reservation::max_length
 /// reserves for each

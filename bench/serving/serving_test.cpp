@@ -206,7 +206,7 @@ TEST(Serving, AFewOptionsOfEachKindGiveTheSameRunUnderEveryLaw) {
     const Simulation direct = simulate(open, options);
     preemptions += direct.totals.preemptions;
     for (const char* subject : {"naive", "optimized-xxh3"}) {
-      options.audited = subject;
+      options.audited.subject = subject;
       Metrics audited = metrics_of(simulate(open, options));
       Metrics expected = metrics_of(direct);
       for (std::size_t i = 0; i < expected.size(); ++i) {

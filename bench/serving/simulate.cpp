@@ -54,7 +54,9 @@ std::unique_ptr<KvMemory> make_memory(const MemoryOptions& memory,
         options.reserved_tokens > 0 ? options.reserved_tokens : memory.max_tokens;
     return make_contiguous_memory(memory, *options.contiguous, reserved);
   }
-  if (!options.audited.empty()) return make_audited_memory(memory, options.audited);
+  if (options.audited.given()) {
+    return make_audited_memory(memory, find_candidate(options.audited));
+  }
   return make_paged_memory(memory, options.sha256);
 }
 

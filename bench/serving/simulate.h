@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/candidates.h"
 #include "bench/result_file.h"
 #include "bench/serving/engine.h"
 #include "bench/serving/kv_memory.h"
@@ -24,7 +25,7 @@ struct SimulationOptions {
   bool whole_sequence_must_fit = true;
   double watermark = 0;
   bool sha256 = false;
-  std::string audited;  // name of a subject: run it under every law; empty = do not
+  SubjectOptions audited;  // where given: this allocator, every operation under audit
   std::optional<reference::Reservation> contiguous;  // instead of the paged allocator
   std::uint32_t reserved_tokens = 0;  // by Reservation::max_length; 0 = the longest of the source
   std::function<void(double)> on_progress;  // fraction done, 0 to 1

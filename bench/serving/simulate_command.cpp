@@ -66,11 +66,18 @@ SimulationOptions complete(const SimulateArguments& arguments) {
   for (const Reservation policy : kReservations) {
     if (arguments.storage == storage_name(policy)) out.contiguous = policy;
   }
-  if (arguments.laws && out.contiguous) {
-    throw std::invalid_argument("--laws: a contiguous cache has none of them");
+  if (arguments.laws && !out.audited.given()) {
+    out.audited.subject = out.sha256 ? "optimized-sha256" : "optimized-xxh3";
   }
-  if (arguments.laws) out.audited = out.sha256 ? "optimized-sha256" : "optimized-xxh3";
+  if (out.audited.given() && out.contiguous) {
+    throw std::invalid_argument("the laws are those of a paged cache: --storage is contiguous");
+  }
   return out;
+}
+
+std::string audited_name(const SubjectOptions& subject) {
+  if (!subject.given()) return "no";
+  return subject.subject.empty() ? subject.subject_command : subject.subject;
 }
 
 Parameters parameters_of(const SimulateArguments& arguments, const SimulationOptions& options,
@@ -80,6 +87,7 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
                     {"format", info.format},
                     {"block_size", std::int64_t{options.block_size}},
                     {"storage", arguments.storage},
+                    {"audited", audited_name(options.audited)},
                     {"capacity", std::string(options.capacity_blocks ? "given" : "infinite")},
                     {"card", arguments.card},
                     {"model", arguments.model},

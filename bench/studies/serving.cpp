@@ -3,6 +3,7 @@
 #include <iterator>
 #include <string>
 
+#include "bench/leading_source.h"
 #include "bench/serving/simulate.h"
 #include "bench/studies/storage.h"
 #include "bench/studies/studies.h"
@@ -30,27 +31,6 @@ constexpr Served kServed[] = {
     {"paged_shared", std::nullopt, true},
 };
 
-/// The first requests of a source, so that no trace takes minutes.
-class Leading final : public RequestSource {
- public:
-  Leading(std::unique_ptr<RequestSource> inner, std::uint64_t most)
-      : inner_(std::move(inner)), most_(most) {}
-  [[nodiscard]] const TraceInfo& info() const override { return inner_->info(); }
-  [[nodiscard]] double fraction() const override {
-    return static_cast<double>(count_) / static_cast<double>(most_);
-  }
-  bool next(Request& request) override {
-    if (count_ == most_ || !inner_->next(request)) return false;
-    ++count_;
-    return true;
-  }
-
- private:
-  std::unique_ptr<RequestSource> inner_;
-  std::uint64_t most_;
-  std::uint64_t count_ = 0;
-};
-
 }  // namespace
 
 std::vector<Result> serving(const StudyOptions& options) {
@@ -60,7 +40,7 @@ std::vector<Result> serving(const StudyOptions& options) {
   std::vector<Result> out;
   double done = 0;
   for (const StudySource& source : sources) {
-    const OpenSource open = [&] { return std::make_unique<Leading>(source.open(), most); };
+    const OpenSource open = [&] { return std::make_unique<LeadingSource>(source.open(), most); };
     const std::uint64_t longest =
         size_of(*open(), SimulationOptions{}.block_size, TokenMode::as_recorded).max_tokens;
     for (const Served& served : kServed) {
