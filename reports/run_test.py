@@ -170,7 +170,7 @@ class RunTest(unittest.TestCase):
         self.assertIn("5 of 15 parts are there from before.\n", said)
         again = [call.split()[1] for call in self.calls()[before:]]
         self.assertEqual(again[:3], ["prefix_hit_rate", "utilisation", "memory_of_models"])
-        self.assertEqual(len(again), 8)
+        self.assertEqual(len(again), 10)
         table = self.page("o")[self.page("o").index('id="sources"'):]
         self.assertTrue("live memory" in table and "utilisation" in table)
 
