@@ -13,7 +13,7 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr std::uint32_t kNumBlocks = 40;
+constexpr std::uint32_t kNumBlocks = 28;
 constexpr std::uint32_t kBlockSize = 16;
 
 /// The same call on both sides.

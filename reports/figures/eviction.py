@@ -47,9 +47,7 @@ def draw(results, width):
     narrow = width < 500
     sources = groups(results, "source")
     policies = [p for p in groups(results, "policy") if p not in ("optimum", "infinite")]
-    known = any(is_known(source) for source in sources)
-    entries = ([(name(policy), look(policy)) for policy in policies] + [OPTIMUM, INFINITE] +
-               ([("published", (d.INK, "none", "o"))] if known else []))
+    entries = [(name(policy), look(policy)) for policy in policies] + [OPTIMUM, INFINITE]
     columns = 1 if narrow or len(sources) == 1 else 2
     panel_width = width // columns - 58
     panel = 220 if narrow else 270
@@ -79,6 +77,8 @@ def draw_panel(axes, source, results):
         axes.plot([PUBLISHED_TOKENS] * len(PUBLISHED), [100 * share for _, share in PUBLISHED],
                   linestyle="none", marker="o", markersize=11, markerfacecolor="none",
                   markeredgecolor=d.INK, markeredgewidth=1, zorder=4)
+        axes.annotate("rings: published, LRU and optimum", (1, 0), xytext=(-6, 8), ha="right",
+                      xycoords="axes fraction", textcoords="offset points", color=d.SOFT)
     low = min(map(tokens, finite), default=1) / 1.3
     high = max(map(tokens, finite), default=10) * 1.3
     axes.set_xscale("log")
