@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <stdexcept>
@@ -54,17 +53,6 @@ std::string names_of(const Rows& rows) {
   std::string names;
   for (const auto& row : rows) names += (names.empty() ? "" : ", ") + std::string(row.name);
   return names;
-}
-
-/// In a checkout beside the sources, installed beside the package's data; empty: nowhere.
-std::string vectors_folder() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* folder : {"../../../properties/traces/vectors", "../../share/kvproof/vectors"}) {
-    const auto found = std::filesystem::weakly_canonical(self / folder, error);
-    if (std::filesystem::is_directory(found, error)) return found.string();
-  }
-  return {};
 }
 
 properties::CheckOptions options_of(const Arguments& arguments) {

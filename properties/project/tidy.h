@@ -38,6 +38,7 @@ inline constexpr List kLists[] = {
     {"properties/configurations.h", ""},
     {"bench/workloads.h", ""},
     {"bench/studies/studies.h", ""},
+    {"bench/gate/gate_workloads.h", ""},
 };
 
 /// Every source, script and build file below `root`, build folders left out, sorted by path.
