@@ -50,4 +50,14 @@ properties::Candidate find_candidate(const SubjectOptions& options) {
   return foreign_candidate(std::move(program), "--subject=" + quoted(options.subject));
 }
 
+std::string vectors_folder() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* folder : {"../../../properties/traces/vectors", "../../share/kvproof/vectors"}) {
+    const auto found = std::filesystem::weakly_canonical(self / folder, error);
+    if (std::filesystem::is_directory(found, error)) return found.string();
+  }
+  return {};
+}
+
 }  // namespace kvproof::bench

@@ -22,4 +22,8 @@ struct SubjectOptions {
 /// @pre options.given(). @throws std::invalid_argument that lists the names
 [[nodiscard]] properties::Candidate find_candidate(const SubjectOptions& options);
 
+/// The recorded vectors that a check plays: in a checkout beside the sources, installed beside the
+/// package's data; empty: nowhere.
+[[nodiscard]] std::string vectors_folder();
+
 }  // namespace kvproof::bench

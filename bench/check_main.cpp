@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <stdexcept>
@@ -40,17 +39,6 @@ struct Arguments {
   bool nightly = false;
   std::vector<std::string> spaces;
 };
-
-/// In a checkout beside the sources, installed beside the package's data; empty: nowhere.
-std::string vectors_folder() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* folder : {"../../../properties/traces/vectors", "../../share/kvproof/vectors"}) {
-    const auto found = std::filesystem::weakly_canonical(self / folder, error);
-    if (std::filesystem::is_directory(found, error)) return found.string();
-  }
-  return {};
-}
 
 properties::CheckOptions options_of(const Arguments& arguments) {
   properties::CheckOptions out;

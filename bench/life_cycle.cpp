@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/life_cycle.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <cstdio>
-#include <fstream>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "bench/callgrind.h"
 #include "bench/life_cycle_driver.h"
 
 namespace kvproof::bench {
@@ -182,43 +178,15 @@ auto with_digest(const Case& c, Run&& run) {
 
 constexpr std::uint32_t kCountedRequests = 512;
 
-/// Runs `argv` with its output thrown away. @return whether it ended with exit code 0.
-bool run_quietly(const std::vector<std::string>& arguments) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) return false;
-  if (child == 0) {
-    if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(127);
-    if (std::freopen("/dev/null", "w", stderr) == nullptr) _exit(127);
-    execvp(argv.front(), argv.data());
-    _exit(127);
-  }
-  int status = 0;
-  return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 /// Instructions of the timed part by callgrind; nullopt where valgrind is not installed.
-/// Callgrind's own file of a run lists the total behind "totals:" or "summary:".
 std::optional<double> instructions_per_block(const Case& c, const LifeCycleOptions& options) {
   if (options.self.empty()) return std::nullopt;
-  const std::filesystem::path out =
-      std::filesystem::temp_directory_path() / ("kvproof-callgrind." + std::to_string(getpid()));
-  const bool ran = run_quietly({"valgrind", "--tool=callgrind", "--toggle-collect=*run_batch*",
-                                "--callgrind-out-file=" + out.string(), options.self.string(),
-                                "--count-life-cycle=" + std::string(c.name),
-                                "--seed=" + std::to_string(options.seed)});
-  std::optional<double> total;
-  std::ifstream file(out);
-  for (std::string word; ran && !total && file >> word;) {
-    if (word != "summary:" && word != "totals:") continue;
-    double value = 0;
-    if (file >> value) total = value / kCountedRequests / LifeCycleShape::kBlocks;
-  }
-  std::error_code ignored;
-  std::filesystem::remove(out, ignored);
-  return total;
+  std::optional<CallgrindCounts> counts;
+  run_callgrind({.argv = {options.self.string(), "--count-life-cycle=" + std::string(c.name),
+                          "--seed=" + std::to_string(options.seed)}},
+                "*run_batch*", false, std::filesystem::temp_directory_path(), counts);
+  if (!counts) return std::nullopt;
+  return static_cast<double>(counts->instructions) / kCountedRequests / LifeCycleShape::kBlocks;
 }
 
 }  // namespace

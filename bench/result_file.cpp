@@ -123,8 +123,12 @@ ResultFile::~ResultFile() {
 }
 
 void ResultFile::commit(const Parameters& environment, std::span<const Result> results) {
+  commit_text(to_json(environment, results));
+}
+
+void ResultFile::commit_text(const std::string& text) {
   errno = 0;
-  stream_ << to_json(environment, results);
+  stream_ << text;
   stream_.close();
   if (!stream_) fail(path_, last_error());
   if (temporary_ != path_) {

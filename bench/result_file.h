@@ -64,6 +64,8 @@ class ResultFile {
 
   /// Writes everything and gives the file its name. Throws OutputError. @pre called once
   void commit(const Parameters& environment, std::span<const Result> results);
+  /// The same for a file of any text.
+  void commit_text(const std::string& text);
 
  private:
   std::filesystem::path path_;       // where the results belong

@@ -41,6 +41,10 @@ FATES = {
 FATE = ("one of " + ", ".join(FATES), lambda value: value in FATES)
 
 
+VERDICTS = ("better", "worse", "same", "cannot tell")
+VERDICT = ("one of " + ", ".join(VERDICTS), lambda value: value in VERDICTS)
+
+
 def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
@@ -131,6 +135,14 @@ EXPERIMENTS = {
         {"part": TEXT},
         {"seconds": AMOUNT, "cpu_seconds": AMOUNT, "peak_rss_bytes": COUNT}, {}, most=100,
         most_names=100),
+    "gate_measure": Experiment(
+        {"workload": TEXT, "measure": TEXT, "verdict": VERDICT},
+        {"base": AMOUNT, "head": AMOUNT, "change_percent": ("a number", is_number),
+         "threshold_percent": AMOUNT}, {}, most=200),
+    # The times of both builds, behind the counts.
+    "gate_time": Experiment(
+        {"workload": TEXT, "verdict": VERDICT},
+        {"change_percent": ("a number", is_number), "threshold_percent": AMOUNT}, {}, most=32),
     "paged_decode": Experiment(
         {"type": TEXT, "layout": LAYOUT, "block_size": POSITIVE, "order": TEXT,
          "context": POSITIVE, "batch": POSITIVE, "ratio": POSITIVE, "threads": POSITIVE,

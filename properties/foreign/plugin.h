@@ -4,6 +4,7 @@
 // Refuses: a library that cannot be opened, lacks a symbol or is of another version of the header.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -27,5 +28,22 @@ struct Plugin {
 
 /// Opens a library; it stays until the process ends. @throws PluginError
 [[nodiscard]] Plugin open_plugin(const std::string& path);
+
+/// The direct section of the header, likewise.
+struct DirectPlugin {
+  decltype(&kvproof_direct_create) create = nullptr;
+  decltype(&kvproof_direct_destroy) destroy = nullptr;
+  decltype(&kvproof_direct_arrive) arrive = nullptr;
+  decltype(&kvproof_direct_append) append = nullptr;
+  decltype(&kvproof_direct_advance) advance = nullptr;
+  decltype(&kvproof_direct_lookup) lookup = nullptr;  // may be: there is no prefix cache
+  decltype(&kvproof_direct_allocate) allocate = nullptr;
+  decltype(&kvproof_direct_free) free = nullptr;
+  decltype(&kvproof_direct_finish) finish = nullptr;
+};
+
+/// @return none where the library has no direct section. @throws PluginError when it has a part of
+/// it, or another version
+[[nodiscard]] std::optional<DirectPlugin> open_direct(const std::string& path);
 
 }  // namespace kvproof::properties

@@ -79,7 +79,7 @@ check "without a verb it explains itself and exits 2" exits 2
 check "without a verb it names the verbs" err_has "doctor"
 run --help
 check "--help exits 0" exits 0
-for verb in test fuzz report check replay plan bench doctor; do
+for verb in test fuzz report check replay plan bench gate doctor; do
   run --help
   check "--help lists $verb" out_has "  $verb"
   run "$verb" --help

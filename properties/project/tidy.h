@@ -40,6 +40,7 @@ inline constexpr List kLists[] = {
     {"bench/serving/hardware.h", ""},
     {"bench/workloads.h", ""},
     {"bench/studies/studies.h", ""},
+    {"bench/gate/gate_workloads.h", ""},
 };
 
 /// Every source, script and build file below `root`, build folders left out, sorted by path.

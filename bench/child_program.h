@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs another program to its end and keeps what it printed; an interrupt ends both.
+//
+// Model:   the program gets a process group of its own, which is killed at the time limit, on
+//          Ctrl-C, and with this process.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kvproof::bench {
+
+struct ChildCommand {
+  std::vector<std::string> argv;                             // argv[0] is looked up in PATH
+  std::optional<std::vector<std::string>> environment = {};  // "NAME=value"; none = this process's
+  std::filesystem::path folder = {};                         // where it runs; empty = here
+  double limit_seconds = 600;
+  bool fixed_layout = false;  // without address space randomisation, where that can be asked for
+};
+
+struct ChildEnd {
+  int exit_code = -1;  // -1: it did not end by itself
+  int signal = 0;      // that ended it; 0 = none
+  bool timed_out = false;
+  std::string out;
+  std::string error;
+
+  [[nodiscard]] bool ok() const { return exit_code == 0; }
+  /// "exit code 3", "signal 11", "no end within 600 s", and the last line of stderr.
+  [[nodiscard]] std::string text() const;
+};
+
+/// @throws Interrupted, std::runtime_error when no process can be started
+[[nodiscard]] ChildEnd run_program(const ChildCommand& command);
+
+/// Ctrl-C or a request to end. what() is one line.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted") {}
+};
+
+/// From now on SIGINT, SIGTERM and SIGHUP do not end this process but are found by the next call of
+/// throw_if_interrupted(), so that temporary files go away.
+void catch_interrupts();
+void throw_if_interrupted();
+
+}  // namespace kvproof::bench

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A subject as the gate calls it: the functions of the direct section, wherever they come from.
+#pragma once
+
+#include <string>
+
+#include "properties/foreign/plugin.h"
+
+namespace kvproof::bench {
+
+/// How a subject is called. Two subjects are compared in one way.
+enum class Way {
+  direct,      // the direct section, or the cache manager itself
+  operations,  // the general interface: lines of JSON, or the values of reference/operations.h
+};
+
+[[nodiscard]] constexpr const char* to_string(Way way) {
+  return way == Way::direct ? "direct" : "operations";
+}
+
+struct Calls {
+  properties::DirectPlugin functions;
+  bool brackets_itself = false;  // only a part of each call is the subject's
+};
+
+/// Whether a subject can be called directly. @param subject a name in optimized/subjects.h or the
+/// path of a library. @throws properties::PluginError
+[[nodiscard]] bool has_direct(const std::string& subject);
+
+/// @throws properties::PluginError. One subject in a process.
+[[nodiscard]] Calls find_calls(const std::string& subject, Way way);
+
+/// A call was answered with something that the gate cannot go on from. what() is one line.
+class BadAnswer : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace kvproof::bench

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// kvproof-gate from outside, on the example's allocator as it is and with something changed.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "properties/traces/test_files.h"
+
+namespace kvproof::bench {
+namespace {
+
+using nlohmann::json;
+
+struct Answer {
+  int exit_code = -1;
+  std::string out;
+  std::string error;
+};
+
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string plugin(const std::string& name) {
+  return KVPROOF_BINARY_DIR "/plugins/" + name + ".so";
+}
+
+bool has_valgrind() { return std::system("valgrind --version >/dev/null 2>&1") == 0; }
+
+#define NEEDS_VALGRIND() \
+  if (!has_valgrind()) GTEST_SKIP() << "there is no valgrind"
+
+class GatePrograms : public testing::Test {
+ protected:
+  Answer run(const std::string& command) {
+    const std::string whole = "cd " + folder_.path().string() + " && mkdir -p tmp && { " + command +
+                              "; } >stdout 2>stderr";
+    const int status = std::system(whole.c_str());
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "tmp")) << "left behind by " << command;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder_.path() / "stdout"),
+            text_of(folder_.path() / "stderr")};
+  }
+  Answer gate(const std::string& arguments, const std::string& environment = "") {
+    return run("TMPDIR=$PWD/tmp " + environment +
+               " " KVPROOF_BINARY_DIR "/bin/kvproof-gate --operations=200 " + arguments);
+  }
+  Answer against_first(const std::string& head, const std::string& arguments) {
+    return gate("--subject=" + plugin(head) + " --against=" + plugin("gate_first") +
+                " --json=gate.json --summary=summary.md " + arguments);
+  }
+  /// The change of one measure in the last result file. [%]
+  double change(const std::string& workload, const std::string& measure) {
+    const json document = json::parse(text_of(folder_.path() / "gate.json"));
+    for (const json& row : document.at("results")) {
+      if (row.at("experiment") == "gate_measure" &&
+          row.at("parameters").at("workload") == workload &&
+          row.at("parameters").at("measure") == measure) {
+        return row.at("metrics").at("change_percent").at("value");
+      }
+    }
+    ADD_FAILURE() << "no " << measure << " of " << workload;
+    return std::nan("");
+  }
+  static void expect_in(const std::string& part, const std::string& text) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
+  }
+
+  properties::TemporaryFolder folder_;
+};
+
+TEST_F(GatePrograms, TwoBuildsOfOneSourceAreTheSame) {
+  NEEDS_VALGRIND();
+  const Answer answer =
+      against_first("gate_again", "--workload=short --workload=eviction --pairs=10");
+  EXPECT_EQ(answer.exit_code, 0) << answer.out << answer.error;
+  EXPECT_EQ(answer.error, "") << "progress is for terminals";
+  for (const char* workload : {"short", "eviction"}) {
+    for (const char* measure : {"instructions per block", "D1 misses per block",
+                                "heap bytes per block", "allocations per block"}) {
+      EXPECT_EQ(change(workload, measure), 0) << workload << ", " << measure;
+    }
+  }
+  expect_in("gate_time", answer.out);
+  expect_in("**kvproof gate: ", text_of(folder_.path() / "summary.md"));
+}
+
+TEST_F(GatePrograms, ThreePercentMoreInstructionsAreWorse) {
+  NEEDS_VALGRIND();
+  const Answer answer =
+      against_first("gate_slower", "--workload=chat --workload=eviction --no-time");
+  EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
+  for (const char* workload : {"chat", "eviction"}) {
+    EXPECT_NEAR(change(workload, "instructions per block"), 3, 1) << workload;
+  }
+  expect_in("WORSE: ", answer.out);
+  const Answer allowed =
+      against_first("gate_slower", "--workload=eviction --no-time --instructions-percent=10");
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.out;
+}
+
+TEST_F(GatePrograms, PaddedRecordsAreWorseWithoutATimer) {
+  NEEDS_VALGRIND();
+  const Answer answer = against_first("gate_padded", "--workload=eviction --no-time");
+  EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
+  EXPECT_GT(change("eviction", "heap bytes per block"), 100);
+  EXPECT_GT(change("eviction", "D1 misses per block"), 5);
+  EXPECT_GT(change("eviction", "LL misses per block"), 5);
+  EXPECT_EQ(answer.out.find("gate_time"), std::string::npos);
+}
+
+TEST_F(GatePrograms, PaddedRecordsAreWorseWithoutValgrindToo) {
+  const Answer answer =
+      gate("--subject=" + plugin("gate_padded") + " --against=" + plugin("gate_first") +
+               " --workload=short --no-time",
+           "PATH=/nowhere");
+  EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
+  expect_in("heap bytes per block", answer.out);
+  expect_in("valgrind does not run here", answer.out);
+}
+
+TEST_F(GatePrograms, CannotTellWithoutValgrindAndTime) {
+  const Answer answer =
+      gate("--subject=" + plugin("paged_pool") + " --against=" + plugin("paged_pool") +
+               " --workload=short --no-time",
+           "PATH=/nowhere");
+  EXPECT_EQ(answer.exit_code, 3) << answer.out << answer.error;
+  expect_in("CANNOT TELL: ", answer.out);
+  expect_in("has no direct section", answer.out);
+}
+
+TEST_F(GatePrograms, ABrokenLawFailsBeforeAnythingIsMeasured) {
+  const Answer answer = against_first("gate_broken", "--operations=1000");
+  EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
+  expect_in("WRONG: ", answer.out);
+  expect_in("breaks I", answer.out);
+  expect_in("nothing was measured", answer.out);
+  EXPECT_EQ(answer.out.find("gate_measure"), std::string::npos);
+  expect_in("**kvproof gate: wrong**", text_of(folder_.path() / "summary.md"));
+  const json document = json::parse(text_of(folder_.path() / "gate.json"));
+  EXPECT_EQ(document.at("results").at(0).at("parameters").at("verdict"), "wrong");
+}
+
+TEST_F(GatePrograms, WhatIsMeasuredMustBeWhatWasChecked) {
+  const Answer answer =
+      gate("--subject=" + plugin("gate_liar") + " --against=" + plugin("gate_first") +
+               " --workload=chat --no-time",
+           "PATH=/nowhere");
+  EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
+  expect_in("its direct section answers otherwise than what was checked", answer.out);
+}
+
+TEST_F(GatePrograms, ARecordIsABaseline) {
+  NEEDS_VALGRIND();
+  const std::string workload = " --workload=eviction";
+  const Answer record =
+      gate("--subject=" + plugin("gate_first") + " --record=base.json" + workload);
+  ASSERT_EQ(record.exit_code, 0) << record.out << record.error;
+  const std::string baseline = " --baseline=base.json";
+  const Answer same = gate("--subject=" + plugin("gate_again") + baseline + workload);
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.error;
+  EXPECT_EQ(same.out.find("gate_time"), std::string::npos) << "times are of one machine";
+  const Answer slower = gate("--subject=" + plugin("gate_slower") + baseline + workload);
+  EXPECT_EQ(slower.exit_code, 1) << slower.out << slower.error;
+  const Answer missing = gate("--subject=" + plugin("gate_again") + baseline);
+  EXPECT_EQ(missing.exit_code, 2);
+  expect_in("no record of the workload decode", missing.error);
+}
+
+TEST_F(GatePrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
+  folder_.write("text.so", "this is no library\n");
+  folder_.write("bad.json", "{\"schema\":1,\"results\":[]}");
+  const std::string good = "--subject=" + plugin("gate_first") + " --operations=1 ";
+  const std::pair<std::string, std::string> kCases[] = {
+      {"", "one of --against, --baseline and --record"},
+      {good + "--against=naive --baseline=x.json", "one of --against"},
+      {good + "--against=no-such-revision", "no revision of this checkout"},
+      {good + "--against=--help", "no revision of this checkout"},
+      {good + "--against=./none.so", "found no such file"},
+      {good + "--against=./text.so", "cannot be opened"},
+      {good + "--baseline=none.json", "found no such file"},
+      {good + "--baseline=bad.json", "bad.json"},
+      {good + "--baseline=text.so", "found no result file"},
+      {"--subject=nobody --against=naive", "found no such file"},
+      {"--subject=./text.so --against=naive", "cannot be opened"},
+      {"--subject=" + plugin("half_plugin") + " --against=naive", "exports no"},
+      {good + "--against=naive --workload=nothing", "eviction"},
+      {good + "--against=naive --pairs=3", "--pairs"},
+      {good + "--against=naive --instructions-percent=-1", "--instructions-percent"},
+      {good + "--against=naive --json=/no/such/folder/x.json", "/no/such/folder"},
+      {good + "--against=naive --summary=/no/such/folder/x.md", "/no/such/folder"},
+      {good + "--record=/no/such/folder/x.json", "/no/such/folder"},
+      {"--nonsense", "nonsense"},
+  };
+  for (const auto& [arguments, expected] : kCases) {
+    const Answer answer = gate(arguments);
+    EXPECT_EQ(answer.exit_code, 2) << arguments << answer.out << answer.error;
+    expect_in(expected, answer.error);
+    EXPECT_EQ(std::ranges::count(answer.error, '\n'), 1) << arguments << answer.error;
+  }
+}
+
+TEST_F(GatePrograms, AnInterruptLeavesNothingBehind) {
+  for (const char* seconds : {"0.2", "1.5", "3"}) {
+    const Answer answer =
+        run(std::string("TMPDIR=$PWD/tmp timeout --preserve-status -s INT ") + seconds +
+            " " KVPROOF_BINARY_DIR "/bin/kvproof-gate --operations=50 --json=gate.json --subject=" +
+            plugin("gate_first") + " --against=" + plugin("gate_again"));
+    EXPECT_EQ(answer.exit_code, 130) << seconds << answer.out << answer.error;
+    EXPECT_EQ(answer.error, "");
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      const std::string name = entry.path().filename().string();
+      EXPECT_TRUE(name == "tmp" || name == "stdout" || name == "stderr") << name;
+    }
+  }
+}
+
+// A stranger's repository: its script, with a base commit and a change on top.
+TEST_F(GatePrograms, TheExampleRepositoryGatesItself) {
+  if (std::system("git --version >/dev/null 2>&1 && cmake --version >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "there is no git, or no cmake";
+  }
+  folder_.write(
+      "run", "#!/bin/sh\nverb=$1; shift\nexec " KVPROOF_BINARY_DIR "/bin/kvproof-$verb \"$@\"\n");
+  const Answer made = run("chmod +x run && cp -r " KVPROOF_SOURCE_DIR
+                          "/bench/gate/example repository && "
+                          "cd repository && git init -q && git add . && "
+                          "git -c user.name=a -c user.email=a@b commit -q -m base");
+  ASSERT_EQ(made.exit_code, 0) << made.error;
+  const auto script = [&](const std::string& revision) {
+    return run(
+        "cd repository && TMPDIR=$PWD/../tmp KVPROOF_RUN=../run "
+        "KVPROOF_GATE_OPTIONS='--workload=short --no-time' sh gate.sh " KVPROOF_SOURCE_DIR " " +
+        revision + " ../summary.md");
+  };
+  const Answer nothing = script("no-such-revision");
+  EXPECT_EQ(nothing.exit_code, 2) << nothing.out << nothing.error;
+  const Answer same = script("HEAD");
+  EXPECT_EQ(same.exit_code, has_valgrind() ? 0 : 3) << same.out << same.error;
+  expect_in("HOLDS", same.out);
+  run("sed -i 's/^struct Block {/struct alignas(128) Block {/' repository/allocator.h");
+  const Answer padded = script("HEAD");
+  EXPECT_EQ(padded.exit_code, 1) << padded.out << padded.error;
+  expect_in("**kvproof gate: worse**", text_of(folder_.path() / "summary.md"));
+  const std::string workflow = text_of(folder_.path() / "repository/workflow.yml");
+  expect_in("run: sh gate.sh kvproof ", workflow);
+}
+
+}  // namespace
+}  // namespace kvproof::bench

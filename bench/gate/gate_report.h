@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the gate found: a table for people, results for machines, a comment for a pull request.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bench/gate/verdict.h"
+#include "bench/result_file.h"
+
+namespace kvproof::bench {
+
+struct TimeReport {
+  std::vector<double> log_ratios;  // head / base, one per pair
+  Verdict verdict = Verdict::cannot_tell;
+
+  [[nodiscard]] double ratio() const;
+};
+
+struct WorkloadReport {
+  std::string workload;
+  std::vector<Comparison> counts;
+  std::optional<TimeReport> time;
+  WorkloadVerdict verdict;
+};
+
+struct GateReport {
+  std::string head;
+  std::string base;
+  std::vector<std::string> notes;  // what limits the verdict
+  std::vector<WorkloadReport> workloads;
+
+  /// Worse, then cannot tell, then better, then same: the first that any workload has.
+  [[nodiscard]] Verdict verdict() const;
+};
+
+/// 0 same or better, 1 worse, 3 cannot tell.
+[[nodiscard]] int exit_code(Verdict verdict);
+
+/// One result "gate" per workload, then one "gate_measure" per measure of each.
+[[nodiscard]] std::vector<Result> results_of(const GateReport& report, const Rules& rules);
+
+void print_gate(std::ostream& out, const GateReport& report, const Rules& rules);
+
+/// One line and a table, in Markdown.
+[[nodiscard]] std::string summary(const GateReport& report);
+
+/// The same for a head that broke a law or crashed.
+[[nodiscard]] std::string wrong_summary(const std::string& head, const std::string& what);
+
+}  // namespace kvproof::bench

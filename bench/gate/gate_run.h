@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate from end to end, once it is known that the head keeps the laws: measure, compare, judge.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/gate/baseline.h"
+#include "bench/gate/gate_report.h"
+#include "bench/gate/measures.h"
+
+namespace kvproof::bench {
+
+struct GateOptions {
+  Build head;
+  Build checked;                     // what the laws were checked on: it must answer as the head
+  std::optional<Build> base;         // on this machine ...
+  std::optional<Recorded> baseline;  // ... or from a file; neither: only record
+  MeasureOptions measure;
+  Rules rules;
+  std::uint32_t pairs = 20;            // 0 = time nothing
+  std::vector<std::string> workloads;  // empty = all
+  std::function<void(double fraction, const std::string& what)> on_progress;
+};
+
+/// The head misbehaved: that is a verdict. what() is one line.
+class WrongHead : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// @pre a base or a baseline. @throws WrongHead, MeasuredTrouble for the base, Interrupted
+[[nodiscard]] GateReport run_gate(const GateOptions& options);
+
+/// The head's counts on all workloads. @throws as run_gate
+[[nodiscard]] Recorded record_head(const GateOptions& options);
+
+}  // namespace kvproof::bench

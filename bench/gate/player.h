@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plays a workload of the gate on a subject, in a closed loop: what comes next depends on what it
+// answers, as in an engine.
+//
+// Model:   continuous batching. Requests are admitted in order while fewer than `live` run; a step
+//          decodes one token of each. Where a block is refused, the youngest gives up its blocks
+//          and is admitted again first, computing anew what is not cached any more.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/gate/calls.h"
+#include "bench/gate/gate_workloads.h"
+
+namespace kvproof::bench {
+
+/// What came of the measured part. Two runs with equal checksums got the same answers.
+struct Played {
+  std::uint64_t looked_up_tokens = 0;
+  std::uint64_t hit_tokens = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t taken_blocks = 0;
+  std::uint64_t checksum = 0;
+};
+
+/// One call, so that it can be made again without the loop around it.
+struct Call {
+  enum class Kind : std::uint8_t {
+    arrive,
+    lookup,
+    admit,  // allocate for `value` tokens of a prompt
+    step,   // append the next token, allocate for it, advance to `value`
+    retry,  // allocate for the token that was refused, advance to `value`
+    advance,
+    free,
+    finish,
+    measure  // the measured part begins
+  };
+  Kind kind = Kind::measure;
+  std::uint8_t admission = 0;  // 1: starts from the look-up; 2: so, while others run
+  std::uint8_t status = 0;
+  std::uint8_t refused = 0;  // step, retry: and so advance is not called
+  std::uint32_t request = 0;
+  std::uint32_t value = 0;
+};
+
+/// Plays the whole stream on a new manager, which is destroyed at the end.
+/// @param factor of the number of measured requests @param record where the calls go, or nullptr
+/// @throws BadAnswer
+Played play(const Calls& subject, const GateWorkload& workload, std::uint64_t seed,
+            std::uint32_t factor, std::vector<Call>* record);
+
+/// Makes the recorded calls on a new manager. @return the time of the measured part [ns]
+double time_calls(const Calls& subject, const GateWorkload& workload, std::uint64_t seed,
+                  const std::vector<Call>& calls);
+
+}  // namespace kvproof::bench

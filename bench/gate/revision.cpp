@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/gate/revision.h"
+
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <vector>
+
+#include "bench/child_program.h"
+
+namespace kvproof::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The values of a CMakeCache.txt.
+std::map<std::string, std::string> read_cache(const fs::path& build) {
+  std::map<std::string, std::string> out;
+  std::ifstream file(build / "CMakeCache.txt");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(':'), equals = line.find('=');
+    if (colon == std::string::npos || equals == std::string::npos || colon > equals) continue;
+    out[line.substr(0, colon)] = line.substr(equals + 1);
+  }
+  return out;
+}
+
+/// The first line that a compiler or CMake calls an error.
+std::string first_error(const ChildEnd& end) {
+  for (const std::string* text : {&end.out, &end.error}) {
+    for (const char* word : {" error: ", "CMake Error"}) {
+      const std::size_t at = text->find(word);
+      if (at == std::string::npos) continue;
+      const std::size_t from =
+          text->rfind('\n', at) == std::string::npos ? 0 : text->rfind('\n', at) + 1;
+      return text->substr(from, text->find('\n', at) - from);
+    }
+  }
+  return end.text();
+}
+
+void run(const std::string& what, std::vector<std::string> argv) {
+  const ChildEnd end = run_program({.argv = std::move(argv), .limit_seconds = 3600});
+  if (!end.ok()) throw std::invalid_argument(what + ": " + first_error(end));
+}
+
+/// The gate's own files, in a folder where nothing of a tree stands beside them.
+fs::path copy_adapter(const Checkout& checkout, const fs::path& folder) {
+  const fs::path adapter = folder / "adapter";
+  for (const char* file :
+       {"bench/gate/direct_manager.h", "bench/gate/revision/revision_plugin.cpp",
+        "bench/gate/revision/CMakeLists.txt", "properties/foreign/kvproof_subject.h"}) {
+    fs::create_directories((adapter / file).parent_path());
+    fs::copy_file(checkout.sources / file, adapter / file, fs::copy_options::overwrite_existing);
+  }
+  return adapter;
+}
+
+}  // namespace
+
+Checkout find_checkout() {
+  std::error_code error;
+  const fs::path build = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
+  const auto cache = read_cache(build);
+  const auto home = cache.find("CMAKE_HOME_DIRECTORY");
+  if (home == cache.end()) return {};
+  return {home->second, build};
+}
+
+std::string find_revision(const Checkout& checkout, const std::string& name) {
+  if (checkout.sources.empty() || name.empty() || name.front() == '-') return {};
+  const ChildEnd end = run_program({.argv = {"git", "-C", checkout.sources.string(), "rev-parse",
+                                             "--verify", "--quiet", name + "^{commit}"}});
+  return end.ok() ? end.out.substr(0, end.out.find('\n')) : "";
+}
+
+fs::path build_revision(const Checkout& checkout, const std::string& commit,
+                        const std::string& digest, const fs::path& folder) {
+  fs::create_directories(folder);
+  fs::path tree = checkout.sources;
+  const std::string what = commit.empty() ? "the checkout" : "revision " + commit.substr(0, 12);
+  if (!commit.empty()) {
+    tree = folder / "tree";
+    fs::create_directories(tree);
+    const std::string archive = (folder / "tree.tar").string();
+    run(what,
+        {"git", "-C", checkout.sources.string(), "archive", "--format=tar", "-o", archive, commit});
+    run(what, {"cmake", "-E", "chdir", tree.string(), "cmake", "-E", "tar", "xf", archive});
+  }
+  const fs::path adapter = copy_adapter(checkout, folder);
+  const fs::path build = folder / "build";
+  std::vector<std::string> configure = {"cmake",
+                                        "-S",
+                                        (adapter / "bench/gate/revision").string(),
+                                        "-B",
+                                        build.string(),
+                                        "-DKVPROOF_TREE=" + tree.string(),
+                                        "-DKVPROOF_ADAPTER=" + adapter.string(),
+                                        "-DKVPROOF_DIGEST=" + digest};
+  const auto cache = read_cache(checkout.build);
+  if (const auto at = cache.find("CMAKE_GENERATOR"); at != cache.end()) {
+    configure.insert(configure.end(), {"-G", at->second});
+  }
+  for (const char* name :
+       {"CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "CMAKE_BUILD_TYPE", "CMAKE_CXX_FLAGS",
+        "CMAKE_CXX_FLAGS_RELEASE", "CMAKE_PREFIX_PATH", "KVPROOF_MARCH", "KVPROOF_AUDIT"}) {
+    const auto at = cache.find(name);
+    if (at != cache.end()) configure.push_back("-D" + at->first + "=" + at->second);
+  }
+  run(what + " cannot be configured", configure);
+  run(what + " does not build with this gate's adapter",
+      {"cmake", "--build", build.string(), "--target", "subject"});
+  return build / "subject.so";
+}
+
+}  // namespace kvproof::bench
