@@ -55,7 +55,7 @@ class CompareTest(unittest.TestCase):
         code, said, page = self.compare(self.first, self.second)
         self.assertEqual((code, said), (0, ""))
         titles = re.findall(r"<h3>([^<]*)</h3>", page)
-        self.assertEqual(len(titles), 4)
+        self.assertEqual(len(titles), 5)
         self.assertIn("48.5\u202fns to 97.0\u202fns per block of a request over its whole life, "
                       "xxh3-128, 64\u202fKi blocks", titles)
         self.assertIn("96.0\u202f% of the memory that 100 requests hold in pages is used, on each "

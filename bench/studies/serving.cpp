@@ -59,7 +59,9 @@ std::vector<Result> serving(const StudyOptions& options) {
                                      {"block_size", std::int64_t{run.block_size}},
                                      {"capacity_blocks", std::int64_t{*run.capacity_blocks}},
                                      {"clients", std::int64_t{kClients}}};
-      out.push_back({"serving_run", parameters, metrics_of(found)});
+      Metrics metrics = metrics_of(found);
+      std::erase_if(metrics, [](const auto& metric) { return metric.first == "wall_seconds"; });
+      out.push_back({"serving_run", parameters, std::move(metrics)});
       std::ranges::move(samples_of(found, parameters), std::back_inserter(out));
       options.report(++done / static_cast<double>(sources.size() * std::size(kServed)));
     }

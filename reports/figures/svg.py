@@ -15,6 +15,7 @@ VARIABLES = {light: "currentColor" if role == "ink" else f"var(--{role})"
 
 
 def to_png(figure, stream):
+    figure.patch.set_visible(True)  # a picture is looked at on paper of any colour
     figure.savefig(stream, format="png", dpi=144, facecolor=PAPER, metadata={"Software": None})
 
 
