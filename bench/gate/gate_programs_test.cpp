@@ -55,12 +55,12 @@ class GatePrograms : public testing::Test {
             text_of(folder_.path() / "stderr")};
   }
   Answer gate(const std::string& arguments, const std::string& environment = "") {
-    return run("TMPDIR=$PWD/tmp " + environment +
-               " " KVPROOF_BINARY_DIR "/bin/kvproof-gate --operations=200 " + arguments);
+    return run("TMPDIR=$PWD/tmp " + environment + " " KVPROOF_BINARY_DIR "/bin/kvproof-gate " +
+               arguments);
   }
   Answer against_first(const std::string& head, const std::string& arguments) {
     return gate("--subject=" + plugin(head) + " --against=" + plugin("gate_first") +
-                " --json=gate.json --summary=summary.md " + arguments);
+                " --operations=200 --json=gate.json --summary=summary.md " + arguments);
   }
   /// The change of one measure in the last result file. [%]
   double change(const std::string& workload, const std::string& measure) {
@@ -126,7 +126,7 @@ TEST_F(GatePrograms, PaddedRecordsAreWorseWithoutValgrindToo) {
   if (!kCounts) GTEST_SKIP() << "a sanitized program keeps its own heap";
   const Answer answer =
       gate("--subject=" + plugin("gate_padded") + " --against=" + plugin("gate_first") +
-               " --workload=short --no-time",
+               " --operations=200 --workload=short --no-time",
            "PATH=/nowhere");
   EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
   expect_in("heap bytes per block", answer.out);
@@ -136,7 +136,7 @@ TEST_F(GatePrograms, PaddedRecordsAreWorseWithoutValgrindToo) {
 TEST_F(GatePrograms, CannotTellWithoutValgrindAndTime) {
   const Answer answer =
       gate("--subject=" + plugin("paged_pool") + " --against=" + plugin("paged_pool") +
-               " --workload=short --no-time",
+               " --operations=200 --workload=short --no-time",
            "PATH=/nowhere");
   EXPECT_EQ(answer.exit_code, 3) << answer.out << answer.error;
   expect_in("CANNOT TELL: ", answer.out);
@@ -144,7 +144,7 @@ TEST_F(GatePrograms, CannotTellWithoutValgrindAndTime) {
 }
 
 TEST_F(GatePrograms, ABrokenLawFailsBeforeAnythingIsMeasured) {
-  const Answer answer = against_first("gate_broken", "--operations=1000");
+  const Answer answer = against_first("gate_broken", "");
   EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
   expect_in("WRONG: ", answer.out);
   expect_in("breaks I", answer.out);
@@ -158,7 +158,7 @@ TEST_F(GatePrograms, ABrokenLawFailsBeforeAnythingIsMeasured) {
 TEST_F(GatePrograms, WhatIsMeasuredMustBeWhatWasChecked) {
   const Answer answer =
       gate("--subject=" + plugin("gate_liar") + " --against=" + plugin("gate_first") +
-               " --workload=chat --no-time",
+               " --operations=200 --workload=chat --no-time",
            "PATH=/nowhere");
   EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
   expect_in("its direct section answers otherwise than what was checked", answer.out);
@@ -166,7 +166,7 @@ TEST_F(GatePrograms, WhatIsMeasuredMustBeWhatWasChecked) {
 
 TEST_F(GatePrograms, ARecordIsABaseline) {
   NEEDS_VALGRIND();
-  const std::string workload = " --workload=eviction";
+  const std::string workload = " --operations=200 --workload=eviction";
   const Answer record =
       gate("--subject=" + plugin("gate_first") + " --record=base.json" + workload);
   ASSERT_EQ(record.exit_code, 0) << record.out << record.error;
@@ -176,7 +176,7 @@ TEST_F(GatePrograms, ARecordIsABaseline) {
   EXPECT_EQ(same.out.find("gate_time"), std::string::npos) << "times are of one machine";
   const Answer slower = gate("--subject=" + plugin("gate_slower") + baseline + workload);
   EXPECT_EQ(slower.exit_code, 1) << slower.out << slower.error;
-  const Answer missing = gate("--subject=" + plugin("gate_again") + baseline);
+  const Answer missing = gate("--subject=" + plugin("gate_again") + baseline + " --operations=1");
   EXPECT_EQ(missing.exit_code, 2);
   expect_in("no record of the workload decode", missing.error);
 }

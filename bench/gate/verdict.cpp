@@ -15,13 +15,20 @@ std::string percent_text(double percent) {
   return text;
 }
 
+std::string plain_text(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
 /// The changes of those with this verdict, in words.
 std::string named(const std::vector<Comparison>& counts, Verdict verdict) {
   std::string out;
   for (const Comparison& c : counts) {
     if (c.verdict != verdict) continue;
     out.append(out.empty() ? "" : ", ").append(kMeasures[c.measure].words);
-    out += " " + percent_text(c.change_percent());
+    out += c.base != 0 ? " " + percent_text(c.change_percent())
+                       : " from none to " + plain_text(c.head);
   }
   return out;
 }
