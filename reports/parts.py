@@ -53,7 +53,7 @@ PARTS = (
     study("memory_of_one_request", 1, 1),
     study("utilisation", 1, 1),
     study("memory_of_models", 1, 1),
-    study("published", 2, 10),
+    study("published", 2, 12),
     check("check", {"smoke": 1, "default": 6, "full": 30},
           smoke=["--operations=50"], default=["--operations=2000"], full=[]),
     check("mutants", {"full": 130}, full=["--mutants"]),
@@ -61,8 +61,12 @@ PARTS = (
     bench("life_cycle", 3, 35, 100),
     bench("pool_operation", 2, 60, 150),
     bench("paged_decode", 2, 60, 150),
-    bench("movement", 2, 30, 90),
-    bench("serving_cost", 1, 30, 60),
+    bench("movement", 2, 50, 90),
+    Part("serving_cost", "bench",
+         {"smoke": ["--filter=^serving_cost", "--smoke"],
+          "default": ["--filter=^serving_cost/10{4,7}$"],  # the largest takes 20 s alone
+          "full": ["--filter=^serving_cost"]},
+         {"smoke": 1, "default": 6, "full": 30}),
 )
 PAGE_SECONDS = 8
 
