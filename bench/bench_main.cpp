@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <new>
 #include <optional>
 #include <regex>
 #include <span>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/command_line.h"
 #include "bench/environment.h"
 #include "bench/life_cycle.h"
 #include "bench/progress.h"
@@ -29,10 +29,6 @@
 namespace kvproof::bench {
 
 namespace {
-
-constexpr int kHolds = 0;
-constexpr int kViolated = 1;
-constexpr int kUsage = 2;
 
 std::vector<std::string> life_cycle_cases(const BenchOptions&) { return {"life_cycle"}; }
 
@@ -50,6 +46,8 @@ constexpr Suite kSuites[] = {
      &run_pool_bench},
     {"concurrent_pool", "the concurrent pool on one and two threads, beside one lock for all",
      &concurrent_bench_cases, &run_concurrent_bench},
+    {"textbook", "the allocator beside the same structure in Python, in turn",
+     &textbook_bench_cases, &run_textbook_bench},
     {"audit", "random operations on pools of 12 blocks under laws, model and content oracle",
      &audit_bench_cases, &run_audit_bench},
     {"memory", "ways to read and to copy memory, the ceilings of the kernels", &memory_bench_cases,
@@ -58,6 +56,8 @@ constexpr Suite kSuites[] = {
      &paged_decode_bench_cases, &run_paged_decode_bench},
     {"movement", "the movement of cache data, as a share of the fastest copy",
      &movement_bench_cases, &run_movement_bench},
+    {"serving_cost", "what the serving simulation costs for each block that it touches",
+     &serving_cost_bench_cases, &run_serving_cost_bench},
 };
 
 struct Arguments {
@@ -69,11 +69,6 @@ struct Arguments {
   BenchOptions options;
 };
 
-int usage_error(const std::string& message) {
-  std::cerr << "kvproof bench: " << message << '\n';
-  return kUsage;
-}
-
 /// The cases of a suite that the filter finds in their names.
 std::vector<std::string> selected_cases(const Suite& suite, const std::regex& filter,
                                         const BenchOptions& options) {
@@ -82,11 +77,13 @@ std::vector<std::string> selected_cases(const Suite& suite, const std::regex& fi
   return cases;
 }
 
-void print_cases(std::ostream& out, const BenchOptions& options) {
+std::string list_of_cases(const BenchOptions& options) {
+  std::string list;
   for (const Suite& suite : kSuites) {
-    out << "# " << suite.name << ": " << suite.sentence << '\n';
-    for (const std::string& name : suite.cases(options)) out << name << '\n';
+    list += "\n# " + std::string(suite.name) + ": " + std::string(suite.sentence);
+    for (const std::string& name : suite.cases(options)) list += '\n' + name;
   }
+  return list;
 }
 
 void print_circumstances(std::ostream& out, const Parameters& environment) {
@@ -108,9 +105,8 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
     if (!cases.empty()) work.emplace_back(&suite, std::move(cases));
   }
   if (work.empty()) {
-    usage_error("--filter=" + arguments.filter + " matches none of these:");
-    print_cases(std::cerr, arguments.options);
-    return kUsage;
+    throw UsageError("--filter=" + arguments.filter +
+                     " matches none of these:" + list_of_cases(arguments.options));
   }
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
@@ -133,7 +129,7 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
   return kHolds;
 }
 
-int main_with_errors(int argc, char** argv) {
+int run(int argc, char** argv) {
   Arguments arguments;
   arguments.options.seed = kWorkloadSeed;
   std::error_code unknown;
@@ -150,29 +146,22 @@ int main_with_errors(int argc, char** argv) {
       ->check(CLI::Range(0.001, 3600.0));
   app.add_option("--seed", arguments.options.seed, "of every order and every key");
   app.add_option("--count-life-cycle", arguments.count_life_cycle)->group("");  // not in the help
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kHolds;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+  if (!parse(app, argc, argv)) return kHolds;
   if (!arguments.count_life_cycle.empty()) {
     return count_life_cycle(arguments.count_life_cycle, arguments.options.seed);
   }
   const double usual_seconds = arguments.options.smoke ? 0.003 : 0.3;
   arguments.options.min_seconds_per_case = arguments.min_seconds_per_case.value_or(usual_seconds);
   if (arguments.list) {
-    print_cases(std::cout, arguments.options);
+    std::cout << list_of_cases(arguments.options).substr(1) << '\n';
     return kHolds;
   }
   std::regex filter;
   try {
     filter.assign(arguments.filter);
   } catch (const std::regex_error& error) {
-    return usage_error("--filter: expected a regular expression, found '" + arguments.filter +
-                       "' (" + error.what() + ")");
+    throw UsageError("--filter: expected a regular expression, found '" + arguments.filter + "' (" +
+                     error.what() + ")");
   }
   return run(arguments, filter, argc, argv);
 }
@@ -185,14 +174,8 @@ int main(int argc, char** argv) {
   // Every big buffer gets pages of its own, so that one case does not inherit another's.
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif
-  try {
-    return kvproof::bench::main_with_errors(argc, argv);
-  } catch (const kvproof::bench::OutputError& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const std::bad_alloc&) {
-    return kvproof::bench::usage_error("not enough memory for a pool of this size");
-  } catch (const std::exception& error) {
-    std::cerr << "kvproof bench: a check failed: " << error.what() << '\n';
-    return kvproof::bench::kViolated;
-  }
+  using namespace kvproof;
+  return bench::run_program(
+      {"kvproof bench", "not enough memory for a pool of this size", "a check failed: "},
+      [&] { return bench::run(argc, argv); });
 }

@@ -13,18 +13,15 @@
 #include "bench/check_exhaustive.h"
 #include "bench/check_mutants.h"
 #include "bench/check_report.h"
+#include "bench/command_line.h"
 #include "bench/environment.h"
 #include "bench/progress.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
-#include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
 namespace {
 
-constexpr int kHolds = 0;
-constexpr int kViolated = 1;
-constexpr int kUsage = 2;
 constexpr std::uint64_t kOwnOperations = 10'000;    // per configuration and profile
 constexpr std::uint64_t kForeignOperations = 2000;  // the same
 
@@ -42,18 +39,6 @@ struct Arguments {
   bool nightly = false;
   std::vector<std::string> spaces;
 };
-
-int usage_error(const std::string& message) {
-  std::cerr << "kvproof check: " << message << '\n';
-  return kUsage;
-}
-
-template <class Rows>
-std::string names_of(const Rows& rows) {
-  std::string names;
-  for (const auto& row : rows) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
-}
 
 properties::CheckOptions options_of(const Arguments& arguments) {
   properties::CheckOptions out;
@@ -184,14 +169,7 @@ int run(int argc, char** argv) {
       "          kvproof check --mutants --json=mutants.json\n"
       "          kvproof check --exhaustive");
   add_options(app, arguments);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kHolds;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+  if (!parse(app, argc, argv)) return kHolds;
   return dispatch(arguments, argc, argv);
 }
 
@@ -200,18 +178,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof;
-  try {
-    return bench::run(argc, argv);
-  } catch (const std::invalid_argument& error) {
-    return bench::usage_error(error.what());
-  } catch (const properties::UnusableSubject& error) {
-    return bench::usage_error(error.what());
-  } catch (const properties::InputError& error) {
-    return bench::usage_error(error.what());
-  } catch (const bench::OutputError& error) {
-    return bench::usage_error(error.what());
-  } catch (const std::exception& error) {
-    std::cerr << "kvproof check: " << error.what() << '\n';
-    return bench::kViolated;
-  }
+  return bench::run_program({"kvproof check"}, [&] { return bench::run(argc, argv); });
 }

@@ -226,6 +226,55 @@ TEST_F(CheckPrograms, ReplaySaysWhatItsFiltersLeaveOut) {
   EXPECT_EQ(metrics.at("left_out_zero_input").at("value"), 0);
 }
 
+TEST_F(CheckPrograms, ReplaySimulatesAndWritesWhatScriptsRead) {
+  const Answer answer =
+      run("replay",
+          "--trace=long_tail --requests=9000 --simulate --block-size=16 --capacity-blocks=2000 "
+          "--over-time --json=result.json");
+  EXPECT_EQ(answer.exit_code, 0) << answer.error;
+  EXPECT_EQ(answer.error, "") << "progress is for terminals";
+  const json results = json::parse(text_of(folder_.path() / "result.json")).at("results");
+  const json& metrics = results.at(0).at("metrics");
+  EXPECT_EQ(results.at(0).at("experiment"), "serving");
+  EXPECT_EQ(metrics.at("requests").at("value"), 9'000);
+  EXPECT_EQ(metrics.at("hit_rate_tokens").at("value"), 0) << "its requests are unlike";
+  EXPECT_GT(metrics.at("preemptions").at("value"), 0);
+  EXPECT_GT(metrics.at("wall_seconds").at("value"), 0);
+  EXPECT_GT(metrics.at("peak_rss_bytes").at("value"), 1e6);
+  EXPECT_GT(results.size(), 100U);
+  EXPECT_EQ(results.at(1).at("experiment"), "serving_over_time");
+}
+
+TEST_F(CheckPrograms, ReplayServesFromAnothersAllocatorAndCatchesABrokenOne) {
+  std::string requests = "Timestamp,Request tokens,Response tokens\n";
+  for (int i = 0; i < 20; ++i) requests += std::to_string(i / 4) + ",40,12\n";
+  folder_.write("trace", requests);
+  const std::string options = "--trace=trace --simulate --capacity-blocks=12 --json=result.json";
+  const Answer ours = run("replay", options + " --subject=" + plugin("paged_pool"));
+  EXPECT_EQ(ours.exit_code, 0) << ours.error;
+  const Answer sound = run("replay", options + " --subject=" + plugin("broken_plugin"));
+  EXPECT_EQ(sound.exit_code, 0) << sound.error;
+  const Answer broken = run("replay", options + " --subject=" + plugin("broken_plugin"),
+                            "KVPROOF_BREAK=double_hand_out");
+  EXPECT_EQ(broken.exit_code, 1);
+  expect_in("I6 references", broken.error);
+}
+
+TEST_F(CheckPrograms, ReplayRefusesSimulationsThatCannotBe) {
+  folder_.write("trace", "Timestamp,Request tokens,Response tokens\n1,64,8\n2,64,x\n");
+  for (const std::string arguments :
+       {"--trace=chat --watermark=0.1", "--simulate", "--trace=chat --simulate --watermark=1.5",
+        "--trace=chat --simulate --card=abacus", "--trace=chat --simulate --preempt=swap",
+        "--trace=chat --simulate --memory-gib=1 --capacity-blocks=5",
+        "--trace=chat --simulate --laws --storage=contiguous_oracle",
+        "--trace=chat --simulate --max-running=0", "--trace=trace --simulate --json=result.json"}) {
+    const Answer answer = run("replay", arguments);
+    EXPECT_EQ(answer.exit_code, 2) << arguments;
+    expect_one_line(answer);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "result.json"));
+}
+
 TEST_F(CheckPrograms, ReplayRefusesTraceOptionsThatDoNotFit) {
   folder_.write("trace", "Timestamp,Request tokens,Response tokens\n1,64,8\n");
   for (const std::string arguments :

@@ -14,6 +14,7 @@
 #include "bench/callgrind.h"
 #include "bench/candidates.h"
 #include "bench/check_report.h"
+#include "bench/command_line.h"
 #include "bench/environment.h"
 #include "bench/gate/gate_run.h"
 #include "bench/gate/revision.h"
@@ -26,8 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kWorse = 1;
-constexpr int kUsage = 2;
 constexpr int kInterrupted = 130;
 constexpr std::uint32_t kFewestPairs = 10;  // fewer cannot reach the significance of 0.001
 
@@ -46,11 +45,6 @@ struct Arguments {
   double limit_seconds = 600;
   Rules rules;
 };
-
-int usage_error(const std::string& message) {
-  std::cerr << "kvproof gate: " << message << '\n';
-  return kUsage;
-}
 
 /// Where libraries are built and callgrind writes; gone at the end, and on Ctrl-C.
 class Workplace {
@@ -152,10 +146,10 @@ int say_wrong(const Arguments& arguments, Outputs& outputs, const Parameters& en
                       {"because", what},
                       {"head", arguments.subject},
                       {"base", arguments.against}},
-                     {{"exit_code", {kWorse, "count", {}, {}}}}};
+                     {{"exit_code", {kViolated, "count", {}, {}}}}};
     outputs.json->commit(environment, std::span(&row, 1));
   }
-  return kWorse;
+  return kViolated;
 }
 
 int measure(const Arguments& arguments, GateOptions& options, Outputs& outputs, Progress& progress,
@@ -185,11 +179,8 @@ void require_sense(const Arguments& arguments) {
     if (std::ranges::find(kGateWorkloads, name, &GateWorkload::name) != std::end(kGateWorkloads)) {
       continue;
     }
-    std::string known;
-    for (const GateWorkload& w : kGateWorkloads) {
-      known.append(known.empty() ? "" : ", ").append(w.name);
-    }
-    throw std::invalid_argument("--workload=" + name + ": expected one of " + known);
+    throw std::invalid_argument("--workload=" + name + ": expected one of " +
+                                names_of(kGateWorkloads));
   }
 }
 
@@ -285,14 +276,7 @@ int run(int argc, char** argv) {
       "          kvproof gate --subject=./head.so --against=./base.so --summary=comment.md\n"
       "          kvproof gate --record=base.json; kvproof gate --baseline=base.json");
   add_options(app, arguments);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+  if (!parse(app, argc, argv)) return kHolds;
   return gate(arguments, argc, argv);
 }
 
@@ -300,18 +284,14 @@ int run(int argc, char** argv) {
 }  // namespace kvproof::bench
 
 int main(int argc, char** argv) {
-  using namespace kvproof;
-  try {
-    return bench::run(argc, argv);
-  } catch (const bench::Interrupted&) {
-    return bench::kInterrupted;
-  } catch (const std::logic_error& error) {
-    if (dynamic_cast<const std::invalid_argument*>(&error) != nullptr) {
-      return bench::usage_error(error.what());
+  using namespace kvproof::bench;
+  return run_program({.name = "kvproof gate"}, [&] {
+    try {
+      return run(argc, argv);
+    } catch (const Interrupted&) {
+      return kInterrupted;
+    } catch (const std::runtime_error& error) {  // a subject or a base that cannot be used
+      throw UsageError(error.what());
     }
-    std::cerr << "kvproof gate: " << error.what() << '\n';
-    return bench::kWorse;
-  } catch (const std::exception& error) {  // a subject, a file or a base that cannot be used
-    return bench::usage_error(error.what());
-  }
+  });
 }

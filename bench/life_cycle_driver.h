@@ -8,7 +8,6 @@
 #include <random>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "optimized/cache_manager.h"
@@ -140,6 +139,8 @@ class LifeCycle {
     ++counts_.requests;
   }
 
+  [[nodiscard]] std::span<const TokenId> prompts() const { return prompts_; }
+  [[nodiscard]] std::span<const TokenId> outputs() const { return generated_; }
   [[nodiscard]] const LifeCycleCounts& counts() const { return counts_; }
   void reset_counts() { counts_ = {}; }
   [[nodiscard]] const Manager& manager() const { return manager_; }
@@ -166,7 +167,6 @@ class LifeCycle {
 
  private:
   static constexpr optimized::RequestId kNone = 0xffffffffU;
-
   static CacheConfig config(const LifeCycleShape& shape) {
     CacheConfig out;
     out.num_blocks = shape.num_blocks;

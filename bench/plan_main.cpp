@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/command_line.h"
 #include "bench/environment.h"
 #include "bench/plan.h"
 #include "bench/studies/studies.h"
@@ -20,9 +21,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr int kHolds = 0;
-constexpr int kViolated = 1;
-constexpr int kUsage = 2;
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 constexpr double kMostGib = 1 << 30;  // 2^60 bytes
 
@@ -38,18 +36,6 @@ struct Arguments {
   std::string json_path;
   bool list = false;
 };
-
-int usage_error(const std::string& message) {
-  std::cerr << "kvproof plan: " << message << '\n';
-  return kUsage;
-}
-
-template <class Rows>
-std::string names_of(const Rows& rows) {
-  std::string names;
-  for (const auto& row : rows) names += (names.empty() ? "" : ", ") + std::string(row.name);
-  return names;
-}
 
 struct RowType {
   std::string_view name;
@@ -215,33 +201,33 @@ PlanInput input_of(const Arguments& arguments, const ModelPreset& preset, const 
 int run(const Arguments& arguments, int argc, char** argv) {
   const ModelPreset* preset = find_model_preset(arguments.model);
   if (preset == nullptr) {
-    return usage_error("--model=" + properties::printable(arguments.model) + ": expected one of " +
-                       names_of(kModelPresets));
+    throw UsageError("--model=" + properties::printable(arguments.model) + ": expected one of " +
+                     names_of(kModelPresets));
   }
   const auto* const row_type = std::ranges::find(kRowTypes, arguments.dtype, &RowType::name);
   if (row_type == std::end(kRowTypes)) {
-    return usage_error("--dtype=" + properties::printable(arguments.dtype) + ": expected one of " +
-                       names_of(kRowTypes));
+    throw UsageError("--dtype=" + properties::printable(arguments.dtype) + ": expected one of " +
+                     names_of(kRowTypes));
   }
   if (row_type->format == RowFormat::fp8_ds_mla &&
       !std::ranges::all_of(preset->spec().layers,
                            [](const KvSpec& spec) { return spec.kind == LayerKind::mla; })) {
-    return usage_error(
+    throw UsageError(
         "--dtype=fp8_ds_mla: expected a model with multi-head latent attention, "
         "found " +
         std::string(preset->name));
   }
   if (find_workload(arguments.workload) == nullptr) {
-    return usage_error("--workload=" + properties::printable(arguments.workload) +
-                       ": expected one of " + names_of(kWorkloads));
+    throw UsageError("--workload=" + properties::printable(arguments.workload) +
+                     ": expected one of " + names_of(kWorkloads));
   }
   if (arguments.memory_gib.empty()) {
-    return usage_error("expected --memory-gib=NUMBER: what weights and activations leave");
+    throw UsageError("expected --memory-gib=NUMBER: what weights and activations leave");
   }
   const std::optional<double> memory_gib = number(arguments.memory_gib);
   if (!memory_gib || *memory_gib <= 0 || *memory_gib > kMostGib) {
-    return usage_error("--memory-gib=" + properties::printable(arguments.memory_gib) +
-                       ": expected a number above 0 and at most 1073741824");
+    throw UsageError("--memory-gib=" + properties::printable(arguments.memory_gib) +
+                     ": expected a number above 0 and at most 1073741824");
   }
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
@@ -261,7 +247,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   return fits ? kHolds : kViolated;
 }
 
-int main_with_errors(int argc, char** argv) {
+int run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app(
       "Says what of a model's KV cache fits into a memory budget: bytes per token, blocks, and how "
@@ -295,20 +281,13 @@ int main_with_errors(int argc, char** argv) {
       "or "
       "SVG");
   app.add_flag("--list", arguments.list, "print the models and where their figures are from");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kHolds;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+  if (!parse(app, argc, argv)) return kHolds;
   if (arguments.list) {
     print_list(std::cout);
     return kHolds;
   }
   if (arguments.model.empty()) {
-    return usage_error("expected --model=NAME, one of " + names_of(kModelPresets));
+    throw UsageError("expected --model=NAME, one of " + names_of(kModelPresets));
   }
   return run(arguments, argc, argv);
 }
@@ -318,14 +297,5 @@ int main_with_errors(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof;
-  try {
-    return bench::main_with_errors(argc, argv);
-  } catch (const std::invalid_argument& error) {
-    return bench::usage_error(error.what());
-  } catch (const bench::OutputError& error) {
-    return bench::usage_error(error.what());
-  } catch (const std::exception& error) {
-    std::cerr << "kvproof plan: " << error.what() << '\n';
-    return bench::kViolated;
-  }
+  return bench::run_program({"kvproof plan"}, [&] { return bench::run(argc, argv); });
 }

@@ -10,10 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "bench/command_line.h"
 #include "bench/environment.h"
+#include "bench/leading_source.h"
 #include "bench/operation_replay.h"
 #include "bench/progress.h"
 #include "bench/result_file.h"
+#include "bench/serving/simulate_command.h"
 #include "bench/table.h"
 #include "bench/trace_loaders.h"
 #include "bench/trace_replay.h"
@@ -23,10 +26,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr int kHolds = 0;
-constexpr int kViolated = 1;
-constexpr int kUsage = 2;
-
 struct Arguments {
   std::vector<std::string> files;
   SubjectOptions subject;
@@ -35,14 +34,11 @@ struct Arguments {
   std::string json_path;
   std::uint32_t block_size = 16;
   std::optional<std::uint32_t> capacity_blocks;
+  std::optional<std::uint64_t> most_requests;
   TraceOptions trace_options;
   bool audit = false;
+  SimulateArguments simulation;
 };
-
-int usage_error(const std::string& message) {
-  std::cerr << "kvproof replay: " << message << '\n';
-  return kUsage;
-}
 
 double peak_rss_bytes() {
   rusage usage{};
@@ -94,11 +90,25 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
                       {"peak_rss_bytes", metric(peak_rss_bytes(), "bytes")}});
   const TraceOptions& filters = arguments.trace_options;
   if (filters.max_context > 0 || filters.skip_zero_input || filters.skip_zero_output) {
-    out.metrics.insert(out.metrics.end(),
-                       {{"left_out_zero_input", metric(counts.left_out.zero_input, "count")},
-                        {"left_out_zero_output", metric(counts.left_out.zero_output, "count")},
-                        {"left_out_over_context", metric(counts.left_out.over_context, "count")}});
+    std::ranges::move(left_out_metrics(counts.left_out), std::back_inserter(out.metrics));
   }
+  return out;
+}
+
+/// The same requests in simulated time, each as replay_requests() would read it.
+std::vector<Result> simulate_requests(const Arguments& arguments, const OpenSource& open) {
+  Progress progress;
+  SimulateArguments simulation = arguments.simulation;
+  SimulationOptions& options = simulation.options;
+  options.block_size = arguments.block_size;
+  options.capacity_blocks = arguments.capacity_blocks;
+  options.sha256 = arguments.hash == "sha256";
+  options.audited = arguments.subject;
+  const bool own_blocks =
+      open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
+  options.engine.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
+  std::vector<Result> out = run_simulation(simulation, open, progress);
+  out.front().metrics.emplace_back("peak_rss_bytes", Metric{peak_rss_bytes(), "bytes", {}, {}});
   return out;
 }
 
@@ -123,15 +133,24 @@ int replay_trace_file(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
   const Workload* row = find_workload(arguments.trace);
   if (row != nullptr && arguments.trace_options != TraceOptions{}) {
-    return usage_error("the options of a trace file do not apply to the built-in workload " +
-                       arguments.trace);
+    throw UsageError("the options of a trace file do not apply to the built-in workload " +
+                     arguments.trace);
   }
-  const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
+  const OpenSource open_all = [&]() -> std::unique_ptr<RequestSource> {
     if (row != nullptr) return row->open(kWorkloadSeed, row->full_requests);
     return open_trace(arguments.trace, arguments.trace_options);
   };
-  const std::vector<Result> results = {replay_requests(arguments, open)};
-  print_results(std::cout, results);
+  const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
+    if (!arguments.most_requests) return open_all();
+    return std::make_unique<LeadingSource>(open_all(), *arguments.most_requests);
+  };
+  std::vector<Result> results;
+  if (arguments.simulation.simulate) {
+    results = simulate_requests(arguments, open);
+  } else {
+    results.push_back(replay_requests(arguments, open));
+  }
+  print_results(std::cout, std::span(results).first(1));  // samples are for a figure
   if (file) file->commit(describe_environment(argc, argv, kWorkloadSeed), results);
   return kHolds;
 }
@@ -145,8 +164,8 @@ int run(int argc, char** argv) {
       "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
   app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
   app.add_option("--subject", arguments.subject.subject,
-                 "replay the operations against this allocator or shared library, default: the "
-                 "trace's own, else optimized-xxh3");
+                 "replay the operations, or serve, with this allocator or shared library, default: "
+                 "the trace's own, else optimized-xxh3");
   app.add_option("--subject-command", arguments.subject.subject_command,
                  "replay them against a program that speaks JSON lines, as kvproof check does");
   app.add_flag("--audit", arguments.audit,
@@ -154,6 +173,9 @@ int run(int argc, char** argv) {
   app.add_option("--trace", arguments.trace,
                  "a request trace (bench/traces/README.md lists the formats) or a workload");
   add_trace_options(app, arguments.trace_options);
+  app.add_option("--requests", arguments.most_requests, "only so many, from the first one on")
+      ->check(CLI::PositiveNumber)
+      ->needs("--trace");
   app.add_option("--block-size", arguments.block_size, "[tokens], default 16")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--capacity-blocks", arguments.capacity_blocks,
@@ -161,17 +183,11 @@ int run(int argc, char** argv) {
       ->check(CLI::Range(1, 1 << 30));
   app.add_option("--hash", arguments.hash, "xxh3 or sha256")
       ->check(CLI::IsMember({"xxh3", "sha256"}));
+  add_simulation_options(app, arguments.simulation);
   app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kHolds;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+  if (!parse(app, argc, argv)) return kHolds;
   if (arguments.files.empty() == arguments.trace.empty()) {
-    return usage_error("expected either operation traces or --trace=FILE; see --help");
+    throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }
   if (!arguments.trace.empty()) return replay_trace_file(arguments, argc, argv);
   return replay_operations(arguments.files, {arguments.subject, arguments.audit});
@@ -181,20 +197,7 @@ int run(int argc, char** argv) {
 }  // namespace kvproof::bench
 
 int main(int argc, char** argv) {
-  try {
-    return kvproof::bench::run(argc, argv);
-  } catch (const kvproof::properties::InputError& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const kvproof::properties::UnusableSubject& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const kvproof::bench::OutputError& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const std::invalid_argument& error) {
-    return kvproof::bench::usage_error(error.what());
-  } catch (const std::bad_alloc&) {
-    return kvproof::bench::usage_error("not enough memory for a cache of this size");
-  } catch (const std::exception& error) {
-    std::cerr << "kvproof replay: " << error.what() << '\n';
-    return kvproof::bench::kViolated;
-  }
+  using namespace kvproof;
+  return bench::run_program({"kvproof replay", "not enough memory for a cache of this size"},
+                            [&] { return bench::run(argc, argv); });
 }

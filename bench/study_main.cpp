@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
-#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/command_line.h"
 #include "bench/environment.h"
 #include "bench/progress.h"
 #include "bench/result_file.h"
@@ -21,10 +21,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr int kHolds = 0;
-constexpr int kViolated = 1;
-constexpr int kUsage = 2;
-
 struct Arguments {
   std::vector<std::string> names;
   std::string json_path;
@@ -32,11 +28,6 @@ struct Arguments {
   std::uint64_t seed = kWorkloadSeed;
   bool smoke = false;
 };
-
-int usage_error(const std::string& message) {
-  std::cerr << "kvproof-study: " << message << '\n';
-  return kUsage;
-}
 
 std::string list_of_studies() {
   std::string list;
@@ -47,7 +38,7 @@ std::string list_of_studies() {
 }
 
 /// The studies of those names, in the order of the list; all of them for no name.
-std::optional<std::vector<const Study*>> selected(const std::vector<std::string>& names) {
+std::vector<const Study*> selected(const std::vector<std::string>& names) {
   std::vector<const Study*> studies;
   for (const Study& study : kStudies) {
     const bool named = std::ranges::find(names, study.name) != names.end();
@@ -55,9 +46,8 @@ std::optional<std::vector<const Study*>> selected(const std::vector<std::string>
   }
   for (const std::string& name : names) {
     if (std::ranges::find(kStudies, name, &Study::name) == std::end(kStudies)) {
-      usage_error("no study is called '" + properties::printable(name) +
-                  "'; these are:" + list_of_studies());
-      return std::nullopt;
+      throw UsageError("no study is called '" + properties::printable(name) +
+                       "'; these are:" + list_of_studies());
     }
   }
   return studies;
@@ -93,8 +83,7 @@ void print(const std::vector<Result>& results) {
 }
 
 int run(const Arguments& arguments, int argc, char** argv) {
-  const auto studies = selected(arguments.names);
-  if (!studies) return kUsage;
+  const std::vector<const Study*> studies = selected(arguments.names);
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
 
@@ -108,10 +97,10 @@ int run(const Arguments& arguments, int argc, char** argv) {
   Progress progress;
   std::vector<Result> results;
   double done = 0;
-  for (const Study* study : *studies) {
+  for (const Study* study : studies) {
     const std::string name(study->name);
     options.report = [&](double share) {
-      progress.update((done + share) / static_cast<double>(studies->size()), name);
+      progress.update((done + share) / static_cast<double>(studies.size()), name);
     };
     options.report(0);
     const std::vector<Result> found = study->run(options);
@@ -124,7 +113,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   return kHolds;
 }
 
-int main_with_errors(int argc, char** argv) {
+int run(int argc, char** argv) {
   Arguments arguments;
   CLI::App app(
       "Plays requests on the real allocators, for the figures of the report.\n"
@@ -142,14 +131,7 @@ int main_with_errors(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--seed", arguments.seed, "of the built-in workloads");
   app.add_flag("--smoke", arguments.smoke, "few requests, only to see that everything works");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
-    return kHolds;
-  } catch (const CLI::ParseError& error) {
-    return usage_error(error.what());
-  }
+  if (!parse(app, argc, argv)) return kHolds;
   return run(arguments, argc, argv);
 }
 
@@ -158,16 +140,7 @@ int main_with_errors(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof;
-  try {
-    return bench::main_with_errors(argc, argv);
-  } catch (const properties::InputError& error) {
-    return bench::usage_error(error.what());
-  } catch (const bench::OutputError& error) {
-    return bench::usage_error(error.what());
-  } catch (const std::bad_alloc&) {
-    return bench::usage_error("not enough memory to play this trace");
-  } catch (const std::exception& error) {
-    std::cerr << "kvproof-study: a check failed: " << error.what() << '\n';
-    return bench::kViolated;
-  }
+  return bench::run_program(
+      {"kvproof-study", "not enough memory to play this trace", "a check failed: "},
+      [&] { return bench::run(argc, argv); });
 }

@@ -62,4 +62,15 @@ struct Suite {
 [[nodiscard]] std::vector<Result> run_memory_bench(std::span<const std::string> selected,
                                                    const BenchOptions& options);
 
+/// textbook/textbook_bench.cpp: the allocator beside the same structure in Python. No cases where
+/// there is no python3.
+[[nodiscard]] std::vector<std::string> textbook_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_textbook_bench(std::span<const std::string> selected,
+                                                     const BenchOptions& options);
+
+/// serving/cost_bench.cpp: what the serving simulation costs for each block that it touches.
+[[nodiscard]] std::vector<std::string> serving_cost_bench_cases(const BenchOptions& options);
+[[nodiscard]] std::vector<Result> run_serving_cost_bench(std::span<const std::string> selected,
+                                                         const BenchOptions& options);
+
 }  // namespace kvproof::bench

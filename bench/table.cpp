@@ -55,6 +55,19 @@ Row cells(const Result& result) {
   return row;
 }
 
+/// One case with more columns than fit beside one another: a line for each.
+void print_downwards(std::ostream& out, const Result& result) {
+  const Row names = heading(result);
+  const Row values = cells(result);
+  std::size_t width = 0;
+  for (const std::string& name : names) width = std::max(width, name.size());
+  out << result.experiment << '\n';
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    out << "  " << names[i] << std::string(width - names[i].size() + 2, ' ') << values[i] << '\n';
+  }
+  out << '\n';
+}
+
 void print(std::ostream& out, const std::string& title, const std::vector<Row>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows) {
@@ -73,6 +86,10 @@ void print(std::ostream& out, const std::string& title, const std::vector<Row>& 
 }  // namespace
 
 void print_results(std::ostream& out, std::span<const Result> results) {
+  constexpr std::size_t kMostColumns = 30;
+  if (results.size() == 1 && heading(results.front()).size() > kMostColumns) {
+    return print_downwards(out, results.front());
+  }
   for (std::size_t first = 0; first < results.size();) {
     std::vector<Row> rows = {heading(results[first])};
     std::size_t next = first;

@@ -4,57 +4,44 @@
 #include <algorithm>
 #include <chrono>
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
+#include "bench/eviction/chosen_manager.h"
+#include "bench/eviction/policies.h"
+#include "bench/trace_size.h"
 #include "optimized/cache_manager.h"
 
 namespace kvproof::bench {
 namespace {
 
-struct Size {
-  std::uint64_t blocks = 0;      // that hold every prompt at once
-  std::uint64_t max_tokens = 0;  // of one prompt
-};
-
-std::uint64_t prompt_tokens(const Request& request, const TraceInfo& info, TokenMode mode) {
-  if (mode == TokenMode::whole_blocks && info.ids_block_size > 0) {
-    return request.block_ids.size() * static_cast<std::uint64_t>(info.ids_block_size) + 1;
-  }
-  return static_cast<std::uint64_t>(request.input_tokens);
-}
-
-Size size_of(RequestSource& source, const ReplayOptions& options) {
-  Size out;
-  Request request;
-  while (source.next(request)) {
-    const std::uint64_t tokens = prompt_tokens(request, source.info(), options.tokens);
-    out.blocks += ceil_div<std::uint64_t>(tokens, options.block_size);
-    out.max_tokens = std::max(out.max_tokens, tokens);
-  }
-  return out;
-}
-
-CacheConfig config_for(const Size& size, const ReplayOptions& options) {
-  const std::uint64_t blocks = options.capacity_blocks.value_or(
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(size.blocks, 1U << 30)));
-  if (!options.capacity_blocks && size.blocks > (1U << 30)) {
+CacheConfig config_for(const TraceSize& size, const ReplayOptions& options) {
+  // A prompt of which all is cached computes its last block anew: a copy for each request.
+  const std::uint64_t infinite = size.prompt_blocks + size.requests;
+  if (!options.capacity_blocks && infinite > (1U << 30)) {
     throw std::invalid_argument("an infinite cache of more than 2^30 blocks; name a capacity");
   }
+  const std::uint64_t blocks = options.capacity_blocks.value_or(infinite);
   if (blocks == 0) throw std::invalid_argument("a capacity of zero blocks");
   if (blocks > (1U << 30)) throw std::invalid_argument("a capacity of more than 2^30 blocks");
   CacheConfig out;
   out.num_blocks = static_cast<std::uint32_t>(blocks) + 1;
-  out.max_model_len = static_cast<std::uint32_t>(std::max<std::uint64_t>(size.max_tokens, 1));
+  out.max_model_len =
+      static_cast<std::uint32_t>(std::max<std::uint64_t>(size.max_prompt_tokens, 1));
   out.hash_block_size = options.block_size;
   out.groups = {{LayerKind::full, options.block_size, false}};
   return out;
 }
 
-template <class Digest>
+template <class Manager>
 class Replay {
  public:
   Replay(const CacheConfig& config, const ReplayOptions& options)
-      : options_(options), manager_(config, {.max_requests = 1}) {}
+      : options_(options), manager_(config, {.max_requests = 1}) {
+    if constexpr (std::is_same_v<Manager, ChosenManager>) {
+      manager_.victims().choose(*options.policy, serving_);
+    }
+  }
 
   void play(RequestSource& source) {
     Request request;
@@ -86,6 +73,7 @@ class Replay {
     const optimized::RequestId id = manager_.arrive({.tokens = tokens_});
     const std::uint32_t hit = manager_.lookup(id);
     const auto prompt = static_cast<std::uint32_t>(tokens_.size());
+    serving_ = {request.arrival_seconds, hit > 0 && 2 * hit >= prompt - 1};
     if (manager_.allocate(id, {.new_tokens = prompt - hit, .use_lookup = true})) {
       manager_.advance(id, prompt);
       counts_.hit_tokens +=
@@ -99,18 +87,19 @@ class Replay {
   }
 
   const ReplayOptions& options_;
-  optimized::CacheManager<Digest> manager_;
+  Manager manager_;
+  Serving serving_;
   std::vector<TokenId> tokens_;
   ReplayCounts counts_;
   std::uint64_t published_ = 0;
 };
 
-template <class Digest>
+template <class Manager>
 ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
                     const ReplayOptions& options) {
   const auto source = open();
   const auto start = std::chrono::steady_clock::now();
-  Replay<Digest> run(config, options);
+  Replay<Manager> run(config, options);
   run.play(*source);
   ReplayCounts out = run.counts();
   out.wall_seconds =
@@ -122,9 +111,14 @@ ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
 
 ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options) {
   if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
-  const CacheConfig config = config_for(size_of(*open(), options), options);
-  return options.hash == ReplayHash::sha256 ? replay<optimized::Sha256Digest>(open, config, options)
-                                            : replay<optimized::Xxh3Digest>(open, config, options);
+  const CacheConfig config =
+      config_for(size_of(*open(), options.block_size, options.tokens), options);
+  if (options.policy != nullptr && options.policy->make != nullptr) {
+    return replay<ChosenManager>(open, config, options);
+  }
+  return options.hash == ReplayHash::sha256
+             ? replay<optimized::CacheManager<optimized::Sha256Digest>>(open, config, options)
+             : replay<optimized::CacheManager<optimized::Xxh3Digest>>(open, config, options);
 }
 
 }  // namespace kvproof::bench

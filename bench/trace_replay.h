@@ -19,6 +19,7 @@
 namespace kvproof::bench {
 
 enum class ReplayHash { xxh3, sha256 };
+struct EvictionPolicy;  // eviction/policies.h
 
 struct ReplayOptions {
   std::uint32_t block_size = 16;  // [tokens]
@@ -26,6 +27,7 @@ struct ReplayOptions {
       capacity_blocks;  // usable blocks; nullopt = so many that nothing is lost
   TokenMode tokens = TokenMode::as_recorded;
   ReplayHash hash = ReplayHash::xxh3;
+  const EvictionPolicy* policy = nullptr;   // nullptr = the allocator's own LRU, else under XXH3
   std::function<void(double)> on_progress;  // fraction done, 0 to 1
 };
 

@@ -17,6 +17,7 @@
 #include "optimized/huge_pages.h"
 #include "optimized/prefix_index.h"
 #include "optimized/tail_keys.h"
+#include "optimized/victims.h"
 #include "reference/config.h"
 #include "reference/contract.h"
 
@@ -31,7 +32,8 @@ struct PoolOptions {
   bool residency = false;           // see Residency
 };
 
-template <class Key>
+/// @tparam Victims which free block is handed out next, see victims.h
+template <class Key, class Victims = QueueHead>
 class BlockPool {
  public:
   using Record = BlockRecord<Key>;
@@ -61,9 +63,10 @@ class BlockPool {
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] const Residency& residency() const { return residency_; }
+  [[nodiscard]] Victims& victims() { return victims_; }
 
-  /// Hands out the blocks at the head, each with one reference and without content.
-  /// @param out shape [n], in queue order. @pre n <= num_free()
+  /// Hands out the next victims, each with one reference and without content.
+  /// @param out shape [n], in that order. @pre n <= num_free()
   void take(std::span<BlockId> out);
 
   /// As take(), of one block. @pre num_free() > 0
@@ -106,7 +109,9 @@ class BlockPool {
   /// Forgets the content of a block, held or free; a free one keeps its place. @pre block <
   /// num_blocks()
   void forget(BlockId block) {
-    if (hashed(block)) forget_keys(block);
+    if (!hashed(block)) return;
+    forget_keys(block);
+    if (records_[block].ref_cnt == 0) tell_forgotten(block);
   }
 
   /// Forgets all content. @return false, with nothing changed, while any block is held.
@@ -142,6 +147,10 @@ class BlockPool {
  private:
   static constexpr std::uint32_t kKeyed = Record::kHashed | Record::kTailKeyed;
 
+  /// Tells the victim policy of a block that became free.
+  void tell_freed(BlockId block);
+  /// Tells it of a free block that has lost its content.
+  void tell_forgotten(BlockId block);
   /// A block leaves the queue: it gets its first reference and loses its content.
   void make_held(BlockId block);
   /// Starts fetching what taking the next block will evict, and the block behind it.
@@ -161,6 +170,7 @@ class BlockPool {
   std::vector<std::uint32_t> state_steps_;  // shape [num_blocks]; of the oldest holder of a key
   Counters counters_;
   Residency residency_;
+  [[no_unique_address]] Victims victims_;
 };
 
 }  // namespace kvproof::optimized

@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,7 +27,8 @@
 
 namespace kvproof::optimized {
 
-template <class Digest>
+/// @tparam Pool a BlockPool with the keys of the digest
+template <class Digest, class Pool = BlockPool<typename Digest::Key>>
 class CacheManager {
  public:
   using Key = typename Digest::Key;
@@ -102,7 +102,7 @@ class CacheManager {
   void complete(RequestId id, bool ok);
   [[nodiscard]] std::span<const BlockId> host_table(RequestId id, GroupId group) const;
   [[nodiscard]] bool has_host_tables(RequestId id) const { return !storage_[id].host.empty(); }
-  [[nodiscard]] const BlockPool<Key>& host() const { return host_; }
+  [[nodiscard]] const Pool& host() const { return host_; }
 
   [[nodiscard]] std::span<const BlockId> table(RequestId id, GroupId group = 0) const {
     return {tables(id)[group].blocks, tables(id)[group].length};
@@ -122,7 +122,8 @@ class CacheManager {
   /// running.
   [[nodiscard]] std::optional<std::uint32_t> progress(RequestId id, GroupId group = 0) const;
   [[nodiscard]] const CacheConfig& config() const { return config_; }
-  [[nodiscard]] const BlockPool<Key>& pool() const { return pool_; }
+  [[nodiscard]] const Pool& pool() const { return pool_; }
+  [[nodiscard]] auto& victims() { return pool_.victims(); }
   [[nodiscard]] const Counters& counters() const { return pool_.counters(); }
   [[nodiscard]] std::vector<Event> take_events() { return pool_.events().take(); }
   /// Memory of the requests: tokens, hashes, tables. The pool reports its own.
@@ -170,8 +171,7 @@ class CacheManager {
   void forget_relatives(RequestId id, GroupId group, const Demand& demand);
   [[nodiscard]] bool shares(RequestId id) const;
   void suspect_sharing(std::span<const BlockId> blocks);
-  bool start_copies(const BlockTables& source, const BlockPool<Key>& from, BlockPool<Key>& to,
-                    BlockTables& target);
+  bool start_copies(const BlockTables& source, const Pool& from, Pool& to, BlockTables& target);
   void settle_out(RequestId id);
   void settle_in(RequestId id);
   void release_host(RequestId id);
@@ -182,9 +182,9 @@ class CacheManager {
   bool steps_alike_;          // step() will do for every group
   std::uint32_t block_size_;  // [tokens] of that group
   ChainHasher<Digest> hasher_;
-  BlockPool<Key> pool_;
-  BlockPool<Key> host_;
-  std::vector<LayerGroup<Key>> groups_;
+  Pool pool_;
+  Pool host_;
+  std::vector<LayerGroup<Pool>> groups_;
   PrefixSearch<Key> search_;
   std::vector<Request> requests_;   // shape [handles given so far], reserved for max_requests
   std::vector<GroupTable> tables_;  // shape [handles given so far, groups]

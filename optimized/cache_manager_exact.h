@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Exact hits: lookups and publications of one full-attention group, with contents compared and
-// noted. Included by cache_manager.cpp alone.
+// noted. Included by cache_manager_definitions.h alone.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 namespace kvproof::optimized {
 
 /// What a position has to hold behind block `before`; kNullBlock = it is the first.
-template <class Digest>
-ExactContents::Expected CacheManager<Digest>::expected(RequestId id, std::uint32_t position,
-                                                       BlockId before) {
+template <class Digest, class Pool>
+ExactContents::Expected CacheManager<Digest, Pool>::expected(RequestId id, std::uint32_t position,
+                                                             BlockId before) {
   const Request& r = requests_[id];
   const std::uint32_t start = position * block_size_;
   return {before == kNullBlock ? ExactContents::kNoPrefix : exact_->number(before),
@@ -22,16 +22,16 @@ ExactContents::Expected CacheManager<Digest>::expected(RequestId id, std::uint32
 }
 
 /// @pre the positions before are hits
-template <class Digest>
-BlockId CacheManager<Digest>::find_full(RequestId id, std::uint32_t position) {
+template <class Digest, class Pool>
+BlockId CacheManager<Digest, Pool>::find_full(RequestId id, std::uint32_t position) {
   const Request& r = requests_[id];
   const BlockId before = position == 0 ? kNullBlock : tables(id)->hit[position - 1];
   return exact_->find(pool_.index(), r.hashes[position], expected(id, position, before));
 }
 
 /// Before the blocks complete within `tokens` tokens are published.
-template <class Digest>
-void CacheManager<Digest>::note_contents(RequestId id, std::uint64_t tokens) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::note_contents(RequestId id, std::uint64_t tokens) {
   const GroupTable& table = *tables(id);
   const auto end =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens / block_size_, table.length));

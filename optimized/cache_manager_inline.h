@@ -11,8 +11,8 @@ namespace kvproof::optimized {
 // A handle that is not in use has no capacity, no tokens and is never quiet, so that each call
 // finds out by the comparison that it makes anyway.
 
-template <class Digest>
-inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> tokens) {
+template <class Digest, class Pool>
+inline void CacheManager<Digest, Pool>::append(RequestId id, std::span<const TokenId> tokens) {
   expects(id < requests_.size(), Breach::unknown_request, "no such request");
   Request& r = requests_[id];
   if (tokens.size() > r.capacity - r.num_tokens) [[unlikely]] {
@@ -28,8 +28,8 @@ inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> 
   if (r.num_tokens >= r.next_unit_end) hash_units(id);
 }
 
-template <class Digest>
-inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) {
+template <class Digest, class Pool>
+inline void CacheManager<Digest, Pool>::advance(RequestId id, std::uint32_t computed) {
   expects(id < requests_.size(), Breach::unknown_request, "no such request");
   Request& r = requests_[id];
   if (computed - 1 >= r.num_tokens) [[unlikely]] {  // more than there are, or none
@@ -39,8 +39,8 @@ inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) 
   r.computed = computed;
 }
 
-template <class Digest>
-inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs& args) {
+template <class Digest, class Pool>
+inline Admission CacheManager<Digest, Pool>::allocate(RequestId id, const AllocateArgs& args) {
   expects(id < requests_.size(), Breach::unknown_request, "no such request");
   const Request& r = requests_[id];
   const bool ungated = args.status == RequestStatus::running && args.reserved == 0 &&

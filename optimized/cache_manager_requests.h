@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arrivals: handles, their memory, the hashes of their tokens, what is asked about them; and the
-// raw owner. Included by cache_manager.cpp alone.
+// raw owner. Included by cache_manager_definitions.h alone.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace kvproof::optimized {
 
-template <class Digest>
-RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
+template <class Digest, class Pool>
+RequestId CacheManager<Digest, Pool>::arrive(const Arrival& arrival) {
   const std::size_t prompt = arrival.tokens.size();
   const std::uint32_t limit = config_.max_model_len;
   const std::uint32_t wanted =
@@ -38,8 +38,9 @@ RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
   return id;
 }
 
-template <class Digest>
-RequestId CacheManager<Digest>::new_request(std::uint32_t capacity, std::uint32_t encoder_tokens) {
+template <class Digest, class Pool>
+RequestId CacheManager<Digest, Pool>::new_request(std::uint32_t capacity,
+                                                  std::uint32_t encoder_tokens) {
   if (unused_.empty()) {
     const auto next = static_cast<RequestId>(requests_.size());
     expects(next < max_requests_, Breach::capacity, "more requests than the manager was built for");
@@ -63,15 +64,15 @@ RequestId CacheManager<Digest>::new_request(std::uint32_t capacity, std::uint32_
 
 // One buffer per handle, kept when the request finishes: a later request of the same size reuses
 // it. The tables of an unused handle are empty.
-template <class Digest>
-void CacheManager<Digest>::make_room(RequestId id, std::uint32_t capacity,
-                                     std::uint32_t encoder_tokens) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::make_room(RequestId id, std::uint32_t capacity,
+                                           std::uint32_t encoder_tokens) {
   Request& r = requests_[id];
   Storage& storage = storage_[id];
   const std::size_t units =
       config_.enable_caching ? capacity / config_.hash_block_size : std::size_t{0};
   std::size_t positions = 0;
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     positions += group.positions(capacity, encoder_tokens);
   }
   const std::size_t bytes = units * sizeof(Key) + 2 * positions * sizeof(BlockId) +
@@ -84,7 +85,7 @@ void CacheManager<Digest>::make_room(RequestId id, std::uint32_t capacity,
   r.encoder_tokens = encoder_tokens;
   r.hashes = reinterpret_cast<Key*>(storage.buffer.get());
   auto* blocks = reinterpret_cast<BlockId*>(r.hashes + units);
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     GroupTable& table = tables(id)[group.id()];
     const std::size_t own = group.positions(capacity, encoder_tokens);
     table.capacity = static_cast<std::uint32_t>(own);
@@ -97,8 +98,8 @@ void CacheManager<Digest>::make_room(RequestId id, std::uint32_t capacity,
   r.tokens = reinterpret_cast<TokenId*>(blocks);
 }
 
-template <class Digest>
-void CacheManager<Digest>::hash_units(RequestId id) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::hash_units(RequestId id) {
   Request& r = requests_[id];
   const std::uint32_t unit = config_.hash_block_size;
   const std::uint32_t first = r.num_hashes;
@@ -117,8 +118,8 @@ void CacheManager<Digest>::hash_units(RequestId id) {
   for (std::uint32_t i = first; i < r.num_hashes; ++i) pool_.index().prefetch(r.hashes[i]);
 }
 
-template <class Digest>
-std::uint32_t CacheManager<Digest>::common_prefix(RequestId id, GroupId group) const {
+template <class Digest, class Pool>
+std::uint32_t CacheManager<Digest, Pool>::common_prefix(RequestId id, GroupId group) const {
   if (!config_.enable_caching || !reads_all(config_.groups[group].kind)) return 0;
   const std::span<const BlockId> mine = table(id, group);
   std::size_t shared = mine.size();
@@ -134,14 +135,15 @@ std::uint32_t CacheManager<Digest>::common_prefix(RequestId id, GroupId group) c
   return static_cast<std::uint32_t>(shared);
 }
 
-template <class Digest>
-std::optional<std::uint32_t> CacheManager<Digest>::progress(RequestId id, GroupId group) const {
+template <class Digest, class Pool>
+std::optional<std::uint32_t> CacheManager<Digest, Pool>::progress(RequestId id,
+                                                                  GroupId group) const {
   const std::uint32_t published = tables(id)[group].published;
   return published == kNever ? std::nullopt : std::optional(published);
 }
 
-template <class Digest>
-std::uint64_t CacheManager<Digest>::request_bytes() const {
+template <class Digest, class Pool>
+std::uint64_t CacheManager<Digest, Pool>::request_bytes() const {
   std::uint64_t bytes =
       std::uint64_t{max_requests_} *
       (sizeof(Request) + sizeof(RequestId) + sizeof(Storage) + groups_.size() * sizeof(GroupTable));
@@ -149,15 +151,15 @@ std::uint64_t CacheManager<Digest>::request_bytes() const {
   return bytes;
 }
 
-template <class Digest>
-bool CacheManager<Digest>::take(std::span<BlockId> out) {
+template <class Digest, class Pool>
+bool CacheManager<Digest, Pool>::take(std::span<BlockId> out) {
   if (out.size() > pool_.num_free()) return false;
   pool_.take(out);
   return true;
 }
 
-template <class Digest>
-void CacheManager<Digest>::touch(std::span<const BlockId> blocks) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::touch(std::span<const BlockId> blocks) {
   for (const BlockId block : blocks) {
     expects(block != kNullBlock && block < pool_.num_blocks(), Breach::block_out_of_range,
             "touch of a block that cannot be held");
@@ -167,8 +169,8 @@ void CacheManager<Digest>::touch(std::span<const BlockId> blocks) {
   audit();
 }
 
-template <class Digest>
-void CacheManager<Digest>::release(std::span<const BlockId> blocks) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::release(std::span<const BlockId> blocks) {
   for (const BlockId block : blocks) {
     expects(block != kNullBlock && block < pool_.num_blocks(), Breach::block_out_of_range,
             "release of a block that cannot be held");

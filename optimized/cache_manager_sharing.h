@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Holders of blocks besides a request's own table: forks and leases. Included by
-// cache_manager.cpp alone.
+// cache_manager_definitions.h alone.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace kvproof::optimized {
 
 // Positions about to be written that somebody else holds, too. See reference: what is published is
 // complete, and a state or an encoder row is never forked.
-template <class Digest>
-std::int64_t CacheManager<Digest>::num_to_copy(RequestId id, GroupId group,
-                                               const Demand& demand) const {
+template <class Digest, class Pool>
+std::int64_t CacheManager<Digest, Pool>::num_to_copy(RequestId id, GroupId group,
+                                                     const Demand& demand) const {
   const GroupTable& table = tables(id)[group];
   const auto [from, end] = groups_[group].written(table, demand);
   std::int64_t count = 0;
@@ -26,17 +26,18 @@ std::int64_t CacheManager<Digest>::num_to_copy(RequestId id, GroupId group,
 }
 
 // While nothing has changed: memory may be refused, where nobody takes the copies.
-template <class Digest>
-void CacheManager<Digest>::reserve_copies(RequestId id, const Demand& demand) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::reserve_copies(RequestId id, const Demand& demand) {
   std::size_t most = copies_.size();
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     most += static_cast<std::size_t>(num_to_copy(id, group.id(), demand));
   }
   copies_.reserve(most);
 }
 
-template <class Digest>
-std::uint32_t CacheManager<Digest>::copy_shared(RequestId id, GroupId group, const Demand& demand) {
+template <class Digest, class Pool>
+std::uint32_t CacheManager<Digest, Pool>::copy_shared(RequestId id, GroupId group,
+                                                      const Demand& demand) {
   const GroupTable& table = tables(id)[group];
   const auto [from, end] = groups_[group].written(table, demand);
   std::uint32_t count = 0;
@@ -53,8 +54,9 @@ std::uint32_t CacheManager<Digest>::copy_shared(RequestId id, GroupId group, con
 }
 
 // A relative may have published a block under what it wrote there, and left. It is written anew.
-template <class Digest>
-void CacheManager<Digest>::forget_relatives(RequestId id, GroupId group, const Demand& demand) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::forget_relatives(RequestId id, GroupId group,
+                                                  const Demand& demand) {
   const Request& r = requests_[id];
   const GroupTable& table = tables(id)[group];
   const auto [from, end] = groups_[group].written(table, demand);
@@ -71,9 +73,9 @@ void CacheManager<Digest>::forget_relatives(RequestId id, GroupId group, const D
   }
 }
 
-template <class Digest>
-bool CacheManager<Digest>::shares(RequestId id) const {
-  for (const LayerGroup<Key>& group : groups_) {
+template <class Digest, class Pool>
+bool CacheManager<Digest, Pool>::shares(RequestId id) const {
+  for (const LayerGroup<Pool>& group : groups_) {
     const GroupTable& table = tables(id)[group.id()];
     if (!group.is_written_again()) continue;
     for (std::uint32_t i = table.progress(); i < table.length; ++i) {
@@ -85,8 +87,8 @@ bool CacheManager<Digest>::shares(RequestId id) const {
 
 // Held blocks without a key get another holder: the tables that they stand in are looked at again
 // before the next step writes.
-template <class Digest>
-void CacheManager<Digest>::suspect_sharing(std::span<const BlockId> blocks) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::suspect_sharing(std::span<const BlockId> blocks) {
   const bool any = std::ranges::any_of(blocks, [&](BlockId block) {
     return !pool_.holds_whole(block) && pool_.record(block).ref_cnt > 1;
   });
@@ -98,8 +100,8 @@ void CacheManager<Digest>::suspect_sharing(std::span<const BlockId> blocks) {
   }
 }
 
-template <class Digest>
-RequestId CacheManager<Digest>::fork(RequestId parent_id) {
+template <class Digest, class Pool>
+RequestId CacheManager<Digest, Pool>::fork(RequestId parent_id) {
   resident(parent_id);
   for (const GroupConfig& group : config_.groups) {
     expects(group.kind != LayerKind::mamba, Breach::not_supported, "fork of a running state");
@@ -117,7 +119,7 @@ RequestId CacheManager<Digest>::fork(RequestId parent_id) {
   child.skip_lookup = parent.skip_lookup;
   child.has_extra = parent.has_extra;
   storage_[id].extra = storage_[parent_id].extra;
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     const GroupTable& from = tables(parent_id)[group.id()];
     GroupTable& to = tables(id)[group.id()];
     std::ranges::copy(from.table(), to.blocks);
@@ -134,16 +136,16 @@ RequestId CacheManager<Digest>::fork(RequestId parent_id) {
   return id;
 }
 
-template <class Digest>
-void CacheManager<Digest>::truncate(RequestId id, std::uint32_t tokens) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::truncate(RequestId id, std::uint32_t tokens) {
   const Request& r = resident(id);
   expects(tokens >= r.computed, Breach::published_tail, "truncate below the computed tokens");
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     const GroupTable& table = tables(id)[group.id()];
     expects(!group.is_written_again() || ceil_div(tokens, group.block_size()) >= table.progress(),
             Breach::published_tail, "truncate below the published blocks");
   }
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     GroupTable& table = tables(id)[group.id()];
     const std::uint32_t kept = ceil_div(tokens, group.block_size());
     if (!group.is_written_again() || kept >= table.length) continue;
@@ -154,16 +156,8 @@ void CacheManager<Digest>::truncate(RequestId id, std::uint32_t tokens) {
   audit();
 }
 
-// The buffer stays here, so that the next admission finds room in it.
-template <class Digest>
-std::vector<BlockCopy> CacheManager<Digest>::take_copies() {
-  std::vector<BlockCopy> out = copies_;
-  copies_.clear();
-  return out;
-}
-
-template <class Digest>
-LeaseId CacheManager<Digest>::pin(std::span<const BlockId> blocks) {
+template <class Digest, class Pool>
+LeaseId CacheManager<Digest, Pool>::pin(std::span<const BlockId> blocks) {
   for (const BlockId block : blocks) {
     expects(block != kNullBlock && block < pool_.num_blocks(), Breach::block_out_of_range,
             "pin of a block that cannot be held");
@@ -186,8 +180,8 @@ LeaseId CacheManager<Digest>::pin(std::span<const BlockId> blocks) {
   return lease;
 }
 
-template <class Digest>
-void CacheManager<Digest>::unpin(LeaseId lease) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::unpin(LeaseId lease) {
   expects(lease < leases_.size() && std::ranges::count(unused_leases_, lease) == 0,
           Breach::unknown_lease, "unpin of a lease that was not given");
   pool_.release(Reversed(leases_[lease]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host tier: a second pool with its own queue and index, and the swaps between the two.
-// Included by cache_manager.cpp alone.
+// Included by cache_manager_definitions.h alone.
 //
 // Model:   as reference/cache_manager_tiers.cpp. Until a transfer is complete both sides keep what
 //          they have. Content that the other side has under its key is not copied.
@@ -15,9 +15,9 @@
 namespace kvproof::optimized {
 
 // @return false, with nothing changed, when the other side is short of blocks.
-template <class Digest>
-bool CacheManager<Digest>::start_copies(const BlockTables& source, const BlockPool<Key>& from,
-                                        BlockPool<Key>& to, BlockTables& target) {
+template <class Digest, class Pool>
+bool CacheManager<Digest, Pool>::start_copies(const BlockTables& source, const Pool& from, Pool& to,
+                                              BlockTables& target) {
   target = source;
   std::vector<BlockId> twins;
   std::uint32_t missing = 0;
@@ -47,8 +47,8 @@ bool CacheManager<Digest>::start_copies(const BlockTables& source, const BlockPo
   return true;
 }
 
-template <class Digest>
-bool CacheManager<Digest>::swap_out(RequestId id) {
+template <class Digest, class Pool>
+bool CacheManager<Digest, Pool>::swap_out(RequestId id) {
   Request& r = resident(id);
   expects(host_.num_blocks() > 0, Breach::not_supported, "swap without a host tier");
   BlockTables source;
@@ -68,8 +68,8 @@ bool CacheManager<Digest>::swap_out(RequestId id) {
   return true;
 }
 
-template <class Digest>
-bool CacheManager<Digest>::swap_in(RequestId id) {
+template <class Digest, class Pool>
+bool CacheManager<Digest, Pool>::swap_in(RequestId id) {
   Request& r = live(id);
   expects(r.place != Place::leaving && r.place != Place::returning, Breach::in_transfer,
           "swap in while a transfer is in flight");
@@ -77,7 +77,7 @@ bool CacheManager<Digest>::swap_in(RequestId id) {
           "swap in of a request that is not swapped out");
   BlockTables target;
   if (!start_copies(storage_[id].host, host_, pool_, target)) return false;
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     GroupTable& table = tables(id)[group.id()];
     std::ranges::copy(target[group.id()], table.blocks);
     group.set_length(table, static_cast<std::uint32_t>(target[group.id()].size()));
@@ -87,8 +87,8 @@ bool CacheManager<Digest>::swap_in(RequestId id) {
   return true;
 }
 
-template <class Digest>
-void CacheManager<Digest>::complete(RequestId id, bool ok) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::complete(RequestId id, bool ok) {
   Request& r = live(id);
   expects(r.place == Place::leaving || r.place == Place::returning, Breach::unknown_transfer,
           "complete of no transfer in flight");
@@ -98,7 +98,7 @@ void CacheManager<Digest>::complete(RequestId id, bool ok) {
     r.place = ok ? Place::host : Place::device;
   } else {
     if (ok) settle_in(id);
-    for (const LayerGroup<Key>& group : groups_) {
+    for (const LayerGroup<Pool>& group : groups_) {
       if (!ok) group.release_blocks(tables(id)[group.id()], pool_);
     }
     r.place = ok ? Place::device : Place::host;
@@ -108,10 +108,10 @@ void CacheManager<Digest>::complete(RequestId id, bool ok) {
   audit();
 }
 
-template <class Digest>
-void CacheManager<Digest>::settle_out(RequestId id) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::settle_out(RequestId id) {
   RequestStorage& storage = storage_[id];
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     GroupTable& table = tables(id)[group.id()];
     for (std::uint32_t i = 0; i < table.length; ++i) {
       const BlockId block = table.blocks[i];
@@ -127,10 +127,10 @@ void CacheManager<Digest>::settle_out(RequestId id) {
 }
 
 // What the host knows by a key becomes findable in the device pool again.
-template <class Digest>
-void CacheManager<Digest>::settle_in(RequestId id) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::settle_in(RequestId id) {
   RequestStorage& storage = storage_[id];
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const LayerGroup<Pool>& group : groups_) {
     GroupTable& table = tables(id)[group.id()];
     group.set_published(table, storage.host_progress[group.id()]);
     const auto returns = [&](std::uint32_t i) {
@@ -149,16 +149,16 @@ void CacheManager<Digest>::settle_in(RequestId id) {
   release_host(id);
 }
 
-template <class Digest>
-void CacheManager<Digest>::release_host(RequestId id) {
+template <class Digest, class Pool>
+void CacheManager<Digest, Pool>::release_host(RequestId id) {
   RequestStorage& storage = storage_[id];
   for (const auto& blocks : storage.host) host_.release(Reversed(blocks));
   storage.host.clear();
   storage.host_progress.clear();
 }
 
-template <class Digest>
-std::span<const BlockId> CacheManager<Digest>::host_table(RequestId id, GroupId group) const {
+template <class Digest, class Pool>
+std::span<const BlockId> CacheManager<Digest, Pool>::host_table(RequestId id, GroupId group) const {
   const BlockTables& host = storage_[id].host;
   return host.empty() ? std::span<const BlockId>() : std::span<const BlockId>(host[group]);
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "optimized/block_pool.h"
 #include "optimized/group_table.h"
@@ -30,10 +31,11 @@ struct Demand {
   bool capped = false;
 };
 
-template <class Key>
+/// @tparam Pool a BlockPool
+template <class Pool>
 class LayerGroup {
  public:
-  using Pool = BlockPool<Key>;
+  using Key = decltype(Pool::Record::key);
 
   LayerGroup(const CacheConfig& config, GroupId id);
 
@@ -59,7 +61,9 @@ class LayerGroup {
 
   void add_hit(GroupTable& table, std::span<const BlockId> hit, std::uint64_t computed,
                Pool& pool) const;
-  void add_external(GroupTable& table, const Demand& demand, Pool& pool) const;
+  void add_external(GroupTable& table, const Demand& demand, Pool& pool) const {
+    extend(table, loaded(demand), pool);
+  }
 
   /// Extends the table. @return the number of blocks taken
   std::uint32_t allocate(GroupTable& table, const Demand& demand, Pool& pool) const;
@@ -161,5 +165,13 @@ class LayerGroup {
   CacheMask mask_;
   std::optional<std::uint64_t> cap_;
 };
+
+/// One of each group of a configuration.
+template <class Group>
+[[nodiscard]] std::vector<Group> make_groups(const CacheConfig& config) {
+  std::vector<Group> out;
+  for (GroupId g = 0; g < config.groups.size(); ++g) out.emplace_back(config, g);
+  return out;
+}
 
 }  // namespace kvproof::optimized

@@ -13,9 +13,6 @@
 
 namespace kvproof::optimized {
 
-template <class Digest>
-class CacheManager;
-
 /// What a manager's caller calls its requests and leases, and the blocks that it holds itself.
 struct CallerNames {
   std::map<std::string, RequestId> requests;
@@ -24,8 +21,8 @@ struct CallerNames {
 };
 
 /// The manager as its caller sees it.
-template <class Digest>
-void observe_manager(const CacheManager<Digest>& manager, const CallerNames& names, Snapshot& out);
+template <class Manager>
+void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out);
 
 /// A Subject over CacheManager<Digest>, with events on. `Digest` is one of those in hashing.h.
 /// @param max_requests that may be known at one time

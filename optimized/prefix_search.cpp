@@ -6,11 +6,11 @@
 namespace kvproof::optimized {
 
 template <class Key>
-PrefixSearch<Key>::PrefixSearch(const CacheConfig& config, std::span<const LayerGroup<Key>> groups)
-    : groups_(groups.begin(), groups.end()),
+PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
+    : groups_(make_groups<Group>(config)),
       align_(alignment(config)),
       mamba_margin_(config.profile.mamba_eagle_margin) {
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const Group& group : groups_) {
     const GroupConfig& own = group.config();
     auto at = std::ranges::find_if(
         kin_, [&](const Kin& kin) { return groups_[kin.first].config().alike(own); });
@@ -36,7 +36,7 @@ std::uint32_t PrefixSearch<Key>::find(const PrefixIndex<Key>& index, const Key* 
     settled = one_sweep_ || current >= hit;
     hit = current;
   }
-  for (const LayerGroup<Key>& group : groups_) {
+  for (const Group& group : groups_) {
     tables[group.id()].hit_length = static_cast<std::uint32_t>(hit / group.block_size());
   }
   return static_cast<std::uint32_t>(hit);
@@ -49,7 +49,7 @@ std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key*
                                        GroupTable* tables) {
   std::uint64_t current = hit;
   for (Kin& kin : kin_) {
-    const LayerGroup<Key>& group = groups_[kin.first];
+    const Group& group = groups_[kin.first];
     const std::uint64_t block_size = group.block_size();
     const LayerKind kind = group.config().kind;
     if (reads_all(kind) && kin.looked_up) {  // whatever is shorter is a hit as well

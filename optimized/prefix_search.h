@@ -19,7 +19,7 @@ namespace kvproof::optimized {
 template <class Key>
 class PrefixSearch {
  public:
-  PrefixSearch(const CacheConfig& config, std::span<const LayerGroup<Key>> groups);
+  explicit PrefixSearch(const CacheConfig& config);
 
   /// @param units keys of the request's hash units @param tables per group; their hits are set
   /// @return [tokens] of the hit, at most `max_tokens`
@@ -27,6 +27,8 @@ class PrefixSearch {
                      GroupTable* tables);
 
  private:
+  using Group = LayerGroup<BlockPool<Key>>;  // of which the shape is asked, whatever the pool
+
   /// Groups that are alike.
   struct Kin {
     GroupId first = 0;
@@ -43,7 +45,7 @@ class PrefixSearch {
     const Key* units;
     GroupTable* tables;
     const Kin& kin;
-    const LayerGroup<Key>& group;
+    const Group& group;
     std::uint64_t tokens;  // [tokens] at most
     bool drop_last;
   };
@@ -59,7 +61,7 @@ class PrefixSearch {
   std::uint64_t sweep(const PrefixIndex<Key>& index, const Key* units, std::uint64_t hit,
                       std::uint64_t max_tokens, GroupTable* tables);
 
-  std::vector<LayerGroup<Key>> groups_;
+  std::vector<Group> groups_;
   std::vector<Kin> kin_;  // full attention first
   std::uint64_t align_;   // [tokens]
   bool one_sweep_;

@@ -44,7 +44,7 @@ def main(arguments):
         say(error)
         return 2
     try:
-        from figures import PLOTS, drawing
+        from figures import PLOTS, drawing, svg
         from figures.plot import rows_of
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
@@ -61,9 +61,11 @@ def main(arguments):
         return 2
     drawing.use_style()
     stream = io.BytesIO()
-    plot.draw(rows, drawing.WIDE).savefig(
-        stream, format=ending[1:], dpi=144 if ending == ".png" else 72, facecolor=drawing.PAPER,
-        metadata={"Software": None} if ending == ".png" else {"Date": None, "Creator": None})
+    figure = plot.draw(rows, drawing.WIDE)
+    if ending == ".png":
+        svg.to_png(figure, stream)
+    else:
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})
     try:
         write(options.output, stream.getvalue())
     except OSError as error:

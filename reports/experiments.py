@@ -56,6 +56,7 @@ class Experiment:
     optional: dict    # metric name -> kind, checked where present
     agrees: tuple = ()  # of (parameter, what it must be, test of all parameters)
     most: int = 100_000  # results that one page can show
+    cites: bool = False  # its sources are publications, not traces
     most_names: int = 32  # different texts of one parameter that one page can show
 
 
@@ -85,6 +86,26 @@ EXPERIMENTS = {
     "prefix_hit_rate": Experiment(
         {"source": TEXT, "block_size": POSITIVE},
         {"hit_rate_tokens": SHARE}, {"hit_rate_blocks": SHARE, "evictions": AMOUNT}),
+    "eviction": Experiment(
+        {"source": TEXT, "policy": TEXT, "capacity_blocks": POSITIVE, "block_size": POSITIVE},
+        {"hit_rate_blocks": SHARE}, {"hit_rate_tokens": SHARE, "evictions": AMOUNT}, most=1000),
+    "serving_run": Experiment(
+        {"source": TEXT, "storage": STORAGE, "model": TEXT, "block_size": POSITIVE,
+         "clients": POSITIVE},
+        {"requests": COUNT, "refused": COUNT, "preemptions": COUNT, "capacity_blocks": POSITIVE,
+         "simulated_seconds": AMOUNT, "running_mean": AMOUNT, "output_tokens_per_second": AMOUNT,
+         "first_token_seconds_p50": AMOUNT, "first_token_seconds_p99": AMOUNT,
+         "hit_rate_tokens": SHARE}, {}, most=200),
+    "serving_over_time": Experiment(
+        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT},
+        {"tokens_in_memory": AMOUNT, "partial_tail": AMOUNT, "reserved": AMOUNT,
+         "stranded": AMOUNT, "free": AMOUNT}, {}),
+    "serving_cost": Experiment(
+        {"blocks": POSITIVE, "pool_blocks": POSITIVE},
+        {"ns_per_block": POSITIVE, "seconds": AMOUNT}, {}, most=100),
+    "published": Experiment(
+        {"claim": TEXT, "source": TEXT, "series": TEXT, "at": TEXT},
+        {"here": AMOUNT}, {"published": AMOUNT}, most=200, cites=True),
     "pool_operation": Experiment(
         {"operation": TEXT, "num_blocks": POSITIVE},
         {"ns_per_block": POSITIVE},
@@ -109,6 +130,11 @@ EXPERIMENTS = {
     "check_law": Experiment(
         {"subject": TEXT, "law": TEXT, "name": TEXT, "verdict": TEXT},
         {"checked": COUNT, "suspended": COUNT}, {}, most=1000, most_names=100),
+    # What a report itself took; run_file.py writes it.
+    "report_part": Experiment(
+        {"part": TEXT},
+        {"seconds": AMOUNT, "cpu_seconds": AMOUNT, "peak_rss_bytes": COUNT}, {}, most=100,
+        most_names=100),
     "gate_measure": Experiment(
         {"workload": TEXT, "measure": TEXT, "verdict": VERDICT},
         {"base": AMOUNT, "head": AMOUNT, "change_percent": ("a number", is_number),
@@ -135,6 +161,9 @@ EXPERIMENTS = {
         {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,
          "ns_per_decode_token": POSITIVE}, most=32),
 }
+
+# A part of a report whose results are not named as it is.
+EXPERIMENTS_OF = {"serving": ("serving_run", "serving_over_time")}
 
 
 def words(name):

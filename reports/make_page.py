@@ -16,6 +16,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+from experiments import EXPERIMENTS_OF  # noqa: E402
 from result_files import InputError, load  # noqa: E402
 
 
@@ -39,7 +40,9 @@ def parse_arguments(arguments):
     options = parser.parse_args(arguments)
     if not options.files and not options.absent:
         parser.error("expected at least one result file")
-    options.absent = dict(reason.partition("=")[::2] for reason in options.absent)
+    options.absent = {experiment: reason
+                      for part, reason in (text.partition("=")[::2] for text in options.absent)
+                      for experiment in EXPERIMENTS_OF.get(part, (part,))}
     return options
 
 
@@ -87,6 +90,7 @@ def main(arguments):
         print("make_page: matplotlib is not installed (Debian: python3-matplotlib)",
               file=sys.stderr)
         return 77
+    from figures.plot import rows_of
     from page import render
     drawing.use_style()
     try:
@@ -100,7 +104,7 @@ def main(arguments):
         return 2
     missing = list(dict.fromkeys(
         plot.experiment for plot in PLOTS
-        if (not results.of(plot.experiment) and not plot.optional) or
+        if (not rows_of(plot, results) and not plot.optional) or
         plot.experiment in options.absent))
     if missing:
         print(f"make_page: the page lacks {', '.join(missing)}", file=sys.stderr)

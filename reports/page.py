@@ -8,15 +8,17 @@ from html import escape
 from string import Template
 
 from experiments import EXPERIMENTS, words
-from figures import SECTIONS, drawing, svg
+from figures import SECTIONS, SUMMARY, drawing, svg
 from figures.numbers import bytes_text, count
-from figures.plot import plain_table, rows_of
+from figures.plot import Table, label_cell, number_cell, plain_table, rows_of
+from verdict import verdict_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # What the header says of the machine, and what differs from file to file of one run.
 HEADLINE = ("cpu", "cores", "memory_bytes")
-PER_FILE = ("command", "date", "seed")
+PER_FILE = ("command", "date", "seed", "options", "programs")
+MOST_NUMBERS = 5  # in the summary
 MOST_ROWS = 80  # of a table on the page; the rest is in the file
 
 
@@ -33,14 +35,16 @@ def render(results, absent):
     further = [name for name in results.experiments() if name not in EXPERIMENTS]
     if further:
         sections.append('<section id="further">\n<h2>Further results</h2>\n' + "\n".join(
-            f"<h3>{escape(words(name))}</h3>\n{html_table(plain_table(results.of(name)))}"
+            f"<details><summary>{escape(words(name).capitalize())}</summary>\n"
+            f"{html_table(plain_table(results.of(name)))}</details>"
             for name in further) + "\n</section>")
     template = Template(read("page.html"))
     return template.substitute(
         title=escape(page_title(results)), style=read("page.css") + colours(),
         script=read("page.js"), headline=headline(results), warnings=warnings(results),
+        verdict=verdict(results),
         numbers=numbers(results, absent), contents=contents(shown), machine=machine(results),
-        sections="\n".join(sections), sources=sources(results))
+        sections="\n".join(sections), sources=sources(results), took=what_it_took(results))
 
 
 def read(name):
@@ -131,23 +135,37 @@ def warnings(results):
     return "".join(f'<p class="warning">{escape(line)}</p>' for line in lines)
 
 
+def verdict(results):
+    """Whether what was measured is right, before how fast it is."""
+    kind, title, lines = verdict_of(results)
+    said = " ".join(f"<span>{escape(line)}</span>" for line in lines)
+    return (f'<p class="verdict {kind}"><b>{escape(title)}</b> {said}</p>')
+
+
 def numbers(results, absent):
+    """The first of SUMMARY that there are: a number that is not there is left out."""
     cards = []
-    for plot in (plot for _, plots in SECTIONS for plot in plots if plot.number):
-        if not is_due(plot, results, absent):
-            continue
+    for plot in SUMMARY:
         rows = rows_of(plot, results)
-        drawn = rows and plot.experiment not in absent
-        number = plot.number(rows) if drawn else None
-        if number:
-            cards.append(f'<li><a href="#{plot.key}"><b>{escape(number.text)}</b> '
-                         f"<span>{escape(number.what)}</span> "
-                         f"<small>{escape(number.context)}</small></a></li>")
-        else:
-            cards.append(f'<li><a href="#{plot.key}"><b>–</b> '
-                         f"<span>{escape(words(plot.experiment))}</span> "
-                         f"<small>{escape(why_absent(plot, rows, absent))}</small></a></li>")
+        if rows and plot.experiment not in absent and len(cards) < MOST_NUMBERS:
+            number = plot.number(rows)
+            if number:
+                cards.append(card(plot, number))
     return "\n".join(cards)
+
+
+def card(plot, number):
+    share = number.share()
+    bar = "" if share is None else (
+        f'<i class="bar"><i style="width:{100 * share:.1f}%"></i></i>')
+    ceiling = f"<em>{escape(number.ceiling_text)}</em> " if number.ceiling_text else ""
+    return (f'<li><a href="#{plot.key}"><b>{escape(number.text)}</b> '
+            f"<span>{escape(number.what)}</span> {bar}"
+            f"<small>{ceiling}{escape(capital(number.context))}</small></a></li>")
+
+
+def capital(text):
+    return text[:1].upper() + text[1:]
 
 
 def machine(results):
@@ -184,7 +202,7 @@ def why_absent(plot, rows, absent):
 def article(plot, results, absent):
     rows = rows_of(plot, results)
     if not rows:
-        return gap(plot, why_absent(plot, rows, absent))
+        return gap(plot, why_absent(plot, rows, absent), not is_due(plot, results, absent))
     try:
         title, table = plot.finding(rows), table_of(plot, rows, results)
         drawings = "\n".join(
@@ -194,7 +212,7 @@ def article(plot, results, absent):
     except Exception as error:  # a mistake in one figure must not take the others away
         traceback.print_exc()
         absent[plot.experiment] = f"the figure could not be drawn ({type(error).__name__}: {error})"
-        return gap(plot, absent[plot.experiment])
+        return gap(plot, absent[plot.experiment], False)
     return (f'<article id="{plot.key}">\n<h3>{escape(title)}</h3>\n'
             f'<div class="body">\n<figure>{drawings}</figure>\n<div class="notes">\n'
             f"<p>{escape(plot.see)}</p>\n"
@@ -209,12 +227,17 @@ def table_of(plot, rows, results):
     return plain_table(totals) if totals else plot.table(rows)
 
 
-def gap(plot, reason):
+def gap(plot, reason, of_another_run):
     """Where a figure would be."""
-    return (f'<article id="{plot.key}" class="absent">\n'
-            f"<h3>{escape(words(plot.experiment).capitalize())}</h3>\n"
+    name = escape(words(plot.experiment).capitalize())
+    made = f"<code>{html_words(plot.command)}</code>"
+    if of_another_run:
+        name = capital(words(plot.key.replace("-", " ")))
+        return (f'<p id="{plot.key}" class="absent">{name}: not part of this run; {made} adds it.'
+                "</p>")
+    return (f'<article id="{plot.key}" class="absent">\n<h3>{name}</h3>\n'
             f"<p>This figure is missing: {escape(reason)}.</p>\n"
-            f"<p>Made by <code>{html_words(plot.command)}</code>.</p>\n</article>")
+            f"<p>Made by {made}.</p>\n</article>")
 
 
 def made_by(plot, results):
@@ -267,3 +290,26 @@ def sources(results):
             f'<td class="{kind}">{cell}</td>'
             for kind, cell in zip(("text", "text", "number", "text", "number"), cells)) + "</tr>")
     return "\n".join(rows)
+
+
+def seconds_cell(part, name):
+    return (f"{part.value(name):.1f}", part.value(name))
+
+
+def what_it_took(results):
+    """Time and memory of the run that measured, where its run.json is among the files."""
+    parts = results.of("report_part")
+    if not parts:
+        return ""
+    seconds = sum(part.value("seconds") for part in parts)
+    most = max(parts, key=lambda part: part.value("peak_rss_bytes"))
+    cpu_seconds = sum(part.value("cpu_seconds") for part in parts)
+    return (f"<p>Measuring took {count(seconds)}\u202fs, {count(cpu_seconds)}\u202fs of them on a "
+            "core. The part that held most memory is "
+            f"{escape(words(most['part']))}, {bytes_text(most.value('peak_rss_bytes'))} (resident "
+            "set at its peak, with its child processes).</p>\n" + html_table(Table(
+                [("part", False), ("time (s)", True), ("on a core (s)", True),
+                 ("peak memory", True)],
+                [[label_cell(words(part["part"])), seconds_cell(part, "seconds"),
+                  seconds_cell(part, "cpu_seconds"),
+                  number_cell(part.value("peak_rss_bytes"), "bytes")] for part in parts])))

@@ -112,6 +112,7 @@ def check_cases(files, paths):
 def name_sources(files):
     """Traces are named by their file without folder and endings, unless two would be the same."""
     fields = [(row.parameters, name) for file in files for row in file.results
+              if not (row.experiment in EXPERIMENTS and EXPERIMENTS[row.experiment].cites)
               for name in ("source", "workload") if isinstance(row.get(name), str)]
     names = {source: re.sub(r"(\.(zst|jsonl|json|csv))+$", "", os.path.basename(source)) or source
              for source in {parameters[name] for parameters, name in fields}}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of reports/run.sh with programs that only pretend to measure; 77 without matplotlib."""
+"""Tests of a whole report with programs that only pretend to measure; 77 without matplotlib."""
 
 import os
 import pty
@@ -15,21 +15,26 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-try:
-    import matplotlib  # noqa: F401
-except ModuleNotFoundError:
-    print("skipped: matplotlib is not installed (Debian: python3-matplotlib)")
-    sys.exit(77)
+import page_test_support  # noqa: E402,F401  first: it skips without matplotlib
 
 import sample_results  # noqa: E402
+from parts import PARTS, parts_of  # noqa: E402
 
-# Pretends to be kvproof-study and kvproof-bench: copies a sample to where the results belong.
+NAMES = [part.name for part in parts_of("default")]
+NUM_PARTS = len(NAMES)
+SLOW_PART = "utilisation"  # during which the tests interrupt
+BEFORE_SLOW = NAMES[:NAMES.index(SLOW_PART)]
+
+# Pretends to be kvproof-study, -bench and -check: copies a sample to where the results belong.
 PROGRAM = """#!/bin/sh
 echo "$(basename "$0") $*" >>"$SAMPLES/calls"
+case $0 in *check) name=check_law ;; esac
 for arg do
   case $arg in
     --json=*) json=${arg#--json=} ;;
     --filter=*) name=${arg#--filter=^} ;;
+    --mutants) name=mutant ;;
+    --exhaustive) name=exhaustive ;;
     --*) ;;
     *) name=$arg ;;
   esac
@@ -41,7 +46,12 @@ case $name in
   "${SILENT:-}") exit 0 ;;
 esac
 [ -z "${PAUSE:-}" ] || sleep "$PAUSE"
+[ -f "$SAMPLES/$name.json" ] || cat >"$SAMPLES/$name.json" <<END  # one without a figure
+{"schema": 1, "environment": {}, "results": [{"experiment": "$name", "parameters": {"case": "a"},
+ "metrics": {"speed": {"value": 1, "unit": "m/s"}}}]}
+END
 cp "$SAMPLES/$name.json" "$json"
+[ "$name" != "${VIOLATED:-}" ] || exit 1
 """
 
 
@@ -54,7 +64,7 @@ class RunTest(unittest.TestCase):
         os.mkdir(self.samples)
         os.mkdir(self.bin)
         sample_results.write_all(self.samples)
-        for name in ("kvproof-study", "kvproof-bench"):
+        for name in ("kvproof-study", "kvproof-bench", "kvproof-check"):
             path = os.path.join(self.bin, name)
             with open(path, "w", encoding="utf-8") as stream:
                 stream.write(PROGRAM)
@@ -88,9 +98,14 @@ class RunTest(unittest.TestCase):
         code, out, said = self.run_sh()
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
-            ["report.html"] + [maker.__name__ + ".json" for maker in sample_results.MEASURED]))
-        self.assertRegex(said, r"1/11 live memory  \(\d+ s, about \d+ s left\)")
-        self.assertIn("11/11 drawing the page", said)
+            ["report.html", "run.json"] + [f"{name}.json" for name in NAMES]))
+        self.assertRegex(said, rf"{NUM_PARTS} parts, about \d+ s in all")
+        self.assertRegex(said, rf"1/{NUM_PARTS + 1} live memory  \(\d+ s, about \d+ s left\)")
+        self.assertIn(f"{NUM_PARTS + 1}/{NUM_PARTS + 1} drawing the page", said)
+        self.assertRegex(said, r"The report took \d+ s; at most \d+ MB of memory \(")
+        self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td>"
+                         r"(<td[^>]*>[\d.]+</td>){2}"
+                         r"<td[^>]*>[\d.]+\u202fMB</td>")
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
 
     def test_results_of_check_that_lie_there_are_drawn_too(self):
@@ -99,7 +114,7 @@ class RunTest(unittest.TestCase):
         code, _, said = self.run_sh("--smoke")
         self.assertEqual(code, 0, said)
         self.assertTrue('<article id="kill-matrix">' in self.page())
-        self.assertTrue('<article id="law-table" class="absent">' in self.page())
+        self.assertTrue('<p id="exhaustive-search" class="absent">' in self.page())
 
     def test_options_reach_the_parts_that_know_them(self):
         trace = self.path("some trace.jsonl")
@@ -109,9 +124,8 @@ class RunTest(unittest.TestCase):
         self.assertEqual((code, out), (0, "my results/report.html\n"), said)
         self.assertTrue(os.path.exists(self.path("my results", "figures", "live-memory.png")))
         for call in self.calls():
-            self.assertIn("--smoke", call)
-            reads = call.split()[1] in ("live_memory", "prefix_hit_rate",
-                                        "waste_against_block_size")
+            self.assertIn("--operations=50" if "-check " in call else "--smoke", call)
+            reads = call.split()[1] in [part.name for part in PARTS if part.traces]
             self.assertEqual(f"--trace={trace}" in call, reads, call)
 
     def test_failing_part_is_explained_and_the_rest_is_drawn(self):
@@ -132,20 +146,72 @@ class RunTest(unittest.TestCase):
         self.assertEqual((code, out), (1, "results/report.html\n"), said)
         self.assertTrue("not measured: kvproof-bench is not built" in self.page())
 
-    def test_interrupt_leaves_finished_result_files(self):
-        process = self.start(SLOW="utilisation")
-        for _ in range(300):
+    def interrupt(self, *arguments, **environment):
+        """Ctrl-C while the part SLOW runs; (exit code, stderr)"""
+        process = self.start(*arguments, **environment)
+        for _ in range(600):
             if os.path.exists(self.path("samples", "slow")):
                 break
             time.sleep(0.1)
-        os.killpg(process.pid, signal.SIGINT)
+        os.kill(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=20)
-        self.assertEqual(process.returncode, 130, said)
+        return process.returncode, said
+
+    def test_interrupt_leaves_finished_result_files(self):
+        code, said = self.interrupt(SLOW=SLOW_PART)
+        self.assertEqual(code, 130, said)
         self.assertEqual(sorted(os.listdir(self.path("results"))),
-                         ["live_memory.json", "memory_of_one_request.json", "prefix_hit_rate.json",
-                          "waste_against_block_size.json"])
+                         sorted(f"{name}.json" for name in [*BEFORE_SLOW, "run"]))
+        self.assertIn(f"Stopped; {len(BEFORE_SLOW)} of {NUM_PARTS} parts are finished "
+                      f"({', '.join(BEFORE_SLOW)})", said)
+        self.assertIn("kvproof report --resume\n", said)
         self.assertIn("make_page.py results/*.json --output=results/report.html", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+
+    def test_resume_measures_only_what_is_missing(self):
+        self.interrupt("--smoke", "--output=o", SLOW=SLOW_PART)
+        with open(self.path("o", "prefix_hit_rate.json"), "w", encoding="utf-8") as stream:
+            stream.write('{"schema": 1, "envir')  # half of it, as after a power cut
+        before = len(self.calls())
+        code, out, said = self.run_sh("--smoke", "--output=o", "--resume")
+        self.assertEqual((code, out), (0, "o/report.html\n"), said)
+        self.assertIn(f"{len(BEFORE_SLOW) - 1} of {NUM_PARTS} parts are there from before.\n", said)
+        again = [call.split()[1] for call in self.calls()[before:]]
+        self.assertEqual(again[:2], ["prefix_hit_rate", SLOW_PART])
+        self.assertEqual(len(again), NUM_PARTS - len(BEFORE_SLOW) + 1)
+        table = self.page("o")[self.page("o").index('id="sources"'):]
+        self.assertTrue("live memory" in table and "utilisation" in table)
+
+    def test_resume_refuses_another_build_and_other_options(self):
+        self.interrupt("--smoke", SLOW=SLOW_PART)
+        for arguments, expected in ((["--resume"], "the same options: expected smoke, found def"),
+                                    (["--smoke", "--resume", f"--trace={__file__}"],
+                                     "found smoke, run_test.py of "),
+                                    (["--resume", "--output=new"],
+                                     "new/run.json: cannot be read")):
+            code, out, said = self.run_sh(*arguments)
+            self.assertEqual((code, out, said.count("\n")), (2, "", 1), said)
+            self.assertIn(expected, said)
+        with open(self.path("bin", "kvproof-bench"), "a", encoding="utf-8") as stream:
+            stream.write("# built again\n")
+        code, out, said = self.run_sh("--smoke", "--resume")
+        self.assertEqual((code, out, said.count("\n")), (2, "", 1), said)
+        self.assertIn("--resume needs the same build", said)
+
+    def test_full_run_looks_longer_and_hunts_every_bug(self):
+        code, out, said = self.run_sh("--full")
+        self.assertEqual((code, out), (0, "results/report.html\n"), said)
+        calls = [" ".join(call.split()[:-1]) for call in self.calls()]
+        for call in ("kvproof-check --mutants", "kvproof-check --exhaustive", "kvproof-check",
+                     "kvproof-bench --filter=^movement --min-seconds-per-case=1"):
+            self.assertIn(call, calls)
+        for key in ("kill-matrix", "exhaustive-search", "law-table"):
+            self.assertTrue(f'<article id="{key}">' in self.page(), key)
+
+    def test_violation_is_drawn_and_fails(self):
+        code, out, said = self.run_sh("--smoke", VIOLATED="check_law")
+        self.assertEqual((code, out), (1, "results/report.html\n"), said)
+        self.assertTrue('<article id="law-table">' in self.page())
 
     def test_unreadable_trace_stops_at_once(self):
         code, out, said = self.run_sh("--trace=absent.jsonl")
@@ -159,8 +225,9 @@ class RunTest(unittest.TestCase):
     def test_usage_errors_are_one_line(self):
         with open(self.path("file"), "w", encoding="utf-8"):
             pass
-        for arguments, expected in ((["--bogus"], "unknown option '--bogus'"),
-                                    (["--trace"], "--trace needs a value"),
+        for arguments, expected in ((["--bogus"], "unrecognized arguments: --bogus"),
+                                    (["--trace"], "--trace: expected one argument"),
+                                    (["--smoke", "--full"], "not allowed with"),
                                     (["--output="], "--output needs a value"),
                                     (["--output=file/results"], "cannot be made")):
             code, out, said = self.run_sh(*arguments)
@@ -210,7 +277,8 @@ class RunTest(unittest.TestCase):
         os.close(ours)
         out, _ = process.communicate(timeout=60)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
-        self.assertRegex(said.decode(), r"\[#+ +\] 8/11 pool operation  \d+ s, about \d+ s left")
+        self.assertRegex(said.decode(), rf"\[#+ +\] \d+/{NUM_PARTS + 1} pool operation  "
+                         r"\(\d+ s, about \d+ s left")
 
 
 if __name__ == "__main__":

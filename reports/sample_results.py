@@ -102,6 +102,108 @@ def prefix_hit_rate():
                          evictions=(max(0, 182_790 - blocks), "count"))
 
 
+def eviction():
+    """LRU below the others, and all below the optimum."""
+    shares = (("lru", 0.2), ("lru_first_block_first", 0.1), ("fifo", 0.15), ("lfu", 0.3),
+              ("s3_fifo", 0.4), ("priority_ttl", 0.35), ("optimum", 0.9))
+    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+        for exponent in range(6):
+            blocks = 1953 << exponent
+            for policy, share in shares:
+                rate = 0.3664 * (1 - (1 - share) ** (1 + exponent))
+                yield result("eviction", {"source": source, "policy": policy,
+                                          "capacity_blocks": blocks, "block_size": 512,
+                                          "requests": 12_031},
+                             hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
+                             evictions=(182_790 - blocks, "count"))
+        yield result("eviction", {"source": source, "policy": "infinite",
+                                  "capacity_blocks": 182_790, "block_size": 512,
+                                  "requests": 12_031},
+                     hit_rate_tokens=(0.3736, "ratio"), hit_rate_blocks=(0.3664, "ratio"))
+SERVING_STORAGES = {"contiguous_max_length": 10, "contiguous_power_of_two": 20,
+                    "contiguous_oracle": 25, "contiguous_grow_and_copy": 24, "paged": 40,
+                    "paged_shared": 80}
+SERVING_BLOCKS = 1000
+
+
+def serving():
+    """Pages run 4 times as many as max-length buffers; of the trace these refuse everything."""
+    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+        for storage, running in SERVING_STORAGES.items():
+            none = source != "chat" and storage == "contiguous_max_length"
+            parameters = {"source": source, "storage": storage, "card": "h100",
+                          "model": "llama-3-8b", "block_size": BLOCK, "clients": 256}
+            yield result("serving_run", parameters, **serving_run(0 if none else running, none))
+            for step in range(0 if none else 40):
+                yield result("serving_over_time", {**parameters, "seconds": step * 2.5},
+                             **serving_moment(storage, running, step))
+
+
+def serving_run(running, none):
+    return {"requests": (2000, "count"), "refused": (2000 if none else 0, "count"),
+            "preemptions": (running * 3, "count"), "capacity_blocks": (SERVING_BLOCKS, "blocks"),
+            "simulated_seconds": (0 if none else 100, "s"), "running_mean": (running, "count"),
+            "output_tokens_per_second": (running * 60, "tokens/s"),
+            "first_token_seconds_p50": (200 / running if running else 0, "s"),
+            "first_token_seconds_p99": (260 / running if running else 0, "s"),
+            "hit_rate_tokens": (0, "ratio")}
+
+
+def serving_moment(storage, running, step):
+    """Tokens fill 1 % of the memory for each that runs; what is left is split by storage."""
+    whole = SERVING_BLOCKS * BLOCK
+    tokens = whole * running // 100
+    paged = storage.startswith("paged")
+    tail, reserved = (whole // 100, 0) if paged else (0, (whole - tokens) // 2)
+    free = whole - tokens - tail - reserved
+    return {"tokens_in_memory": (tokens, "tokens"), "partial_tail": (tail, "tokens"),
+            "reserved": (reserved, "tokens"), "free": (free, "tokens"),
+            "stranded": (free if step % 2 else 0, "tokens")}
+
+
+def published():
+    """Every claim with its cases: published is what we have, but for one that is half of it."""
+    paged, longest = "paged", "contiguous_max_length"
+    held, at_once, output = ("share of memory that holds tokens", "requests that run at once",
+                             "output throughput")
+    for claim, series, at, unit, value in (
+            ("effective_memory", longest, held, "ratio", 0.2),
+            ("effective_memory", "contiguous_power_of_two", held, "ratio", 0.6),
+            ("effective_memory", "contiguous_oracle", held, "ratio", 0.5),
+            ("effective_memory", paged, held, "ratio", 0.96),
+            ("mixed_lengths", paged, "share of static buffers, each request once", "ratio", 0.08),
+            ("mixed_lengths", paged, "share of static buffers, as they are served", "ratio", 0.36),
+            ("concurrency_8b", longest, at_once, "count", 12),
+            ("concurrency_8b", longest, output, "tokens/s", 1750),
+            ("concurrency_8b", paged, at_once, "count", 124),
+            ("concurrency_8b", paged, output, "tokens/s", 4800),
+            ("concurrency_70b", longest, at_once, "count", 4),
+            ("concurrency_70b", paged, at_once, "count", 167),
+            *(("watermark", paged, f"watermark {share:.2f}", "count", preemptions)
+              for share, preemptions in ((0, 1000), (0.02, 380), (0.05, 190), (0.10, 160),
+                                         (0.15, 144))),
+            ("system_prompt", paged, "hit rate by tokens", "ratio", 0.66),
+            ("first_token", longest, "under load", "ms", 40),
+            ("first_token", paged, "under load", "ms", 38.5),
+            ("first_token", paged, "500 tokens computed", "ms", 8.5),
+            ("first_token", paged, "500 tokens cached", "ms", 4.75),
+            *(("block_size", paged, f"block size {size}", "tokens", (size - 1) / 2)
+              for size in (16, 32, 64))):
+        apart = 2 if at == "500 tokens cached" else 1  # the one that is far from ours
+        yield result("published", {"claim": claim, "source": "a paper (page 3 / 4)",
+                                   "series": series, "at": at},
+                     here=(value, unit, value * 0.9, min(value * 1.2, 1) if unit == "ratio"
+                           else value * 1.2),
+                     published=(value / apart, unit))
+
+
+def serving_cost():
+    for exponent in range(4, 9):
+        yield result("serving_cost", {"blocks": 10 ** exponent, "block_size": BLOCK,
+                                      "pool_blocks": 65_536},
+                     ns_per_block=(150, "ns", 140, 170), seconds=(150e-9 * 10 ** exponent, "s"))
+
+
 def pool_operation():
     for operation, batch, base in (("take_release", 1, 9.0), ("take_release", 64, 4.0),
                                    ("evict_batch", 512, 12.0)):
@@ -119,6 +221,7 @@ def life_cycle():
                                           ("xxh3_1m", "xxh3-128", 20, 75.0)):
         yield result("life_cycle", {"case": case, "hash": hash_name, "num_blocks": 1 << exponent},
                      ns_per_block=(ns, "ns", ns - 1.5, ns + 2.5), bytes_per_block=(44, "bytes"),
+                     hash_alone_ns_per_block=(15, "ns", 14.5, 16),
                      ns_per_admission=(ns * 30, "ns", ns * 29, ns * 31),
                      ns_per_decode_token=(ns * 0.18, "ns"), ns_per_finish=(ns * 4, "ns"),
                      instructions_per_block=(512, "instructions"))
@@ -229,8 +332,8 @@ def movement():
 
 
 MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
-            live_memory, prefix_hit_rate, pool_operation, life_cycle, paged_decode,
-            movement)
+            live_memory, prefix_hit_rate, eviction, serving, published, pool_operation, life_cycle,
+            paged_decode, movement, serving_cost)
 MAKERS = CHECKED + MEASURED
 
 

@@ -42,6 +42,9 @@ struct Study {
 [[nodiscard]] std::vector<Result> waste_against_block_size(const StudyOptions& options);
 [[nodiscard]] std::vector<Result> live_memory(const StudyOptions& options);
 [[nodiscard]] std::vector<Result> prefix_hit_rate(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> eviction(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> serving(const StudyOptions& options);
+[[nodiscard]] std::vector<Result> published(const StudyOptions& options);
 
 inline constexpr Study kStudies[] = {
     {"memory_of_one_request", "what one request occupies while it grows", &memory_of_one_request},
@@ -52,6 +55,9 @@ inline constexpr Study kStudies[] = {
      &waste_against_block_size},
     {"live_memory", "what each storage reserves while requests come and go", &live_memory},
     {"prefix_hit_rate", "what share of prompts a cache of a given size serves", &prefix_hit_rate},
+    {"eviction", "what that share is under other eviction policies, and at best", &eviction},
+    {"serving", "the same requests served from the same memory by every storage", &serving},
+    {"published", "what others have published, simulated with what they stated", &published},
 };
 
 /// The built-in workload of that name at this study's size. @pre it exists

@@ -117,8 +117,8 @@ FACT(59, BlocksThatAreNotReadAnyMoreBecomeNull) {
 
 // ---- how many blocks are needed ----
 
-using FastGroup = optimized::LayerGroup<optimized::Key128>;
-using FastPool = FastGroup::Pool;
+using FastPool = optimized::BlockPool<optimized::Key128>;
+using FastGroup = optimized::LayerGroup<FastPool>;
 
 struct Asked {
   std::uint64_t tokens = 0;

@@ -3,7 +3,7 @@
 
 from figures import drawing as d
 from figures.numbers import count, digits, percent, short
-from figures.plot import Number, Plot, groups, plain_table
+from figures.plot import Plot, groups, plain_table
 
 FIELD_BLOCK_SIZE = 16  # the block size that engines start from
 
@@ -112,22 +112,10 @@ def finding(results):
             f"{shares} of the memory")
 
 
-def number(results):
-    rows = at_field_size(results)
-    if not rows:
-        return None
-    worst = max(rows, key=lambda r: r.value("waste_share"))
-    tokens = worst.value("mean_waste_tokens")
-    return Number(percent(worst.value("waste_share")),
-                  f"of the memory wasted in last blocks of {FIELD_BLOCK_SIZE} tokens",
-                  f"{digits(tokens)} tokens a request, {worst['workload']}; expected: "
-                  f"{(FIELD_BLOCK_SIZE - 1) / 2:g} tokens")
-
-
 PLOT = Plot(
     "waste-against-block-size", "waste_against_block_size",
     "kvproof-study waste_against_block_size", draw, finding,
     "Waste doubles and the table halves with every doubling of the block size; the dotted "
     "line marks blocks of 16 tokens.",
     "Counted, not timed: every request of the workload at its final length; waste is the "
-    "empty part of its last block.", plain_table, number)
+    "empty part of its last block.", plain_table)

@@ -3,7 +3,7 @@
 
 from figures import drawing as d
 from figures import kernel_rows
-from figures.numbers import binary, count, digits
+from figures.numbers import binary, count, digits, times
 from figures.plot import Number, Plot, plain_table
 
 # The case that the others are one step away from.
@@ -13,6 +13,10 @@ LAYOUT_LOOK = {"hnd": (d.BLUE, d.SOLID, "o"), "nhd": (d.GREEN, d.DASHED, "P")}
 READ, GATHER, PAGED = ("fraction_of_read_ceiling", "fraction_of_gather_ceiling",
                        "paged_over_contiguous")
 CONTIGUOUS = "contiguous_fraction_of_read_ceiling"
+
+# What others have published for the price of paging, as time over contiguous buffers: today's, and
+# the kernels of the first paper (Kwon et al., SOSP 2023).
+PUBLISHED_PRICES = ((1.05, 1.10), (1.20, 1.26))
 
 
 def main_case(results):
@@ -42,14 +46,21 @@ def layouts(results):
     return [name for name in LAYOUT_LOOK if by_block_size(results, name)]
 
 
+def sizes_of(results):
+    return sorted({r["block_size"] for name in layouts(results)
+                   for r in by_block_size(results, name)})
+
+
 # ---- by block size ------------------------------------------------------------------------------
 
 def draw_blocks(results, width):
     narrow = width < 500
-    side, gap, left, right = (width - 52 - 20, 70, 52, 20) if narrow else (0, 64, 52, 24)
+    side, gap, left, right = (width - 52 - 20, 96, 52, 20) if narrow else (0, 64, 52, 24)
     if not narrow:
         side = (width - left - right - gap) / 2
-    panel, key = 210, 34
+    looks = [(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)]
+    looks.append(("contiguous, both layouts", (d.VERMILLION, d.DOTTED, "s")))
+    panel, key = 210, d.key_height(looks, width - 20)
     figure = d.new_figure(width, 46 + panel + (panel + gap if narrow else 0) + 46 + key)
     first = d.place(figure, left, 46, side, panel)
     second = (d.place(figure, left, 46 + panel + gap, side, panel) if narrow else
@@ -58,11 +69,21 @@ def draw_blocks(results, width):
     d.title(first, "bytes over time", "share of the read ceiling; bars: 10 to 90 %")
     draw_lines(second, results, PAGED, None, None)
     second.axhline(1, color=d.SOFT, linewidth=0.9)
+    draw_published(second, sizes_of(results))
     d.title(second, "the price of paging", "time over that of contiguous buffers")
-    looks = [(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)]
-    looks.append(("contiguous, both layouts", (d.VERMILLION, d.DOTTED, "s")))
     d.draw_key(figure, looks, 20, figure.get_size_inches()[1] * 72 - key, width - 20)
     return figure
+
+
+def draw_published(axes, sizes):
+    """Hollow, right of all block sizes, which the sources do not name."""
+    at = 4 * sizes[-1]
+    for low, high in PUBLISHED_PRICES:
+        axes.plot([at, at], [low, high], color=d.INK, linewidth=1, linestyle=d.DASHED)
+        axes.plot([at], [(low + high) / 2], color=d.INK, marker="D", markersize=5.5,
+                  markerfacecolor=d.PAPER, markeredgewidth=1.1)
+    axes.set_xlim(sizes[0] / 1.3, at * 2)
+    d.ticks(axes.xaxis, [*sizes, at], lambda size: "published" if size == at else count(size))
 
 
 def draw_lines(axes, results, metric, low, high):
@@ -80,11 +101,11 @@ def draw_lines(axes, results, metric, low, high):
             axes.plot(xs, [r.value(CONTIGUOUS) for r in rows], color=d.VERMILLION,
                       linestyle=d.DOTTED, marker="s", markersize=3, linewidth=1.2)
     axes.set_xscale("log", base=2)
-    sizes = sorted({r["block_size"] for name in layouts(results)
-                    for r in by_block_size(results, name)})
+    sizes = sizes_of(results)
     axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
     if low is None:
-        low, high = min([0.9] + [v * 0.97 for v in values]), max([1.2] + [v * 1.05 for v in values])
+        low = min([0.9] + [v * 0.97 for v in values])
+        high = max([1.32] + [v * 1.05 for v in values])
     axes.set_ylim(low, high)
     d.ticks(axes.xaxis, sizes, count)
     d.x_title(axes, "tokens per block, log scale")
@@ -99,13 +120,34 @@ def finding_blocks(results):
 
 def number(results):
     base = main_case(results)
-    return Number(f"{digits(100 * base.value(READ), 2)}\u202f%",
-                  "of the read ceiling reached by paged decode, "
-                  f"{base['layout'].upper()}, blocks of {base['block_size']} tokens, "
-                  f"{base['implementation']}",
-                  f"contiguous buffers reach {digits(100 * base.value(CONTIGUOUS), 2)} %; "
-                  f"a bare gather of the same pieces is {digits(1 / base.value(GATHER))} times "
-                  "as fast")
+    share = base.metrics[READ]
+    return Number(f"{digits(100 * share.value, 2)}\u202f%",
+                  f"of this memory's read bandwidth reached by paged decode, {case_text(base)}",
+                  f"contiguous buffers: {digits(100 * base.value(CONTIGUOUS), 2)}\u202f%; a bare "
+                  f"gather of the same pieces: "
+                  f"{digits(100 * share.value / base.value(GATHER), 2)}\u202f%" +
+                  spread_text(share, lambda v: f"{digits(100 * v, 2)}"),
+                  share, 1.0, "Ceiling 100\u202f%: the fastest plain read of the same bytes.")
+
+
+def price(results):
+    """How much longer paged takes than contiguous, in the same case."""
+    base = main_case(results)
+    factor = base.metrics[PAGED]
+    return Number(times(factor.value), "the time of contiguous buffers is what paged decode takes, "
+                  + case_text(base), "Published for paging: 1.05 to 1.10" +
+                  spread_text(factor, digits), factor, 1.0,
+                  "Floor 1\u202f×: the same kernel over contiguous buffers.", less=True)
+
+
+def case_text(base):
+    return (f"{base['layout'].upper()}, blocks of {base['block_size']} tokens, "
+            f"{base['implementation']}")
+
+
+def spread_text(metric, text):
+    return (f"; 10 to 90\u202f% of the rounds: {text(metric.low)} to {text(metric.high)}"
+            if metric.has_spread else "")
 
 
 # ---- by shape -----------------------------------------------------------------------------------
@@ -152,14 +194,14 @@ def label_of(result, key):
 def draw_shapes(results, width):
     rows = shape_rows(results)
     height = kernel_rows.height_of(rows)
-    figure = d.new_figure(width, 20 + height + 44 + 26)
+    looks = [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
+             ("contiguous (hollow)", (d.VERMILLION, "", "o"))]
+    figure = d.new_figure(width, 20 + height + 44 + d.key_height(looks, width - 20))
     values = [m.value for _, _, dots in rows for m, _ in dots]
     kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.05, 1.05 * max(values)),
                           "share of the read ceiling" + (
                               "" if width < 500 else "; line: 10 to 90 %"))
-    d.draw_key(figure, [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
-                        ("contiguous (hollow)", (d.VERMILLION, "", "o"))], 20, 20 + height + 44,
-               width - 20)
+    d.draw_key(figure, looks, 20, 20 + height + 44, width - 20)
     return figure
 
 
@@ -187,11 +229,12 @@ COMMAND = "kvproof bench --filter=paged_decode"
 BLOCKS = Plot(
     "decode-block-size", "paged_decode", COMMAND, draw_blocks, finding_blocks,
     "Left, 1 is the fastest plain read of the same bytes; the dotted line is the same kernel over "
-    "contiguous buffers. Right, 1 is a paging that costs nothing.",
+    "contiguous buffers. Right, 1 is a paging that costs nothing; "
+    "hollow: published prices, 5 to 10 %, and 20 to 26 % for the kernels of the first paper.",
     MEASURED, lambda results: plain_table(
         [r for name in layouts(results) for r in by_block_size(results, name)]), number)
 SHAPES = Plot(
     "decode-shapes", "paged_decode", COMMAND, draw_shapes, finding_shapes,
     "Each row is one case, one step away from the first; the hollow dot is the same kernel over "
     "contiguous buffers.",
-    MEASURED, plain_table)
+    MEASURED, plain_table, price)

@@ -5,7 +5,7 @@ from experiments import FATES
 from figures.kill_counts import middle_trace, mutants_of, natural, survivors
 from figures.kill_drawing import draw
 from figures.numbers import count, digits, percent, time_text
-from figures.plot import Number, Plot, Table, header
+from figures.plot import Plot, Table, header
 
 
 def by_law(mutants):
@@ -50,18 +50,6 @@ def digits_of(value):
     return count(value) if float(value).is_integer() else digits(value, 2)
 
 
-def number(results):
-    mutants = mutants_of(results)
-    killed = len(mutants) - len(survivors(mutants))
-    trace = middle_trace(mutants)
-    context = [by_law(mutants)]
-    if trace:
-        context.append(f"median shrunk trace {digits_of(trace[0])} operations, longest "
-                       f"{count(trace[1])}")
-    return Number(f"{count(killed)} of {count(len(mutants))}", "seeded bugs noticed",
-                  "; ".join(context))
-
-
 def table(results):
     """The unusual ones first: the page shows only so many rows."""
     unusual = list(FATES)[::-1]
@@ -89,4 +77,4 @@ PLOT = Plot(
     "reports about real engines, the shipped sources for patches. The laws run without the "
     "model and without the contents; the model and the content oracle then each run alone. "
     "Traces are shrunk.",
-    table, number, sums="mutants", optional=True)
+    table, sums="mutants", optional=True)

@@ -133,14 +133,21 @@ def finding(results):
 def number(results):
     case = in_order(results)[0]
     metric = case.metrics["ns_per_block"]
-    context = [f"target: at most {TARGET_NS_PER_BLOCK} ns"] if is_target_case(case) else []
+    hashing = case.metrics.get("hash_alone_ns_per_block")
+    context = []
+    if hashing:
+        context.append(f"{digits(metric.value - hashing.value)} ns above it")
+    if is_target_case(case):
+        context.append(f"target: at most {TARGET_NS_PER_BLOCK} ns")
     if metric.has_spread:
         context.append(f"{digits(metric.low)} to {digits(metric.high)} ns over the repetitions")
     if "instructions_per_block" in case.metrics:
         context.append(f"{digits(case.value('instructions_per_block'))} instructions")
     return Number(f"{digits(metric.value)}\u202fns",
                   f"per block of a request over its whole life, {name_of(case)}",
-                  "; ".join(context))
+                  "; ".join(context), metric, hashing.value if hashing else None,
+                  f"Floor {digits(hashing.value)}\u202fns: the hash alone." if hashing else "",
+                  less=True)
 
 
 PLOT = Plot(

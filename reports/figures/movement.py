@@ -37,16 +37,15 @@ def draw(results, width):
                     for i, r in enumerate(same)]
             rows.append((operation if index == 0 else None, label, dots))
     height = kernel_rows.height_of(rows)
-    figure = d.new_figure(width, 20 + height + 44 + 26)
+    key = [("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)", (d.GREY, "", "o")),
+           (f"target {TARGET}", (d.VERMILLION, d.DASHED, ""))]
+    figure = d.new_figure(width, 20 + height + 44 + d.key_height(key, width - 20))
     most = max((dot[0].value for _, _, dots in rows for dot in dots), default=1)
     axes = kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.1, 1.08 * most),
                                  "share of the copy ceiling" + (
                                      "" if width < 500 else "; line: 10 to 90 %"))
     axes.axvline(TARGET, color=d.VERMILLION, linewidth=1, linestyle=d.DASHED)
-    d.draw_key(figure, [("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)",
-                                                             (d.GREY, "", "o")),
-                        (f"target {TARGET}", (d.VERMILLION, d.DASHED, ""))],
-               20, 20 + height + 44, width - 20)
+    d.draw_key(figure, key, 20, 20 + height + 44, width - 20)
     return figure
 
 

@@ -6,6 +6,7 @@ from typing import Callable
 
 from experiments import STORAGES, is_number, words
 from figures.numbers import count, metric_text
+from result_files import Metric
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Plot:
     number: Callable = None  # results -> Number for the summary, or None
     totals: str = None  # an experiment whose results are the table, where they are there
     sums: str = None    # an experiment whose results all of these get behind the others
+    case: tuple = None  # (parameter, value): of its experiment it draws these results only
     optional: bool = False  # a page is whole without it: another verb than report makes it
 
 
@@ -30,6 +32,17 @@ class Number:
     text: str     # the number with its unit
     what: str     # what it is
     context: str  # what it is to be compared with
+    metric: Metric = None    # the same as a number with its spread
+    ceiling: float = None    # the best that it could be; with less, its floor
+    ceiling_text: str = ""   # what that is, in words
+    less: bool = False       # whether less is better
+
+    def share(self):
+        """How much of the best this is, 0 to 1; None where nothing says so."""
+        if self.metric is None or not self.ceiling or self.metric.value <= 0:
+            return None
+        share = self.metric.value / self.ceiling
+        return min(1.0, 1 / share if self.less else share)
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,9 @@ class Table:
 def rows_of(plot, results):
     """What its functions get; empty where its experiment has no result."""
     rows = results.of(plot.experiment)
+    if plot.case:
+        name, value = plot.case
+        rows = [row for row in rows if row.get(name) == value]
     return rows + results.of(plot.sums) if rows and plot.sums else rows
 
 

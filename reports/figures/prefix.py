@@ -100,12 +100,13 @@ def draw_known(axes, finite):
 
 def best_case(results):
     """(source, block size, finite results, infinite result) of the source to speak about: the one
-    whose answers are known, else the one with the highest ceiling."""
+    whose answers are known, else the one to which the size of the cache matters most."""
     cases = [(source, size, finite, infinite)
              for source, lines in panels(results).items()
              for size, (finite, infinite) in lines.items() if infinite and finite]
     return max(cases, key=lambda case: (is_known(case[0]) and case[1] == KNOWN_BLOCK_SIZE,
-                                        case[3].value("hit_rate_tokens")), default=None)
+                                        case[3].value("hit_rate_tokens") -
+                                        tenth(case[2]).value("hit_rate_tokens")), default=None)
 
 
 def tenth(finite):
@@ -132,11 +133,13 @@ def number(results):
         return None
     source, size, finite, infinite = case
     row = tenth(finite)
+    ceiling = infinite.value("hit_rate_tokens")
     return Number(percent(row.value("hit_rate_tokens")),
                   f"of the prompt tokens of {source} found in a cache of "
                   f"{percent(row['capacity_share'], 0)} of its blocks",
-                  f"infinite cache: {percent(infinite.value('hit_rate_tokens'))}; "
-                  f"{count(row['capacity_blocks'])} blocks of {size} tokens")
+                  f"{count(row['capacity_blocks'])} blocks of {size} tokens; counted",
+                  row.metrics["hit_rate_tokens"], ceiling,
+                  f"Ceiling {percent(ceiling)}: an infinite cache.")
 
 
 def table(results):

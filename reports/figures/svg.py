@@ -15,7 +15,13 @@ VARIABLES = {light: "currentColor" if role == "ink" else f"var(--{role})"
 
 
 def to_png(figure, stream):
+    figure.patch.set_visible(True)  # a picture is looked at on paper of any colour
     figure.savefig(stream, format="png", dpi=144, facecolor=PAPER, metadata={"Software": None})
+
+
+def short_coordinates(tag):
+    """Within a tag only: a number between two tags is one that is read."""
+    return re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), tag)
 
 
 def to_svg(figure, prefix, name):
@@ -39,7 +45,7 @@ def to_svg(figure, prefix, name):
                   lambda m: (f"font-weight: {m[1].strip()}; " if m[1] else "") +
                   f"font-size: {m[2]}", body)
     body = re.sub(r' transform="rotate\(-0 [^"]*"', "", body)
-    body = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), body)
+    body = re.sub(r"<[^>]*>", lambda tag: short_coordinates(tag[0]), body)
     body = re.sub(r"\s*\n\s*", "\n", body)
     return (f'<svg class="plot" role="img" aria-label="{name}" {box} style="max-width:{width}px">'
             f"{body}")

@@ -122,11 +122,13 @@ def number(results):
     if not (contiguous and paged):
         return None
     factor = contiguous.value("allocated_bytes") / paged.value("allocated_bytes")
-    return Number(times(factor), f"less KV memory than max-length buffers for "
-                  f"{count(paged['requests'])} requests",
-                  f"{percent(paged.value('utilisation'))} of it used against "
-                  f"{percent(contiguous.value('utilisation'))}; "
-                  f"published: {PUBLISHED_FACTOR} times")
+    used = paged.metrics["utilisation"]
+    return Number(percent(used.value),
+                  f"of the memory that {count(paged['requests'])} requests hold in pages is used",
+                  f"max-length buffers: {percent(contiguous.value('utilisation'))}, "
+                  f"{times(factor)} the memory; published: {percent(PUBLISHED['paged'][1])} and "
+                  f"{percent(PUBLISHED['contiguous_max_length'][1])}; counted",
+                  used, 1.0, "Ceiling 100\u202f%: no slot empty.")
 
 
 PLOT = Plot(

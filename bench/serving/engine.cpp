@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/serving/engine.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace kvproof::bench {
+
+Engine::Engine(const EngineOptions& options, const TraceInfo& info, Arrivals& arrivals,
+               KvMemory& memory, Recorder& recorder)
+    : options_(options),
+      info_(info),
+      arrivals_(arrivals),
+      memory_(memory),
+      recorder_(recorder),
+      random_(options.seed) {
+  if (options.swap && memory.swapper() == nullptr) {
+    throw std::invalid_argument("preemption by swap needs a paged cache with a host tier");
+  }
+}
+
+bool Engine::step() {
+  arrivals_.poll(now_);
+  if (running_.empty() && waiting_.empty() && arrivals_.ready().empty()) {
+    const auto next = arrivals_.next_seconds();
+    if (!next && arrivals_.num_unanswered() == 0) {
+      check_end();
+      return false;
+    }
+    if (!next) throw std::logic_error("requests wait for answers that nobody will give");
+    if (*next <= now_) return true;
+    recorder_.add_step(*next - now_, 0, 0, memory_.use(), false);
+    now_ = *next;
+    return true;
+  }
+  budget_ = options_.token_budget;
+  preempted_ = false;
+  work_ = {};
+  schedule_running();
+  if (!preempted_) schedule_waiting();
+  if (running_.empty() && waiting_.empty()) return true;  // all that arrived were refused, or empty
+  if (work_.empty()) throw std::logic_error("a step of the simulated engine without any work");
+  const std::uint64_t moved = memory_.moved_tokens();
+  work_.moved_tokens = moved - std::exchange(moved_before_, moved);
+  const double seconds = options_.time.seconds(work_);
+  now_ += seconds;
+  finish_step();
+  const MemoryUse use = memory_.use();
+  check(use);
+  ++recorder_.totals.steps;
+  recorder_.add_step(seconds, running_.size(), waiting_.size() + arrivals_.num_waiting(), use,
+                     preempted_ || refused_at_.has_value());
+  return true;
+}
+
+Engine::Ask Engine::next_of(const Live& request) const {
+  const std::uint32_t left = request.known - request.computed;
+  if (left > 1 || request.remaining == 0) return {std::min(left, budget_), 0, 0};
+  return {1, std::min({options_.drafts, request.remaining - 1, budget_ - 1}), options_.drafts};
+}
+
+void Engine::schedule_running() {
+  for (std::size_t at = 0; at < running_.size() && budget_ > 0; ++at) {
+    const Ask ask = next_of(running_[at]);
+    if (make_room(at, ask)) schedule(running_[at], ask.tokens, ask.drafts);
+  }
+}
+
+// @return whether running_[at] has room for what it does next; it may be gone if not.
+bool Engine::make_room(std::size_t at, const Ask& ask) {
+  while (!memory_.grow(running_[at].handle, ask.tokens + ask.drafts, ask.lookahead)) {
+    // What goes to the host is free when the step is over: until then nothing else is taken away.
+    if (work_.swapped_tokens > 0) return false;
+    preempt_last();
+    if (at == running_.size()) return false;
+  }
+  return true;
+}
+
+void Engine::preempt_last() {
+  preempted_ = true;
+  refused_at_.reset();
+  ++recorder_.totals.preemptions;
+  if (!options_.swap || !swap_out_last()) {
+    Live& victim = running_.back();
+    memory_.preempt(victim.handle);
+    victim.lost = std::exchange(victim.computed, 0);
+    lost_tokens_ += victim.lost;
+  }
+  waiting_.push_front(std::move(running_.back()));
+  running_.pop_back();
+}
+
+bool Engine::swap_out_last() {
+  Live& victim = running_.back();
+  if (victim.computed == 0 || !memory_.swapper()->swap_out(victim.handle)) return false;
+  victim.on_host = victim.in_transfer = true;
+  work_.swapped_tokens += victim.computed;
+  ++recorder_.totals.swaps;
+  return true;
+}
+
+void Engine::schedule_waiting() {
+  if (refused_at_ && memory_.free_tokens() <= *refused_at_ && !running_.empty()) return;
+  refused_at_.reset();
+  while (budget_ > 0 && running_.size() < options_.max_running) {
+    if (waiting_.empty()) admit_arrivals();
+    if (waiting_.empty()) return;
+    Live& head = waiting_.front();
+    if (!(head.on_host ? resume(head) : start(head))) {
+      ++recorder_.totals.refused_admissions;
+      refused_at_ = memory_.free_tokens();
+      return;
+    }
+    running_.push_back(std::move(head));
+    waiting_.pop_front();
+  }
+}
+
+// The first of those that are ready and can be served at all; the others are answered.
+void Engine::admit_arrivals() {
+  while (!arrivals_.ready().empty() && waiting_.empty()) {
+    const Arrived arrived = std::move(arrivals_.ready().front());
+    arrivals_.ready().pop_front();
+    const Request& request = arrived.request;
+    ServingTotals& totals = recorder_.totals;
+    ++totals.requests;
+    totals.input_tokens += static_cast<std::uint64_t>(request.input_tokens);
+    fill_tokens(request, info_, tokens_, options_.tokens);
+    const auto prompt = static_cast<std::uint32_t>(tokens_.size());
+    const auto output = static_cast<std::uint32_t>(request.output_tokens);
+    const std::uint32_t most = prompt + output + options_.drafts;
+    if (prompt == 0 || !memory_.could_hold(most)) {
+      ++(prompt == 0 ? totals.empty : totals.refused);
+      arrivals_.finish(request.index, now_);
+      continue;
+    }
+    Live live;
+    live.index = request.index;
+    live.input = static_cast<std::uint32_t>(request.input_tokens);
+    live.known = prompt;
+    live.remaining = output;
+    live.times.arrived = arrived.seconds;
+    live.times.output_tokens = output;
+    live.handle = memory_.arrive(tokens_, most);
+    waiting_.push_back(live);
+  }
+}
+
+// From the host: its blocks are here when the step is over.
+bool Engine::resume(Live& request) {
+  if (!memory_.swapper()->swap_in(request.handle)) return false;
+  request.on_host = false;
+  request.in_transfer = true;
+  work_.swapped_tokens += request.computed;
+  return true;
+}
+
+bool Engine::start(Live& request) {
+  const std::uint32_t hit = memory_.cached_prefix(request.handle);
+  const std::uint32_t tokens = std::min(request.known - hit, budget_);
+  const bool resumed = request.times.admitted >= 0;
+  if (!memory_.start(
+          request.handle,
+          {.new_tokens = tokens, .resumed = resumed, .has_scheduled = work_.tokens > 0})) {
+    return false;
+  }
+  ServingTotals& totals = recorder_.totals;
+  if (!resumed) {
+    request.times.admitted = now_;
+    totals.hit_tokens += std::min(hit, request.input);
+  } else {
+    totals.recomputed_tokens += request.lost - std::min(hit, request.lost);
+  }
+  request.lost = 0;
+  request.computed = hit;
+  skipped_tokens_ += hit;
+  schedule(request, tokens, 0);
+  return true;
+}
+
+void Engine::schedule(Live& request, std::uint32_t tokens, std::uint32_t drafts) {
+  request.scheduled = tokens;
+  request.drafts = drafts;
+  const std::uint64_t all = tokens + drafts;
+  budget_ -= tokens + drafts;
+  work_.tokens += all;
+  work_.context_tokens += request.computed;
+  work_.attended_pairs += all * request.computed + all * (all + 1) / 2;
+  recorder_.totals.computed_tokens += tokens;
+  recorder_.totals.drafts += drafts;
+}
+
+void Engine::finish_step() {
+  for (Live& request : running_) {
+    if (std::exchange(request.in_transfer, false)) memory_.swapper()->settle(request.handle);
+  }
+  for (Live& request : waiting_) {
+    if (std::exchange(request.in_transfer, false)) memory_.swapper()->settle(request.handle);
+  }
+  std::erase_if(running_,
+                [this](Live& request) { return request.scheduled > 0 && conclude(request); });
+}
+
+// What the step brought to a request. @return whether that was its last token
+bool Engine::conclude(Live& request) {
+  request.computed += std::exchange(request.scheduled, 0);
+  tokens_.clear();
+  if (request.computed == request.known && request.remaining > 0) {
+    const std::uint32_t accepted = num_accepted(std::exchange(request.drafts, 0));
+    if (request.times.first_token < 0) request.times.first_token = now_;
+    for (std::uint32_t i = 0; i <= accepted; ++i) {
+      // Nobody else says the same: an answer is reused only by a prompt that spells its ids.
+      tokens_.push_back(static_cast<TokenId>(~request.index * 0x9e3779b1U + request.known + i));
+    }
+    request.known += accepted + 1;
+    request.computed += accepted;
+    request.remaining -= accepted + 1;
+    recorder_.totals.accepted_drafts += accepted;
+    recorder_.totals.output_tokens += accepted + 1;
+  }
+  memory_.advance(request.handle, tokens_, request.computed);
+  const bool done = request.remaining == 0 && request.computed + !tokens_.empty() == request.known;
+  if (!done) return false;
+  answered_tokens_ += request.computed;
+  request.times.finished = now_;
+  recorder_.finish(request.times);
+  memory_.finish(request.handle);
+  arrivals_.finish(request.index, now_);
+  return true;
+}
+
+// Drafts are accepted in order, until the first that is not.
+std::uint32_t Engine::num_accepted(std::uint32_t drafts) {
+  std::uint32_t accepted = 0;
+  const double limit = options_.acceptance * 0x1p64;
+  while (accepted < drafts && static_cast<double>(random_()) < limit) ++accepted;
+  return accepted;
+}
+
+void Engine::check(const MemoryUse& use) const {
+  const auto require = [](bool holds, const char* what) {
+    if (!holds) throw std::logic_error(std::string("the simulated engine has lost ") + what);
+  };
+  require(running_.size() + waiting_.size() + arrivals_.num_waiting() == arrivals_.num_unanswered(),
+          "a request");
+  require(use.held() + use.free == memory_.capacity_tokens(), "memory");
+  std::uint64_t sum = 0;
+  std::uint64_t most = 0;
+  for (const Live& request : running_) {
+    sum += request.computed;
+    most = std::max<std::uint64_t>(most, request.computed);
+  }
+  require(memory_.shares() ? use.tokens <= sum && use.tokens >= most : use.tokens == sum,
+          "tokens in memory");
+}
+
+void Engine::check_end() const {
+  const ServingTotals& totals = recorder_.totals;
+  if (memory_.use().held() != 0) throw std::logic_error("the simulated engine leaks memory");
+  const std::uint64_t had = answered_tokens_ + lost_tokens_;
+  if (totals.computed_tokens + totals.accepted_drafts + skipped_tokens_ != had) {
+    throw std::logic_error(
+        "the simulated engine has computed tokens that nobody has, or the other way");
+  }
+}
+
+}  // namespace kvproof::bench

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulated engine: continuous batching, step by step, on a real allocator.
+//
+// Model:   each step has a budget of tokens. First those that run, in the order of their admission:
+//          one token each and its drafts, or the next chunk of what is not computed yet. Who finds
+//          no room preempts the one that was admitted last, perhaps itself. Then, unless somebody
+//          was preempted, those that wait, first come first served: first whoever was preempted.
+//          A refused admission ends the step's admissions, and is tried again when more is free.
+//          Then the step takes its time (step_time.h); who has computed all its tokens has one
+//          more, and those drafts that are accepted; who has all of its output leaves.
+//          A request that could not even run alone is refused when it arrives.
+// Source:  vLLM v1 Scheduler.schedule(); Yu et al., Orca, OSDI'22; Agrawal et al., Sarathi, 2023.
+// Checked: at every step requests, tokens and memory are conserved (std::logic_error).
+// Refuses: priorities, several cards, prefill apart from decoding.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "bench/serving/arrivals.h"
+#include "bench/serving/kv_memory.h"
+#include "bench/serving/recorder.h"
+#include "bench/serving/step_time.h"
+#include "bench/trace_tokens.h"
+
+namespace kvproof::bench {
+
+struct EngineOptions {
+  std::uint32_t token_budget = 8192;  // [tokens] of one step
+  std::uint32_t max_running = 256;    // [requests]
+  bool swap = false;                  // a preempted request goes to the host, not back to its start
+  std::uint32_t drafts = 0;           // [tokens] that a step verifies besides its own
+  double acceptance = 0.7;            // chance of a draft whose predecessors were accepted
+  std::uint64_t seed = 0;             // of the drafts
+  TokenMode tokens = TokenMode::as_recorded;
+  StepTime time;
+};
+
+class Engine {
+ public:
+  /// @param all of them outlive this
+  Engine(const EngineOptions& options, const TraceInfo& info, Arrivals& arrivals, KvMemory& memory,
+         Recorder& recorder);
+
+  /// One step, or a pause until the next arrival. @return false when everybody was served
+  bool step();
+
+ private:
+  struct Live {
+    std::uint64_t index = 0;  // of the request
+    KvHandle handle = 0;
+    std::uint32_t input = 0;      // [tokens] as the source states it
+    std::uint32_t known = 0;      // [tokens] prompt and what was generated
+    std::uint32_t computed = 0;   // [tokens] of these in the cache
+    std::uint32_t remaining = 0;  // [tokens] of output still to come
+    std::uint32_t scheduled = 0;  // [tokens] in this step, without drafts
+    std::uint32_t drafts = 0;     // [tokens] in this step
+    std::uint32_t lost = 0;       // [tokens] computed when it was last preempted
+    bool on_host = false;
+    bool in_transfer = false;
+    RequestTimes times;
+  };
+
+  /// What a running request asks of a step. [tokens]
+  struct Ask {
+    std::uint32_t tokens = 0;
+    std::uint32_t drafts = 0;
+    std::uint32_t lookahead = 0;
+  };
+
+  [[nodiscard]] Ask next_of(const Live& request) const;
+  void schedule_running();
+  bool make_room(std::size_t at, const Ask& ask);
+  void preempt_last();
+  bool swap_out_last();
+  void schedule_waiting();
+  void admit_arrivals();
+  bool resume(Live& request);
+  bool start(Live& request);
+  void schedule(Live& request, std::uint32_t tokens, std::uint32_t drafts);
+  void finish_step();
+  bool conclude(Live& request);
+  std::uint32_t num_accepted(std::uint32_t drafts);
+  void check(const MemoryUse& use) const;
+  void check_end() const;
+
+  EngineOptions options_;
+  const TraceInfo& info_;
+  Arrivals& arrivals_;
+  KvMemory& memory_;
+  Recorder& recorder_;
+  double now_ = 0;            // [s]
+  std::deque<Live> running_;  // in the order of their admission
+  std::deque<Live> waiting_;  // preempted ones, then the head of the arrivals once it was read
+  std::uint32_t budget_ = 0;  // [tokens] left in this step
+  bool preempted_ = false;    // in this step
+  std::optional<std::uint64_t> refused_at_;  // [tokens] free when an admission was last refused
+  StepWork work_;
+  std::uint64_t moved_before_ = 0;
+  std::vector<TokenId> tokens_;  // of the request at hand
+  std::mt19937_64 random_;
+  // For the balance at the end. [tokens]
+  std::uint64_t skipped_tokens_ = 0;   // found in the cache
+  std::uint64_t lost_tokens_ = 0;      // computed, and taken away by a preemption
+  std::uint64_t answered_tokens_ = 0;  // computed of those that were answered
+};
+
+}  // namespace kvproof::bench

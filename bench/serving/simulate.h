@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// One serving simulation from its options to its results.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "bench/candidates.h"
+#include "bench/result_file.h"
+#include "bench/serving/engine.h"
+#include "bench/serving/kv_memory.h"
+#include "bench/trace_replay.h"
+
+namespace kvproof::bench {
+
+struct SimulationOptions {
+  EngineOptions engine;
+  std::uint32_t block_size = 16;                 // [tokens]
+  std::optional<std::uint32_t> capacity_blocks;  // usable; nullopt = so many that nothing is lost
+  std::uint32_t host_blocks = 0;
+  std::uint32_t clients = 0;  // of a closed loop; 0 = open loop
+  bool prefix_caching = true;
+  bool whole_sequence_must_fit = true;
+  double watermark = 0;
+  bool sha256 = false;
+  SubjectOptions audited;  // where given: this allocator, every operation under audit
+  std::optional<reference::Reservation> contiguous;  // instead of the paged allocator
+  std::uint32_t reserved_tokens = 0;  // by Reservation::max_length; 0 = the longest of the source
+  std::function<void(double)> on_progress;  // fraction done, 0 to 1
+};
+
+struct Simulation {
+  ServingTotals totals;
+  ServingMoment average;
+  ServingMoment peak;
+  std::vector<ServingMoment> samples;
+  Quantiles queueing, first_token, per_token;  // [s]
+  LeftOut left_out;
+  std::uint64_t capacity_blocks = 0;
+  double wall_seconds = 0;  // all of it, reading included
+};
+
+/// Serves all requests of a source, which is opened twice: once to learn its size. Throws
+/// std::invalid_argument for options that fit no pool, properties::InputError for malformed input,
+/// properties::Violation when a law breaks, std::logic_error when something is not conserved.
+[[nodiscard]] Simulation simulate(const OpenSource& open, const SimulationOptions& options);
+
+/// Every figure of it under the name that it has in a result file.
+[[nodiscard]] Metrics metrics_of(const Simulation& run);
+
+/// What filters kept from being served.
+[[nodiscard]] Metrics left_out_metrics(const LeftOut& left_out);
+
+/// One result of experiment "serving_over_time" per sample; `parameters` and when it was taken.
+[[nodiscard]] std::vector<Result> samples_of(const Simulation& run, const Parameters& parameters);
+
+}  // namespace kvproof::bench

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of single figures, of what they are drawn with, and of draw_figure.py."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import page_test_support  # noqa: F401  first: it skips without matplotlib
+
+import sample_results
+from figures import drawing, numbers, svg
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class DrawFigureTest(unittest.TestCase):
+    """reports/draw_figure.py, which plan --figure calls."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        sample_results.write_all(self.folder.name)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def draw(self, *arguments):
+        done = subprocess.run([sys.executable, os.path.join(HERE, "draw_figure.py"), *arguments],
+                              capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    def test_draws_one_figure_in_the_format_of_its_name(self):
+        for name, start in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml")):
+            self.assertEqual(self.draw(self.path("memory_of_models.json"),
+                                       "--figure=memory-of-models",
+                                       f"--output={self.path(name)}"), (0, ""))
+            with open(self.path(name), "rb") as stream:
+                content = stream.read()
+            self.assertTrue(content.startswith(start))
+            if name == "a.svg":
+                self.assertIn(b"window-1b", content)
+
+    def test_usage_errors_are_one_line_and_write_nothing(self):
+        good = self.path("memory_of_models.json")
+        for file, figure, output, expected in (
+                (good, "memory-of-models", "a.pdf", "ends in .png or .svg"),
+                (good, "nothing", "a.png", "expected one of kill-matrix"),
+                (self.path("utilisation.json"), "memory-of-models", "a.png",
+                 "expected results of memory_of_models"),
+                (self.path("absent.json"), "memory-of-models", "a.png", "cannot be read")):
+            code, said = self.draw(file, f"--figure={figure}", f"--output={self.path(output)}")
+            self.assertEqual((code, said.count("\n")), (2, 1), said)
+            self.assertIn(expected, said)
+            self.assertFalse(os.path.exists(self.path(output)))
+
+
+class DrawingTest(unittest.TestCase):
+    def test_colours_can_be_read_on_light_and_dark(self):
+        def luminance(colour):
+            parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+            linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+            return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear))
+
+        for side in (0, 1):
+            paper = luminance(drawing.COLOURS["paper"][side])
+            for role, pair in drawing.COLOURS.items():
+                high, low = sorted((luminance(pair[side]), paper), reverse=True)
+                least = 1 if role in ("paper", "grid") else 4
+                self.assertGreaterEqual((high + 0.05) / (low + 0.05), least, role)
+
+    def test_labels_are_pushed_apart_and_stay_inside(self):
+        spots = drawing.spread([50, 50, 51, 99], 14, 0, 100)
+        self.assertTrue(all(b - a >= 13.9 for a, b in zip(spots, spots[1:])))
+        self.assertTrue(spots[0] >= 0 and spots[-1] <= 100.1)
+        self.assertEqual(drawing.spread([10, 60], 14, 0, 100), [10, 60])
+
+    def test_words_of_a_figure_keep_their_digits(self):
+        drawing.use_style()
+        figure = drawing.new_figure(200, 100)
+        drawing.place(figure, 20, 20, 150, 60).annotate("1.00412 \u00d7", (0.123456, 0.5))
+        text = svg.to_svg(figure, "t", "name")
+        self.assertIn(">1.00412 ×<", text)
+        self.assertNotRegex(text.replace("1.00412", ""), r"\d\.\d{3}")
+
+    def test_numbers_read_well(self):
+        for value, text in ((0, "0"), (1234567, "1,234,567"), (12.34, "12.3"), (0.01234, "0.0123"),
+                            (999.6, "1,000"), (8, "8.00")):
+            self.assertEqual(numbers.digits(value), text)
+        self.assertEqual(numbers.bytes_text(1.024e9), "1.02\u202fGB")
+        self.assertEqual(numbers.bytes_text(999.96e6), "1.00\u202fGB")
+        self.assertEqual(numbers.time_text(1500), "1.50\u202fµs")
+        self.assertEqual(numbers.percent(0.961), "96.1\u202f%")
+        self.assertEqual(numbers.short(2_500_000), "2.5\u202fM")
+        self.assertEqual([numbers.tiny(value) for value in (0, 0.25, 3.2e-21)],
+                         ["0", "0.250", "3 × 10⁻²¹"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the figures of what `kvproof check` finds, and of the verdict."""
+
+import json
+import os
+import re
+import tempfile
+import unittest
+
+from page_test_support import read, run  # first: it skips without matplotlib
+
+import sample_results
+from figures import kill_counts
+from result_files import load
+
+
+class CorrectnessTest(unittest.TestCase):
+    """The figures of what `kvproof check` finds: they show it most of all when it is bad."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "page.html")
+
+    def page_of(self, document):
+        path = os.path.join(self.folder.name, "a.json")
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(document, stream)
+        self.code, self.said = run(path, f"--output={self.path}")
+        return read(self.path) if os.path.exists(self.path) else ""
+
+    def article(self, document, key):
+        page = self.page_of(document)
+        start = page.index(f'<article id="{key}">')
+        return page[start:page.index("</article>", start)]
+
+    def test_survivors_are_named_in_red(self):
+        document = sample_results.document("mutant")
+        drawings = re.findall(r"<svg.*?</svg>", self.article(document, "kill-matrix"), re.S)
+        for drawing_text in drawings:
+            self.assertRegex(drawing_text, r"<text [^>]*var\(--red\)[^>]*>Survived \(1\): B023<")
+        for row in document["results"]:
+            if row["parameters"].get("fate") == "survived":
+                row["parameters"].update(fate="expected", laws=row["parameters"]["expected_law"])
+        clean = self.article(document, "kill-matrix")
+        self.assertFalse("Survived" in clean)
+        self.assertTrue("All 40 seeded bugs are noticed, 37 (92.5" in clean)
+
+    def test_what_went_another_way_comes_first_in_the_table(self):
+        table = self.article(sample_results.document("mutant"), "kill-matrix")
+        rows = re.findall(r"<tr><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>", table)
+        self.assertEqual(rows[:4], [("B023", "survived"), ("B019", "crash"),
+                                    ("B013", "model only"), ("B007", "another law")])
+
+    def test_every_seeded_bug_stands_in_one_cell(self):
+        path = os.path.join(self.folder.name, "m.json")
+        with open(path, "w", encoding="utf-8") as stream:
+            json.dump(sample_results.document("mutant"), stream)
+        mutants = kill_counts.mutants_of(load([path]).of("mutant"))
+        rows = kill_counts.matrix_rows(mutants)
+        self.assertEqual([row.id or row.name for row in rows],
+                         [f"A{n}" for n in range(1, 12)] + [f"source_{n}.h" for n in range(3)])
+        credited = sum(sum(row.by_law(fate).values()) for row in rows
+                       for fate in ("expected", "other_law"))
+        beyond = sum(row.of_fate(fate) for row in rows for fate in kill_counts.BEYOND_LAWS)
+        self.assertEqual((credited, beyond), (37, 3))
+        self.assertEqual(kill_counts.columns_of(mutants), [f"I{n}" for n in range(1, 13)] +
+                         ["C2", "C5"])
+
+    def test_broken_and_vacuous_laws_are_red(self):
+        document = sample_results.document("check_law")
+        self.assertFalse("var(--red)" in self.article(document, "law-table"))
+        document["results"][2]["parameters"]["verdict"] = "BROKEN"
+        document["results"][15]["parameters"]["verdict"] = "VACUOUS: never had a say"
+        bad = self.article(document, "law-table")
+        self.assertTrue("2 of 24 verdicts are not what they should be: I3 of naive (broken); I4 of "
+                        "half (vacuous)" in bad)
+        self.assertTrue("var(--red)" in bad)
+
+    def test_laws_of_all_subjects_stand_in_one_row(self):
+        table = self.article(sample_results.document("check_law"), "law-table")
+        self.assertEqual(table.count("<tr>"), 1 + 12)
+        self.assertTrue("half: checked" in table)
+        self.assertTrue("not demanded: it shows no index" in table)
+
+    def test_space_that_was_cut_off_says_so(self):
+        text = self.article(sample_results.document("exhaustive"), "exhaustive-search")
+        self.assertEqual(text.count("not closed at depth 17"), 2)  # wide and narrow
+        self.assertTrue(">1 × 10⁻²⁶</td>" in text)
+
+    def test_fields_are_named(self):
+        for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
+                                   ("check_law", "checked")):
+            document = sample_results.document(experiment)
+            document["results"][0]["metrics"][metric]["value"] = 1.5
+            self.page_of(document)
+            self.assertEqual((self.code, self.said.count("\n")), (2, 1))
+            self.assertIn(f"results[0].metrics.{metric}.value: expected", self.said)
+
+    def verdict(self, *documents):
+        """(its class, its words) on a page of these."""
+        paths = []
+        for index, document in enumerate(documents):
+            paths.append(os.path.join(self.folder.name, f"{index}.json"))
+            with open(paths[-1], "w", encoding="utf-8") as stream:
+                json.dump(document, stream)
+        run(*paths, f"--output={self.path}")
+        kind, words = re.search(r'<p class="verdict (\w+)">(.*?)</p>', read(self.path)).groups()
+        return kind, re.sub(r"<[^>]*>", "", words)
+
+    def test_verdict_is_the_worst_of_what_was_found(self):
+        laws, mutants = (sample_results.document(name) for name in ("check_law", "mutant"))
+        self.assertEqual(self.verdict(sample_results.document("life_cycle"))[0], "unknown")
+        self.assertEqual(self.verdict(laws)[0], "good")
+        kind, words = self.verdict(laws, mutants)
+        self.assertEqual(kind, "partly")  # one survives
+        self.assertIn("39 of 40 seeded bugs are noticed.", words)
+        self.assertEqual(self.verdict(sample_results.document("exhaustive"))[0], "partly")
+        laws["results"][2]["parameters"]["verdict"] = "BROKEN"
+        kind, words = self.verdict(laws, mutants)
+        self.assertEqual((kind, words[:6]), ("bad", "Wrong."))
+        self.assertIn("I3 of naive", words)
+
+    def test_what_no_law_but_an_oracle_found_is_wrong_too(self):
+        laws = sample_results.document("check_law")
+        laws["results"].append(sample_results.result(
+            "check", {"subject": "half", "broken": "the model"}, verdict=(1, "count")))
+        kind, words = self.verdict(laws)
+        self.assertEqual(kind, "bad")
+        self.assertIn("the model of half", words)
+
+    def test_page_is_whole_without_it(self):
+        names = [maker.__name__ for maker in sample_results.CHECKED]
+        files = sample_results.write_all(self.folder.name, without=names)
+        self.assertEqual(run(*files, f"--output={self.path}"), (0, ""))
+        page = read(self.path)
+        self.assertFalse("<h2>Correctness" in page)
+        self.assertIn("<b>Correctness was not checked in this run.</b>", page)
+        self.assertEqual(run(*files, f"--output={self.path}", "--absent=mutant=it hung")[0], 1)
+        self.assertTrue("This figure is missing: not measured: it hung." in read(self.path))
+
+
+if __name__ == "__main__":
+    unittest.main()

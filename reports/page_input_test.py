@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the page with results that are missing, mixed, at their edges, or malformed."""
+
+import copy
+import json
+import os
+import tempfile
+import unittest
+
+from page_test_support import read, run  # first: it skips without matplotlib
+
+import sample_results
+from figures import PLOTS
+
+
+class OtherResultsTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "page.html")
+
+    def write(self, content, name="a.json"):
+        path = os.path.join(self.folder.name, name)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    def test_missing_result_is_named_and_the_rest_is_drawn(self):
+        files = sample_results.write_all(self.folder.name, without=("utilisation", "life_cycle"))
+        code, said = run(*files, f"--output={self.path}",
+                         "--absent=life_cycle=it ended with exit code 7: no <clock>")
+        self.assertEqual(code, 1)
+        self.assertEqual(said.strip(), "make_page: the page lacks utilisation, life_cycle")
+        page = read(self.path)
+        self.assertIn("This figure is missing: not measured: it ended with exit code 7: no "
+                      "&lt;clock&gt;.", page)
+        self.assertTrue("no result of utilisation in the given files" in page)
+        self.assertEqual(page.count("<svg"), 2 * (len(PLOTS) - 2))
+
+    def test_different_builds_on_one_page_are_pointed_out(self):
+        first = sample_results.document("life_cycle")
+        second = copy.deepcopy(sample_results.document("utilisation"))
+        second["environment"]["commit"] = "fedcba"
+        second["environment"]["command"] += " --smoke"
+        run(self.write(first), self.write(second, "b.json"), f"--output={self.path}")
+        page = read(self.path)
+        self.assertTrue("differ in their commit share this page: 0123456789abcdef; fedcba." in page)
+        self.assertTrue("A smoke run" in page)
+
+    def test_further_experiments_become_tables(self):
+        document = sample_results.document("life_cycle")
+        document["results"] += [sample_results.result("brand_new", {"case": "a<b"},
+                                                      speed=(3.5, "m/s"))]
+        run(self.write(document), f"--output={self.path}")
+        page = read(self.path)
+        self.assertTrue("<summary>Brand new</summary>" in page)
+        self.assertTrue("a&lt;b" in page)
+        self.assertTrue("speed (m/s)" in page)
+
+    def test_results_at_their_edges_are_drawn(self):
+        """One row of each experiment, and rows of zeros: no figure may fail on either."""
+        for maker in sample_results.MAKERS:
+            document = sample_results.document(maker.__name__)
+            single = {**document, "results": [
+                row for row in document["results"] if row["experiment"] == maker.__name__][-1:]}
+            zeros = copy.deepcopy(document)
+            for row in zeros["results"]:
+                for name in ("live_tokens", "hit_rate_tokens", "mean_waste_tokens", "waste_share",
+                             "used_bytes", "utilisation", "external_fragmentation"):
+                    if name in row["metrics"]:
+                        row["metrics"][name]["value"] = 0
+            for case in (single, zeros):
+                code, said = run(self.write(case), f"--output={self.path}")
+                self.assertEqual((code, said.count("\n")), (1, 1), f"{maker.__name__}: {said}")
+
+    def test_malformed_files_are_named_with_field_and_expectation(self):
+        good = sample_results.document("life_cycle")
+
+        def broken(change):
+            document = copy.deepcopy(good)
+            change(document)
+            return document
+
+        def metric(document):
+            return document["results"][0]["metrics"]["ns_per_block"]
+
+        cases = [
+            ("", "line 1, column 1: expected JSON"),
+            ('{"schema":1,\n "environment"', "line 2, column 15: expected JSON"),
+            ('{"schema": NaN}', "NaN"),
+            ("[" * 100_000, "expected less nesting"),
+            ('{"schema":1,"environment":{},"results":[' + "9" * 5000 + "]}", "expected JSON"),
+            ([], "the document: expected an object"),
+            (broken(lambda d: d.update(schema=2)), "schema: expected 1"),
+            (broken(lambda d: d.update(schema=True)), "schema: expected 1"),
+            (broken(lambda d: d.pop("environment")), "environment: expected an object"),
+            (broken(lambda d: d["environment"].update(memory_bytes=10 ** 400)),
+             "environment.memory_bytes: expected a finite number"),
+            (broken(lambda d: d.update(results={})), "results: expected a list"),
+            (broken(lambda d: d["results"].append(3)), "results[3]: expected an object"),
+            (broken(lambda d: d["results"][0].pop("experiment")),
+             "results[0].experiment: expected a name"),
+            (broken(lambda d: d["results"][0].update(parameters=[])),
+             "results[0].parameters: expected an object"),
+            (broken(lambda d: d["results"][0]["parameters"].update(x=[1])),
+             "results[0].parameters.x: expected a text"),
+            (broken(lambda d: metric(d).update(value="4")),
+             "results[0].metrics.ns_per_block.value: expected a finite number"),
+            (broken(lambda d: metric(d).update(value=10 ** 400)),
+             "results[0].metrics.ns_per_block.value: expected a finite number"),
+            (broken(lambda d: metric(d).update(value=-1)),
+             "results[0].metrics.ns_per_block.value: expected a number above 0"),
+            (broken(lambda d: metric(d).pop("unit")),
+             "results[0].metrics.ns_per_block.unit: expected a text"),
+            (broken(lambda d: metric(d).update(min=600)),
+             "results[0].metrics.ns_per_block.min: expected at most the max"),
+            (broken(lambda d: d["results"][0]["metrics"].pop("ns_per_block")),
+             "results[0].metrics.ns_per_block: expected this metric"),
+        ]
+        for content, expected in cases:
+            path = self.write(content)
+            code, said = run(path, f"--output={self.path}")
+            self.assertEqual(code, 2, said)
+            self.assertEqual(said.count("\n"), 1, said)
+            self.assertIn(path, said)
+            self.assertIn(expected, said)
+            self.assertFalse(os.path.exists(self.path))
+
+    def test_a_case_that_is_there_twice_is_named(self):
+        document = sample_results.document("life_cycle")
+        first, second = self.write(document), self.write(document, "b.json")
+        code, said = run(first, second, f"--output={self.path}")
+        self.assertEqual((code, said), (2, f"make_page: {second}: results[0]: expected one result "
+                                        f"per case; {first} has this one too\n"))
+
+    def test_more_than_a_page_can_show_is_refused(self):
+        document = sample_results.document("utilisation")
+        row = document["results"][0]
+        document["results"] = [{**row, "parameters": {**row["parameters"], "requests": n}}
+                               for n in range(1, 40)]
+        self.assertIn("results[32]: expected at most 32 results of utilisation",
+                      run(self.write(document), f"--output={self.path}")[1])
+        document = sample_results.document("waste_against_block_size")
+        row = document["results"][0]
+        document["results"] = [{**row, "parameters": {"block_size": 1, "workload": f"w{n}"}}
+                               for n in range(40)]
+        self.assertIn("results[32].parameters.workload: expected at most 32",
+                      run(self.write(document), f"--output={self.path}")[1])
+
+    def test_huge_values_take_neither_memory_nor_time(self):
+        """Every number of every experiment replaced by a huge or a tiny one."""
+        for maker in sample_results.MAKERS:
+            for huge in (1e300, 1e-300, 10 ** 15):
+                document = sample_results.document(maker.__name__)
+                for row in document["results"]:
+                    for metric in row["metrics"].values():
+                        metric.update(value=huge, min=huge, max=huge)
+                self.assertIn(run(self.write(document), f"--output={self.path}")[0], (1, 2))
+            document["results"] = document["results"][:1]
+            for name, value in document["results"][0]["parameters"].items():
+                if isinstance(value, (int, float)):
+                    document["results"][0]["parameters"][name] = 10 ** 15
+            self.assertIn(run(self.write(document), f"--output={self.path}")[0], (1, 2))
+
+    def test_wrong_parameters_of_each_experiment_are_named(self):
+        for experiment, parameter, value in (
+                ("memory_of_one_request", "tokens", -1), ("memory_of_models", "context_tokens", 0),
+                ("utilisation", "storage", "elastic"),
+                ("waste_against_block_size", "block_size", 0), ("live_memory", "seconds", "soon"),
+                ("prefix_hit_rate", "source", ""), ("pool_operation", "num_blocks", None),
+                ("mutant", "fate", "noticed"), ("mutant", "laws", ""), ("mutant", "laws", "I2"),
+                ("mutant", "where", None), ("exhaustive", "space", 3),
+                ("check_law", "verdict", "")):
+            document = sample_results.document(experiment)
+            document["results"][0]["parameters"][parameter] = value
+            code, said = run(self.write(document), f"--output={self.path}")
+            self.assertEqual(code, 2)
+            self.assertIn(f"results[0].parameters.{parameter}: expected", said)
+
+    def test_usage_errors_are_one_line(self):
+        for arguments in ([], ["--bogus"], [os.path.join(self.folder.name, "absent.json")],
+                          [self.write(sample_results.document("life_cycle")),
+                           "--output=/proc/no/page.html"]):
+            code, said = run(*arguments)
+            self.assertEqual(code, 2)
+            self.assertEqual(said.count("\n"), 1, said)
+
+
+if __name__ == "__main__":
+    unittest.main()

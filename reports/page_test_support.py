@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the page share. A test that imports it ends with 77 without matplotlib."""
+
+import contextlib
+import io
+import re
+import sys
+from html.parser import HTMLParser
+
+try:
+    import matplotlib  # noqa: F401
+except ModuleNotFoundError:
+    print("skipped: matplotlib is not installed (Debian: python3-matplotlib)")
+    sys.exit(77)
+
+import make_page  # noqa: E402
+
+
+def run(*arguments):
+    """make_page.py without a process of its own: (exit code, stderr)"""
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        try:
+            code = make_page.main(list(arguments))
+        except SystemExit as end:
+            code = end.code
+    return code, said.getvalue()
+
+
+def read(path):
+    with open(path, encoding="utf-8") as stream:
+        return stream.read()
+
+
+class Checker(HTMLParser):
+    """Collects what has to hold for any page: ids, references, and that every tag is closed."""
+
+    VOID = {"meta", "link", "br", "hr", "img", "input"}
+
+    def __init__(self):
+        super().__init__()
+        self.ids, self.references, self.sources, self.stack = [], set(), [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.note(attributes)
+        if tag not in self.VOID:
+            self.stack.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.note(attributes)
+
+    def handle_endtag(self, tag):
+        if not self.stack or self.stack.pop() != tag:
+            raise AssertionError(f"</{tag}> closes nothing")
+
+    def note(self, attributes):
+        for name, value in attributes:
+            value = value or ""
+            if name == "id":
+                self.ids.append(value)
+            if name in ("href", "xlink:href"):
+                (self.references.add(value[1:]) if value.startswith("#") else
+                 self.sources.append(value))
+            if name in ("src", "srcset", "action"):
+                self.sources.append(value)
+            self.references.update(re.findall(r"url\(#([^)]+)\)", value))

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Measures everything that the page shows, one result file after the other, and draws the page.
+
+KVPROOF_BIN is the folder of the kvproof-* executables. DIR/run.json keeps what was asked for and
+what each part took: --resume goes on from it.
+
+Exit codes: 0 the page is whole, 1 a part failed or found a violation (the page says which and why),
+2 usage or unreadable input, 77 matplotlib is not installed, 130 stopped.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from experiments import words  # noqa: E402
+from parts import PAGE_SECONDS, PARTS, parts_of  # noqa: E402
+from progress import Progress  # noqa: E402
+from result_files import InputError, load_file  # noqa: E402
+from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Stopped(BaseException):
+    """Ctrl-C, or another's wish that this ends."""
+
+
+class Malformed(Exception):
+    """A trace that a program cannot read; the text is what it said."""
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"kvproof report: {message} (see: kvproof report --help)\n")
+
+
+def parse_arguments(arguments):
+    parser = Parser(
+        prog="kvproof report", allow_abbrev=False, usage="kvproof report [option]...",
+        description="Measures the built-in workloads and draws one page: figures with the commands "
+                    "that made them.",
+        epilog="Example: kvproof report --trace=conversation_trace.jsonl.zst --output=results")
+    parser.add_argument("--output", metavar="DIR", default="results",
+                        help="where the result files and report.html go (default: ./results)")
+    parser.add_argument("--trace", metavar="FILE", action="append", default=[],
+                        help="also measure on this request trace, plain, .gz or .zst; may be "
+                             "repeated")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--smoke", dest="mode", action="store_const", const="smoke",
+                      default="default", help="small inputs: shows that everything works, in "
+                      "seconds; not to be quoted")
+    mode.add_argument("--full", dest="mode", action="store_const", const="full",
+                      help="also every seeded bug and the exhaustive search, and a longer look at "
+                           "every case; under 45 minutes on two cores")
+    parser.add_argument("--resume", action="store_true",
+                        help="go on from an interrupted run of the same build and options in DIR")
+    parser.add_argument("--png", action="store_true",
+                        help="also write every figure as DIR/figures/NAME.png")
+    parser.add_argument("--compare", metavar="PATH", action="append", default=[],
+                        help="instead: draw DIR/compare.html of machines from their result files, "
+                             "a folder each; repeat it for each")
+    options = parser.parse_args(arguments)
+    if not options.output:
+        parser.error("--output needs a value: --output=DIR")
+    return options
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+# ---- one part -----------------------------------------------------------------------------------
+
+def run_part(command, log_path, progress):
+    """(exit code, Taken)"""
+    begin = time.monotonic()
+    with open(log_path, "wb") as log:
+        try:
+            # In a session of its own: Ctrl-C comes here, and from here to all that it has started.
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True,
+                                       stdout=subprocess.DEVNULL, stderr=log)
+        except OSError:
+            return 127, Taken()
+        try:
+            usage = wait(process, progress)
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGTERM)
+                process.wait()
+    return process.returncode, Taken(time.monotonic() - begin, usage.ru_utime + usage.ru_stime,
+                                     usage.ru_maxrss * 1024)
+
+
+def wait(process, progress):
+    """Until it ends. @return what it used"""
+    pause = 0.01
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            return usage
+        progress.update()
+        time.sleep(pause)
+        pause = min(0.25, 2 * pause)
+
+
+def reason_of(status, log_path, program):
+    """Why a part failed, in one line."""
+    if status == 127:
+        return f"{os.path.basename(program)} is not built"
+    with open(log_path, encoding="utf-8", errors="replace") as stream:
+        said = [re.sub(r"[\x00-\x1f]+", " ", line).strip() for line in stream]
+    last = next((line for line in reversed(said) if line), "")
+    ended = f"ended with exit code {status}" if status >= 0 else f"was ended by signal {-status}"
+    return f"{os.path.basename(program)} {ended}" + (f": {last[:300]}" if last else "")
+
+
+def is_whole(path):
+    """A result file with results in it: they are written under another name and renamed."""
+    try:
+        return bool(load_file(path).results)
+    except InputError:
+        return False
+
+
+# ---- all of them --------------------------------------------------------------------------------
+
+class Run:
+    def __init__(self, options, programs_folder, work):
+        self.options, self.programs, self.work = options, programs_folder, work
+        self.parts = parts_of(options.mode)
+        self.file = RunFile(options.output, "kvproof report " + self.words(),
+                            options_text(options.mode, options.trace),
+                            digest_of({f"kvproof-{part.program}" for part in self.parts},
+                                      programs_folder))
+        self.files, self.absent = [], {}
+        self.violated = False
+        self.progress = Progress(sys.stderr, len(self.parts) + 1, PAGE_SECONDS + sum(
+            part.expected_seconds(options.mode, len(options.trace)) for part in self.parts))
+
+    def words(self, resume=False):
+        """The options of this run, as they are typed."""
+        words = [f"--{self.options.mode}"] if self.options.mode != "default" else []
+        words += [f"--trace={path}" for path in self.options.trace]
+        if self.options.output != "results":
+            words.append(f"--output={self.options.output}")
+        words += ["--png"] if self.options.png else []
+        return shlex.join(words + (["--resume"] if resume else []))
+
+    def path_of(self, name):
+        return os.path.join(self.options.output, f"{name}.json")
+
+    def measure(self):
+        """Every part, one after the other. Throws UnlikeRun, Malformed."""
+        there = set()
+        if self.options.resume:
+            self.file.go_on()
+            there = {part.name for part in self.parts
+                     if part.name in self.file.parts and is_whole(self.path_of(part.name))}
+            say(f"{len(there)} of {len(self.parts)} parts are there from before.")
+        else:
+            self.remove(self.file.path)
+        say(f"{len(self.parts) - len(there)} parts, about {self.progress.all_seconds} s in all; "
+            "Ctrl-C keeps those that are finished.")
+        for part in self.parts:
+            expected = part.expected_seconds(self.options.mode, len(self.options.trace))
+            if part.name in there:
+                self.progress.skip(expected)
+                self.files.append(self.path_of(part.name))
+            else:
+                self.progress.start(part.name, expected)
+                self.measure_part(part)
+                self.progress.end()
+
+    def measure_part(self, part):
+        path, log = self.path_of(part.name), os.path.join(self.work, part.name)
+        program = os.path.join(self.programs, f"kvproof-{part.program}")
+        command = [program, *part.arguments[self.options.mode], f"--json={path}"]
+        command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
+        self.remove(path)
+        status, taken = run_part(command, log, self.progress)
+        found = os.path.exists(path)
+        violation = part.program == "check" and status == 1 and found
+        if (status == 0 and found) or violation:
+            self.violated = self.violated or violation
+            self.files.append(path)
+            self.file.add(part.name, taken)
+            return
+        if status == 2 and part.traces and self.options.trace:
+            self.progress.clear()
+            with open(log, encoding="utf-8", errors="replace") as stream:
+                raise Malformed(stream.read().rstrip("\n"))
+        self.remove(path)
+        self.absent[part.name] = reason_of(status, log, program)
+        self.progress.clear()
+        say(f"kvproof report: {part.name} failed: {self.absent[part.name]}")
+
+    def remove(self, path):
+        """It and what a program that was stopped left of it."""
+        folder, name = os.path.split(path)
+        for entry in os.listdir(folder):
+            if entry == name or entry.startswith(name + ".part-"):
+                os.unlink(os.path.join(folder, entry))
+
+    def draw(self):
+        """@return the exit code of the page, and its path."""
+        page = os.path.join(self.options.output, "report.html")
+        ours = {part.name for part in self.parts}
+        # What kvproof check left in the folder is drawn, too.
+        files = self.files + [self.path_of(part.name) for part in PARTS if part.program == "check"
+                              and part.name not in ours and os.path.exists(self.path_of(part.name))]
+        command = [sys.executable, os.path.join(HERE, "make_page.py"), *files, self.file.path,
+                   *[f"--absent={EXPERIMENTS_OF.get(name, name)}={reason}"
+                     for name, reason in self.absent.items()],
+                   *(["--png"] if self.options.png else []), f"--output={page}"]
+        log = os.path.join(self.work, "page")
+        self.remove(page)
+        self.progress.start("drawing the page", PAGE_SECONDS)
+        status, _ = run_part(command, log, self.progress)
+        self.progress.end()
+        if status != 0:
+            with open(log, encoding="utf-8", errors="replace") as stream:
+                sys.stderr.write(stream.read())
+        if status in (0, 1) and os.path.exists(page):
+            return status, page
+        say("kvproof report: the page could not be drawn; the result files are in "
+            f"{self.options.output}")
+        return 77 if status == 77 else 2, None
+
+    def say_what_is_left(self):
+        self.progress.clear()
+        done = [name for name in self.file.parts if is_whole(self.path_of(name))]
+        for part in self.parts:
+            if part.name not in done:
+                self.remove(self.path_of(part.name))
+        say(f"Stopped; {len(done)} of {len(self.parts)} parts are finished"
+            + (f" ({', '.join(done)})" if done else "") + f", in {self.options.output}.")
+        say(f"Go on with:   kvproof report {self.words(resume=True)}")
+        say(f"Draw them:    {shlex.join([sys.executable, os.path.join(HERE, 'make_page.py')])} "
+            f"{self.options.output}/*.json --output={self.options.output}/report.html")
+
+
+# Where a part's experiment has another name.
+EXPERIMENTS_OF = {"check": "check_law", "mutants": "mutant"}
+
+
+def check_folders(options, programs_folder):
+    """What is wrong with them, in one line; None: nothing."""
+    if not programs_folder:
+        return "KVPROOF_BIN is not set: expected the folder of the kvproof-* executables"
+    for trace in options.trace:
+        if not (os.path.isfile(trace) and os.access(trace, os.R_OK)):
+            return f"{trace}: cannot be read; expected a trace"
+    try:
+        os.makedirs(options.output, exist_ok=True)
+    except OSError as error:
+        return f"{options.output}: cannot be made ({error.strerror}); expected a folder"
+    return None if os.access(options.output, os.W_OK) else f"{options.output}: cannot be written"
+
+
+def stop(*_):
+    raise Stopped
+
+
+def measure_and_draw(run):
+    """@return the exit code"""
+    try:
+        run.measure()
+        code, page = run.draw()
+    except (Stopped, KeyboardInterrupt):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        run.say_what_is_left()
+        return 130
+    except (UnlikeRun, OSError) as error:
+        say(f"kvproof report: {error}")
+        return 2
+    except Malformed as error:
+        say(error)
+        return 2
+    if page:
+        largest = run.file.largest()
+        say(f"The report took {run.progress.elapsed():.0f} s" + (
+            f"; at most {largest[1] / 1e6:,.0f} MB of memory ({words(largest[0])})."
+            if largest else "."))
+        print(page, flush=True)
+    return max(code, 1) if run.violated else code
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    if options.compare:
+        from compare import main as compare
+        return compare([*options.compare,
+                        f"--output={os.path.join(options.output, 'compare.html')}"])
+    programs_folder = os.environ.get("KVPROOF_BIN")
+    wrong = check_folders(options, programs_folder)
+    if wrong:
+        say(f"kvproof report: {wrong}")
+        return 2
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, stop)
+    with tempfile.TemporaryDirectory(prefix="kvproof-report.") as work:
+        return measure_and_draw(Run(options, programs_folder, work))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DIR/run.json: what a run was asked for, and what each of its parts took. A result file, too."""
+
+import datetime
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+
+from make_page import write
+from result_files import InputError, load_file
+
+NAME = "run.json"
+EXPERIMENT = "report_part"
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a part took, with its own children."""
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0     # far from the seconds of one core: the machine had other work
+    peak_rss_bytes: int = 0
+
+
+class UnlikeRun(Exception):
+    """What lies in the folder cannot be gone on from; the text says why."""
+
+
+def digest_of(programs, folder):
+    """One text for these builds: another build, whatever its commit, has another."""
+    digest = hashlib.sha256()
+    for name in sorted(programs):
+        try:
+            with open(os.path.join(folder, name), "rb") as stream:
+                digest.update(name.encode() + hashlib.sha256(stream.read()).digest())
+        except OSError:
+            digest.update(name.encode() + b"is not built")
+    return digest.hexdigest()[:16]
+
+
+def options_text(mode, traces):
+    """What the results depend on; a trace is known by its name and size, not by its folder."""
+    names = [f"{os.path.basename(path)} of {os.path.getsize(path)} bytes" for path in traces]
+    return ", ".join([mode, *names])
+
+
+class RunFile:
+    def __init__(self, folder, command, options, programs):
+        self.path = os.path.join(folder, NAME)
+        self.environment = {
+            "command": command, "options": options, "programs": programs,
+            "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
+        self.parts = {}  # name -> Taken
+
+    def go_on(self):
+        """Takes over what an earlier run measured. Throws UnlikeRun."""
+        try:
+            earlier = load_file(self.path)
+        except InputError as error:
+            raise UnlikeRun(f"{error}; --resume goes on from an interrupted run") from None
+        for name, what in (("options", "options"), ("programs", "build")):
+            was, now = earlier.environment.get(name), self.environment[name]
+            if was != now:
+                raise UnlikeRun(f"{self.path}: --resume needs the same {what}: "
+                                f"expected {was}, found {now}")
+        self.environment["date"] = earlier.environment.get("date", self.environment["date"])
+        for row in earlier.results:
+            if row.experiment == EXPERIMENT:
+                self.parts[row["part"]] = Taken(row.value("seconds"), row.value("cpu_seconds"),
+                                                int(row.value("peak_rss_bytes")))
+
+    def add(self, part, taken):
+        self.parts[part] = taken
+        self.save()
+
+    def save(self):
+        results = [{"experiment": EXPERIMENT, "parameters": {"part": part},
+                    "metrics": {"seconds": {"value": round(taken.seconds, 2), "unit": "s"},
+                                "cpu_seconds": {"value": round(taken.cpu_seconds, 2), "unit": "s"},
+                                "peak_rss_bytes": {"value": taken.peak_rss_bytes,
+                                                   "unit": "bytes"}}}
+                   for part, taken in self.parts.items()]
+        document = {"schema": 1, "environment": self.environment, "results": results}
+        write(self.path, (json.dumps(document, indent=1) + "\n").encode("utf-8"))
+
+    def largest(self):
+        """(part, peak bytes) of the part that held the most memory; None before the first."""
+        if not self.parts:
+            return None
+        part = max(self.parts, key=lambda name: self.parts[name].peak_rss_bytes)
+        return part, self.parts[part].peak_rss_bytes

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether what was measured is right: from the laws, the seeded bugs and the exhaustive search."""
+
+from figures.exhaustive import is_closed, split
+from figures.kill_counts import mutants_of, survivors
+from figures.law_table import is_bad
+from figures.numbers import count
+from figures.plot import groups
+
+HOLDS = 0  # what kvproof check says of an allocator
+
+
+def verdict_of(results):
+    """(kind, title, lines); the kind is a class of the page: bad, partly, good or unknown."""
+    found = [part(results) for part in (laws, mutants, spaces)]
+    found = [part for part in found if part]
+    if not found:
+        return "unknown", "Correctness was not checked in this run.", [
+            "kvproof check --json=check.json beside these files does."]
+    kinds = [kind for kind, _ in found]
+    kind = next(kind for kind in ("bad", "partly", "good") if kind in kinds)
+    title = {"bad": "Wrong.", "partly": "Correct as far as it was checked, with gaps.",
+             "good": "Correct."}[kind]
+    return kind, title, [line for _, line in found]
+
+
+def laws(results):
+    """What kvproof check said of each allocator."""
+    rows, checks = results.of("check_law"), results.of("check")
+    bad = [f"{row['law']} of {row['subject']}" for row in rows if is_bad(row)]
+    bad += [f"{row.get('broken') or 'an oracle'} of {row.get('subject')}" for row in checks
+            if "verdict" in row.metrics and row.value("verdict") != HOLDS]
+    if bad:
+        return "bad", f"Not as it should be: {', '.join(dict.fromkeys(bad))}."
+    if not rows:
+        return None
+    asked = [row for row in rows if row.value("checked") > 0]
+    answers = count(sum(row.value("checked") for row in asked))
+    whom = len(groups(rows, "subject"))
+    return ("good" if asked else "partly",
+            f"{len(groups(asked, 'law'))} laws held in {answers} answers about {whom} "
+            f"allocator{'s' if whom > 1 else ''}.")
+
+
+def mutants(results):
+    rows = mutants_of(results.of("mutant"))
+    if not rows:
+        return None
+    lives = len(survivors(rows))
+    return ("partly" if lives else "good",
+            f"{count(len(rows) - lives)} of {count(len(rows))} seeded bugs are noticed.")
+
+
+def spaces(results):
+    rows = results.of("exhaustive")
+    if not rows:
+        return None
+    found, _ = split(rows)
+    closed = sum(is_closed(row) for row in found)
+    return ("good" if closed == len(found) else "partly",
+            f"{count(sum(row.value('states') for row in found))} states of {len(found)} small "
+            f"managers visited, {closed} of them without a state left out.")
