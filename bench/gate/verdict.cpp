@@ -11,6 +11,11 @@ namespace {
 
 std::string percent_text(double percent) {
   char text[40];
+  constexpr double kTenfold = 1000;  // beyond, a factor reads better
+  if (percent >= kTenfold) {
+    std::snprintf(text, sizeof text, "x %.0f", 1 + percent / 100);
+    return text;
+  }
   std::snprintf(text, sizeof text, "%+.*f %%", std::abs(percent) < 10 ? 2 : 0, percent);
   return text;
 }

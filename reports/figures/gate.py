@@ -20,13 +20,18 @@ def name_of(result):
     return result.get("measure") or "time, median of pairs"
 
 
+def change_text(percent):
+    """A change in per cent; as a factor where it is more than tenfold."""
+    return f"\u00d7{digits(1 + percent / 100)}" if percent >= 1000 else f"{percent:+.0f} %"
+
+
 def draw(results, width):
     narrow = width < 500
-    left = 150 if narrow else 190
+    left = 165 if narrow else 190
     lines = measures(results)
     height = sum(HEAD + LINE * len(rows) for rows in lines.values())
     figure = d.new_figure(width, 30 + height + 46 + 44)
-    axes = d.place(figure, left, 30, width - left - 46, height)
+    axes = d.place(figure, left, 30, width - left - 58, height)
     axes.set_ylim(height, 0)
     reach = min(MOST, max([6] + [1.25 * abs(r.value("change_percent")) for r in results]))
     axes.set_xlim(-reach, reach)
@@ -44,7 +49,7 @@ def draw(results, width):
     axes.grid(axis="x", visible=True)
     axes.tick_params(left=False, labelleft=False)
     axes.spines["left"].set_visible(False)
-    d.x_title(axes, "change against the base [%]; band: threshold")
+    d.x_title(axes, "change [%]" if narrow else "change against the base [%]; band: threshold")
     d.draw_key(figure, list(LOOKS.items()), 20, 30 + height + 46, width - 20)
     return figure
 
@@ -63,7 +68,7 @@ def draw_line(axes, result, y, reach, left):
                   xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
                   color=d.SOFT, annotation_clip=False)
     if metric.value != at:
-        axes.annotate(f"{metric.value:+.0f}", (at, y), xytext=(8 if at > 0 else -8, 0),
+        axes.annotate(change_text(metric.value), (at, y), xytext=(8 if at > 0 else -8, 0),
                       textcoords="offset points", va="center", color=colour,
                       ha="left" if at > 0 else "right", annotation_clip=False)
 
@@ -76,8 +81,8 @@ def finding(results):
         worst = max((r for r in results if r["verdict"] == "worse"),
                     key=lambda r: abs(r.value("change_percent")))
         return (f"Worse in {len(moved['worse'])} of {whole} workloads; most of all "
-                f"{name_of(worst)} of {worst['workload']}, by "
-                f"{digits(abs(worst.value('change_percent')))} %")
+                f"{name_of(worst)} of {worst['workload']}, "
+                f"{change_text(worst.value('change_percent'))}")
     if moved["better"]:
         return f"Better in {len(moved['better'])} of {whole} workloads, worse in none"
     return f"No measure of {whole} workloads moved beyond its threshold"
@@ -85,7 +90,8 @@ def finding(results):
 
 PLOT = Plot(
     "gate", "gate_measure", "kvproof gate --against=REV --json=gate.json", draw, finding,
-    "Red squares lie outside their band on the wrong side; one of them makes its workload worse.",
+    "Red squares lie outside their band, the threshold, on the wrong side; one of them makes its "
+    "workload worse.",
     "Instructions and misses by callgrind with stated caches, allocations and bytes by counting "
     "calls; time as the ratio of two fresh processes that took turns, shown is the median with the "
     "10th and 90th percentile.",
