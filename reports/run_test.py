@@ -32,7 +32,7 @@ case $0 in *check) name=check_law ;; esac
 for arg do
   case $arg in
     --json=*) json=${arg#--json=} ;;
-    --filter=*) name=${arg#--filter=^} ;;
+    --filter=*) name=${arg#--filter=^}; name=${name%%/*} ;;
     --mutants) name=mutant ;;
     --exhaustive) name=exhaustive ;;
     --*) ;;
