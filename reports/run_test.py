@@ -80,7 +80,7 @@ class RunTest(unittest.TestCase):
     def run_sh(self, *arguments, **environment):
         """(exit code, stdout, stderr)"""
         process = self.start(*arguments, **environment)
-        out, said = process.communicate(timeout=120)
+        out, said = process.communicate(timeout=600)  # a hang, not a slow machine
         return process.returncode, out, said
 
     def path(self, *parts):
@@ -154,7 +154,7 @@ class RunTest(unittest.TestCase):
                 break
             time.sleep(0.1)
         os.kill(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=120)
         return process.returncode, said
 
     def test_interrupt_leaves_finished_result_files(self):
@@ -275,7 +275,7 @@ class RunTest(unittest.TestCase):
                 break
             said += chunk
         os.close(ours)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=600)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
         self.assertRegex(said.decode(), rf"\[#+ +\] \d+/{NUM_PARTS + 1} pool operation  "
                          r"\(\d+ s, about \d+ s left")
