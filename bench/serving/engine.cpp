@@ -31,7 +31,7 @@ bool Engine::step() {
     }
     if (!next) throw std::logic_error("requests wait for answers that nobody will give");
     if (*next <= now_) return true;
-    recorder_.add_step(*next - now_, 0, 0, memory_.use(), false);
+    recorder_.add_step(*next - now_, 0, 0, memory_.use(), 0);
     now_ = *next;
     return true;
   }
@@ -46,12 +46,14 @@ bool Engine::step() {
   work_.moved_tokens = moved - std::exchange(moved_before_, moved);
   const double seconds = options_.time.seconds(work_);
   now_ += seconds;
+  // Before anybody leaves: what leaves with the step's end was not free while it ran.
+  const std::uint64_t stranded = preempted_ || refused_at_ ? memory_.free_tokens() : 0;
   finish_step();
   const MemoryUse use = memory_.use();
   check(use);
   ++recorder_.totals.steps;
   recorder_.add_step(seconds, running_.size(), waiting_.size() + arrivals_.num_waiting(), use,
-                     preempted_ || refused_at_.has_value());
+                     stranded);
   return true;
 }
 

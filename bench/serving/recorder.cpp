@@ -16,17 +16,16 @@ constexpr double ServingMoment::*kAveraged[] = {&ServingMoment::running,  &Servi
 }  // namespace
 
 void Recorder::add_step(double seconds, std::size_t running, std::size_t waiting,
-                        const MemoryUse& use, bool memory_refused) {
+                        const MemoryUse& use, std::uint64_t stranded) {
   totals.seconds += seconds;
-  const auto free = static_cast<double>(use.free);
   const ServingMoment moment{totals.seconds,
                              static_cast<double>(running),
                              static_cast<double>(waiting),
                              static_cast<double>(use.tokens),
                              static_cast<double>(use.tail),
                              static_cast<double>(use.reserved),
-                             free,
-                             memory_refused ? free : 0};
+                             static_cast<double>(use.free),
+                             static_cast<double>(stranded)};
   for (const auto part : kAveraged) {
     sum_.*part += moment.*part * seconds;
     peak_.*part = std::max(peak_.*part, moment.*part);

@@ -52,7 +52,7 @@ struct ServingMoment {
   double running = 0;                                   // [requests]
   double waiting = 0;                                   // [requests] ready, and not running
   double tokens = 0, tail = 0, reserved = 0, free = 0;  // MemoryUse [tokens]
-  double stranded = 0;  // [tokens] of `free`, while a request was refused for want of memory
+  double stranded = 0;  // [tokens] free during the step, while a request was refused for want of it
 };
 
 struct Quantiles {
@@ -66,8 +66,9 @@ class Recorder {
   ServingTotals totals;
 
   /// A step, or a pause, took `seconds` and ended like this.
+  /// @param stranded free during the step, while a request was refused for want of memory [tokens]
   void add_step(double seconds, std::size_t running, std::size_t waiting, const MemoryUse& use,
-                bool memory_refused);
+                std::uint64_t stranded);
   void finish(const RequestTimes& times);
 
   [[nodiscard]] ServingMoment average() const;

@@ -46,8 +46,8 @@ TEST(StepTime, RowsAreFoundAndCacheWhatTheirPresetSays) {
 
 TEST(Recorder, AveragesByTimeAndKeepsPeaks) {
   Recorder recorder;
-  recorder.add_step(3, 1, 0, {.tokens = 10, .free = 90}, false);
-  recorder.add_step(1, 5, 2, {.tokens = 50, .tail = 2, .free = 48}, true);
+  recorder.add_step(3, 1, 0, {.tokens = 10, .free = 90}, 0);
+  recorder.add_step(1, 5, 2, {.tokens = 50, .tail = 2, .free = 48}, 48);
   const ServingMoment average = recorder.average();
   EXPECT_DOUBLE_EQ(average.running, 2);
   EXPECT_DOUBLE_EQ(average.waiting, 0.5);
@@ -61,7 +61,7 @@ TEST(Recorder, AveragesByTimeAndKeepsPeaks) {
 TEST(Recorder, KeepsSamplesEvenlyHoweverManyStepsThereAre) {
   for (const std::uint64_t steps : {1U, 511U, 512U, 100'000U}) {
     Recorder recorder;
-    for (std::uint64_t i = 0; i < steps; ++i) recorder.add_step(1, i, 0, {}, false);
+    for (std::uint64_t i = 0; i < steps; ++i) recorder.add_step(1, i, 0, {}, 0);
     const auto& samples = recorder.samples();
     ASSERT_LT(samples.size(), Recorder::kMaxSamples);
     EXPECT_GE(samples.size(), std::min<std::size_t>(steps, Recorder::kMaxSamples / 2));
