@@ -4,8 +4,7 @@
 /^ *-: *0:Source:/ {
   file = $0
   sub(/.*Source:/, "", file)
-  wanted = file ~ /(^|\/)optimized\/[^\/]*$/
-  sub(/.*\//, "optimized/", file)
+  wanted = sub(/^(.*\/)?optimized\//, "optimized/", file)
   if (wanted) files[file] = 1
   next
 }

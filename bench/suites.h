@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/progress.h"
-#include "bench/result_file.h"
+#include "bench/results/progress.h"
+#include "bench/results/result_file.h"
 
 namespace kvproof::bench {
 

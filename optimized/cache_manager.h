@@ -14,13 +14,13 @@
 #include <span>
 #include <vector>
 
-#include "optimized/block_pool.h"
-#include "optimized/exact_contents.h"
-#include "optimized/group_table.h"
-#include "optimized/hashing.h"
-#include "optimized/layer_group.h"
-#include "optimized/prefix_search.h"
-#include "optimized/request.h"
+#include "optimized/manager/exact_contents.h"
+#include "optimized/manager/group_table.h"
+#include "optimized/manager/layer_group.h"
+#include "optimized/manager/prefix_search.h"
+#include "optimized/manager/request.h"
+#include "optimized/pool/block_pool.h"
+#include "optimized/pool/hashing.h"
 #include "reference/config.h"
 #include "reference/contract.h"
 #include "reference/operations.h"

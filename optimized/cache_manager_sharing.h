@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "optimized/cache_manager.h"
-#include "optimized/reversed.h"
+#include "optimized/pool/reversed.h"
 
 namespace kvproof::optimized {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "optimized/cache_manager.h"
-#include "optimized/reversed.h"
+#include "optimized/pool/reversed.h"
 
 namespace kvproof::optimized {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "optimized/request.h"
+#include "optimized/manager/request.h"
 #include "reference/config.h"
 #include "reference/subject.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
-#include "optimized/hashing.h"
 #include "optimized/manager_subject.h"
+#include "optimized/pool/hashing.h"
 #include "reference/cache_manager.h"
 
 namespace kvproof::optimized {

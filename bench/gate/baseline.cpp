@@ -6,7 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "bench/callgrind.h"
+#include "bench/instruments/callgrind.h"
 
 namespace kvproof::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/gate/measures.h"
-#include "bench/result_file.h"
+#include "bench/results/result_file.h"
 
 namespace kvproof::bench {
 

@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <ostream>
 
-#include "bench/gate/rank_test.h"
-#include "bench/table.h"
+#include "bench/gate/wilcoxon.h"
+#include "bench/results/table.h"
 
 namespace kvproof::bench {
 namespace {

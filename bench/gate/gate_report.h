@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/gate/verdict.h"
-#include "bench/result_file.h"
+#include "bench/results/result_file.h"
 
 namespace kvproof::bench {
 

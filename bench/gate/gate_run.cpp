@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "bench/callgrind.h"
-#include "bench/environment.h"
+#include "bench/instruments/callgrind.h"
+#include "bench/results/environment.h"
 
 namespace kvproof::bench {
 namespace {

@@ -7,11 +7,11 @@
 #include <random>
 #include <sstream>
 
-#include "bench/callgrind.h"
 #include "bench/gate/baseline.h"
 #include "bench/gate/gate_report.h"
-#include "bench/gate/rank_test.h"
 #include "bench/gate/verdict.h"
+#include "bench/gate/wilcoxon.h"
+#include "bench/instruments/callgrind.h"
 #include "properties/traces/test_files.h"
 
 namespace kvproof::bench {

@@ -7,8 +7,8 @@
 #include <sstream>
 #include <vector>
 
-#include "bench/callgrind.h"
 #include "bench/gate/collected.h"
+#include "bench/instruments/callgrind.h"
 
 namespace kvproof::bench {
 namespace {

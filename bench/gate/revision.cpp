@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/child_program.h"
+#include "bench/instruments/child_program.h"
 
 namespace kvproof::bench {
 namespace {

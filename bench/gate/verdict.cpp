@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "bench/gate/rank_test.h"
+#include "bench/gate/wilcoxon.h"
 
 namespace kvproof::bench {
 namespace {

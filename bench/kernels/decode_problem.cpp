@@ -7,7 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "bench/workload_random.h"
+#include "bench/requests/workload_random.h"
 #include "kernels/attention/attention_reference.h"
 #include "kernels/typed.h"
 #include "properties/kernels/attention_bound.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "bench/instruments/latency.h"
 #include "bench/kernels/ceilings.h"
-#include "bench/latency.h"
 #include "bench/suites.h"
 
 namespace kvproof::bench {

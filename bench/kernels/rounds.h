@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/instruments/latency.h"
 #include "bench/kernels/ceilings.h"
-#include "bench/latency.h"
-#include "bench/result_file.h"
+#include "bench/results/result_file.h"
 
 namespace kvproof::bench {
 

@@ -15,7 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "bench/request.h"
+#include "bench/requests/request.h"
 
 namespace kvproof::bench {
 

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "bench/requests/drawn_source.h"
 #include "bench/serving/simulate.h"
-#include "bench/studies/drawn_source.h"
 #include "bench/suites.h"
 
 namespace kvproof::bench {

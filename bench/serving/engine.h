@@ -20,11 +20,11 @@
 #include <random>
 #include <vector>
 
+#include "bench/requests/tokens.h"
 #include "bench/serving/arrivals.h"
-#include "bench/serving/kv_memory.h"
 #include "bench/serving/recorder.h"
 #include "bench/serving/step_time.h"
-#include "bench/trace_tokens.h"
+#include "bench/storage/storage.h"
 
 namespace kvproof::bench {
 

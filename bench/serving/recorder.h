@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "bench/serving/kv_memory.h"
+#include "bench/storage/storage.h"
 
 namespace kvproof::bench {
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "bench/requests/listed_source.h"
+#include "bench/requests/log_size.h"
 #include "bench/serving/recorder.h"
 #include "bench/serving/step_time.h"
-#include "bench/studies/listed_source.h"
-#include "bench/trace_size.h"
 #include "reference/model_presets.h"
 
 namespace kvproof::bench {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/requests/listed_source.h"
+#include "bench/requests/workloads.h"
 #include "bench/serving/simulate.h"
-#include "bench/studies/listed_source.h"
-#include "bench/workloads.h"
 
 namespace kvproof::bench {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "bench/trace_size.h"
+#include "bench/requests/log_size.h"
 
 namespace kvproof::bench {
 namespace {
@@ -55,7 +55,7 @@ std::unique_ptr<KvMemory> make_memory(const MemoryOptions& memory,
     return make_contiguous_memory(memory, *options.contiguous, reserved);
   }
   if (options.audited.given()) {
-    return make_audited_memory(memory, find_candidate(options.audited));
+    return make_audited_memory(memory, properties::find_candidate(options.audited));
   }
   return make_paged_memory(memory, options.sha256);
 }

@@ -7,11 +7,11 @@
 #include <optional>
 #include <string>
 
-#include "bench/candidates.h"
-#include "bench/result_file.h"
+#include "bench/hit_rate/replay_prompts.h"
+#include "bench/results/result_file.h"
 #include "bench/serving/engine.h"
-#include "bench/serving/kv_memory.h"
-#include "bench/trace_replay.h"
+#include "bench/storage/storage.h"
+#include "properties/check/candidate.h"
 
 namespace kvproof::bench {
 
@@ -25,7 +25,7 @@ struct SimulationOptions {
   bool whole_sequence_must_fit = true;
   double watermark = 0;
   bool sha256 = false;
-  SubjectOptions audited;  // where given: this allocator, every operation under audit
+  properties::SubjectOptions audited;  // where given: this allocator, every operation under audit
   std::optional<reference::Reservation> contiguous;  // instead of the paged allocator
   std::uint32_t reserved_tokens = 0;  // by Reservation::max_length; 0 = the longest of the source
   std::function<void(double)> on_progress;  // fraction done, 0 to 1

@@ -9,10 +9,10 @@
 #include <string>
 #include <utility>
 
-#include "bench/eviction/bounds.h"
-#include "bench/eviction/policies.h"
+#include "bench/hit_rate/bounds.h"
+#include "bench/hit_rate/policies.h"
+#include "bench/hit_rate/replay_prompts.h"
 #include "bench/studies/studies.h"
-#include "bench/trace_replay.h"
 
 namespace kvproof::bench {
 namespace {

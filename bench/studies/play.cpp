@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "bench/trace_tokens.h"
+#include "bench/requests/tokens.h"
 #include "properties/traces/input_error.h"
 
 namespace kvproof::bench {

@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "bench/hit_rate/replay_prompts.h"
 #include "bench/studies/studies.h"
-#include "bench/trace_replay.h"
 
 namespace kvproof::bench {
 namespace {

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/requests/drawn_source.h"
 #include "bench/serving/simulate.h"
-#include "bench/studies/drawn_source.h"
 #include "bench/studies/studies.h"
 
 namespace kvproof::bench {

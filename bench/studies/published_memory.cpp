@@ -3,8 +3,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "bench/requests/workloads.h"
 #include "bench/studies/published.h"
-#include "bench/workloads.h"
 
 namespace kvproof::bench {
 namespace {

@@ -10,8 +10,8 @@
 #include <set>
 #include <string>
 
+#include "bench/requests/workloads.h"
 #include "bench/studies/storage.h"
-#include "bench/workloads.h"
 
 namespace kvproof::bench {
 namespace {

@@ -3,11 +3,11 @@
 #include <iterator>
 #include <string>
 
-#include "bench/leading_source.h"
+#include "bench/requests/leading_source.h"
+#include "bench/requests/log_size.h"
 #include "bench/serving/simulate.h"
 #include "bench/studies/storage.h"
 #include "bench/studies/studies.h"
-#include "bench/trace_size.h"
 
 namespace kvproof::bench {
 namespace {

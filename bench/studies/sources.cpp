@@ -2,9 +2,9 @@
 // Opens the requests that studies play, as often as they need.
 #include <filesystem>
 
+#include "bench/requests/open_log.h"
+#include "bench/requests/workloads.h"
 #include "bench/studies/studies.h"
-#include "bench/trace_loaders.h"
-#include "bench/workloads.h"
 
 namespace kvproof::bench {
 

@@ -12,8 +12,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/request.h"
-#include "bench/result_file.h"
+#include "bench/requests/request.h"
+#include "bench/results/result_file.h"
 
 namespace kvproof::bench {
 

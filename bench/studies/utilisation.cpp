@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "bench/requests/tokens.h"
 #include "bench/studies/storage.h"
 #include "bench/studies/studies.h"
-#include "bench/trace_tokens.h"
 #include "reference/kv_spec.h"
 
 namespace kvproof::bench {

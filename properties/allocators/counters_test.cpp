@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The counters of the paged allocator against counts that a random run takes from the naive model's
 // answers and snapshots.
-#include "optimized/counters.h"
+#include "optimized/pool/counters.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "optimized/cache_manager.h"
-#include "optimized/concurrent_pool.h"
+#include "optimized/concurrent/concurrent_pool.h"
+#include "optimized/concurrent/spin_lock.h"
 #include "optimized/slot_mapping.h"
-#include "optimized/spin_lock.h"
 
 namespace kvproof::optimized {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is checked: an implementation of ours, a shared library, or a program.
+// From a name to an allocator: a row of the list, a shared library, or a program. No other file
+// does that.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,7 @@ struct Opened {
   Demands demands;
 };
 
+/// An allocator that can be built and asked.
 struct Candidate {
   std::string name;
   std::string option;  // that names it on a command line, for the replay
@@ -25,22 +27,26 @@ struct Candidate {
   std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
 };
 
-[[nodiscard]] inline Candidate own_candidate(const optimized::SubjectRow& row) {
-  return {std::string(row.name), "--subject=" + std::string(row.name), false,
-          [&row](const CacheConfig& config) {
-            return Opened{row.make(config), {}};
-          }};
-}
+/// An implementation of ours.
+[[nodiscard]] Candidate own_candidate(const optimized::SubjectRow& row);
 
-/// @param option as above
-[[nodiscard]] inline Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program,
-                                                 std::string option) {
-  return {program->name(), std::move(option), true,
-          [program](const CacheConfig& config) {
-            ForeignProgram::Opening opening = program->open(config);
-            return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
-          },
-          [program](bool on) { program->hurry(on); }};
-}
+/// What a command line says of the subject.
+struct SubjectOptions {
+  std::string subject;          // a name in the list, or the path of a shared library
+  std::string subject_command;  // a command line for the shell
+  AnswerLimits limits;
+
+  [[nodiscard]] bool given() const { return !subject.empty() || !subject_command.empty(); }
+};
+
+/// Whether this names a file, not a row of the list.
+[[nodiscard]] bool is_library(const std::string& subject);
+
+/// @pre options.given(). @throws std::invalid_argument that lists the names
+[[nodiscard]] Candidate find_candidate(const SubjectOptions& options);
+
+/// The recorded vectors that a check plays: in a checkout beside the sources, installed beside the
+/// package's data; empty: nowhere.
+[[nodiscard]] std::string vectors_folder();
 
 }  // namespace kvproof::properties

@@ -13,7 +13,7 @@
 #include <shared_mutex>
 #include <span>
 
-#include "optimized/block_record.h"
+#include "optimized/pool/block_record.h"
 #include "properties/concurrency/race_point.h"
 
 namespace kvproof::properties::concurrency {

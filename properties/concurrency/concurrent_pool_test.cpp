@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The concurrent pool: BlockPool's contract from one thread, and its own promises between many.
-#include "optimized/concurrent_pool.h"
+#include "optimized/concurrent/concurrent_pool.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "optimized/block_pool.h"
+#include "optimized/pool/block_pool.h"
 #include "properties/concurrency/broken_pools.h"
 #include "properties/concurrency/concurrent_stress.h"
 #include "properties/concurrency/history_reports.h"

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "optimized/hashing.h"
+#include "optimized/pool/hashing.h"
 #include "reference/config.h"
 #include "reference/ids.h"
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "optimized/concurrent_pool.h"
+#include "optimized/concurrent/concurrent_pool.h"
 #include "properties/concurrency/broken_pools.h"
 #include "properties/concurrency/history_reports.h"
 #include "properties/concurrency/history_threads.h"

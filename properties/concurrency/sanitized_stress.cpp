@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "optimized/concurrent_pool.h"
+#include "optimized/concurrent/concurrent_pool.h"
 #include "properties/concurrency/concurrent_stress.h"
 
 int main(int argc, char** argv) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The concurrent pool compiled once more, with locks of which one can be removed.
-#include "optimized/spin_lock.h"
+#include "optimized/concurrent/spin_lock.h"
 #include "properties/concurrency/sanitized_stress.h"
 
 namespace kvproof::optimized {
@@ -44,8 +44,8 @@ class RemovableLock {
 #define SpinLock RemovableLock
 #define ConcurrentState UnlockedState
 #define ConcurrentPool UnlockedPool
-#include "optimized/concurrent_pool.h"
-#include "optimized/concurrent_state.cpp"
+#include "optimized/concurrent/concurrent_pool.h"
+#include "optimized/concurrent/concurrent_state.cpp"
 #undef SpinLock
 #undef ConcurrentState
 #undef ConcurrentPool

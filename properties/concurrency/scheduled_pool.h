@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "optimized/spin_lock.h"
+#include "optimized/concurrent/spin_lock.h"
 #include "properties/concurrency/race_point.h"
 
 namespace kvproof::optimized {
@@ -50,8 +50,8 @@ class ScheduledLock {
 #define SpinLock ScheduledLock
 #define ConcurrentState ScheduledState
 #define ConcurrentPool ScheduledPool
-#include "optimized/concurrent_pool.h"
-#include "optimized/concurrent_state.cpp"
+#include "optimized/concurrent/concurrent_pool.h"
+#include "optimized/concurrent/concurrent_state.cpp"
 #undef SpinLock
 #undef ConcurrentState
 #undef ConcurrentPool

@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
-#include "optimized/block_record.h"
-#include "optimized/hashing.h"
+#include "optimized/pool/block_record.h"
+#include "optimized/pool/hashing.h"
 #include "properties/concurrency/pool_model.h"
 #include "properties/concurrency/race_point.h"
 

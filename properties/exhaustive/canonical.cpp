@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "optimized/hashing.h"
+#include "optimized/pool/hashing.h"
 #include "properties/oracles/prefix_digest.h"
 
 namespace kvproof::properties::exhaustive {

@@ -11,8 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "optimized/hashing.h"
 #include "optimized/manager_subject.h"
+#include "optimized/pool/hashing.h"
 #include "reference/cache_manager.h"
 
 namespace kvproof::properties::exhaustive {

@@ -3,7 +3,7 @@
 // events.
 #include <array>
 
-#include "optimized/block_pool.h"
+#include "optimized/pool/block_pool.h"
 #include "properties/facts/facts.h"
 #include "reference/block_pool.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about sliding windows and chunks: what is skipped, needed, given back and hit.
-#include "optimized/layer_group.h"
+#include "optimized/manager/layer_group.h"
 #include "properties/facts/facts.h"
 #include "reference/layer_group.h"
 #include "reference/layer_rules.h"

@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "optimized/hashing.h"
 #include "optimized/manager_subject.h"
+#include "optimized/pool/hashing.h"
 #include "properties/fuzz/fuzz_target.h"
 #include "properties/random/shrink.h"
 #include "reference/trace_json.h"

@@ -44,6 +44,7 @@ void patch_sources(const fs::path& from, const fs::path& to,
                                     ": there is no such file, expected one of those copied"));
   }
   for (const std::string& file : files) {
+    fs::create_directories((to / file).parent_path());
     write(to / file, patched_text(file, read(from / file), all_patches()));
   }
 }

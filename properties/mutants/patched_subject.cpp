@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The patched copy of optimized/ as a subject: its patch is in force while it works, and only then,
 // so that subjects with different patches live side by side.
-#include <patched/hashing.h>
 #include <patched/manager_subject.h>
+#include <patched/pool/hashing.h>
 
 #include <cstddef>
 

@@ -36,9 +36,9 @@ inline constexpr List kLists[] = {
     {"properties/mutants/patches.cpp", ""},
     {"properties/kernels/kernel_mutants.h", ""},
     {"properties/configurations.h", ""},
-    {"bench/eviction/policies.h", ""},
+    {"bench/hit_rate/policies.h", ""},
     {"bench/serving/hardware.h", ""},
-    {"bench/workloads.h", ""},
+    {"bench/requests/workloads.h", ""},
     {"bench/studies/studies.h", ""},
     {"bench/gate/gate_workloads.h", ""},
 };

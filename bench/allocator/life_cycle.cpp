@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/allocator/life_cycle.h"
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "bench/allocator/life_cycle_driver.h"
+#include "bench/instruments/callgrind.h"
+
+namespace kvproof::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double nanoseconds(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double, std::nano>(to - from).count();
+}
+
+struct Case {
+  const char* name;
+  const char* hash;
+  LifeCycleShape shape;
+};
+
+constexpr LifeCycleShape kSmokeShape{.num_blocks = 4096, .live_requests = 8, .num_prefixes = 12};
+
+// The case of the speed floor comes first, so that a script that reads one result reads that one.
+constexpr Case kCases[] = {
+    {"xxh3_64k", "xxh3-128", {}},
+    {"sha256_64k", "sha256", {}},
+    // Half the prefixes: two groups take twice the blocks between two uses of one.
+    {"hybrid_64k", "xxh3-128", {.num_prefixes = 96, .window = 256}},
+    {"residency_64k", "xxh3-128", {.residency = true}},
+    {"exact_hits_64k", "xxh3-128", {.exact_hits = true}},
+    {"xxh3_1m", "xxh3-128", {.num_blocks = 1'048'576}},
+};
+constexpr Case kSmokeCases[] = {{"xxh3_smoke", "xxh3-128", kSmokeShape},
+                                {"sha256_smoke", "sha256", kSmokeShape}};
+
+Metric spread(std::vector<double> samples, const char* unit) {
+  std::ranges::sort(samples);
+  return {samples[samples.size() / 2], unit, samples[samples.size() / 10],
+          samples[samples.size() - 1 - samples.size() / 10]};
+}
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::logic_error("life cycle: " + what);
+}
+
+template <class Digest>
+void warm_up(LifeCycle<Digest>& life, const LifeCycleShape& shape) {
+  for (std::uint32_t done = 0; done < shape.warm_up(); done += LifeCycleShape::kBatch) {
+    life.prepare();
+    life.run_batch();
+  }
+  life.reset_counts();
+}
+
+/// The counts of a warm pool are known: half of each prompt hits, and each taken block evicts one.
+void check_counts(const LifeCycleCounts& c, std::uint32_t num_groups, std::uint64_t hashed_before,
+                  std::uint64_t hashed_after) {
+  const std::uint64_t prefix_blocks = LifeCycleShape::kPrefixTokens / LifeCycleShape::kBlockSize;
+  const std::uint64_t published =
+      num_groups * (c.requests * LifeCycleShape::kBlocks - c.hit_blocks);
+  const std::uint64_t evicted = published + hashed_before - hashed_after;
+  require(c.hit_blocks <= c.requests * prefix_blocks, "more hits than there are shared blocks");
+  require(c.hit_blocks * 100 >= c.requests * prefix_blocks * 98,
+          "fewer than 98 % of the prefixes hit");
+  require(c.taken == published, "blocks taken and blocks published differ");
+  require(evicted == c.taken, "a warm pool evicts one block for each that it hands out");
+  require(c.revived * 10 >= c.hit_blocks, "fewer than a tenth of the hits were revived");
+}
+
+/// The three phases, each between two readings of the clock. [ns per request]
+template <class Digest>
+void time_phases(LifeCycle<Digest>& life, std::uint32_t batches, Metrics& metrics) {
+  std::vector<double> admit, decode, finish;
+  for (std::uint32_t batch = 0; batch < batches; ++batch) {
+    life.prepare();
+    double sums[3] = {};
+    for (std::uint32_t i = 0; i < LifeCycleShape::kBatch; ++i) {
+      const auto start = Clock::now();
+      const optimized::RequestId id = life.admit(i);
+      const auto admitted = Clock::now();
+      life.decode(id, i);
+      const auto decoded = Clock::now();
+      life.finish_oldest(id);
+      sums[0] += nanoseconds(start, admitted);
+      sums[1] += nanoseconds(admitted, decoded);
+      sums[2] += nanoseconds(decoded, Clock::now());
+    }
+    admit.push_back(sums[0] / LifeCycleShape::kBatch);
+    decode.push_back(sums[1] / LifeCycleShape::kBatch / LifeCycleShape::kDecodeTokens);
+    finish.push_back(sums[2] / LifeCycleShape::kBatch);
+  }
+  metrics.emplace_back("ns_per_admission", spread(admit, "ns"));
+  metrics.emplace_back("ns_per_decode_token", spread(decode, "ns"));
+  metrics.emplace_back("ns_per_finish", spread(finish, "ns"));
+}
+
+Result named(const Case& c) {
+  Result out;
+  out.experiment = "life_cycle";
+  out.parameters = {{"case", std::string(c.name)},
+                    {"hash", std::string(c.hash)},
+                    {"num_blocks", std::int64_t{c.shape.num_blocks}},
+                    {"live_requests", std::int64_t{c.shape.live_requests}},
+                    {"block_size", std::int64_t{LifeCycleShape::kBlockSize}}};
+  return out;
+}
+
+template <class Digest>
+Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
+  LifeCycle<Digest> life(c.shape, seed);
+  warm_up(life, c.shape);
+  const std::uint64_t hashed_before = life.num_hashed();
+  constexpr double kBatchBlocks = double{LifeCycleShape::kBatch} * LifeCycleShape::kBlocks;
+  std::vector<double> per_block, hash_alone, above_hash, ratio;
+  std::uint64_t hash_checksum = 0;
+  for (std::uint32_t batch = 0; batch < batches; ++batch) {
+    life.prepare();
+    const auto start = Clock::now();
+    life.run_batch();
+    const auto lived = Clock::now();
+    hash_checksum += life.hash_batch();
+    per_block.push_back(nanoseconds(start, lived) / kBatchBlocks);
+    hash_alone.push_back(nanoseconds(lived, Clock::now()) / kBatchBlocks);
+    above_hash.push_back(per_block.back() - hash_alone.back());
+    ratio.push_back(per_block.back() / hash_alone.back());
+  }
+  const LifeCycleCounts counts = life.counts();
+  check_counts(counts, c.shape.num_groups(), hashed_before, life.num_hashed());
+
+  Result out = named(c);
+  const auto requests = static_cast<double>(counts.requests);
+  const auto per_request = [requests](std::uint64_t n) {
+    return static_cast<double>(n) / requests;
+  };
+  out.metrics.emplace_back("ns_per_block", spread(per_block, "ns"));
+  out.metrics.emplace_back("hash_alone_ns_per_block", spread(hash_alone, "ns"));
+  out.metrics.emplace_back("ns_above_hash_per_block", spread(above_hash, "ns"));
+  out.metrics.emplace_back("ratio_to_hash_alone", spread(ratio, "ratio"));
+  time_phases(life, std::max(batches / 4, 1U), out.metrics);
+  const double pool_bytes = static_cast<double>(life.manager().pool().bytes());
+  out.metrics.emplace_back("bytes_per_block",
+                           Metric{pool_bytes / c.shape.num_blocks, "bytes", {}, {}});
+  out.metrics.emplace_back(
+      "bytes_per_request",
+      Metric{static_cast<double>(life.manager().request_bytes()) / (c.shape.live_requests + 1),
+             "bytes",
+             {},
+             {}});
+  out.metrics.emplace_back("hit_blocks_per_request",
+                           Metric{per_request(counts.hit_blocks), "blocks", {}, {}});
+  out.metrics.emplace_back("evictions_per_request",
+                           Metric{per_request(counts.taken), "blocks", {}, {}});
+  out.metrics.emplace_back("revivals_per_request",
+                           Metric{per_request(counts.revived), "blocks", {}, {}});
+  out.metrics.emplace_back("requests", Metric{requests, "count", {}, {}});
+  out.metrics.emplace_back(
+      "checksum",
+      Metric{
+          static_cast<double>((counts.checksum + hash_checksum) & 0xffffffffU), "count", {}, {}});
+  life.drain();
+  return out;
+}
+
+template <class Run>
+auto with_digest(const Case& c, Run&& run) {
+  return std::string_view(c.hash) == "sha256" ? run(optimized::Sha256Digest{})
+                                              : run(optimized::Xxh3Digest{});
+}
+
+// ---- instructions ----
+
+constexpr std::uint32_t kCountedRequests = 512;
+
+/// Instructions of the timed part by callgrind; nullopt where valgrind is not installed.
+std::optional<double> instructions_per_block(const Case& c, const LifeCycleOptions& options) {
+  if (options.self.empty()) return std::nullopt;
+  std::optional<CallgrindCounts> counts;
+  run_callgrind({.argv = {options.self.string(), "--count-life-cycle=" + std::string(c.name),
+                          "--seed=" + std::to_string(options.seed)}},
+                "*run_batch*", false, std::filesystem::temp_directory_path(), counts);
+  if (!counts) return std::nullopt;
+  return static_cast<double>(counts->instructions) / kCountedRequests / LifeCycleShape::kBlocks;
+}
+
+}  // namespace
+
+std::vector<Result> run_life_cycle(const LifeCycleOptions& options) {
+  std::vector<Result> out;
+  const auto cases =
+      options.smoke ? std::span<const Case>(kSmokeCases) : std::span<const Case>(kCases);
+  for (const Case& c : cases) {
+    out.push_back(with_digest(c, [&](auto digest) {
+      return measure<decltype(digest)>(c, options.seed, options.smoke ? 8 : 200);
+    }));
+    if (options.smoke) continue;
+    if (const auto count = instructions_per_block(c, options)) {
+      out.back().metrics.emplace_back("instructions_per_block",
+                                      Metric{*count, "instructions", {}, {}});
+    }
+  }
+  return out;
+}
+
+int count_life_cycle(const std::string& name, std::uint64_t seed) {
+  for (const Case& c : kCases) {
+    if (name != c.name) continue;
+    with_digest(c, [&](auto digest) {
+      LifeCycle<decltype(digest)> life(c.shape, seed);
+      // Warmed up through the phases, which callgrind is not told to count.
+      for (std::uint32_t done = 0; done < c.shape.warm_up(); ++done) {
+        if (done % LifeCycleShape::kBatch == 0) life.prepare();
+        const optimized::RequestId id = life.admit(done % LifeCycleShape::kBatch);
+        life.decode(id, done % LifeCycleShape::kBatch);
+        life.finish_oldest(id);
+      }
+      for (std::uint32_t done = 0; done < kCountedRequests; done += LifeCycleShape::kBatch) {
+        life.prepare();
+        life.run_batch();
+      }
+    });
+    return 0;
+  }
+  return 2;
+}
+
+}  // namespace kvproof::bench

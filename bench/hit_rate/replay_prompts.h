@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays the prompts of a trace through the cache manager, one at a time, and counts what the
+// prefix cache saves.
+//
+// Model:   a request is instantaneous (arrive, lookup, allocate, finish); only prompts are cached;
+//          nothing else is held. So what is measured is the eviction order alone, and an
+//          independent simulator of leaf-first LRU gives the same numbers.
+// Refuses: time, batching, decoding: that is the serving simulation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "bench/requests/request.h"
+#include "bench/requests/tokens.h"
+
+namespace kvproof::bench {
+
+enum class ReplayHash { xxh3, sha256 };
+struct EvictionPolicy;  // eviction/policies.h
+
+struct ReplayOptions {
+  std::uint32_t block_size = 16;  // [tokens]
+  std::optional<std::uint32_t>
+      capacity_blocks;  // usable blocks; nullopt = so many that nothing is lost
+  TokenMode tokens = TokenMode::as_recorded;
+  ReplayHash hash = ReplayHash::xxh3;
+  const EvictionPolicy* policy = nullptr;   // nullptr = the allocator's own LRU, else under XXH3
+  std::function<void(double)> on_progress;  // fraction done, 0 to 1
+};
+
+struct ReplayCounts {
+  std::uint64_t requests = 0;
+  std::uint64_t refused = 0;  // larger than the whole cache; counted as all misses
+  std::uint64_t input_tokens = 0;
+  std::uint64_t hit_tokens = 0;     // at most the input tokens of each request
+  std::uint64_t prompt_blocks = 0;  // complete blocks of all prompts
+  std::uint64_t hit_blocks = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t capacity_blocks = 0;  // usable
+  std::uint64_t pool_bytes = 0;       // records and index
+  LeftOut left_out;                   // by the filters of the source
+  double wall_seconds = 0;            // of the replay proper
+
+  [[nodiscard]] double hit_rate_tokens() const {
+    return input_tokens == 0 ? 0
+                             : static_cast<double>(hit_tokens) / static_cast<double>(input_tokens);
+  }
+  [[nodiscard]] double hit_rate_blocks() const {
+    return prompt_blocks == 0
+               ? 0
+               : static_cast<double>(hit_blocks) / static_cast<double>(prompt_blocks);
+  }
+};
+
+using OpenSource = std::function<std::unique_ptr<RequestSource>()>;
+
+/// Replays all requests of a source, which is opened twice: once to learn its size. Throws
+/// std::invalid_argument for options that fit no pool, properties::InputError for malformed input.
+[[nodiscard]] ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options);
+
+}  // namespace kvproof::bench

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formats are rows of one table: the names of their columns and how they spell a time. Other
+// columns are ignored; there are no quotes.
+#include "bench/requests/formats/csv_logs.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/requests/formats/line_source.h"
+#include "bench/requests/formats/time_stamp.h"
+
+namespace kvproof::bench {
+namespace {
+
+struct Format {
+  std::string_view name;
+  std::string_view time, input, output;  // columns
+  bool has_to_be_timed;
+  std::optional<std::int64_t> (*parse_time)(std::string_view);
+  std::string_view time_kind;
+};
+
+constexpr std::string_view kDateTime = "YYYY-MM-DD HH:MM:SS with up to 7 fractional digits";
+constexpr std::string_view kSeconds = "a number of seconds from 0 to 10^11";
+constexpr std::array<Format, 3> kFormats = {{
+    {"azure_csv", "TIMESTAMP", "ContextTokens", "GeneratedTokens", true, parse_date_time,
+     kDateTime},
+    {"burstgpt_csv", "Timestamp", "Request tokens", "Response tokens", true, parse_seconds,
+     kSeconds},
+    {"vidur_csv", "arrived_at", "num_prefill_tokens", "num_decode_tokens", false, parse_seconds,
+     kSeconds},
+}};
+
+void split(std::string_view line, std::vector<std::string_view>& columns) {
+  columns.clear();
+  for (std::size_t start = 0; start <= line.size();) {
+    const std::size_t stop = std::min(line.find(',', start), line.size());
+    columns.push_back(line.substr(start, stop - start));
+    start = stop + 1;
+  }
+}
+
+class CsvSource final : public LineSource {
+ public:
+  CsvSource(std::unique_ptr<properties::LineReader> reader,
+            const std::vector<std::string_view>& header, const Format& format,
+            const TraceOptions& options)
+      : LineSource(std::move(reader), {}, options),
+        format_(format),
+        num_columns_(header.size()),
+        time_(find(header, format.time, format.has_to_be_timed)),
+        input_(find(header, format.input, true)),
+        output_(find(header, format.output, true)) {
+    info_.format = format.name;
+    info_.timed = time_ < num_columns_;
+  }
+
+ protected:
+  bool read(Request& request) override {
+    std::string_view line;
+    if (!next_line(line)) return false;
+    split(line, columns_);
+    if (columns_.size() != num_columns_) {
+      lines().fail(
+          "", std::to_string(num_columns_) + " columns, found " + std::to_string(columns_.size()));
+    }
+    clear(request);
+    if (info_.timed) request.arrival_seconds = seconds(columns_[time_]);
+    request.input_tokens = tokens(format_.input, columns_[input_]);
+    request.output_tokens = tokens(format_.output, columns_[output_]);
+    return true;
+  }
+
+ private:
+  /// @return its position; past the end if it is not there and does not have to be
+  [[nodiscard]] std::size_t find(const std::vector<std::string_view>& header,
+                                 std::string_view column, bool required) const {
+    const auto at = std::find(header.begin(), header.end(), column);
+    if (at == header.end() && required) {
+      lines().fail("header", "a column " + std::string(column) + " beside the others of " +
+                                 std::string(format_.name) + ", found none");
+    }
+    return static_cast<std::size_t>(at - header.begin());
+  }
+
+  double seconds(std::string_view text) {
+    const auto ticks = format_.parse_time(text);
+    if (!ticks) {
+      lines().fail(std::string(format_.time),
+                   std::string(format_.time_kind) + ", found " + properties::in_quotes(text));
+    }
+    if (!first_ticks_) first_ticks_ = previous_ticks_ = *ticks;
+    if (*ticks < previous_ticks_) {
+      lines().fail(std::string(format_.time),
+                   "a time not before the previous line's, found " + properties::in_quotes(text));
+    }
+    previous_ticks_ = *ticks;
+    return static_cast<double>(*ticks - *first_ticks_) / static_cast<double>(kTicksPerSecond);
+  }
+
+  [[nodiscard]] std::int64_t tokens(std::string_view column, std::string_view text) const {
+    std::int64_t value = -1;
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool whole = code == std::errc() && end == text.data() + text.size();
+    if (whole && value >= 0 && value <= options().max_tokens) return value;
+    lines().fail(std::string(column), "an integer from 0 to " +
+                                          std::to_string(options().max_tokens) + ", found " +
+                                          properties::in_quotes(text));
+  }
+
+  const Format& format_;
+  std::size_t num_columns_;
+  std::size_t time_, input_, output_;  // positions
+  std::vector<std::string_view> columns_;
+  std::optional<std::int64_t> first_ticks_;
+  std::int64_t previous_ticks_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RequestSource> open_csv_trace(std::unique_ptr<properties::LineReader> lines,
+                                              std::string_view header,
+                                              const TraceOptions& options) {
+  std::vector<std::string_view> columns;
+  split(header.substr(0, 10'000), columns);
+  std::string known;
+  for (const Format& format : kFormats) {
+    if (std::find(columns.begin(), columns.end(), format.input) != columns.end()) {
+      return std::make_unique<CsvSource>(std::move(lines), columns, format, options);
+    }
+    known += known.empty() ? "" : ", ";
+    known += std::string(format.time) + ',' + std::string(format.input) + ',' +
+             std::string(format.output);
+  }
+  lines->fail("", "a JSON object or a header such as " + known + "; found " +
+                      properties::in_quotes(header));
+}
+
+}  // namespace kvproof::bench

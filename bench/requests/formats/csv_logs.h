@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces of lengths in CSV, without contents: Azure 2023 and 2024, BurstGPT, vidur.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "bench/requests/open_log.h"
+#include "bench/requests/request.h"
+#include "properties/traces/line_reader.h"
+
+namespace kvproof::bench {
+
+/// @param header the line that `lines` stands on; its columns tell the format
+[[nodiscard]] std::unique_ptr<RequestSource> open_csv_trace(
+    std::unique_ptr<properties::LineReader> lines, std::string_view header,
+    const TraceOptions& options);
+
+}  // namespace kvproof::bench

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The formats are rows of one table: the names of their fields, the unit of their time, and what
+// their ids stand for.
+#include "bench/requests/formats/jsonl_logs.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/requests/formats/id_layout.h"
+#include "bench/requests/formats/json_line.h"
+#include "bench/requests/formats/line_source.h"
+
+namespace kvproof::bench {
+namespace {
+
+enum class Ids {
+  chained,  // an id stands for a block and everything before it, as allocators hash
+  content,  // an id stands for the tokens of its block alone
+  tokens,   // not ids but the tokens themselves
+};
+
+struct Format {
+  std::string_view name;
+  std::string_view mark;  // a field that no format further down has
+  std::string_view time, input, output, ids;
+  std::string_view time_unit;
+  double units_per_second;
+  std::uint64_t max_time;
+  JsonKind ids_kind;
+  Ids ids_are;
+  std::int64_t block_size;  // [tokens per id] as published; 0 = it differs from file to file
+  bool tail_is_known;       // full blocks only; else partial or not, whichever fits
+};
+
+// Up to 2^53 units are exact in a double; nanoseconds since 1970 are known to 256 ns.
+constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
+constexpr std::uint64_t kAnyId = ~std::uint64_t{0};
+constexpr std::array<Format, 4> kFormats = {{
+    {"rtp_llm_jsonl", "bh", "ts", "il", "ol", "bh", "a number of milliseconds >= 0", 1e3, kExact,
+     JsonKind::decimal_strings, Ids::chained, 1024, true},
+    {"llm_serving_sim_jsonl", "input_toks", "arrival_time_ns", "input_toks", "output_toks",
+     "input_tok_ids", "a number of nanoseconds >= 0", 1e9, std::uint64_t{1} << 63,
+     JsonKind::integers, Ids::tokens, 16, true},
+    {"qwen_bailian_jsonl", "chat_id", "timestamp", "input_length", "output_length", "hash_ids",
+     "a number of seconds >= 0", 1, kExact, JsonKind::integers, Ids::content, 16, false},
+    {"mooncake_jsonl", "input_length", "timestamp", "input_length", "output_length", "hash_ids",
+     "a number of milliseconds >= 0", 1e3, kExact, JsonKind::integers, Ids::chained, 0, false},
+}};
+
+enum Field : std::size_t { kTime, kInput, kOutput, kIds, kNumFields };
+
+/// One id from that of the block before and what stands for this one: as unlike as a 64-bit hash
+/// can be, in no memory. 10^7 blocks have a chance of 3 in 10^6 that any two of them meet.
+std::uint64_t chain(std::uint64_t parent, std::uint64_t value) {
+  const auto mix = [](std::uint64_t x) {  // the finalizer of splitmix64, a bijection
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+    return x ^ (x >> 31);
+  };
+  return mix(mix(parent + 0x9e3779b97f4a7c15U) + value);
+}
+
+class JsonlSource final : public LineSource {
+ public:
+  JsonlSource(std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
+              const Format& format, const TraceOptions& options)
+      : LineSource(std::move(lines), first_line, options),
+        format_(format),
+        fields_(fields_of(format, options)),
+        reader_(fields_),
+        layouts_(layouts_of(format, options)) {
+    info_.format = format.name;
+    look_ahead();
+    info_.timed = present_[kTime];
+    info_.ids_block_size = present_[kIds] ? layouts_.best().block_size : 0;
+    info_.partial_tail = present_[kIds] && layouts_.best().partial_tail;
+  }
+
+ protected:
+  bool read(Request& request) override {
+    if (ahead_.empty()) return read_line(request);
+    std::swap(request, ahead_.front());
+    ahead_.pop_front();
+    return true;
+  }
+
+ private:
+  static std::vector<JsonField> fields_of(const Format& format, const TraceOptions& options) {
+    const auto max_tokens = static_cast<std::uint64_t>(options.max_tokens);
+    const std::string_view tokens = "an integer number of tokens";
+    std::string_view ids = "an array of non-negative integers below 2^64";
+    if (format.ids_kind == JsonKind::decimal_strings) {
+      ids = "an array of strings that spell integers below 2^64";
+    }
+    return {{format.time, JsonKind::real, format.time_unit, format.max_time, false},
+            {format.input, JsonKind::integer, tokens, max_tokens},
+            {format.output, JsonKind::integer, tokens, max_tokens, false},
+            {format.ids, format.ids_kind, ids, kAnyId, false}};
+  }
+
+  static IdLayouts layouts_of(const Format& format, const TraceOptions& options) {
+    const std::int64_t size =
+        options.ids_block_size > 0 ? options.ids_block_size : format.block_size;
+    if (size == 0) return IdLayouts::any();
+    if (format.tail_is_known) return IdLayouts({{size, false}});
+    return IdLayouts({{size, true}, {size, false}});
+  }
+
+  /// Reads the first requests, until they leave one way to lay out their ids.
+  void look_ahead() {
+    constexpr std::size_t kMaxRequests = 64;
+    constexpr std::size_t kMaxIds = std::size_t{1} << 20;
+    std::size_t ids = 0;
+    do {
+      Request request;
+      if (!read_line(request)) return;
+      ids += request.block_ids.size();
+      ahead_.push_back(std::move(request));
+    } while (present_[kIds] && !layouts_.is_certain() && ahead_.size() < kMaxRequests &&
+             ids < kMaxIds);
+    layouts_ = IdLayouts({layouts_.best()});
+  }
+
+  bool read_line(Request& request) {
+    std::string_view line;
+    if (!next_line(line)) return false;
+    const JsonObject& object = reader_.read(line, lines(), max_elements());
+    check_presence(object);
+    clear(request);
+    if (present_[kTime]) request.arrival_seconds = seconds(object.real(kTime));
+    request.input_tokens = object.integer(kInput);
+    request.output_tokens = present_[kOutput] ? object.integer(kOutput) : 0;
+    if (present_[kIds]) take_ids(object.list(kIds), request);
+    return true;
+  }
+
+  [[nodiscard]] std::size_t max_elements() const {
+    const std::int64_t size =
+        format_.ids_are == Ids::tokens || !layouts_.is_certain() ? 1 : layouts_.best().block_size;
+    return static_cast<std::size_t>(ceil_div(options().max_tokens, size));
+  }
+
+  /// Which of the fields a file has is told by its first line and then holds for all of it.
+  void check_presence(const JsonObject& object) {
+    if (lines().line_number() == 1) {
+      for (std::size_t i = 0; i < kNumFields; ++i) present_[i] = object.has(i);
+    }
+    for (std::size_t i = 0; i < kNumFields; ++i) {
+      if (object.has(i) == present_[i]) continue;
+      lines().fail(std::string(fields_[i].name),
+                   present_[i] ? std::string(fields_[i].what) + ", found no such field"
+                               : "no such field, as on the first line, found one");
+    }
+  }
+
+  double seconds(double time) {
+    if (lines().line_number() == 1) first_time_ = previous_time_ = time;
+    if (time < previous_time_) {
+      lines().fail(std::string(format_.time), "a time not before the previous line's " +
+                                                  shortest(previous_time_) + ", found " +
+                                                  shortest(time));
+    }
+    previous_time_ = time;
+    return (time - first_time_) / format_.units_per_second;
+  }
+
+  void take_ids(const std::vector<std::uint64_t>& list, Request& request) {
+    const auto count = static_cast<std::int64_t>(list.size());
+    if (format_.ids_are == Ids::tokens) {
+      if (count != request.input_tokens) {
+        lines().fail(std::string(format_.ids),
+                     std::to_string(request.input_tokens) + " tokens, as many as " +
+                         std::string(format_.input) + ", found " + std::to_string(count));
+      }
+      chain_tokens(list, request.block_ids);
+      return;
+    }
+    if (!layouts_.narrow(request.input_tokens, count)) {
+      lines().fail(std::string(format_.ids),
+                   layouts_.best().wanted(request.input_tokens, format_.input) + "; found " +
+                       std::to_string(count));
+    }
+    request.block_ids = list;
+    if (format_.ids_are == Ids::chained) return;
+    std::uint64_t parent = 0;
+    for (std::uint64_t& id : request.block_ids) parent = id = chain(parent, id);
+  }
+
+  void chain_tokens(const std::vector<std::uint64_t>& tokens, std::vector<std::uint64_t>& ids) {
+    const auto size = static_cast<std::size_t>(layouts_.best().block_size);
+    ids.clear();
+    std::uint64_t id = 0;
+    for (std::size_t i = 0; i + size <= tokens.size(); i += size) {
+      for (std::size_t j = 0; j < size; ++j) id = chain(id, tokens[i + j]);
+      ids.push_back(id);
+    }
+  }
+
+  const Format& format_;
+  std::vector<JsonField> fields_;
+  JsonLineReader reader_;
+  IdLayouts layouts_;
+  std::array<bool, kNumFields> present_{};
+  std::deque<Request> ahead_;
+  double first_time_ = 0;
+  double previous_time_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<RequestSource> open_jsonl_trace(std::unique_ptr<properties::LineReader> lines,
+                                                std::string_view first_line,
+                                                const TraceOptions& options) {
+  const std::vector<std::string> names = json_field_names(first_line);
+  const auto has = [&names](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (has("sub_requests")) {
+    lines->fail("sub_requests", "requests with times of their own; a chain has none");
+  }
+  const Format* format = nullptr;
+  for (const Format& row : kFormats) {
+    if (format == nullptr && has(row.mark)) format = &row;
+  }
+  const Format& mooncake = kFormats.back();
+  if (format == nullptr && !names.empty() && !has(mooncake.time) && !has(mooncake.ids)) {
+    lines->fail(
+        "",
+        "a request of one of the formats of bench/requests/formats/README.md, found the field " +
+            properties::in_quotes(names.front()));
+  }
+  if (format == nullptr) format = &mooncake;  // whatever it lacks is named
+  return std::make_unique<JsonlSource>(std::move(lines), first_line, *format, options);
+}
+
+}  // namespace kvproof::bench

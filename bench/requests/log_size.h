@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a source of requests asks for in all, known before anything is built for it.
+#pragma once
+
+#include <cstdint>
+
+#include "bench/requests/request.h"
+#include "bench/requests/tokens.h"
+
+namespace kvproof::bench {
+
+struct TraceSize {
+  std::uint64_t requests = 0;
+  std::uint64_t output_tokens = 0;
+  std::uint64_t max_prompt_tokens = 0;  // of one request, as the allocator sees it
+  std::uint64_t max_tokens = 0;         // of one request, with its output
+  // That hold every prompt at once, each equal prefix once where ids say what is equal; a prompt's
+  // tokens after its last whole id count as its own.
+  std::uint64_t prompt_blocks = 0;
+  std::uint64_t output_blocks = 0;  // that its output adds, at most
+};
+
+/// Tokens that an allocator is given for a prompt.
+[[nodiscard]] std::uint64_t prompt_tokens(const Request& request, const TraceInfo& info,
+                                          TokenMode mode);
+
+/// Reads the whole source. Memory grows with the number of distinct ids: a few bits each where they
+/// are dense.
+[[nodiscard]] TraceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mode);
+
+}  // namespace kvproof::bench

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognises the format of a trace by its first line and hands it to the loader of that format.
+#include "bench/requests/open_log.h"
+
+#include <string_view>
+#include <utility>
+
+#include "bench/requests/formats/csv_logs.h"
+#include "bench/requests/formats/jsonl_logs.h"
+#include "bench/requests/formats/sessions.h"
+#include "properties/traces/line_reader.h"
+
+namespace kvproof::bench {
+namespace {
+
+bool begins_an_object(std::string_view line) {
+  const std::size_t start = line.find_first_not_of(" \t");
+  return start != std::string_view::npos && line[start] == '{';
+}
+
+}  // namespace
+
+std::unique_ptr<RequestSource> open_trace(const std::string& path, TraceOptions options) {
+  auto lines = std::make_unique<properties::LineReader>(path);
+  std::string_view first;
+  if (!lines->next(first)) {
+    throw properties::InputError(path, 0, "", "at least one request, found an empty file");
+  }
+  if (!begins_an_object(first)) return open_csv_trace(std::move(lines), first, options);
+  if (looks_like_sessions(first)) return open_sessions(std::move(lines), first, options);
+  return open_jsonl_trace(std::move(lines), first, options);
+}
+
+}  // namespace kvproof::bench

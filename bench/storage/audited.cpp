@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any allocator that can be checked as the memory of a simulated engine, every operation audited.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/storage/paged_config.h"
+#include "bench/storage/storage.h"
+#include "properties/check/candidate.h"
+#include "properties/oracles/audit.h"
+
+namespace kvproof::bench {
+namespace {
+
+class AuditedMemory final : public KvMemory, private KvSwapper {
+ public:
+  AuditedMemory(const MemoryOptions& options, const CacheConfig& config,
+                properties::Candidate candidate, properties::Opened opened)
+      : options_(options),
+        candidate_(std::move(candidate)),
+        subject_(std::move(opened.subject)),
+        audit_(config, *subject_, oracles_for(config, opened.demands)) {}
+
+  KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t) override {
+    if (unused_.empty()) {
+      unused_.push_back(static_cast<KvHandle>(known_.size()));
+      known_.emplace_back();
+    }
+    const KvHandle request = unused_.back();
+    unused_.pop_back();
+    known_[request] = {};
+    audit_.apply(op::Arrive{name(request), {prompt.begin(), prompt.end()}, {}, false, 0});
+    return request;
+  }
+
+  std::uint32_t cached_prefix(KvHandle request) override {
+    const kvproof::Result& result = audit_.apply(op::Lookup{name(request)}).result;
+    const auto* found = std::get_if<Hit>(&result);
+    known_[request].searched = found != nullptr;  // not every allocator has a prefix cache
+    return found != nullptr ? found->hit_tokens : 0;
+  }
+
+  bool start(KvHandle request, const Start& ask) override {
+    return allocate(request,
+                    {.new_tokens = ask.new_tokens,
+                     .use_lookup = known_[request].searched,
+                     .lookahead = ask.lookahead,
+                     .full_sequence_must_fit = options_.whole_sequence_must_fit,
+                     .has_scheduled = ask.has_scheduled,
+                     .status = ask.resumed ? RequestStatus::preempted : RequestStatus::waiting});
+  }
+
+  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead) override {
+    return allocate(
+        request,
+        {.new_tokens = new_tokens, .lookahead = lookahead, .status = RequestStatus::running});
+  }
+
+  void advance(KvHandle request, std::span<const TokenId> generated,
+               std::uint32_t computed) override {
+    if (!generated.empty()) {
+      audit_.apply(op::Append{name(request), {generated.begin(), generated.end()}});
+    }
+    audit_.apply(op::Advance{name(request), computed});
+  }
+
+  void preempt(KvHandle request) override { audit_.apply(op::Free{name(request)}); }
+  void finish(KvHandle request) override {
+    audit_.apply(op::Finish{name(request)});
+    unused_.push_back(request);
+  }
+
+  bool could_hold(std::uint32_t most_tokens) const override {
+    return ceil_div(most_tokens, options_.block_size) <= options_.capacity_blocks;
+  }
+  std::uint64_t capacity_tokens() const override {
+    return std::uint64_t{options_.capacity_blocks} * options_.block_size;
+  }
+
+  // Counted from the state itself, block by block, not as the other memory does it.
+  MemoryUse use() const override {
+    const Snapshot& state = audit_.state();
+    MemoryUse out;
+    std::vector<std::uint32_t> filled(state.blocks.size());
+    for (const RequestState& request : state.requests) {
+      const std::vector<BlockId>& table = request.tables.front();
+      const std::uint64_t lookahead = known_[std::stoul(request.name)].lookahead;
+      std::uint64_t beyond = 0;
+      for (std::size_t i = 0; i < table.size(); ++i) {
+        const std::uint64_t from = i * options_.block_size;
+        const std::uint64_t in_use =
+            std::clamp<std::uint64_t>(request.computed, from, from + options_.block_size) - from;
+        filled[table[i]] = std::max(filled[table[i]], static_cast<std::uint32_t>(in_use));
+        beyond += options_.block_size - in_use;
+      }
+      out.reserved += std::min(beyond, lookahead);
+      out.tail += beyond - std::min(beyond, lookahead);
+    }
+    for (const std::uint32_t tokens : filled) out.tokens += tokens;
+    out.free = free_tokens();
+    return out;
+  }
+  std::uint64_t free_tokens() const override {
+    return std::uint64_t{audit_.state().num_free} * options_.block_size;
+  }
+  bool shares() const override { return options_.prefix_caching; }
+  std::uint64_t moved_tokens() const override { return 0; }
+  KvSwapper* swapper() override { return options_.host_blocks > 0 ? this : nullptr; }
+
+ private:
+  struct Known {
+    std::uint32_t lookahead = 0;
+    std::uint64_t transfers = 0;
+    bool searched = false;
+  };
+
+  [[nodiscard]] static std::string name(KvHandle request) { return std::to_string(request); }
+  [[nodiscard]] std::string transfer(KvHandle request) const {
+    return name(request) + "." + std::to_string(known_[request].transfers);
+  }
+
+  // What is not done at all would be asked for again and again.
+  bool granted(const Operation& operation) {
+    const kvproof::Result& result = audit_.apply(operation).result;
+    if (const auto* rejected = std::get_if<Rejected>(&result)) {
+      throw std::invalid_argument("the allocator rejects what serving needs: " + rejected->error);
+    }
+    return std::holds_alternative<Granted>(result);
+  }
+  bool allocate(KvHandle request, const AllocateArgs& args) {
+    known_[request].lookahead = args.lookahead;
+    return granted(op::Allocate{name(request), args});
+  }
+
+  bool swap_out(KvHandle request) override {
+    ++known_[request].transfers;
+    return granted(op::SwapOut{name(request), transfer(request)});
+  }
+  bool swap_in(KvHandle request) override {
+    ++known_[request].transfers;
+    return granted(op::SwapIn{name(request), transfer(request)});
+  }
+  void settle(KvHandle request) override { audit_.apply(op::Complete{transfer(request), true}); }
+
+  MemoryOptions options_;
+  properties::Candidate candidate_;  // keeps the program alive in which the subject lives
+  std::unique_ptr<Subject> subject_;
+  properties::Audit audit_;
+  std::vector<Known> known_;  // shape [handles given so far]
+  std::vector<KvHandle> unused_;
+};
+
+}  // namespace
+
+std::unique_ptr<KvMemory> make_audited_memory(const MemoryOptions& options,
+                                              const properties::Candidate& candidate) {
+  const CacheConfig config = paged_config(options);
+  properties::Opened opened = candidate.open(config);
+  if (opened.subject == nullptr) {
+    throw std::invalid_argument(candidate.name + " cannot be built with this pool");
+  }
+  return std::make_unique<AuditedMemory>(options, config, candidate, std::move(opened));
+}
+
+}  // namespace kvproof::bench

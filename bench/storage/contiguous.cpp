@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contiguous cache as the memory of a simulated engine.
+#include <algorithm>
+#include <bit>
+#include <string>
+#include <vector>
+
+#include "bench/storage/storage.h"
+
+namespace kvproof::bench {
+namespace {
+
+using reference::ContiguousCache;
+using reference::Reservation;
+
+class ContiguousMemory final : public KvMemory {
+ public:
+  ContiguousMemory(const MemoryOptions& options, Reservation policy, std::uint32_t reserved_tokens)
+      : capacity_(std::uint64_t{options.capacity_blocks} * options.block_size),
+        longest_(std::max(reserved_tokens, options.max_tokens)),
+        policy_(policy),
+        cache_(capacity_, longest_, policy) {}
+
+  KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t most_tokens) override {
+    if (unused_.empty()) {
+      unused_.push_back(static_cast<KvHandle>(requests_.size()));
+      requests_.emplace_back();
+    }
+    const KvHandle request = unused_.back();
+    unused_.pop_back();
+    requests_[request] = {static_cast<std::uint32_t>(prompt.size()), 0, most_tokens, false};
+    return request;
+  }
+
+  std::uint32_t cached_prefix(KvHandle) override { return 0; }  // a buffer is one request's alone
+
+  // Room for all that is known, at once: a buffer cannot be had chunk by chunk.
+  bool start(KvHandle request, const Start& ask) override {
+    Request& r = requests_[request];
+    const std::uint32_t tokens = std::min(r.known + ask.lookahead, r.most);
+    r.admitted = cache_.insert(std::to_string(request), tokens, r.most);
+    return r.admitted;
+  }
+
+  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead) override {
+    const Request& r = requests_[request];
+    const std::uint32_t tokens = std::min(r.computed + new_tokens + lookahead, r.most);
+    return cache_.extend(std::to_string(request), std::max(r.known, tokens));
+  }
+
+  void advance(KvHandle request, std::span<const TokenId> generated,
+               std::uint32_t computed) override {
+    requests_[request].known += static_cast<std::uint32_t>(generated.size());
+    requests_[request].computed = computed;
+  }
+
+  void preempt(KvHandle request) override {
+    cache_.erase(std::to_string(request));
+    requests_[request].admitted = false;
+    requests_[request].computed = 0;
+  }
+  void finish(KvHandle request) override {
+    if (requests_[request].admitted) preempt(request);
+    unused_.push_back(request);
+  }
+
+  bool could_hold(std::uint32_t most_tokens) const override {
+    std::uint64_t wanted = most_tokens;
+    if (policy_ == Reservation::max_length) wanted = longest_;
+    if (policy_ == Reservation::power_of_two) wanted = std::bit_ceil(wanted);
+    return std::min(wanted, longest_) <= capacity_;
+  }
+  std::uint64_t capacity_tokens() const override { return capacity_; }
+
+  MemoryUse use() const override {
+    MemoryUse out;
+    for (const Request& request : requests_) out.tokens += request.admitted ? request.computed : 0;
+    const reference::ContiguousUsage usage = cache_.usage();
+    out.reserved = usage.reserved - out.tokens;
+    out.free = usage.free;
+    return out;
+  }
+  std::uint64_t free_tokens() const override { return cache_.usage().free; }
+  bool shares() const override { return false; }
+  std::uint64_t moved_tokens() const override { return cache_.usage().moved; }
+  KvSwapper* swapper() override { return nullptr; }
+
+ private:
+  struct Request {
+    std::uint32_t known = 0;     // [tokens]
+    std::uint32_t computed = 0;  // [tokens]
+    std::uint32_t most = 0;      // [tokens]
+    bool admitted = false;
+  };
+
+  std::uint64_t capacity_;  // [tokens]
+  std::uint64_t longest_;   // [tokens] that a request may have
+  Reservation policy_;
+  ContiguousCache cache_;
+  std::vector<Request> requests_;  // shape [handles given so far]; finished ones are not admitted
+  std::vector<KvHandle> unused_;
+};
+
+}  // namespace
+
+std::unique_ptr<KvMemory> make_contiguous_memory(const MemoryOptions& options, Reservation policy,
+                                                 std::uint32_t reserved_tokens) {
+  return std::make_unique<ContiguousMemory>(options, policy, reserved_tokens);
+}
+
+}  // namespace kvproof::bench

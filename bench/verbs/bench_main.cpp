@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program behind `kvproof bench`: selects cases, measures them, prints and writes the results.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <regex>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "bench/allocator/life_cycle.h"
+#include "bench/requests/workloads.h"
+#include "bench/results/environment.h"
+#include "bench/results/progress.h"
+#include "bench/results/result_file.h"
+#include "bench/results/table.h"
+#include "bench/suites.h"
+#include "bench/verbs/command_line.h"
+
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+namespace kvproof::bench {
+
+namespace {
+
+std::vector<std::string> life_cycle_cases(const BenchOptions&) { return {"life_cycle"}; }
+
+std::vector<Result> run_life_cycle_suite(std::span<const std::string>,
+                                         const BenchOptions& options) {
+  options.progress->update(0, "life_cycle");
+  return run_life_cycle({.smoke = options.smoke, .seed = options.seed, .self = options.self});
+}
+
+/// THE LIST of suites. Google Benchmark is behind one of them.
+constexpr Suite kSuites[] = {
+    {"life_cycle", "one request from arrival to finish, through the cache manager",
+     &life_cycle_cases, &run_life_cycle_suite},
+    {"pool", "single operations of the block pool and its hashes", &pool_bench_cases,
+     &run_pool_bench},
+    {"concurrent_pool", "the concurrent pool on one and two threads, beside one lock for all",
+     &concurrent_bench_cases, &run_concurrent_bench},
+    {"textbook", "the allocator beside the same structure in Python, in turn",
+     &textbook_bench_cases, &run_textbook_bench},
+    {"audit", "random operations on pools of 12 blocks under laws, model and content oracle",
+     &audit_bench_cases, &run_audit_bench},
+    {"memory", "ways to read and to copy memory, the ceilings of the kernels", &memory_bench_cases,
+     &run_memory_bench},
+    {"paged_decode", "decode attention over a paged cache, as a share of what the memory gives",
+     &paged_decode_bench_cases, &run_paged_decode_bench},
+    {"movement", "the movement of cache data, as a share of the fastest copy",
+     &movement_bench_cases, &run_movement_bench},
+    {"serving_cost", "what the serving simulation costs for each block that it touches",
+     &serving_cost_bench_cases, &run_serving_cost_bench},
+};
+
+struct Arguments {
+  std::string filter = ".";
+  std::string json_path;
+  bool list = false;
+  std::optional<double> min_seconds_per_case;
+  std::string count_life_cycle;  // set in the process that callgrind watches
+  BenchOptions options;
+};
+
+/// The cases of a suite that the filter finds in their names.
+std::vector<std::string> selected_cases(const Suite& suite, const std::regex& filter,
+                                        const BenchOptions& options) {
+  std::vector<std::string> cases = suite.cases(options);
+  std::erase_if(cases, [&](const std::string& name) { return !std::regex_search(name, filter); });
+  return cases;
+}
+
+std::string list_of_cases(const BenchOptions& options) {
+  std::string list;
+  for (const Suite& suite : kSuites) {
+    list += "\n# " + std::string(suite.name) + ": " + std::string(suite.sentence);
+    for (const std::string& name : suite.cases(options)) list += '\n' + name;
+  }
+  return list;
+}
+
+void print_circumstances(std::ostream& out, const Parameters& environment) {
+  for (const char* name : {"cpu", "compiler", "build_type", "flags", "commit", "page_bytes",
+                           "transparent_huge_pages"}) {
+    const auto found = std::ranges::find(environment, name, &std::pair<std::string, Value>::first);
+    if (found == environment.end()) continue;
+    out << name << ": ";
+    std::visit([&out](const auto& value) { out << value; }, found->second);
+    out << '\n';
+  }
+  out << '\n';
+}
+
+int run(const Arguments& arguments, const std::regex& filter, int argc, char** argv) {
+  std::vector<std::pair<const Suite*, std::vector<std::string>>> work;
+  for (const Suite& suite : kSuites) {
+    std::vector<std::string> cases = selected_cases(suite, filter, arguments.options);
+    if (!cases.empty()) work.emplace_back(&suite, std::move(cases));
+  }
+  if (work.empty()) {
+    throw UsageError("--filter=" + arguments.filter +
+                     " matches none of these:" + list_of_cases(arguments.options));
+  }
+  std::optional<ResultFile> file;
+  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+
+  Progress progress;
+  BenchOptions options = arguments.options;
+  options.progress = &progress;
+  const Parameters environment = describe_environment(argc, argv, options.seed);
+  print_circumstances(std::cout, environment);
+  std::cout.flush();  // a suite may start another process, which must not print this again
+  std::vector<Result> results;
+  for (const auto& [suite, cases] : work) {
+    const std::vector<Result> measured = suite->run(cases, options);
+    progress.clear();
+    print_results(std::cout, measured);
+    std::cout.flush();
+    results.insert(results.end(), measured.begin(), measured.end());
+  }
+  if (file) file->commit(environment, results);
+  return kHolds;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  arguments.options.seed = kWorkloadSeed;
+  std::error_code unknown;
+  arguments.options.self = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (unknown) arguments.options.self = argv[0];
+  CLI::App app("Measures the allocators. Example: kvproof bench --filter=life_cycle --json=FILE");
+  app.add_option("--filter", arguments.filter,
+                 "measure the cases whose names this ECMAScript regex finds");
+  app.add_option("--json", arguments.json_path, "also write the results to this file");
+  app.add_flag("--list", arguments.list, "print the cases and measure nothing");
+  app.add_flag("--smoke", arguments.options.smoke, "tiny sizes, only to see that everything works");
+  app.add_option("--min-seconds-per-case", arguments.min_seconds_per_case,
+                 "spend at least this long on a case [s], default 0.3")
+      ->check(CLI::Range(0.001, 3600.0));
+  app.add_option("--seed", arguments.options.seed, "of every order and every key");
+  app.add_option("--count-life-cycle", arguments.count_life_cycle)->group("");  // not in the help
+  if (!parse(app, argc, argv)) return kHolds;
+  if (!arguments.count_life_cycle.empty()) {
+    return count_life_cycle(arguments.count_life_cycle, arguments.options.seed);
+  }
+  const double usual_seconds = arguments.options.smoke ? 0.003 : 0.3;
+  arguments.options.min_seconds_per_case = arguments.min_seconds_per_case.value_or(usual_seconds);
+  if (arguments.list) {
+    std::cout << list_of_cases(arguments.options).substr(1) << '\n';
+    return kHolds;
+  }
+  std::regex filter;
+  try {
+    filter.assign(arguments.filter);
+  } catch (const std::regex_error& error) {
+    throw UsageError("--filter: expected a regular expression, found '" + arguments.filter + "' (" +
+                     error.what() + ")");
+  }
+  return run(arguments, filter, argc, argv);
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+#if defined(__GLIBC__)
+  // Every big buffer gets pages of its own, so that one case does not inherit another's.
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
+  using namespace kvproof;
+  return bench::run_program(
+      {"kvproof bench", "not enough memory for a pool of this size", "a check failed: "},
+      [&] { return bench::run(argc, argv); });
+}

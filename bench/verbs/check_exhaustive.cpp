@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Searches small spaces one after the other and reports.
+#include "bench/verbs/check_exhaustive.h"
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "bench/results/environment.h"
+#include "bench/results/progress.h"
+#include "bench/results/result_file.h"
+#include "bench/results/table.h"
+#include "optimized/subjects.h"
+#include "properties/exhaustive/search.h"
+#include "properties/exhaustive/spaces.h"
+#include "properties/random/shrink.h"
+
+namespace kvproof::bench {
+namespace {
+
+using properties::MakeSubject;
+using properties::Oracles;
+using properties::exhaustive::find_space;
+using properties::exhaustive::kSpaces;
+using properties::exhaustive::SearchOptions;
+using properties::exhaustive::SearchProgress;
+using properties::exhaustive::SearchReport;
+using properties::exhaustive::Space;
+
+std::vector<const Space*> chosen_spaces(const ExhaustiveOptions& options) {
+  std::vector<const Space*> out;
+  for (const std::string& name : options.spaces) {
+    const Space* space = find_space(name);
+    if (space == nullptr) {
+      std::string names;
+      for (const Space& row : kSpaces) names += " " + std::string(row.name);
+      throw std::invalid_argument("--spaces=" + name + ": expected one of" + names);
+    }
+    out.push_back(space);
+  }
+  if (!out.empty()) return out;
+  for (const Space& row : kSpaces) {
+    if ((row.cut_at > 0) == options.nightly) out.push_back(&row);
+  }
+  return out;
+}
+
+MakeSubject chosen_subject(const ExhaustiveOptions& options) {
+  if (options.make) return options.make;
+  if (options.subject == "optimized-xxh3") return properties::exhaustive::make_optimized();
+  const optimized::SubjectRow* row = optimized::find_subject(options.subject);
+  if (row == nullptr) {
+    throw std::invalid_argument("--subject=" + options.subject + ": no such subject");
+  }
+  return row->make;
+}
+
+Metric count(std::uint64_t n) { return {static_cast<double>(n), "count", {}, {}}; }
+
+Metrics metrics_of(const SearchReport& report) {
+  const auto states = static_cast<double>(std::max<std::uint64_t>(report.states, 1));
+  return {{"states", count(report.states)},
+          {"edges", count(report.counts.edges)},
+          {"depth", count(report.depth)},
+          {"closed", count(report.closed ? 1 : 0)},
+          {"seconds", {report.seconds, "s", {}, {}}},
+          {"bytes_per_state", {static_cast<double>(report.bytes) / states, "bytes", {}, {}}},
+          {"collision_probability", {report.collision_probability(), "ratio", {}, {}}},
+          {"hits", count(report.counts.hits)},
+          {"evictions", count(report.counts.evictions)},
+          {"refusals", count(report.counts.refusals)},
+          {"revivals", count(report.counts.revivals)},
+          {"recycled", count(report.counts.recycled)}};
+}
+
+/// What the searches come to. Its fingerprints are compared within a space only, so the chance of a
+/// collision is the sum.
+Result sum_of(const std::vector<Result>& results) {
+  Result sum{"exhaustive_total", {}, {}};
+  for (const char* name : {"states", "edges", "closed", "seconds", "collision_probability"}) {
+    const bool all = std::string_view(name) == "closed";
+    double value = all ? 1 : 0;
+    std::string unit;
+    for (const Result& result : results) {
+      const Metric& metric = *result.metric(name);
+      value = all ? std::min(value, metric.value) : value + metric.value;
+      unit = metric.unit;
+    }
+    sum.metrics.emplace_back(name, Metric{value, unit, {}, {}});
+  }
+  return sum;
+}
+
+/// For people: the bounds within which a search was whole, or was not.
+std::string describe(const Space& space, const SearchReport& report) {
+  std::string out = std::string(space.name) + ": " + std::string(space.sentence) + "; " +
+                    std::to_string(space.requests) + " requests in " +
+                    std::to_string(space.usable_blocks) + " blocks of " +
+                    std::to_string(space.groups.front().block_size) + " tokens, prompts of " +
+                    std::to_string(space.shortest_prompt);
+  if (space.longest_prompt > space.shortest_prompt) {
+    out += " to " + std::to_string(space.longest_prompt);
+  }
+  out += " out of two tokens, up to " + std::to_string(space.max_tokens) + ", caching " +
+         (space.caching ? "on" : "off");
+  return out + (report.closed    ? ": closed"
+                : report.failure ? ": stopped at a violation"
+                                 : ": cut off, not closed");
+}
+
+/// One search with a bar; how far it is nobody knows before the end, so the bar follows the depth.
+SearchReport search_with_bar(const Space& space, SearchOptions options, Progress& bar, double done,
+                             double share) {
+  options.progress = [&](const SearchProgress& now) {
+    const double part = static_cast<double>(now.expanded) / static_cast<double>(now.states);
+    bar.update(done + share * part, std::string(space.name) + ", depth " +
+                                        std::to_string(now.depth) + ", " +
+                                        std::to_string(now.states) + " states");
+  };
+  return properties::exhaustive::search(space, options);
+}
+
+void print_failure(const properties::Failure& failure, const ExhaustiveOptions& options) {
+  properties::Failure named = failure;
+  if (!options.make) named.subject = options.subject;
+  const auto file = write_failure(named, 0, options.failure_folder);
+  std::cout << "a shortest trace, found breadth first\n" << describe_failure(named, 0, file);
+}
+
+}  // namespace
+
+int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* const* argv) {
+  std::optional<ResultFile> file;
+  const std::vector<const Space*> spaces = chosen_spaces(options);
+  SearchOptions search;
+  search.make = chosen_subject(options);
+  search.threads =
+      options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  if (!options.json_path.empty()) file.emplace(options.json_path);
+  Progress bar;
+  std::vector<Result> results;
+  std::vector<std::string> said;
+  bool wrong = false;
+  for (std::size_t i = 0; i < spaces.size() && !wrong; ++i) {
+    const Space& space = *spaces[i];
+    const double share = 1.0 / static_cast<double>(spaces.size());
+    search.most_states = options.most_states != 0 ? options.most_states : space.cut_at;
+    const SearchReport report =
+        search_with_bar(space, search, bar, static_cast<double>(i) * share, share);
+    results.push_back({"exhaustive", {{"space", std::string(space.name)}}, metrics_of(report)});
+    said.push_back(describe(space, report));
+    wrong = report.failure.has_value();
+    if (wrong) {
+      bar.clear();
+      print_failure(*report.failure, options);
+    } else if (options.count_by_model && report.closed) {
+      SearchOptions alone = search;
+      alone.make = properties::exhaustive::make_naive();
+      alone.oracles = Oracles{false, false, false};
+      const SearchReport model = search_with_bar(space, alone, bar, 0, 1);
+      wrong = model.states != report.states || model.counts.edges != report.counts.edges;
+      results.back().metrics.emplace_back("states_of_model", count(model.states));
+      if (wrong) said.back() += "; the naive model alone reaches another number of states";
+    }
+  }
+  bar.clear();
+  print_results(std::cout, results);
+  results.push_back(sum_of(results));
+  print_results(std::cout, std::span(results).last(1));
+  for (const std::string& line : said) std::cout << line << '\n';
+  if (file) file->commit(describe_environment(argc, argv, 0), results);
+  return wrong ? 1 : 0;
+}
+
+}  // namespace kvproof::bench

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verb check: every oracle against an allocator, ours or another's.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/results/environment.h"
+#include "bench/results/progress.h"
+#include "bench/verbs/check_exhaustive.h"
+#include "bench/verbs/check_mutants.h"
+#include "bench/verbs/check_report.h"
+#include "bench/verbs/command_line.h"
+#include "properties/check/candidate.h"
+#include "properties/check/check.h"
+#include "properties/foreign/serve.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr std::uint64_t kOwnOperations = 10'000;    // per configuration and profile
+constexpr std::uint64_t kForeignOperations = 2000;  // the same
+
+struct Arguments {
+  properties::SubjectOptions subject;
+  std::string profile;
+  std::vector<std::string> configurations;
+  std::uint64_t seed = 1;
+  std::optional<std::uint64_t> operations;
+  std::string json_path;
+  std::string serve;
+  bool mutants = false;
+  std::vector<std::string> mutant_ids;
+  bool exhaustive = false;
+  bool nightly = false;
+  std::vector<std::string> spaces;
+};
+
+properties::CheckOptions options_of(const Arguments& arguments) {
+  properties::CheckOptions out;
+  out.seed = arguments.seed;
+  out.vectors = properties::vectors_folder();
+  if (!arguments.profile.empty()) {
+    const Profile* profile = find_profile(arguments.profile);
+    if (profile == nullptr) {
+      throw std::invalid_argument("--profile=" + arguments.profile + ": expected one of " +
+                                  names_of(kProfiles));
+    }
+    out.profiles = {profile};
+  }
+  for (const std::string& name : arguments.configurations) {
+    const auto* row = properties::find_configuration(name);
+    if (row == nullptr) {
+      throw std::invalid_argument("--configuration=" + name + ": expected one of " +
+                                  names_of(properties::kConfigurations));
+    }
+    out.rows.push_back(row);
+  }
+  return out;
+}
+
+std::vector<properties::Candidate> candidates_of(const Arguments& arguments) {
+  if (arguments.subject.given()) return {properties::find_candidate(arguments.subject)};
+  std::vector<properties::Candidate> out;
+  for (const auto& row : optimized::kSubjects) out.push_back(properties::own_candidate(row));
+  return out;
+}
+
+/// The subjects one after another, up to the first that fails.
+int check_subjects(const Arguments& arguments, int argc, char** argv) {
+  using Clock = std::chrono::steady_clock;
+  properties::CheckOptions options = options_of(arguments);
+  const std::vector<properties::Candidate> candidates = candidates_of(arguments);
+  std::optional<ResultFile> file;
+  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+  std::vector<Result> results;
+  CheckVerdict worst = CheckVerdict::holds;
+  std::cout << "seed " << arguments.seed << "\n\n";
+  for (const properties::Candidate& candidate : candidates) {
+    Progress progress;
+    options.operations =
+        arguments.operations.value_or(candidate.foreign ? kForeignOperations : kOwnOperations);
+    options.on_progress = [&progress](double fraction, const std::string& what) {
+      progress.update(fraction, what);
+    };
+    const auto start = Clock::now();
+    const properties::CheckReport report = check(candidate, options);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    progress.clear();
+    if (report.failure) print_failure(std::cout, report, arguments.seed, candidate.option);
+    print_report(std::cout, report, seconds);
+    std::ranges::move(results_of(report, arguments.seed, seconds), std::back_inserter(results));
+    const CheckVerdict verdict = verdict_of(report);
+    if (verdict != CheckVerdict::holds) worst = verdict;
+    if (verdict == CheckVerdict::violated) break;
+  }
+  if (file) file->commit(describe_environment(argc, argv, arguments.seed), results);
+  return static_cast<int>(worst);
+}
+
+void add_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--subject", arguments.subject.subject,
+                 "an implementation of the list, or the path of a shared library that exports "
+                 "kvproof_subject.h; default: all of the list");
+  app.add_option("--subject-command", arguments.subject.subject_command,
+                 "a program that speaks JSON lines on stdin and stdout");
+  app.add_option("--profile", arguments.profile, "vllm-0.24 or vllm-0.22, default: as promised");
+  app.add_option("--configuration", arguments.configurations,
+                 "a row of the list of managers, repeatable; default: all");
+  app.add_option("--seed", arguments.seed, "of the random runs, default 1");
+  app.add_option("--operations", arguments.operations,
+                 "at least so many per configuration and profile, default 10000, of others' "
+                 "allocators 2000")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  app.add_option("--time-limit-seconds", arguments.subject.limits.answer_seconds,
+                 "for each answer of another's allocator, default 10")
+      ->check(CLI::Range(0.01, 86400.0));
+  app.add_option("--start-limit-seconds", arguments.subject.limits.start_seconds,
+                 "until it has started and answered the first header, default 60")
+      ->check(CLI::Range(0.01, 86400.0));
+  app.add_flag("--mutants", arguments.mutants,
+               "instead: hunt every seeded bug, and say which oracle noticed it");
+  app.add_option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")
+      ->needs("--mutants");
+  app.add_flag("--exhaustive", arguments.exhaustive,
+               "instead: visit all states of small managers, the subject beside the model");
+  app.add_option("--space", arguments.spaces, "search only this one, repeatable")
+      ->needs("--exhaustive");
+  app.add_flag("--nightly", arguments.nightly, "the space that is too large for every day")
+      ->needs("--exhaustive");
+  app.add_option("--json", arguments.json_path, "also write the results to this file");
+  app.add_option("--serve", arguments.serve)->group("");  // the other end of the pipe
+}
+
+/// @return the exit code of what was asked for
+int dispatch(const Arguments& arguments, int argc, char** argv) {
+  if (!arguments.serve.empty()) return properties::serve(arguments.serve);
+  if (arguments.mutants) {
+    MutantOptions options;
+    options.ids = arguments.mutant_ids;
+    options.seed = arguments.seed;
+    options.json_path = arguments.json_path;
+    if (arguments.operations) options.most_operations = *arguments.operations;
+    return check_mutants(options, argc, argv);
+  }
+  if (arguments.exhaustive) {
+    ExhaustiveOptions options;
+    options.spaces = arguments.spaces;
+    options.nightly = arguments.nightly;
+    options.count_by_model = true;
+    options.json_path = arguments.json_path;
+    if (arguments.subject.given()) options.subject = arguments.subject.subject;
+    return check_exhaustive(options, argc, argv);
+  }
+  return check_subjects(arguments, argc, argv);
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Checks an allocator against every law, the model that it promises to equal, and a shadow "
+      "store of contents.\nExamples: kvproof check\n"
+      "          kvproof check --subject=./libmine.so --seed=7\n"
+      "          kvproof check --subject-command='python3 adapter.py'\n"
+      "          kvproof check --mutants --json=mutants.json\n"
+      "          kvproof check --exhaustive");
+  add_options(app, arguments);
+  if (!parse(app, argc, argv)) return kHolds;
+  return dispatch(arguments, argc, argv);
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  using namespace kvproof;
+  return bench::run_program({"kvproof check"}, [&] { return bench::run(argc, argv); });
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the kill matrix and reports.
+#include "bench/verbs/check_mutants.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iomanip>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+
+#include "bench/results/environment.h"
+#include "bench/results/progress.h"
+#include "bench/results/result_file.h"
+#include "properties/mutants.h"
+#include "properties/mutants/kill_matrix.h"
+#include "properties/mutants/patches.h"
+
+namespace kvproof::bench {
+namespace {
+
+using properties::Fate;
+using properties::MatrixOptions;
+using properties::MatrixRow;
+using properties::Seeded;
+
+constexpr properties::Family kPatchFamily{"P", "patches of optimized/"};
+
+std::vector<Seeded> chosen_mutants(const std::vector<std::string>& ids) {
+  std::vector<Seeded> all = properties::all_mutants();
+  if (ids.empty()) return all;
+  std::vector<Seeded> out;
+  for (const std::string& id : ids) {
+    const auto at = std::ranges::find(all, id, &Seeded::id);
+    if (at == all.end()) throw std::invalid_argument("--mutant=" + id + ": no such mutant");
+    out.push_back(*at);
+  }
+  return out;
+}
+
+std::string_view family_name(std::string_view id) {
+  const auto at = std::ranges::find(properties::kFamilies, id, &properties::Family::id);
+  return at != std::end(properties::kFamilies) ? at->name : kPatchFamily.name;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
+  return out.empty() ? "-" : out;
+}
+
+/// The strongest thing that can be said of how a mutant ended.
+std::string fate_of(const Seeded& mutant, const MatrixRow& row) {
+  if (row.fate == Fate::crashed) return "crash";
+  if (row.fate == Fate::hung) return "hang";
+  if (row.killed_by(mutant.law)) return "expected";
+  if (row.laws.killed) return "other_law";
+  if (row.model.killed) return "model";
+  return row.content.killed ? "content" : "survived";
+}
+
+Metric count(std::uint64_t n) { return {static_cast<double>(n), "count", {}, {}}; }
+
+Result result_of(const Seeded& mutant, const MatrixRow& row) {
+  const auto first = [](const properties::Kill& kill) {
+    return count(kill.killed ? kill.operations : 0);
+  };
+  return {"mutant",
+          {{"id", mutant.id},
+           {"family", mutant.family},
+           {"family_name", std::string(family_name(mutant.family))},
+           {"where", mutant.where},
+           {"configuration", mutant.configuration},
+           {"expected_law", mutant.law},
+           {"laws", joined(row.laws.breaches)},
+           {"fate", fate_of(mutant, row)}},
+          {{"operations_to_kill", first(row.laws)},
+           {"seconds_to_kill", {row.laws.killed ? row.laws.seconds : 0, "s", {}, {}}},
+           {"trace_operations", count(row.laws.trace_operations)},
+           {"model_operations", first(row.model)},
+           {"content_operations", first(row.content)}}};
+}
+
+struct Score {
+  std::uint64_t total = 0;
+  std::uint64_t killed = 0;
+  std::uint64_t expected = 0;
+  std::vector<std::uint32_t> traces;
+
+  void add(const Seeded& mutant, const MatrixRow& row) {
+    const std::string fate = fate_of(mutant, row);
+    ++total;
+    killed += fate != "survived";
+    expected += fate == "expected";
+    if (row.laws.killed) traces.push_back(row.laws.trace_operations);
+    std::ranges::sort(traces);
+  }
+  [[nodiscard]] std::uint32_t median() const {
+    return traces.empty() ? 0 : traces[traces.size() / 2];
+  }
+  [[nodiscard]] std::uint32_t longest() const { return traces.empty() ? 0 : traces.back(); }
+};
+
+Result result_of(const Score& score, double seconds) {
+  return {"mutants",
+          {},
+          {{"total", count(score.total)},
+           {"killed", count(score.killed)},
+           {"by_expected_law", count(score.expected)},
+           {"median_trace_operations", count(score.median())},
+           {"longest_trace_operations", count(score.longest())},
+           {"not_applicable", count(std::size(properties::kNotApplicable))},
+           {"seconds", {seconds, "s", {}, {}}}}};
+}
+
+void print_line(const std::string& id, std::string_view name, const Score& score) {
+  std::cout << std::left << std::setw(5) << id << std::setw(38) << name << std::right
+            << std::setw(8) << score.total << std::setw(8) << score.killed << std::setw(10)
+            << score.expected << std::setw(15) << score.median() << std::setw(9) << score.longest()
+            << '\n';
+}
+
+void print_table(const std::vector<Seeded>& mutants, const std::vector<MatrixRow>& rows,
+                 double seconds) {
+  std::cout << std::left << std::setw(43) << "family" << std::right << std::setw(8) << "mutants"
+            << std::setw(8) << "killed" << std::setw(10) << "by law" << std::setw(15)
+            << "median trace" << std::setw(9) << "longest\n";
+  std::vector<std::string> families;
+  Score all;
+  for (std::size_t i = 0; i < mutants.size(); ++i) {
+    all.add(mutants[i], rows[i]);
+    if (families.empty() || families.back() != mutants[i].family) {
+      families.push_back(mutants[i].family);
+    }
+  }
+  for (const std::string& family : families) {
+    Score score;
+    for (std::size_t i = 0; i < mutants.size(); ++i) {
+      if (mutants[i].family == family) score.add(mutants[i], rows[i]);
+    }
+    print_line(family, family_name(family), score);
+  }
+  print_line("all", "", all);
+  for (std::size_t i = 0; i < mutants.size(); ++i) {
+    const std::string fate = fate_of(mutants[i], rows[i]);
+    if (fate == "expected") continue;
+    std::cout << mutants[i].id << " (" << mutants[i].where << ", " << mutants[i].configuration
+              << "): " << fate << ", expected " << mutants[i].law << ", broken first "
+              << joined(rows[i].laws.breaches) << ": " << mutants[i].sentence << '\n';
+  }
+  std::cout << all.killed << " of " << all.total << " killed, " << all.expected
+            << " by the expected law, " << std::fixed << std::setprecision(1) << seconds << " s; "
+            << std::size(properties::kNotApplicable)
+            << " reports need a mechanism that is not here (properties/mutants.h)\n";
+}
+
+}  // namespace
+
+int check_mutants(const MutantOptions& options, int argc, const char* const* argv) {
+  using Clock = std::chrono::steady_clock;
+  const std::vector<Seeded> mutants = chosen_mutants(options.ids);
+  std::optional<ResultFile> file;
+  if (!options.json_path.empty()) file.emplace(options.json_path);
+  MatrixOptions matrix;
+  matrix.seed = options.seed;
+  matrix.most_operations = options.most_operations;
+  std::cout << "seed " << options.seed << "\n\n";
+  Progress progress;
+  std::size_t done = 0;
+  const Clock::time_point start = Clock::now();
+  const auto rows = run_matrix(mutants, matrix, [&](std::size_t index, const MatrixRow&) {
+    progress.update(static_cast<double>(++done) / static_cast<double>(mutants.size()),
+                    mutants[index].id);
+  });
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  progress.clear();
+  print_table(mutants, rows, seconds);
+  std::vector<Result> results;
+  Score score;
+  for (std::size_t i = 0; i < mutants.size(); ++i) {
+    results.push_back(result_of(mutants[i], rows[i]));
+    score.add(mutants[i], rows[i]);
+  }
+  results.push_back(result_of(score, seconds));
+  if (file) file->commit(describe_environment(argc, argv, options.seed), results);
+  return score.killed == score.total ? 0 : 1;
+}
+
+}  // namespace kvproof::bench

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `kvproof check` found: for people on a stream, for machines as results.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bench/results/result_file.h"
+#include "properties/check/check.h"
+
+namespace kvproof::bench {
+
+enum class CheckVerdict { holds = 0, violated = 1, vacuous = 3 };
+
+[[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
+
+/// What was run, the laws one by one, the counters, and the verdict.
+void print_report(std::ostream& out, const properties::CheckReport& report, double seconds);
+
+/// The failure of a report: written to a file, told, drawn. @pre there is one
+/// @param replay_options that name the subject
+void print_failure(std::ostream& out, const properties::CheckReport& report, std::uint64_t seed,
+                   const std::string& replay_options);
+
+/// One result for the subject, one for each law, one for each run.
+[[nodiscard]] std::vector<Result> results_of(const properties::CheckReport& report,
+                                             std::uint64_t seed, double seconds);
+
+}  // namespace kvproof::bench

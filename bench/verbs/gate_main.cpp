@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verb gate: is this allocator better or worse than that one? Correctness first, then counts.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/gate/gate_run.h"
+#include "bench/gate/revision.h"
+#include "bench/instruments/callgrind.h"
+#include "bench/results/environment.h"
+#include "bench/results/progress.h"
+#include "bench/verbs/check_report.h"
+#include "bench/verbs/command_line.h"
+#include "properties/check/candidate.h"
+#include "properties/check/check.h"
+#include "properties/traces/input_error.h"
+
+namespace kvproof::bench {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kInterrupted = 130;
+constexpr std::uint32_t kFewestPairs = 10;  // fewer cannot reach the significance of 0.001
+
+struct Arguments {
+  std::string subject = "optimized-xxh3";
+  std::string against;
+  std::string baseline;
+  std::string record;
+  std::string json;
+  std::string summary;
+  std::uint64_t seed = 1;
+  std::uint64_t operations = 2000;
+  std::uint32_t pairs = 20;
+  bool no_time = false;
+  std::vector<std::string> workloads;
+  double limit_seconds = 600;
+  Rules rules;
+};
+
+/// Where libraries are built and callgrind writes; gone at the end, and on Ctrl-C.
+class Workplace {
+ public:
+  Workplace() {
+    std::string name = (fs::temp_directory_path() / "kvproof-gate.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
+    path_ = name;
+  }
+  ~Workplace() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+Build named_build(const std::string& subject) {
+  if (optimized::find_subject(subject) != nullptr) return {subject, subject};
+  if (!fs::is_regular_file(subject)) {
+    throw std::invalid_argument(subject + ": expected a shared library, found no such file");
+  }
+  return {fs::canonical(subject).string(), subject};
+}
+
+bool names_a_build(const std::string& text) {
+  return optimized::find_subject(text) != nullptr || properties::is_library(text);
+}
+
+/// A base that is a revision of this checkout; an own head is then built in the same way.
+void set_revision_base(const Arguments& arguments, const fs::path& folder, GateOptions& options) {
+  const Checkout checkout = find_checkout();
+  const std::string commit = find_revision(checkout, arguments.against);
+  if (commit.empty()) {
+    throw std::invalid_argument("--against=" + arguments.against +
+                                ": no subject, no shared library and no revision of this checkout "
+                                "has that name");
+  }
+  const bool own = optimized::find_subject(arguments.subject) != nullptr;
+  if (arguments.subject == "naive") {
+    throw std::invalid_argument("--against: a revision is compared with the optimized manager");
+  }
+  const std::string digest =
+      arguments.subject == "optimized-sha256" ? "Sha256Digest" : "Xxh3Digest";
+  options.on_progress(0, "building " + arguments.against);
+  options.base =
+      Build{build_revision(checkout, commit, digest, folder / "base").string(), arguments.against};
+  if (!own) return;
+  options.on_progress(0, "building the checkout");
+  options.head.subject = build_revision(checkout, "", digest, folder / "head").string();
+}
+
+/// @return what broke, or nothing
+std::optional<std::string> broken_law(const Arguments& arguments, Progress& progress) {
+  properties::SubjectOptions subject;
+  subject.subject = arguments.subject;
+  const properties::Candidate candidate = properties::find_candidate(subject);
+  properties::CheckOptions options;
+  options.seed = arguments.seed;
+  options.operations = arguments.operations;
+  options.vectors = properties::vectors_folder();
+  options.on_progress = [&](double fraction, const std::string& what) {
+    throw_if_interrupted();
+    progress.update(fraction, "checking " + what);
+  };
+  const properties::CheckReport report = check(candidate, options);
+  progress.clear();
+  if (!report.failure) return std::nullopt;
+  print_failure(std::cout, report, arguments.seed, candidate.option);
+  std::string laws;
+  for (const std::string& law : report.failure->failure.breaches) {
+    laws += (laws.empty() ? "" : ", ") + law;
+  }
+  return "breaks " + laws;
+}
+
+/// Files are opened before anything is measured.
+struct Outputs {
+  explicit Outputs(const Arguments& arguments) {
+    if (!arguments.json.empty()) json.emplace(arguments.json);
+    if (!arguments.summary.empty()) summary.emplace(arguments.summary);
+    if (!arguments.record.empty()) record.emplace(arguments.record);
+  }
+  std::optional<ResultFile> json, summary, record;
+};
+
+int say_wrong(const Arguments& arguments, Outputs& outputs, const Parameters& environment,
+              const std::string& what) {
+  std::cout << "WRONG: " << arguments.subject << ' ' << what << "; nothing was measured\n";
+  if (outputs.summary) outputs.summary->commit_text(wrong_summary(arguments.subject, what));
+  if (outputs.json) {
+    const Result row{"gate",
+                     {{"workload", std::string()},
+                      {"verdict", std::string("wrong")},
+                      {"because", what},
+                      {"head", arguments.subject},
+                      {"base", arguments.against}},
+                     {{"exit_code", {kViolated, "count", {}, {}}}}};
+    outputs.json->commit(environment, std::span(&row, 1));
+  }
+  return kViolated;
+}
+
+int measure(const Arguments& arguments, GateOptions& options, Outputs& outputs, Progress& progress,
+            const Parameters& environment) {
+  if (outputs.record) {
+    const Recorded recorded = record_head(options);
+    progress.clear();
+    outputs.record->commit(environment, results_of(recorded));
+    std::cout << "recorded: " << arguments.record << '\n';
+    return 0;
+  }
+  const GateReport report = run_gate(options);
+  progress.clear();
+  print_gate(std::cout, report, options.rules);
+  if (outputs.json) outputs.json->commit(environment, results_of(report, options.rules));
+  if (outputs.summary) outputs.summary->commit_text(summary(report));
+  return exit_code(report.verdict());
+}
+
+void require_sense(const Arguments& arguments) {
+  const int given = (arguments.against.empty() ? 0 : 1) + (arguments.baseline.empty() ? 0 : 1) +
+                    (arguments.record.empty() ? 0 : 1);
+  if (given != 1) {
+    throw std::invalid_argument("expected one of --against, --baseline and --record");
+  }
+  for (const std::string& name : arguments.workloads) {
+    if (std::ranges::find(kGateWorkloads, name, &GateWorkload::name) != std::end(kGateWorkloads)) {
+      continue;
+    }
+    throw std::invalid_argument("--workload=" + name + ": expected one of " +
+                                names_of(kGateWorkloads));
+  }
+}
+
+int gate(Arguments& arguments, int argc, char** argv) {
+  require_sense(arguments);
+  GateOptions options;
+  options.head = named_build(arguments.subject);
+  options.checked = options.head;
+  if (!arguments.baseline.empty()) {
+    options.baseline = read_baseline(arguments.baseline);
+    arguments.seed = options.baseline->seed;
+  }
+  const bool revision = !arguments.against.empty() && !names_a_build(arguments.against);
+  if (!arguments.against.empty() && !revision) options.base = named_build(arguments.against);
+  Outputs outputs(arguments);
+  catch_interrupts();
+  const Workplace place;
+  Progress progress;
+  options.on_progress = [&](double fraction, const std::string& what) {
+    progress.update(fraction, what);
+  };
+  options.measure = {fs::read_symlink("/proc/self/exe").parent_path() / "kvproof-measure",
+                     place.path(), arguments.seed, arguments.limit_seconds,
+                     !valgrind_version().empty()};
+  options.rules = arguments.rules;
+  options.pairs = arguments.no_time ? 0 : arguments.pairs;
+  options.workloads = arguments.workloads;
+  const Parameters environment = describe_environment(argc, argv, arguments.seed);
+  std::cout << "seed " << arguments.seed << "\n\n";
+  if (const auto broken = broken_law(arguments, progress)) {
+    return say_wrong(arguments, outputs, environment, *broken);
+  }
+  if (revision) set_revision_base(arguments, place.path(), options);
+  try {
+    return measure(arguments, options, outputs, progress, environment);
+  } catch (const WrongHead& wrong) {
+    progress.clear();
+    return say_wrong(arguments, outputs, environment, std::string("misbehaves: ") + wrong.what());
+  }
+}
+
+void add_thresholds(CLI::App& app, Arguments& arguments) {
+  const std::pair<const char*, std::vector<std::size_t>> kOptions[] = {
+      {"--instructions-percent", {0}}, {"--misses-percent", {1, 2}},
+      {"--allocations-percent", {3}},  {"--bytes-percent", {4}},
+      {"--hits-percent", {5}},         {"--preemptions-percent", {6}}};
+  for (const auto& [name, measures] : kOptions) {
+    app.add_option_function<double>(
+           name,
+           [&arguments, measures = measures](double percent) {
+             for (const std::size_t i : measures) arguments.rules.threshold_percent[i] = percent;
+           },
+           "a change up to this is none, default " +
+               CLI::detail::to_string(kMeasures[measures.front()].threshold_percent))
+        ->check(CLI::Range(0.0, 1000.0));
+  }
+  app.add_option("--time-percent", arguments.rules.time_percent,
+                 "the smallest effect that a time may prove, default 3")
+      ->check(CLI::Range(0.0, 1000.0));
+}
+
+void add_options(CLI::App& app, Arguments& arguments) {
+  app.add_option("--subject", arguments.subject,
+                 "the head: an implementation of the list, default optimized-xxh3, or the path of "
+                 "a shared library that exports kvproof_subject.h");
+  app.add_option("--against", arguments.against,
+                 "the base: the same, or a git revision of this checkout");
+  app.add_option("--baseline", arguments.baseline, "the base: a file that --record wrote");
+  app.add_option("--record", arguments.record, "compare nothing: write the head's counts here");
+  app.add_option("--json", arguments.json, "also write the results to this file");
+  app.add_option("--summary", arguments.summary,
+                 "also write one line and a table in Markdown, for a pull request");
+  app.add_option("--seed", arguments.seed, "of the check and the streams, default 1");
+  app.add_option("--operations", arguments.operations,
+                 "of the check, per configuration and profile, default 2000")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
+  app.add_option("--workload", arguments.workloads, "only this one, repeatable");
+  app.add_option("--pairs", arguments.pairs, "of timed processes per workload, default 20")
+      ->check(CLI::Range(kFewestPairs, 1000U));
+  app.add_flag("--no-time", arguments.no_time, "decide on counts alone");
+  app.add_option("--time-limit-seconds", arguments.limit_seconds,
+                 "for each measured process, default 600")
+      ->check(CLI::Range(0.1, 86400.0));
+  add_thresholds(app, arguments);
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Compares two builds of an allocator: the laws first, then instructions, cache misses, "
+      "allocations, bytes and time.\nExit codes: 0 same or better, 1 worse or wrong, 2 usage, 3 "
+      "cannot tell.\nExamples: kvproof gate --against=HEAD~1\n"
+      "          kvproof gate --subject=./head.so --against=./base.so --summary=comment.md\n"
+      "          kvproof gate --record=base.json; kvproof gate --baseline=base.json");
+  add_options(app, arguments);
+  if (!parse(app, argc, argv)) return kHolds;
+  return gate(arguments, argc, argv);
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  using namespace kvproof::bench;
+  return run_program({.name = "kvproof gate"}, [&] {
+    try {
+      return run(argc, argv);
+    } catch (const Interrupted&) {
+      return kInterrupted;
+    } catch (const std::runtime_error& error) {  // a subject or a base that cannot be used
+      throw UsageError(error.what());
+    }
+  });
+}

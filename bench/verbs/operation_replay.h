@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Replays files of operations against an allocator: recorded ones are compared, failures are
+// audited again.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "properties/check/candidate.h"
+
+namespace kvproof::bench {
+
+struct OperationReplayOptions {
+  properties::SubjectOptions
+      subject;         // also a row of the list of mutants; not given = the trace's own
+  bool audit = false;  // consult the oracles for recorded traces, too
+};
+
+/// Prints a verdict per trace; of a failure the operation, what differs, and both states.
+/// @return 0 when everything recorded was reproduced and no oracle objected, 1 when not, 3 when no
+/// trace could be replayed. Throws properties::InputError, properties::UnusableSubject, and
+/// std::invalid_argument for an unknown subject.
+int replay_operations(const std::vector<std::string>& files, const OperationReplayOptions& options);
+
+}  // namespace kvproof::bench

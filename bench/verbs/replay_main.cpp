@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program behind `kvproof replay`: runs recorded operations, or the prompts of a real trace,
+// again.
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/hit_rate/replay_prompts.h"
+#include "bench/requests/leading_source.h"
+#include "bench/requests/open_log.h"
+#include "bench/requests/workloads.h"
+#include "bench/results/environment.h"
+#include "bench/results/progress.h"
+#include "bench/results/result_file.h"
+#include "bench/results/table.h"
+#include "bench/verbs/command_line.h"
+#include "bench/verbs/operation_replay.h"
+#include "bench/verbs/simulate_command.h"
+#include "properties/traces/input_error.h"
+
+namespace kvproof::bench {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files;
+  properties::SubjectOptions subject;
+  std::string trace;
+  std::string hash = "xxh3";
+  std::string json_path;
+  std::uint32_t block_size = 16;
+  std::optional<std::uint32_t> capacity_blocks;
+  std::optional<std::uint64_t> most_requests;
+  TraceOptions trace_options;
+  bool audit = false;
+  SimulateArguments simulation;
+};
+
+double peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024.0;
+}
+
+/// The two readings of a trace: its ids as whole blocks (what published hit rates count), and its
+/// real partial tails. Where the block size is not the trace's own only the second one means
+/// anything.
+Result replay_requests(const Arguments& arguments, const OpenSource& open) {
+  Progress progress;
+  ReplayOptions options;
+  options.block_size = arguments.block_size;
+  options.capacity_blocks = arguments.capacity_blocks;
+  options.hash = arguments.hash == "sha256" ? ReplayHash::sha256 : ReplayHash::xxh3;
+  options.on_progress = [&progress](double fraction) { progress.update(fraction, "replaying"); };
+  const TraceInfo info = open()->info();
+  const bool own_blocks = info.ids_block_size == static_cast<std::int64_t>(arguments.block_size);
+  options.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
+  const ReplayCounts counts = replay_trace(open, options);
+
+  const auto metric = [](auto value, const char* unit) {
+    return Metric{static_cast<double>(value), unit, {}, {}};
+  };
+  Result out;
+  out.experiment = "trace_replay";
+  out.parameters = {{"source", info.name},
+                    {"format", info.format},
+                    {"block_size", std::int64_t{arguments.block_size}},
+                    {"hash", arguments.hash},
+                    {"capacity", std::string(arguments.capacity_blocks ? "given" : "infinite")}};
+  out.metrics = {{"requests", metric(counts.requests, "count")},
+                 {"hit_rate_tokens", metric(counts.hit_rate_tokens(), "ratio")},
+                 {"hit_rate_blocks", metric(counts.hit_rate_blocks(), "ratio")}};
+  if (own_blocks) {
+    options.tokens = TokenMode::as_recorded;
+    out.metrics.emplace_back("hit_rate_tokens_partial_tail",
+                             metric(replay_trace(open, options).hit_rate_tokens(), "ratio"));
+  }
+  out.metrics.insert(out.metrics.end(),
+                     {{"input_tokens", metric(counts.input_tokens, "tokens")},
+                      {"hit_tokens", metric(counts.hit_tokens, "tokens")},
+                      {"evictions", metric(counts.evictions, "blocks")},
+                      {"refused", metric(counts.refused, "count")},
+                      {"capacity_blocks", metric(counts.capacity_blocks, "blocks")},
+                      {"pool_bytes", metric(counts.pool_bytes, "bytes")},
+                      {"wall_seconds", metric(counts.wall_seconds, "s")},
+                      {"peak_rss_bytes", metric(peak_rss_bytes(), "bytes")}});
+  const TraceOptions& filters = arguments.trace_options;
+  if (filters.max_context > 0 || filters.skip_zero_input || filters.skip_zero_output) {
+    std::ranges::move(left_out_metrics(counts.left_out), std::back_inserter(out.metrics));
+  }
+  return out;
+}
+
+/// The same requests in simulated time, each as replay_requests() would read it.
+std::vector<Result> simulate_requests(const Arguments& arguments, const OpenSource& open) {
+  Progress progress;
+  SimulateArguments simulation = arguments.simulation;
+  SimulationOptions& options = simulation.options;
+  options.block_size = arguments.block_size;
+  options.capacity_blocks = arguments.capacity_blocks;
+  options.sha256 = arguments.hash == "sha256";
+  options.audited = arguments.subject;
+  const bool own_blocks =
+      open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
+  options.engine.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
+  std::vector<Result> out = run_simulation(simulation, open, progress);
+  out.front().metrics.emplace_back("peak_rss_bytes", Metric{peak_rss_bytes(), "bytes", {}, {}});
+  return out;
+}
+
+/// The options of a trace file, which a built-in workload has no use for.
+void add_trace_options(CLI::App& app, TraceOptions& options) {
+  app.add_option("--ids-block-size", options.ids_block_size,
+                 "[tokens] that an id of the trace stands for, default: as published or inferred")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--max-context", options.max_context,
+                 "leave out requests of more input and output tokens together")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 25));
+  app.add_flag("--skip-zero-input", options.skip_zero_input, "leave out requests without a prompt");
+  app.add_flag("--skip-zero-output", options.skip_zero_output,
+               "leave out requests that got no answer");
+  app.add_option("--sessions-at-once", options.sessions_at_once,
+                 "sessions under way at a time in a trace of sessions, default 1")
+      ->check(CLI::Range(1, 1 << 16));
+}
+
+int replay_trace_file(const Arguments& arguments, int argc, char** argv) {
+  std::optional<ResultFile> file;
+  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+  const Workload* row = find_workload(arguments.trace);
+  if (row != nullptr && arguments.trace_options != TraceOptions{}) {
+    throw UsageError("the options of a trace file do not apply to the built-in workload " +
+                     arguments.trace);
+  }
+  const OpenSource open_all = [&]() -> std::unique_ptr<RequestSource> {
+    if (row != nullptr) return row->open(kWorkloadSeed, row->full_requests);
+    return open_trace(arguments.trace, arguments.trace_options);
+  };
+  const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
+    if (!arguments.most_requests) return open_all();
+    return std::make_unique<LeadingSource>(open_all(), *arguments.most_requests);
+  };
+  std::vector<Result> results;
+  if (arguments.simulation.simulate) {
+    results = simulate_requests(arguments, open);
+  } else {
+    results.push_back(replay_requests(arguments, open));
+  }
+  print_results(std::cout, std::span(results).first(1));  // samples are for a figure
+  if (file) file->commit(describe_environment(argc, argv, kWorkloadSeed), results);
+  return kHolds;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Runs recorded operations again and compares every recorded result, or replays the prompts "
+      "of a "
+      "request trace.\nExamples: kvproof replay kvproof-failure-1.jsonl\n"
+      "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
+  app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
+  app.add_option("--subject", arguments.subject.subject,
+                 "replay the operations, or serve, with this allocator or shared library, default: "
+                 "the trace's own, else optimized-xxh3");
+  app.add_option("--subject-command", arguments.subject.subject_command,
+                 "replay them against a program that speaks JSON lines, as kvproof check does");
+  app.add_flag("--audit", arguments.audit,
+               "also consult every law and oracle after each operation");
+  app.add_option(
+      "--trace", arguments.trace,
+      "a request trace (bench/requests/formats/README.md lists the formats) or a workload");
+  add_trace_options(app, arguments.trace_options);
+  app.add_option("--requests", arguments.most_requests, "only so many, from the first one on")
+      ->check(CLI::PositiveNumber)
+      ->needs("--trace");
+  app.add_option("--block-size", arguments.block_size, "[tokens], default 16")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--capacity-blocks", arguments.capacity_blocks,
+                 "usable blocks of the cache, default: nothing is ever evicted")
+      ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--hash", arguments.hash, "xxh3 or sha256")
+      ->check(CLI::IsMember({"xxh3", "sha256"}));
+  add_simulation_options(app, arguments.simulation);
+  app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
+  if (!parse(app, argc, argv)) return kHolds;
+  if (arguments.files.empty() == arguments.trace.empty()) {
+    throw UsageError("expected either operation traces or --trace=FILE; see --help");
+  }
+  if (!arguments.trace.empty()) return replay_trace_file(arguments, argc, argv);
+  return replay_operations(arguments.files, {arguments.subject, arguments.audit});
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  using namespace kvproof;
+  return bench::run_program({"kvproof replay", "not enough memory for a cache of this size"},
+                            [&] { return bench::run(argc, argv); });
+}

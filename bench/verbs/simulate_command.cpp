@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bench/verbs/simulate_command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+namespace kvproof::bench {
+namespace {
+
+using reference::Reservation;
+
+constexpr Reservation kReservations[] = {Reservation::max_length, Reservation::power_of_two,
+                                         Reservation::oracle, Reservation::grow_and_copy};
+
+std::string storage_name(Reservation policy) {
+  return "contiguous_" + std::string(reference::to_string(policy));
+}
+
+std::vector<std::string> storage_names() {
+  std::vector<std::string> out = {"paged"};
+  for (const Reservation policy : kReservations) out.push_back(storage_name(policy));
+  return out;
+}
+
+template <class Rows>
+std::vector<std::string> row_names(const Rows& rows) {
+  std::vector<std::string> out;
+  for (const auto& row : rows) out.emplace_back(row.name);
+  return out;
+}
+
+StepTime step_time(const SimulateArguments& arguments) {
+  StepTime out = arguments.options.engine.time;
+  out.card = *find_card(arguments.card);
+  out.model = *find_served_model(arguments.model);
+  if (arguments.bandwidth_gb_per_s) out.card.bytes_per_second = *arguments.bandwidth_gb_per_s * 1e9;
+  if (arguments.peak_tflop_per_s) out.card.flops_per_second = *arguments.peak_tflop_per_s * 1e12;
+  out.overhead_seconds = arguments.overhead_us * 1e-6;
+  return out;
+}
+
+std::uint32_t blocks_in(double gib, const StepTime& time, std::uint32_t block_size) {
+  const double blocks = gib * 0x1p30 / (time.model.kv_bytes_per_token * block_size);
+  if (blocks < 1) throw std::invalid_argument("--memory-gib: not one block fits");
+  if (blocks > 0x1p30) throw std::invalid_argument("--memory-gib: more than 2^30 blocks");
+  return static_cast<std::uint32_t>(blocks);
+}
+
+SimulationOptions complete(const SimulateArguments& arguments) {
+  SimulationOptions out = arguments.options;
+  out.engine.time = step_time(arguments);
+  if (arguments.memory_gib && out.capacity_blocks) {
+    throw std::invalid_argument("expected --memory-gib or --capacity-blocks, not both");
+  }
+  if (arguments.memory_gib) {
+    out.capacity_blocks = blocks_in(*arguments.memory_gib, out.engine.time, out.block_size);
+  }
+  out.prefix_caching = !arguments.no_prefix_cache;
+  out.whole_sequence_must_fit = !arguments.admit_by_chunk;
+  out.engine.swap = arguments.preempt == "swap";
+  if (out.engine.swap && out.host_blocks == 0) {
+    throw std::invalid_argument("--preempt=swap needs --host-blocks");
+  }
+  for (const Reservation policy : kReservations) {
+    if (arguments.storage == storage_name(policy)) out.contiguous = policy;
+  }
+  if (arguments.laws && !out.audited.given()) {
+    out.audited.subject = out.sha256 ? "optimized-sha256" : "optimized-xxh3";
+  }
+  if (out.audited.given() && out.contiguous) {
+    throw std::invalid_argument("the laws are those of a paged cache: --storage is contiguous");
+  }
+  return out;
+}
+
+std::string audited_name(const properties::SubjectOptions& subject) {
+  if (!subject.given()) return "no";
+  return subject.subject.empty() ? subject.subject_command : subject.subject;
+}
+
+Parameters parameters_of(const SimulateArguments& arguments, const SimulationOptions& options,
+                         const TraceInfo& info) {
+  const EngineOptions& engine = options.engine;
+  Parameters out = {{"source", info.name},
+                    {"format", info.format},
+                    {"block_size", std::int64_t{options.block_size}},
+                    {"storage", arguments.storage},
+                    {"audited", audited_name(options.audited)},
+                    {"capacity", std::string(options.capacity_blocks ? "given" : "infinite")},
+                    {"card", arguments.card},
+                    {"model", arguments.model},
+                    {"bandwidth", engine.time.card.bytes_per_second},
+                    {"peak_flops", engine.time.card.flops_per_second},
+                    {"bandwidth_share", engine.time.bandwidth_share},
+                    {"compute_share", engine.time.compute_share},
+                    {"step_overhead_us", arguments.overhead_us},
+                    {"step_tokens", std::int64_t{engine.token_budget}},
+                    {"max_running", std::int64_t{engine.max_running}},
+                    {"clients", std::int64_t{options.clients}},
+                    {"watermark", options.watermark},
+                    {"preempt", arguments.preempt},
+                    {"prefix_cache", std::string(options.prefix_caching ? "on" : "off")},
+                    {"draft_tokens", std::int64_t{engine.drafts}}};
+  if (engine.drafts > 0) {
+    out.emplace_back("draft_acceptance", engine.acceptance);
+    out.emplace_back("seed", static_cast<std::int64_t>(engine.seed));
+  }
+  return out;
+}
+
+/// Options that mean something only with --simulate.
+class SimulationGroup {
+ public:
+  SimulationGroup(CLI::App& app, SimulateArguments& arguments)
+      : app_(app),
+        simulate_(app.add_flag("--simulate", arguments.simulate,
+                               "serve the requests of --trace in simulated time")) {
+    simulate_->group(kName)->needs(app.get_option("--trace"));
+  }
+
+  template <class T>
+  CLI::Option* option(const char* name, T& value, const char* text) {
+    return app_.add_option(name, value, text)->group(kName)->needs(simulate_);
+  }
+  void flag(const char* name, bool& value, const char* text) {
+    app_.add_flag(name, value, text)->group(kName)->needs(simulate_);
+  }
+
+ private:
+  static constexpr const char* kName = "Serving simulation (--simulate)";
+  CLI::App& app_;
+  CLI::Option* simulate_;
+};
+
+const CLI::Range kAnyShare(0.0, 1.0);
+const CLI::Range kTokens(1, 1 << 24);
+
+/// What a step costs.
+void add_time_options(SimulationGroup& group, SimulateArguments& arguments) {
+  StepTime& time = arguments.options.engine.time;
+  const CLI::Range rate(1e-3, 1e6);
+  const CLI::Range reached(0.01, 1.0);
+  group.option("--card", arguments.card, "whose rates set the time of a step, default h100")
+      ->check(CLI::IsMember(row_names(kCards)));
+  group.option("--model", arguments.model, "what is served, default llama-3-8b")
+      ->check(CLI::IsMember(row_names(kServedModels)));
+  group.option("--bandwidth-gb-per-s", arguments.bandwidth_gb_per_s, "in place of the card's")
+      ->check(rate);
+  group.option("--peak-tflop-per-s", arguments.peak_tflop_per_s, "in place of the card's")
+      ->check(rate);
+  group.option("--bandwidth-share", time.bandwidth_share, "of it that is reached, default 1")
+      ->check(reached);
+  group.option("--compute-share", time.compute_share, "of the peak that is reached, default 1")
+      ->check(reached);
+  group.option("--step-overhead-us", arguments.overhead_us, "[us] that every step takes besides")
+      ->check(CLI::Range(0.0, 1e9));
+}
+
+/// Who is served, and how many at once.
+void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments) {
+  SimulationOptions& run = arguments.options;
+  EngineOptions& engine = run.engine;
+  group
+      .option("--step-tokens", engine.token_budget, "[tokens] that one step computes, default 8192")
+      ->check(kTokens);
+  group.option("--max-running", engine.max_running, "requests that run at once, default 256")
+      ->check(CLI::Range(1, 1 << 16));
+  group
+      .option("--closed-loop-clients", run.clients,
+              "so many clients, each waiting for its answer, in place of the trace's times")
+      ->check(CLI::Range(1, 1 << 20));
+  group.option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
+      ->check(CLI::Range(1, 64));
+  group.option("--draft-acceptance", engine.acceptance, "chance of each draft, default 0.7")
+      ->check(kAnyShare);
+  group.option("--seed", engine.seed, "of the drafts, default 0");
+}
+
+/// What they are served from.
+void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
+  SimulationOptions& run = arguments.options;
+  group
+      .option("--memory-gib", arguments.memory_gib,
+              "[GiB] of the cache, in place of --capacity-blocks")
+      ->check(CLI::Range(1e-6, 1e6));
+  group.option("--storage", arguments.storage, "the allocator, default paged")
+      ->check(CLI::IsMember(storage_names()));
+  group
+      .option("--reserve-tokens", run.reserved_tokens,
+              "[tokens] that contiguous_max_length reserves, default: the longest request")
+      ->check(kTokens);
+  group.option("--watermark", run.watermark, "share of the blocks that an admission leaves free")
+      ->check(kAnyShare);
+  group.option("--preempt", arguments.preempt, "recompute or swap, default recompute")
+      ->check(CLI::IsMember({"recompute", "swap"}));
+  group.option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
+      ->check(CLI::Range(1, 1 << 30));
+  group.flag("--no-prefix-cache", arguments.no_prefix_cache, "share nothing");
+  group.flag("--admit-by-chunk", arguments.admit_by_chunk,
+             "admit when the first chunk fits, not only when the whole prompt does");
+  group.flag(
+      "--laws", arguments.laws,
+      "audit every operation by the laws, the model and the content oracle: for small pools");
+}
+
+}  // namespace
+
+void add_simulation_options(CLI::App& app, SimulateArguments& arguments) {
+  SimulationGroup group(app, arguments);
+  group.flag("--over-time", arguments.over_time,
+             "also write up to 256 samples of what was held when");
+  add_time_options(group, arguments);
+  add_scheduler_options(group, arguments);
+  add_memory_options(group, arguments);
+}
+
+std::vector<Result> run_simulation(SimulateArguments arguments, const OpenSource& open,
+                                   Progress& progress) {
+  SimulationOptions options = complete(arguments);
+  options.on_progress = [&progress](double fraction) { progress.update(fraction, "serving"); };
+  const Simulation run = simulate(open, options);
+  progress.clear();
+  const Parameters parameters = parameters_of(arguments, options, open()->info());
+  std::vector<Result> out = {{"serving", parameters, metrics_of(run)}};
+  if (!arguments.over_time) return out;
+  std::ranges::move(samples_of(run, parameters), std::back_inserter(out));
+  return out;
+}
+
+}  // namespace kvproof::bench

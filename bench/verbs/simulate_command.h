@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of `kvproof replay --simulate`, and the run that they describe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/results/progress.h"
+#include "bench/results/result_file.h"
+#include "bench/serving/simulate.h"
+
+namespace CLI {
+class App;
+}
+
+namespace kvproof::bench {
+
+struct SimulateArguments {
+  bool simulate = false;
+  bool over_time = false;  // also results of what was held when
+  SimulationOptions options;
+  std::string card = "h100";
+  std::string model = "llama-3-8b";
+  std::optional<double> bandwidth_gb_per_s;
+  std::optional<double> peak_tflop_per_s;
+  double overhead_us = 0;
+  std::optional<double> memory_gib;  // of the cache
+  std::string storage = "paged";
+  std::string preempt = "recompute";
+  bool no_prefix_cache = false;
+  bool admit_by_chunk = false;
+  bool laws = false;
+};
+
+void add_simulation_options(CLI::App& app, SimulateArguments& arguments);
+
+/// Serves the requests; the first result is the run's, of experiment "serving". `options` must hold
+/// what the replay's own options say. Throws as simulate(), std::invalid_argument for options that
+/// do not go together.
+[[nodiscard]] std::vector<Result> run_simulation(SimulateArguments arguments,
+                                                 const OpenSource& open, Progress& progress);
+
+}  // namespace kvproof::bench

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program that the report runs for its figures: plays the studies and writes their results.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/requests/workloads.h"
+#include "bench/results/environment.h"
+#include "bench/results/progress.h"
+#include "bench/results/result_file.h"
+#include "bench/results/table.h"
+#include "bench/studies/studies.h"
+#include "bench/verbs/command_line.h"
+#include "properties/traces/input_error.h"
+
+namespace kvproof::bench {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> names;
+  std::string json_path;
+  std::vector<std::string> traces;
+  std::uint64_t seed = kWorkloadSeed;
+  bool smoke = false;
+};
+
+std::string list_of_studies() {
+  std::string list;
+  for (const Study& study : kStudies) {
+    list += "\n  " + std::string(study.name) + ": " + std::string(study.sentence);
+  }
+  return list;
+}
+
+/// The studies of those names, in the order of the list; all of them for no name.
+std::vector<const Study*> selected(const std::vector<std::string>& names) {
+  std::vector<const Study*> studies;
+  for (const Study& study : kStudies) {
+    const bool named = std::ranges::find(names, study.name) != names.end();
+    if (names.empty() || named) studies.push_back(&study);
+  }
+  for (const std::string& name : names) {
+    if (std::ranges::find(kStudies, name, &Study::name) == std::end(kStudies)) {
+      throw UsageError("no study is called '" + properties::printable(name) +
+                       "'; these are:" + list_of_studies());
+    }
+  }
+  return studies;
+}
+
+/// Whether two results are samples of one series: they differ in nothing but where it was sampled.
+bool same_series(const Result& a, const Result& b) {
+  if (a.experiment != b.experiment || a.parameters.size() != b.parameters.size()) return false;
+  for (std::size_t i = 0; i < a.parameters.size(); ++i) {
+    const std::string& name = a.parameters[i].first;
+    const bool place = name == "tokens" || name == "seconds";
+    if (!place && a.parameters[i] != b.parameters[i]) return false;
+  }
+  return true;
+}
+
+/// Of a series only the first and the last sample: the rest is for a figure.
+void print(const std::vector<Result>& results) {
+  std::vector<Result> shown;
+  std::size_t hidden = 0;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const bool inner = i > 0 && i + 1 < results.size() && same_series(results[i - 1], results[i]) &&
+                       same_series(results[i + 1], results[i]);
+    if (inner) {
+      ++hidden;
+    } else {
+      shown.push_back(results[i]);
+    }
+  }
+  print_results(std::cout, shown);
+  if (hidden > 0) std::cout << hidden << " samples in between are only in the JSON file\n\n";
+  std::cout.flush();
+}
+
+int run(const Arguments& arguments, int argc, char** argv) {
+  const std::vector<const Study*> studies = selected(arguments.names);
+  std::optional<ResultFile> file;
+  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+
+  StudyOptions options;
+  options.smoke = arguments.smoke;
+  options.seed = arguments.seed;
+  for (const std::string& path : arguments.traces) {
+    (void)trace_source(path).open();  // a wrong path is known before anything is played
+    options.traces.push_back(trace_source(path));
+  }
+  Progress progress;
+  std::vector<Result> results;
+  double done = 0;
+  for (const Study* study : studies) {
+    const std::string name(study->name);
+    options.report = [&](double share) {
+      progress.update((done + share) / static_cast<double>(studies.size()), name);
+    };
+    options.report(0);
+    const std::vector<Result> found = study->run(options);
+    progress.clear();
+    print(found);
+    results.insert(results.end(), found.begin(), found.end());
+    ++done;
+  }
+  if (file) file->commit(describe_environment(argc, argv, arguments.seed), results);
+  return kHolds;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app(
+      "Plays requests on the real allocators, for the figures of the report.\n"
+      "Example: kvproof-study utilisation live_memory --trace=FILE --json=results.json\n"
+      "Studies, all of them unless named:" +
+      list_of_studies());
+  app.add_option("names", arguments.names, "which studies")->type_name("NAME");
+  app.add_option("--json", arguments.json_path, "write the results to this file")
+      ->type_name("PATH");
+  app.add_option("--trace", arguments.traces,
+                 "also play this trace (Mooncake JSONL or Azure CSV); may be repeated")
+      ->take_all()
+      ->type_size(1)
+      ->allow_extra_args(false)
+      ->type_name("FILE");
+  app.add_option("--seed", arguments.seed, "of the built-in workloads");
+  app.add_flag("--smoke", arguments.smoke, "few requests, only to see that everything works");
+  if (!parse(app, argc, argv)) return kHolds;
+  return run(arguments, argc, argv);
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  using namespace kvproof;
+  return bench::run_program(
+      {"kvproof-study", "not enough memory to play this trace", "a check failed: "},
+      [&] { return bench::run(argc, argv); });
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// What blocks really hold: with it a hit is checked token by token, and a hash collision can cost a
+// hit but never serve wrong content.
+//
+// Model:   every published content has a number; a block remembers its own, that of the block
+//          before it, its tokens and its extra keys. Two blocks hold the same iff all of that
+//          agrees, so one comparison per block checks the whole prefix.
+// Source:  ours; LMDeploy's trie and nano-vllm compare tokens, too.
+// Refuses: groups that do not read every token, and the host tier: there the block before is not at
+//          hand. Content that was evicted and computed again is new: what was behind it is not hit.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "optimized/manager/request.h"
+#include "optimized/pool/hashing.h"
+#include "optimized/pool/huge_pages.h"
+#include "optimized/pool/prefix_index.h"
+
+namespace kvproof::optimized {
+
+class ExactContents {
+ public:
+  using ContentNumber = std::uint64_t;
+  static constexpr ContentNumber kNoPrefix = 0;
+
+  /// What a position of a request's table has to hold.
+  struct Expected {
+    ContentNumber before = kNoPrefix;  // number() of the block before it
+    std::span<const TokenId> tokens;   // shape [block_size]
+    std::uint32_t start = 0;           // [tokens] position of the first of them
+    const SharedExtraKeys& extra;      // of the request
+  };
+
+  ExactContents(std::uint32_t num_blocks, std::uint32_t block_size)
+      : block_size_(block_size),
+        notes_(num_blocks),
+        tokens_(std::size_t{num_blocks} * block_size),
+        extra_(num_blocks) {}
+
+  /// Makes room for the extra keys of a request, so that comparing them does not allocate.
+  void reserve(const ExtraKeys& extra) {
+    held_text_.reserve(extra_key_bytes(extra));
+    expected_text_.reserve(extra_key_bytes(extra));
+  }
+
+  /// Of the content that the block held when it was last published.
+  [[nodiscard]] ContentNumber number(BlockId block) const { return notes_[block].own; }
+
+  [[nodiscard]] bool holds(BlockId block, const Expected& expected) {
+    const Note& note = notes_[block];
+    const TokenId* tokens = &tokens_[std::size_t{block} * block_size_];
+    if (note.before != expected.before) return false;
+    if (std::memcmp(tokens, expected.tokens.data(), expected.tokens.size_bytes()) != 0)
+      return false;
+    // What is before them agrees, so both start at one position.
+    return extra_[block] == expected.extra ||
+           text(extra_[block], expected.start, held_text_) ==
+               text(expected.extra, expected.start, expected_text_);
+  }
+
+  /// The oldest block under `key` that holds what is expected, or kNoBlock.
+  template <class Key>
+  [[nodiscard]] BlockId find(const PrefixIndex<Key>& index, const Key& key,
+                             const Expected& expected) {
+    BlockId block = index.find(key);
+    while (block != kNoBlock && !holds(block, expected)) block = index.next_copy(block);
+    return block;
+  }
+
+  /// Notes what a block holds that is about to be published under `key`. Equal contents get one
+  /// number.
+  template <class Key>
+  void note(const PrefixIndex<Key>& index, const Key& key, BlockId block,
+            const Expected& expected) {
+    const BlockId twin = find(index, key, expected);
+    notes_[block] = {twin == kNoBlock ? ++last_number_ : notes_[twin].own, expected.before};
+    std::ranges::copy(expected.tokens, &tokens_[std::size_t{block} * block_size_]);
+    extra_[block] = expected.extra;
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const {
+    return notes_.size() * sizeof(Note) + tokens_.size() * sizeof(TokenId) +
+           extra_.size() * sizeof(SharedExtraKeys);
+  }
+
+ private:
+  struct Note {
+    ContentNumber own = kNoPrefix;
+    ContentNumber before = kNoPrefix;
+  };
+
+  /// The extra keys of the unit at `start`, as append_extra_keys() writes them.
+  const std::string& text(const SharedExtraKeys& extra, std::uint32_t start, std::string& out) {
+    out.clear();
+    if (extra) append_extra_keys(*extra, start, start + block_size_, out);
+    return out;
+  }
+
+  std::uint32_t block_size_;
+  ContentNumber last_number_ = kNoPrefix;
+  HugeVector<Note> notes_;              // shape [num_blocks]
+  HugeVector<TokenId> tokens_;          // shape [num_blocks, block_size]
+  std::vector<SharedExtraKeys> extra_;  // shape [num_blocks]; of who published the block
+  std::string held_text_;
+  std::string expected_text_;
+};
+
+}  // namespace kvproof::optimized

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The manager of one layer group: how many blocks a request needs, takes, publishes, gives back.
+//
+// Model:   as reference/layer_group.h, block for block; without allocation. What a step may skip is
+//          precomputed: quiet_until() names the token count up to which nothing is due.
+// Source:  vLLM v1 SingleTypeKVCacheManager and its subclasses.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "optimized/manager/group_table.h"
+#include "optimized/pool/block_pool.h"
+#include "reference/config.h"
+#include "reference/layer_rules.h"
+
+namespace kvproof::optimized {
+
+/// What an allocation asks of every group. All in tokens; as reference::Demand.
+struct Demand {
+  std::uint64_t slots = 0;
+  std::uint64_t main = 0;
+  std::uint64_t computed = 0;
+  std::uint64_t external = 0;
+  std::uint32_t encoder = 0;
+  bool starts = false;
+  bool capped = false;
+};
+
+/// @tparam Pool a BlockPool
+template <class Pool>
+class LayerGroup {
+ public:
+  using Key = decltype(Pool::Record::key);
+
+  LayerGroup(const CacheConfig& config, GroupId id);
+
+  [[nodiscard]] const GroupConfig& config() const { return group_; }
+  [[nodiscard]] GroupId id() const { return id_; }
+  [[nodiscard]] std::uint32_t block_size() const { return group_.block_size; }
+  [[nodiscard]] std::uint32_t units_per_block() const { return units_per_block_; }
+
+  /// Table positions that a request of `tokens` tokens may come to have.
+  [[nodiscard]] std::size_t positions(std::uint64_t tokens, std::uint32_t encoder_tokens) const;
+
+  /// The key of position `i`, from the keys of the request's hash units.
+  [[nodiscard]] Key key(const Key* units, std::size_t i) const {
+    return in_group(units[(i + 1) * units_per_block_ - 1], id_);
+  }
+
+  /// Positions that the table must have in the end.
+  [[nodiscard]] std::uint64_t wanted(const Demand& demand) const;
+
+  /// Blocks that leave the free queue; negative where states are more than asked for.
+  [[nodiscard]] std::int64_t need(const GroupTable& table, std::span<const BlockId> hit,
+                                  const Demand& demand, const Pool& pool) const;
+
+  void add_hit(GroupTable& table, std::span<const BlockId> hit, std::uint64_t computed,
+               Pool& pool) const;
+  void add_external(GroupTable& table, const Demand& demand, Pool& pool) const {
+    extend(table, loaded(demand), pool);
+  }
+
+  /// Extends the table. @return the number of blocks taken
+  std::uint32_t allocate(GroupTable& table, const Demand& demand, Pool& pool) const;
+
+  /// Gives back what nobody reads once `computed` tokens are cached.
+  void recycle(GroupTable& table, std::uint64_t computed, Pool& pool) const;
+
+  /// Publishes what is complete within `tokens` tokens.
+  void publish(GroupTable& table, const Key* units, std::uint64_t tokens, Pool& pool) const;
+
+  /// Publishes what `complete` tokens complete: usually the next block alone. @pre there is one
+  void publish_due(GroupTable& table, const Key* units, std::uint32_t complete, Pool& pool) const {
+    const std::uint32_t end = table.publish_end;
+    if (!publishes_singly_ || complete >= end + group_.block_size) {
+      return publish(table, units, complete, pool);
+    }
+    const std::uint32_t at = table.progress();
+    pool.events().stored(id_, end - group_.block_size, end);
+    if (table.blocks[at] != kNullBlock) pool.publish(table.blocks[at], key(units, at), id_, end);
+    table.published = at + 1;
+    table.publish_end = end + group_.block_size;
+  }
+
+  /// Publishes the key of the prompt, where it ends inside of a block within `tokens` tokens.
+  void publish_prompt_tail(const GroupTable& table, const Key* units, std::uint32_t prompt_tokens,
+                           std::uint64_t tokens, Pool& pool) const;
+
+  /// Releases the whole table, deepest first, and forgets the request.
+  void release(GroupTable& table, Pool& pool) const;
+  /// The blocks alone; what is known of the request stays, e.g. while it is on the host.
+  void release_blocks(GroupTable& table, Pool& pool) const;
+
+  /// Whether steps write into blocks that others may hold: encoder rows are written once, and a
+  /// running state is never forked.
+  [[nodiscard]] bool is_written_again() const {
+    return group_.kind != LayerKind::mamba && group_.kind != LayerKind::cross;
+  }
+  /// The positions [first, second) that an allocation writes and that are not published.
+  [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> written(const GroupTable& table,
+                                                                const Demand& demand) const;
+
+  /// The number of tokens up to which a step has nothing to do here. [tokens]
+  [[nodiscard]] static std::uint32_t quiet_until(const GroupTable& table) {
+    return std::min({table.slots_end, table.publish_end - 1, table.recycle_at});
+  }
+
+  /// Blocks that are missing for `slots` tokens. @pre there are not slots enough
+  [[nodiscard]] std::uint32_t missing(const GroupTable& table, std::uint32_t slots) const {
+    const std::uint32_t tokens = slots - table.slots_end;
+    return tokens <= group_.block_size ? 1 : ceil_div(tokens, group_.block_size);
+  }
+
+  /// Takes that many blocks. @pre there is room for them
+  void append(GroupTable& table, std::uint32_t count, Pool& pool) const {
+    table.grown_from = table.length;
+    if (count == 1) {
+      table.blocks[table.length] = pool.take_one();
+    } else {
+      pool.take({table.blocks + table.length, count});
+    }
+    set_length(table, table.length + count);
+  }
+
+  void set_length(GroupTable& table, std::uint32_t length) const {
+    table.length = length;
+    table.slots_end = length * group_.block_size;
+    if (group_.kind == LayerKind::cross && length > 0) table.slots_end = kNever;  // made at once
+  }
+  void set_kept_from(GroupTable& table, std::uint32_t kept_from) const;
+  void set_published(GroupTable& table, std::uint32_t published) const {
+    table.published = published;
+    if (!caching_) return;
+    table.publish_end = (table.progress() + 1) * group_.block_size;
+    if (align_ != group_.block_size && !publishes_ahead_) {  // groups publish together
+      table.publish_end =
+          static_cast<std::uint32_t>(ceil_div<std::uint64_t>(table.publish_end, align_) * align_);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t blocks_of(std::uint64_t tokens) const {
+    return ceil_div<std::uint64_t>(tokens, group_.block_size);
+  }
+  [[nodiscard]] std::uint64_t loaded(const Demand& demand) const;
+  [[nodiscard]] std::int64_t fresh_states(const GroupTable& table, std::int64_t start,
+                                          const Demand& demand) const;
+  void extend(GroupTable& table, std::uint64_t length, Pool& pool) const;
+  std::uint32_t allocate_states(GroupTable& table, std::uint64_t want, Pool& pool) const;
+  void recycle_last_state(GroupTable& table, std::uint64_t basis, Pool& pool) const;
+
+  Profile profile_;
+  GroupConfig group_;
+  GroupId id_;
+  std::uint32_t units_per_block_;
+  bool caching_;
+  std::uint64_t align_;    // [tokens]
+  bool publishes_ahead_;   // one block beyond the alignment, for EAGLE
+  bool publishes_singly_;  // each block as it is complete, and every one
+  CacheMask mask_;
+  std::optional<std::uint64_t> cap_;
+};
+
+/// One of each group of a configuration.
+template <class Group>
+[[nodiscard]] std::vector<Group> make_groups(const CacheConfig& config) {
+  std::vector<Group> out;
+  for (GroupId g = 0; g < config.groups.size(); ++g) out.emplace_back(config, g);
+  return out;
+}
+
+}  // namespace kvproof::optimized

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The longest cached prefix over layer groups of every kind, written into the hit arrays of a
+// request's tables.
+//
+// Model:   as reference/prefix_search.h. Groups that are alike are looked up together; the kinds
+//          take turns to shorten the hit until all have it. One group ends after its first turn.
+// Source:  vLLM v1 find_longest_cache_hit and HybridKVCacheCoordinator.
+// Refuses: allocation after construction; partial-block hits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "optimized/manager/layer_group.h"
+
+namespace kvproof::optimized {
+
+template <class Key>
+class PrefixSearch {
+ public:
+  explicit PrefixSearch(const CacheConfig& config);
+
+  /// @param units keys of the request's hash units @param tables per group; their hits are set
+  /// @return [tokens] of the hit, at most `max_tokens`
+  std::uint32_t find(const PrefixIndex<Key>& index, const Key* units, std::uint32_t max_tokens,
+                     GroupTable* tables);
+
+ private:
+  using Group = LayerGroup<BlockPool<Key>>;  // of which the shape is asked, whatever the pool
+
+  /// Groups that are alike.
+  struct Kin {
+    GroupId first = 0;
+    std::vector<GroupId> members;
+    bool eagle = false;
+    bool verified = false;     // the EAGLE block beyond the common length has been seen
+    bool looked_up = false;    // full attention needs it once
+    std::uint32_t length = 0;  // [blocks] of the hit
+  };
+
+  /// What one search reads and writes.
+  struct Search {
+    const PrefixIndex<Key>& index;
+    const Key* units;
+    GroupTable* tables;
+    const Kin& kin;
+    const Group& group;
+    std::uint64_t tokens;  // [tokens] at most
+    bool drop_last;
+  };
+
+  bool probe(const Search& search, std::uint32_t block) const;
+  void set_null(const Search& search, std::uint32_t from, std::uint32_t to) const;
+  std::uint32_t trimmed(const Search& search, std::uint32_t length) const;
+  std::uint32_t longest(const Search& search) const;
+  std::uint32_t longest_full(const Search& search) const;
+  std::uint32_t longest_window(const Search& search) const;
+  std::uint32_t longest_chunk(const Search& search) const;
+  std::uint32_t longest_state(const Search& search) const;
+  std::uint64_t sweep(const PrefixIndex<Key>& index, const Key* units, std::uint64_t hit,
+                      std::uint64_t max_tokens, GroupTable* tables);
+
+  std::vector<Group> groups_;
+  std::vector<Kin> kin_;  // full attention first
+  std::uint64_t align_;   // [tokens]
+  bool one_sweep_;
+  bool mamba_margin_;
+};
+
+}  // namespace kvproof::optimized

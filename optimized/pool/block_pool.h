@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// The block pool: the records of all blocks, their free queue and their prefix index.
+//
+// Model:   as reference/block_pool.h, block for block. No operation allocates.
+// Source:  vLLM v1 BlockPool.
+// Refuses: requests, tables, admission (cache_manager.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "optimized/pool/counters.h"
+#include "optimized/pool/event_log.h"
+#include "optimized/pool/free_queue.h"
+#include "optimized/pool/huge_pages.h"
+#include "optimized/pool/prefix_index.h"
+#include "optimized/pool/tail_keys.h"
+#include "optimized/pool/victims.h"
+#include "reference/config.h"
+#include "reference/contract.h"
+
+namespace kvproof::optimized {
+
+/// What a pool is built with besides its size.
+struct PoolOptions {
+  FreeOrder order = FreeOrder::append;
+  std::uint32_t event_records = 0;  // see EventLog; 0 = no events
+  bool tail_keys = false;           // see TailKeys
+  bool new_states = false;          // remember which keys were published since the last step
+  bool residency = false;           // see Residency
+};
+
+/// @tparam Victims which free block is handed out next, see victims.h
+template <class Key, class Victims = QueueHead>
+class BlockPool {
+ public:
+  using Record = BlockRecord<Key>;
+
+  /// @param num_blocks with the null block; 0 = there is no pool. @pre num_blocks != 1
+  BlockPool(std::uint32_t num_blocks, const PoolOptions& options);
+
+  [[nodiscard]] std::uint32_t num_blocks() const { return num_blocks_; }
+  [[nodiscard]] std::uint32_t num_free() const { return queue_.size(); }
+  [[nodiscard]] bool all_free() const { return num_free() + 1 >= num_blocks_; }
+  [[nodiscard]] const Record& record(BlockId block) const { return records_[block]; }
+  void prefetch(BlockId block) const { __builtin_prefetch(&records_[block], 1); }
+  /// Whether the block carries any key.
+  [[nodiscard]] bool hashed(BlockId block) const { return (records_[block].flags & kKeyed) != 0; }
+  /// Whether it carries the key of the whole block, not only that of a prompt which ends in it.
+  [[nodiscard]] bool holds_whole(BlockId block) const {
+    return (records_[block].flags & Record::kHashed) != 0;
+  }
+  /// The group of a block's key. @pre hashed(block)
+  [[nodiscard]] GroupId group(BlockId block) const {
+    return records_[block].flags >> Record::kGroupShift;
+  }
+  [[nodiscard]] const FreeQueue<Record>& queue() const { return queue_; }
+  [[nodiscard]] const PrefixIndex<Key>& index() const { return index_; }
+  [[nodiscard]] EventLog& events() { return events_; }
+  [[nodiscard]] const EventLog& events() const { return events_; }
+  [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] Counters& counters() { return counters_; }
+  [[nodiscard]] const Residency& residency() const { return residency_; }
+  [[nodiscard]] Victims& victims() { return victims_; }
+
+  /// Hands out the next victims, each with one reference and without content.
+  /// @param out shape [n], in that order. @pre n <= num_free()
+  void take(std::span<BlockId> out);
+
+  /// As take(), of one block. @pre num_free() > 0
+  BlockId take_one();
+
+  /// Adds a reference to each block; a free one leaves the queue (revival). The null block is left
+  /// alone. @pre ids < num_blocks
+  void touch(std::span<const BlockId> blocks);
+
+  /// Blocks that touch() would take out of the queue.
+  [[nodiscard]] std::uint32_t num_revived(std::span<const BlockId> blocks) const;
+
+  /// Drops one reference per occurrence, in the order of the range; blocks without any left enter
+  /// the free queue in that order, at the end that FreeOrder names. The null block is left alone. A
+  /// block that nobody holds is a ContractViolation; the blocks before it are released, and the
+  /// queue is whole.
+  template <class Range>
+  void release(const Range& blocks);
+
+  /// Registers a block under a key that covers `prefix_tokens` tokens. @return false if the block
+  /// carries a key already
+  bool publish(BlockId block, const Key& key, GroupId group = 0, std::uint32_t prefix_tokens = 0) {
+    if (holds_whole(block)) return false;  // a fork has published it
+    index_.insert(key, block);
+    records_[block].flags |= group << Record::kGroupShift;
+    events_.stored_block(block, prefix_tokens);
+    return true;
+  }
+
+  /// Registers the key of the prompt whose last hash unit [from, to) lies inside of a block. Does
+  /// nothing if there is one already.
+  void publish_tail(BlockId block, const Key& key, GroupId group, std::uint32_t from,
+                    std::uint32_t to);
+
+  /// Forgets the key of a prompt's end if it is the only one: the block is complete now.
+  void forget_partial(BlockId block) {
+    if ((records_[block].flags & kKeyed) == Record::kTailKeyed) forget_keys(block);
+  }
+
+  /// Forgets the content of a block, held or free; a free one keeps its place. @pre block <
+  /// num_blocks()
+  void forget(BlockId block) {
+    if (!hashed(block)) return;
+    forget_keys(block);
+    if (records_[block].ref_cnt == 0) tell_forgotten(block);
+  }
+
+  /// Forgets all content. @return false, with nothing changed, while any block is held.
+  bool reset();
+
+  /// How often a block has lost content: as long as it stays the same, every hit stays one.
+  [[nodiscard]] std::uint32_t num_forgotten() const { return num_forgotten_; }
+
+  /// Distinct keys.
+  [[nodiscard]] std::uint32_t num_keys() const {
+    return index_.num_keys() + (tails_ ? tails_->index().num_keys() : 0);
+  }
+  /// The keys of prompts' ends; nullptr where the profile has none.
+  [[nodiscard]] const TailKeys<Key>* tails() const { return tails_ ? &*tails_ : nullptr; }
+
+  /// A scheduling step starts: no key is new any more.
+  void step() { ++step_; }
+  /// The key of the block is that of a state which this step will compute. @pre hashed(block)
+  void mark_new_state(BlockId block) { state_steps_[index_.find(records_[block].key)] = step_; }
+  [[nodiscard]] bool is_new_state(BlockId block) const {
+    return state_steps_[index_.find(records_[block].key)] == step_;
+  }
+
+  /// Memory of the records and the index; side arrays that an option asks for apart.
+  [[nodiscard]] std::uint64_t bytes() const {
+    return records_.size() * sizeof(Record) + index_.bytes();
+  }
+
+  /// Recounts everything from the structure; throws std::logic_error naming what is broken.
+  /// O(num_blocks).
+  void audit() const;
+
+ private:
+  static constexpr std::uint32_t kKeyed = Record::kHashed | Record::kTailKeyed;
+
+  /// Tells the victim policy of a block that became free.
+  void tell_freed(BlockId block);
+  /// Tells it of a free block that has lost its content.
+  void tell_forgotten(BlockId block);
+  /// A block leaves the queue: it gets its first reference and loses its content.
+  void make_held(BlockId block);
+  /// Starts fetching what taking the next block will evict, and the block behind it.
+  void prefetch_victim(BlockId next) const;
+  void forget_keys(BlockId block);
+  void forget_special(BlockId block);
+
+  std::uint32_t num_blocks_;
+  FreeOrder order_;
+  HugeVector<Record> records_;  // shape [num_blocks + 1]; the last is the queue's sentinel
+  FreeQueue<Record> queue_;
+  PrefixIndex<Key> index_;
+  EventLog events_;
+  std::optional<TailKeys<Key>> tails_;
+  std::uint32_t num_forgotten_ = 0;
+  std::uint32_t step_ = 1;
+  std::vector<std::uint32_t> state_steps_;  // shape [num_blocks]; of the oldest holder of a key
+  Counters counters_;
+  Residency residency_;
+  [[no_unique_address]] Victims victims_;
+};
+
+}  // namespace kvproof::optimized
+
+#include "optimized/pool/block_pool_inline.h"  // IWYU pragma: export

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optimized/pool/prefix_index.h"
+
+namespace kvproof::optimized {
+namespace {
+
+// Of 12 slots, on average, when every block carries a key: with a record of 32 bytes and a ring
+// of 8 this makes 48 bytes per block.
+constexpr std::uint32_t kFill = 8;
+
+std::uint64_t num_chunks_for(std::uint32_t num_blocks) {
+  constexpr std::uint32_t kSpare = 2;  // paid for by the sentinel record and rounding
+  const std::uint32_t least = num_blocks / 12 + 1;
+  return num_blocks / kFill > least + kSpare ? num_blocks / kFill - kSpare : least;
+}
+
+}  // namespace
+
+template <class Key>
+PrefixIndex<Key>::PrefixIndex(Record* records, std::uint32_t num_blocks)
+    : records_(records),
+      num_chunks_(num_chunks_for(num_blocks)),
+      chunks_(num_chunks_),
+      rings_(num_blocks) {}
+
+template <class Key>
+BlockId PrefixIndex<Key>::find_behind(std::uint64_t at, const Key& key) const {
+  const std::uint8_t wanted = tag(key);
+  // Bounded by the number of chunks: with every overflow count above zero there is no other end.
+  for (std::uint64_t probes = 1; probes < num_chunks_ && chunks_[at].overflow != 0; ++probes) {
+    at = behind(at);
+    for (std::uint32_t mask = match(chunks_[at], wanted); mask != 0; mask &= mask - 1) {
+      const BlockId block = chunks_[at].blocks[__builtin_ctz(mask)];
+      if (records_[block].key == key) return block;
+    }
+  }
+  return kNoBlock;
+}
+
+// The first chunk holds no copy, but keys went past it, or it is full.
+template <class Key>
+void PrefixIndex<Key>::insert_behind(std::uint64_t at, const Key& key, BlockId block) {
+  if (const BlockId head = find_behind(at, key); head != kNoBlock) return append_copy(head, block);
+  records_[block].flags = Record::kHashed | Record::kHead;
+  ++num_keys_;
+  std::uint32_t empty = match(chunks_[at], 0);
+  for (; empty == 0; empty = match(chunks_[at], 0)) {
+    if (chunks_[at].overflow != kLostCount) ++chunks_[at].overflow;
+    at = behind(at);
+  }
+  const int slot = __builtin_ctz(empty);
+  chunks_[at].tags[slot] = tag(key);
+  chunks_[at].blocks[slot] = block;
+}
+
+template <class Key>
+void PrefixIndex<Key>::append_copy(BlockId head, BlockId block) {
+  Record& first = records_[head];
+  if ((first.flags & Record::kShared) == 0) {
+    rings_[head] = {head, head};
+    first.flags |= Record::kShared;
+  }
+  const BlockId last = rings_[head].prev;
+  rings_[block] = {head, last};
+  rings_[last].next = block;
+  rings_[head].prev = block;
+  records_[block].flags = Record::kHashed | Record::kShared;
+}
+
+template <class Key>
+void PrefixIndex<Key>::erase_copy(BlockId block) {
+  Record& record = records_[block];
+  const auto [next, prev] = rings_[block];
+  rings_[next].prev = prev;
+  rings_[prev].next = next;
+  if ((record.flags & Record::kHead) != 0) {
+    const auto [chunk, slot] = locate(record.key, block, /*leaves=*/false);
+    chunk->blocks[slot] = next;
+    records_[next].flags |= Record::kHead;
+  }
+  if (next == prev) records_[next].flags &= ~Record::kShared;  // one copy is left
+  record.flags = 0;
+}
+
+template <class Key>
+void PrefixIndex<Key>::clear() {
+  for (Chunk& chunk : chunks_) chunk = Chunk{};
+  num_keys_ = 0;
+}
+
+template <class Key>
+BlockId PrefixIndex<Key>::next_copy(BlockId block) const {
+  if ((records_[block].flags & Record::kShared) == 0) return kNoBlock;
+  const BlockId next = rings_[block].next;
+  return (records_[next].flags & Record::kHead) != 0 ? kNoBlock : next;
+}
+
+template class PrefixIndex<Key128>;
+template class PrefixIndex<Key256>;
+
+}  // namespace kvproof::optimized

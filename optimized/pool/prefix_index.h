@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prefix index: from a block hash to the blocks that hold that content, oldest registration
+// first.
+//
+// Model:   open addressing over 64-byte chunks (12 one-byte tags, 12 block ids, an overflow count),
+//          at most three quarters full. Keys stay in the block records; a chunk holds the oldest
+//          block of a key, and younger ones hang off it in a ring. A lookup touches one chunk and
+//          one record.
+// Source:  the chunk of F14 (facebook/folly, F14.md); the semantics of vLLM v1 BlockHashToBlockMap.
+// Refuses: growth. Built for num_blocks entries, it never moves one.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "optimized/pool/block_record.h"
+#include "optimized/pool/hashing.h"
+#include "optimized/pool/huge_pages.h"
+#include "reference/ids.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace kvproof::optimized {
+
+__extension__ using Uint128 = unsigned __int128;
+
+template <class Key>
+class PrefixIndex {
+ public:
+  using Record = BlockRecord<Key>;
+
+  /// @param records shape [num_blocks + 1], owned by the pool.
+  PrefixIndex(Record* records, std::uint32_t num_blocks);
+
+  /// Distinct keys.
+  [[nodiscard]] std::uint32_t num_keys() const { return num_keys_; }
+
+  /// The oldest block with that key, or kNoBlock.
+  [[nodiscard]] BlockId find(const Key& key) const;
+
+  /// Starts fetching what find(key) will read.
+  void prefetch(const Key& key) const { __builtin_prefetch(&chunks_[home(key)], 0, 2); }
+
+  /// Registers a block under a key, behind those that have it already. Sets the flags of its record
+  /// anew. @pre the block carries no key
+  void insert(const Key& key, BlockId block);
+
+  /// Takes a block's key away, and its flags. @pre the block carries one
+  void erase(BlockId block) {
+    Record& record = records_[block];
+    if ((record.flags & Record::kShared) != 0) return erase_copy(block);
+    --num_keys_;
+    const auto [chunk, slot] = locate(record.key, block, /*leaves=*/true);
+    chunk->tags[slot] = 0;
+    record.flags = 0;
+  }
+
+  void clear();
+
+  /// The next younger block with the same key, or kNoBlock after the youngest. @pre the block
+  /// carries a key
+  [[nodiscard]] BlockId next_copy(BlockId block) const;
+
+  /// Whether the index names this block for its key. @pre the block carries a key
+  [[nodiscard]] bool is_oldest(BlockId block) const {
+    return (records_[block].flags & Record::kHead) != 0;
+  }
+
+  /// Memory owned here, beside the records.
+  [[nodiscard]] std::uint64_t bytes() const {
+    return chunks_.size() * sizeof(Chunk) + rings_.size() * sizeof(Ring);
+  }
+
+ private:
+  static constexpr std::uint32_t kWidth = 12;
+  static constexpr std::uint8_t kLostCount = 255;  // an overflow count that is not kept any more
+
+  struct alignas(64) Chunk {
+    std::uint8_t tags[kWidth] = {};  // 0 = empty
+    std::uint8_t unused[3] = {};
+    std::uint8_t overflow =
+        0;  // keys that wanted this chunk and went on; 255 = lost count, for good
+    BlockId blocks[kWidth];
+  };
+  static_assert(sizeof(Chunk) == 64);
+
+  struct Ring {
+    BlockId next = 0;
+    BlockId prev = 0;
+  };
+
+  [[nodiscard]] std::uint64_t home(const Key& key) const {
+    // Maps a word that is as good as random to [0, num_chunks) without a division.
+    return static_cast<std::uint64_t>((static_cast<Uint128>(key.words[0]) * num_chunks_) >> 64);
+  }
+  [[nodiscard]] static std::uint8_t tag(const Key& key) {
+    const auto byte = static_cast<std::uint8_t>(key.words[1]);
+    return byte == 0 ? std::uint8_t{1} : byte;
+  }
+  [[nodiscard]] std::uint64_t behind(std::uint64_t chunk) const {
+    return chunk + 1 == num_chunks_ ? 0 : chunk + 1;
+  }
+  [[nodiscard]] static std::uint32_t match(const Chunk& chunk, std::uint8_t tag);
+
+  struct Place {
+    Chunk* chunk;
+    std::uint32_t slot;
+  };
+  /// The slot that names `block` for its key. @param leaves it will be emptied: keys that went past
+  /// full chunks are not counted there any more
+  Place locate(const Key& key, BlockId block, bool leaves);
+  void append_copy(BlockId head, BlockId block);
+  void erase_copy(BlockId block);
+  void insert_behind(std::uint64_t chunk, const Key& key, BlockId block);
+  [[nodiscard]] BlockId find_behind(std::uint64_t chunk, const Key& key) const;
+
+  Record* records_;
+  std::uint64_t num_chunks_;
+  HugeVector<Chunk> chunks_;  // shape [num_chunks]
+  HugeVector<Ring> rings_;    // shape [num_blocks]; valid where the record says kShared
+  std::uint32_t num_keys_ = 0;
+};
+
+/// A bit for each slot of the chunk with that tag.
+template <class Key>
+std::uint32_t PrefixIndex<Key>::match(const Chunk& chunk, std::uint8_t tag) {
+#if defined(__SSE2__)
+  const __m128i tags = _mm_load_si128(reinterpret_cast<const __m128i*>(chunk.tags));
+  const __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8(static_cast<char>(tag)));
+  return static_cast<std::uint32_t>(_mm_movemask_epi8(equal)) & ((1U << kWidth) - 1);
+#else
+  std::uint32_t mask = 0;
+  for (std::uint32_t i = 0; i < kWidth; ++i) mask |= std::uint32_t{chunk.tags[i] == tag} << i;
+  return mask;
+#endif
+}
+
+template <class Key>
+inline auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves) -> Place {
+  const std::uint8_t wanted = tag(key);
+  for (std::uint64_t at = home(key);; at = behind(at)) {
+    Chunk& chunk = chunks_[at];
+    for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
+      const auto slot = static_cast<std::uint32_t>(__builtin_ctz(mask));
+      if (chunk.blocks[slot] == block) return {&chunk, slot};
+    }
+    if (leaves && chunk.overflow != kLostCount) --chunk.overflow;
+  }
+}
+
+// The search for an older copy and for an empty slot read the same chunk, nearly always the first.
+template <class Key>
+inline void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
+  Record& record = records_[block];
+  record.key = key;
+  const std::uint8_t wanted = tag(key);
+  const std::uint64_t at = home(key);
+  Chunk& chunk = chunks_[at];
+  for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
+    const BlockId head = chunk.blocks[__builtin_ctz(mask)];
+    if (records_[head].key == key) return append_copy(head, block);
+  }
+  const std::uint32_t empty = match(chunk, 0);
+  if (chunk.overflow != 0 || empty == 0) return insert_behind(at, key, block);
+  record.flags = Record::kHashed | Record::kHead;
+  ++num_keys_;
+  const int slot = __builtin_ctz(empty);
+  chunk.tags[slot] = wanted;
+  chunk.blocks[slot] = block;
+}
+
+template <class Key>
+inline BlockId PrefixIndex<Key>::find(const Key& key) const {
+  const std::uint64_t at = home(key);
+  const Chunk& chunk = chunks_[at];
+  for (std::uint32_t mask = match(chunk, tag(key)); mask != 0; mask &= mask - 1) {
+    const BlockId block = chunk.blocks[__builtin_ctz(mask)];
+    if (records_[block].key == key) return block;
+  }
+  return chunk.overflow == 0 ? kNoBlock : find_behind(at, key);
+}
+
+}  // namespace kvproof::optimized

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/check/candidate.h"
+
+#include <filesystem>
+#include <stdexcept>
+#include <utility>
+
+namespace kvproof::properties {
+namespace {
+
+/// As a word of a command for the shell.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string option) {
+  return {program->name(), std::move(option), true,
+          [program](const CacheConfig& config) {
+            ForeignProgram::Opening opening = program->open(config);
+            return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
+          },
+          [program](bool on) { program->hurry(on); }};
+}
+
+}  // namespace
+
+Candidate own_candidate(const optimized::SubjectRow& row) {
+  return {std::string(row.name), "--subject=" + std::string(row.name), false,
+          [&row](const CacheConfig& config) {
+            return Opened{row.make(config), {}};
+          }};
+}
+
+bool is_library(const std::string& subject) {
+  return subject.find('/') != std::string::npos || subject.ends_with(".so") ||
+         subject.ends_with(".dylib");
+}
+
+Candidate find_candidate(const SubjectOptions& options) {
+  if (!options.subject.empty() && !options.subject_command.empty()) {
+    throw std::invalid_argument("expected either --subject or --subject-command");
+  }
+  if (!options.subject_command.empty()) {
+    auto program = std::make_shared<ForeignProgram>(
+        options.subject_command, command_argv(options.subject_command), options.limits);
+    return foreign_candidate(std::move(program),
+                             "--subject-command=" + quoted(options.subject_command));
+  }
+  if (const auto* row = optimized::find_subject(options.subject)) {
+    return own_candidate(*row);
+  }
+  if (!is_library(options.subject)) {
+    std::string known;
+    for (const auto& row : optimized::kSubjects) known += " " + std::string(row.name) + ",";
+    throw std::invalid_argument("no subject of the name " + options.subject +
+                                "; there are:" + known + " or the path of a shared library");
+  }
+  if (!std::filesystem::is_regular_file(options.subject)) {
+    throw std::invalid_argument(options.subject +
+                                ": expected a shared library, found no such file");
+  }
+  auto program = std::make_shared<ForeignProgram>(options.subject, plugin_argv(options.subject),
+                                                  options.limits);
+  return foreign_candidate(std::move(program), "--subject=" + quoted(options.subject));
+}
+
+std::string vectors_folder() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const char* folder : {"../../../properties/traces/vectors", "../../share/kvproof/vectors"}) {
+    const auto found = std::filesystem::weakly_canonical(self / folder, error);
+    if (std::filesystem::is_directory(found, error)) return found.string();
+  }
+  return {};
+}
+
+}  // namespace kvproof::properties
