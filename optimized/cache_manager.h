@@ -123,7 +123,6 @@ class CacheManager {
   [[nodiscard]] std::optional<std::uint32_t> progress(RequestId id, GroupId group = 0) const;
   [[nodiscard]] const CacheConfig& config() const { return config_; }
   [[nodiscard]] const Pool& pool() const { return pool_; }
-  [[nodiscard]] auto& victims() { return pool_.victims(); }
   [[nodiscard]] const Counters& counters() const { return pool_.counters(); }
   [[nodiscard]] std::vector<Event> take_events() { return pool_.events().take(); }
   /// Memory of the requests: tokens, hashes, tables. The pool reports its own.

@@ -34,6 +34,7 @@ inline PoolOptions pool_options(const CacheConfig& config, const Capacity& capac
   out.tail_keys = config.enable_caching && config.profile.prompt_tail_keys;
   out.new_states = config.enable_caching && std::ranges::any_of(config.groups, is_mamba);
   out.residency = capacity.residency;
+  out.victims = capacity.victims;
   return out;
 }
 

@@ -1,24 +1,337 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimized/manager_subject.h"
 
-#include "optimized/manager_subject_definitions.h"
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "optimized/cache_manager.h"
+#include "reference/contract.h"
+#include "reference/snapshot.h"
 
 namespace kvproof::optimized {
+namespace {
+
+// Of a key without its group, which is told apart: in_group() undoes itself.
+template <std::size_t Words>
+std::uint64_t fingerprint(const HashKey<Words>& key) {
+  std::uint64_t out = 0;
+  for (const std::uint64_t word : key.words) out = out * 0x100000001b3U + word;
+  return out;
+}
+
+// Walks are bounded by the number of blocks and end at the sentinel, which has that number, or at a
+// link to nowhere, so that a broken list is reported and not followed.
+template <class Pool>
+void observe_queue(const Pool& pool, PoolState& out) {
+  const std::uint32_t n = pool.num_blocks();
+  const auto& queue = pool.queue();
+  out.num_free = pool.num_free();
+  out.usage = n > 1 ? 1.0 - static_cast<double>(out.num_free) / static_cast<double>(n - 1) : 0.0;
+  out.queue.clear();
+  out.queue_backward.clear();
+  for (BlockId at = queue.head(); at < n && out.queue.size() < n; at = pool.record(at).next) {
+    out.queue.push_back(at);
+  }
+  for (BlockId at = pool.record(queue.sentinel()).prev; at < n && out.queue_backward.size() < n;
+       at = pool.record(at).prev) {
+    out.queue_backward.push_back(at);
+  }
+}
+
+template <class Key>
+void observe_key(const PrefixIndex<Key>& index, const Key& key, BlockId block, GroupId group,
+                 std::size_t most, IndexEntry& entry) {
+  entry.group = group;
+  entry.key = fingerprint(in_group(key, group));
+  entry.blocks.clear();
+  for (BlockId copy = block; copy != kNoBlock && entry.blocks.size() < most;
+       copy = index.next_copy(copy)) {
+    entry.blocks.push_back(copy);
+  }
+}
+
+template <class Pool>
+void observe_pool(const Pool& pool, PoolState& out) {
+  const std::uint32_t n = pool.num_blocks();
+  observe_queue(pool, out);
+  out.blocks.assign(n, {});
+  std::size_t keys = 0;
+  const auto next_entry = [&]() -> IndexEntry& {
+    if (keys == out.index.size()) out.index.emplace_back();
+    return out.index[keys++];
+  };
+  for (BlockId block = 0; block < n; ++block) {
+    const auto& record = pool.record(block);
+    BlockState& state = out.blocks[block];
+    state.ref_cnt = record.ref_cnt;
+    state.linked = pool.queue().contains(block);
+    state.hashed = pool.hashed(block);
+    if (!state.hashed) continue;
+    state.group = pool.group(block);
+    if (pool.holds_whole(block)) {
+      state.key = fingerprint(in_group(record.key, state.group));
+      state.prefix_tokens = pool.events().prefix_tokens(block);
+      if (pool.index().find(record.key) == block) {
+        observe_key(pool.index(), record.key, block, state.group, n, next_entry());
+      }
+    }
+    if ((record.flags & Pool::Record::kTailKeyed) == 0) continue;
+    const auto& tail = pool.tails()->key(block);
+    if (pool.holds_whole(block)) {
+      state.tail_key = fingerprint(in_group(tail, state.group));
+    } else {
+      state.key = fingerprint(in_group(tail, state.group));
+      state.prefix_tokens = pool.tails()->prefix_tokens(block);
+    }
+    if (pool.tails()->index().find(tail) != block) continue;
+    observe_key(pool.tails()->index(), tail, block, state.group, n, next_entry());
+  }
+  out.index.resize(keys);
+}
+
+}  // namespace
+
+template <class Manager>
+void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out) {
+  const auto num_groups = static_cast<GroupId>(manager.config().groups.size());
+  observe_pool(manager.pool(), out);
+  observe_pool(manager.host(), out.host);
+  out.requests.resize(names.requests.size());
+  auto state = out.requests.begin();
+  for (const auto& [name, id] : names.requests) {
+    state->name = name;
+    state->num_tokens = static_cast<std::uint32_t>(manager.tokens(id).size());
+    state->computed = manager.computed(id);
+    const auto hashes = manager.hashes(id);
+    state->hashes.resize(hashes.size());
+    for (std::size_t i = 0; i < hashes.size(); ++i) state->hashes[i] = fingerprint(hashes[i]);
+    state->tables.resize(num_groups);
+    state->progress.resize(num_groups);
+    state->host_tables.resize(manager.has_host_tables(id) ? num_groups : 0);
+    for (GroupId g = 0; g < num_groups; ++g) {
+      const auto table = manager.table(id, g);
+      state->tables[g].assign(table.begin(), table.end());
+      state->progress[g] = manager.progress(id, g);
+      if (state->host_tables.empty()) continue;
+      const auto host = manager.host_table(id, g);
+      state->host_tables[g].assign(host.begin(), host.end());
+    }
+    ++state;
+  }
+  out.raw = names.raw;
+  std::ranges::sort(out.raw);
+  out.leases.resize(names.leases.size());
+  auto held = out.leases.begin();
+  for (const auto& [name, lease] : names.leases) {
+    const auto blocks = manager.leased(lease);
+    held->name = name;
+    held->blocks.assign(blocks.begin(), blocks.end());
+    ++held;
+  }
+  const Counters& counted = manager.counters();
+  out.counters = {counted.lookups, counted.lookup_tokens, counted.hit_tokens};
+}
+
+namespace {
+
+template <class Manager>
+class ManagerSubject final : public Subject {
+ public:
+  ManagerSubject(const CacheConfig& config, const Capacity& capacity)
+      : manager_(config, capacity) {}
+
+  Outcome apply(const Operation& operation) override {
+    Outcome outcome;
+    try {
+      outcome.result = std::visit([this](const auto& o) { return this->perform(o); }, operation);
+    } catch (const ContractViolation& violation) {
+      outcome.result = Rejected{violation.what()};
+    }
+    outcome.events = manager_.take_events();
+    return outcome;
+  }
+
+  void observe(Snapshot& out) const override { observe_manager(manager_, names_, out); }
+
+ private:
+  using Blocks = std::vector<BlockId>;
+
+  Result perform(const op::Arrive& o) {
+    expects(!names_.requests.contains(o.req), Breach::duplicate_request,
+            "arrive with a name in use");
+    names_.requests[o.req] = manager_.arrive({.tokens = o.tokens,
+                                              .extra = &o.extra,
+                                              .skip_lookup = o.skip_lookup,
+                                              .encoder_tokens = o.encoder_tokens});
+    return {};
+  }
+  Result perform(const op::Append& o) {
+    return manager_.append(request(o.req), o.tokens), Result();
+  }
+  Result perform(const op::Advance& o) {
+    return manager_.advance(request(o.req), o.computed), Result();
+  }
+  Result perform(const op::Lookup& o) {
+    const RequestId id = request(o.req);
+    Hit hit{manager_.lookup(id), {}};
+    for (GroupId g = 0; g < num_groups(); ++g) {
+      const auto blocks = manager_.hit_blocks(id, g);
+      hit.blocks.emplace_back(blocks.begin(), blocks.end());
+    }
+    return hit;
+  }
+  Result perform(const op::Allocate& o);
+  Result perform(const op::Free& o) { return manager_.free(request(o.req)), Result(); }
+  Result perform(const op::Finish& o) {
+    manager_.finish(request(o.req));
+    names_.requests.erase(o.req);
+    return {};
+  }
+  Result perform(const op::Recycle& o) {
+    return manager_.recycle(request(o.req), o.processed), Result();
+  }
+  Result perform(const op::Step&) { return manager_.start_step(), Result(); }
+  Result perform(const op::Cache& o) {
+    return manager_.cache(request(o.req), o.computed), Result();
+  }
+  Result perform(const op::Evict& o) { return manager_.evict(o.blocks), Result(); }
+  Result perform(const op::Reset&) { return manager_.reset(); }
+  Result perform(const op::CommonPrefix& o) {
+    SharedBlocks shared;
+    for (GroupId g = 0; g < num_groups(); ++g) {
+      shared.push_back(manager_.common_prefix(request(o.req), g));
+    }
+    return shared;
+  }
+  Result perform(const op::Take& o) {
+    if (o.n > manager_.pool().num_free()) return Refused{};
+    Blocks blocks(o.n);
+    manager_.take(blocks);
+    names_.raw.insert(names_.raw.end(), blocks.begin(), blocks.end());
+    return Granted{{std::move(blocks)}};
+  }
+  Result perform(const op::Touch& o) {
+    manager_.touch(o.blocks);
+    names_.raw.insert(names_.raw.end(), o.blocks.begin(), o.blocks.end());
+    return {};
+  }
+  Result perform(const op::Release& o) {
+    Blocks left = names_.raw;
+    for (const BlockId block : o.blocks) {
+      const auto at = std::find(left.begin(), left.end(), block);
+      expects(at != left.end(), Breach::not_held,
+              "release of a block that the raw owner does not hold");
+      left.erase(at);
+    }
+    manager_.release(o.blocks);
+    names_.raw = std::move(left);
+    return {};
+  }
+
+  Result perform(const op::Fork& o) {
+    const RequestId parent = request(o.req);
+    expects(!names_.requests.contains(o.child), Breach::duplicate_request, "fork to a name in use");
+    names_.requests[o.child] = manager_.fork(parent);
+    return {};
+  }
+  Result perform(const op::Truncate& o) {
+    return manager_.truncate(request(o.req), o.tokens), Result();
+  }
+  Result perform(const op::Pin& o) {
+    expects(!names_.leases.contains(o.lease), Breach::duplicate_lease, "pin under a lease in use");
+    names_.leases[o.lease] = manager_.pin(o.blocks);
+    return {};
+  }
+  Result perform(const op::Unpin& o) {
+    const auto at = names_.leases.find(o.lease);
+    expects(at != names_.leases.end(), Breach::unknown_lease,
+            "unpin of a lease that was not given");
+    manager_.unpin(at->second);
+    names_.leases.erase(at);
+    return {};
+  }
+  Result perform(const op::SwapOut& o) {
+    const RequestId id = request(o.req);
+    return start(id, o.transfer, [&] { return manager_.swap_out(id); });
+  }
+  Result perform(const op::SwapIn& o) {
+    const RequestId id = request(o.req);
+    return start(id, o.transfer, [&] { return manager_.swap_in(id); });
+  }
+  Result perform(const op::Complete& o) {
+    const auto at = transfers_.find(o.transfer);
+    expects(at != transfers_.end(), Breach::unknown_transfer, "complete of no transfer in flight");
+    manager_.complete(at->second, o.ok);
+    transfers_.erase(at);
+    return {};
+  }
+
+  template <class Swap>
+  Result start(RequestId id, const std::string& transfer, const Swap& swap) {
+    expects(!transfers_.contains(transfer) && !transfer.empty(), Breach::duplicate_transfer,
+            "swap under a transfer in use, or without a name");
+    if (!swap()) return Refused{};
+    transfers_[transfer] = id;
+    Granted granted;
+    for (const BlockCopy& copy : manager_.take_copies()) {
+      granted.copies.push_back({copy.from, copy.to});
+    }
+    return granted;
+  }
+
+  RequestId request(const std::string& name) const {
+    const auto at = names_.requests.find(name);
+    expects(at != names_.requests.end(), Breach::unknown_request, "no request of that name");
+    return at->second;
+  }
+  [[nodiscard]] GroupId num_groups() const {
+    return static_cast<GroupId>(manager_.config().groups.size());
+  }
+
+  Manager manager_;
+  CallerNames names_;
+  std::map<std::string, RequestId> transfers_;
+  std::vector<std::size_t> held_;  // shape [groups]: table lengths before the allocation
+};
+
+// What the tables grew by, behind the copies that stand in them.
+template <class Manager>
+Result ManagerSubject<Manager>::perform(const op::Allocate& o) {
+  const RequestId id = request(o.req);
+  held_.clear();
+  for (GroupId g = 0; g < num_groups(); ++g) held_.push_back(manager_.table(id, g).size());
+  if (!manager_.allocate(id, o.args)) return Refused{};
+  Granted granted;
+  granted.blocks.resize(num_groups());
+  for (const BlockCopy& copy : manager_.take_copies()) {
+    granted.blocks[copy.group].push_back(copy.to);
+    granted.copies.push_back({copy.from, copy.to});
+  }
+  for (GroupId g = 0; g < num_groups(); ++g) {
+    if (manager_.table(id, g).size() == held_[g]) continue;
+    const auto growth = manager_.growth(id, g);
+    granted.blocks[g].insert(granted.blocks[g].end(), growth.begin(), growth.end());
+  }
+  return granted;
+}
+
+}  // namespace
 
 template <class Digest>
-std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
-                                              std::uint32_t max_requests) {
-  return std::make_unique<ManagerSubject<CacheManager<Digest>>>(config, max_requests);
+std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config, Capacity capacity) {
+  capacity.event_records = 4 * config.num_blocks + 16;
+  return std::make_unique<ManagerSubject<CacheManager<Digest>>>(config, capacity);
 }
 
 template void observe_manager(const CacheManager<Xxh3Digest>&, const CallerNames&, Snapshot&);
 template void observe_manager(const CacheManager<Sha256Digest>&, const CallerNames&, Snapshot&);
 template void observe_manager(const CacheManager<WeakDigest>&, const CallerNames&, Snapshot&);
-template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&,
-                                                                   std::uint32_t);
-template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&,
-                                                                     std::uint32_t);
-template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&,
-                                                                   std::uint32_t);
+template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&, Capacity);
+template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&, Capacity);
+template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&, Capacity);
 
 }  // namespace kvproof::optimized

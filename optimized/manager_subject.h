@@ -24,10 +24,11 @@ struct CallerNames {
 template <class Manager>
 void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out);
 
-/// A Subject over CacheManager<Digest>, with events on. `Digest` is one of those in hashing.h.
-/// @param max_requests that may be known at one time
+/// A Subject over CacheManager<Digest>, which announces its events. `Digest` is one of hashing.h.
+/// @param capacity its event_records are set here: nothing is lost between two operations
 template <class Digest>
 [[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
-                                                            std::uint32_t max_requests = 4096);
+                                                            Capacity capacity = {
+                                                                .max_requests = 4096});
 
 }  // namespace kvproof::optimized

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The victim policy of a pool whose order of eviction is chosen at run time: blocks without content
-// go first, then whatever the chosen order says.
-//
-// One instantiation of the pool and the manager serves all policies of the list, at the price of a
-// virtual call for each block that is freed, revived or handed out.
+// The victim policy of a pool under study: blocks without content go first, then whatever the
+// order of one eviction policy says.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +14,18 @@
 
 namespace kvproof::bench {
 
-class ChosenVictims {
+class ChosenVictims final : public optimized::VictimPolicy {
  public:
-  static constexpr bool kInQueueOrder = false;
-
-  /// LRU until something else is chosen.
-  explicit ChosenVictims(std::uint32_t num_blocks)
-      : num_blocks_(num_blocks),
+  /// @param num_blocks with the null block @param serving outlives this @pre `policy.make` is there
+  ChosenVictims(std::uint32_t num_blocks, const EvictionPolicy& policy, const Serving& serving)
+      : deepest_first_(policy.deepest_first),
         blanks_(num_blocks),
         contents_(num_blocks, optimized::kNoContent),
-        order_(std::make_unique<Recency>(num_blocks)) {}
+        order_(policy.make(num_blocks, serving)) {}
 
-  /// @pre no block has had content so far; `policy.make` is there
-  void choose(const EvictionPolicy& policy, const Serving& serving) {
-    order_ = policy.make(num_blocks_, serving);
-    deepest_first_ = policy.deepest_first;
-  }
+  [[nodiscard]] bool deepest_first() const override { return deepest_first_; }
 
-  [[nodiscard]] bool deepest_first() const { return deepest_first_; }
-
-  void freed(BlockId block, std::uint64_t content) {
+  void freed(BlockId block, std::uint64_t content) override {
     const bool fresh = std::exchange(contents_[block], content) != content;
     if (content == optimized::kNoContent) {
       blanks_.push_back(0, block);
@@ -45,7 +34,7 @@ class ChosenVictims {
     }
   }
 
-  void revived(BlockId block) {
+  void revived(BlockId block) override {
     if (blanks_.list_of(block) == 0) {
       blanks_.remove(block);
     } else {
@@ -53,7 +42,7 @@ class ChosenVictims {
     }
   }
 
-  BlockId victim() {
+  BlockId victim() override {
     const bool blank = blanks_.size(0) > 0;
     const BlockId block = blank ? blanks_.front(0) : order_->victim();
     if (blank) blanks_.remove(block);
@@ -62,8 +51,7 @@ class ChosenVictims {
   }
 
  private:
-  std::uint32_t num_blocks_;
-  bool deepest_first_ = true;
+  bool deepest_first_;
   BlockLists<1> blanks_;
   std::vector<std::uint64_t> contents_;  // shape [num_blocks], as told last
   std::unique_ptr<VictimOrder> order_;

@@ -4,16 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <memory>
 #include <random>
 #include <set>
 
 #include "bench/hit_rate/bounds.h"
-#include "bench/hit_rate/chosen_manager.h"
+#include "bench/hit_rate/chosen_victims.h"
 #include "bench/hit_rate/policies.h"
 #include "bench/requests/listed_source.h"
 #include "bench/requests/open_log.h"
 #include "bench/requests/workloads.h"
-#include "optimized/manager_subject_definitions.h"
+#include "optimized/manager_subject.h"
 #include "properties/check/check.h"
 #include "properties/traces/test_files.h"
 
@@ -167,19 +168,18 @@ class Safety : public testing::TestWithParam<EvictionPolicy> {};
 
 TEST_P(Safety, HoldsAfterEveryOperation) {
   const EvictionPolicy& row = GetParam();
+  const Serving serving{.seconds = 0, .continues = true};
+  std::vector<std::unique_ptr<ChosenVictims>> victims;  // outlive the subjects
   properties::Candidate candidate;
   candidate.name = row.name;
-  candidate.open = [&row](const CacheConfig& config) {
-    static const Serving kServing{.seconds = 0, .continues = true};
+  candidate.open = [&](const CacheConfig& config) {
     properties::Opened out;
     out.demands.promises.level = properties::Level::safety;
-    if (row.make == nullptr) {
-      out.subject = optimized::make_manager_subject<optimized::Xxh3Digest>(config);
-      return out;
+    if (row.make != nullptr) {
+      victims.push_back(std::make_unique<ChosenVictims>(config.num_blocks, row, serving));
     }
-    auto subject = std::make_unique<optimized::ManagerSubject<ChosenManager>>(config, 4096);
-    subject->manager().victims().choose(row, kServing);
-    out.subject = std::move(subject);
+    out.subject = optimized::make_manager_subject<optimized::Xxh3Digest>(
+        config, {.max_requests = 4096, .victims = row.make ? victims.back().get() : nullptr});
     return out;
   };
   properties::CheckOptions options;

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
-#include <type_traits>
 #include <vector>
 
-#include "bench/hit_rate/chosen_manager.h"
+#include "bench/hit_rate/chosen_victims.h"
 #include "bench/hit_rate/policies.h"
 #include "bench/requests/log_size.h"
 #include "optimized/cache_manager.h"
@@ -37,11 +37,9 @@ template <class Manager>
 class Replay {
  public:
   Replay(const CacheConfig& config, const ReplayOptions& options)
-      : options_(options), manager_(config, {.max_requests = 1}) {
-    if constexpr (std::is_same_v<Manager, ChosenManager>) {
-      manager_.victims().choose(*options.policy, serving_);
-    }
-  }
+      : options_(options),
+        victims_(chosen_victims(config, options, serving_)),
+        manager_(config, {.max_requests = 1, .victims = victims_.get()}) {}
 
   void play(RequestSource& source) {
     Request request;
@@ -65,6 +63,12 @@ class Replay {
   [[nodiscard]] const ReplayCounts& counts() const { return counts_; }
 
  private:
+  static std::unique_ptr<ChosenVictims> chosen_victims(const CacheConfig& config,
+                                                       const ReplayOptions& options,
+                                                       const Serving& serving) {
+    if (options.policy == nullptr || options.policy->make == nullptr) return nullptr;
+    return std::make_unique<ChosenVictims>(config.num_blocks, *options.policy, serving);
+  }
   void serve(const Request& request) {
     ++counts_.requests;
     counts_.input_tokens += static_cast<std::uint64_t>(request.input_tokens);
@@ -87,8 +91,9 @@ class Replay {
   }
 
   const ReplayOptions& options_;
-  Manager manager_;
   Serving serving_;
+  std::unique_ptr<ChosenVictims> victims_;  // nullptr = the free queue's head
+  Manager manager_;
   std::vector<TokenId> tokens_;
   ReplayCounts counts_;
   std::uint64_t published_ = 0;
@@ -113,9 +118,6 @@ ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options) 
   if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
   const CacheConfig config =
       config_for(size_of(*open(), options.block_size, options.tokens), options);
-  if (options.policy != nullptr && options.policy->make != nullptr) {
-    return replay<ChosenManager>(open, config, options);
-  }
   return options.hash == ReplayHash::sha256
              ? replay<optimized::CacheManager<optimized::Sha256Digest>>(open, config, options)
              : replay<optimized::CacheManager<optimized::Xxh3Digest>>(open, config, options);

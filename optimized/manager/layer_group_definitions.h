@@ -158,7 +158,7 @@ template <class Pool>
 void LayerGroup<Pool>::release_blocks(GroupTable& table, Pool& pool) const {
   // The records were last touched when the blocks were taken; their addresses are known at once.
   for (const BlockId block : table.table()) pool.prefetch(block);
-  if (pool.victims().deepest_first()) {
+  if (pool.deepest_first()) {
     pool.release(Reversed(table.table()));
   } else {
     pool.release(table.table());

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "optimized/pool/victims.h"
 #include "reference/ids.h"
 #include "reference/operations.h"
 
@@ -21,6 +22,7 @@ struct Capacity {
   std::uint32_t event_records = 0;  // see EventLog; 0 = no events
   bool residency = false;           // see Residency
   bool exact_hits = false;          // see ExactContents
+  VictimPolicy* victims = nullptr;  // outlives the manager; nullptr = the head of the free queue
 };
 
 struct Arrival {

@@ -1,9 +1,145 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimized/pool/block_pool.h"
 
-#include "optimized/pool/block_pool_definitions.h"
+#include <algorithm>
+#include <stdexcept>
+#include <string>
 
 namespace kvproof::optimized {
+
+template <class Key>
+BlockPool<Key>::BlockPool(std::uint32_t num_blocks, const PoolOptions& options)
+    : num_blocks_(num_blocks),
+      order_(options.order),
+      records_(num_blocks + 1),
+      queue_(records_.data(), num_blocks),
+      index_(records_.data(), num_blocks),
+      events_(options.event_records, num_blocks),
+      state_steps_(options.new_states ? num_blocks : 0),
+      residency_(options.residency ? num_blocks : 0),
+      victims_(options.victims) {
+  if (options.tail_keys) tails_.emplace(num_blocks);
+  for (BlockId block = 1; block < num_blocks; ++block) {
+    queue_.push_back(block);
+    if (victims_ != nullptr) tell_freed(block);
+  }
+}
+
+// Two passes: the first walks the chain and starts fetching what the second needs to evict.
+template <class Key>
+void BlockPool<Key>::take(std::span<BlockId> out) {
+  if (victims_ != nullptr) [[unlikely]] {
+    for (BlockId& block : out) block = take_one();
+    return;
+  }
+  BlockId at = queue_.head();
+  for (BlockId& block : out) {
+    block = at;
+    const Record& record = records_[at];
+    at = record.next;
+    if ((record.flags & Record::kHashed) != 0) index_.prefetch(record.key);
+  }
+  queue_.drop_front(static_cast<std::uint32_t>(out.size()), at);
+  counters_.taken += out.size();
+  prefetch_victim(at);
+  for (const BlockId block : out) make_held(block);
+}
+
+template <class Key>
+void BlockPool<Key>::tell_freed(BlockId block) {
+  std::uint64_t content = kNoContent;
+  if (hashed(block)) {
+    content = (holds_whole(block) ? records_[block].key : tails_->key(block)).words[0];
+  }
+  victims_->freed(block, content);
+}
+
+template <class Key>
+void BlockPool<Key>::tell_forgotten(BlockId block) {
+  if (victims_ == nullptr) return;
+  victims_->revived(block);
+  victims_->freed(block, kNoContent);
+}
+
+template <class Key>
+void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group, std::uint32_t from,
+                                  std::uint32_t to) {
+  Record& record = records_[block];
+  if ((record.flags & Record::kTailKeyed) != 0) return;
+  tails_->insert(block, key, to);
+  if (!hashed(block)) record.flags = group << Record::kGroupShift;
+  record.flags |= Record::kTailKeyed;
+  events_.stored(group, from, to);
+  events_.second_key(block, to);
+}
+
+// A key that the step made stays one that the step made, whoever is the oldest holder now.
+template <class Key>
+void BlockPool<Key>::forget_special(BlockId block) {
+  Record& record = records_[block];
+  const std::uint32_t flags = record.flags;
+  const GroupId group = flags >> Record::kGroupShift;
+  if (!state_steps_.empty() && state_steps_[block] == step_) {
+    const BlockId heir = index_.is_oldest(block) ? index_.next_copy(block) : kNoBlock;
+    if (heir != kNoBlock) state_steps_[heir] = step_;
+    state_steps_[block] = 0;
+  }
+  if ((flags & Record::kHashed) != 0) {
+    index_.erase(block);
+    events_.removed(group, block);
+  }
+  if ((flags & Record::kTailKeyed) == 0) return;
+  record.flags = 0;
+  tails_->erase(block);
+  events_.removed_prefix(group, block, tails_->prefix_tokens(block));
+}
+
+template <class Key>
+bool BlockPool<Key>::reset() {
+  if (!all_free()) return false;
+  for (Record& record : records_) record.flags = 0;
+  ++num_forgotten_;
+  index_.clear();
+  if (tails_) tails_->clear();
+  std::ranges::fill(state_steps_, 0);
+  for (BlockId block = 1; block < num_blocks_; ++block) tell_forgotten(block);
+  events_.cleared();
+  return true;
+}
+
+template <class Key>
+void BlockPool<Key>::audit() const {
+  const auto require = [](bool holds, const char* law) {
+    if (!holds) throw std::logic_error(std::string("block pool: ") + law);
+  };
+  std::uint32_t walked = 0;
+  BlockId before = queue_.sentinel();
+  for (BlockId at = queue_.head(); at != queue_.sentinel(); at = records_[at].next) {
+    require(at != kNullBlock && at < num_blocks_,
+            "the free queue names a block that cannot be free");
+    require(records_[at].prev == before, "a queued block's neighbour does not point back");
+    require(records_[at].ref_cnt == 0, "a queued block is held");
+    require(++walked <= num_free(), "the free queue is longer than its count");
+    before = at;
+  }
+  require(walked == num_free(), "the free queue is shorter than its count");
+  require(records_[queue_.sentinel()].prev == before,
+          "the tail of the free queue is not the last block");
+  std::uint32_t heads = 0;
+  for (BlockId block = 1; block < num_blocks_; ++block) {
+    const Record& record = records_[block];
+    require((record.ref_cnt == 0) == queue_.contains(block),
+            "a block is neither held nor queued, or both");
+    if (!holds_whole(block)) continue;
+    const BlockId head = index_.find(record.key);
+    require(head != kNoBlock, "a block's key is not in the index");
+    if ((record.flags & Record::kHead) == 0) continue;
+    require(head == block, "the index names another block as the oldest");
+    ++heads;
+  }
+  require(heads == index_.num_keys(), "the index counts keys that no block carries");
+  require(!hashed(kNullBlock), "the null block carries a key");
+}
 
 template class BlockPool<Key128>;
 template class BlockPool<Key256>;

@@ -30,10 +30,10 @@ struct PoolOptions {
   bool tail_keys = false;           // see TailKeys
   bool new_states = false;          // remember which keys were published since the last step
   bool residency = false;           // see Residency
+  VictimPolicy* victims = nullptr;  // outlives the pool; nullptr = the head of the free queue
 };
 
-/// @tparam Victims which free block is handed out next, see victims.h
-template <class Key, class Victims = QueueHead>
+template <class Key>
 class BlockPool {
  public:
   using Record = BlockRecord<Key>;
@@ -63,7 +63,10 @@ class BlockPool {
   [[nodiscard]] const Counters& counters() const { return counters_; }
   [[nodiscard]] Counters& counters() { return counters_; }
   [[nodiscard]] const Residency& residency() const { return residency_; }
-  [[nodiscard]] Victims& victims() { return victims_; }
+  /// Whether a request that ends gives its last block back first.
+  [[nodiscard]] bool deepest_first() const {
+    return victims_ == nullptr || victims_->deepest_first();
+  }
 
   /// Hands out the next victims, each with one reference and without content.
   /// @param out shape [n], in that order. @pre n <= num_free()
@@ -147,9 +150,12 @@ class BlockPool {
  private:
   static constexpr std::uint32_t kKeyed = Record::kHashed | Record::kTailKeyed;
 
-  /// Tells the victim policy of a block that became free.
+  /// @tparam kTold whether a victim policy hears of it
+  template <bool kTold, class Range>
+  void release_to_queue(const Range& blocks);
+  /// Tells the victim policy of a block that became free. @pre there is one
   void tell_freed(BlockId block);
-  /// Tells it of a free block that has lost its content.
+  /// Tells it, if there is one, of a free block that has lost its content.
   void tell_forgotten(BlockId block);
   /// A block leaves the queue: it gets its first reference and loses its content.
   void make_held(BlockId block);
@@ -170,9 +176,106 @@ class BlockPool {
   std::vector<std::uint32_t> state_steps_;  // shape [num_blocks]; of the oldest holder of a key
   Counters counters_;
   Residency residency_;
-  [[no_unique_address]] Victims victims_;
+  VictimPolicy* victims_;
 };
 
-}  // namespace kvproof::optimized
+// What happens to one block when it is taken, held again, released: inlined, because it happens to
+// every block of every request.
 
-#include "optimized/pool/block_pool_inline.h"  // IWYU pragma: export
+template <class Key>
+inline BlockId BlockPool<Key>::take_one() {
+  ++counters_.taken;
+  if (victims_ != nullptr) [[unlikely]] {
+    const BlockId victim = victims_->victim();
+    queue_.remove(victim);
+    make_held(victim);
+    return victim;
+  }
+  const BlockId block = queue_.head();
+  const BlockId rest = records_[block].next;
+  queue_.drop_front(1, rest);
+  prefetch_victim(rest);
+  make_held(block);
+  return block;
+}
+
+template <class Key>
+inline void BlockPool<Key>::make_held(BlockId block) {
+  Record& record = records_[block];
+  record.prev = record.next = kUnlinked;
+  record.ref_cnt = 1;
+  const bool evicted = (record.flags & kKeyed) != 0;
+  residency_.taken(block, step_, evicted);
+  if (!evicted) return;
+  ++counters_.evictions;
+  forget_keys(block);
+}
+
+template <class Key>
+inline void BlockPool<Key>::prefetch_victim(BlockId next) const {
+  __builtin_prefetch(&records_[records_[next].next]);
+  index_.prefetch(records_[next].key);
+}
+
+template <class Key>
+inline void BlockPool<Key>::forget_keys(BlockId block) {
+  const std::uint32_t flags = records_[block].flags;
+  ++num_forgotten_;
+  if ((flags & Record::kTailKeyed) != 0 || !state_steps_.empty()) return forget_special(block);
+  index_.erase(block);
+  events_.removed(flags >> Record::kGroupShift, block);
+}
+
+template <class Key>
+inline void BlockPool<Key>::touch(std::span<const BlockId> blocks) {
+  for (const BlockId block : blocks) {
+    if (block == kNullBlock) continue;
+    Record& record = records_[block];
+    if (record.ref_cnt++ > 0) continue;
+    queue_.remove(block);
+    ++counters_.revivals;
+    if (victims_ != nullptr) victims_->revived(block);
+  }
+}
+
+template <class Key>
+inline std::uint32_t BlockPool<Key>::num_revived(std::span<const BlockId> blocks) const {
+  std::uint32_t count = 0;
+  for (const BlockId block : blocks) {
+    count += block != kNullBlock && records_[block].ref_cnt == 0 ? 1 : 0;
+  }
+  return count;
+}
+
+template <class Key>
+template <class Range>
+void BlockPool<Key>::release(const Range& blocks) {
+  if (victims_ == nullptr) return release_to_queue<false>(blocks);
+  release_to_queue<true>(blocks);
+}
+
+template <class Key>
+template <bool kTold, class Range>
+void BlockPool<Key>::release_to_queue(const Range& blocks) {
+  const FreeOrder order = order_;
+  const bool timed = residency_.enabled();
+  BlockId last_front = queue_.sentinel();  // blocks for the front go behind one another
+  for (const BlockId block : blocks) {
+    if (block == kNullBlock) continue;
+    Record& record = records_[block];
+    expects(record.ref_cnt > 0, Breach::not_held, "release of a block that nobody holds");
+    if (--record.ref_cnt > 0) continue;
+    if (timed) residency_.released(block, step_);
+    const bool to_front =
+        order != FreeOrder::append && (order == FreeOrder::prepend || (record.flags & kKeyed) == 0);
+    if (to_front) {
+      queue_.insert_after(last_front, block);
+      last_front = block;
+    } else {
+      queue_.push_back(block);
+    }
+    if constexpr (kTold) tell_freed(block);
+  }
+}
+
+}  // namespace kvproof::optimized

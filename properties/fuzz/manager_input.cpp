@@ -139,7 +139,7 @@ std::optional<std::filesystem::path> write_fuzz_trace(const ManagerInput& input,
 FuzzedSubject fuzzed_optimized() {
   constexpr std::uint32_t kRequests = 64;
   return {"optimized-xxh3", [](const CacheConfig& config) {
-            return optimized::make_manager_subject<optimized::Xxh3Digest>(config, kRequests);
+            return optimized::make_manager_subject<optimized::Xxh3Digest>(config, {.max_requests = kRequests});
           }};
 }
 

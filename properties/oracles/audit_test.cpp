@@ -132,7 +132,7 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
 // no bound.
 TEST(Audit, AllowsASubjectToBeFull) {
   const CacheConfig config = small_config();
-  const auto subject = optimized::make_manager_subject<optimized::Xxh3Digest>(config, 1);
+  const auto subject = optimized::make_manager_subject<optimized::Xxh3Digest>(config, {.max_requests = 1});
   Audit audit(config, *subject);
   audit.apply(op::Arrive{"a", {1, 2}, {}, false});
   const Outcome full = audit.apply(op::Arrive{"b", {1, 2}, {}, false});
