@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cache manager: requests, their block tables in every group, lookup, admission, publication.
+// The cache manager: the order of the steps of lookup, admission, publication and release.
 //
-// Model:   as reference/cache_manager.h, outcome for outcome. A request is a handle; its tokens,
-//          hashes and tables live in one buffer that arrive() makes or reuses, so that nothing else
-//          allocates.
+// Model:   as reference/cache_manager.h, outcome for outcome. Its parts are in manager/, each with
+//          its own state: requests, layer groups, the prefix search, copies, leases, the host tier.
+//          The blocks are in pool/.
 // Source:  vLLM v1 KVCacheManager and KVCacheCoordinator; sharing as in Kwon et al., SOSP'23.
-// Refuses: scheduling, threads, names.
+// Leaves out: scheduling, threads, names.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,15 @@
 #include <span>
 #include <vector>
 
+#include "optimized/manager/admission.h"
+#include "optimized/manager/capacity.h"
+#include "optimized/manager/copies.h"
 #include "optimized/manager/exact_contents.h"
-#include "optimized/manager/group_table.h"
+#include "optimized/manager/host_tier.h"
 #include "optimized/manager/layer_group.h"
+#include "optimized/manager/leases.h"
 #include "optimized/manager/prefix_search.h"
-#include "optimized/manager/request.h"
+#include "optimized/manager/requests.h"
 #include "optimized/pool/block_pool.h"
 #include "optimized/pool/hashing.h"
 #include "reference/config.h"
@@ -27,11 +31,12 @@
 
 namespace kvproof::optimized {
 
-/// @tparam Pool a BlockPool with the keys of the digest
-template <class Digest, class Pool = BlockPool<typename Digest::Key>>
+/// `Digest` is one of those in hashing.h.
+template <class Digest>
 class CacheManager {
  public:
   using Key = typename Digest::Key;
+  using Pool = BlockPool<Key>;
 
   /// @pre unsupported(config) is empty, and exact hits only for one group of full attention without
   /// EAGLE and host tier; throws std::invalid_argument with the reason otherwise.
@@ -52,7 +57,7 @@ class CacheManager {
   std::uint32_t lookup(RequestId id);
   /// The blocks of the last lookup, shape [hit tokens / block_size]; 0 = not read any more.
   [[nodiscard]] std::span<const BlockId> hit_blocks(RequestId id, GroupId group = 0) const {
-    return tables(id)[group].hits();
+    return requests_.tables(id)[group].hits();
   }
 
   /// Makes slots for args.new_tokens more tokens and publishes the blocks that they complete.
@@ -78,7 +83,6 @@ class CacheManager {
   /// Leading blocks that all requests with blocks have in common; 0 where not all tokens are read.
   [[nodiscard]] std::uint32_t common_prefix(RequestId id, GroupId group = 0) const;
 
-  // Sharing: cache_manager_sharing.h
   /// References without a request. take() fills `out` or refuses; release() needs them to be held.
   bool take(std::span<BlockId> out);
   void touch(std::span<const BlockId> blocks);
@@ -90,26 +94,29 @@ class CacheManager {
   /// Holds blocks, e.g. for a transfer that reads them. @pre each is held or has content
   LeaseId pin(std::span<const BlockId> blocks);
   void unpin(LeaseId lease);
-  [[nodiscard]] std::span<const BlockId> leased(LeaseId lease) const { return leases_[lease]; }
+  [[nodiscard]] std::span<const BlockId> leased(LeaseId lease) const {
+    return leases_.blocks(lease);
+  }
   /// The copies that admissions since the last call ask for, in order.
-  [[nodiscard]] std::vector<BlockCopy> take_copies();
+  [[nodiscard]] std::vector<BlockCopy> take_copies() { return copies_.take(); }
 
-  // The host tier: cache_manager_tiers.h
   /// Starts a transfer of a request's blocks to the other tier; its copies are in take_copies().
   /// Both sides are held until complete(). @return false, with nothing changed, if it is full there
   bool swap_out(RequestId id);
   bool swap_in(RequestId id);
   void complete(RequestId id, bool ok);
-  [[nodiscard]] std::span<const BlockId> host_table(RequestId id, GroupId group) const;
-  [[nodiscard]] bool has_host_tables(RequestId id) const { return !storage_[id].host.empty(); }
-  [[nodiscard]] const Pool& host() const { return host_; }
+  [[nodiscard]] std::span<const BlockId> host_table(RequestId id, GroupId group) const {
+    return tier_.table(id, group);
+  }
+  [[nodiscard]] bool has_host_tables(RequestId id) const { return tier_.holds(id); }
+  [[nodiscard]] const Pool& host() const { return tier_.pool(); }
 
   [[nodiscard]] std::span<const BlockId> table(RequestId id, GroupId group = 0) const {
-    return {tables(id)[group].blocks, tables(id)[group].length};
+    return requests_.tables(id)[group].table();
   }
   /// What the table grew by when it last grew: hits and loaded blocks are not in it.
   [[nodiscard]] std::span<const BlockId> growth(RequestId id, GroupId group = 0) const {
-    return table(id, group).subspan(tables(id)[group].grown_from);
+    return table(id, group).subspan(requests_.tables(id)[group].grown_from);
   }
   [[nodiscard]] std::span<const TokenId> tokens(RequestId id) const {
     return {requests_[id].tokens, requests_[id].num_tokens};
@@ -126,74 +133,90 @@ class CacheManager {
   [[nodiscard]] const Counters& counters() const { return pool_.counters(); }
   [[nodiscard]] std::vector<Event> take_events() { return pool_.events().take(); }
   /// Memory of the requests: tokens, hashes, tables. The pool reports its own.
-  [[nodiscard]] std::uint64_t request_bytes() const;
+  [[nodiscard]] std::uint64_t request_bytes() const { return requests_.bytes(); }
 
  private:
-  using Request = RequestState<Key>;
-  using Storage = RequestStorage;
+  using Group = LayerGroup<Key>;
+  using Request = HotRequest<Key>;
 
-  [[nodiscard]] GroupTable* tables(RequestId id) { return &tables_[id * groups_.size()]; }
-  [[nodiscard]] const GroupTable* tables(RequestId id) const {
-    return &tables_[id * groups_.size()];
-  }
-  Request& live(RequestId id) {
-    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such handle");
-    return requests_[id];
-  }
+  /// A step of a running request that no gate can refuse.
+  struct Step {
+    std::uint32_t known;  // [tokens] once it is computed
+    std::uint32_t slots;  // [tokens] those for drafts included
+    bool delay_cache;
+  };
+
   Request& resident(RequestId id) {
-    Request& r = live(id);
+    Request& r = requests_.live(id);
     expects(r.place == Place::device, Breach::in_transfer,
             "the blocks of the request are not in the device pool");
     return r;
   }
-  RequestId new_request(std::uint32_t capacity, std::uint32_t encoder_tokens);
-  void make_room(RequestId id, std::uint32_t capacity, std::uint32_t encoder_tokens);
   void hash_units(RequestId id);
-  Admission step(RequestId id, std::uint32_t known, std::uint32_t slots, bool delay_cache);
-  Admission step_full(RequestId id, std::uint32_t known, std::uint32_t slots, bool delay_cache);
+  Admission step(RequestId id, const Step& step);
+  Admission step_full(RequestId id, const Step& step);
   Admission admit(RequestId id, const AllocateArgs& args);
-  [[nodiscard]] ExactContents::Expected expected(RequestId id, std::uint32_t position,
-                                                 BlockId before);
-  [[nodiscard]] BlockId find_full(RequestId id, std::uint32_t position);
-  void note_contents(RequestId id, std::uint64_t tokens);
+  [[nodiscard]] Standing standing(RequestId id, const AllocateArgs& args) const;
   void check_hit(RequestId id);
-  [[nodiscard]] std::int64_t need(RequestId id, bool use_hit, const Demand& demand) const;
-  void count_hit(const Request& r, bool use_hit);
+  [[nodiscard]] std::int64_t need(RequestId id, const Demand& demand) const;
+  void start(RequestId id, const Demand& demand);
   std::uint32_t grow(RequestId id, const Demand& demand);
+  void count_hit(const Request& r, std::uint32_t used_tokens);
   void publish(RequestId id, std::uint64_t tokens);
-  void release_tables(RequestId id);
   void refresh(RequestId id);
-  void audit() const;
-  [[nodiscard]] std::int64_t num_to_copy(RequestId id, GroupId group, const Demand& demand) const;
-  void reserve_copies(RequestId id, const Demand& demand);
-  std::uint32_t copy_shared(RequestId id, GroupId group, const Demand& demand);
-  void forget_relatives(RequestId id, GroupId group, const Demand& demand);
-  [[nodiscard]] bool shares(RequestId id) const;
+  void release_tables(RequestId id);
+  void check_holdable(std::span<const BlockId> blocks) const;
   void suspect_sharing(std::span<const BlockId> blocks);
-  bool start_copies(const BlockTables& source, const Pool& from, Pool& to, BlockTables& target);
-  void settle_out(RequestId id);
-  void settle_in(RequestId id);
-  void release_host(RequestId id);
+  void audit() const;
 
   CacheConfig config_;
-  std::uint32_t max_requests_;
   bool single_full_;          // one group of full attention without EAGLE
   bool steps_alike_;          // step() will do for every group
-  std::uint32_t block_size_;  // [tokens] of that group
-  ChainHasher<Digest> hasher_;
+  std::uint32_t block_size_;  // [tokens] of the first group
   Pool pool_;
-  Pool host_;
-  std::vector<LayerGroup<Pool>> groups_;
+  std::vector<Group> groups_;
+  RequestTable<Digest> requests_;
   PrefixSearch<Key> search_;
-  std::vector<Request> requests_;   // shape [handles given so far], reserved for max_requests
-  std::vector<GroupTable> tables_;  // shape [handles given so far, groups]
-  std::vector<Storage> storage_;    // shape [handles given so far]
-  std::vector<RequestId> unused_;   // of those handles
+  Copies copies_;
+  Leases leases_;
+  HostTier<Key> tier_;
   std::optional<ExactContents> exact_;
-  std::vector<BlockCopy> copies_;
-  std::vector<std::vector<BlockId>> leases_;
-  std::vector<LeaseId> unused_leases_;
 };
-}  // namespace kvproof::optimized
 
-#include "optimized/cache_manager_inline.h"  // IWYU pragma: export
+// The three calls of a decode step are inlined: most steps stay within a block and have nothing to
+// do. A handle that is not in use has no capacity, no tokens and is never quiet, so that each call
+// finds out by the comparison that it makes anyway.
+
+template <class Digest>
+inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> tokens) {
+  expects(id < requests_.size(), Breach::unknown_request, "no such request");
+  if (requests_.append(id, tokens)) hash_units(id);
+}
+
+template <class Digest>
+inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) {
+  expects(id < requests_.size(), Breach::unknown_request, "no such request");
+  Request& r = requests_[id];
+  if (computed - 1 >= r.num_tokens) [[unlikely]] {  // more than there are, or none
+    static_cast<void>(requests_.live(id));
+    expects(computed == 0, Breach::computed_beyond_tokens, "advance beyond the tokens");
+  }
+  r.computed = computed;
+}
+
+template <class Digest>
+inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs& args) {
+  expects(id < requests_.size(), Breach::unknown_request, "no such request");
+  const Request& r = requests_[id];
+  if (!is_ungated_step(args)) return admit(id, args);
+  // A step within the last block, with no gate that could refuse, has nothing to do.
+  const std::uint64_t known = std::uint64_t{r.computed} + args.new_tokens;
+  const std::uint64_t slots = known + args.lookahead;
+  if (slots <= r.quiet_until) return 0;
+  if (!r.plain || slots > r.capacity) return admit(id, args);
+  const Step step{static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(slots),
+                  args.delay_cache};
+  return single_full_ ? step_full(id, step) : this->step(id, step);
+}
+
+}  // namespace kvproof::optimized

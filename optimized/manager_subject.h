@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "optimized/manager/request.h"
+#include "optimized/manager/capacity.h"
 #include "reference/config.h"
+#include "reference/ids.h"
 #include "reference/subject.h"
 
 namespace kvproof::optimized {

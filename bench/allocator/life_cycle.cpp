@@ -83,7 +83,7 @@ void time_phases(LifeCycle<Digest>& life, std::uint32_t batches, Metrics& metric
     double sums[3] = {};
     for (std::uint32_t i = 0; i < LifeCycleShape::kBatch; ++i) {
       const auto start = Clock::now();
-      const optimized::RequestId id = life.admit(i);
+      const RequestId id = life.admit(i);
       const auto admitted = Clock::now();
       life.decode(id, i);
       const auto decoded = Clock::now();
@@ -216,7 +216,7 @@ int count_life_cycle(const std::string& name, std::uint64_t seed) {
       // Warmed up through the phases, which callgrind is not told to count.
       for (std::uint32_t done = 0; done < c.shape.warm_up(); ++done) {
         if (done % LifeCycleShape::kBatch == 0) life.prepare();
-        const optimized::RequestId id = life.admit(done % LifeCycleShape::kBatch);
+        const RequestId id = life.admit(done % LifeCycleShape::kBatch);
         life.decode(id, done % LifeCycleShape::kBatch);
         life.finish_oldest(id);
       }

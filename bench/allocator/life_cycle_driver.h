@@ -79,7 +79,7 @@ class LifeCycle {
   /// finishes.
   [[gnu::noinline]] void run_batch() {
     for (std::uint32_t i = 0; i < Shape::kBatch; ++i) {
-      const optimized::RequestId id = admit(i);
+      const RequestId id = admit(i);
       decode(id, i);
       finish_oldest(id);
     }
@@ -101,9 +101,9 @@ class LifeCycle {
   }
 
   // The phases of run_batch, for timing them apart.
-  optimized::RequestId admit(std::uint32_t i) {
+  RequestId admit(std::uint32_t i) {
     const auto prompt = std::span(prompts_).subspan(i * Shape::kPromptTokens, Shape::kPromptTokens);
-    const optimized::RequestId id = manager_.arrive({.tokens = prompt});
+    const RequestId id = manager_.arrive({.tokens = prompt});
     const std::uint32_t hit = manager_.lookup(id);
     const std::uint32_t free_before = manager_.pool().num_free();
     const auto taken =
@@ -116,7 +116,7 @@ class LifeCycle {
     return id;
   }
 
-  void decode(optimized::RequestId id, std::uint32_t i) {
+  void decode(RequestId id, std::uint32_t i) {
     static constexpr AllocateArgs kOneToken = {.new_tokens = 1, .status = RequestStatus::running};
     const TokenId* token = generated_.data() + i * Shape::kDecodeTokens;
     std::uint32_t computed = Shape::kPromptTokens;
@@ -130,10 +130,10 @@ class LifeCycle {
     counts_.taken += manager_.counters().taken - taken_before;
   }
 
-  void finish_oldest(optimized::RequestId id) {
+  void finish_oldest(RequestId id) {
     const auto table = manager_.table(id);
     counts_.checksum = counts_.checksum * 31 + table.front() * 7U + table.back();
-    optimized::RequestId& oldest = live_[counts_all_++ % live_.size()];
+    RequestId& oldest = live_[counts_all_++ % live_.size()];
     if (oldest != kNone) manager_.finish(oldest);
     oldest = id;
     ++counts_.requests;
@@ -156,7 +156,7 @@ class LifeCycle {
   /// Finishes everything and audits the pool. Throws std::logic_error when anything is left over.
   void drain() {
     manager_.pool().audit();
-    for (optimized::RequestId& id : live_) {
+    for (RequestId& id : live_) {
       if (id != kNone) manager_.finish(id);
       id = kNone;
     }
@@ -166,7 +166,7 @@ class LifeCycle {
   }
 
  private:
-  static constexpr optimized::RequestId kNone = 0xffffffffU;
+  static constexpr RequestId kNone = 0xffffffffU;
   static CacheConfig config(const LifeCycleShape& shape) {
     CacheConfig out;
     out.num_blocks = shape.num_blocks;
@@ -190,7 +190,7 @@ class LifeCycle {
   std::vector<TokenId> prefixes_;           // shape [num_prefixes, kPrefixTokens]
   std::vector<TokenId> prompts_;            // shape [kBatch, kPromptTokens]
   std::vector<TokenId> generated_;          // shape [kBatch, kDecodeTokens]
-  std::vector<optimized::RequestId> live_;  // a ring, oldest next
+  std::vector<RequestId> live_;  // a ring, oldest next
   std::uint64_t counts_all_ = 0;
   LifeCycleCounts counts_;
   Manager manager_;

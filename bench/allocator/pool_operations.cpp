@@ -172,9 +172,9 @@ FreeRequest::FreeRequest(const PoolCase& c)
   for (std::uint32_t i = 0; i < num_live(); ++i) live_.push_back(start());
 }
 
-optimized::RequestId FreeRequest::start() {
+RequestId FreeRequest::start() {
   ++tokens_.front();  // the hashes are chained: no block of this request was ever seen
-  const optimized::RequestId id = manager_.arrive({.tokens = tokens_});
+  const RequestId id = manager_.arrive({.tokens = tokens_});
   AllocateArgs args;
   args.new_tokens = static_cast<std::uint32_t>(tokens_.size());
   require(static_cast<bool>(manager_.allocate(id, args)), case_, "the request does not fit");

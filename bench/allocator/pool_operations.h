@@ -129,13 +129,13 @@ class FreeRequest {
   void finish();
 
  private:
-  [[nodiscard]] optimized::RequestId start();
+  [[nodiscard]] RequestId start();
   [[nodiscard]] std::uint32_t num_live() const { return (case_.num_blocks - 1) / case_.batch; }
 
   PoolCase case_;
   optimized::CacheManager<optimized::Xxh3Digest> manager_;
   std::vector<TokenId> tokens_;
-  std::vector<optimized::RequestId> live_;  // a ring
+  std::vector<RequestId> live_;  // a ring
   std::size_t oldest_ = 0;
 };
 

@@ -74,7 +74,7 @@ class Replay {
     counts_.input_tokens += static_cast<std::uint64_t>(request.input_tokens);
     counts_.prompt_blocks += tokens_.size() / options_.block_size;
     if (tokens_.empty()) return;
-    const optimized::RequestId id = manager_.arrive({.tokens = tokens_});
+    const RequestId id = manager_.arrive({.tokens = tokens_});
     const std::uint32_t hit = manager_.lookup(id);
     const auto prompt = static_cast<std::uint32_t>(tokens_.size());
     serving_ = {request.arrival_seconds, hit > 0 && 2 * hit >= prompt - 1};

@@ -103,7 +103,7 @@ class PagedStorage final : public Storage {
   }
 
   void grow(Handle handle) override {
-    const auto request = static_cast<optimized::RequestId>(handle);
+    const auto request = static_cast<RequestId>(handle);
     // What a generated token is, no trace says; within a request they may as well be equal, because
     // a block's hash covers everything before it.
     const TokenId token = -1 - static_cast<TokenId>(request);
@@ -120,7 +120,7 @@ class PagedStorage final : public Storage {
   }
 
   void end(Handle handle) override {
-    const auto request = static_cast<optimized::RequestId>(handle);
+    const auto request = static_cast<RequestId>(handle);
     live_tokens_ -= manager_.tokens(request).size();
     table_entries_ -= manager_.table(request).size();
     manager_.finish(request);

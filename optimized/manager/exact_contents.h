@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "optimized/manager/request.h"
+#include "optimized/manager/requests.h"
 #include "optimized/pool/hashing.h"
 #include "optimized/pool/huge_pages.h"
 #include "optimized/pool/prefix_index.h"
@@ -82,6 +82,32 @@ class ExactContents {
     notes_[block] = {twin == kNoBlock ? ++last_number_ : notes_[twin].own, expected.before};
     std::ranges::copy(expected.tokens, &tokens_[std::size_t{block} * block_size_]);
     extra_[block] = expected.extra;
+  }
+
+  /// What position `position` of a request must hold behind block `before`; kNullBlock = it is the
+  /// first.
+  template <class Key>
+  [[nodiscard]] Expected expected(const HotRequest<Key>& request, const SharedExtraKeys& extra,
+                                  std::uint32_t position, BlockId before) const {
+    const std::uint32_t start = position * block_size_;
+    return {before == kNullBlock ? kNoPrefix : number(before),
+            {request.tokens + start, block_size_},
+            start,
+            extra};
+  }
+
+  /// Notes what the blocks of a table hold that are complete within `tokens` tokens and are about to
+  /// be published.
+  template <class Key>
+  void note_complete(const HotRequest<Key>& request, const SharedExtraKeys& extra,
+                     const GroupTable& table, std::uint64_t tokens, const BlockPool<Key>& pool) {
+    const auto end =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens / block_size_, table.length));
+    for (std::uint32_t i = table.progress(); i < end; ++i) {
+      if (pool.hashed(table.blocks[i])) continue;  // a fork has published it
+      const BlockId before = i == 0 ? kNullBlock : table.blocks[i - 1];
+      note(pool.index(), request.hashes[i], table.blocks[i], expected(request, extra, i, before));
+    }
   }
 
   [[nodiscard]] std::uint64_t bytes() const {

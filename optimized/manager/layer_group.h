@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "optimized/manager/admission.h"
 #include "optimized/manager/group_table.h"
 #include "optimized/pool/block_pool.h"
 #include "reference/config.h"
@@ -20,22 +21,11 @@
 
 namespace kvproof::optimized {
 
-/// What an allocation asks of every group. All in tokens; as reference::Demand.
-struct Demand {
-  std::uint64_t slots = 0;
-  std::uint64_t main = 0;
-  std::uint64_t computed = 0;
-  std::uint64_t external = 0;
-  std::uint32_t encoder = 0;
-  bool starts = false;
-  bool capped = false;
-};
-
-/// @tparam Pool a BlockPool
-template <class Pool>
+/// None of its members changes: what does is the table that it is handed.
+template <class Key>
 class LayerGroup {
  public:
-  using Key = decltype(Pool::Record::key);
+  using Pool = BlockPool<Key>;
 
   LayerGroup(const CacheConfig& config, GroupId id);
 
@@ -55,10 +45,12 @@ class LayerGroup {
   /// Positions that the table must have in the end.
   [[nodiscard]] std::uint64_t wanted(const Demand& demand) const;
 
-  /// Blocks that leave the free queue; negative where states are more than asked for.
+  /// The number of blocks that the allocation takes out of the free queue. It is negative where
+  /// the table holds more states than the allocation asks for.
   [[nodiscard]] std::int64_t need(const GroupTable& table, std::span<const BlockId> hit,
                                   const Demand& demand, const Pool& pool) const;
 
+  /// Makes a hit the beginning of the table. @param hit the blocks of the last lookup
   void add_hit(GroupTable& table, std::span<const BlockId> hit, std::uint64_t computed,
                Pool& pool) const;
   void add_external(GroupTable& table, const Demand& demand, Pool& pool) const {
@@ -81,7 +73,7 @@ class LayerGroup {
       return publish(table, units, complete, pool);
     }
     const std::uint32_t at = table.progress();
-    pool.events().stored(id_, end - group_.block_size, end);
+    pool.events().stored(id_, {end - group_.block_size, end});
     if (table.blocks[at] != kNullBlock) pool.publish(table.blocks[at], key(units, at), id_, end);
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
@@ -167,9 +159,9 @@ class LayerGroup {
 };
 
 /// One of each group of a configuration.
-template <class Group>
-[[nodiscard]] std::vector<Group> make_groups(const CacheConfig& config) {
-  std::vector<Group> out;
+template <class Key>
+[[nodiscard]] std::vector<LayerGroup<Key>> make_groups(const CacheConfig& config) {
+  std::vector<LayerGroup<Key>> out;
   for (GroupId g = 0; g < config.groups.size(); ++g) out.emplace_back(config, g);
   return out;
 }

@@ -7,7 +7,7 @@ namespace kvproof::optimized {
 
 template <class Key>
 PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
-    : groups_(make_groups<Group>(config)),
+    : groups_(make_groups<Key>(config)),
       align_(alignment(config)),
       mamba_margin_(config.profile.mamba_eagle_margin) {
   for (const Group& group : groups_) {

@@ -16,6 +16,19 @@
 
 namespace kvproof::optimized {
 
+/// The leading positions for which `find(position)` knows a block, noted in `hit`: the first gap ends
+/// the prefix. @return how many [blocks], at most `most`
+template <class Find>
+std::uint32_t leading_hits(std::uint32_t most, BlockId* hit, const Find& find) {
+  std::uint32_t length = 0;
+  for (; length < most; ++length) {
+    const BlockId block = find(length);
+    if (block == kNoBlock) break;
+    hit[length] = block;
+  }
+  return length;
+}
+
 template <class Key>
 class PrefixSearch {
  public:
@@ -27,7 +40,7 @@ class PrefixSearch {
                      GroupTable* tables);
 
  private:
-  using Group = LayerGroup<BlockPool<Key>>;  // of which the shape is asked, whatever the pool
+  using Group = LayerGroup<Key>;
 
   /// Groups that are alike.
   struct Kin {

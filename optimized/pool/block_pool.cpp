@@ -62,15 +62,15 @@ void BlockPool<Key>::tell_forgotten(BlockId block) {
 }
 
 template <class Key>
-void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group, std::uint32_t from,
-                                  std::uint32_t to) {
+void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group,
+                                  TokenRange unit) {
   Record& record = records_[block];
   if ((record.flags & Record::kTailKeyed) != 0) return;
-  tails_->insert(block, key, to);
+  tails_->insert(block, key, unit.to);
   if (!hashed(block)) record.flags = group << Record::kGroupShift;
   record.flags |= Record::kTailKeyed;
-  events_.stored(group, from, to);
-  events_.second_key(block, to);
+  events_.stored(group, unit);
+  events_.second_key(block, unit.to);
 }
 
 // A key that the step made stays one that the step made, whoever is the oldest holder now.

@@ -99,10 +99,9 @@ class BlockPool {
     return true;
   }
 
-  /// Registers the key of the prompt whose last hash unit [from, to) lies inside of a block. Does
-  /// nothing if there is one already.
-  void publish_tail(BlockId block, const Key& key, GroupId group, std::uint32_t from,
-                    std::uint32_t to);
+  /// Registers the key of the prompt whose last hash unit lies inside of a block. Does nothing if
+  /// there is one already.
+  void publish_tail(BlockId block, const Key& key, GroupId group, TokenRange unit);
 
   /// Forgets the key of a prompt's end if it is the only one: the block is complete now.
   void forget_partial(BlockId block) {

@@ -15,6 +15,12 @@
 
 namespace kvproof::optimized {
 
+/// Tokens [from, to) of a request.
+struct TokenRange {
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+};
+
 class EventLog {
  public:
   /// @param capacity [records] between two calls of take(); 0 switches events off. A registration
@@ -32,9 +38,9 @@ class EventLog {
     return enabled() ? prefix_tokens_[block] : 0;
   }
 
-  /// Opens a registration of tokens [from, to); followed by one stored_block() per block.
-  void stored(GroupId group, std::uint32_t from, std::uint32_t to) {
-    if (enabled()) add({Kind::stored, group, from, to});
+  /// Opens a registration of tokens; one stored_block() per block follows.
+  void stored(GroupId group, TokenRange tokens) {
+    if (enabled()) add({Kind::stored, group, tokens.from, tokens.to});
   }
   void stored_block(BlockId block, std::uint32_t prefix_tokens) {
     if (!enabled()) return;

@@ -49,7 +49,7 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
 namespace kvproof::properties {
 namespace {
 
-using optimized::RequestId;
+using RequestId;
 
 struct Row {
   std::string name;

@@ -278,7 +278,7 @@ TEST(ContractOfHandles, ADeadHandleIsUnknownEverywhere) {
   const auto dead = m.arrive({.tokens = tokens});
   m.finish(dead);
   const TokenId one[] = {1};
-  for (const auto id : {dead, optimized::RequestId{2}, kMinusOne}) {
+  for (const auto id : {dead, RequestId{2}, kMinusOne}) {
     const std::function<void()> calls[] = {
         [&] { m.append(id, one); },
         [&] { m.advance(id, 0); },

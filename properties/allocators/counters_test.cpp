@@ -171,9 +171,9 @@ class Watched {
   Snapshot state_;
   Counters expected_;
   std::map<std::string, Hit> hits_;
-  std::map<std::string, optimized::RequestId> ids_;
-  std::map<std::string, optimized::LeaseId> leases_;
-  std::map<std::string, optimized::RequestId> transfers_;
+  std::map<std::string, RequestId> ids_;
+  std::map<std::string, LeaseId> leases_;
+  std::map<std::string, RequestId> transfers_;
 };
 
 std::vector<CacheConfig> configs() {

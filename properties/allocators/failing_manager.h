@@ -66,7 +66,7 @@ class FailingManager {
                                      .extra = &o.extra,
                                      .skip_lookup = o.skip_lookup,
                                      .encoder_tokens = o.encoder_tokens};
-    const optimized::RequestId id = call([&] { return manager_.arrive(arrival); });
+    const RequestId id = call([&] { return manager_.arrive(arrival); });
     names_.requests[o.req] = id;
     return {};
   }
@@ -128,7 +128,7 @@ class FailingManager {
     return {};
   }
   Result perform(const op::Fork& o) {
-    const optimized::RequestId child = call([&] { return manager_.fork(id_of(o)); });
+    const RequestId child = call([&] { return manager_.fork(id_of(o)); });
     names_.requests[o.child] = child;
     return {};
   }
@@ -136,7 +136,7 @@ class FailingManager {
     return call([&] { manager_.truncate(id_of(o), o.tokens); }), Result();
   }
   Result perform(const op::Pin& o) {
-    const optimized::LeaseId lease = call([&] { return manager_.pin(o.blocks); });
+    const LeaseId lease = call([&] { return manager_.pin(o.blocks); });
     names_.leases[o.lease] = lease;
     return {};
   }
@@ -164,13 +164,13 @@ class FailingManager {
     return Granted{};
   }
   template <class OfRequest>
-  optimized::RequestId id_of(const OfRequest& o) const {
+  RequestId id_of(const OfRequest& o) const {
     return names_.requests.at(o.req);
   }
 
   optimized::CacheManager<Digest> manager_;
   optimized::CallerNames names_;
-  std::map<std::string, optimized::RequestId> transfers_;
+  std::map<std::string, RequestId> transfers_;
   std::uint64_t granted_ = kNoLimit;
 };
 

@@ -272,7 +272,7 @@ TEST(CacheManager, RequestsTakeMemoryForTheirTokensHashesAndTables) {
 
 TEST(EventLog, CountsWhatDoesNotFitUntilItIsTaken) {
   EventLog log(3, 8);
-  log.stored(0, 0, 8);
+  log.stored(0, {0, 8});
   log.stored_block(5, 4);
   log.stored_block(6, 8);
   log.removed(0, 5);

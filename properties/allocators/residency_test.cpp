@@ -26,7 +26,7 @@ class Clock {
   void wait(int steps) {
     for (; steps > 0; --steps) manager_.start_step();
   }
-  optimized::RequestId admit(const std::vector<TokenId>& tokens) {
+  RequestId admit(const std::vector<TokenId>& tokens) {
     const auto id = manager_.arrive({.tokens = tokens});
     const std::uint32_t hit = manager_.lookup(id);
     const auto rest = static_cast<std::uint32_t>(tokens.size()) - hit;

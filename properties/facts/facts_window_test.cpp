@@ -118,7 +118,7 @@ FACT(59, BlocksThatAreNotReadAnyMoreBecomeNull) {
 // ---- how many blocks are needed ----
 
 using FastPool = optimized::BlockPool<optimized::Key128>;
-using FastGroup = optimized::LayerGroup<FastPool>;
+using FastGroup = optimized::LayerGroup<optimized::Key128>;
 
 struct Asked {
   std::uint64_t tokens = 0;

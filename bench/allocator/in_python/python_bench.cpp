@@ -119,7 +119,7 @@ class Lives {
     std::map<std::string, std::vector<double>> times;
     for (std::uint32_t i = 0; i < Shape::kBatch; ++i) {
       const auto start = Clock::now();
-      const optimized::RequestId id = life_.admit(i);
+      const RequestId id = life_.admit(i);
       const auto admitted = Clock::now();
       life_.decode(id, i);
       const auto decoded = Clock::now();
@@ -180,7 +180,7 @@ class PoolOperations {
 
   explicit PoolOperations(std::uint64_t seed) : manager_(config(), {.max_requests = 2}, seed) {
     std::iota(tokens_.begin(), tokens_.end(), 0);
-    const optimized::RequestId id = manager_.arrive({.tokens = tokens_});
+    const RequestId id = manager_.arrive({.tokens = tokens_});
     manager_.allocate(id, {.new_tokens = static_cast<std::uint32_t>(tokens_.size())});
     keys_.assign(manager_.hashes(id).begin(), manager_.hashes(id).end());
     manager_.finish(id);
@@ -189,7 +189,7 @@ class PoolOperations {
   /// @return of what was found and taken
   std::uint64_t round(Times& times) {
     const auto start = Clock::now();
-    const optimized::RequestId id = manager_.arrive({.tokens = tokens_});
+    const RequestId id = manager_.arrive({.tokens = tokens_});
     const auto hashed = Clock::now();
     for (std::size_t i = 0; i < keys_.size(); ++i)
       found_[i] = manager_.pool().index().find(keys_[i]);

@@ -31,7 +31,7 @@ class Both {
 
   /// @return whether there was room
   bool admit(const std::string& name, std::uint32_t count) {
-    const optimized::RequestId id = ids_.at(name);
+    const RequestId id = ids_.at(name);
     const std::uint32_t hit = manager_.lookup(id);
     const auto known = static_cast<std::uint32_t>(manager_.tokens(id).size());
     const std::uint32_t end = std::min(hit + count, known);
@@ -47,7 +47,7 @@ class Both {
   }
 
   bool step(const std::string& name, TokenId token) {
-    const optimized::RequestId id = ids_.at(name);
+    const RequestId id = ids_.at(name);
     if (manager_.computed(id) == manager_.tokens(id).size()) {
       manager_.append(id, {&token, 1});
       textbook_.ask("append " + name + " " + hex_of({&token, 1}));
@@ -97,7 +97,7 @@ class Both {
 
   TextbookProcess textbook_;
   optimized::CacheManager<optimized::Sha256Digest> manager_;
-  std::map<std::string, optimized::RequestId> ids_;
+  std::map<std::string, RequestId> ids_;
 };
 
 TEST(Textbook, DecidesAsTheAllocatorDoes) {

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copy-on-write: whoever writes into an unpublished block that somebody else holds gets a copy first.
+//
+// Model:   as reference/cache_manager_sharing.cpp. What is published is complete and is not written
+//          again; a running state and an encoder row are never shared.
+// Source:  Kwon et al., SOSP'23, sec. 4.4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "optimized/manager/admission.h"
+#include "optimized/manager/group_table.h"
+#include "optimized/manager/layer_group.h"
+#include "optimized/manager/requests.h"
+#include "reference/ids.h"
+
+namespace kvproof::optimized {
+
+/// The bytes of `from` go to `to` before the step that was admitted runs.
+struct BlockCopy {
+  GroupId group = 0;
+  BlockId from = 0;
+  BlockId to = 0;
+};
+
+/// Counts and makes the copies of one table, and lists all that were made until somebody takes them.
+class Copies {
+ public:
+  /// The blocks that an allocation would write although they have another holder.
+  template <class Key>
+  [[nodiscard]] static std::uint32_t needed(const LayerGroup<Key>& group, const GroupTable& table,
+                                            const Demand& demand, const BlockPool<Key>& pool) {
+    const auto [from, end] = group.written(table, demand);
+    std::uint32_t count = 0;
+    for (std::uint32_t i = from; i < end; ++i) {
+      count += pool.record(table.blocks[i]).ref_cnt > 1 ? 1 : 0;
+    }
+    return count;
+  }
+
+  /// Whether any step of the request might write into a block that has another holder.
+  template <class Key>
+  [[nodiscard]] static bool shares(const LayerGroup<Key>& group, const GroupTable& table,
+                                   const BlockPool<Key>& pool) {
+    if (!group.is_written_again()) return false;
+    for (std::uint32_t i = table.progress(); i < table.length; ++i) {
+      if (pool.record(table.blocks[i]).ref_cnt > 1) return true;
+    }
+    return false;
+  }
+
+  /// Makes room in the list for that many more, while nothing has changed: memory may be refused
+  /// where nobody takes the copies.
+  void reserve(std::size_t more) { list_.reserve(list_.size() + more); }
+
+  void add(const BlockCopy& copy) { list_.push_back(copy); }
+
+  /// Puts a new block in the place of each that needed() counts. @return the number of copies
+  template <class Key>
+  std::uint32_t make(const LayerGroup<Key>& group, GroupTable& table, const Demand& demand,
+                     BlockPool<Key>& pool) {
+    const auto [from, end] = group.written(table, demand);
+    std::uint32_t count = 0;
+    for (std::uint32_t i = from; i < end; ++i) {
+      const BlockId shared = table.blocks[i];
+      if (pool.record(shared).ref_cnt <= 1) continue;
+      pool.take({table.blocks + i, 1});
+      pool.release(std::span(&shared, 1));
+      add({group.id(), shared, table.blocks[i]});
+      ++count;
+    }
+    pool.counters().copies += count;
+    return count;
+  }
+
+  /// Everything listed since the last call, in order. The buffer stays here, so that the next
+  /// admission finds room in it.
+  [[nodiscard]] std::vector<BlockCopy> take() {
+    std::vector<BlockCopy> out = list_;
+    list_.clear();
+    return out;
+  }
+
+ private:
+  std::vector<BlockCopy> list_;
+};
+
+/// A relative of a forked request may have published a block that they share under what it wrote
+/// there, and left. The block is written anew, so that key goes.
+template <class Key>
+void forget_relatives(const LayerGroup<Key>& group, const GroupTable& table,
+                      const HotRequest<Key>& request, const Demand& demand, BlockPool<Key>& pool) {
+  const auto [from, end] = group.written(table, demand);
+  const std::uint32_t unit_tokens = group.block_size() / group.units_per_block();
+  for (std::uint32_t i = from; i < end; ++i) {
+    const BlockId block = table.blocks[i];
+    if (!pool.hashed(block)) continue;
+    const bool whole = pool.holds_whole(block);
+    const Key& key = whole ? pool.record(block).key : pool.tails()->key(block);
+    const std::uint32_t units = whole ? (i + 1) * group.units_per_block()
+                                      : pool.tails()->prefix_tokens(block) / unit_tokens;
+    const bool own =
+        units <= request.num_hashes && key == in_group(request.hashes[units - 1], group.id());
+    if (!own) pool.forget(block);
+  }
+}
+
+}  // namespace kvproof::optimized

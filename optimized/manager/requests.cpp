@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "optimized/manager/requests.h"
+
+namespace kvproof::optimized {
+
+template <class Digest>
+RequestTable<Digest>::RequestTable(const CacheConfig& config,
+                                   std::span<const LayerGroup<Key>> groups,
+                                   std::uint32_t max_requests, std::uint64_t seed)
+    : groups_(groups),
+      max_requests_(max_requests),
+      max_model_len_(config.max_model_len),
+      unit_(config.hash_block_size),
+      caching_(config.enable_caching),
+      hasher_(config.hash_block_size, seed) {
+  requests_.reserve(max_requests);
+  tables_.reserve(max_requests * groups.size());
+  storage_.reserve(max_requests);
+  unused_.reserve(max_requests);
+}
+
+template <class Digest>
+RequestId RequestTable<Digest>::open(const Arrival& arrival) {
+  const std::size_t prompt = arrival.tokens.size();
+  const std::uint32_t wanted =
+      arrival.max_tokens == 0 ? max_model_len_ : std::min(arrival.max_tokens, max_model_len_);
+  expects(prompt <= max_model_len_, Breach::capacity, "a prompt beyond the token limit");
+  SharedExtraKeys extra;  // before a handle is taken: memory may be refused
+  if (arrival.extra != nullptr && !arrival.extra->empty()) {
+    extra = std::make_shared<const ExtraKeys>(*arrival.extra);
+    hasher_.reserve(*extra);
+  }
+  const RequestId id =
+      take_handle(std::max(wanted, static_cast<std::uint32_t>(prompt)), arrival.encoder_tokens);
+  Request& r = requests_[id];
+  if (prompt > 0) std::memcpy(r.tokens, arrival.tokens.data(), arrival.tokens.size_bytes());
+  r.num_tokens = r.prompt_tokens = static_cast<std::uint32_t>(prompt);
+  r.skip_lookup = arrival.skip_lookup;
+  r.has_extra = extra != nullptr;
+  storage_[id].extra = std::move(extra);
+  return id;
+}
+
+template <class Digest>
+RequestId RequestTable<Digest>::clone(RequestId parent_id) {
+  const RequestId id =
+      take_handle(requests_[parent_id].capacity, requests_[parent_id].encoder_tokens);
+  const Request& parent = requests_[parent_id];
+  Request& child = requests_[id];
+  std::memcpy(child.tokens, parent.tokens, parent.num_tokens * sizeof(TokenId));
+  std::copy_n(parent.hashes, parent.num_hashes, child.hashes);
+  child.num_tokens = parent.num_tokens;
+  child.prompt_tokens = parent.prompt_tokens;
+  child.num_hashes = parent.num_hashes;
+  child.next_unit_end = parent.next_unit_end;
+  child.computed = parent.computed;
+  child.skip_lookup = parent.skip_lookup;
+  child.has_extra = parent.has_extra;
+  storage_[id].extra = storage_[parent_id].extra;
+  return id;
+}
+
+template <class Digest>
+void RequestTable<Digest>::close(RequestId id) {
+  Request& r = requests_[id];
+  r.live = r.plain = false;
+  r.quiet_until = r.capacity = r.num_tokens = 0;
+  unused_.push_back(id);
+}
+
+template <class Digest>
+RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_t encoder_tokens) {
+  if (unused_.empty()) {
+    const auto next = static_cast<RequestId>(requests_.size());
+    expects(next < max_requests_, Breach::capacity, "more requests than the manager was built for");
+    unused_.push_back(next);  // a handle that nobody had yet
+    requests_.emplace_back();
+    tables_.resize(tables_.size() + groups_.size());
+    storage_.emplace_back();
+  }
+  const RequestId id = unused_.back();
+  make_room(id, capacity, encoder_tokens);
+  unused_.pop_back();
+  Request& r = requests_[id];
+  r.num_tokens = r.num_hashes = r.computed = r.hit_tokens = 0;
+  r.next_unit_end = caching_ ? unit_ : kNever;
+  r.live = true;
+  r.may_share = r.forked = false;
+  r.place = Place::device;
+  return id;
+}
+
+// One buffer per handle, kept when the request ends: a later request of the same size reuses it.
+// The tables of a handle that is not in use are empty.
+template <class Digest>
+void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
+                                     std::uint32_t encoder_tokens) {
+  Request& r = requests_[id];
+  Storage& storage = storage_[id];
+  const std::size_t units = caching_ ? capacity / unit_ : std::size_t{0};
+  std::size_t positions = 0;
+  for (const LayerGroup<Key>& group : groups_) {
+    positions += group.positions(capacity, encoder_tokens);
+  }
+  const std::size_t bytes = units * sizeof(Key) + 2 * positions * sizeof(BlockId) +
+                            std::size_t{capacity} * sizeof(TokenId);
+  if (bytes > storage.bytes) {
+    storage.buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    storage.bytes = bytes;
+  }
+  r.capacity = capacity;
+  r.encoder_tokens = encoder_tokens;
+  r.hashes = reinterpret_cast<Key*>(storage.buffer.get());
+  auto* blocks = reinterpret_cast<BlockId*>(r.hashes + units);
+  for (const LayerGroup<Key>& group : groups_) {
+    GroupTable& table = tables(id)[group.id()];
+    const std::size_t own = group.positions(capacity, encoder_tokens);
+    table.capacity = static_cast<std::uint32_t>(own);
+    table.blocks = blocks;
+    table.hit = blocks + own;
+    group.set_published(table, kNever);
+    group.set_kept_from(table, 0);
+    blocks += 2 * own;
+  }
+  r.tokens = reinterpret_cast<TokenId*>(blocks);
+}
+
+template <class Digest>
+std::span<const typename Digest::Key> RequestTable<Digest>::hash_units(RequestId id) {
+  Request& r = requests_[id];
+  const std::uint32_t first = r.num_hashes;
+  if (r.num_tokens - r.next_unit_end < unit_ && !r.has_extra) {  // one token completed one unit
+    hasher_.hash_next(r.tokens, first, r.hashes);
+    r.num_hashes = first + 1;
+    r.next_unit_end += unit_;
+    return {r.hashes + first, 1};
+  }
+  const std::uint32_t count = r.num_tokens / unit_ - first;
+  hasher_.hash(r.tokens, r.has_extra ? storage_[id].extra.get() : nullptr, first, count, r.hashes);
+  r.num_hashes += count;
+  r.next_unit_end += count * unit_;
+  return {r.hashes + first, count};
+}
+
+template <class Digest>
+std::uint64_t RequestTable<Digest>::bytes() const {
+  std::uint64_t bytes =
+      std::uint64_t{max_requests_} *
+      (sizeof(Request) + sizeof(RequestId) + sizeof(Storage) + groups_.size() * sizeof(GroupTable));
+  for (const Storage& storage : storage_) bytes += storage.bytes;
+  return bytes;
+}
+
+template class RequestTable<Xxh3Digest>;
+template class RequestTable<Sha256Digest>;
+template class RequestTable<WeakDigest>;
+
+}  // namespace kvproof::optimized

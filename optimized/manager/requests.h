@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests of a manager: their handles, tokens, hashes and block tables.
+//
+// Model:   a request is a handle. Its tokens, hashes and tables lie in one buffer, which open() makes
+//          or takes over from a request that has ended, so that nothing else allocates.
+// Leaves out: blocks. The tables have room for their numbers; who holds them is the manager's
+//          business.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "optimized/manager/group_table.h"
+#include "optimized/manager/layer_group.h"
+#include "optimized/pool/hashing.h"
+#include "reference/config.h"
+#include "reference/contract.h"
+#include "reference/ids.h"
+#include "reference/operations.h"
+
+namespace kvproof::optimized {
+
+struct Arrival {
+  std::span<const TokenId> tokens;   // the prompt
+  const ExtraKeys* extra = nullptr;  // copied; nullptr = none
+  bool skip_lookup = false;          // never reuse a prefix, e.g. because prompt logits are wanted
+  std::uint32_t max_tokens = 0;      // [tokens] the request may reach; 0 = max_model_len
+  std::uint32_t encoder_tokens = 0;  // what cross attention reads
+};
+
+/// One copy, made at arrival, that forks and published blocks share; nullptr = none.
+using SharedExtraKeys = std::shared_ptr<const ExtraKeys>;
+
+/// Where the blocks of a request lie. The two in between are transfers in flight.
+enum class Place : std::uint8_t { device, leaving, host, returning };
+
+/// What a decode step reads of a request: one cache line.
+template <class Key>
+struct alignas(64) HotRequest {
+  TokenId* tokens = nullptr;  // shape [capacity]
+  Key* hashes = nullptr;      // shape [capacity / hash unit]
+  std::uint32_t num_tokens = 0;
+  std::uint32_t capacity = 0;       // [tokens]
+  std::uint32_t next_unit_end = 0;  // [tokens] at which the next hash is due
+  std::uint32_t computed = 0;       // [tokens]
+  std::uint32_t quiet_until = 0;    // [tokens] up to which a step takes and publishes nothing
+  bool live = false;
+  bool plain = false;  // a step has nothing to decide: nothing is shared or away, no state moves
+  bool skip_lookup = false;
+  bool has_extra = false;
+  bool may_share = false;  // an unpublished block of it may have another holder
+  bool forked = false;     // it has, or had, relatives that started with its blocks
+  Place place = Place::device;
+  std::uint32_t num_hashes = 0;
+  std::uint32_t hit_tokens = 0;  // of the last lookup
+  std::uint32_t hit_epoch = 0;   // BlockPool::num_forgotten() at that time
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t encoder_tokens = 0;
+};
+
+/// `Digest` is one of those in hashing.h.
+template <class Digest>
+class RequestTable {
+ public:
+  using Key = typename Digest::Key;
+  using Request = HotRequest<Key>;
+
+  /// @param groups of the configuration; they outlive the table
+  /// @param max_requests known at one time @param seed of the hash chain
+  RequestTable(const CacheConfig& config, std::span<const LayerGroup<Key>> groups,
+               std::uint32_t max_requests, std::uint64_t seed);
+
+  /// Copies the prompt; hash_units() is due. @pre a prompt within max_model_len, and a handle left
+  /// (Breach::capacity)
+  RequestId open(const Arrival& arrival);
+  /// A request with the tokens and hashes of another, and no blocks.
+  RequestId clone(RequestId parent);
+  /// The handle may be given again. The memory stays with it. @pre its tables are empty
+  void close(RequestId id);
+
+  /// Of any handle that was given so far.
+  [[nodiscard]] Request& operator[](RequestId id) { return requests_[id]; }
+  [[nodiscard]] const Request& operator[](RequestId id) const { return requests_[id]; }
+  /// The same, checked. @pre the handle is in use (Breach::unknown_request)
+  [[nodiscard]] Request& live(RequestId id) {
+    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such handle");
+    return requests_[id];
+  }
+  /// The number of handles given so far. @pre of append() and the calls of a step: id < size()
+  [[nodiscard]] std::size_t size() const { return requests_.size(); }
+  [[nodiscard]] std::size_t num_live() const { return requests_.size() - unused_.size(); }
+
+  /// Shape [groups].
+  [[nodiscard]] GroupTable* tables(RequestId id) { return &tables_[id * groups_.size()]; }
+  [[nodiscard]] const GroupTable* tables(RequestId id) const {
+    return &tables_[id * groups_.size()];
+  }
+  [[nodiscard]] const SharedExtraKeys& extra(RequestId id) const { return storage_[id].extra; }
+
+  /// Adds tokens. A handle that is not in use has no capacity. @return whether hash_units() is due
+  /// @pre id < size(), and room for the tokens (Breach::capacity)
+  bool append(RequestId id, std::span<const TokenId> tokens) {
+    Request& r = requests_[id];
+    if (tokens.size() > r.capacity - r.num_tokens) [[unlikely]] {
+      static_cast<void>(live(id));
+      violated(Breach::capacity, "append beyond the capacity of the request");
+    }
+    if (tokens.size() == 1) {
+      r.tokens[r.num_tokens] = tokens.front();
+    } else if (!tokens.empty()) {
+      std::memcpy(r.tokens + r.num_tokens, tokens.data(), tokens.size_bytes());
+    }
+    r.num_tokens += static_cast<std::uint32_t>(tokens.size());
+    return r.num_tokens >= r.next_unit_end;
+  }
+  /// Hashes the units that are complete. @return their keys @pre there is one
+  std::span<const Key> hash_units(RequestId id);
+
+  /// Memory of tokens, hashes and tables.
+  [[nodiscard]] std::uint64_t bytes() const;
+
+ private:
+  /// What open() makes and no step reads.
+  struct Storage {
+    SharedExtraKeys extra;
+    std::unique_ptr<std::byte[]> buffer;  // what a request and its tables point into
+    std::size_t bytes = 0;
+  };
+
+  RequestId take_handle(std::uint32_t capacity, std::uint32_t encoder_tokens);
+  void make_room(RequestId id, std::uint32_t capacity, std::uint32_t encoder_tokens);
+
+  std::span<const LayerGroup<Key>> groups_;
+  std::uint32_t max_requests_;
+  std::uint32_t max_model_len_;  // [tokens]
+  std::uint32_t unit_;           // [tokens] per hash
+  bool caching_;
+  ChainHasher<Digest> hasher_;
+  std::vector<Request> requests_;   // shape [handles given so far], reserved for max_requests
+  std::vector<GroupTable> tables_;  // shape [handles given so far, groups]
+  std::vector<Storage> storage_;    // shape [handles given so far]
+  std::vector<RequestId> unused_;   // of those handles
+};
+
+}  // namespace kvproof::optimized
