@@ -97,7 +97,7 @@ void observe_pool(const Pool& pool, PoolState& out) {
 
 template <class Manager>
 void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out) {
-  const auto num_groups = static_cast<GroupId>(manager.config().groups.size());
+  const std::size_t num_groups = manager.config().groups.size();
   observe_pool(manager.pool(), out);
   observe_pool(manager.host(), out.host);
   out.requests.resize(names.requests.size());
@@ -288,8 +288,8 @@ class ManagerSubject final : public Subject {
     expects(at != names_.requests.end(), Breach::unknown_request, "no request of that name");
     return at->second;
   }
-  [[nodiscard]] GroupId num_groups() const {
-    return static_cast<GroupId>(manager_.config().groups.size());
+  [[nodiscard]] std::size_t num_groups() const {
+    return manager_.config().groups.size();
   }
 
   Manager manager_;

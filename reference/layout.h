@@ -58,9 +58,8 @@ struct CacheLayout {
 
 /// The slot of token `position` of a request. @param table block ids, shape [ceil(tokens /
 /// block_size)]
-[[nodiscard]] KVPROOF_HOST_DEVICE constexpr SlotId slot_of(const BlockId* table,
-                                                           std::int64_t position,
-                                                           std::int32_t block_size) {
+[[nodiscard]] constexpr SlotId slot_of(const BlockId* table, std::int64_t position,
+                                       std::int32_t block_size) {
   return SlotId{table[position / block_size]} * block_size + position % block_size;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -48,7 +49,7 @@ inline const json& member(const json& object, const char* field) {
   return *at;
 }
 
-template <class Integer>
+template <std::integral Integer>
 Integer integer(const json& value, const std::string& field) {
   constexpr auto kLow = static_cast<std::int64_t>(std::numeric_limits<Integer>::min());
   constexpr auto kHigh = static_cast<std::int64_t>(std::min<std::uint64_t>(
@@ -62,6 +63,12 @@ Integer integer(const json& value, const std::string& field) {
                     "an integer from " + std::to_string(kLow) + " to " + std::to_string(kHigh));
   }
   return static_cast<Integer>(value.get<std::int64_t>());
+}
+
+/// An id is read as its integer.
+template <class Id>
+Id integer(const json& value, const std::string& field) {
+  return Id(integer<std::uint32_t>(value, field));
 }
 
 inline std::uint32_t count(const json& object, const char* field) {

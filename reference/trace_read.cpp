@@ -172,7 +172,7 @@ Result read_result(const Operation& operation, const json& out) {
     Granted granted{tables(member(object(out, "out"), "blocks"), "blocks"), {}};
     if (out.contains("copies")) {
       for (const auto& [from, to] : pairs(out["copies"], "copies")) {
-        granted.copies.push_back({from, to});
+        granted.copies.push_back({BlockId(from), BlockId(to)});
       }
     }
     return granted;
@@ -190,12 +190,13 @@ Event read_event(const json& value) {
   const std::string type = text(object(value, "events"), "type");
   if (type == "cleared") return event::Cleared{};
   if (type == "removed") {
-    return event::Removed{count(value, "group"), count(value, "block"), count(value, "prefix")};
+    return event::Removed{GroupId(count(value, "group")), BlockId(count(value, "block")),
+                          count(value, "prefix")};
   }
   if (type != "stored") throw TextError("type", "stored, removed or cleared, found " + type);
-  event::Stored out{count(value, "group"), count(value, "from"), count(value, "to"), {}};
+  event::Stored out{GroupId(count(value, "group")), count(value, "from"), count(value, "to"), {}};
   for (const auto& [block, prefix] : pairs(member(value, "blocks"), "blocks")) {
-    out.blocks.push_back({block, prefix});
+    out.blocks.push_back({BlockId(block), prefix});
   }
   return out;
 }

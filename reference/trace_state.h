@@ -2,12 +2,20 @@
 // The state of a line of a trace: read into what it says, written with every part.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "reference/ids.h"
 #include "reference/snapshot.h"
 #include "reference/trace_json.h"
 
 namespace kvproof {
+
+/// An id is written as its integer. The JSON library finds this by the namespace of the id.
+template <class Json, class Kind>
+void to_json(Json& out, Id<Kind> id) {
+  out = std::uint32_t{id};
+}
 
 /// @throws TextError
 [[nodiscard]] RecordedState read_state(const nlohmann::json& state);

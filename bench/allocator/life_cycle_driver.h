@@ -166,7 +166,7 @@ class LifeCycle {
   }
 
  private:
-  static constexpr RequestId kNone = 0xffffffffU;
+  static constexpr RequestId kNone{0xffffffffU};
   static CacheConfig config(const LifeCycleShape& shape) {
     CacheConfig out;
     out.num_blocks = shape.num_blocks;
@@ -187,10 +187,10 @@ class LifeCycle {
 
   LifeCycleShape shape_;
   std::mt19937_64 random_;
-  std::vector<TokenId> prefixes_;           // shape [num_prefixes, kPrefixTokens]
-  std::vector<TokenId> prompts_;            // shape [kBatch, kPromptTokens]
-  std::vector<TokenId> generated_;          // shape [kBatch, kDecodeTokens]
-  std::vector<RequestId> live_;  // a ring, oldest next
+  std::vector<TokenId> prefixes_;   // shape [num_prefixes, kPrefixTokens]
+  std::vector<TokenId> prompts_;    // shape [kBatch, kPromptTokens]
+  std::vector<TokenId> generated_;  // shape [kBatch, kDecodeTokens]
+  std::vector<RequestId> live_;     // a ring, oldest next
   std::uint64_t counts_all_ = 0;
   LifeCycleCounts counts_;
   Manager manager_;

@@ -67,13 +67,13 @@ void PoolState::next_window() {
 }
 
 BareList::BareList(std::span<const BlockId> order) : nodes_(order.size() + 2) {
-  auto last = static_cast<std::uint32_t>(nodes_.size() - 1);
+  BlockId last(nodes_.size() - 1);
   for (const BlockId block : order) {
     nodes_[last].next = block;
     nodes_[block].prev = last;
     last = block;
   }
-  const auto sentinel = static_cast<std::uint32_t>(nodes_.size() - 1);
+  const BlockId sentinel(nodes_.size() - 1);
   nodes_[last].next = sentinel;
   nodes_[sentinel].prev = last;
 }

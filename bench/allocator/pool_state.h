@@ -90,23 +90,23 @@ class BareList {
 
  private:
   struct alignas(sizeof(Pool::Record)) Node {
-    std::uint32_t prev = 0;
-    std::uint32_t next = 0;
+    BlockId prev = 0;
+    BlockId next = 0;
   };
   static_assert(sizeof(Node) == sizeof(Pool::Record));
   std::vector<Node> nodes_;  // shape [num_blocks + 1], the last is the sentinel
 };
 
 inline void BareList::rotate(std::span<BlockId> out) {
-  const auto sentinel = static_cast<std::uint32_t>(nodes_.size() - 1);
-  std::uint32_t at = nodes_[sentinel].next;
+  const BlockId sentinel(nodes_.size() - 1);
+  BlockId at = nodes_[sentinel].next;
   for (BlockId& block : out) {
     block = at;
     at = nodes_[at].next;
   }
   nodes_[sentinel].next = at;
   nodes_[at].prev = sentinel;
-  std::uint32_t tail = nodes_[sentinel].prev;
+  BlockId tail = nodes_[sentinel].prev;
   for (const BlockId block : out) {
     nodes_[tail].next = block;
     nodes_[block].prev = tail;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "optimized/cache_manager.h"
 #include "properties/foreign/kvproof_subject.h"
@@ -15,6 +16,7 @@ namespace kvproof::bench {
 template <class Digest>
 struct DirectManager {
   using Manager = optimized::CacheManager<Digest>;
+  using Id = decltype(std::declval<Manager&>().arrive({}));  // older revisions give an integer
 
   static kvproof_direct* create(const char* header, std::uint32_t max_requests) {
     const TraceHeader parsed = parse_trace_line(header).header;
@@ -32,14 +34,14 @@ struct DirectManager {
   }
   static void append(kvproof_direct* self, kvproof_direct_request request,
                      const std::int32_t* tokens, std::uint32_t num_tokens) {
-    of(self).append(request, {tokens, num_tokens});
+    of(self).append(Id(request), {tokens, num_tokens});
   }
   static void advance(kvproof_direct* self, kvproof_direct_request request,
                       std::uint32_t computed) {
-    of(self).advance(request, computed);
+    of(self).advance(Id(request), computed);
   }
   static std::uint32_t lookup(kvproof_direct* self, kvproof_direct_request request) {
-    return of(self).lookup(request);
+    return of(self).lookup(Id(request));
   }
   static std::int64_t allocate(kvproof_direct* self, kvproof_direct_request request,
                                const kvproof_direct_allocation* arguments) {
@@ -48,12 +50,14 @@ struct DirectManager {
     args.use_lookup = arguments->use_lookup != 0;
     args.has_scheduled = arguments->has_running != 0;
     args.status = static_cast<RequestStatus>(arguments->status);
-    const auto taken = of(self).allocate(request, args);
+    const auto taken = of(self).allocate(Id(request), args);
     return taken ? static_cast<std::int64_t>(*taken) : -1;
   }
-  static void free(kvproof_direct* self, kvproof_direct_request request) { of(self).free(request); }
+  static void free(kvproof_direct* self, kvproof_direct_request request) {
+    of(self).free(Id(request));
+  }
   static void finish(kvproof_direct* self, kvproof_direct_request request) {
-    of(self).finish(request);
+    of(self).finish(Id(request));
   }
 
  private:

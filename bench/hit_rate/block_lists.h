@@ -26,7 +26,9 @@ class BlockLists {
   [[nodiscard]] std::uint32_t list_of(BlockId block) const { return lists_[block]; }
   [[nodiscard]] std::uint32_t size(std::uint32_t list) const { return sizes_[list]; }
   /// @pre size(list) > 0
-  [[nodiscard]] BlockId front(std::uint32_t list) const { return next_[first_sentinel_ + list]; }
+  [[nodiscard]] BlockId front(std::uint32_t list) const {
+    return BlockId(next_[first_sentinel_ + list]);
+  }
 
   /// @pre the block is in no list
   void push_back(std::uint32_t list, BlockId block) {

@@ -20,7 +20,7 @@ class Fifo final : public VictimOrder {
     free_.put(block, born_[block]);
   }
   void revived(BlockId block) override { free_.remove(block); }
-  BlockId victim() override { return free_.pop(); }
+  BlockId victim() override { return BlockId(free_.pop()); }
 
  private:
   std::uint64_t clock_ = 0;

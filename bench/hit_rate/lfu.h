@@ -29,7 +29,7 @@ class LfuWithAging final : public VictimOrder {
   }
   BlockId victim() override {
     age_ = free_.key(free_.top()).value;
-    return free_.pop();
+    return BlockId(free_.pop());
   }
 
  private:

@@ -36,7 +36,7 @@ class PriorityTtl final : public VictimOrder {
       const std::uint64_t released = high_.key(high_.top());
       low_.put(high_.pop(), released);
     }
-    return (low_.empty() ? high_ : low_).pop();
+    return BlockId((low_.empty() ? high_ : low_).pop());
   }
 
  private:

@@ -19,7 +19,7 @@ class Recency final : public VictimOrder {
     free_.put(block, ++clock_);
   }
   void revived(BlockId block) override { free_.remove(block); }
-  BlockId victim() override { return free_.pop(); }
+  BlockId victim() override { return BlockId(free_.pop()); }
 
  private:
   std::uint64_t clock_ = 0;

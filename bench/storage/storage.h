@@ -21,7 +21,7 @@ struct Candidate;
 
 namespace kvproof::bench {
 
-using KvHandle = std::uint32_t;  // valid from arrive() to finish()
+using KvHandle = RequestId;  // valid from arrive() to finish()
 
 /// What a request asks for when it is admitted. All in tokens.
 struct Start {

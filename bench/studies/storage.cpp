@@ -103,10 +103,10 @@ class PagedStorage final : public Storage {
   }
 
   void grow(Handle handle) override {
-    const auto request = static_cast<RequestId>(handle);
+    const auto request = RequestId(handle);
     // What a generated token is, no trace says; within a request they may as well be equal, because
     // a block's hash covers everything before it.
-    const TokenId token = -1 - static_cast<TokenId>(request);
+    const TokenId token = -1 - static_cast<TokenId>(handle);
     manager_.append(request, {&token, 1});
     AllocateArgs args;
     args.new_tokens = 1;
@@ -120,7 +120,7 @@ class PagedStorage final : public Storage {
   }
 
   void end(Handle handle) override {
-    const auto request = static_cast<RequestId>(handle);
+    const auto request = RequestId(handle);
     live_tokens_ -= manager_.tokens(request).size();
     table_entries_ -= manager_.table(request).size();
     manager_.finish(request);

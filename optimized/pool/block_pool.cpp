@@ -78,7 +78,7 @@ template <class Key>
 void BlockPool<Key>::forget_special(BlockId block) {
   Record& record = records_[block];
   const std::uint32_t flags = record.flags;
-  const GroupId group = flags >> Record::kGroupShift;
+  const GroupId group(flags >> Record::kGroupShift);
   if (!state_steps_.empty() && state_steps_[block] == step_) {
     const BlockId heir = index_.is_oldest(block) ? index_.next_copy(block) : kNoBlock;
     if (heir != kNoBlock) state_steps_[heir] = step_;

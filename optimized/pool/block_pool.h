@@ -54,7 +54,7 @@ class BlockPool {
   }
   /// The group of a block's key. @pre hashed(block)
   [[nodiscard]] GroupId group(BlockId block) const {
-    return records_[block].flags >> Record::kGroupShift;
+    return GroupId(records_[block].flags >> Record::kGroupShift);
   }
   [[nodiscard]] const FreeQueue<Record>& queue() const { return queue_; }
   [[nodiscard]] const PrefixIndex<Key>& index() const { return index_; }
@@ -222,7 +222,7 @@ inline void BlockPool<Key>::forget_keys(BlockId block) {
   ++num_forgotten_;
   if ((flags & Record::kTailKeyed) != 0 || !state_steps_.empty()) return forget_special(block);
   index_.erase(block);
-  events_.removed(flags >> Record::kGroupShift, block);
+  events_.removed(GroupId(flags >> Record::kGroupShift), block);
 }
 
 template <class Key>

@@ -8,7 +8,7 @@
 
 namespace kvproof::optimized {
 
-inline constexpr BlockId kNoBlock = 0xffffffffU;
+inline constexpr BlockId kNoBlock{0xffffffffU};
 
 /// With a 128-bit key it is half a cache line, and aligned so that it never straddles two.
 template <class Key>
@@ -20,8 +20,8 @@ struct alignas(sizeof(Key) == 16 ? 32 : 16) BlockRecord {
   static constexpr std::uint32_t kPartial = 16;   // its key covers a part of it only
   static constexpr std::uint32_t kGroupShift = 8;  // the bits above: group of the key
 
-  std::uint32_t prev = 0xffffffffU;
-  std::uint32_t next = 0xffffffffU;
+  BlockId prev = kNoBlock;
+  BlockId next = kNoBlock;
   std::uint32_t ref_cnt = 0;
   std::uint32_t flags = 0;
   Key key;

@@ -14,7 +14,7 @@
 
 namespace kvproof::optimized {
 
-inline constexpr std::uint32_t kUnlinked = 0xffffffffU;
+inline constexpr BlockId kUnlinked{0xffffffffU};
 
 /// `Record` has members prev and next. The array has one more record than there are blocks.
 template <class Record>
@@ -64,7 +64,7 @@ class FreeQueue {
   }
 
   Record* records_;
-  std::uint32_t sentinel_;
+  BlockId sentinel_;  // not a block of the pool: the number behind the last one
   std::uint32_t size_ = 0;
 };
 

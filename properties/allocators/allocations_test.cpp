@@ -49,8 +49,6 @@ void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
 namespace kvproof::properties {
 namespace {
 
-using RequestId;
-
 struct Row {
   std::string name;
   std::vector<GroupConfig> groups;

@@ -103,10 +103,10 @@ void add_blocks(std::vector<Broken>& out) {
   };
   constexpr Breach kRange = Breach::block_out_of_range;
   add(kRange, "evict behind the last", kOne, op::Evict{{12}});
-  add(kRange, "evict a good one first", kOne, op::Evict{{1, kMinusOne}});
+  add(kRange, "evict a good one first", kOne, op::Evict{{1, BlockId(kMinusOne)}});
   add(kRange, "touch the null block", kOne, op::Touch{{kNullBlock}});
   add(kRange, "touch behind the last", kOne, op::Touch{{12}});
-  add(kRange, "touch a good one first", kOne, op::Touch{{1, kMinusOne}});
+  add(kRange, "touch a good one first", kOne, op::Touch{{1, BlockId(kMinusOne)}});
   add(kRange, "pin the null block", kOne, op::Pin{{kNullBlock}, "l"});
   add(kRange, "pin a good one first", kOne, op::Pin{{1, 12}, "l"});
   add(Breach::no_content, "pin a free block that was never used", kOne, op::Pin{{1, 4}, "l"});
@@ -278,7 +278,7 @@ TEST(ContractOfHandles, ADeadHandleIsUnknownEverywhere) {
   const auto dead = m.arrive({.tokens = tokens});
   m.finish(dead);
   const TokenId one[] = {1};
-  for (const auto id : {dead, RequestId{2}, kMinusOne}) {
+  for (const auto id : {dead, RequestId(2), RequestId(kMinusOne)}) {
     const std::function<void()> calls[] = {
         [&] { m.append(id, one); },
         [&] { m.advance(id, 0); },

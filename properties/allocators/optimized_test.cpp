@@ -78,7 +78,7 @@ TEST(PrefixIndex, ServesTheOldestCopyAndOutlivesIt) {
   Pool pool(8, {});
   std::array<BlockId, 4> blocks{};
   pool.take(blocks);
-  for (const BlockId block : {1U, 2U, 3U}) pool.publish(block, key(7), 0, 0);
+  for (BlockId block = 1; block < 4; ++block) pool.publish(block, key(7), 0, 0);
   pool.publish(4, key(8), 0, 0);
   EXPECT_EQ(pool.index().num_keys(), 2U);
   EXPECT_EQ(pool.index().find(key(7)), 1U);
@@ -102,7 +102,7 @@ TEST(PrefixIndex, AgreesWithAMapOfListsUnderRandomChurn) {
   std::map<std::uint64_t, std::vector<BlockId>> model;
   std::map<BlockId, std::uint64_t> key_of;
   for (int step = 0; step < 200'000; ++step) {
-    const BlockId block = 1 + static_cast<BlockId>(random() % (kBlocks - 1));
+    const BlockId block(1 + random() % (kBlocks - 1));
     if (const auto at = key_of.find(block); at != key_of.end()) {
       std::erase(model[at->second], block);
       if (model[at->second].empty()) model.erase(at->second);

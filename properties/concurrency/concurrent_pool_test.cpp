@@ -83,7 +83,7 @@ class Twins {
 
  private:
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
-  BlockId any_block() { return 1 + below(kBlocks - 1); }
+  BlockId any_block() { return BlockId(1 + below(kBlocks - 1)); }
 
   void take() {
     const std::uint32_t n = below(4) == 0 ? below(200) : below(8);

@@ -166,7 +166,7 @@ class StressThread {
 
   /// Touches any block at all, which may be free or on its way to somebody; or has one forgotten.
   void rare() {
-    const std::vector<BlockId> any = {1 + below(arena_.plan.num_blocks - 1)};
+    const std::vector any{BlockId(1 + below(arena_.plan.num_blocks - 1))};
     if (below(4) == 0) {
       pool_.forget(any.front());
       return;

@@ -40,7 +40,7 @@ class HistoryClient {
 
   std::uint32_t below(std::size_t n) { return static_cast<std::uint32_t>((random_() >> 8) % n); }
   std::uint8_t any_key() { return static_cast<std::uint8_t>(1 + below(field_.num_keys)); }
-  BlockId any_block() { return 1 + below(field_.num_blocks - 1); }
+  BlockId any_block() { return BlockId(1 + below(field_.num_blocks - 1)); }
   std::uint8_t read(BlockId block) { return field_.cells[block].load(); }
 
   void begin() { invoked_ = field_.clock.fetch_add(1); }

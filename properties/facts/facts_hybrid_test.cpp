@@ -12,7 +12,7 @@ FACT(34, EventsOfAMaskedGroupSpanAllTokens) {
   m.admit("r0", range(0, 128));
   const std::vector<Event> events = m.take_events();
   ASSERT_EQ(events.size(), 2U);
-  for (const GroupId group : {0U, 1U}) {
+  for (GroupId group = 0; group < 2; ++group) {
     const auto& stored = std::get<event::Stored>(events[group]);
     EXPECT_EQ(stored.group, group);
     EXPECT_EQ(stored.blocks.size(), 4U);
@@ -193,7 +193,7 @@ FACT(47, AnEagleGroupPublishesOneBlockBeyondTheAlignedLength) {
   for (const bool both : {true, false}) {
     Driver two(way, pool(40, {full(32), window(8, 8, true), window(8, 8, both)}));
     two.admit("r0", range(0, 72));
-    for (const GroupId group : {1U, 2U}) {
+    for (GroupId group = 1; group < 3; ++group) {
       const Positions cached = cached_positions(two, "r0", group);
       EXPECT_EQ(std::count(cached.begin(), cached.end(), 4U), 1) << "group " << group;
       EXPECT_EQ(std::count(cached.begin(), cached.end(), 8U), 1) << "group " << group;

@@ -60,7 +60,7 @@ FACT(05, AThirdRequestRevivesThePrefix) {
   m.arrive("r2", prompt(48, 3, 6));
   EXPECT_EQ(m.lookup("r2"), (Hit{48, {{1, 2, 3}}}));
   const auto taken = m.allocate("r2", {.new_tokens = 5, .use_lookup = true});
-  EXPECT_EQ(taken, (Tables{{way.is_old() ? 6U : 5U}}));
+  EXPECT_EQ(taken, (Tables{{BlockId(way.is_old() ? 6U : 5U)}}));
   EXPECT_EQ(m.num_free(), 6U);
 }
 
@@ -101,7 +101,7 @@ FACT(08, APrefixOfTheFirstIsRevived) {
   m.finish("r1");
   const auto again = m.admit("again", range(0, 35));
   EXPECT_EQ(again.hit.blocks, (Tables{{1, 2}}));
-  EXPECT_EQ(again.taken, (Tables{{way.is_old() ? 10U : 6U}}));
+  EXPECT_EQ(again.taken, (Tables{{BlockId(way.is_old() ? 10U : 6U)}}));
   EXPECT_EQ(m.num_free(), 7U);
 }
 

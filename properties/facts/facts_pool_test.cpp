@@ -14,7 +14,11 @@ using Pool = optimized::BlockPool<optimized::Key128>;
 
 optimized::Key128 key(std::uint64_t n) { return {{n * 0x9e3779b97f4a7c15U, n}}; }
 
-/// Both pools side by side. The ids of the facts start at 0; ours have the null block there.
+// The ids of the facts start at 0; ours have the null block there.
+BlockId ours(BlockId id) { return BlockId(id + 1); }
+BlockId of_the_facts(BlockId id) { return BlockId(id - 1); }
+
+/// Both pools side by side.
 class BothPools {
  public:
   BothPools(std::uint32_t num_blocks, FreeOrder order)
@@ -25,23 +29,24 @@ class BothPools {
     fast_.take(fast);
     EXPECT_EQ(out, fast);
     for (const BlockId block : fast) EXPECT_FALSE(fast_.queue().contains(block)) << "still linked";
-    for (BlockId& block : out) --block;
+    for (BlockId& block : out) block = of_the_facts(block);
     return out;
   }
   void release(Blocks blocks) {
-    for (BlockId& block : blocks) ++block;
+    for (BlockId& block : blocks) block = ours(block);
     naive_.release(blocks);
     fast_.release(blocks);
   }
   void touch(BlockId block) {
-    naive_.touch({block + 1});
-    fast_.touch(std::array{block + 1});
+    naive_.touch({ours(block)});
+    fast_.touch(std::array{ours(block)});
   }
   Blocks queue() {
     Blocks out(naive_.queue().begin(), naive_.queue().end());
     BlockId at = fast_.queue().head();
     for (BlockId& block : out) {
-      EXPECT_EQ(block--, at);
+      EXPECT_EQ(block, at);
+      block = of_the_facts(block);
       at = fast_.record(at).next;
     }
     EXPECT_EQ(at, fast_.queue().sentinel());
@@ -143,7 +148,7 @@ TEST(Facts, Fact_23_TheQueueUnlinksItsHeadAndItsMiddle) {
   EXPECT_EQ(records[3].prev, 1U);
   queue.push_back(2);
   EXPECT_EQ(records[4].next, 2U);
-  for (const BlockId id : {1U, 3U, 4U, 2U}) {
+  for (const BlockId id : Blocks{1, 3, 4, 2}) {
     EXPECT_EQ(queue.head(), id);
     queue.remove(id);
     EXPECT_FALSE(queue.contains(id));
@@ -184,7 +189,7 @@ TEST(Facts, Fact_25_PrependedBlocksKeepTheirOrder) {
   both.release({0});
   both.release({4, 5});
   both.release({1, 2});
-  for (const BlockId id : {1U, 2U, 4U, 5U, 0U}) EXPECT_EQ(both.take(1), Blocks{id});
+  for (const BlockId id : Blocks{1, 2, 4, 5, 0}) EXPECT_EQ(both.take(1), Blocks{id});
 }
 
 TEST(Facts, Fact_26_SeveralAreTakenInQueueOrder) {
@@ -228,8 +233,8 @@ TEST(Facts, Fact_28_EvictionTakesTheBlockOutOfItsKey) {
   Pool fast(5, {});
   const std::uint32_t keys[] = {kA, kB, kC, kA};
   for (BlockId block = 0; block < 4; ++block) {
-    naive.publish(0, {block + 1}, {{0, keys[block], 16}}, 0, 16);
-    fast.publish(block + 1, key(keys[block]), 0, 16);
+    naive.publish(0, {ours(block)}, {{0, keys[block], 16}}, 0, 16);
+    fast.publish(ours(block), key(keys[block]), 0, 16);
   }
   const auto holders = [&](std::uint32_t k) {
     const auto& entries = naive.cache().entries();
@@ -239,14 +244,14 @@ TEST(Facts, Fact_28_EvictionTakesTheBlockOutOfItsKey) {
     for (BlockId& block : out) {
       EXPECT_EQ(copy, block);
       copy = fast.index().next_copy(copy);
-      --block;
+      block = of_the_facts(block);
     }
     EXPECT_EQ(copy, optimized::kNoBlock);
     return out;
   };
   const auto evict = [&](BlockId block) {
-    naive.evict({block + 1});
-    fast.forget(block + 1);
+    naive.evict({ours(block)});
+    fast.forget(ours(block));
   };
   evict(1);
   EXPECT_EQ(holders(kB), Blocks{});
@@ -271,7 +276,7 @@ TEST(Facts, Fact_30_GroupsHaveKeysOfTheirOwn) {
     return found;
   };
   BlockId block = 1;
-  for (const GroupId group : {0U, 1U}) {
+  for (GroupId group = 0; group < 2; ++group) {
     for (std::uint32_t k = 1; k <= 2 + group; ++k, ++block) {
       naive.publish(group, {block}, {{group, k, 4 * k}}, 0, 4 * k);
       fast.publish(block, in_group(key(k), group), group, 4 * k);

@@ -65,7 +65,7 @@ void ForeignState::check(const Outcome& outcome) const {
     const auto* removed = std::get_if<event::Removed>(&event);
     const GroupId group = stored != nullptr    ? stored->group
                           : removed != nullptr ? removed->group
-                                               : 0;
+                                               : GroupId();
     if (group >= groups) throw TextError("events", say("groups below ", groups));
   }
 }
@@ -120,15 +120,15 @@ void ForeignState::read_pool(const RecordedPool& pool, std::uint32_t num_blocks,
   const Blocks linked = pool.linked.value_or(out.queue);
   for (const BlockId block : linked) block_of(out, block, "linked").linked = true;
   for (const auto& [block, count] : pool.ref.value_or(RecordedPool::Pairs())) {
-    block_of(out, block, "ref").ref_cnt = count;
+    block_of(out, BlockId(block), "ref").ref_cnt = count;
   }
   for (const auto& [block, group] : pool.cached.value_or(RecordedPool::Pairs())) {
     if (group >= config_.groups.size()) {
       throw TextError("cached", say("groups below ", config_.groups.size(), ", found ", group));
     }
-    BlockState& b = block_of(out, block, "cached");
+    BlockState& b = block_of(out, BlockId(block), "cached");
     b.hashed = true;
-    b.group = group;
+    b.group = GroupId(group);
   }
   for (const KeyOfBlock& key : pool.key.value_or(std::vector<KeyOfBlock>())) {
     BlockState& b = block_of(out, key.block, "key");

@@ -21,7 +21,7 @@ TextbookPool::Blocks TextbookPool::take(std::uint64_t n) {
   for (; n > 0; --n) {
     BlockId block = free_.empty() ? kNullBlock : free_.front();
     if (is(Fault::take_numbers_consecutively) && !out.empty() && out.back() + 1 < blocks_.size()) {
-      block = out.back() + 1;
+      block = BlockId(out.back() + 1);
     }
     std::erase(free_, block);
     out.push_back(block);

@@ -313,10 +313,10 @@ std::optional<Operation> Generator::cache(Moment& m) const {
 
 // Any block, but more often one that carries a key.
 BlockId Generator::some_block(Moment& m) const {
-  const BlockId start = 1 + m.draws.below(config_.num_blocks - 1);
+  const BlockId start(1 + m.draws.below(config_.num_blocks - 1));
   if (m.draws.one_in(4)) return start;
-  for (BlockId i = 0; i + 1 < config_.num_blocks; ++i) {
-    const BlockId block = 1 + (start - 1 + i) % (config_.num_blocks - 1);
+  for (std::uint32_t i = 0; i + 1 < config_.num_blocks; ++i) {
+    const BlockId block(1 + (start - 1 + i) % (config_.num_blocks - 1));
     if (m.state.blocks[block].hashed) return block;
   }
   return start;

@@ -100,7 +100,7 @@ Operation Generator::pin(Moment& m) const {
     for (std::uint32_t tries = 0; tries < config_.num_blocks && !m.draws.one_in(64); ++tries) {
       const BlockState& state = m.state.blocks[block];
       if (state.hashed || state.ref_cnt > 0) break;
-      block = 1 + block % (config_.num_blocks - 1);
+      block = BlockId(1 + block % (config_.num_blocks - 1));
     }
     out.blocks.push_back(block);
   }

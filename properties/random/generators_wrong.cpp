@@ -24,7 +24,7 @@ Operation Generator::wrong(Moment& m) const {
   const auto running = [](const RequestRecord& r) { return r.holds(); };
   const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
   const RequestRecord* holder = pick(m.history, m.draws, running);
-  const BlockId beyond = config_.num_blocks + m.draws.below(3);
+  const BlockId beyond(config_.num_blocks + m.draws.below(3));
   const std::string gone = someone_gone(m);
   switch (m.draws.below(11)) {
     case 0: return op::Lookup{gone};
@@ -55,7 +55,7 @@ std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
   if (!on) return std::nullopt;
   const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
   const RequestState* r = known != nullptr ? state_of(m, *known) : nullptr;
-  const BlockId beyond = config_.num_blocks + m.draws.below(3);
+  const BlockId beyond(config_.num_blocks + m.draws.below(3));
   switch (m.draws.below(8)) {
     case 0: return op::Unpin{"no lease"};
     case 1: return op::Complete{"no transfer", true};

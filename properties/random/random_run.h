@@ -143,7 +143,7 @@ class RandomRun {
 
   void without_request() {
     const Snapshot& state = manager_.state();
-    const auto block = 1 + below(static_cast<std::uint32_t>(state.blocks.size()) - 1);
+    const BlockId block(1 + below(static_cast<std::uint32_t>(state.blocks.size()) - 1));
     switch (below(6)) {
       case 0: manager_.apply(op::Step{}); break;
       case 1: manager_.apply(op::Evict{{block}}); break;

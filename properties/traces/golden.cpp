@@ -4,6 +4,7 @@
 #include <zlib.h>
 
 #include <cmath>
+#include <concepts>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -16,8 +17,8 @@ using DifferenceText = std::optional<std::string>;
 
 // ---- as text ----
 
-template <class Number>
-requires std::is_arithmetic_v<Number> std::string show(Number value) {
+template <std::convertible_to<double> Number>
+std::string show(Number value) {
   std::ostringstream out;
   out.precision(17);
   out << value;
@@ -60,7 +61,8 @@ Pairs cached_pairs(const Snapshot& state) {
   return out;
 }
 
-std::uint32_t crc_of(const std::vector<std::uint32_t>& words) {
+template <class Word>
+std::uint32_t crc_of(const std::vector<Word>& words) {
   std::vector<unsigned char> bytes;
   for (const std::uint32_t word : words) {
     for (int shift = 0; shift < 32; shift += 8)
