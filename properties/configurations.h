@@ -6,10 +6,11 @@
 // there, and requests fork, truncate and are pinned.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <initializer_list>
 #include <string_view>
 
 #include "reference/config.h"
@@ -25,21 +26,32 @@ struct GroupShape {
   std::uint32_t speculative_blocks = 0;
 };
 
+/// At most three, as one list.
+class GroupShapes {
+ public:
+  constexpr GroupShapes(std::initializer_list<GroupShape> shapes) : size_(shapes.size()) {
+    std::copy(shapes.begin(), shapes.end(), shapes_.begin());
+  }
+  [[nodiscard]] constexpr auto begin() const { return shapes_.begin(); }
+  [[nodiscard]] constexpr auto end() const { return begin() + size_; }
+  [[nodiscard]] constexpr std::size_t size() const { return size_; }
+
+ private:
+  std::array<GroupShape, 3> shapes_{};
+  std::size_t size_;
+};
+
 struct Configuration {
   std::string_view name;
   std::string_view sentence;
-  std::array<GroupShape, 3> shapes;
-  std::size_t num_groups = 1;
+  GroupShapes groups;
   bool caching = true;
   bool sharing = true;     // fork, truncate, pin, unpin
   bool host_tier = false;  // swap_out, swap_in, complete
   bool tail_keys = false;  // the policy prompt_tail_keys
 
-  [[nodiscard]] constexpr std::span<const GroupShape> groups() const {
-    return std::span(shapes).first(num_groups);
-  }
   [[nodiscard]] constexpr bool has(LayerKind kind) const {
-    for (const GroupShape& shape : groups()) {
+    for (const GroupShape& shape : groups) {
       if (shape.kind == kind) return true;
     }
     return false;
@@ -58,112 +70,107 @@ inline constexpr GroupShape kWindowOf3{.kind = LayerKind::sliding_window, .units
 inline constexpr GroupShape kWindowEagle{.kind = LayerKind::sliding_window, .eagle = true};
 inline constexpr GroupShape kChunks{.kind = LayerKind::chunked_local};
 inline constexpr GroupShape kCross{.kind = LayerKind::cross};
-constexpr GroupShape mamba(MambaMode mode, std::uint32_t drafts, std::uint32_t units = 1,
-                           bool eagle = false) {
-  return {LayerKind::mamba, units, eagle, mode, drafts};
+constexpr GroupShape mamba(MambaMode mode, std::uint32_t drafts, GroupShape shape = {}) {
+  shape.kind = LayerKind::mamba;
+  shape.mode = mode;
+  shape.speculative_blocks = drafts;
+  return shape;
 }
 }  // namespace shape
 
 inline constexpr Configuration kConfigurations[] = {
-    {"plain", "one full group without forks, leases and tiers", {shape::kFull}, 1, true, false},
+    {.name = "plain",
+     .sentence = "one full group without forks, leases and tiers",
+     .groups = {shape::kFull},
+     .sharing = false},
     {"full", "one full or MLA group", {shape::kFull}},
     {"full_eagle", "a draft head drops the last hit block", {shape::kEagle}},
-    {"full_uncached", "no prefix cache", {shape::kFull}, 1, false},
-    {"full_host", "a host tier of few blocks", {shape::kFull}, 1, true, true, true},
-    {"full_uncached_host", "swaps without keys", {shape::kFull}, 1, false, true, true},
+    {.name = "full_uncached",
+     .sentence = "no prefix cache",
+     .groups = {shape::kFull},
+     .caching = false},
+    {.name = "full_host",
+     .sentence = "a host tier of few blocks",
+     .groups = {shape::kFull},
+     .host_tier = true},
+    {.name = "full_uncached_host",
+     .sentence = "swaps without keys",
+     .groups = {shape::kFull},
+     .caching = false,
+     .host_tier = true},
     {"window", "one sliding window", {shape::kWindow}},
     {"window_eagle", "a window behind a draft head", {shape::kWindowEagle}},
-    {"window_uncached", "recycling alone", {shape::kWindow}, 1, false},
+    {.name = "window_uncached",
+     .sentence = "recycling alone",
+     .groups = {shape::kWindow},
+     .caching = false},
     {"chunked", "one chunked local group", {shape::kChunks}},
-    {"full_window", "the usual hybrid", {shape::kFull, shape::kWindow}, 2},
-    {"full2_window", "full blocks twice as long", {shape::kFullOf2, shape::kWindow}, 2},
-    {"full_window2", "window blocks twice as long", {shape::kFull, shape::kWindowOf2}, 2},
-    {"full2_window3", "neither divides the other", {shape::kFullOf2, shape::kWindowOf3}, 2},
-    {"full_window_eagle", "both drop", {shape::kEagle, shape::kWindowEagle}, 2},
+    {"full_window", "the usual hybrid", {shape::kFull, shape::kWindow}},
+    {"full2_window", "full blocks twice as long", {shape::kFullOf2, shape::kWindow}},
+    {"full_window2", "window blocks twice as long", {shape::kFull, shape::kWindowOf2}},
+    {"full2_window3", "neither divides the other", {shape::kFullOf2, shape::kWindowOf3}},
+    {"full_window_eagle", "both drop", {shape::kEagle, shape::kWindowEagle}},
     {"full2_window_eagle",
      "only the window drops, below the alignment",
-     {shape::kFullOf2, shape::kWindowEagle},
-     2},
-    {"full_two_windows", "two windows", {shape::kFull, shape::kWindow, shape::kWindowOf2}, 3},
+     {shape::kFullOf2, shape::kWindowEagle}},
+    {"full_two_windows", "two windows", {shape::kFull, shape::kWindow, shape::kWindowOf2}},
     {"two_fulls_window",
      "blocks of two lengths, and a window",
-     {shape::kFull, shape::kFullOf2, shape::kWindow},
-     3},
+     {shape::kFull, shape::kFullOf2, shape::kWindow}},
     {"eagle_two_windows",
      "a draft head before two windows",
-     {shape::kEagle, shape::kWindowEagle, shape::kWindowOf2},
-     3},
+     {shape::kEagle, shape::kWindowEagle, shape::kWindowOf2}},
     {"full_two_windows_eagle",
      "two windows, one of which drops",
-     {shape::kFull, shape::kWindowEagle, shape::kWindowOf2},
-     3},
-    {"full_window_host",
-     "a hybrid with a host tier",
-     {shape::kFull, shape::kWindow},
-     2,
-     true,
-     true,
-     true},
-    {"full_chunked", "full and chunked local", {shape::kFull, shape::kChunks}, 2},
-    {"full_cross", "encoder rows; no prefix cache", {shape::kFull, shape::kCross}, 2, false},
-    {"full_mamba_none",
-     "running states only",
-     {shape::kFull, shape::mamba(MambaMode::none, 0)},
-     2,
-     false},
-    {"full_mamba_none_drafts",
-     "running states and two for drafts",
-     {shape::kFull, shape::mamba(MambaMode::none, 2)},
-     2,
-     false},
-    {"full_mamba_all", "a state per block", {shape::kFull, shape::mamba(MambaMode::all, 0)}, 2},
+     {shape::kFull, shape::kWindowEagle, shape::kWindowOf2}},
+    {.name = "full_window_host",
+     .sentence = "a hybrid with a host tier",
+     .groups = {shape::kFull, shape::kWindow},
+     .host_tier = true},
+    {"full_chunked", "full and chunked local", {shape::kFull, shape::kChunks}},
+    {.name = "full_cross",
+     .sentence = "encoder rows; no prefix cache",
+     .groups = {shape::kFull, shape::kCross},
+     .caching = false},
+    {.name = "full_mamba_none",
+     .sentence = "running states only",
+     .groups = {shape::kFull, shape::mamba(MambaMode::none, 0)},
+     .caching = false},
+    {.name = "full_mamba_none_drafts",
+     .sentence = "running states and two for drafts",
+     .groups = {shape::kFull, shape::mamba(MambaMode::none, 2)},
+     .caching = false},
+    {"full_mamba_all", "a state per block", {shape::kFull, shape::mamba(MambaMode::all, 0)}},
     {"full_mamba_all_drafts",
      "a state per block, two for drafts",
-     {shape::kFull, shape::mamba(MambaMode::all, 2)},
-     2},
+     {shape::kFull, shape::mamba(MambaMode::all, 2)}},
     {"full_mamba_all_eagle",
      "a state per block behind a draft head",
-     {shape::kEagle, shape::mamba(MambaMode::all, 0, 1, true)},
-     2},
+     {shape::kEagle, shape::mamba(MambaMode::all, 0, {.eagle = true})}},
     {"full_mamba_align",
      "the running state moves",
-     {shape::kFull, shape::mamba(MambaMode::align, 0)},
-     2},
+     {shape::kFull, shape::mamba(MambaMode::align, 0)}},
     {"full_mamba2_align_drafts",
      "running states move over longer blocks, two for drafts",
-     {shape::kFull, shape::mamba(MambaMode::align, 2, 2)},
-     2},
+     {shape::kFull, shape::mamba(MambaMode::align, 2, {.units = 2})}},
     {"full_mamba_align_eagle",
      "states behind a draft head",
-     {shape::kEagle, shape::mamba(MambaMode::align, 2, 1, true)},
-     2},
-    {"full_mamba_host",
-     "states in the host tier",
-     {shape::kFull, shape::mamba(MambaMode::align, 0)},
-     2,
-     true,
-     true,
-     true},
+     {shape::kEagle, shape::mamba(MambaMode::align, 2, {.eagle = true})}},
+    {.name = "full_mamba_host",
+     .sentence = "states in the host tier",
+     .groups = {shape::kFull, shape::mamba(MambaMode::align, 0)},
+     .host_tier = true},
     {"full_window_mamba",
      "three kinds at once",
-     {shape::kFull, shape::kWindow, shape::mamba(MambaMode::all, 0)},
-     3},
-    {"prompt_tails",
-     "a second key where a prompt ends inside a block",
-     {shape::kFullOf2, shape::kWindow},
-     2,
-     true,
-     true,
-     false,
-     true},
-    {"prompt_tails_eagle",
-     "a prompt's key comes before that of its block",
-     {shape::kFullOf2Eagle, shape::kWindow},
-     2,
-     true,
-     true,
-     false,
-     true},
+     {shape::kFull, shape::kWindow, shape::mamba(MambaMode::all, 0)}},
+    {.name = "prompt_tails",
+     .sentence = "a second key where a prompt ends inside a block",
+     .groups = {shape::kFullOf2, shape::kWindow},
+     .tail_keys = true},
+    {.name = "prompt_tails_eagle",
+     .sentence = "a prompt's key comes before that of its block",
+     .groups = {shape::kFullOf2Eagle, shape::kWindow},
+     .tail_keys = true},
 };
 
 /// @return the row of that name, or nullptr.

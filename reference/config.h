@@ -47,10 +47,24 @@ struct Profile {
 
 inline constexpr Profile kProfiles[] = {
     // vLLM PR 42656 (unhashed first), 44594 (watermark), 44560 (reserved), 44082 (window mask)
-    {"vllm-0.24", FreeOrder::unhashed_first, FreeOrder::prepend, true, WindowMask::reachable, true,
-     false, DraftStates::kept_in_align, false},
-    {"vllm-0.22", FreeOrder::append, FreeOrder::append, false, WindowMask::tail, false, true,
-     DraftStates::kept, false},
+    {.name = "vllm-0.24",
+     .caching_on = FreeOrder::unhashed_first,
+     .caching_off = FreeOrder::prepend,
+     .admission_gates = true,
+     .window_mask = WindowMask::reachable,
+     .eagle_caches_ahead = true,
+     .mamba_eagle_margin = false,
+     .draft_states = DraftStates::kept_in_align,
+     .prompt_tail_keys = false},
+    {.name = "vllm-0.22",
+     .caching_on = FreeOrder::append,
+     .caching_off = FreeOrder::append,
+     .admission_gates = false,
+     .window_mask = WindowMask::tail,
+     .eagle_caches_ahead = false,
+     .mamba_eagle_margin = true,
+     .draft_states = DraftStates::kept,
+     .prompt_tail_keys = false},
 };
 
 /// A behaviour newer than the version of its profile: one value of the row, changed.

@@ -59,8 +59,8 @@ namespace op {
 
 struct Arrive {
   std::string req;
-  std::vector<TokenId> tokens;
-  ExtraKeys extra;
+  std::vector<TokenId> tokens = {};
+  ExtraKeys extra = {};
   bool skip_lookup = false;
   std::uint32_t encoder_tokens = 0;  // what cross attention reads
   bool operator==(const Arrive&) const = default;

@@ -73,18 +73,18 @@ Pattern state_hit(const GroupConfig& group, SearchLimits limits, const Cached& c
 /// Groups that are alike, looked up together: a position is cached if all of them have it.
 struct Kin {
   const GroupConfig* group = nullptr;  // of the first
-  std::vector<GroupId> members;
+  std::vector<GroupId> members = {};
   bool eagle = false;     // any of them
   bool verified = false;  // the EAGLE block beyond the common length has been seen
   bool looked_up = false;
-  Pattern hit;
+  Pattern hit = {};
 };
 
 std::vector<Kin> kin_of(const std::vector<GroupConfig>& groups) {
   std::vector<Kin> out;
   for (GroupId g = 0; g < groups.size(); ++g) {
     auto at = std::ranges::find_if(out, [&](const Kin& k) { return k.group->alike(groups[g]); });
-    if (at == out.end()) at = out.insert(out.end(), {&groups[g], {}, false, false, false, {}});
+    if (at == out.end()) at = out.insert(out.end(), {.group = &groups[g]});
     at->members.push_back(g);
     at->eagle = at->eagle || groups[g].eagle;
   }

@@ -31,7 +31,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     const KvHandle request = unused_.back();
     unused_.pop_back();
     known_[request] = {};
-    audit_.apply(op::Arrive{name(request), {prompt.begin(), prompt.end()}, {}, false, 0});
+    audit_.apply(op::Arrive{name(request), {prompt.begin(), prompt.end()}});
     return request;
   }
 

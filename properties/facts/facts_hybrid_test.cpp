@@ -265,7 +265,6 @@ FACT(83, CrossAttentionHasABlockPerSixteenEncoderTokens) {
     Driver m(way, pool(200, {full(16), {.kind = LayerKind::cross, .block_size = 16}}, false));
     m.apply(op::Arrive{.req = "r0",
                        .tokens = range(0, 20),
-                       .extra = {},
                        .skip_lookup = false,
                        .encoder_tokens = encoder_tokens});
     EXPECT_EQ(m.compute("r0", 10)->at(1).size(), blocks) << encoder_tokens;

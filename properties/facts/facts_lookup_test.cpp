@@ -154,7 +154,7 @@ FACT(14, ADecodingRequestGrowsAndPublishesBlockByBlock) {
 
 FACT(15, ARequestThatSkipsTheLookupMakesDuplicates) {
   Driver m = two_left(way);
-  m.apply(op::Arrive{.req = "r2", .tokens = prompt(48, 3, 6), .extra = {}, .skip_lookup = true});
+  m.apply(op::Arrive{.req = "r2", .tokens = prompt(48, 3, 6), .skip_lookup = true});
   EXPECT_EQ(m.lookup("r2"), (Hit{0, {{}}}));
   const auto taken = m.allocate("r2", {.new_tokens = 54, .use_lookup = true});
   EXPECT_EQ(taken, way.is_old() ? (Tables{{6, 7, 8, 9}}) : (Tables{{5, 4, 6, 7}}));
@@ -168,7 +168,7 @@ FACT(15, ARequestThatSkipsTheLookupMakesDuplicates) {
 FACT(16, OfTwoEqualBlocksTheOlderIsServedUntilItIsEvicted) {
   Driver m(way, pool(9, {full(4)}));
   for (const char* name : {"r0", "r1"}) {
-    m.apply(op::Arrive{.req = name, .tokens = range(0, 8), .extra = {}, .skip_lookup = true});
+    m.apply(op::Arrive{.req = name, .tokens = range(0, 8), .skip_lookup = true});
     m.compute(name, 8);
   }
   EXPECT_EQ(m.table("r0"), (Blocks{1, 2}));

@@ -313,7 +313,7 @@ FACT(31, EventsOfAnEqualRequestThatTakesTheSameBlocks) {
     EXPECT_EQ(std::get<event::Stored>(first[0]).blocks.size(), k);
     EXPECT_EQ(std::get<event::Stored>(first[0]).group, 0U);
     m.finish("r0");
-    m.apply(op::Arrive{.req = "r1", .tokens = range(0, 16 * k), .extra = {}, .skip_lookup = true});
+    m.apply(op::Arrive{.req = "r1", .tokens = range(0, 16 * k), .skip_lookup = true});
     m.compute("r1", 16 * k);
     const std::vector<Event> second = m.take_events();
     ASSERT_EQ(second.size(), k + 1);

@@ -26,7 +26,7 @@ constexpr std::size_t kSetupBytes = 5;
 constexpr unsigned kMostTraceSeconds = 300;
 
 bool in_scope(const Configuration& row, FuzzScope scope) {
-  const bool one_full_group = row.num_groups == 1 && row.has(LayerKind::full);
+  const bool one_full_group = row.groups.size() == 1 && row.has(LayerKind::full);
   return one_full_group == (scope == FuzzScope::one_full_group);
 }
 
@@ -139,7 +139,8 @@ std::optional<std::filesystem::path> write_fuzz_trace(const ManagerInput& input,
 FuzzedSubject fuzzed_optimized() {
   constexpr std::uint32_t kRequests = 64;
   return {"optimized-xxh3", [](const CacheConfig& config) {
-            return optimized::make_manager_subject<optimized::Xxh3Digest>(config, {.max_requests = kRequests});
+            return optimized::make_manager_subject<optimized::Xxh3Digest>(
+                config, {.max_requests = kRequests});
           }};
 }
 

@@ -12,21 +12,24 @@ namespace {
 CacheConfig hybrid() {
   CacheConfig config = small_config();
   config.num_blocks = 12;
-  config.groups.push_back({LayerKind::sliding_window, 2, false, 3});
+  config.groups.push_back({.kind = LayerKind::sliding_window, .block_size = 2, .window = 3});
   return config;
 }
 
 CacheConfig window() {
   CacheConfig config = small_config();
   config.num_blocks = 8;
-  config.groups = {{LayerKind::sliding_window, 2, false, 3}};
+  config.groups = {{.kind = LayerKind::sliding_window, .block_size = 2, .window = 3}};
   return config;
 }
 
 CacheConfig states() {
   CacheConfig config = small_config();
   config.num_blocks = 16;
-  config.groups.push_back({LayerKind::mamba, 2, false, 0, 0, MambaMode::align, 1});
+  config.groups.push_back({.kind = LayerKind::mamba,
+                           .block_size = 2,
+                           .mode = MambaMode::align,
+                           .speculative_blocks = 1});
   return config;
 }
 
@@ -45,7 +48,7 @@ CacheConfig prompt_tails() {
 }
 
 void admit(Scene& s, std::uint32_t tokens) {
-  s.play(op::Arrive{"a", std::vector<TokenId>(tokens, 1), {}, false}).play(allocate("a", tokens));
+  s.play(op::Arrive{"a", std::vector<TokenId>(tokens, 1)}).play(allocate("a", tokens));
 }
 void admit_six(Scene& s) { admit(s, 6); }
 void compute_six(Scene& s) {
@@ -69,7 +72,7 @@ void recycle(Scene& s) {
 }
 void hit(Scene& s) {
   compute_six(s);
-  s.play(op::Arrive{"b", std::vector<TokenId>(5, 1), {}, false}).play(op::Lookup{"b"});
+  s.play(op::Arrive{"b", std::vector<TokenId>(5, 1)}).play(op::Lookup{"b"});
 }
 void admit_hit(Scene& s) {
   hit(s);
@@ -99,7 +102,7 @@ void evict(Scene& s) {
 void delay(Scene& s) {
   op::Allocate call = allocate("a", 4);
   call.args.delay_cache = true;
-  s.play(op::Arrive{"a", std::vector<TokenId>(4, 1), {}, false}).play(call);
+  s.play(op::Arrive{"a", std::vector<TokenId>(4, 1)}).play(call);
 }
 void publish(Scene& s) {
   delay(s);
@@ -142,7 +145,7 @@ void reset(Scene& s) {
 void end_prompt(Scene& s) {
   admit(s, 8);
   s.play(op::Finish{"a"});
-  s.play(op::Arrive{"b", std::vector<TokenId>(6, 2), {}, false}).play(allocate("b", 6));
+  s.play(op::Arrive{"b", std::vector<TokenId>(6, 2)}).play(allocate("b", 6));
   s.play(op::Advance{"b", 6}).play(op::Append{"b", {2, 2}}).play(allocate("b", 2));
 }
 

@@ -19,7 +19,7 @@ inline CacheConfig small_config(std::string_view profile = "vllm-0.24") {
   config.num_blocks = 6;
   config.max_model_len = 64;
   config.hash_block_size = 2;
-  config.groups = {GroupConfig{LayerKind::full, 2, false}};
+  config.groups = {GroupConfig{.kind = LayerKind::full, .block_size = 2}};
   return config;
 }
 
@@ -51,10 +51,8 @@ class Scene {
   /// Two requests with the same five tokens: a holds [1, 2, 3], b hits two blocks and holds [1, 2,
   /// 4].
   Scene& share() {
-    play(op::Arrive{"a", {0, 1, 2, 0, 1}, {}, false})
-        .play(op::Lookup{"a"})
-        .play(allocate("a", 5, true));
-    return play(op::Arrive{"b", {0, 1, 2, 0, 1}, {}, false})
+    play(op::Arrive{"a", {0, 1, 2, 0, 1}}).play(op::Lookup{"a"}).play(allocate("a", 5, true));
+    return play(op::Arrive{"b", {0, 1, 2, 0, 1}})
         .play(op::Lookup{"b"})
         .play(allocate("b", 1, true));
   }

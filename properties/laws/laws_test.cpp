@@ -13,22 +13,20 @@ namespace {
 
 void share(Scene& s) { s.share(); }
 void share_and_finish(Scene& s) { s.share().play(op::Finish{"a"}); }
-void look_up(Scene& s) {
-  s.share().play(op::Arrive{"c", {0, 1, 2, 0, 1}, {}, false}).play(op::Lookup{"c"});
-}
+void look_up(Scene& s) { s.share().play(op::Arrive{"c", {0, 1, 2, 0, 1}}).play(op::Lookup{"c"}); }
 void refuse(Scene& s) {
-  s.share().play(op::Arrive{"c", std::vector<TokenId>(12, 1), {}, false}).play(allocate("c", 12));
+  s.share().play(op::Arrive{"c", std::vector<TokenId>(12, 1)}).play(allocate("c", 12));
 }
 void drained(Scene& s) { s.share().play(op::Finish{"a"}).play(op::Free{"b"}); }
 void reset(Scene& s) { s.share().play(op::Finish{"a"}).play(op::Finish{"b"}).play(op::Reset{}); }
 void common_prefix(Scene& s) { s.share().play(op::CommonPrefix{"a"}); }
 void append(Scene& s) { s.share().play(op::Append{"a", {2}}); }
-void arrive_other(Scene& s) { s.share().play(op::Arrive{"c", {1, 1}, {}, false}); }
-void arrive_same(Scene& s) { s.share().play(op::Arrive{"c", {0, 1}, {}, false}); }
+void arrive_other(Scene& s) { s.share().play(op::Arrive{"c", {1, 1}}); }
+void arrive_same(Scene& s) { s.share().play(op::Arrive{"c", {0, 1}}); }
 void gate(Scene& s) {
   op::Allocate call = allocate("c", 2);
   call.args.full_sequence_must_fit = true;
-  s.share().play(op::Arrive{"c", std::vector<TokenId>(12, 1), {}, false}).play(call);
+  s.share().play(op::Arrive{"c", std::vector<TokenId>(12, 1)}).play(call);
 }
 
 const Breakage kBreakages[] = {
@@ -195,11 +193,11 @@ TEST(Laws, AllAreSilentAtEveryStepOfARunInBothProfiles) {
         scene.play(operation);
         for (const Law& row : kLaws) EXPECT_EQ(scene.check(row), std::nullopt) << row.id;
       };
-      step(op::Arrive{"a", {0, 1, 2, 0, 1}, {}, false});
+      step(op::Arrive{"a", {0, 1, 2, 0, 1}});
       step(op::Lookup{"a"});
       step(allocate("a", 5, true));
       step(op::Advance{"a", 5});
-      step(op::Arrive{"b", {0, 1, 2, 0, 1}, {}, false});
+      step(op::Arrive{"b", {0, 1, 2, 0, 1}});
       step(op::Lookup{"b"});
       step(allocate("b", 3, true));
       step(op::CommonPrefix{"a"});

@@ -18,11 +18,11 @@ struct Textbook::End {
 /// Groups that are alike; they are looked up together.
 struct Textbook::Kin {
   const GroupConfig* group = nullptr;
-  std::vector<GroupId> members;
+  std::vector<GroupId> members = {};
   bool eagle = false;
   bool dropped = false;  // the block beyond the common length has been seen
   bool looked_up = false;
-  Reads reads;
+  Reads reads = {};
 
   [[nodiscard]] std::uint64_t tokens() const { return reads.size() * group->block_size; }
 };
@@ -159,7 +159,7 @@ std::uint64_t Textbook::find_common(const Sequence& s, std::uint64_t limit,
     const GroupConfig& group = config_.groups[g];
     auto at =
         std::find_if(kin.begin(), kin.end(), [&](const Kin& k) { return k.group->alike(group); });
-    if (at == kin.end()) at = kin.insert(at, Kin{&group, {}, false, false, false, {}});
+    if (at == kin.end()) at = kin.insert(at, Kin{.group = &group});
     at->members.push_back(g);
     at->eagle = at->eagle || group.eagle;
   }

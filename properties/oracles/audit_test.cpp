@@ -25,7 +25,7 @@ CacheConfig small_config() {
   config.num_blocks = 6;
   config.max_model_len = 64;
   config.hash_block_size = 2;
-  config.groups = {GroupConfig{LayerKind::full, 2, false}};
+  config.groups = {GroupConfig{.kind = LayerKind::full, .block_size = 2}};
   return config;
 }
 
@@ -66,7 +66,7 @@ std::optional<Violation> audit_lie(Lying::Lie lie, Oracles oracles) {
   try {
     Audit audit(config, subject, oracles);
     for (const Operation& o :
-         std::vector<Operation>{op::Arrive{"a", {0, 1, 2, 3, 4}, {}, false}, op::Lookup{"a"},
+         std::vector<Operation>{op::Arrive{"a", {0, 1, 2, 3, 4}}, op::Lookup{"a"},
                                 allocate("a", 5, true), op::Advance{"a", 5}, op::Finish{"a"}}) {
       audit.apply(o);
     }
@@ -132,13 +132,14 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
 // no bound.
 TEST(Audit, AllowsASubjectToBeFull) {
   const CacheConfig config = small_config();
-  const auto subject = optimized::make_manager_subject<optimized::Xxh3Digest>(config, {.max_requests = 1});
+  const auto subject =
+      optimized::make_manager_subject<optimized::Xxh3Digest>(config, {.max_requests = 1});
   Audit audit(config, *subject);
-  audit.apply(op::Arrive{"a", {1, 2}, {}, false});
-  const Outcome full = audit.apply(op::Arrive{"b", {1, 2}, {}, false});
+  audit.apply(op::Arrive{"a", {1, 2}});
+  const Outcome full = audit.apply(op::Arrive{"b", {1, 2}});
   EXPECT_TRUE(std::holds_alternative<Rejected>(full.result));
   audit.apply(op::Finish{"a"});
-  const Outcome free = audit.apply(op::Arrive{"c", {1, 2}, {}, false});
+  const Outcome free = audit.apply(op::Arrive{"c", {1, 2}});
   EXPECT_FALSE(std::holds_alternative<Rejected>(free.result));
 }
 
@@ -146,13 +147,12 @@ TEST(Audit, CountsWhatHappened) {
   const CacheConfig config = small_config();
   reference::CacheManager subject(config);
   Audit audit(config, subject);
-  for (const Operation& o :
-       std::vector<Operation>{op::Arrive{"a", {0, 1, 2, 3, 4}, {}, false}, op::Lookup{"a"},
-                              allocate("a", 5, true),  // grant
-                              op::Free{"a"}, op::Lookup{"a"},
-                              allocate("a", 1, true),        // preemption; hit with two revivals
-                              op::Finish{"a"}, op::Take{6},  // refusal
-                              op::Take{5}, op::Release{{9}}}) {  // two evictions; rejection
+  for (const Operation& o : std::vector<Operation>{
+           op::Arrive{"a", {0, 1, 2, 3, 4}}, op::Lookup{"a"}, allocate("a", 5, true),  // grant
+           op::Free{"a"}, op::Lookup{"a"},
+           allocate("a", 1, true),            // preemption; hit with two revivals
+           op::Finish{"a"}, op::Take{6},      // refusal
+           op::Take{5}, op::Release{{9}}}) {  // two evictions; rejection
     audit.apply(o);
   }
   const Counts& c = audit.counts();

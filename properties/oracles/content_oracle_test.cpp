@@ -16,7 +16,7 @@ CacheConfig config_of(std::uint32_t num_blocks, std::uint32_t block_size) {
   config.num_blocks = num_blocks;
   config.max_model_len = num_blocks * block_size;
   config.hash_block_size = block_size;
-  config.groups = {GroupConfig{LayerKind::full, block_size, false}};
+  config.groups = {GroupConfig{.kind = LayerKind::full, .block_size = block_size}};
   return config;
 }
 
@@ -58,7 +58,7 @@ class Scene {
 
   /// a holds [1, 2, 3] with five computed tokens.
   void admit_a() {
-    expect_right({op::Arrive{"a", counting(5), {}, false}, op::Lookup{"a"}, allocate("a", 5, true),
+    expect_right({op::Arrive{"a", counting(5)}, op::Lookup{"a"}, allocate("a", 5, true),
                   op::Advance{"a", 5}});
   }
 
@@ -78,15 +78,15 @@ std::vector<BlockId>& table(Snapshot& s, std::size_t request) {
 TEST(ContentOracle, AcceptsSharingDraftsExternalTokensAndPreemption) {
   Scene s;
   s.admit_a();
-  s.expect_right({op::Arrive{"b", counting(6), {}, false}, op::Lookup{"b"}, allocate("b", 2, true),
-                  op::Advance{"b", 6}});
+  s.expect_right(
+      {op::Arrive{"b", counting(6)}, op::Lookup{"b"}, allocate("b", 2, true), op::Advance{"b", 6}});
   s.expect_right({op::Append{"b", {7}}, allocate("b", 3), op::Append{"b", {8}}, op::Advance{"b", 8},
                   op::Append{"b", {9}}, allocate("b", 1), op::Advance{"b", 9}});
   op::Allocate load = allocate("c", 1);
   load.args.external = 3;
   load.args.delay_cache = true;
-  s.expect_right({op::Free{"a"}, op::Arrive{"c", counting(4, 40), {}, false}, load,
-                  op::Cache{"c", 4}, op::Finish{"b"}});
+  s.expect_right(
+      {op::Free{"a"}, op::Arrive{"c", counting(4, 40)}, load, op::Cache{"c", 4}, op::Finish{"b"}});
   s.expect_right({op::Lookup{"a"}, allocate("a", 1, true), op::Advance{"a", 5}, op::Finish{"a"},
                   op::Finish{"c"}});
   EXPECT_FALSE(s.oracle().caller_broke_contract());
@@ -95,7 +95,7 @@ TEST(ContentOracle, AcceptsSharingDraftsExternalTokensAndPreemption) {
 TEST(ContentOracle, SeesABlockWithTwoOwners) {
   Scene s;
   s.admit_a();
-  s.expect_right({op::Arrive{"b", counting(2, 50), {}, false}});
+  s.expect_right({op::Arrive{"b", counting(2, 50)}});
   const Finding finding =
       s.play(allocate("b", 2), [](Outcome&, Snapshot& shown) { table(shown, 1)[0] = 2; });
   ASSERT_TRUE(finding.has_value());
@@ -116,7 +116,7 @@ TEST(ContentOracle, SeesABlockTakenAwayFromItsReader) {
 TEST(ContentOracle, SeesAStaleHit) {
   Scene s;
   s.admit_a();
-  s.expect_right({op::Arrive{"b", counting(5, 60), {}, false}});
+  s.expect_right({op::Arrive{"b", counting(5, 60)}});
   const Finding finding = s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
     answer.result = Hit{2, {{1}}};
   });
@@ -127,7 +127,7 @@ TEST(ContentOracle, SeesAStaleHit) {
 TEST(ContentOracle, SeesAHitPastAHole) {
   Scene s;
   s.admit_a();
-  s.expect_right({op::Arrive{"b", counting(5), {}, false}});
+  s.expect_right({op::Arrive{"b", counting(5)}});
   EXPECT_TRUE(s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
                  answer.result = Hit{2, {{2}}};
                }).has_value());
@@ -147,7 +147,7 @@ TEST(ContentOracle, SeesThatTheSameTokensUnderAnotherAdapterAreOtherBytes) {
   s.admit_a();
   ExtraKeys adapter;
   adapter.lora = "adapter";
-  s.expect_right({op::Arrive{"b", counting(5), adapter, false}});
+  s.expect_right({op::Arrive{"b", counting(5), adapter}});
   EXPECT_TRUE(s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
                  answer.result = Hit{4, {{1, 2}}};
                }).has_value());
@@ -171,8 +171,8 @@ TEST(ContentOracle, SeesATableThatLostOrSwappedBlocks) {
 // fault, reading it through a hit is the allocator's.
 TEST(ContentOracle, SeesARejectedDraftThatIsRead) {
   Scene s;
-  s.expect_right({op::Arrive{"a", counting(2), {}, false}, allocate("a", 4), op::Advance{"a", 2}});
-  s.expect_right({op::Arrive{"b", counting(5), {}, false}});
+  s.expect_right({op::Arrive{"a", counting(2)}, allocate("a", 4), op::Advance{"a", 2}});
+  s.expect_right({op::Arrive{"b", counting(5)}});
   const Finding finding = s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
     answer.result = Hit{4, {{1, 2}}};
   });
@@ -182,11 +182,10 @@ TEST(ContentOracle, SeesARejectedDraftThatIsRead) {
 
 TEST(ContentOracle, BlamesNobodyAfterTheCallerAdvancedOverNothing) {
   Scene s;
-  s.expect_right({op::Arrive{"a", counting(4), {}, false}, op::Advance{"a", 4}});
+  s.expect_right({op::Arrive{"a", counting(4)}, op::Advance{"a", 4}});
   EXPECT_TRUE(s.oracle().caller_broke_contract());
   Scene published;
-  published.expect_right(
-      {op::Arrive{"a", counting(4), {}, false}, allocate("a", 1), op::Cache{"a", 4}});
+  published.expect_right({op::Arrive{"a", counting(4)}, allocate("a", 1), op::Cache{"a", 4}});
   EXPECT_TRUE(published.oracle().caller_broke_contract());
 }
 
@@ -196,7 +195,7 @@ TEST(ContentOracle, KeepsItsRowsWhenTheContiguousReferenceMovesThem) {
   std::uint32_t length[] = {700, 500, 300};
   const char* names[] = {"a", "b", "c"};
   for (int i = 0; i < 3; ++i) {
-    s.expect_right({op::Arrive{names[i], counting(length[i], 1000 * i), {}, false},
+    s.expect_right({op::Arrive{names[i], counting(length[i], 1000 * i)},
                     allocate(names[i], length[i]), op::Advance{names[i], length[i]}});
   }
   for (int round = 0; round < 3; ++round) {
@@ -214,7 +213,7 @@ TEST(ContentOracle, KeepsItsRowsWhenTheContiguousReferenceMovesThem) {
 
 CacheConfig with_window() {
   CacheConfig config = config_of(20, 2);
-  config.groups.push_back({LayerKind::sliding_window, 2, false, 3});
+  config.groups.push_back({.kind = LayerKind::sliding_window, .block_size = 2, .window = 3});
   return config;
 }
 
@@ -227,7 +226,7 @@ CacheConfig with_host() {
 // Behind the window nothing is read, inside of it everything; groups have bytes of their own.
 TEST(ContentOracle, ReadsWhatAWindowStillReadsAndNothingElse) {
   const auto decoded = [](Scene& s) {
-    s.expect_right({op::Arrive{"a", counting(8), {}, false}, allocate("a", 8), op::Advance{"a", 8},
+    s.expect_right({op::Arrive{"a", counting(8)}, allocate("a", 8), op::Advance{"a", 8},
                     op::Append{"a", {9}}});
   };
   Scene right(with_window());
@@ -311,19 +310,19 @@ TEST(ContentOracle, FollowsBytesThroughTheHostTierAndBack) {
 // the other goes its own way, and what was published must not be written.
 TEST(ContentOracle, SeesAPublishedBlockThatARelativeWritesInto) {
   Scene s(config_of(8, 4));
-  s.expect_right({op::Arrive{"a", {0}, {}, false}, allocate("a", 4), op::Advance{"a", 1},
-                  op::Fork{"a", "b"}, op::Append{"a", {0, 0, 0}}, op::Advance{"a", 4},
-                  op::Cache{"a", 4}, op::Finish{"a"}, op::Append{"b", {1, 1, 1, 1}},
-                  allocate("b", 4), op::Arrive{"c", {0, 0, 0, 0, 0}, {}, false}, op::Lookup{"c"}});
+  s.expect_right({op::Arrive{"a", {0}}, allocate("a", 4), op::Advance{"a", 1}, op::Fork{"a", "b"},
+                  op::Append{"a", {0, 0, 0}}, op::Advance{"a", 4}, op::Cache{"a", 4},
+                  op::Finish{"a"}, op::Append{"b", {1, 1, 1, 1}}, allocate("b", 4),
+                  op::Arrive{"c", {0, 0, 0, 0, 0}}, op::Lookup{"c"}});
   EXPECT_FALSE(s.oracle().caller_broke_contract());
 }
 
 TEST(ContentOracle, ReadsStatesThatALookupHandsOverAndEncoderRows) {
   CacheConfig states = config_of(20, 2);
-  states.groups.push_back({LayerKind::mamba, 2, false, 0, 0, MambaMode::all, 0});
+  states.groups.push_back({.kind = LayerKind::mamba, .block_size = 2, .mode = MambaMode::all});
   Scene s(states);
-  s.expect_right({op::Arrive{"a", counting(6), {}, false}, allocate("a", 6), op::Advance{"a", 6},
-                  op::Step{}, op::Arrive{"b", counting(5), {}, false}});
+  s.expect_right({op::Arrive{"a", counting(6)}, allocate("a", 6), op::Advance{"a", 6}, op::Step{},
+                  op::Arrive{"b", counting(5)}});
   EXPECT_EQ(s.play(op::Lookup{"b"}), std::nullopt);
   EXPECT_TRUE(s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot& shown) {
                  auto& hit = std::get<Hit>(answer.result).blocks[1].back();
@@ -333,10 +332,10 @@ TEST(ContentOracle, ReadsStatesThatALookupHandsOverAndEncoderRows) {
                }).has_value());
   CacheConfig cross = config_of(20, 2);
   cross.enable_caching = false;
-  cross.groups.push_back({LayerKind::cross, 2, false});
+  cross.groups.push_back({.kind = LayerKind::cross, .block_size = 2});
   Scene e(cross);
-  e.expect_right({op::Arrive{"a", counting(2), {}, false, 5}, allocate("a", 2), op::Advance{"a", 2},
-                  op::Append{"a", {3}}});
+  e.expect_right({op::Arrive{.req = "a", .tokens = counting(2), .encoder_tokens = 5},
+                  allocate("a", 2), op::Advance{"a", 2}, op::Append{"a", {3}}});
   EXPECT_TRUE(e.play(allocate("a", 1), [](Outcome&, Snapshot& shown) {
                  std::swap(shown.requests[0].tables[1][0], shown.requests[0].tables[1][1]);
                }).has_value());

@@ -76,9 +76,9 @@ TEST(NegativeControls, AConservativeCheckIsUnkindAndSafe) {
 TEST(NegativeControls, AHitOnBlocksOfTheSameStepIsRightForAttentionAndWaitsForStates) {
   for_each_subject(blocks_of_four({{LayerKind::full, 4}}), [](Audit& audit) {
     audit.apply(op::Step{});
-    audit.apply(op::Arrive{"a", tokens(9), {}, false});
+    audit.apply(op::Arrive{"a", tokens(9)});
     audit.apply(allocate("a", 9));
-    audit.apply(op::Arrive{"b", tokens(9), {}, false});
+    audit.apply(op::Arrive{"b", tokens(9)});
     EXPECT_EQ(std::get<Hit>(audit.apply(op::Lookup{"b"}).result).hit_tokens, 8U);
     EXPECT_FALSE(refused(audit.apply(allocate("b", 1, true))));
   });
@@ -86,9 +86,9 @@ TEST(NegativeControls, AHitOnBlocksOfTheSameStepIsRightForAttentionAndWaitsForSt
   states.mode = MambaMode::all;
   for_each_subject(blocks_of_four({{LayerKind::full, 4}, states}), [](Audit& audit) {
     audit.apply(op::Step{});
-    audit.apply(op::Arrive{"a", tokens(9), {}, false});
+    audit.apply(op::Arrive{"a", tokens(9)});
     audit.apply(allocate("a", 9));
-    audit.apply(op::Arrive{"b", tokens(9), {}, false});
+    audit.apply(op::Arrive{"b", tokens(9)});
     EXPECT_EQ(std::get<Hit>(audit.apply(op::Lookup{"b"}).result).hit_tokens, 8U);
     EXPECT_TRUE(refused(audit.apply(allocate("b", 1, true))));
     audit.apply(op::Step{});
@@ -99,7 +99,7 @@ TEST(NegativeControls, AHitOnBlocksOfTheSameStepIsRightForAttentionAndWaitsForSt
 // nano-vllm#30: the length counts the token that is to be computed, so a block begins at k*B+1.
 TEST(NegativeControls, TheTokenAfterAFullBlockIsTheOneThatTakesANewBlock) {
   for_each_subject(blocks_of_four({{LayerKind::full, 4}}), [](Audit& audit) {
-    audit.apply(op::Arrive{"a", tokens(7), {}, false});
+    audit.apply(op::Arrive{"a", tokens(7)});
     audit.apply(allocate("a", 7));
     for (const std::uint32_t length : {8U, 9U, 10U}) {
       audit.apply(op::Advance{"a", length - 1});
@@ -115,7 +115,7 @@ TEST(NegativeControls, AWindowDropsItsHead) {
   GroupConfig window{LayerKind::sliding_window, 4};
   window.window = 5;
   for_each_subject(blocks_of_four({window}), [](Audit& audit) {
-    audit.apply(op::Arrive{"a", tokens(16), {}, false});
+    audit.apply(op::Arrive{"a", tokens(16)});
     audit.apply(allocate("a", 16));
     audit.apply(op::Advance{"a", 16});
     audit.apply(op::Recycle{"a", 16});
@@ -130,12 +130,12 @@ TEST(NegativeControls, AWindowDropsItsHead) {
 // here are the bytes that each attends to, and those are the same.
 TEST(NegativeControls, AWarmCacheReadsWhatAColdOneRead) {
   for_each_subject(blocks_of_four({{LayerKind::full, 4}}), [](Audit& audit) {
-    audit.apply(op::Arrive{"cold", tokens(10), {}, false});
+    audit.apply(op::Arrive{"cold", tokens(10)});
     audit.apply(allocate("cold", 10));
     audit.apply(op::Advance{"cold", 10});
     const auto before = audit.state().find("cold")->tables[0];
     audit.apply(op::Finish{"cold"});
-    audit.apply(op::Arrive{"warm", tokens(10), {}, false});
+    audit.apply(op::Arrive{"warm", tokens(10)});
     audit.apply(op::Lookup{"warm"});
     audit.apply(allocate("warm", 2, true));
     const auto after = audit.state().find("warm")->tables[0];

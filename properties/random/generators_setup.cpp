@@ -79,13 +79,13 @@ GroupConfig draw_group(const GroupShape& shape, std::uint32_t unit, Draws& draws
 
 CacheConfig draw_config(const Profile& profile, const Configuration& configuration, Choice choice) {
   Draws draws(choice);
-  const auto num_groups = static_cast<std::uint32_t>(configuration.num_groups);
+  const auto num_groups = static_cast<std::uint32_t>(configuration.groups.size());
   CacheConfig config;
   config.profile = profile;
   config.enable_caching = configuration.caching;
   config.num_blocks = 4 + draws.below(10 * num_groups);
   const std::uint32_t unit = 1 + draws.below(4);
-  for (const GroupShape& shape : configuration.groups()) {
+  for (const GroupShape& shape : configuration.groups) {
     config.groups.push_back(draw_group(shape, unit, draws));
   }
   config.hash_block_size = unit;

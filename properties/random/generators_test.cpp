@@ -79,7 +79,7 @@ TEST(Generators, DrawEveryConfigurationAndOnlyWhatIsSupported) {
     for (int i = 0; i < 300; ++i) {
       const CacheConfig config = draw_config(kProfiles[0], row, stream.next());
       EXPECT_EQ(unsupported(config), std::nullopt) << row.name;
-      EXPECT_EQ(config.groups.size(), row.num_groups);
+      EXPECT_EQ(config.groups.size(), row.groups.size());
       EXPECT_EQ(config.enable_caching, row.caching);
       EXPECT_EQ(config.num_host_blocks > 0, row.host_tier);
       EXPECT_GE(config.num_blocks, 4U);

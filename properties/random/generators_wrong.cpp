@@ -39,7 +39,7 @@ Operation Generator::wrong(Moment& m) const {
       if (known != nullptr) return op::Allocate{known->name, {}};  // asks for nothing
       return op::Allocate{"nobody", {}};
     case 8:
-      if (known != nullptr) return op::Arrive{known->name, {1}, {}, false};
+      if (known != nullptr) return op::Arrive{known->name, {1}};
       return op::Free{"nobody"};
     default: break;
   }

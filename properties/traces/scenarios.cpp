@@ -16,7 +16,7 @@ CacheConfig pool(std::uint32_t num_blocks, std::uint32_t block_size, bool cachin
   out.enable_caching = caching;
   out.max_model_len = 8192;
   out.hash_block_size = block_size;
-  out.groups = {{LayerKind::full, block_size, false}};
+  out.groups = {{.kind = LayerKind::full, .block_size = block_size}};
   return out;
 }
 
@@ -40,7 +40,7 @@ using Operations = std::vector<Operation>;
 void admit(Operations& out, const std::string& name, std::vector<TokenId> tokens, std::uint32_t hit,
            ExtraKeys extra = {}) {
   const auto total = static_cast<std::uint32_t>(tokens.size());
-  out.push_back(op::Arrive{name, std::move(tokens), std::move(extra), false});
+  out.push_back(op::Arrive{name, std::move(tokens), std::move(extra)});
   out.push_back(op::Lookup{name});
   out.push_back(op::Allocate{name, {.new_tokens = total - hit, .use_lookup = true}});
   out.push_back(op::Advance{name, total});
@@ -88,7 +88,7 @@ Scenario hits_in_the_queue() {
   admit(out.operations, "r1", prompt(96, 0, 0), 48);
   out.operations.push_back(op::Finish{"r1"});
   admit(out.operations, "r2", range(500'000, 32), 0);
-  out.operations.push_back(op::Arrive{"r3", prompt(96, 3, 48), {}, false});
+  out.operations.push_back(op::Arrive{"r3", prompt(96, 3, 48)});
   out.operations.push_back(op::Lookup{"r3"});
   out.operations.push_back(op::Allocate{"r3", {.new_tokens = 48, .use_lookup = true}});
   return out;
@@ -100,11 +100,11 @@ Scenario duplicates() {
                pool(9, 4),
                {}};
   for (const char* name : {"r0", "r1"}) {
-    out.operations.push_back(op::Arrive{name, range(0, 8), {}, true});
+    out.operations.push_back(op::Arrive{.req = name, .tokens = range(0, 8), .skip_lookup = true});
     out.operations.push_back(op::Lookup{name});
     out.operations.push_back(op::Allocate{name, {.new_tokens = 8}});
   }
-  out.operations.push_back(op::Arrive{"r2", range(0, 9), {}, false});
+  out.operations.push_back(op::Arrive{"r2", range(0, 9)});
   out.operations.push_back(op::Lookup{"r2"});
   out.operations.push_back(op::Finish{"r0"});
   out.operations.push_back(op::Finish{"r1"});
@@ -122,7 +122,8 @@ Scenario gates() {
       {}};
   out.config.watermark = 0.1;
   const auto ask = [&out](const char* name, std::uint32_t tokens, AllocateArgs args) {
-    out.operations.push_back(op::Arrive{name, range(0, tokens), {}, true});
+    out.operations.push_back(
+        op::Arrive{.req = name, .tokens = range(0, tokens), .skip_lookup = true});
     args.new_tokens = tokens;
     out.operations.push_back(op::Allocate{name, args});
     out.operations.push_back(op::Finish{name});
@@ -132,7 +133,7 @@ Scenario gates() {
   ask("nobody_runs", 100, {.has_scheduled = false});
   ask("reserved_breaks", 97, {.reserved = 4});
   ask("reserved_fits", 96, {.reserved = 4});
-  out.operations.push_back(op::Arrive{"long", range(0, 101), {}, true});
+  out.operations.push_back(op::Arrive{.req = "long", .tokens = range(0, 101), .skip_lookup = true});
   out.operations.push_back(op::Allocate{"long", {.new_tokens = 1, .full_sequence_must_fit = true}});
   out.operations.push_back(op::Allocate{"long", {.new_tokens = 1}});
   return out;
@@ -145,7 +146,7 @@ Scenario lookahead_and_external() {
       pool(12, 4),
       {}};
   admit(out.operations, "r0", prompt(8, 0, 0), 0);
-  out.operations.push_back(op::Arrive{"r1", prompt(8, 1, 17), {}, false});
+  out.operations.push_back(op::Arrive{"r1", prompt(8, 1, 17)});
   out.operations.push_back(op::Lookup{"r1"});
   out.operations.push_back(op::Allocate{
       "r1", {.new_tokens = 9, .use_lookup = true, .external = 8, .delay_cache = true}});
@@ -175,7 +176,7 @@ Scenario extra_keys() {
   admit(out.operations, "lora", range(0, 9), 0, adapter);
   admit(out.operations, "salt", range(0, 9), 0, salt);
   admit(out.operations, "lora2", range(0, 9), 8, adapter);
-  out.operations.push_back(op::Arrive{"image", range(0, 9), image, false});
+  out.operations.push_back(op::Arrive{"image", range(0, 9), image});
   out.operations.push_back(op::Lookup{"image"});
   return out;
 }
