@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copy-on-write: whoever writes into an unpublished block that somebody else holds gets a copy first.
+// Copy-on-write: a request that writes into an unpublished block with another holder gets a copy.
 //
 // Model:   as reference/cache_manager_sharing.cpp. What is published is complete and is not written
 //          again; a running state and an encoder row are never shared.
@@ -26,7 +26,7 @@ struct BlockCopy {
   BlockId to = 0;
 };
 
-/// Counts and makes the copies of one table, and lists all that were made until somebody takes them.
+/// Counts and makes the copies of one table, and lists them until somebody takes the list.
 class Copies {
  public:
   /// The blocks that an allocation would write although they have another holder.

@@ -96,8 +96,7 @@ class ExactContents {
             extra};
   }
 
-  /// Notes what the blocks of a table hold that are complete within `tokens` tokens and are about to
-  /// be published.
+  /// Notes what the blocks hold that are complete within `tokens` tokens and will be published.
   template <class Key>
   void note_complete(const HotRequest<Key>& request, const SharedExtraKeys& extra,
                      const GroupTable& table, std::uint64_t tokens, const BlockPool<Key>& pool) {

@@ -16,8 +16,8 @@
 
 namespace kvproof::optimized {
 
-/// The leading positions for which `find(position)` knows a block, noted in `hit`: the first gap ends
-/// the prefix. @return how many [blocks], at most `most`
+/// Notes in `hit` the leading positions for which `find(position)` knows a block: the first gap
+/// ends the prefix. @return how many [blocks], at most `most`
 template <class Find>
 std::uint32_t leading_hits(std::uint32_t most, BlockId* hit, const Find& find) {
   std::uint32_t length = 0;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests of a manager: their handles, tokens, hashes and block tables.
 //
-// Model:   a request is a handle. Its tokens, hashes and tables lie in one buffer, which open() makes
-//          or takes over from a request that has ended, so that nothing else allocates.
-// Leaves out: blocks. The tables have room for their numbers; who holds them is the manager's
-//          business.
+// Model:   a request is a handle. Its tokens, hashes and tables lie in one buffer, which open()
+//          makes or takes over from a request that has ended, so that nothing else allocates.
+// Leaves out: blocks. The tables have room for their numbers; the manager says who holds them.
 #pragma once
 
 #include <algorithm>

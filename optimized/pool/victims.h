@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which free block is handed out next, where it is not the head of the free queue.
 //
-// Model:   the free queue is the eviction order that ships: no policy, no call. A pool that is given
-//          a policy tells it of each block that becomes free and of each that is held again, and
-//          asks it for the next victim. At first it tells of every block in ascending order. A free
-//          block that loses its content is told as revived, then as freed without any.
+// Model:   the free queue is the eviction order that ships: no policy, no call. A pool that is
+//          given a policy tells it of each block that becomes free and of each that is held again,
+//          and asks it for the next victim. At first it tells of every block in ascending order. A
+//          free block that loses its content is told as revived, then as freed without any.
 // Leaves out: policies. Those under study are in bench/hit_rate/, with side arrays of their own.
 #pragma once
 

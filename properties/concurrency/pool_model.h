@@ -4,8 +4,7 @@
 //
 // Model:   a call is one or more steps in the order of its arguments: take and reset are one each,
 //          touch, release, acquire and publish one per block or key. Written from the promises in
-//          optimized/concurrent/concurrent_pool.h. A release of several last holders is one section of the
-//          queue for as long as it is the last holder of the next block too: `look` is where it
+//          concurrent_pool.h. A release of several last holders is one section of the queue for as long as it is the last holder of the next block too: `look` is where it
 //          finds out, and until then nobody else may use the queue. What goes to the front in a
 //          later section of one release goes behind what went there before, unless a section of
 //          somebody else came between; sections that find nothing to do cannot be seen, so that

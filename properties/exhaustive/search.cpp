@@ -187,7 +187,8 @@ SearchReport search(const Space& space, const SearchOptions& options) {
 
 MakeSubject make_optimized() {
   return [](const CacheConfig& config) {
-    return optimized::make_manager_subject<optimized::Xxh3Digest>(config, {.max_requests = kMostRequests});
+    return optimized::make_manager_subject<optimized::Xxh3Digest>(
+        config, {.max_requests = kMostRequests});
   };
 }
 

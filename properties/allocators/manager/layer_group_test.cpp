@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// One layer group over one table: need, growth, publication, recycling.
+#include "optimized/manager/layer_group.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "properties/allocators/manager/configs.h"
+
+namespace kvproof::optimized {
+namespace {
+
+using properties::small_config;
+
+struct OneTable {
+  explicit OneTable(const CacheConfig& config)
+      : pool(config.num_blocks, {.order = config.profile.caching_on}), group(config, 0) {
+    table.blocks = blocks.data();
+    table.hit = hits.data();
+    table.capacity = 16;
+    group.set_published(table, kNever);
+    group.set_kept_from(table, 0);
+    for (std::uint64_t i = 0; i < units.size(); ++i) units[i] = {{~i, i}};
+  }
+
+  std::uint32_t grow_to(std::uint64_t tokens) {
+    const Demand demand{.slots = tokens, .main = tokens};
+    EXPECT_GE(group.need(table, {}, demand, pool), 0);
+    return group.allocate(table, demand, pool);
+  }
+
+  std::array<BlockId, 16> blocks{}, hits{};
+  std::array<Key128, 16> units{};
+  BlockPool<Key128> pool;
+  LayerGroup<Key128> group;
+  GroupTable table;
+};
+
+TEST(LayerGroup, TakesWhatItSaysItNeeds) {
+  OneTable one(small_config());
+  EXPECT_EQ(one.group.need(one.table, {}, {.slots = 9, .main = 9}, one.pool), 3);
+  EXPECT_EQ(one.grow_to(9), 3U);
+  EXPECT_EQ(one.table.length, 3U);
+  EXPECT_EQ(one.pool.num_free(), 12U);
+  EXPECT_EQ(one.grow_to(12), 0U);
+}
+
+TEST(LayerGroup, PublishesCompleteBlocksOnce) {
+  OneTable one(small_config());
+  one.grow_to(9);
+  one.group.publish(one.table, one.units.data(), 9, one.pool);
+  EXPECT_EQ(one.table.progress(), 2U);
+  EXPECT_EQ(one.pool.index().find(one.group.key(one.units.data(), 1)), one.blocks[1]);
+  EXPECT_FALSE(one.pool.hashed(one.blocks[2]));
+  one.group.publish(one.table, one.units.data(), 11, one.pool);
+  EXPECT_EQ(one.pool.num_keys(), 2U);
+}
+
+TEST(LayerGroup, AWindowGivesBackWhatItDoesNotRead) {
+  OneTable one(small_config({{.kind = LayerKind::sliding_window, .block_size = 4, .window = 5}}));
+  one.grow_to(16);
+  one.group.recycle(one.table, 12, one.pool);
+  EXPECT_EQ(one.blocks[0], kNullBlock);
+  EXPECT_EQ(one.blocks[1], kNullBlock);
+  EXPECT_NE(one.blocks[2], kNullBlock) << "tokens 8 to 11 are read by token 12";
+  EXPECT_EQ(one.pool.num_free(), 13U);
+}
+
+TEST(LayerGroup, ReleasesTheDeepestBlockFirst) {
+  OneTable one(small_config());
+  one.grow_to(16);
+  one.group.publish(one.table, one.units.data(), 16, one.pool);
+  const auto held = one.blocks;
+  one.group.release(one.table, one.pool);
+  EXPECT_EQ(one.table.length, 0U);
+  EXPECT_TRUE(one.pool.all_free());
+  const BlockId last = one.pool.record(one.pool.queue().sentinel()).prev;
+  EXPECT_EQ(last, held[0]) << "the first block of the prompt is the last to be lost";
+}
+
+}  // namespace
+}  // namespace kvproof::optimized

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of the source tree that no compiler checks.
+
+A check takes a dict from path to text and returns complaints "path:line: what is wrong". It reads
+no disk, so that tests can hand it files that it must refuse. It scans lines and knows this
+project's layout (clang-format's); it does not parse C++.
+"""
+import re
+from pathlib import Path
+
+LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
+CXX = (".h", ".cuh", ".cpp", ".cu")
+INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
+
+# Files with state that no object owns, and why.
+KEPT_STATE = {
+    "bench/instruments/allocation_count.cpp": "malloc is replaced for the whole process",
+    "bench/instruments/child_program.cpp": "a signal handler reads it",
+    "kernels/fault.h": "which seeded fault is in force; a kernel has no argument for it",
+    "kernels/simt/runtime.cpp": "threadIdx and its kin are global in CUDA",
+    "properties/allocators/allocations_test.cpp": "malloc is replaced for the whole process",
+    "properties/allocators/failing_manager.h": "malloc is replaced for the whole process",
+    "properties/concurrency/race_point.h": "the pool under test is a template without arguments",
+    "properties/concurrency/sanitized_unlocked.cpp": "the locks are made inside of the pool",
+    "properties/concurrency/scheduled_pool.h": "the locks are made inside of the pool",
+    "properties/fuzz/fuzz_target.h": "libFuzzer calls a function without context",
+    "properties/kernels/armed_fault.h": "which seeded fault the checks put in force",
+    "properties/mutants/active_patch.h": "patched sources ask it wherever they are",
+    "properties/random/state_machine_test.cpp": "one sentence about the seed per process",
+}
+
+
+def read_tree(root):
+    """Every source, script and build file below a folder, build folders left out."""
+    skipped = re.compile(r"build|results|install|__pycache__|\.(?!cmake$|ci$).*")
+    files = {}
+    for path in sorted(Path(root).rglob("*")):
+        name = path.relative_to(root)
+        if any(skipped.fullmatch(part) for part in name.parts[:-1]) or not path.is_file():
+            continue
+        if kind(str(name)):
+            files[name.as_posix()] = path.read_text(encoding="utf-8")
+    return files
+
+
+def kind(path):
+    if path.endswith(CXX):
+        return "header" if path.endswith((".h", ".cuh")) else "source"
+    if path.endswith(("CMakeLists.txt", ".cmake")):
+        return "build"
+    return "script" if path.endswith((".py", ".sh")) or path in ("kvproof", ".ci/run") else ""
+
+
+def lines(files, suffixes=""):
+    for path, text in files.items():
+        if path.endswith(suffixes):
+            yield from ((path, number, line) for number, line in enumerate(text.split("\n"), 1))
+
+
+def layer(path):
+    folder = path.split("/")[0]
+    return LAYERS.index(folder) if folder in LAYERS else -1
+
+
+def check_includes(files):
+    """A folder includes itself and folders to its left, and no include leads back to its file."""
+    complaints, includes = [], {}
+    for path, number, line in lines(files, CXX):
+        if number == 1 and layer(path) < 0:
+            complaints.append(f"{path}:1: lies in none of the project's folders")
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quote, other = match.groups()
+        includes.setdefault(path, []).append(other)
+        if layer(other) > layer(path):
+            complaints.append(f"{path}:{number}: includes {other}, which lies above it")
+        elif layer(other) < 0 and quote == '"':
+            complaints.append(f"{path}:{number}: quotes {other}, not a path from the root")
+    for path in includes:
+        seen, todo = set(), list(includes[path])
+        while todo:
+            other = todo.pop()
+            if other == path:
+                complaints.append(f"{path}:1: an include of it leads back to it")
+                break
+            if other not in seen:
+                seen.add(other)
+                todo += includes.get(other, [])
+    return complaints
+
+
+def check_lengths(files):
+    """Lines have at most 100 columns, functions at most 60 lines."""
+    complaints = [f"{path}:{number}: {len(line)} columns" for path, number, line in lines(files)
+                  if len(line) > 100]
+    for path, text in files.items():
+        if path.endswith(CXX):
+            complaints += [f"{path}:{start}: a function of {length} lines"
+                           for start, length in functions(text.split("\n")) if length > 60]
+    return complaints
+
+
+def functions(code):
+    """The first line and the length of each function at indent 0 or 2."""
+    other = re.compile(r" *(template\s*<.*>\s*)?(namespace|class|struct|enum|union|extern)\b|"
+                       r" *(if|for|while|switch|else|do|try|catch|return|public|private)\b|"
+                       r".*([=\]]\s*\{$|=\s*\[|[^)]\s*\{\s*\{)")
+    at = 0
+    while at < len(code):
+        start, at = at, at + 1
+        if not re.match(r"( {2})?[A-Za-z\[~]", code[start]):
+            continue
+        end = next((i for i in range(start, min(start + 12, len(code)))
+                    if not code[i] or code[i][-1] in ";{"), None)
+        head = "" if end is None else " ".join(code[start:end + 1])
+        if not head.endswith("{") or "(" not in head or other.match(head):
+            continue
+        closing = re.match(" *", code[start]).group() + "}"
+        at = next((i for i in range(end + 1, len(code)) if code[i].startswith(closing)), len(code))
+        yield start + 1, at - start + 1
+
+
+def has_token(text, word, also=""):
+    return re.search(rf"(?<![\w{also}-]){re.escape(word)}(?![\w{also}-])", text) is not None
+
+
+def check_no_dead_files(files):
+    """A build file names every source; another file includes every header, names every script."""
+    included = {match.group(2) for _, _, line in lines(files, CXX)
+                if (match := INCLUDE.match(line))}
+
+    builds = [path for path in files if kind(path) == "build"]
+
+    def built(path):  # by a build file of its folder, or of one around it
+        return any(path.startswith(folder := build.rpartition("/")[0] + "/")
+                   and has_token(files[build], path[len(folder):], "./") for build in builds)
+
+    def named(path):
+        name = path.rpartition("/")[2]
+        return any(other != path and (has_token(text, name) or (
+            other.endswith(".py") and has_token(text, name.removesuffix(".py"))))
+            for other, text in files.items())
+
+    complaints = []
+    for path in files:
+        if kind(path) == "header" and path not in included:
+            complaints.append(f"{path}:1: is included by no file")
+        if kind(path) == "source" and not built(path):
+            complaints.append(f"{path}:1: is built by no build file of its folder")
+        if kind(path) == "script" and "/" in path and path[0] != "." and not named(path):
+            complaints.append(f"{path}:1: is named by no other file")
+    return complaints
+
+
+def check_words(files):
+    """No words of unfinished work. They are spelt with a gap, so that this file passes."""
+    words = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK|TB" r"D|WI" r"P|st" r"ub"
+                       r"|for" r" now|not (yet )?impl" r"emented|unimpl" r"emented)\b|^#if " r"0")
+    return [f"{path}:{number}: says '{match.group()}'" for path, number, line in lines(files)
+            if (match := words.search(line))]
+
+
+def check_no_global_state(files, kept):
+    """No variable of a namespace, a class or a function outlives its calls and changes."""
+    variable = re.compile(
+        r"((inline|static|extern|thread_local|constinit|volatile) )*[A-Za-z_][\w:<>, *&]* "
+        r"\w+(\[\w*\])*(;| = .*|\{.*\};)$| +(static|thread_local) [^()]*\w(;| = .*|\{.*)$")
+    constant = re.compile(
+        r"\bconst\b|constexpr|static_assert|\boperator\b|^ *(extern )?(__extension__ )?(using|"
+        r"typedef|template|struct|class|enum|union|concept|return|friend|namespace|case)\b|Check<")
+    stateful = {path: f"{path}:{number}: keeps state that nobody owns: {line.strip()}"
+                for path, number, line in lines(files, CXX)
+                if variable.match(line) and not constant.search(line)}
+    return ([stateful[path] for path in stateful if path not in kept] +
+            [f"{path}:1: keeps no state, and is excused for it" for path in kept
+             if path not in stateful])
