@@ -139,7 +139,7 @@ std::vector<Result> run_configuration(const char* name, std::vector<Row> rows,
 
 }  // namespace
 
-std::vector<std::string> audit_bench_cases(const BenchOptions&) {
+std::vector<std::string> audit_cases(const BenchOptions&) {
   std::vector<std::string> names;
   for (const char* configuration : kConfigurations) {
     for (const Watch& watch : kWatches) names.push_back(name_of(configuration, watch));
@@ -147,7 +147,7 @@ std::vector<std::string> audit_bench_cases(const BenchOptions&) {
   return names;
 }
 
-std::vector<Result> run_audit_bench(std::span<const std::string> selected,
+std::vector<Result> run_audit_suite(std::span<const std::string> selected,
                                     const BenchOptions& options) {
   std::vector<Result> out;
   double done = 0;

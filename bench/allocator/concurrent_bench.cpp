@@ -165,14 +165,14 @@ std::string name_of(const ConcurrentCase& c) {
 
 }  // namespace
 
-std::vector<std::string> concurrent_bench_cases(const BenchOptions&) {
+std::vector<std::string> concurrent_pool_cases(const BenchOptions&) {
   std::vector<std::string> names;
   for (const ConcurrentCase& c : kCases) names.push_back(name_of(c));
   return names;
 }
 
-std::vector<Result> run_concurrent_bench(std::span<const std::string> selected,
-                                         const BenchOptions& options) {
+std::vector<Result> run_concurrent_pool_suite(std::span<const std::string> selected,
+                                              const BenchOptions& options) {
   std::vector<Result> results;
   std::size_t num_done = 0;
   for (const ConcurrentCase& c : kCases) {

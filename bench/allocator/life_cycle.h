@@ -10,27 +10,12 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
-#include <vector>
-
-#include "bench/results/result_file.h"
 
 namespace kvproof::bench {
 
-struct LifeCycleOptions {
-  bool smoke = false;          // a pool of 4,096 blocks and few requests: does it run at all
-  std::uint64_t seed = 1;      // of the prompts
-  std::filesystem::path self;  // this program, to be counted by callgrind; empty = do not count
-};
-
-/// One result per case (hash function, pool size): "ns_per_block", "ns_per_decode_token",
-/// "instructions_per_block" (where valgrind is installed), "bytes_per_block", counts and a
-/// checksum. Throws std::logic_error when a count or an audit is not as it must be.
-[[nodiscard]] std::vector<Result> run_life_cycle(const LifeCycleOptions& options);
-
 /// The body that callgrind counts: a fixed number of requests of case `name` on a warm pool. Called
-/// in a child process by run_life_cycle. @return the process's exit code
+/// in a child process by the suite life_cycle. @return the process's exit code
 int count_life_cycle(const std::string& name, std::uint64_t seed);
 
 }  // namespace kvproof::bench

@@ -314,13 +314,13 @@ class Collector : public benchmark::BenchmarkReporter {
 
 }  // namespace
 
-std::vector<std::string> pool_bench_cases(const BenchOptions& options) {
+std::vector<std::string> pool_cases(const BenchOptions& options) {
   std::vector<std::string> names;
   for (const NamedCase& c : all_cases(options)) names.push_back(c.name);
   return names;
 }
 
-std::vector<Result> run_pool_bench(std::span<const std::string> selected,
+std::vector<Result> run_pool_suite(std::span<const std::string> selected,
                                    const BenchOptions& options) {
   std::vector<NamedCase> cases = all_cases(options);
   std::erase_if(cases, [&](const NamedCase& c) {

@@ -191,14 +191,14 @@ Result run_case(const DecodeCase& c, const BenchOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> paged_decode_bench_cases(const BenchOptions& options) {
+std::vector<std::string> paged_decode_cases(const BenchOptions& options) {
   const std::string implementation = short_name(best_of(kernels::paged_decode()).name);
   std::vector<std::string> names;
   for (const DecodeCase& c : decode_cases(options)) names.push_back(c.name(implementation));
   return names;
 }
 
-std::vector<Result> run_paged_decode_bench(std::span<const std::string> selected,
+std::vector<Result> run_paged_decode_suite(std::span<const std::string> selected,
                                            const BenchOptions& options) {
   const std::string implementation = short_name(best_of(kernels::paged_decode()).name);
   std::vector<Result> out;

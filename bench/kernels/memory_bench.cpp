@@ -51,7 +51,7 @@ std::vector<Way> all_ways(const HugeBuffer& buffer, std::uint64_t& sum) {
 
 }  // namespace
 
-std::vector<std::string> memory_bench_cases(const BenchOptions&) {
+std::vector<std::string> memory_cases(const BenchOptions&) {
   const HugeBuffer nothing(0);
   std::uint64_t sum = 0;
   std::vector<std::string> names;
@@ -59,7 +59,7 @@ std::vector<std::string> memory_bench_cases(const BenchOptions&) {
   return names;
 }
 
-std::vector<Result> run_memory_bench(std::span<const std::string> selected,
+std::vector<Result> run_memory_suite(std::span<const std::string> selected,
                                      const BenchOptions& options) {
   const HugeBuffer buffer(options.smoke ? std::size_t{1} << 20 : std::size_t{256} << 20);
   std::uint64_t sum = 0;

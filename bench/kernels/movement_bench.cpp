@@ -113,13 +113,13 @@ std::vector<Result> run_case(const MovementCase& c, const BenchOptions& options)
 
 }  // namespace
 
-std::vector<std::string> movement_bench_cases(const BenchOptions&) {
+std::vector<std::string> movement_cases(const BenchOptions&) {
   std::vector<std::string> names;
   for (const MovementCase& c : movement_cases()) names.push_back(c.name());
   return names;
 }
 
-std::vector<Result> run_movement_bench(std::span<const std::string> selected,
+std::vector<Result> run_movement_suite(std::span<const std::string> selected,
                                        const BenchOptions& options) {
   std::vector<Result> out;
   std::size_t done = 0;

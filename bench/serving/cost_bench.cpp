@@ -95,7 +95,7 @@ Result measure(std::uint64_t blocks, const BenchOptions& options) {
 
 }  // namespace
 
-std::vector<std::string> serving_cost_bench_cases(const BenchOptions& options) {
+std::vector<std::string> serving_cost_cases(const BenchOptions& options) {
   std::vector<std::string> names;
   const std::uint64_t most = options.smoke ? kSmokeBlocks : kMostBlocks;
   for (std::uint64_t blocks = 10'000; blocks <= most; blocks *= 10) {
@@ -104,7 +104,7 @@ std::vector<std::string> serving_cost_bench_cases(const BenchOptions& options) {
   return names;
 }
 
-std::vector<Result> run_serving_cost_bench(std::span<const std::string> selected,
+std::vector<Result> run_serving_cost_suite(std::span<const std::string> selected,
                                            const BenchOptions& options) {
   std::vector<Result> out;
   for (const std::string& name : selected) {

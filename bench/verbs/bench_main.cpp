@@ -30,36 +30,6 @@ namespace kvproof::bench {
 
 namespace {
 
-std::vector<std::string> life_cycle_cases(const BenchOptions&) { return {"life_cycle"}; }
-
-std::vector<Result> run_life_cycle_suite(std::span<const std::string>,
-                                         const BenchOptions& options) {
-  options.progress->update(0, "life_cycle");
-  return run_life_cycle({.smoke = options.smoke, .seed = options.seed, .self = options.self});
-}
-
-/// THE LIST of suites. Google Benchmark is behind one of them.
-constexpr Suite kSuites[] = {
-    {"life_cycle", "one request from arrival to finish, through the cache manager",
-     &life_cycle_cases, &run_life_cycle_suite},
-    {"pool", "single operations of the block pool and its hashes", &pool_bench_cases,
-     &run_pool_bench},
-    {"concurrent_pool", "the concurrent pool on one and two threads, beside one lock for all",
-     &concurrent_bench_cases, &run_concurrent_bench},
-    {"textbook", "the allocator beside the same structure in Python, in turn",
-     &textbook_bench_cases, &run_textbook_bench},
-    {"audit", "random operations on pools of 12 blocks under laws, model and content oracle",
-     &audit_bench_cases, &run_audit_bench},
-    {"memory", "ways to read and to copy memory, the ceilings of the kernels", &memory_bench_cases,
-     &run_memory_bench},
-    {"paged_decode", "decode attention over a paged cache, as a share of what the memory gives",
-     &paged_decode_bench_cases, &run_paged_decode_bench},
-    {"movement", "the movement of cache data, as a share of the fastest copy",
-     &movement_bench_cases, &run_movement_bench},
-    {"serving_cost", "what the serving simulation costs for each block that it touches",
-     &serving_cost_bench_cases, &run_serving_cost_bench},
-};
-
 struct Arguments {
   std::string filter = ".";
   std::string json_path;

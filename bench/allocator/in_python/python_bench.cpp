@@ -254,13 +254,13 @@ void measure_operations(const char* hash, const BenchOptions& options,
 
 }  // namespace
 
-std::vector<std::string> textbook_bench_cases(const BenchOptions& options) {
+std::vector<std::string> textbook_cases(const BenchOptions& options) {
   const bool python = std::system("command -v python3 >/dev/null 2>&1") == 0;
   if (!python || !std::filesystem::exists(textbook_script(options.self))) return {};
   return {"textbook/pickle", "textbook/bytes"};
 }
 
-std::vector<Result> run_textbook_bench(std::span<const std::string> selected,
+std::vector<Result> run_textbook_suite(std::span<const std::string> selected,
                                        const BenchOptions& options) {
   std::vector<Result> results;
   for (std::size_t i = 0; i < selected.size(); ++i) {

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/allocator/life_cycle.h"
-
+// The suite life_cycle. One result per case (hash function, pool size): "ns_per_block",
+// "ns_per_decode_token", "instructions_per_block" (where valgrind is installed), "bytes_per_block",
+// counts and a checksum.
 #include <chrono>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "bench/allocator/life_cycle.h"
 #include "bench/allocator/life_cycle_driver.h"
 #include "bench/instruments/callgrind.h"
+#include "bench/suites.h"
 
 namespace kvproof::bench {
 namespace {
@@ -179,8 +182,7 @@ auto with_digest(const Case& c, Run&& run) {
 constexpr std::uint32_t kCountedRequests = 512;
 
 /// Instructions of the timed part by callgrind; nullopt where valgrind is not installed.
-std::optional<double> instructions_per_block(const Case& c, const LifeCycleOptions& options) {
-  if (options.self.empty()) return std::nullopt;
+std::optional<double> instructions_per_block(const Case& c, const BenchOptions& options) {
   std::optional<CallgrindCounts> counts;
   run_callgrind({.argv = {options.self.string(), "--count-life-cycle=" + std::string(c.name),
                           "--seed=" + std::to_string(options.seed)}},
@@ -191,7 +193,11 @@ std::optional<double> instructions_per_block(const Case& c, const LifeCycleOptio
 
 }  // namespace
 
-std::vector<Result> run_life_cycle(const LifeCycleOptions& options) {
+std::vector<std::string> life_cycle_cases(const BenchOptions&) { return {"life_cycle"}; }
+
+std::vector<Result> run_life_cycle_suite(std::span<const std::string>,
+                                         const BenchOptions& options) {
+  options.progress->update(0, "life_cycle");
   std::vector<Result> out;
   const auto cases =
       options.smoke ? std::span<const Case>(kSmokeCases) : std::span<const Case>(kCases);
