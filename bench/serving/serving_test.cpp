@@ -10,6 +10,7 @@
 #include "bench/requests/listed_source.h"
 #include "bench/requests/workloads.h"
 #include "bench/serving/simulate.h"
+#include "bench/storage/forwarding_memory.h"
 
 namespace kvproof::bench {
 namespace {
@@ -76,7 +77,7 @@ TEST(Serving, WhoFindsNoRoomTakesItFromTheLast) {
   // successor, so the second starts over when the first has left.
   SimulationOptions options = small_options();
   options.capacity_blocks = 4;
-  options.prefix_caching = false;
+  options.storage = "paged";
   const std::vector<Request> requests = {{.input_tokens = 16, .output_tokens = 18},
                                          {.input_tokens = 16, .output_tokens = 18}};
   const Simulation run = serve(requests, options);
@@ -169,20 +170,20 @@ TEST(Serving, ContiguousReservationsHoldWhatTheyAreNamedFor) {
   options.engine.token_budget = 256;
   const std::vector<Request> requests(3, {.input_tokens = 30, .output_tokens = 6});
   std::uint32_t buffer = 128;  // [tokens]
-  const auto peak_of = [&](reference::Reservation policy) {
-    options.contiguous = policy;
+  const auto peak_of = [&](std::string_view storage) {
+    options.storage = storage;
     options.reserved_tokens = buffer;
     return serve(requests, options).peak;
   };
-  EXPECT_EQ(peak_of(reference::Reservation::max_length).running, 1);
-  EXPECT_EQ(peak_of(reference::Reservation::power_of_two).running, 3);
-  EXPECT_EQ(peak_of(reference::Reservation::oracle).running, 3);
-  EXPECT_EQ(peak_of(reference::Reservation::max_length).reserved, 128 - 30);
-  EXPECT_EQ(peak_of(reference::Reservation::oracle).reserved, 3 * 6);
-  EXPECT_EQ(peak_of(reference::Reservation::oracle).tail, 0);
+  EXPECT_EQ(peak_of("contiguous_max_length").running, 1);
+  EXPECT_EQ(peak_of("contiguous_power_of_two").running, 3);
+  EXPECT_EQ(peak_of("contiguous_oracle").running, 3);
+  EXPECT_EQ(peak_of("contiguous_max_length").reserved, 128 - 30);
+  EXPECT_EQ(peak_of("contiguous_oracle").reserved, 3 * 6);
+  EXPECT_EQ(peak_of("contiguous_oracle").tail, 0);
   // Of buffers of 100 one fits, and the 28 tokens behind it are of use to nobody who waits.
   buffer = 100;
-  EXPECT_EQ(peak_of(reference::Reservation::max_length).stranded, 28);
+  EXPECT_EQ(peak_of("contiguous_max_length").stranded, 28);
   options.engine.swap = true;
   EXPECT_THROW((void)serve(requests, options), std::invalid_argument);
 }
@@ -202,7 +203,7 @@ TEST(Serving, AFewOptionsOfEachKindGiveTheSameRunUnderEveryLaw) {
   drafts.engine.drafts = 2;
   drafts.watermark = 0.05;
   SimulationOptions bare = plain;
-  bare.prefix_caching = false;
+  bare.storage = "paged";
   bare.whole_sequence_must_fit = false;
   std::uint64_t preemptions = 0;
   for (SimulationOptions options : {plain, swap, drafts, bare}) {
@@ -241,45 +242,23 @@ TEST(Serving, TheSameRunTwiceIsTheSame) {
 }
 
 /// A memory that does its work, and lies about it.
-class LyingMemory final : public KvMemory {
+class LyingMemory final : public ForwardingMemory {
  public:
-  explicit LyingMemory(MemoryUse lie) : lie_(lie) {
-    MemoryOptions options;
-    options.capacity_blocks = 8;
-    options.max_tokens = 128;
-    options.max_requests = 4;
-    inner_ = make_paged_memory(options);
-  }
-  KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t most) override {
-    return inner_->arrive(prompt, most);
-  }
-  std::uint32_t cached_prefix(KvHandle r) override { return inner_->cached_prefix(r); }
-  bool start(KvHandle r, const Start& ask) override { return inner_->start(r, ask); }
-  bool grow(KvHandle r, std::uint32_t tokens, std::uint32_t lookahead) override {
-    return inner_->grow(r, tokens, lookahead);
-  }
-  void advance(KvHandle r, std::span<const TokenId> generated, std::uint32_t computed) override {
-    inner_->advance(r, generated, computed);
-  }
-  void preempt(KvHandle r) override { inner_->preempt(r); }
-  void finish(KvHandle r) override { inner_->finish(r); }
-  bool could_hold(std::uint32_t most) const override { return inner_->could_hold(most); }
-  std::uint64_t capacity_tokens() const override { return inner_->capacity_tokens(); }
-  std::uint64_t free_tokens() const override { return inner_->free_tokens(); }
+  explicit LyingMemory(MemoryUse lie)
+      : ForwardingMemory(
+            find_storage("paged_shared")
+                ->make({.capacity_tokens = 128, .max_tokens = 128, .max_requests = 4})),
+        lie_(lie) {}
   MemoryUse use() const override {
-    MemoryUse out = inner_->use();
+    MemoryUse out = ForwardingMemory::use();
     out.tokens += lie_.tokens;
     out.tail += lie_.tail;
     out.free += lie_.free;
     return out;
   }
-  bool shares() const override { return true; }
-  std::uint64_t moved_tokens() const override { return 0; }
-  KvSwapper* swapper() override { return nullptr; }
 
  private:
   MemoryUse lie_;
-  std::unique_ptr<KvMemory> inner_;
 };
 
 void serve_on(KvMemory& memory) {

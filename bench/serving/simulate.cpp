@@ -37,27 +37,15 @@ MemoryOptions memory_options(const TraceSize& size, const SimulationOptions& opt
   }
   MemoryOptions out;
   out.block_size = options.block_size;
-  out.capacity_blocks = blocks_for(size, options);
+  out.capacity_tokens = std::uint64_t{blocks_for(size, options)} * options.block_size;
   out.host_blocks = options.host_blocks;
   out.max_tokens = static_cast<std::uint32_t>(longest);
   out.max_requests = options.engine.max_running + 1;
-  out.prefix_caching = options.prefix_caching;
   out.whole_sequence_must_fit = options.whole_sequence_must_fit;
   out.watermark = options.watermark;
+  out.reserved_tokens = options.reserved_tokens;
+  out.sha256 = options.sha256;
   return out;
-}
-
-std::unique_ptr<KvMemory> make_memory(const MemoryOptions& memory,
-                                      const SimulationOptions& options) {
-  if (options.contiguous) {
-    const std::uint32_t reserved =
-        options.reserved_tokens > 0 ? options.reserved_tokens : memory.max_tokens;
-    return make_contiguous_memory(memory, *options.contiguous, reserved);
-  }
-  if (options.audited.given()) {
-    return make_audited_memory(memory, properties::find_candidate(options.audited));
-  }
-  return make_paged_memory(memory, options.sha256);
 }
 
 Metric metric(auto value, const char* unit) {
@@ -94,8 +82,15 @@ Simulation simulate(const OpenSource& open, const SimulationOptions& options) {
   }
   const auto begin = std::chrono::steady_clock::now();
   const TraceSize size = size_of(*open(), options.block_size, options.engine.tokens);
-  const MemoryOptions memory_for = memory_options(size, options);
-  const auto memory = make_memory(memory_for, options);
+  const StorageRow* storage = find_storage(options.storage);
+  if (storage == nullptr) throw std::invalid_argument("no storage of that name");
+  MemoryOptions memory_for = memory_options(size, options);
+  std::optional<properties::Candidate> audited;
+  if (options.audited.given()) {
+    audited = properties::find_candidate(options.audited);
+    memory_for.audited = &*audited;
+  }
+  const auto memory = storage->make(memory_for);
   const auto source = open();
   Arrivals arrivals(*source, options.clients);
   Recorder recorder;
@@ -113,7 +108,7 @@ Simulation simulate(const OpenSource& open, const SimulationOptions& options) {
   out.first_token = recorder.first_token();
   out.per_token = recorder.per_token();
   out.left_out = source->left_out();
-  out.capacity_blocks = memory_for.capacity_blocks;
+  out.capacity_blocks = memory_for.capacity_tokens / options.block_size;
   out.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;

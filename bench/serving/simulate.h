@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "bench/hit_rate/replay_prompts.h"
 #include "bench/results/result_file.h"
@@ -21,13 +22,12 @@ struct SimulationOptions {
   std::optional<std::uint32_t> capacity_blocks;  // usable; nullopt = so many that nothing is lost
   std::uint32_t host_blocks = 0;
   std::uint32_t clients = 0;  // of a closed loop; 0 = open loop
-  bool prefix_caching = true;
   bool whole_sequence_must_fit = true;
   double watermark = 0;
   bool sha256 = false;
   properties::SubjectOptions audited;  // where given: this allocator, every operation under audit
-  std::optional<reference::Reservation> contiguous;  // instead of the paged allocator
-  std::uint32_t reserved_tokens = 0;  // by Reservation::max_length; 0 = the longest of the source
+  std::string_view storage = "paged_shared";  // a name in storage.h
+  std::uint32_t reserved_tokens = 0;  // by contiguous_max_length; 0 = the longest of the source
   std::function<void(double)> on_progress;  // fraction done, 0 to 1
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any allocator that can be checked as the memory of a simulated engine, every operation audited.
+// Any allocator that can be checked as the memory that requests are served from, every
+// operation audited.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -19,6 +20,8 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   AuditedMemory(const MemoryOptions& options, const CacheConfig& config,
                 properties::Candidate candidate, properties::Opened opened)
       : options_(options),
+        capacity_blocks_(config.num_blocks - 1),
+        shares_(config.enable_caching),
         candidate_(std::move(candidate)),
         subject_(std::move(opened.subject)),
         audit_(config, *subject_, oracles_for(config, opened.demands)) {}
@@ -73,10 +76,10 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   }
 
   bool could_hold(std::uint32_t most_tokens) const override {
-    return ceil_div(most_tokens, options_.block_size) <= options_.capacity_blocks;
+    return ceil_div(most_tokens, options_.block_size) <= capacity_blocks_;
   }
   std::uint64_t capacity_tokens() const override {
-    return std::uint64_t{options_.capacity_blocks} * options_.block_size;
+    return std::uint64_t{capacity_blocks_} * options_.block_size;
   }
 
   // Counted from the state itself, block by block, not as the other memory does it.
@@ -97,6 +100,8 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
       }
       out.reserved += std::min(beyond, lookahead);
       out.tail += beyond - std::min(beyond, lookahead);
+      if (!table.empty()) out.known += request.num_tokens;
+      out.table_entries += table.size();
     }
     for (const std::uint32_t tokens : filled) out.tokens += tokens;
     out.free = free_tokens();
@@ -105,8 +110,9 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   std::uint64_t free_tokens() const override {
     return std::uint64_t{audit_.state().num_free} * options_.block_size;
   }
-  bool shares() const override { return options_.prefix_caching; }
+  bool shares() const override { return shares_; }
   std::uint64_t moved_tokens() const override { return 0; }
+  std::uint64_t top_tokens() const override { return top_; }
   KvSwapper* swapper() override { return options_.host_blocks > 0 ? this : nullptr; }
 
  private:
@@ -127,6 +133,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     if (const auto* rejected = std::get_if<Rejected>(&result)) {
       throw std::invalid_argument("the allocator rejects what serving needs: " + rejected->error);
     }
+    top_ = std::max(top_, capacity_tokens() - free_tokens());
     return std::holds_alternative<Granted>(result);
   }
   bool allocate(KvHandle request, const AllocateArgs& args) {
@@ -145,6 +152,9 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   void settle(KvHandle request) override { audit_.apply(op::Complete{transfer(request), true}); }
 
   MemoryOptions options_;
+  std::uint32_t capacity_blocks_;
+  bool shares_;
+  std::uint64_t top_ = 0;            // [tokens]
   properties::Candidate candidate_;  // keeps the program alive in which the subject lives
   std::unique_ptr<Subject> subject_;
   properties::Audit audit_;
@@ -155,8 +165,8 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
 }  // namespace
 
 std::unique_ptr<KvMemory> make_audited_memory(const MemoryOptions& options,
-                                              const properties::Candidate& candidate) {
-  const CacheConfig config = paged_config(options);
+                                              const CacheConfig& config) {
+  const properties::Candidate& candidate = *options.audited;
   properties::Opened opened = candidate.open(config);
   if (opened.subject == nullptr) {
     throw std::invalid_argument(candidate.name + " cannot be built with this pool");

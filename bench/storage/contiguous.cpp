@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contiguous cache as the memory of a simulated engine.
+// The contiguous cache as the memory that requests are served from.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -15,9 +15,9 @@ using reference::Reservation;
 
 class ContiguousMemory final : public KvMemory {
  public:
-  ContiguousMemory(const MemoryOptions& options, Reservation policy, std::uint32_t reserved_tokens)
-      : capacity_(std::uint64_t{options.capacity_blocks} * options.block_size),
-        longest_(std::max(reserved_tokens, options.max_tokens)),
+  ContiguousMemory(const MemoryOptions& options, Reservation policy)
+      : capacity_(options.capacity_tokens),
+        longest_(std::max(options.reserved_tokens, options.max_tokens)),
         policy_(policy),
         cache_(capacity_, longest_, policy) {}
 
@@ -36,16 +36,21 @@ class ContiguousMemory final : public KvMemory {
 
   // Room for all that is known, at once: a buffer cannot be had chunk by chunk.
   bool start(KvHandle request, const Start& ask) override {
-    Request& r = requests_[request];
+    Buffer& r = requests_[request];
     const std::uint32_t tokens = std::min(r.known + ask.lookahead, r.most);
-    r.admitted = cache_.insert(std::to_string(request), tokens, r.most);
+    const std::string name = std::to_string(request);
+    r.admitted = cache_.insert(name, tokens, r.most);
+    if (r.admitted) note_top(name);
     return r.admitted;
   }
 
   bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead) override {
-    const Request& r = requests_[request];
+    const Buffer& r = requests_[request];
     const std::uint32_t tokens = std::min(r.computed + new_tokens + lookahead, r.most);
-    return cache_.extend(std::to_string(request), std::max(r.known, tokens));
+    const std::string name = std::to_string(request);
+    if (!cache_.extend(name, std::max(r.known, tokens))) return false;
+    note_top(name);
+    return true;
   }
 
   void advance(KvHandle request, std::span<const TokenId> generated,
@@ -74,19 +79,29 @@ class ContiguousMemory final : public KvMemory {
 
   MemoryUse use() const override {
     MemoryUse out;
-    for (const Request& request : requests_) out.tokens += request.admitted ? request.computed : 0;
+    for (const Buffer& request : requests_) out.tokens += request.admitted ? request.computed : 0;
     const reference::ContiguousUsage usage = cache_.usage();
     out.reserved = usage.reserved - out.tokens;
     out.free = usage.free;
+    out.known = usage.used;
+    out.largest_free_run = usage.largest_free_run;
     return out;
   }
   std::uint64_t free_tokens() const override { return cache_.usage().free; }
   bool shares() const override { return false; }
   std::uint64_t moved_tokens() const override { return cache_.usage().moved; }
+  std::uint64_t top_tokens() const override { return top_; }
   KvSwapper* swapper() override { return nullptr; }
 
  private:
-  struct Request {
+  // First fit never looks above the run that it takes, so an arena that ends at the highest end of
+  // any run would have placed everything the same.
+  void note_top(const std::string& name) {
+    const auto run = cache_.find(name);
+    top_ = std::max(top_, run->offset + run->length);
+  }
+
+  struct Buffer {
     std::uint32_t known = 0;     // [tokens]
     std::uint32_t computed = 0;  // [tokens]
     std::uint32_t most = 0;      // [tokens]
@@ -95,17 +110,17 @@ class ContiguousMemory final : public KvMemory {
 
   std::uint64_t capacity_;  // [tokens]
   std::uint64_t longest_;   // [tokens] that a request may have
+  std::uint64_t top_ = 0;   // [tokens]
   Reservation policy_;
   ContiguousCache cache_;
-  std::vector<Request> requests_;  // shape [handles given so far]; finished ones are not admitted
+  std::vector<Buffer> requests_;  // shape [handles given so far]; finished ones are not admitted
   std::vector<KvHandle> unused_;
 };
 
 }  // namespace
 
-std::unique_ptr<KvMemory> make_contiguous_memory(const MemoryOptions& options, Reservation policy,
-                                                 std::uint32_t reserved_tokens) {
-  return std::make_unique<ContiguousMemory>(options, policy, reserved_tokens);
+std::unique_ptr<KvMemory> make_contiguous_memory(const MemoryOptions& options, Reservation policy) {
+  return std::make_unique<ContiguousMemory>(options, policy);
 }
 
 }  // namespace kvproof::bench

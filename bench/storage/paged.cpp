@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimized cache manager as the memory of a simulated engine.
+// The optimized cache manager as the memory that requests are served from.
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
@@ -14,9 +14,11 @@ namespace {
 template <class Digest>
 class PagedMemory final : public KvMemory, private KvSwapper {
  public:
-  explicit PagedMemory(const MemoryOptions& options)
+  PagedMemory(const MemoryOptions& options, const CacheConfig& config)
       : options_(options),
-        manager_(paged_config(options), {.max_requests = options.max_requests}),
+        capacity_blocks_(config.num_blocks - 1),
+        shares_(config.enable_caching),
+        manager_(config, {.max_requests = options.max_requests}),
         admitted_(options.max_requests),
         lookahead_(options.max_requests) {}
 
@@ -37,14 +39,17 @@ class PagedMemory final : public KvMemory, private KvSwapper {
     if (!manager_.allocate(request, args)) return false;
     admitted_[request] = true;
     lookahead_[request] = ask.lookahead;
+    note_top();
     return true;
   }
 
   bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead) override {
     lookahead_[request] = lookahead;
-    return static_cast<bool>(manager_.allocate(
-        request,
-        {.new_tokens = new_tokens, .lookahead = lookahead, .status = RequestStatus::running}));
+    const AllocateArgs args{
+        .new_tokens = new_tokens, .lookahead = lookahead, .status = RequestStatus::running};
+    if (!manager_.allocate(request, args)) return false;
+    note_top();
+    return true;
   }
 
   void advance(KvHandle request, std::span<const TokenId> generated,
@@ -63,10 +68,10 @@ class PagedMemory final : public KvMemory, private KvSwapper {
   }
 
   bool could_hold(std::uint32_t most_tokens) const override {
-    return ceil_div(most_tokens, options_.block_size) <= options_.capacity_blocks;
+    return ceil_div(most_tokens, options_.block_size) <= capacity_blocks_;
   }
   std::uint64_t capacity_tokens() const override {
-    return std::uint64_t{options_.capacity_blocks} * options_.block_size;
+    return std::uint64_t{capacity_blocks_} * options_.block_size;
   }
 
   // What is computed fills whole blocks but for the last of each request, which nobody shares.
@@ -74,12 +79,14 @@ class PagedMemory final : public KvMemory, private KvSwapper {
     MemoryUse out{.free = free_tokens()};
     for (KvHandle request = 0; request < admitted_.size(); ++request) {
       if (!admitted_[request]) continue;
-      const std::uint64_t slots =
-          std::uint64_t{options_.block_size} * manager_.table(request).size();
+      const std::size_t blocks = manager_.table(request).size();
+      const std::uint64_t slots = std::uint64_t{options_.block_size} * blocks;
       const std::uint64_t beyond = slots - manager_.computed(request);
       const std::uint64_t drafts = std::min<std::uint64_t>(beyond, lookahead_[request]);
       out.reserved += drafts;
       out.tail += beyond - drafts;
+      out.known += manager_.tokens(request).size();
+      out.table_entries += blocks;
     }
     out.tokens = capacity_tokens() - out.free - out.reserved - out.tail;
     return out;
@@ -87,8 +94,9 @@ class PagedMemory final : public KvMemory, private KvSwapper {
   std::uint64_t free_tokens() const override {
     return std::uint64_t{manager_.pool().num_free()} * options_.block_size;
   }
-  bool shares() const override { return options_.prefix_caching; }
+  bool shares() const override { return shares_; }
   std::uint64_t moved_tokens() const override { return 0; }
+  std::uint64_t top_tokens() const override { return top_; }
   KvSwapper* swapper() override { return options_.host_blocks > 0 ? this : nullptr; }
 
  private:
@@ -96,6 +104,7 @@ class PagedMemory final : public KvMemory, private KvSwapper {
   bool swap_in(KvHandle request) override {
     if (!manager_.swap_in(request)) return false;
     admitted_[request] = true;
+    note_top();
     return true;
   }
   void settle(KvHandle request) override {
@@ -104,17 +113,26 @@ class PagedMemory final : public KvMemory, private KvSwapper {
     if (manager_.has_host_tables(request)) admitted_[request] = false;
   }
 
+  void note_top() { top_ = std::max(top_, capacity_tokens() - free_tokens()); }
+
   MemoryOptions options_;
+  std::uint32_t capacity_blocks_;
+  bool shares_;
   optimized::CacheManager<Digest> manager_;
+  std::uint64_t top_ = 0;                 // [tokens]
   std::vector<bool> admitted_;            // shape [max_requests]: has blocks of the device
   std::vector<std::uint32_t> lookahead_;  // shape [max_requests], of the last allocation [tokens]
 };
 
 }  // namespace
 
-std::unique_ptr<KvMemory> make_paged_memory(const MemoryOptions& options, bool sha256) {
-  if (sha256) return std::make_unique<PagedMemory<optimized::Sha256Digest>>(options);
-  return std::make_unique<PagedMemory<optimized::Xxh3Digest>>(options);
+std::unique_ptr<KvMemory> make_paged_memory(const MemoryOptions& options, bool share) {
+  const CacheConfig config = paged_config(options, share);
+  if (options.audited != nullptr) return make_audited_memory(options, config);
+  if (options.sha256) {
+    return std::make_unique<PagedMemory<optimized::Sha256Digest>>(options, config);
+  }
+  return std::make_unique<PagedMemory<optimized::Xxh3Digest>>(options, config);
 }
 
 }  // namespace kvproof::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration of a paged memory: one group of full attention.
+// The configuration of a paged memory: one group of full attention; and what audits one.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,11 @@
 
 namespace kvproof::bench {
 
-[[nodiscard]] inline CacheConfig paged_config(const MemoryOptions& options) {
+[[nodiscard]] inline CacheConfig paged_config(const MemoryOptions& options, bool share) {
   CacheConfig out;
-  out.num_blocks = options.capacity_blocks + 1;  // and the null block
-  out.enable_caching = options.prefix_caching;
+  out.num_blocks = 1 + static_cast<std::uint32_t>(  // the null block
+                           ceil_div<std::uint64_t>(options.capacity_tokens, options.block_size));
+  out.enable_caching = share;
   out.max_model_len = std::max(options.max_tokens, 1U);
   out.hash_block_size = options.block_size;
   out.watermark = options.watermark;
@@ -20,5 +21,9 @@ namespace kvproof::bench {
   if (options.host_blocks > 0) out.num_host_blocks = options.host_blocks + 1;
   return out;
 }
+
+/// Any allocator that can be checked, as MemoryOptions::audited has it.
+[[nodiscard]] std::unique_ptr<KvMemory> make_audited_memory(const MemoryOptions& options,
+                                                            const CacheConfig& config);
 
 }  // namespace kvproof::bench

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that a simulated engine serves from: the seam between the scheduler and a real
-// allocator.
+// The memory that requests are served from, and THE LIST of its six kinds. The simulated engine and
+// the studies know allocators by this alone.
 //
 // Model:   a request arrives with its prompt, starts (is admitted), grows step by step, may be
 //          preempted, and finishes. Each implementation is the allocator itself, paged or
 //          contiguous; nothing is estimated.
-// Refuses: when to do what (engine.h).
+// Refuses: to decide when what happens (serving/engine.h, studies/play.h).
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 
 #include "reference/contiguous_cache.h"
 #include "reference/ids.h"
@@ -37,8 +39,18 @@ struct MemoryUse {
   std::uint64_t tail = 0;      // slots of a last block beyond its tokens
   std::uint64_t reserved = 0;  // slots held for tokens that may come: drafts, a reservation
   std::uint64_t free = 0;      // the rest
+  // Beside the causes: the tokens that the requests have, where a shared one counts for each of
+  // them; the blocks in block tables; and the longest run of free slots, where that is what limits.
+  std::uint64_t known = 0;
+  std::uint64_t table_entries = 0;
+  std::optional<std::uint64_t> largest_free_run = {};
 
   [[nodiscard]] std::uint64_t held() const { return tokens + tail + reserved; }
+  /// 1 - largest free run / all that is free; 0 where any free block will do, or nothing is free.
+  [[nodiscard]] double external_fragmentation() const {
+    if (!largest_free_run || free == 0) return 0;
+    return 1.0 - static_cast<double>(*largest_free_run) / static_cast<double>(free);
+  }
 };
 
 /// Preemption that keeps what was computed, in the host's memory. A transfer takes one step.
@@ -90,6 +102,8 @@ class KvMemory {
   [[nodiscard]] virtual bool shares() const = 0;
   /// Copied so far because a request had to move. [tokens]
   [[nodiscard]] virtual std::uint64_t moved_tokens() const = 0;
+  /// The capacity that would have been enough so far. [tokens]
+  [[nodiscard]] virtual std::uint64_t top_tokens() const = 0;
   /// nullptr where nothing can be swapped.
   [[nodiscard]] virtual KvSwapper* swapper() = 0;
 };
@@ -97,30 +111,63 @@ class KvMemory {
 /// What a memory is built for.
 struct MemoryOptions {
   std::uint32_t block_size = 16;      // [tokens]
-  std::uint32_t capacity_blocks = 0;  // usable
+  std::uint64_t capacity_tokens = 0;  // of the arena, or of the pool, where it is rounded up
   std::uint32_t host_blocks = 0;      // of the host tier, for swaps
   std::uint32_t max_tokens = 0;       // that a request can come to have, drafts included
   std::uint32_t max_requests = 0;     // known at one time
-  bool prefix_caching = true;
+  std::uint32_t reserved_tokens =
+      0;  // of contiguous_max_length, where that is more than max_tokens
   bool whole_sequence_must_fit = true;  // an admission asks for room for all known tokens
   double watermark = 0;                 // share of the blocks that an admission leaves free
+  bool sha256 = false;                  // block hashes instead of XXH3
+  /// Where there is one: this allocator in place of the optimized one, every operation audited by
+  /// the laws and by whatever else it promises. Slow: the cost grows with the size of the pool.
+  const properties::Candidate* audited = nullptr;
 };
 
-/// The paged allocator. @param sha256 block hashes instead of XXH3
-[[nodiscard]] std::unique_ptr<KvMemory> make_paged_memory(const MemoryOptions& options,
-                                                          bool sha256 = false);
+struct StorageRow {
+  std::string_view name;
+  std::string_view sentence;
+  bool contiguous;
+  bool needs_ids;  // shares prefixes: says something only where requests say what they share
+  /// @throws std::invalid_argument if an audited allocator cannot be built like that
+  std::unique_ptr<KvMemory> (*make)(const MemoryOptions& options);
+};
 
-/// Any allocator that can be checked, every operation audited by the laws and by whatever else it
-/// promises to satisfy. Slow: cost grows with the size of the pool.
-/// Throws std::invalid_argument if it cannot be built like that, properties::Violation at the first
-/// operation that breaks a law.
-[[nodiscard]] std::unique_ptr<KvMemory> make_audited_memory(const MemoryOptions& options,
-                                                            const properties::Candidate& candidate);
+/// The paged allocator. @param share equal prefixes: the prefix cache is on
+[[nodiscard]] std::unique_ptr<KvMemory> make_paged_memory(const MemoryOptions& options, bool share);
 
-/// One buffer per request in the same memory. @param reserved_tokens that Reservation::max_length
-/// reserves for each
+/// One buffer per request in the same memory.
 [[nodiscard]] std::unique_ptr<KvMemory> make_contiguous_memory(const MemoryOptions& options,
-                                                               reference::Reservation policy,
-                                                               std::uint32_t reserved_tokens);
+                                                               reference::Reservation policy);
+
+template <reference::Reservation policy>
+[[nodiscard]] std::unique_ptr<KvMemory> contiguous_memory(const MemoryOptions& options) {
+  return make_contiguous_memory(options, policy);
+}
+
+/// THE LIST of storages.
+inline constexpr StorageRow kStorages[] = {
+    {"contiguous_max_length", "every request reserves the longest length", true, false,
+     &contiguous_memory<reference::Reservation::max_length>},
+    {"contiguous_power_of_two", "the next power of two; doubles and moves when outgrown", true,
+     false, &contiguous_memory<reference::Reservation::power_of_two>},
+    {"contiguous_oracle", "exactly the final length, as if it were known", true, false,
+     &contiguous_memory<reference::Reservation::oracle>},
+    {"contiguous_grow_and_copy", "exactly what is there; moves whenever it cannot grow", true,
+     false, &contiguous_memory<reference::Reservation::grow_and_copy>},
+    {"paged", "whole blocks, nothing shared: the prefix cache is off", false, false,
+     [](const MemoryOptions& options) { return make_paged_memory(options, false); }},
+    {"paged_shared", "whole blocks, equal prefixes shared: the prefix cache is on", false, true,
+     [](const MemoryOptions& options) { return make_paged_memory(options, true); }},
+};
+
+/// The row of that name, or nullptr.
+[[nodiscard]] constexpr const StorageRow* find_storage(std::string_view name) {
+  for (const StorageRow& row : kStorages) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
 
 }  // namespace kvproof::bench

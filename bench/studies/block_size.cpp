@@ -3,7 +3,7 @@
 // entries. Each request is alone in the paged allocator, with all the tokens it will ever have.
 #include <algorithm>
 
-#include "bench/studies/storage.h"
+#include "bench/studies/play.h"
 #include "bench/studies/studies.h"
 
 namespace kvproof::bench {
@@ -25,17 +25,20 @@ Result measure(const std::string& name, const std::vector<std::uint32_t>& length
                std::uint32_t block_size) {
   const std::uint32_t longest = std::ranges::max(lengths);
   const std::vector<TokenId> tokens(longest);
-  const auto storage = storage_row("paged").make({longest, block_size, 1, longest});
+  const auto memory = find_storage("paged")->make({.block_size = block_size,
+                                                   .capacity_tokens = longest,
+                                                   .max_tokens = longest,
+                                                   .max_requests = 1});
   double live = 0;
   double reserved = 0;
   double entries = 0;
   for (const std::uint32_t length : lengths) {
-    const auto request = storage->start(std::span(tokens).first(length), length);
-    const StorageUsage usage = storage->usage();
-    live += static_cast<double>(usage.live_tokens);
-    reserved += static_cast<double>(usage.reserved_tokens);
-    entries += static_cast<double>(usage.table_entries);
-    storage->end(request);
+    PlayedRequest request(*memory, std::span(tokens).first(length), length);
+    const MemoryUse use = memory->use();
+    live += static_cast<double>(use.known);
+    reserved += static_cast<double>(use.held());
+    entries += static_cast<double>(use.table_entries);
+    request.end();
   }
   const auto requests = static_cast<double>(lengths.size());
   return {"waste_against_block_size",

@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "bench/studies/play.h"
-#include "bench/studies/storage.h"
 #include "bench/studies/studies.h"
 
 namespace kvproof::bench {
@@ -17,7 +16,7 @@ namespace {
 constexpr std::uint32_t kBlockSize = 16;  // [tokens]
 constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;
 
-struct Scene {
+struct Staging {
   const StudySource& source;
   PlayPlan plan;
   std::uint32_t num_samples;
@@ -28,56 +27,57 @@ struct Played {
   std::vector<PlaySample> samples;
 };
 
-Played play_on(const StorageRow& row, const Scene& scene,
+Played play_on(const StorageRow& row, const Staging& scene,
                const std::function<void(double)>& report) {
-  StorageSize size{scene.plan.max_length, kBlockSize, scene.plan.peak_requests,
-                   scene.plan.peak_tokens};
+  MemoryOptions memory{.block_size = kBlockSize,
+                       .capacity_tokens = row.contiguous ? kUnbounded : scene.plan.peak_tokens,
+                       .max_tokens = scene.plan.max_length,
+                       .max_requests = scene.plan.peak_requests};
   const auto half = [&](double start) {
     return [&report, start](double share) { report(start + share / 2); };
   };
-  if (row.contiguous) size.capacity_tokens = kUnbounded;
-  const auto roomy = row.make(size);
+  const auto roomy = row.make(memory);
   (void)play(scene.source, scene.plan, *roomy, 2, half(0));
-  size.capacity_tokens = roomy->usage().top_tokens;
-  const auto storage = row.make(size);
-  return {size.capacity_tokens,
-          play(scene.source, scene.plan, *storage, scene.num_samples, half(0.5))};
+  memory.capacity_tokens = roomy->top_tokens();
+  const auto exact = row.make(memory);
+  return {memory.capacity_tokens,
+          play(scene.source, scene.plan, *exact, scene.num_samples, half(0.5))};
 }
 
 Metric tokens(std::uint64_t count) { return {static_cast<double>(count), "tokens", {}, {}}; }
 Metric ratio(double value) { return {value, "ratio", {}, {}}; }
 Metric number(std::uint64_t count) { return {static_cast<double>(count), "count", {}, {}}; }
 
-Result result_of(const PlaySample& sample, const StorageRow& row, const Scene& scene) {
-  const StorageUsage& usage = sample.usage;
+Result result_of(const PlaySample& sample, const StorageRow& row, const Staging& scene) {
+  const MemoryUse& use = sample.use;
   Result result{"live_memory",
                 {{"source", scene.source.name},
                  {"storage", std::string(row.name)},
                  {"seconds", sample.seconds},
                  {"max_length", std::int64_t{scene.plan.max_length}}},
-                {{"live_tokens", tokens(usage.live_tokens)},
-                 {"reserved_tokens", tokens(usage.reserved_tokens)},
-                 {"external_fragmentation", ratio(usage.external_fragmentation)},
-                 {"moved_tokens", tokens(usage.moved_tokens)}}};
-  if (usage.largest_free_run_tokens) {
-    result.metrics.push_back({"largest_free_run_tokens", tokens(*usage.largest_free_run_tokens)});
+                {{"live_tokens", tokens(use.known)},
+                 {"reserved_tokens", tokens(use.held())},
+                 {"external_fragmentation", ratio(use.external_fragmentation())},
+                 {"moved_tokens", tokens(sample.moved_tokens)}}};
+  if (use.largest_free_run) {
+    result.metrics.push_back({"largest_free_run_tokens", tokens(*use.largest_free_run)});
   }
   return result;
 }
 
 /// What was played and what was left out, and the samples in a few numbers.
-Result summary_of(const Played& played, const StorageRow& row, const Scene& scene) {
+Result summary_of(const Played& played, const StorageRow& row, const Staging& scene) {
   std::uint64_t peak_live = 0;
   std::uint64_t peak_reserved = 0;
   double live = 0;
   double reserved = 0;
   double fragmentation = 0;
   for (const PlaySample& sample : played.samples) {
-    peak_live = std::max(peak_live, sample.usage.live_tokens);
-    peak_reserved = std::max(peak_reserved, sample.usage.reserved_tokens);
-    live += static_cast<double>(sample.usage.live_tokens);
-    reserved += static_cast<double>(sample.usage.reserved_tokens);
-    fragmentation += sample.usage.external_fragmentation;
+    peak_live = std::max(peak_live, sample.use.known);
+    peak_reserved = std::max(peak_reserved, sample.use.held());
+    live += static_cast<double>(sample.use.known);
+    reserved += static_cast<double>(sample.use.held());
+    fragmentation += sample.use.external_fragmentation();
   }
   Result result{"live_memory_run",
                 {{"source", scene.source.name},
@@ -94,7 +94,7 @@ Result summary_of(const Played& played, const StorageRow& row, const Scene& scen
                  {"live_over_reserved", ratio(reserved > 0 ? live / reserved : 0)},
                  {"mean_external_fragmentation",
                   ratio(fragmentation / static_cast<double>(played.samples.size()))},
-                 {"moved_tokens", tokens(played.samples.back().usage.moved_tokens)}}};
+                 {"moved_tokens", tokens(played.samples.back().moved_tokens)}}};
   return result;
 }
 
@@ -121,7 +121,7 @@ std::vector<Result> live_memory(const StudyOptions& options) {
   double done = 0;
   const double all = static_cast<double>(sources.size() * std::size(kStorages));
   for (const StudySource& source : sources) {
-    const Scene scene{source, plan_play(source, kBlockSize, limits), options.smoke ? 20U : 200U};
+    const Staging scene{source, plan_play(source, kBlockSize, limits), options.smoke ? 20U : 200U};
     for (const StorageRow& row : kStorages) {
       const double base = done++ / all;
       if ((row.needs_ids && !scene.plan.has_ids) || scene.plan.num_played() == 0) continue;

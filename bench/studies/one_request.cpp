@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Study: the memory of one request while it grows to the longest length.
-#include "bench/studies/storage.h"
+#include "bench/studies/play.h"
 #include "bench/studies/studies.h"
 
 namespace kvproof::bench {
@@ -12,7 +12,7 @@ constexpr std::int64_t kBytesPerToken = 128'000;
 constexpr std::uint32_t kFirstTokens = 64;   // [tokens] sampled one by one: the staircase shows
 constexpr std::uint32_t kSampleEvery = 127;  // [tokens] no multiple of a block: waste shows
 
-Result sample(const StorageRow& row, std::uint32_t tokens, const StorageUsage& usage) {
+Result sample(const StorageRow& row, std::uint32_t tokens, const MemoryUse& use) {
   const auto bytes = [](std::uint64_t count) {
     return Metric{static_cast<double>(count) * double{kBytesPerToken}, "bytes", {}, {}};
   };
@@ -22,8 +22,7 @@ Result sample(const StorageRow& row, std::uint32_t tokens, const StorageUsage& u
            {"block_size", std::int64_t{kBlockSize}},
            {"bytes_per_token", kBytesPerToken},
            {"max_length", std::int64_t{kMaxLength}}},
-          {{"allocated_bytes", bytes(usage.reserved_tokens)},
-           {"used_bytes", bytes(usage.live_tokens)}}};
+          {{"allocated_bytes", bytes(use.held())}, {"used_bytes", bytes(use.known)}}};
 }
 
 }  // namespace
@@ -31,18 +30,21 @@ Result sample(const StorageRow& row, std::uint32_t tokens, const StorageUsage& u
 std::vector<Result> memory_of_one_request(const StudyOptions&) {
   std::vector<Result> results;
   for (const char* name : {"contiguous_max_length", "paged"}) {
-    const StorageRow& row = storage_row(name);
-    const auto storage = row.make({kMaxLength, kBlockSize, 1, kMaxLength});
+    const StorageRow& row = *find_storage(name);
+    const auto memory = row.make({.block_size = kBlockSize,
+                                  .capacity_tokens = kMaxLength,
+                                  .max_tokens = kMaxLength,
+                                  .max_requests = 1});
     const TokenId first = 0;
-    const Storage::Handle request = storage->start({&first, 1}, kMaxLength);
-    results.push_back(sample(row, 1, storage->usage()));
+    PlayedRequest request(*memory, {&first, 1}, kMaxLength);
+    results.push_back(sample(row, 1, memory->use()));
     for (std::uint32_t tokens = 2; tokens <= kMaxLength; ++tokens) {
-      storage->grow(request);
+      request.grow();
       const bool due =
           tokens <= kFirstTokens || (tokens - 1) % kSampleEvery == 0 || tokens == kMaxLength;
-      if (due) results.push_back(sample(row, tokens, storage->usage()));
+      if (due) results.push_back(sample(row, tokens, memory->use()));
     }
-    storage->end(request);
+    request.end();
   }
   return results;
 }

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/requests/workloads.h"
-#include "bench/studies/storage.h"
+#include "bench/studies/play.h"
 
 namespace kvproof::bench {
 namespace {
@@ -69,14 +69,15 @@ TEST(Plan, HasNoGainWhereNothingContiguousFits) {
 TEST(Plan, ExpectsWhatTheAllocatorHolds) {
   const PlanInput input = input_of("llama-3-8b", kGiB, 8'192);
   const PoolLayout layout = lay_out(input.model, 16);
-  const auto storage = storage_row("paged").make({600, 16, 1, 600});
+  const auto memory = find_storage("paged")->make(
+      {.block_size = 16, .capacity_tokens = 600, .max_tokens = 600, .max_requests = 1});
   const TokenId first = 0;
-  const Storage::Handle request = storage->start({&first, 1}, 600);
+  PlayedRequest request(*memory, {&first, 1}, 600);
   for (std::uint64_t tokens = 1; tokens <= 600; ++tokens) {
-    ASSERT_EQ(storage->usage().table_entries, layout.blocks_held(tokens)) << tokens;
-    if (tokens < 600) storage->grow(request);
+    ASSERT_EQ(memory->use().table_entries, layout.blocks_held(tokens)) << tokens;
+    if (tokens < 600) request.grow();
   }
-  storage->end(request);
+  request.end();
 }
 
 TEST(Lengths, AreThoseOfTheWorkload) {

@@ -15,46 +15,41 @@
 namespace kvproof::bench {
 namespace {
 
+void require_room(bool granted) {
+  if (!granted) throw std::logic_error("a memory refused a request that it was sized for");
+}
+
 std::int64_t arrival_tick(const Request& request) {
   // Times are whole milliseconds or finer; the small amount forgives what division by 1000 lost.
   return static_cast<std::int64_t>(std::ceil(request.arrival_seconds * 1000.0 / kTickMs - 1e-6));
 }
 
-struct Live {
-  Storage::Handle handle;
-  std::uint64_t tokens;
-  std::uint64_t final_tokens;
-};
-
 class Player {
  public:
-  Player(const StudySource& source, const PlayPlan& plan, Storage& storage)
-      : stream_(source.open()), plan_(plan), storage_(storage) {
+  Player(const StudySource& source, const PlayPlan& plan, KvMemory& memory)
+      : stream_(source.open()), plan_(plan), memory_(memory) {
     read_next();
   }
 
   void tick(std::int64_t now) {
-    std::erase_if(live_, [this](const Live& request) {
-      if (request.tokens < request.final_tokens) return false;
-      storage_.end(request.handle);
-      live_tokens_ -= request.tokens;
+    std::erase_if(live_, [this](PlayedRequest& request) {
+      if (!request.complete()) return false;
+      request.end();
+      live_tokens_ -= request.tokens();
       return true;
     });
-    for (Live& request : live_) {
-      storage_.grow(request.handle);
-      ++request.tokens;
-    }
+    for (PlayedRequest& request : live_) request.grow();
     live_tokens_ += live_.size();
     for (; has_next_ && arrival_tick(next_) <= now; read_next()) start_next();
   }
 
-  [[nodiscard]] StorageUsage usage() const {
-    const StorageUsage usage = storage_.usage();
-    if (usage.live_tokens != live_tokens_) {
-      throw std::logic_error("a storage holds " + std::to_string(usage.live_tokens) +
+  [[nodiscard]] MemoryUse use() const {
+    const MemoryUse use = memory_.use();
+    if (use.known != live_tokens_) {
+      throw std::logic_error("a memory holds " + std::to_string(use.known) +
                              " tokens where its requests have " + std::to_string(live_tokens_));
     }
-    return usage;
+    return use;
   }
 
  private:
@@ -67,18 +62,18 @@ class Player {
     if (next_.input_tokens == 0) return;
     fill_tokens(next_, stream_->info(), prompt_);
     const auto final_tokens = static_cast<std::uint32_t>(next_.input_tokens + next_.output_tokens);
-    live_.push_back({storage_.start(prompt_, final_tokens), prompt_.size(), final_tokens});
+    live_.emplace_back(memory_, prompt_, final_tokens);
     live_tokens_ += prompt_.size();
   }
 
   std::unique_ptr<RequestSource> stream_;
   const PlayPlan& plan_;
-  Storage& storage_;
+  KvMemory& memory_;
   std::uint64_t num_read_ = 0;
   Request next_;
   bool has_next_ = false;
   std::vector<TokenId> prompt_;
-  std::vector<Live> live_;  // in order of arrival
+  std::vector<PlayedRequest> live_;  // in order of arrival
   std::uint64_t live_tokens_ = 0;
 };
 
@@ -113,6 +108,26 @@ class Presence {
 };
 
 }  // namespace
+
+PlayedRequest::PlayedRequest(KvMemory& memory, std::span<const TokenId> prompt,
+                             std::uint32_t final_tokens)
+    : memory_(&memory),
+      handle_(memory.arrive(prompt, final_tokens)),
+      tokens_(static_cast<std::uint32_t>(prompt.size())),
+      final_tokens_(final_tokens) {
+  const std::uint32_t cached = memory.cached_prefix(handle_);
+  require_room(memory.start(handle_, {.new_tokens = tokens_ - cached}));
+  memory.advance(handle_, {}, tokens_);
+}
+
+void PlayedRequest::grow() {
+  // What a generated token is, no log says; within a request they may as well be equal, because a
+  // block's hash covers everything before it.
+  const TokenId token = -1 - static_cast<TokenId>(handle_);
+  memory_->advance(handle_, {&token, 1}, tokens_);
+  require_room(memory_->grow(handle_, 1, 0));
+  memory_->advance(handle_, {}, ++tokens_);
+}
 
 PlayPlan plan_play(const StudySource& source, std::uint32_t block_size, const PlayLimits& limits) {
   const auto stream = source.open();
@@ -150,10 +165,10 @@ PlayPlan plan_play(const StudySource& source, std::uint32_t block_size, const Pl
   return plan;
 }
 
-std::vector<PlaySample> play(const StudySource& source, const PlayPlan& plan, Storage& storage,
+std::vector<PlaySample> play(const StudySource& source, const PlayPlan& plan, KvMemory& memory,
                              std::uint32_t num_samples, const std::function<void(double)>& report) {
   constexpr std::int64_t kReportEvery = 256;  // [ticks]
-  Player player(source, plan, storage);
+  Player player(source, plan, memory);
   std::vector<PlaySample> samples;
   // A short play has fewer ticks than samples were asked for.
   num_samples = static_cast<std::uint32_t>(
@@ -165,7 +180,9 @@ std::vector<PlaySample> play(const StudySource& source, const PlayPlan& plan, St
   for (std::int64_t now = 0; now <= plan.last_tick; ++now) {
     player.tick(now);
     const double seconds = static_cast<double>(now * kTickMs) / 1000.0;
-    if (now == sample_tick(samples.size())) samples.push_back({seconds, player.usage()});
+    if (now == sample_tick(samples.size())) {
+      samples.push_back({seconds, player.use(), memory.moved_tokens()});
+    }
     if (now % kReportEvery == 0) {
       report(static_cast<double>(now) / static_cast<double>(plan.last_tick + 1));
     }

@@ -1,21 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays a stream of requests in time on a storage and samples what it holds.
+// Plays a stream of requests in time on a memory and samples what it holds.
 //
 // Model:   time advances in ticks of 25 ms. A request starts at the first tick that is not before
 //          its arrival, with its whole prompt; at each tick after that it has one more token, and
-//          at the tick after its last one it is gone. Nobody waits: storages are large enough.
+//          at the tick after its last one it is gone. Nobody waits: the memory is large enough.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
-#include "bench/studies/storage.h"
+#include "bench/storage/storage.h"
 #include "bench/studies/studies.h"
 
 namespace kvproof::bench {
 
 inline constexpr std::int64_t kTickMs = 25;  // per token, for every request
+
+/// One request on a memory that was sized for it. A study shows what is needed, so a refusal is a
+/// mistake in its sizing and throws std::logic_error.
+class PlayedRequest {
+ public:
+  /// Makes room for a prompt and computes it. @param final_tokens that the request will have at its
+  /// end, which only an oracle looks at. @pre 0 < prompt.size() <= final_tokens
+  PlayedRequest(KvMemory& memory, std::span<const TokenId> prompt, std::uint32_t final_tokens);
+
+  /// One more token.
+  void grow();
+  /// The request leaves. @pre nothing is asked of it afterwards
+  void end() { memory_->finish(handle_); }
+
+  [[nodiscard]] std::uint32_t tokens() const { return tokens_; }
+  [[nodiscard]] bool complete() const { return tokens_ == final_tokens_; }
+
+ private:
+  KvMemory* memory_;
+  KvHandle handle_;
+  std::uint32_t tokens_;
+  std::uint32_t final_tokens_;
+};
 
 /// Where a play ends early. Requests beyond the first limit that is met are cut, not spread.
 struct PlayLimits {
@@ -45,13 +69,14 @@ struct PlayPlan {
 
 struct PlaySample {
   double seconds = 0;  // since the first arrival
-  StorageUsage usage;
+  MemoryUse use;
+  std::uint64_t moved_tokens = 0;  // so far
 };
 
 /// @param num_samples evenly over the play, the first at its start and the last at its end; >= 2
-/// @return the samples. Throws std::logic_error when a storage has lost or invented a token.
+/// @return the samples. Throws std::logic_error when a memory has lost or invented a token.
 [[nodiscard]] std::vector<PlaySample> play(const StudySource& source, const PlayPlan& plan,
-                                           Storage& storage, std::uint32_t num_samples,
+                                           KvMemory& memory, std::uint32_t num_samples,
                                            const std::function<void(double)>& report);
 
 }  // namespace kvproof::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storages hold what their definitions say, and a play on them loses nothing and notices who does.
+// Memories hold what their definitions say, and a play on them loses nothing and notices who does.
 #include "bench/studies/play.h"
 
 #include <gtest/gtest.h>
@@ -10,28 +10,36 @@
 
 #include "bench/requests/listed_source.h"
 #include "bench/requests/workloads.h"
-#include "bench/studies/storage.h"
+#include "bench/storage/forwarding_memory.h"
 #include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
 namespace {
 
+/// @param size of the memory, or of the pool [tokens]. Its blocks have 16.
+MemoryOptions options_for(std::uint32_t max_tokens, std::uint32_t requests, std::uint64_t size) {
+  return {.block_size = 16,
+          .capacity_tokens = size,
+          .max_tokens = max_tokens,
+          .max_requests = requests};
+}
+
 TEST(Storage, ReservesWhatItsDefinitionSaysAtEveryLength) {
   constexpr std::uint32_t kMax = 8'192;
   for (const StorageRow& row : kStorages) {
-    const auto storage = row.make({kMax, 16, 1, kMax});
+    const auto memory = row.make(options_for(kMax, 1, kMax));
     const TokenId token = 0;
-    const Storage::Handle request = storage->start({&token, 1}, kMax);
+    PlayedRequest request(*memory, {&token, 1}, kMax);
     for (std::uint64_t tokens = 1; tokens <= kMax; ++tokens) {
-      if (tokens > 1) storage->grow(request);
-      const StorageUsage usage = storage->usage();
-      ASSERT_EQ(usage.live_tokens, tokens) << row.name;
-      ASSERT_EQ(usage.reserved_tokens, reserved_for(row.name, tokens, kMax, kMax)) << row.name;
+      if (tokens > 1) request.grow();
+      const MemoryUse use = memory->use();
+      ASSERT_EQ(use.known, tokens) << row.name;
+      ASSERT_EQ(use.held(), reserved_for(row.name, tokens, kMax, kMax)) << row.name;
     }
-    EXPECT_EQ(storage->usage().moved_tokens, 0U) << row.name << ": nobody was in the way";
-    storage->end(request);
-    EXPECT_EQ(storage->usage().reserved_tokens, 0U) << row.name;
-    EXPECT_EQ(storage->usage().live_tokens, 0U) << row.name;
+    EXPECT_EQ(memory->moved_tokens(), 0U) << row.name << ": nobody was in the way";
+    request.end();
+    EXPECT_EQ(memory->use().held(), 0U) << row.name;
+    EXPECT_EQ(memory->use().known, 0U) << row.name;
   }
 }
 
@@ -39,21 +47,21 @@ TEST(Storage, SharedPrefixesAreHeldOnce) {
   std::vector<TokenId> prompt(64);
   for (std::size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<TokenId>(i);
   for (const char* name : {"paged", "paged_shared"}) {
-    const auto storage = storage_row(name).make({64, 16, 2, 128});
-    (void)storage->start(prompt, 64);
-    (void)storage->start(prompt, 64);
+    const auto memory = find_storage(name)->make(options_for(64, 2, 128));
+    const PlayedRequest first(*memory, prompt, 64);
+    const PlayedRequest second(*memory, prompt, 64);
     // The last token is always computed anew, and with it its block: 3 of 4 blocks are shared.
     const std::uint64_t held = std::string_view(name) == "paged" ? 128 : 64 + 16;
-    EXPECT_EQ(storage->usage().reserved_tokens, held) << name;
-    EXPECT_EQ(storage->usage().live_tokens, 128U) << name;
+    EXPECT_EQ(memory->use().held(), held) << name;
+    EXPECT_EQ(memory->use().known, 128U) << name;
   }
 }
 
 TEST(Storage, RefusalIsAMistakeOfTheStudy) {
   const std::vector<TokenId> prompt(17);
   for (const StorageRow& row : kStorages) {
-    const auto storage = row.make({32, 16, 2, 16});
-    EXPECT_THROW((void)storage->start(prompt, 17), std::logic_error) << row.name;
+    const auto memory = row.make(options_for(32, 2, 16));
+    EXPECT_THROW(PlayedRequest(*memory, prompt, 17), std::logic_error) << row.name;
   }
 }
 
@@ -85,68 +93,65 @@ TEST(Plan, CutsAndSkipsAndCountsBoth) {
   EXPECT_THROW((void)plan_play(source, 16, limits), properties::InputError);
 }
 
-TEST(Play, AStorageThatIsJustLargeEnoughPlaysAsARoomyOne) {
+TEST(Play, AMemoryThatIsJustLargeEnoughPlaysAsARoomyOne) {
   const StudySource source =
       workload_source("long_tail", {.smoke = true, .seed = kWorkloadSeed, .traces = {}});
   const PlayPlan plan = plan_play(source, 16, {});
   const auto nothing = [](double) {};
   for (const StorageRow& row : kStorages) {
-    StorageSize size{plan.max_length, 16, plan.peak_requests, plan.peak_tokens};
-    if (row.contiguous) size.capacity_tokens = std::uint64_t{1} << 62;
-    const auto roomy = row.make(size);
+    MemoryOptions options = options_for(plan.max_length, plan.peak_requests,
+                                        row.contiguous ? std::uint64_t{1} << 62 : plan.peak_tokens);
+    const auto roomy = row.make(options);
     const auto before = play(source, plan, *roomy, 100, nothing);
-    size.capacity_tokens = roomy->usage().top_tokens;
-    const auto exact = row.make(size);
+    options.capacity_tokens = roomy->top_tokens();
+    const auto exact = row.make(options);
     const auto after = play(source, plan, *exact, 100, nothing);
     ASSERT_EQ(before.size(), after.size());
     for (std::size_t i = 0; i < before.size(); ++i) {
-      ASSERT_EQ(before[i].usage.reserved_tokens, after[i].usage.reserved_tokens) << row.name;
-      ASSERT_EQ(before[i].usage.moved_tokens, after[i].usage.moved_tokens) << row.name;
+      ASSERT_EQ(before[i].use.held(), after[i].use.held()) << row.name;
+      ASSERT_EQ(before[i].moved_tokens, after[i].moved_tokens) << row.name;
     }
     // Where requests never move, a little less is not enough.
     if (row.name == "contiguous_grow_and_copy" || row.name == "contiguous_power_of_two") continue;
-    size.capacity_tokens -= row.contiguous ? 1 : 16;
-    const auto tight = row.make(size);
+    options.capacity_tokens -= row.contiguous ? 1 : 16;
+    const auto tight = row.make(options);
     EXPECT_THROW((void)play(source, plan, *tight, 2, nothing), std::logic_error) << row.name;
   }
 }
 
 /// Forgets one token of every second request.
-class LeakyStorage final : public Storage {
+class LeakyMemory final : public ForwardingMemory {
  public:
-  explicit LeakyStorage(std::unique_ptr<Storage> inner) : inner_(std::move(inner)) {}
-  Handle start(std::span<const TokenId> prompt, std::uint32_t final_tokens) override {
-    lost_ += ++started_ % 2;
-    return inner_->start(prompt, final_tokens);
+  using ForwardingMemory::ForwardingMemory;
+  KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t most) override {
+    lost_ += ++arrived_ % 2;
+    return ForwardingMemory::arrive(prompt, most);
   }
-  void grow(Handle request) override { inner_->grow(request); }
-  void end(Handle request) override { inner_->end(request); }
-  [[nodiscard]] StorageUsage usage() const override {
-    StorageUsage usage = inner_->usage();
-    usage.live_tokens -= std::min(usage.live_tokens, lost_);
-    return usage;
+  MemoryUse use() const override {
+    MemoryUse use = ForwardingMemory::use();
+    use.known -= std::min(use.known, lost_);
+    return use;
   }
 
  private:
-  std::unique_ptr<Storage> inner_;
-  std::uint64_t started_ = 0;
+  std::uint64_t arrived_ = 0;
   std::uint64_t lost_ = 0;
 };
 
-TEST(Play, NoticesAStorageThatLosesTokens) {
+TEST(Play, NoticesAMemoryThatLosesTokens) {
   const StudySource source = listed({{0, 0.0, 20, 30, {}}});
   const PlayPlan plan = plan_play(source, 16, {});
-  LeakyStorage leaky(storage_row("paged").make({64, 16, 1, 64}));
+  LeakyMemory leaky(find_storage("paged")->make(options_for(64, 1, 64)));
   EXPECT_THROW((void)play(source, plan, leaky, 10, [](double) {}), std::logic_error);
 }
 
 TEST(Play, SamplesEveryTickOfAShortPlayOnce) {
   const StudySource source = listed({{0, 0.0, 20, 3, {}}});
   const PlayPlan plan = plan_play(source, 16, {});
-  const auto storage = storage_row("paged").make({64, 16, 1, 64});
+  const auto memory = find_storage("paged")->make(options_for(64, 1, 64));
   std::vector<std::uint64_t> live;
-  for (const PlaySample& sample : play(source, plan, *storage, 200, [](double) {})) {
-    live.push_back(sample.usage.live_tokens);
+  for (const PlaySample& sample : play(source, plan, *memory, 200, [](double) {})) {
+    live.push_back(sample.use.known);
   }
   EXPECT_EQ(live, (std::vector<std::uint64_t>{20, 21, 22, 23, 0}));
 }

@@ -81,6 +81,11 @@ inline constexpr PublishedClaim kPublishedClaims[] = {
                                      std::int64_t ids_block_size, const DrawRequest& draw,
                                      const SimulationOptions& options);
 
+/// The storage behind a series of a published figure: the paged engines share prefixes.
+[[nodiscard]] constexpr std::string_view storage_of(std::string_view series) {
+  return series == "paged" ? "paged_shared" : series;
+}
+
 /// Room for that many bytes of a model's cache, at the options' block size. [blocks]
 [[nodiscard]] std::uint32_t blocks_for(double bytes, const SimulationOptions& options);
 

@@ -9,8 +9,6 @@
 namespace kvproof::bench {
 namespace {
 
-using reference::Reservation;
-
 /// exp(N(mu, sigma)) with that mean, at least 4 tokens.
 std::int64_t drawn_length(WorkloadRandom& random, double mean, double sigma, std::int64_t most) {
   return random.lognormal(std::log(mean) - sigma * sigma / 2, sigma, 4, most);
@@ -43,13 +41,12 @@ double share_of_static(RequestSource& source, std::uint32_t block_size, std::uin
 PublishedRows effective_memory(const StudyOptions& options) {
   struct Row {
     const char* series;
-    std::optional<Reservation> policy;
     double published;
   };
-  constexpr Row kRows[] = {{"contiguous_max_length", Reservation::max_length, 0.204},
-                           {"contiguous_power_of_two", Reservation::power_of_two, 0.268},
-                           {"contiguous_oracle", Reservation::oracle, 0.382},
-                           {"paged", std::nullopt, 0.963}};
+  constexpr Row kRows[] = {{"contiguous_max_length", 0.204},
+                           {"contiguous_power_of_two", 0.268},
+                           {"contiguous_oracle", 0.382},
+                           {"paged", 0.963}};
   PublishedRows out;
   for (const Row& row : kRows) {
     std::vector<double> shares;
@@ -59,7 +56,7 @@ PublishedRows effective_memory(const StudyOptions& options) {
       run.engine.token_budget = 2'048;
       run.capacity_blocks = 15'700 / run.block_size;
       run.clients = 256;
-      run.contiguous = row.policy;
+      run.storage = storage_of(row.series);
       run.reserved_tokens = 2'048;
       const Simulation served =
           serve_drawn(options.seed, options.smoke ? 40 : 1'000, 0, sharegpt_lengths(sigma), run);
@@ -81,17 +78,17 @@ PublishedRows mixed_lengths(const StudyOptions& options) {
   const std::int64_t requests = options.smoke ? 100 : 2'000;
   std::vector<double> shares;
   for (const std::uint32_t clients : {64U, 16U, 256U}) {
-    const auto held_each = [&](std::optional<Reservation> policy) {
+    const auto held_each = [&](std::string_view storage) {
       SimulationOptions run;
       run.clients = clients;
       run.capacity_blocks = clients * kBuffer / run.block_size;
-      run.contiguous = policy;
+      run.storage = storage;
       run.reserved_tokens = kBuffer;
       const ServingMoment mean =
           simulate([&] { return mix->open(options.seed, requests); }, run).average;
       return (mean.tokens + mean.tail + mean.reserved) / mean.running;
     };
-    shares.push_back(held_each(std::nullopt) / held_each(Reservation::max_length));
+    shares.push_back(held_each("paged_shared") / held_each("contiguous_max_length"));
   }
   const Band published{0.125, 0.10, 0.15};
   const double each = share_of_static(*mix->open(options.seed, requests), 16, kBuffer);

@@ -8,8 +8,6 @@
 namespace kvproof::bench {
 namespace {
 
-using reference::Reservation;
-
 /// Input and output together uniform around a mean.
 DrawRequest lengths_around(std::int64_t mean_tokens, double output_share) {
   return [=](WorkloadRandom& random, Request& request) {
@@ -28,7 +26,7 @@ struct Saturated {
 /// share of the tokens is output, and what share of the card's rates is reached.
 /// @param means of the lengths [tokens] that are tried, the first for the value
 Saturated saturate(const StudyOptions& options, const StepTime& time, double cache_bytes,
-                   std::optional<Reservation> policy, std::initializer_list<std::int64_t> means) {
+                   std::string_view series, std::initializer_list<std::int64_t> means) {
   Saturated out;
   for (const std::int64_t mean : means) {
     for (const double output_share : {0.5, 0.25, 0.75}) {
@@ -38,7 +36,7 @@ Saturated saturate(const StudyOptions& options, const StepTime& time, double cac
         run.engine.time.bandwidth_share = run.engine.time.compute_share = rate_share;
         run.engine.max_running = 1'024;
         run.capacity_blocks = blocks_for(cache_bytes, run);
-        run.contiguous = policy;
+        run.storage = storage_of(series);
         run.reserved_tokens = 32'768;
         run.clients = 2'048;
         const Simulation served = serve_drawn(options.seed, options.smoke ? 60 : 1'000, 0,
@@ -60,16 +58,15 @@ Saturated saturate(const StudyOptions& options, const StepTime& time, double cac
 PublishedRows concurrency_8b(const StudyOptions& options) {
   const StepTime time{.card = *find_card("h100"), .model = *find_served_model("qwen3-8b")};
   PublishedRows out;
-  const auto add = [&](const char* series, std::optional<Reservation> policy, double running,
-                       double tokens_per_second) {
-    const Saturated found = saturate(options, time, 60e9, policy, {4'096, 2'048, 8'192});
+  const auto add = [&](const char* series, double running, double tokens_per_second) {
+    const Saturated found = saturate(options, time, 60e9, series, {4'096, 2'048, 8'192});
     out.push_back({"concurrency_8b", series, "requests that run at once", "count",
                    Band::over(found.running), Band::exactly(running)});
     out.push_back({"concurrency_8b", series, "output throughput", "tokens/s",
                    Band::over(found.tokens_per_second), Band::exactly(tokens_per_second)});
   };
-  add("contiguous_max_length", Reservation::max_length, 12, 1'500);
-  add("paged", std::nullopt, 64, 8'000);
+  add("contiguous_max_length", 12, 1'500);
+  add("paged", 64, 8'000);
   return out;
 }
 
@@ -79,13 +76,13 @@ PublishedRows concurrency_8b(const StudyOptions& options) {
 PublishedRows concurrency_70b(const StudyOptions& options) {
   const StepTime time{.card = *find_card("h100"), .model = *find_served_model("llama-3-70b")};
   PublishedRows out;
-  const auto add = [&](const char* series, std::optional<Reservation> policy, double published) {
-    const Saturated found = saturate(options, time, 45e9, policy, {1'024, 512, 2'048});
+  const auto add = [&](const char* series, double published) {
+    const Saturated found = saturate(options, time, 45e9, series, {1'024, 512, 2'048});
     out.push_back({"concurrency_70b", series, "requests that run at once", "count",
                    Band::over(found.running), Band::exactly(published)});
   };
-  add("contiguous_max_length", Reservation::max_length, 4);
-  add("paged", std::nullopt, 200);
+  add("contiguous_max_length", 4);
+  add("paged", 200);
   return out;
 }
 
@@ -104,7 +101,7 @@ PublishedRows watermark_preemptions(const StudyOptions& options) {
       SimulationOptions run;
       run.engine.time = {.card = *find_card("gb200"), .model = *find_served_model("qwen2.5-7b")};
       run.capacity_blocks = 299'584 / run.block_size;
-      run.prefix_caching = false;
+      run.storage = "paged";
       run.watermark = row.watermark;
       run.clients = 128;
       const auto draw = [](WorkloadRandom& random, Request& request) {
@@ -154,13 +151,12 @@ PublishedRows system_prompt_hits(const StudyOptions& options) {
 // tokens that is cached or not, 10 and 1 ms; the same model, on an A100, an H100, an H200.
 PublishedRows first_token(const StudyOptions& options) {
   PublishedRows out;
-  const auto under_load = [&](const char* series, std::optional<Reservation> policy,
-                              double published_ms) {
+  const auto under_load = [&](const char* series, double published_ms) {
     std::vector<double> ms;
     for (const double per_second : {3.0, 1.0, 5.0}) {
       SimulationOptions run;
       run.capacity_blocks = blocks_for(60e9, run);
-      run.contiguous = policy;
+      run.storage = storage_of(series);
       run.reserved_tokens = 32'768;
       double now = 0;
       const auto draw = [&](WorkloadRandom& random, Request& request) {
@@ -174,8 +170,8 @@ PublishedRows first_token(const StudyOptions& options) {
     out.push_back(
         {"first_token", series, "under load", "ms", Band::over(ms), Band::exactly(published_ms)});
   };
-  under_load("contiguous_max_length", Reservation::max_length, 45);
-  under_load("paged", std::nullopt, 42);
+  under_load("contiguous_max_length", 45);
+  under_load("paged", 42);
 
   const auto prefix = [&](bool cached, double published_ms) {
     std::vector<double> ms;

@@ -6,7 +6,6 @@
 #include "bench/requests/leading_source.h"
 #include "bench/requests/log_size.h"
 #include "bench/serving/simulate.h"
-#include "bench/studies/storage.h"
 #include "bench/studies/studies.h"
 
 namespace kvproof::bench {
@@ -15,21 +14,6 @@ namespace {
 constexpr std::uint32_t kClients = 256;  // a closed loop: somebody always waits
 constexpr std::uint64_t kLongest = 8;  // so many of the longest request fit: memory is what limits
 constexpr std::uint64_t kMostRequests = 2'000;
-
-struct Served {
-  std::string_view storage;
-  std::optional<reference::Reservation> policy;
-  bool prefix_caching;
-};
-
-constexpr Served kServed[] = {
-    {"contiguous_max_length", reference::Reservation::max_length, false},
-    {"contiguous_power_of_two", reference::Reservation::power_of_two, false},
-    {"contiguous_oracle", reference::Reservation::oracle, false},
-    {"contiguous_grow_and_copy", reference::Reservation::grow_and_copy, false},
-    {"paged", std::nullopt, false},
-    {"paged_shared", std::nullopt, true},
-};
 
 }  // namespace
 
@@ -43,17 +27,16 @@ std::vector<Result> serving(const StudyOptions& options) {
     const OpenSource open = [&] { return std::make_unique<LeadingSource>(source.open(), most); };
     const std::uint64_t longest =
         size_of(*open(), SimulationOptions{}.block_size, TokenMode::as_recorded).max_tokens;
-    for (const Served& served : kServed) {
+    for (const StorageRow& row : kStorages) {
       SimulationOptions run;
       run.clients = kClients;
       run.capacity_blocks =
           static_cast<std::uint32_t>(kLongest * ceil_div<std::uint64_t>(longest, run.block_size));
-      run.contiguous = served.policy;
-      run.prefix_caching = served.prefix_caching;
+      run.storage = row.name;
       run.engine.max_running = kClients;
       const Simulation found = simulate(open, run);
       const Parameters parameters = {{"source", source.name},
-                                     {"storage", std::string(served.storage)},
+                                     {"storage", std::string(row.name)},
                                      {"card", std::string(run.engine.time.card.name)},
                                      {"model", std::string(run.engine.time.model.name)},
                                      {"block_size", std::int64_t{run.block_size}},
@@ -63,7 +46,7 @@ std::vector<Result> serving(const StudyOptions& options) {
       std::erase_if(metrics, [](const auto& metric) { return metric.first == "wall_seconds"; });
       out.push_back({"serving_run", parameters, std::move(metrics)});
       std::ranges::move(samples_of(found, parameters), std::back_inserter(out));
-      options.report(++done / static_cast<double>(sources.size() * std::size(kServed)));
+      options.report(++done / static_cast<double>(sources.size() * std::size(kStorages)));
     }
   }
   return out;

@@ -10,8 +10,8 @@
 
 #include "bench/requests/listed_source.h"
 #include "bench/requests/workloads.h"
+#include "bench/storage/storage.h"
 #include "bench/studies/play.h"
-#include "bench/studies/storage.h"
 #include "properties/traces/test_files.h"
 #include "reference/ids.h"
 #include "reference/model_presets.h"

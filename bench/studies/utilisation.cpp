@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bench/requests/tokens.h"
-#include "bench/studies/storage.h"
+#include "bench/studies/play.h"
 #include "bench/studies/studies.h"
 #include "reference/kv_spec.h"
 
@@ -35,26 +35,20 @@ std::vector<Planned> planned_requests(const StudySource& source) {
 }
 
 /// Starts all requests, then lets each of them grow by a token in turn until all are complete.
-StorageUsage fill(Storage& storage, const std::vector<Planned>& requests) {
-  struct Live {
-    Storage::Handle handle;
-    std::uint64_t missing;  // [tokens]
-  };
-  std::vector<Live> live;
+MemoryUse fill(KvMemory& memory, const std::vector<Planned>& requests) {
+  std::vector<PlayedRequest> live;
   for (const Planned& request : requests) {
-    live.push_back({storage.start(request.prompt, request.final_tokens),
-                    request.final_tokens - request.prompt.size()});
+    live.emplace_back(memory, request.prompt, request.final_tokens);
   }
   for (bool grown = true; grown;) {
     grown = false;
-    for (Live& request : live) {
-      if (request.missing == 0) continue;
-      storage.grow(request.handle);
-      --request.missing;
+    for (PlayedRequest& request : live) {
+      if (request.complete()) continue;
+      request.grow();
       grown = true;
     }
   }
-  return storage.usage();
+  return memory.use();
 }
 
 }  // namespace
@@ -68,11 +62,14 @@ std::vector<Result> utilisation(const StudyOptions& options) {
   std::vector<Result> results;
   for (const StorageRow& row : kStorages) {
     if (row.needs_ids) continue;
-    StorageSize size{kMaxLength, kBlockSize, count, std::uint64_t{count} * kMaxLength};
-    if (row.contiguous) size.capacity_tokens = kUnbounded;
-    const StorageUsage usage = fill(*row.make(size), requests);
-    const double allocated = static_cast<double>(usage.reserved_tokens) * bytes_per_token;
-    const double used = static_cast<double>(usage.live_tokens) * bytes_per_token;
+    const auto memory = row.make(
+        {.block_size = kBlockSize,
+         .capacity_tokens = row.contiguous ? kUnbounded : std::uint64_t{count} * kMaxLength,
+         .max_tokens = kMaxLength,
+         .max_requests = count});
+    const MemoryUse use = fill(*memory, requests);
+    const double allocated = static_cast<double>(use.held()) * bytes_per_token;
+    const double used = static_cast<double>(use.known) * bytes_per_token;
     Result& result = results.emplace_back(
         Result{"utilisation",
                {{"storage", std::string(row.name)}, {"requests", std::int64_t{count}}},
@@ -80,7 +77,7 @@ std::vector<Result> utilisation(const StudyOptions& options) {
                 {"used_bytes", {used, "bytes", {}, {}}},
                 {"utilisation", {used / allocated, "ratio", {}, {}}}}});
     if (row.contiguous) {
-      const double arena = static_cast<double>(usage.top_tokens) * bytes_per_token;
+      const double arena = static_cast<double>(memory->top_tokens()) * bytes_per_token;
       result.metrics.push_back({"arena_bytes", {arena, "bytes", {}, {}}});
     }
     if (!longest_bytes) longest_bytes = allocated;

@@ -9,21 +9,6 @@
 namespace kvproof::bench {
 namespace {
 
-using reference::Reservation;
-
-constexpr Reservation kReservations[] = {Reservation::max_length, Reservation::power_of_two,
-                                         Reservation::oracle, Reservation::grow_and_copy};
-
-std::string storage_name(Reservation policy) {
-  return "contiguous_" + std::string(reference::to_string(policy));
-}
-
-std::vector<std::string> storage_names() {
-  std::vector<std::string> out = {"paged"};
-  for (const Reservation policy : kReservations) out.push_back(storage_name(policy));
-  return out;
-}
-
 template <class Rows>
 std::vector<std::string> row_names(const Rows& rows) {
   std::vector<std::string> out;
@@ -57,19 +42,20 @@ SimulationOptions complete(const SimulateArguments& arguments) {
   if (arguments.memory_gib) {
     out.capacity_blocks = blocks_in(*arguments.memory_gib, out.engine.time, out.block_size);
   }
-  out.prefix_caching = !arguments.no_prefix_cache;
+  out.storage = arguments.storage;
+  if (arguments.storage == "paged" && !arguments.no_prefix_cache) out.storage = "paged_shared";
+  if (arguments.storage == "paged_shared" && arguments.no_prefix_cache) {
+    throw std::invalid_argument("--storage=paged_shared and --no-prefix-cache exclude each other");
+  }
   out.whole_sequence_must_fit = !arguments.admit_by_chunk;
   out.engine.swap = arguments.preempt == "swap";
   if (out.engine.swap && out.host_blocks == 0) {
     throw std::invalid_argument("--preempt=swap needs --host-blocks");
   }
-  for (const Reservation policy : kReservations) {
-    if (arguments.storage == storage_name(policy)) out.contiguous = policy;
-  }
   if (arguments.laws && !out.audited.given()) {
     out.audited.subject = out.sha256 ? "optimized-sha256" : "optimized-xxh3";
   }
-  if (out.audited.given() && out.contiguous) {
+  if (out.audited.given() && find_storage(out.storage)->contiguous) {
     throw std::invalid_argument("the laws are those of a paged cache: --storage is contiguous");
   }
   return out;
@@ -101,7 +87,7 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
                     {"clients", std::int64_t{options.clients}},
                     {"watermark", options.watermark},
                     {"preempt", arguments.preempt},
-                    {"prefix_cache", std::string(options.prefix_caching ? "on" : "off")},
+                    {"prefix_cache", std::string(arguments.no_prefix_cache ? "off" : "on")},
                     {"draft_tokens", std::int64_t{engine.drafts}}};
   if (engine.drafts > 0) {
     out.emplace_back("draft_acceptance", engine.acceptance);
@@ -185,8 +171,10 @@ void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
       .option("--memory-gib", arguments.memory_gib,
               "[GiB] of the cache, in place of --capacity-blocks")
       ->check(CLI::Range(1e-6, 1e6));
-  group.option("--storage", arguments.storage, "the allocator, default paged")
-      ->check(CLI::IsMember(storage_names()));
+  group
+      .option("--storage", arguments.storage,
+              "the allocator, default paged, which shares prefixes unless told otherwise")
+      ->check(CLI::IsMember(row_names(kStorages)));
   group
       .option("--reserve-tokens", run.reserved_tokens,
               "[tokens] that contiguous_max_length reserves, default: the longest request")

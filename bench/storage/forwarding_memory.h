@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// For tests: a memory that passes every call on to another one. A test derives from it and lies.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "bench/storage/storage.h"
+
+namespace kvproof::bench {
+
+class ForwardingMemory : public KvMemory {
+ public:
+  explicit ForwardingMemory(std::unique_ptr<KvMemory> inner) : inner_(std::move(inner)) {}
+  KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t most) override {
+    return inner_->arrive(prompt, most);
+  }
+  std::uint32_t cached_prefix(KvHandle r) override { return inner_->cached_prefix(r); }
+  bool start(KvHandle r, const Start& ask) override { return inner_->start(r, ask); }
+  bool grow(KvHandle r, std::uint32_t tokens, std::uint32_t lookahead) override {
+    return inner_->grow(r, tokens, lookahead);
+  }
+  void advance(KvHandle r, std::span<const TokenId> generated, std::uint32_t computed) override {
+    inner_->advance(r, generated, computed);
+  }
+  void preempt(KvHandle r) override { inner_->preempt(r); }
+  void finish(KvHandle r) override { inner_->finish(r); }
+  bool could_hold(std::uint32_t most) const override { return inner_->could_hold(most); }
+  std::uint64_t capacity_tokens() const override { return inner_->capacity_tokens(); }
+  std::uint64_t free_tokens() const override { return inner_->free_tokens(); }
+  MemoryUse use() const override { return inner_->use(); }
+  bool shares() const override { return inner_->shares(); }
+  std::uint64_t moved_tokens() const override { return inner_->moved_tokens(); }
+  std::uint64_t top_tokens() const override { return inner_->top_tokens(); }
+  KvSwapper* swapper() override { return inner_->swapper(); }
+
+ private:
+  std::unique_ptr<KvMemory> inner_;
+};
+
+}  // namespace kvproof::bench
