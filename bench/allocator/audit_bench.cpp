@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t kUsableBlocks = 12;
 constexpr std::uint32_t kHostBlocks = 8;  // usable ones
 constexpr std::size_t kMostChoices = 200;
-constexpr std::string_view kSubject = "optimized-xxh3";
+constexpr const optimized::SubjectRow& kSubject = optimized::subject_of(optimized::Role::standard);
 constexpr const char* kConfigurations[] = {"plain", "full", "window", "full_window", "full_host"};
 
 struct Watch {
@@ -75,7 +75,7 @@ std::vector<DrawnCase> draw_cases(const properties::Configuration& configuration
 }
 
 void run_round(Row& row, const std::vector<DrawnCase>& cases) {
-  const properties::MakeSubject make = optimized::find_subject(kSubject)->make;
+  const properties::MakeSubject make = kSubject.make;
   properties::Counts counts;
   const std::uint64_t allocations = num_allocations();
   const double start = processor_seconds();
@@ -100,7 +100,7 @@ Result result_of(Row& row, const char* configuration) {
   out.experiment = "audit";
   out.parameters = {{"configuration", std::string(configuration)},
                     {"oracles", std::string(row.watch->name)},
-                    {"subject", std::string(kSubject)},
+                    {"subject", std::string(kSubject.name)},
                     {"usable_blocks", std::int64_t{kUsableBlocks}}};
   out.metrics.emplace_back("operations_per_second", Metric{at(5), "operations/s", at(1), at(9)});
   out.metrics.emplace_back("ns_per_operation", Metric{1e9 / at(5), "ns", 1e9 / at(9), 1e9 / at(1)});

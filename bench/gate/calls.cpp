@@ -25,10 +25,14 @@ DirectPlugin direct_calls() {
           M::lookup, M::allocate, M::free,   M::finish};
 }
 
-std::optional<DirectPlugin> own_direct(const std::string& subject) {
-  if (subject == "optimized-xxh3") return direct_calls<optimized::Xxh3Digest>();
-  if (subject == "optimized-sha256") return direct_calls<optimized::Sha256Digest>();
-  return std::nullopt;
+/// The direct section of a row of the list, or of a library.
+std::optional<DirectPlugin> find_direct(const std::string& subject) {
+  const optimized::SubjectRow* row = optimized::find_subject(subject);
+  if (row == nullptr) return properties::open_direct(subject);
+  std::optional<DirectPlugin> out;
+  optimized::visit_manager(
+      *row, [&](auto digest) { out = direct_calls<typename decltype(digest)::type>(); });
+  return out;
 }
 
 /// Whoever performs operations; only that part of a call is bracketed.
@@ -40,19 +44,22 @@ class Performer {
 
 class OwnPerformer final : public Performer {
  public:
-  explicit OwnPerformer(const optimized::SubjectRow& row, const CacheConfig& config)
-      : subject_(bracketed([&] { return row.make(config); })) {}
+  OwnPerformer(const optimized::SubjectRow& row, const CacheConfig& config,
+               const Brackets& bracketed)
+      : bracketed_(bracketed), subject_(bracketed([&] { return row.make(config); })) {}
   Result perform(const Operation& operation) override {
-    return bracketed([&] { return subject_->apply(operation); }).result;
+    return bracketed_([&] { return subject_->apply(operation); }).result;
   }
 
  private:
+  const Brackets& bracketed_;
   std::unique_ptr<Subject> subject_;
 };
 
 class LinesPerformer final : public Performer {
  public:
-  LinesPerformer(const properties::Plugin& plugin, const char* header) : plugin_(plugin) {
+  LinesPerformer(const properties::Plugin& plugin, const char* header, const Brackets& bracketed)
+      : bracketed_(bracketed), plugin_(plugin) {
     const char* promises = nullptr;
     subject_ = bracketed([&] { return plugin_.create(header, &promises); });
     if (subject_ == nullptr) throw BadAnswer("it cannot be built for this workload");
@@ -65,7 +72,7 @@ class LinesPerformer final : public Performer {
   Result perform(const Operation& operation) override {
     if (!looks_up_ && std::holds_alternative<op::Lookup>(operation)) return Hit{};
     const std::string line = to_json(operation);
-    const char* answer = bracketed([&] { return plugin_.apply(subject_, line.c_str()); });
+    const char* answer = bracketed_([&] { return plugin_.apply(subject_, line.c_str()); });
     if (answer == nullptr) throw BadAnswer("no answer to " + line.substr(0, 80));
     TraceLine parsed = parse_answer(operation, answer);
     if (parsed.unsupported.empty()) return parsed.result.value_or(Result());
@@ -73,14 +80,11 @@ class LinesPerformer final : public Performer {
   }
 
  private:
+  const Brackets& bracketed_;
   properties::Plugin plugin_;
   kvproof_subject* subject_ = nullptr;
   bool looks_up_ = false;  // it declares that operation
 };
-
-// One subject in a process: the functions of the header carry no state of their own.
-const optimized::SubjectRow* own_row = nullptr;
-properties::Plugin plugin;
 
 /// The direct section in terms of operations.
 struct ByOperations {
@@ -95,15 +99,8 @@ struct ByOperations {
     if (const auto* rejected = std::get_if<Rejected>(&result)) throw BadAnswer(rejected->error);
     return result;
   }
-  static kvproof_direct* create(const char* header, std::uint32_t /*max_requests*/) {
-    auto out = std::make_unique<ByOperations>();
-    if (own_row != nullptr) {
-      out->performer =
-          std::make_unique<OwnPerformer>(*own_row, parse_trace_line(header).header.config);
-    } else {
-      out->performer = std::make_unique<LinesPerformer>(plugin, header);
-    }
-    return reinterpret_cast<kvproof_direct*>(out.release());
+  static kvproof_direct* create(std::unique_ptr<Performer> performer) {
+    return reinterpret_cast<kvproof_direct*>(new ByOperations{std::move(performer)});
   }
   static void destroy(kvproof_direct* self) { delete &of(self); }
   static kvproof_direct_request arrive(kvproof_direct* self, const std::int32_t* tokens,
@@ -152,23 +149,32 @@ struct ByOperations {
 
 }  // namespace
 
-bool has_direct(const std::string& subject) {
-  if (optimized::find_subject(subject) != nullptr) return own_direct(subject).has_value();
-  return properties::open_direct(subject).has_value();
-}
+bool has_direct(const std::string& subject) { return find_direct(subject).has_value(); }
 
-Calls find_calls(const std::string& subject, Way way) {
-  own_row = optimized::find_subject(subject);
+Calls find_calls(const std::string& subject, Way way, Brackets& brackets) {
   if (way == Way::direct) {
-    const auto found = own_row != nullptr ? own_direct(subject) : properties::open_direct(subject);
+    const auto found = find_direct(subject);
     if (!found) throw properties::PluginError(say(subject, ": has no direct section"));
-    return {*found, false};
+    return {*found, found->create, &brackets, false};
   }
-  if (own_row == nullptr) plugin = properties::open_plugin(subject);
   using B = ByOperations;
-  return {{B::create, B::destroy, B::arrive, B::append, B::advance, B::lookup, B::allocate, B::free,
-           B::finish},
-          true};
+  Calls out{{nullptr, B::destroy, B::arrive, B::append, B::advance, B::lookup, B::allocate, B::free,
+             B::finish},
+            {},
+            &brackets,
+            true};
+  if (const auto* row = optimized::find_subject(subject)) {
+    out.create = [row, &brackets](const char* header, std::uint32_t) {
+      const CacheConfig config = parse_trace_line(header).header.config;
+      return B::create(std::make_unique<OwnPerformer>(*row, config, brackets));
+    };
+  } else {
+    out.create = [plugin = properties::open_plugin(subject), &brackets](const char* header,
+                                                                        std::uint32_t) {
+      return B::create(std::make_unique<LinesPerformer>(plugin, header, brackets));
+    };
+  }
+  return out;
 }
 
 }  // namespace kvproof::bench

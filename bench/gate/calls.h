@@ -2,8 +2,12 @@
 // A subject as the gate calls it: the functions of the direct section, wherever they come from.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
 #include <string>
 
+#include "bench/gate/collected.h"
 #include "properties/foreign/plugin.h"
 
 namespace kvproof::bench {
@@ -19,7 +23,9 @@ enum class Way {
 }
 
 struct Calls {
-  properties::DirectPlugin functions;
+  properties::DirectPlugin functions;  // but for create, which is the next member
+  std::function<kvproof_direct*(const char* header, std::uint32_t max_requests)> create;
+  Brackets* brackets = nullptr;
   bool brackets_itself = false;  // only a part of each call is the subject's
 };
 
@@ -27,8 +33,9 @@ struct Calls {
 /// path of a library. @throws properties::PluginError
 [[nodiscard]] bool has_direct(const std::string& subject);
 
-/// @throws properties::PluginError. One subject in a process.
-[[nodiscard]] Calls find_calls(const std::string& subject, Way way);
+/// @param brackets outlive what is returned, and bracket its calls
+/// @throws properties::PluginError
+[[nodiscard]] Calls find_calls(const std::string& subject, Way way, Brackets& brackets);
 
 /// A call was answered with something that the gate cannot go on from. what() is one line.
 class BadAnswer : public std::runtime_error {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate's measured region: a call inside collected() is what callgrind counts, and what it asks
-// of the heap is counted too.
+// The gate's measured region: a call inside collected() is what callgrind counts. What the subject's
+// calls ask of the heap is counted before it, too.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,12 @@ namespace kvproof::bench {
 /// The pattern of its name, for callgrind.
 inline constexpr const char* kCollectedPattern = "*kvproof::bench::collected<*";
 
-/// What was asked of malloc and its relatives, and of mmap, inside collected().
+template <class Call>
+[[gnu::noinline]] auto collected(const Call& call) {
+  return call();
+}
+
+/// What was asked of malloc and its relatives, and of mmap, while a HeapWatch lived.
 struct HeapUse {
   bool counted = false;           // whether this build can count it
   std::uint64_t allocations = 0;  // calls
@@ -18,33 +23,33 @@ struct HeapUse {
   std::int64_t peak_bytes = 0;
 };
 
-extern HeapUse heap_use;
-extern bool heap_counting;
+[[nodiscard]] HeapUse heap_use();
+/// From now on allocations count from zero.
+void forget_allocations();
 
-/// Whether the measured part of the stream has begun.
-extern bool measuring;
-
-namespace detail {
-
-struct HeapRegion {
-  HeapRegion() { heap_counting = true; }
-  ~HeapRegion() { heap_counting = false; }
+class HeapWatch {
+ public:
+  HeapWatch();
+  ~HeapWatch();
+  HeapWatch(const HeapWatch&) = delete;
+  HeapWatch& operator=(const HeapWatch&) = delete;
 };
 
-}  // namespace detail
+/// Brackets the calls of one subject.
+class Brackets {
+ public:
+  /// Whether the measured part of the stream has begun.
+  void measure(bool on) { measuring_ = on; }
 
-template <class Call>
-[[gnu::noinline]] auto collected(const Call& call) {
-  const detail::HeapRegion region;
-  return call();
-}
+  /// A call of the subject: collected once the measured part has begun, of the heap in any case.
+  template <class Call>
+  auto operator()(const Call& call) const {
+    const HeapWatch watch;
+    return measuring_ ? collected(call) : call();
+  }
 
-/// A call of the subject: collected once the measured part has begun, of the heap in any case.
-template <class Call>
-auto bracketed(const Call& call) {
-  if (measuring) return collected(call);
-  const detail::HeapRegion region;
-  return call();
-}
+ private:
+  bool measuring_ = false;
+};
 
 }  // namespace kvproof::bench

@@ -5,16 +5,38 @@
 
 #include "bench/gate/collected.h"
 
-namespace kvproof::bench {
+#if defined(__linux__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define KVPROOF_COUNTS_HEAP 1
+#else
+#define KVPROOF_COUNTS_HEAP 0
+#endif
 
-HeapUse heap_use;
-bool heap_counting = false;
-bool measuring = false;
+namespace kvproof::bench {
+namespace {
+
+struct HeapMeter {
+  HeapUse use{.counted = KVPROOF_COUNTS_HEAP != 0};
+  bool on = false;
+};
+
+/// malloc is a function of the process and takes no object, so what it counts into is one of the
+/// process as well; nobody else sees it.
+HeapMeter& meter() {
+  static constinit HeapMeter the_meter;
+  return the_meter;
+}
+
+}  // namespace
+
+HeapUse heap_use() { return meter().use; }
+void forget_allocations() { meter().use.allocations = 0; }
+HeapWatch::HeapWatch() { meter().on = true; }
+HeapWatch::~HeapWatch() { meter().on = false; }
 
 }  // namespace kvproof::bench
 
-#if defined(__linux__) && defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
+#if KVPROOF_COUNTS_HEAP
 
 #include <malloc.h>
 #include <sys/mman.h>
@@ -23,28 +45,22 @@ bool measuring = false;
 
 namespace {
 
-using kvproof::bench::heap_counting;
-using kvproof::bench::heap_use;
+void note_given(std::size_t bytes) {
+  kvproof::bench::HeapMeter& meter = kvproof::bench::meter();
+  if (!meter.on) return;
+  ++meter.use.allocations;
+  meter.use.live_bytes += static_cast<std::int64_t>(bytes);
+  if (meter.use.live_bytes > meter.use.peak_bytes) meter.use.peak_bytes = meter.use.live_bytes;
+}
 
-[[maybe_unused]] const bool known = heap_use.counted = true;
-
-void note(std::int64_t bytes) {
-  heap_use.live_bytes += bytes;
-  if (heap_use.live_bytes > heap_use.peak_bytes) heap_use.peak_bytes = heap_use.live_bytes;
+void note_taken_back(std::size_t bytes) {
+  kvproof::bench::HeapMeter& meter = kvproof::bench::meter();
+  if (meter.on) meter.use.live_bytes -= static_cast<std::int64_t>(bytes);
 }
 
 void* given(void* memory) {
-  if (heap_counting && memory != nullptr) {
-    ++heap_use.allocations;
-    note(static_cast<std::int64_t>(malloc_usable_size(memory)));
-  }
+  if (memory != nullptr) note_given(malloc_usable_size(memory));
   return memory;
-}
-
-void taken_back(void* memory) {
-  if (heap_counting && memory != nullptr) {
-    note(-static_cast<std::int64_t>(malloc_usable_size(memory)));
-  }
 }
 
 }  // namespace
@@ -60,13 +76,13 @@ void __libc_free(void* memory);
 void* malloc(std::size_t bytes) { return given(__libc_malloc(bytes)); }
 void* calloc(std::size_t n, std::size_t bytes) { return given(__libc_calloc(n, bytes)); }
 void free(void* memory) {
-  taken_back(memory);
+  if (memory != nullptr) note_taken_back(malloc_usable_size(memory));
   __libc_free(memory);
 }
 void* realloc(void* memory, std::size_t bytes) {
   const std::size_t before = memory != nullptr ? malloc_usable_size(memory) : 0;
   void* const out = __libc_realloc(memory, bytes);
-  if (heap_counting && (out != nullptr || bytes == 0)) note(-static_cast<std::int64_t>(before));
+  if (out != nullptr || bytes == 0) note_taken_back(before);
   return given(out);
 }
 void* memalign(std::size_t alignment, std::size_t bytes) {
@@ -82,15 +98,12 @@ int posix_memalign(void** out, std::size_t alignment, std::size_t bytes) {
 void* mmap(void* at, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   void* const out =
       reinterpret_cast<void*>(syscall(SYS_mmap, at, bytes, protection, flags, file, offset));
-  if (heap_counting && out != MAP_FAILED) {
-    ++heap_use.allocations;
-    note(static_cast<std::int64_t>(bytes));
-  }
+  if (out != MAP_FAILED) note_given(bytes);
   return out;
 }
 int munmap(void* at, std::size_t bytes) {
   const auto status = static_cast<int>(syscall(SYS_munmap, at, bytes));
-  if (heap_counting && status == 0) note(-static_cast<std::int64_t>(bytes));
+  if (status == 0) note_taken_back(bytes);
   return status;
 }
 

@@ -29,9 +29,10 @@ void play_once(std::FILE* out, const Calls& calls, const GateWorkload& workload,
   print(out, "hit_tokens", static_cast<double>(played.hit_tokens));
   print(out, "preemptions", static_cast<double>(played.preemptions));
   print(out, "taken_blocks", static_cast<double>(played.taken_blocks));
-  if (!heap_use.counted) return;
-  print(out, "allocations", static_cast<double>(heap_use.allocations));
-  print(out, "peak_bytes", static_cast<double>(heap_use.peak_bytes));
+  const HeapUse heap = heap_use();
+  if (!heap.counted) return;
+  print(out, "allocations", static_cast<double>(heap.allocations));
+  print(out, "peak_bytes", static_cast<double>(heap.peak_bytes));
 }
 
 void time_once(std::FILE* out, const Calls& calls, const GateWorkload& workload,
@@ -53,8 +54,9 @@ int run(std::FILE* out, char** argv) {
     std::fprintf(stderr, "no workload of the name %s\n", workload.c_str());
     return 2;
   }
+  Brackets brackets;
   const Calls calls =
-      find_calls(subject, way == to_string(Way::direct) ? Way::direct : Way::operations);
+      find_calls(subject, way == to_string(Way::direct) ? Way::direct : Way::operations, brackets);
   (what == "time" ? time_once : play_once)(out, calls, *row, seed);
   return 0;
 }

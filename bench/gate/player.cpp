@@ -56,14 +56,16 @@ std::string header_of(const GateWorkload& w) {
 class Manager {
   template <class F>
   auto call(const F& f) {
-    return brackets_itself_ ? f() : bracketed(f);
+    return brackets_itself_ ? f() : brackets_(f);
   }
 
  public:
-  Manager(const Calls& subject, const GateWorkload& w) : f_(subject.functions) {
+  Manager(const Calls& subject, const GateWorkload& w)
+      : f_(subject.functions),
+        brackets_(*subject.brackets),
+        brackets_itself_(subject.brackets_itself) {
     const std::string header = header_of(w);
-    brackets_itself_ = subject.brackets_itself;
-    self_ = call([&] { return f_.create(header.c_str(), w.live + 1); });
+    self_ = call([&] { return subject.create(header.c_str(), w.live + 1); });
     if (self_ == nullptr) throw BadAnswer("it cannot be built for this workload");
   }
   ~Manager() { f_.destroy(self_); }
@@ -97,13 +99,17 @@ class Manager {
     call([&] { f_.finish(self_, request); });
   }
 
+  /// Whether what follows is the measured part.
+  void measure(bool on) { brackets_.measure(on); }
+
   // For time: the functions themselves.
   [[nodiscard]] const properties::DirectPlugin& functions() const { return f_; }
   [[nodiscard]] kvproof_direct* self() const { return self_; }
 
  private:
   properties::DirectPlugin f_;
-  bool brackets_itself_ = false;
+  Brackets& brackets_;
+  bool brackets_itself_;
   kvproof_direct* self_ = nullptr;
 };
 
@@ -131,7 +137,7 @@ class Loop {
       if (running_.empty()) throw BadAnswer("it refuses a request that has the pool for itself");
       decode_all();
     }
-    measuring = false;
+    manager_.measure(false);
     return played_;
   }
 
@@ -148,9 +154,9 @@ class Loop {
   void arrive_one() {
     if (arrived_ == w_.warm_up) {
       note(Call::Kind::measure, {});
-      measuring = true;
+      manager_.measure(true);
       played_ = {};
-      heap_use.allocations = 0;
+      forget_allocations();
     }
     Request r;
     r.number = arrived_++;

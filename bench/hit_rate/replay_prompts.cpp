@@ -118,9 +118,12 @@ ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options) 
   if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
   const CacheConfig config =
       config_for(size_of(*open(), options.block_size, options.tokens), options);
-  return options.hash == ReplayHash::sha256
-             ? replay<optimized::CacheManager<optimized::Sha256Digest>>(open, config, options)
-             : replay<optimized::CacheManager<optimized::Xxh3Digest>>(open, config, options);
+  ReplayCounts out;
+  optimized::visit_manager(*options.manager, [&](auto digest) {
+    using Manager = optimized::CacheManager<typename decltype(digest)::type>;
+    out = replay<Manager>(open, config, options);
+  });
+  return out;
 }
 
 }  // namespace kvproof::bench

@@ -15,10 +15,10 @@
 
 #include "bench/requests/request.h"
 #include "bench/requests/tokens.h"
+#include "optimized/subjects.h"
 
 namespace kvproof::bench {
 
-enum class ReplayHash { xxh3, sha256 };
 struct EvictionPolicy;  // eviction/policies.h
 
 struct ReplayOptions {
@@ -26,7 +26,8 @@ struct ReplayOptions {
   std::optional<std::uint32_t>
       capacity_blocks;  // usable blocks; nullopt = so many that nothing is lost
   TokenMode tokens = TokenMode::as_recorded;
-  ReplayHash hash = ReplayHash::xxh3;
+  /// A row with a cache manager.
+  const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   const EvictionPolicy* policy = nullptr;   // nullptr = the allocator's own LRU, else under XXH3
   std::function<void(double)> on_progress;  // fraction done, 0 to 1
 };

@@ -44,7 +44,7 @@ MemoryOptions memory_options(const TraceSize& size, const SimulationOptions& opt
   out.whole_sequence_must_fit = options.whole_sequence_must_fit;
   out.watermark = options.watermark;
   out.reserved_tokens = options.reserved_tokens;
-  out.sha256 = options.sha256;
+  out.manager = options.manager;
   return out;
 }
 

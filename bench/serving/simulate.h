@@ -24,7 +24,8 @@ struct SimulationOptions {
   std::uint32_t clients = 0;  // of a closed loop; 0 = open loop
   bool whole_sequence_must_fit = true;
   double watermark = 0;
-  bool sha256 = false;
+  /// Of the paged storages, a row with a cache manager.
+  const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   properties::SubjectOptions audited;  // where given: this allocator, every operation under audit
   std::string_view storage = "paged_shared";  // a name in storage.h
   std::uint32_t reserved_tokens = 0;  // by contiguous_max_length; 0 = the longest of the source

@@ -129,10 +129,11 @@ class PagedMemory final : public KvMemory, private KvSwapper {
 std::unique_ptr<KvMemory> make_paged_memory(const MemoryOptions& options, bool share) {
   const CacheConfig config = paged_config(options, share);
   if (options.audited != nullptr) return make_audited_memory(options, config);
-  if (options.sha256) {
-    return std::make_unique<PagedMemory<optimized::Sha256Digest>>(options, config);
-  }
-  return std::make_unique<PagedMemory<optimized::Xxh3Digest>>(options, config);
+  std::unique_ptr<KvMemory> out;
+  optimized::visit_manager(*options.manager, [&](auto digest) {
+    out = std::make_unique<PagedMemory<typename decltype(digest)::type>>(options, config);
+  });
+  return out;
 }
 
 }  // namespace kvproof::bench

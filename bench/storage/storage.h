@@ -14,6 +14,7 @@
 #include <span>
 #include <string_view>
 
+#include "optimized/subjects.h"
 #include "reference/contiguous_cache.h"
 #include "reference/ids.h"
 
@@ -119,7 +120,8 @@ struct MemoryOptions {
       0;  // of contiguous_max_length, where that is more than max_tokens
   bool whole_sequence_must_fit = true;  // an admission asks for room for all known tokens
   double watermark = 0;                 // share of the blocks that an admission leaves free
-  bool sha256 = false;                  // block hashes instead of XXH3
+  /// Of the paged storages, a row with a cache manager.
+  const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   /// Where there is one: this allocator in place of the optimized one, every operation audited by
   /// the laws and by whatever else it promises. Slow: the cost grows with the size of the pool.
   const properties::Candidate* audited = nullptr;

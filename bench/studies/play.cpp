@@ -123,7 +123,7 @@ PlayedRequest::PlayedRequest(KvMemory& memory, std::span<const TokenId> prompt,
 void PlayedRequest::grow() {
   // What a generated token is, no log says; within a request they may as well be equal, because a
   // block's hash covers everything before it.
-  const TokenId token = -1 - static_cast<TokenId>(handle_);
+  const TokenId token = -1 - static_cast<TokenId>(std::uint32_t{handle_});
   memory_->advance(handle_, {&token, 1}, tokens_);
   require_room(memory_->grow(handle_, 1, 0));
   memory_->advance(handle_, {}, ++tokens_);

@@ -12,7 +12,7 @@
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
 #include "bench/results/table.h"
-#include "optimized/subjects.h"
+#include "properties/check/candidate.h"
 #include "properties/exhaustive/search.h"
 #include "properties/exhaustive/spaces.h"
 #include "properties/random/shrink.h"
@@ -24,6 +24,7 @@ using properties::MakeSubject;
 using properties::Oracles;
 using properties::exhaustive::find_space;
 using properties::exhaustive::kSpaces;
+using properties::exhaustive::make_small;
 using properties::exhaustive::SearchOptions;
 using properties::exhaustive::SearchProgress;
 using properties::exhaustive::SearchReport;
@@ -47,14 +48,9 @@ std::vector<const Space*> chosen_spaces(const ExhaustiveOptions& options) {
   return out;
 }
 
-MakeSubject chosen_subject(const ExhaustiveOptions& options) {
-  if (options.make) return options.make;
-  if (options.subject == "optimized-xxh3") return properties::exhaustive::make_optimized();
-  const optimized::SubjectRow* row = optimized::find_subject(options.subject);
-  if (row == nullptr) {
-    throw std::invalid_argument("--subject=" + options.subject + ": no such subject");
-  }
-  return row->make;
+const optimized::SubjectRow& chosen_row(const ExhaustiveOptions& options) {
+  if (options.subject.empty()) return optimized::subject_of(optimized::Role::standard);
+  return properties::find_row(options.subject);
 }
 
 Metric count(std::uint64_t n) { return {static_cast<double>(n), "count", {}, {}}; }
@@ -124,7 +120,7 @@ SearchReport search_with_bar(const Space& space, SearchOptions options, Progress
 
 void print_failure(const properties::Failure& failure, const ExhaustiveOptions& options) {
   properties::Failure named = failure;
-  if (!options.make) named.subject = options.subject;
+  if (!options.make) named.subject = chosen_row(options).name;
   const auto file = write_failure(named, 0, options.failure_folder);
   std::cout << "a shortest trace, found breadth first\n" << describe_failure(named, 0, file);
 }
@@ -135,7 +131,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   std::optional<ResultFile> file;
   const std::vector<const Space*> spaces = chosen_spaces(options);
   SearchOptions search;
-  search.make = chosen_subject(options);
+  search.make = options.make ? options.make : make_small(chosen_row(options));
   search.threads =
       options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
   if (!options.json_path.empty()) file.emplace(options.json_path);
@@ -157,7 +153,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
       print_failure(*report.failure, options);
     } else if (options.count_by_model && report.closed) {
       SearchOptions alone = search;
-      alone.make = properties::exhaustive::make_naive();
+      alone.make = make_small(optimized::subject_of(optimized::Role::model));
       alone.oracles = Oracles{false, false, false};
       const SearchReport model = search_with_bar(space, alone, bar, 0, 1);
       wrong = model.states != report.states || model.counts.edges != report.counts.edges;

@@ -11,9 +11,9 @@
 namespace kvproof::bench {
 
 struct ExhaustiveOptions {
-  std::vector<std::string> spaces;  // names of spaces.h; empty = all that are searched by default
-  std::string subject = "optimized-xxh3";
-  properties::MakeSubject make;      // empty = the row of that name, no larger than needed
+  std::vector<std::string> spaces;   // names of spaces.h; empty = all that are searched by default
+  std::string subject;               // a row's name; empty = the standard one
+  properties::MakeSubject make;      // empty = the subject, no larger than needed
   std::uint32_t threads = 0;         // 0 = one per core
   std::uint64_t most_states = 0;     // per space; 0 = what the space says
   bool nightly = false;              // the space that is too large for every day, alone

@@ -31,7 +31,7 @@ constexpr int kInterrupted = 130;
 constexpr std::uint32_t kFewestPairs = 10;  // fewer cannot reach the significance of 0.001
 
 struct Arguments {
-  std::string subject = "optimized-xxh3";
+  std::string subject{optimized::subject_of(optimized::Role::standard).name};
   std::string against;
   std::string baseline;
   std::string record;
@@ -67,15 +67,9 @@ class Workplace {
 };
 
 Build named_build(const std::string& subject) {
-  if (optimized::find_subject(subject) != nullptr) return {subject, subject};
-  if (!fs::is_regular_file(subject)) {
-    throw std::invalid_argument(subject + ": expected a shared library, found no such file");
-  }
-  return {fs::canonical(subject).string(), subject};
-}
-
-bool names_a_build(const std::string& text) {
-  return optimized::find_subject(text) != nullptr || properties::is_library(text);
+  properties::SubjectOptions options;
+  options.subject = subject;
+  return {properties::find_candidate(options).address, subject};
 }
 
 /// A base that is a revision of this checkout; an own head is then built in the same way.
@@ -87,16 +81,17 @@ void set_revision_base(const Arguments& arguments, const fs::path& folder, GateO
                                 ": no subject, no shared library and no revision of this checkout "
                                 "has that name");
   }
-  const bool own = optimized::find_subject(arguments.subject) != nullptr;
-  if (arguments.subject == "naive") {
+  const optimized::SubjectRow* own = optimized::find_subject(arguments.subject);
+  const optimized::SubjectRow& row =
+      own != nullptr ? *own : optimized::subject_of(optimized::Role::standard);
+  if (row.digest.empty()) {
     throw std::invalid_argument("--against: a revision is compared with the optimized manager");
   }
-  const std::string digest =
-      arguments.subject == "optimized-sha256" ? "Sha256Digest" : "Xxh3Digest";
+  const std::string digest(row.digest);
   options.on_progress(0, "building " + arguments.against);
   options.base =
       Build{build_revision(checkout, commit, digest, folder / "base").string(), arguments.against};
-  if (!own) return;
+  if (own == nullptr) return;
   options.on_progress(0, "building the checkout");
   options.head.subject = build_revision(checkout, "", digest, folder / "head").string();
 }
@@ -193,7 +188,7 @@ int gate(Arguments& arguments, int argc, char** argv) {
     options.baseline = read_baseline(arguments.baseline);
     arguments.seed = options.baseline->seed;
   }
-  const bool revision = !arguments.against.empty() && !names_a_build(arguments.against);
+  const bool revision = !arguments.against.empty() && !properties::names_subject(arguments.against);
   if (!arguments.against.empty() && !revision) options.base = named_build(arguments.against);
   Outputs outputs(arguments);
   catch_interrupts();
@@ -244,8 +239,8 @@ void add_thresholds(CLI::App& app, Arguments& arguments) {
 
 void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--subject", arguments.subject,
-                 "the head: an implementation of the list, default optimized-xxh3, or the path of "
-                 "a shared library that exports kvproof_subject.h");
+                 "the head: an implementation of the list, default " + arguments.subject +
+                     ", or the path of a shared library that exports kvproof_subject.h");
   app.add_option("--against", arguments.against,
                  "the base: the same, or a git revision of this checkout");
   app.add_option("--baseline", arguments.baseline, "the base: a file that --record wrote");

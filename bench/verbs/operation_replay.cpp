@@ -9,8 +9,6 @@
 #include <string_view>
 #include <utility>
 
-#include "optimized/subjects.h"
-#include "properties/mutants/kill_matrix.h"
 #include "properties/oracles/audit.h"
 #include "properties/traces/golden.h"
 
@@ -18,8 +16,6 @@ namespace kvproof::bench {
 namespace {
 
 using properties::TraceVerdict;
-
-constexpr std::string_view kDefaultSubject = "optimized-xxh3";
 
 /// A subject that consults every oracle that applies after each operation, and throws what they
 /// find.
@@ -35,32 +31,6 @@ class Audited final : public Subject {
   std::unique_ptr<Subject> inner_;
   properties::Audit audit_;
 };
-
-/// A row of the list of mutants as something to replay on; nullopt when there is none.
-std::optional<properties::Candidate> find_mutant(const std::string& name) {
-  const std::vector<properties::Seeded> all = properties::all_mutants();
-  const auto at = std::ranges::find(all, name, &properties::Seeded::id);
-  if (at == all.end()) return std::nullopt;
-  return properties::Candidate{name, "", false,
-                               [make = at->make](const CacheConfig& config) {
-                                 return properties::Opened{make(config), {}};
-                               },
-                               [](bool) {}};
-}
-
-properties::Candidate candidate_of(const properties::SubjectOptions& options) {
-  if (options.subject_command.empty()) {
-    if (auto mutant = find_mutant(options.subject)) return *mutant;
-  }
-  try {
-    return properties::find_candidate(options);
-  } catch (const std::invalid_argument& error) {
-    std::string known;
-    for (const auto& mutant : properties::all_mutants()) known += " " + mutant.id;
-    const bool named = options.subject_command.empty() && !properties::is_library(options.subject);
-    throw std::invalid_argument(error.what() + (named ? "; and of seeded bugs:" + known : ""));
-  }
-}
 
 std::string title(const std::string& file, const TraceHeader& header) {
   return file + (header.name.empty() ? "" : " " + header.name) + " (" +
@@ -107,8 +77,9 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
   std::string subject;
   const auto make = [&](const TraceHeader& header) -> std::unique_ptr<Subject> {
     properties::SubjectOptions own = options.subject;
-    own.subject = header.subject.empty() ? std::string(kDefaultSubject) : header.subject;
-    const properties::Candidate candidate = given ? *given : candidate_of(own);
+    own.subject = header.subject;
+    if (own.subject.empty()) own.subject = optimized::subject_of(optimized::Role::standard).name;
+    const properties::Candidate candidate = given ? *given : find_candidate_or_mutant(own);
     subject = candidate.name;
     properties::Opened opened = candidate.open(header.config);
     const bool ours = header.recorded_from == "kvproof";  // our failures carry no results
@@ -128,7 +99,7 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
 int replay_operations(const std::vector<std::string>& files,
                       const OperationReplayOptions& options) {
   std::optional<properties::Candidate> given;  // a wrong name is known before any work
-  if (options.subject.given()) given = candidate_of(options.subject);
+  if (options.subject.given()) given = find_candidate_or_mutant(options.subject);
   Tally tally;
   for (const std::string& file : files) replay_file(file, options, given, tally);
   std::cout << tally.passed << " passed, " << tally.failed << " failed, " << tally.skipped

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,7 @@ struct Arguments {
   std::vector<std::string> files;
   properties::SubjectOptions subject;
   std::string trace;
-  std::string hash = "xxh3";
+  std::string hash{optimized::subject_of(optimized::Role::standard).hash};
   std::string json_path;
   std::uint32_t block_size = 16;
   std::optional<std::uint32_t> capacity_blocks;
@@ -54,7 +55,7 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
   ReplayOptions options;
   options.block_size = arguments.block_size;
   options.capacity_blocks = arguments.capacity_blocks;
-  options.hash = arguments.hash == "sha256" ? ReplayHash::sha256 : ReplayHash::xxh3;
+  options.manager = optimized::find_manager(arguments.hash);
   options.on_progress = [&progress](double fraction) { progress.update(fraction, "replaying"); };
   const TraceInfo info = open()->info();
   const bool own_blocks = info.ids_block_size == static_cast<std::int64_t>(arguments.block_size);
@@ -102,7 +103,7 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const OpenSour
   SimulationOptions& options = simulation.options;
   options.block_size = arguments.block_size;
   options.capacity_blocks = arguments.capacity_blocks;
-  options.sha256 = arguments.hash == "sha256";
+  options.manager = optimized::find_manager(arguments.hash);
   options.audited = arguments.subject;
   const bool own_blocks =
       open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
@@ -165,7 +166,8 @@ int run(int argc, char** argv) {
   app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
   app.add_option("--subject", arguments.subject.subject,
                  "replay the operations, or serve, with this allocator or shared library, default: "
-                 "the trace's own, else optimized-xxh3");
+                 "the trace's own, else " +
+                     std::string(optimized::subject_of(optimized::Role::standard).name));
   app.add_option("--subject-command", arguments.subject.subject_command,
                  "replay them against a program that speaks JSON lines, as kvproof check does");
   app.add_flag("--audit", arguments.audit,
@@ -182,8 +184,12 @@ int run(int argc, char** argv) {
   app.add_option("--capacity-blocks", arguments.capacity_blocks,
                  "usable blocks of the cache, default: nothing is ever evicted")
       ->check(CLI::Range(1, 1 << 30));
-  app.add_option("--hash", arguments.hash, "xxh3 or sha256")
-      ->check(CLI::IsMember({"xxh3", "sha256"}));
+  std::set<std::string> hashes;
+  for (const auto& row : optimized::kSubjects) {
+    if (!row.hash.empty()) hashes.emplace(row.hash);
+  }
+  app.add_option("--hash", arguments.hash, "of the blocks, default " + arguments.hash)
+      ->check(CLI::IsMember(hashes));
   add_simulation_options(app, arguments.simulation);
   app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
   if (!parse(app, argc, argv)) return kHolds;

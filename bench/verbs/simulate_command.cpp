@@ -53,7 +53,7 @@ SimulationOptions complete(const SimulateArguments& arguments) {
     throw std::invalid_argument("--preempt=swap needs --host-blocks");
   }
   if (arguments.laws && !out.audited.given()) {
-    out.audited.subject = out.sha256 ? "optimized-sha256" : "optimized-xxh3";
+    out.audited.subject = out.manager->name;
   }
   if (out.audited.given() && find_storage(out.storage)->contiguous) {
     throw std::invalid_argument("the laws are those of a paged cache: --storage is contiguous");

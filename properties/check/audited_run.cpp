@@ -203,7 +203,9 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
     const std::chrono::duration<double> spent = Clock::now() - start;
     auto opened = spent.count() < shrink_seconds ? candidate.open(config) : Opened();
     // Out of time: a subject that never fails lets every further candidate pass at once.
-    if (opened.subject == nullptr) return optimized::find_subject("naive")->make(config);
+    if (opened.subject == nullptr) {
+      return optimized::subject_of(optimized::Role::model).make(config);
+    }
     return std::move(opened.subject);
   };
   FailureReport out;

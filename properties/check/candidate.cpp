@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "properties/mutants/kill_matrix.h"
+
 namespace kvproof::properties {
 namespace {
 
@@ -15,8 +17,12 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string option) {
-  return {program->name(), std::move(option), true,
+Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string option,
+                            std::string address) {
+  return {program->name(),
+          std::move(option),
+          std::move(address),
+          true,
           [program](const CacheConfig& config) {
             ForeignProgram::Opening opening = program->open(config);
             return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
@@ -24,18 +30,30 @@ Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string
           [program](bool on) { program->hurry(on); }};
 }
 
+bool is_library(const std::string& subject) {
+  return subject.find('/') != std::string::npos || subject.ends_with(".so") ||
+         subject.ends_with(".dylib");
+}
+
 }  // namespace
 
+const optimized::SubjectRow& find_row(const std::string& name) {
+  if (const auto* row = optimized::find_subject(name)) return *row;
+  std::string known;
+  for (const auto& row : optimized::kSubjects) known += " " + std::string(row.name) + ",";
+  throw std::invalid_argument("no subject of the name " + name + "; there are:" + known +
+                              " or the path of a shared library");
+}
+
 Candidate own_candidate(const optimized::SubjectRow& row) {
-  return {std::string(row.name), "--subject=" + std::string(row.name), false,
-          [&row](const CacheConfig& config) {
+  const std::string name(row.name);
+  return {name, "--subject=" + name, name, false, [&row](const CacheConfig& config) {
             return Opened{row.make(config), {}};
           }};
 }
 
-bool is_library(const std::string& subject) {
-  return subject.find('/') != std::string::npos || subject.ends_with(".so") ||
-         subject.ends_with(".dylib");
+bool names_subject(const std::string& text) {
+  return optimized::find_subject(text) != nullptr || is_library(text);
 }
 
 Candidate find_candidate(const SubjectOptions& options) {
@@ -46,24 +64,36 @@ Candidate find_candidate(const SubjectOptions& options) {
     auto program = std::make_shared<ForeignProgram>(
         options.subject_command, command_argv(options.subject_command), options.limits);
     return foreign_candidate(std::move(program),
-                             "--subject-command=" + quoted(options.subject_command));
+                             "--subject-command=" + quoted(options.subject_command), "");
   }
-  if (const auto* row = optimized::find_subject(options.subject)) {
-    return own_candidate(*row);
-  }
-  if (!is_library(options.subject)) {
-    std::string known;
-    for (const auto& row : optimized::kSubjects) known += " " + std::string(row.name) + ",";
-    throw std::invalid_argument("no subject of the name " + options.subject +
-                                "; there are:" + known + " or the path of a shared library");
-  }
+  if (!is_library(options.subject)) return own_candidate(find_row(options.subject));
   if (!std::filesystem::is_regular_file(options.subject)) {
     throw std::invalid_argument(options.subject +
                                 ": expected a shared library, found no such file");
   }
   auto program = std::make_shared<ForeignProgram>(options.subject, plugin_argv(options.subject),
                                                   options.limits);
-  return foreign_candidate(std::move(program), "--subject=" + quoted(options.subject));
+  return foreign_candidate(std::move(program), "--subject=" + quoted(options.subject),
+                           std::filesystem::canonical(options.subject).string());
+}
+
+Candidate find_candidate_or_mutant(const SubjectOptions& options) {
+  const bool named = options.subject_command.empty() && !is_library(options.subject);
+  if (!named || optimized::find_subject(options.subject) != nullptr) return find_candidate(options);
+  std::string known;
+  for (const Seeded& mutant : all_mutants()) {
+    known += " " + mutant.id;
+    if (mutant.id != options.subject) continue;
+    Candidate out;
+    out.name = mutant.id;
+    out.open = [make = mutant.make](const CacheConfig& config) { return Opened{make(config), {}}; };
+    return out;
+  }
+  try {
+    return find_candidate(options);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(error.what() + ("; and of seeded bugs:" + known));
+  }
 }
 
 std::string vectors_folder() {

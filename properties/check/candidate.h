@@ -21,11 +21,15 @@ struct Opened {
 /// An allocator that can be built and asked.
 struct Candidate {
   std::string name;
-  std::string option;  // that names it on a command line, for the replay
+  std::string option;   // that names it on a command line, for the replay
+  std::string address;  // by which another process finds it: its name, or the path of a library
   bool foreign = false;
   std::function<Opened(const CacheConfig&)> open;
   std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
 };
+
+/// The row of that name. @throws std::invalid_argument that lists the names
+[[nodiscard]] const optimized::SubjectRow& find_row(const std::string& name);
 
 /// An implementation of ours.
 [[nodiscard]] Candidate own_candidate(const optimized::SubjectRow& row);
@@ -39,11 +43,14 @@ struct SubjectOptions {
   [[nodiscard]] bool given() const { return !subject.empty() || !subject_command.empty(); }
 };
 
-/// Whether this names a file, not a row of the list.
-[[nodiscard]] bool is_library(const std::string& subject);
+/// Whether this names a row of the list or looks like the path of a shared library.
+[[nodiscard]] bool names_subject(const std::string& text);
 
 /// @pre options.given(). @throws std::invalid_argument that lists the names
 [[nodiscard]] Candidate find_candidate(const SubjectOptions& options);
+
+/// The same, where the name may also be that of a seeded bug.
+[[nodiscard]] Candidate find_candidate_or_mutant(const SubjectOptions& options);
 
 /// The recorded vectors that a check plays: in a checkout beside the sources, installed beside the
 /// package's data; empty: nowhere.

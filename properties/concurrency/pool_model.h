@@ -4,47 +4,8 @@
 //
 // Model:   a call is one or more steps in the order of its arguments: take and reset are one each,
 //          touch, release, acquire and publish one per block or key. Written from the promises in
-//          concurrent_pool.h. A release of several last holders is one section of the queue for as
-//          long as it is the last holder of the next block too: `look` is where it finds out, and
-//          until then nobody else may use the queue. What goes to the front in a later section of
-//          one release goes behind what went there before, unless a section of somebody else came
-//          between; sections that find nothing to do cannot be seen, so that both places are
-//          allowed then. Source: histories and pure steps as in porcupine
-//          (github.com/anishathalye/porcupine). Refuses: num_free() (a hint), calls that break the
-//          contract, more than 7 blocks. ragma once nclude <array> nclude <cstdint> nclude
-//          <string> nclude "reference/config.h" mespace kvproof::properties::concurrency { line
-//          constexpr std::uint32_t kMostModelBlocks = 8; // with the null block / A thread stands
-//          in a state as its number + 1; 0 is nobody, and no block. ruct PoolState { using
-//          PerBlock = std::array<std::uint8_t, kMostModelBlocks>; PerBlock queue{}; // shape
-//          [num_free], then zeros PerBlock references{}; PerBlock key{}; // 0 = no content
-//          PerBlock rank{}; // of the blocks with one key: how many are older PerBlock cell{}; //
-//          what was last written into the block std::uint8_t num_free = 0; std::uint8_t section =
-//          0; // the thread in the middle of a release that uses the queue std::uint8_t
-//          front_thread = 0; // the thread whose release last put something at the front,
-//          std::uint8_t front_block = 0; // and that block: while no other section has come since
-//          bool operator==(const PoolState&) const = default; / All blocks but the null block
-//          free, in the order of their ids. nodiscard]] PoolState initial_pool_state(std::uint32_t
-//          num_blocks); / The state at rest, for people. nodiscard]] std::string to_string(const
-//          PoolState& state); um class StepKind : std::uint8_t { take, touch, release, look, //
-//          inside of a release: is it the last holder of the next block too? write, publish,
-//          acquire, read, forget, reset / One atomic step with its answer. ruct Step { StepKind
-//          kind = StepKind::take; bool answer = true; // of take, publish and reset bool last =
-//          false; // of the releases of a call std::uint8_t key = 0; // of publish and acquire;
-//          the value of read and write std::uint8_t num = 1; // blocks that take asks for
-//          PoolState::PerBlock blocks{}; // [0, num); acquire: {0} = not found / "take 2 = 3 4",
-//          "acquire b = nothing". nodiscard]] std::string to_string(const Step& step); / Performs
-//          a step. @param behind what a release does that has a choice: in a section that begins,
-//          / it goes on behind its own blocks at the front / @return false if it cannot happen
-//          now, or not with that answer; the state is then of no use nodiscard]] bool
-//          apply(PoolState& state, FreeOrder order, std::uint32_t thread, const Step& step, bool
-//          behind); // namespace kvproof::properties::concurrency
-// SPDX-License-Identifier: Apache-2.0
-// The concurrent pool as a pure step function: what one atomic step does to a pool of a few blocks,
-// and whether its answer is right.
-//
-// Model:   a call is one or more steps in the order of its arguments: take and reset are one each,
-//          touch, release, acquire and publish one per block or key. Written from the promises in
-//          concurrent_pool.h. A release of several last holders is one section of the queue for as long as it is the last holder of the next block too: `look` is where it
+//          concurrent_pool.h. A release of several last holders is one section of the queue for
+//          as long as it is the last holder of the next block too: `look` is where it
 //          finds out, and until then nobody else may use the queue. What goes to the front in a
 //          later section of one release goes behind what went there before, unless a section of
 //          somebody else came between; sections that find nothing to do cannot be seen, so that

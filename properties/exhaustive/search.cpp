@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "optimized/manager_subject.h"
 #include "optimized/pool/hashing.h"
 #include "reference/cache_manager.h"
 
@@ -185,16 +184,8 @@ SearchReport search(const Space& space, const SearchOptions& options) {
   return Search(space, options).run();
 }
 
-MakeSubject make_optimized() {
-  return [](const CacheConfig& config) {
-    return optimized::make_manager_subject<optimized::Xxh3Digest>(
-        config, {.max_requests = kMostRequests});
-  };
-}
-
-MakeSubject make_naive() {
-  return
-      [](const CacheConfig& config) { return std::make_unique<reference::CacheManager>(config); };
+MakeSubject make_small(const optimized::SubjectRow& row) {
+  return [make = row.make_small](const CacheConfig& config) { return make(config, kMostRequests); };
 }
 
 }  // namespace kvproof::properties::exhaustive

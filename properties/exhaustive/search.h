@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 
+#include "optimized/subjects.h"
 #include "properties/exhaustive/walker.h"
 
 namespace kvproof::properties::exhaustive {
@@ -51,8 +52,7 @@ struct SearchReport {
 /// limit is reached.
 [[nodiscard]] SearchReport search(const Space& space, const SearchOptions& options);
 
-/// Subjects that are no larger than a space needs, so that making them anew is cheap.
-[[nodiscard]] MakeSubject make_optimized();
-[[nodiscard]] MakeSubject make_naive();
+/// A row's subjects, no larger than a space needs, so that making them anew is cheap.
+[[nodiscard]] MakeSubject make_small(const optimized::SubjectRow& row);
 
 }  // namespace kvproof::properties::exhaustive

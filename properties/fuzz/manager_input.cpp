@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "optimized/manager_subject.h"
 #include "optimized/pool/hashing.h"
+#include "optimized/subjects.h"
 #include "properties/fuzz/fuzz_target.h"
 #include "properties/random/shrink.h"
 #include "reference/trace_json.h"
@@ -138,10 +138,9 @@ std::optional<std::filesystem::path> write_fuzz_trace(const ManagerInput& input,
 
 FuzzedSubject fuzzed_optimized() {
   constexpr std::uint32_t kRequests = 64;
-  return {"optimized-xxh3", [](const CacheConfig& config) {
-            return optimized::make_manager_subject<optimized::Xxh3Digest>(
-                config, {.max_requests = kRequests});
-          }};
+  const optimized::SubjectRow& row = optimized::subject_of(optimized::Role::standard);
+  return {std::string(row.name),
+          [&row](const CacheConfig& config) { return row.make_small(config, kRequests); }};
 }
 
 void fuzz_manager(std::span<const std::uint8_t> bytes, FuzzScope scope,
