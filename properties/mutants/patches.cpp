@@ -32,7 +32,7 @@ constexpr Patch kPatches[] = {
     {"P09", "pool/block_pool.h", "kNullBlock && `records_[block].ref_cnt == 0`",
      "records_[block].ref_cnt <= 1",
      "Admission counts hits that one request holds as if they stood in the queue.", "I19", "full"},
-    {"P10", "pool/block_pool.h", "events_.removed(flags >> Record::kGroupShift, block);",
+    {"P10", "pool/block_pool.h", "events_.removed(GroupId(flags >> Record::kGroupShift), block);",
      "events_.removed(0, block);", "The loss of a key is announced for the first group.", "I25",
      "full_window"},
     {"P11", "pool/block_pool.h", "++num_forgotten_;", "",
