@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws a page that compares machines from their result files, a folder or a file for each:
 
-    python3 reports/compare.py reports/gallery/*/ --output=reports/gallery/compare.html
+    python3 reports/compare.py reports/gallery/*/ results --output=results/compare.html
 
 Only what was measured alike stands side by side. Exit codes: 0 drawn, 2 usage or a file that cannot
 be used, 77 matplotlib is not installed.
 """
 
 import argparse
-import glob
 import os
 import sys
 from html import escape
@@ -19,7 +18,7 @@ from urllib.parse import quote
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from make_page import write  # noqa: E402
-from result_files import InputError, load  # noqa: E402
+from result_files import InputError, load, paths_in, plain_name  # noqa: E402
 
 
 class Parser(argparse.ArgumentParser):
@@ -43,10 +42,8 @@ def machines_of(paths):
     for path in paths:
         is_folder = os.path.isdir(path)
         name = os.path.basename(os.path.abspath(path))
-        name = name if is_folder else os.path.splitext(name)[0]
-        files = [path]
-        if is_folder:
-            files = sorted(glob.glob(os.path.join(glob.escape(path), "*.json")))
+        name = name if is_folder else plain_name(name).removesuffix(".json")
+        files = paths_in(path) if is_folder else [path]
         if not files:
             raise InputError(f"{path}: expected a folder with result files in it")
         if name in found:

@@ -3,6 +3,7 @@
 """Tests of the page with results that are missing, mixed, at their edges, or malformed."""
 
 import copy
+import gzip
 import json
 import os
 import tempfile
@@ -126,6 +127,16 @@ class OtherResultsTest(unittest.TestCase):
             self.assertIn(path, said)
             self.assertIn(expected, said)
             self.assertFalse(os.path.exists(self.path))
+
+    def test_packed_file_that_is_not_gzip_is_named(self):
+        whole = gzip.compress(json.dumps(sample_results.document("life_cycle")).encode())
+        for content in (b"{}", whole[:-9], whole[:20] + b"\xff" * 40 + whole[60:]):
+            path = os.path.join(self.folder.name, "a.json.gz")
+            with open(path, "wb") as stream:
+                stream.write(content)
+            code, said = run(path, f"--output={self.path}")
+            self.assertEqual((code, said.count("\n")), (2, 1), said)
+            self.assertIn(f"{path}: the file: expected gzip", said)
 
     def test_a_case_that_is_there_twice_is_named(self):
         document = sample_results.document("life_cycle")

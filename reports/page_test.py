@@ -4,8 +4,6 @@
 
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import unittest
 
@@ -14,8 +12,6 @@ from page_test_support import Checker, read  # first: it skips without matplotli
 import sample_results
 from figures import PLOTS
 from make_page import main
-
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class PageTest(unittest.TestCase):
@@ -115,14 +111,6 @@ class PageTest(unittest.TestCase):
 
     def test_known_answers_stand_only_beside_the_trace_they_belong_to(self):
         self.assertEqual(self.page.count("rings: an independent simulator"), 2)  # wide and narrow
-
-    def test_same_files_give_the_same_bytes_in_any_order(self):
-        """In a process of its own, with another seed for Python's hashes."""
-        again = os.path.join(self.folder.name, "again.html")
-        subprocess.run([sys.executable, os.path.join(HERE, "make_page.py"), *reversed(self.files),
-                        f"--output={again}"], check=True,
-                       env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"})
-        self.assertTrue(read(again) == self.page)
 
     def test_tables_read_without_the_script_and_are_sorted_by_buttons(self):
         tables = self.page[:self.page.index("<script>")]

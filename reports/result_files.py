@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads result files (schema 1) and says in one line what is wrong with one that it cannot use."""
+"""Reads result files (schema 1), plain or as .gz, and says in one line what is wrong with one that
+it cannot use.
+"""
 
+import glob
+import gzip
 import json
 import math
 import os
 import re
+import zlib
 from dataclasses import dataclass, field
 
 from experiments import EXPERIMENTS, is_number, words
 
-LARGEST_FILE_BYTES = 64 << 20
+LARGEST_FILE_BYTES = 64 << 20  # unpacked
 
 
 class InputError(Exception):
@@ -33,7 +38,7 @@ class Result:
     experiment: str
     parameters: dict
     metrics: dict
-    source: str  # base name of the file
+    source: str  # plain_name of the file
 
     def value(self, name):
         return self.metrics[name].value
@@ -47,7 +52,7 @@ class Result:
 
 @dataclass(frozen=True)
 class ResultFile:
-    name: str  # base name
+    name: str  # plain_name of its path
     environment: dict
     results: list
 
@@ -75,6 +80,17 @@ class Results:
             if file.environment not in seen:
                 seen.append(file.environment)
         return seen
+
+
+def plain_name(path):
+    """Without the folder and .gz: packed results are the same results."""
+    return os.path.basename(path).removesuffix(".gz")
+
+
+def paths_in(folder):
+    """The result files of a folder."""
+    return sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))
+                  + glob.glob(os.path.join(glob.escape(folder), "*.json.gz")))
 
 
 def load(paths):
@@ -141,7 +157,7 @@ def load_file(path):
     rows = document.get("results")
     if not isinstance(rows, list):
         raise wrong("results", "a list")
-    name = os.path.basename(path)
+    name = plain_name(path)
     return ResultFile(name, environment, [
         read_result(row, name, f"results[{index}]", wrong) for index, row in enumerate(rows)])
 
@@ -151,8 +167,10 @@ def parse(path):
         raise ValueError(f"{text} is not a number of JSON")
 
     try:
-        with open(path, "rb") as stream:
+        with (gzip.open if path.endswith(".gz") else open)(path, "rb") as stream:
             data = stream.read(LARGEST_FILE_BYTES + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{path}: the file: expected gzip ({error})") from None
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     if len(data) > LARGEST_FILE_BYTES:

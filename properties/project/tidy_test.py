@@ -71,6 +71,9 @@ class Rules(unittest.TestCase):
         check = tidy.check_no_dead_files
         build = {"bench/CMakeLists.txt": "x(a.cpp sub/c.cpp)"}
         self.accepts(check, {**build, "bench/a.cpp": "", "bench/sub/c.cpp": ""})
+        glob = {"bench/CMakeLists.txt": "file(GLOB suites *_bench.cpp)"}
+        self.accepts(check, {**glob, "bench/sub/a_bench.cpp": ""})
+        self.refuses(check, "bench/a.cpp", {**glob, "bench/a.cpp": ""})
         for path in ("bench/b.cpp", "bench/c.cpp", "bench/sub/a.cpp", "optimized/a.cpp"):
             self.refuses(check, path, {**build, path: ""})
         self.refuses(check, "included by no file", {"bench/a.h": ""})

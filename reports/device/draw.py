@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws what device_bench measured: decode by block size, and reshape_and_cache by tokens.
 
-Exit codes: 0 drawn, 1 nothing to draw, 2 usage, 77 matplotlib is not installed.
+Exit codes: 0 drawn, 1 nothing to draw, 2 usage or a file that cannot be used, 77 matplotlib is not
+installed.
 """
 
 import argparse
-import json
 import os
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "figures"))
+REPORTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [REPORTS, os.path.join(REPORTS, "figures")]
+
+from result_files import InputError, parse  # noqa: E402
 
 BASE = {"implementation": "cuda/mma", "batch": 32, "context": 4096, "heads": 32, "kv_heads": 8,
         "head_size": 128, "cache_type": "bf16", "tables": "shuffled", "l2": "cold"}
@@ -79,13 +82,16 @@ def main(arguments):
 
     from style import STYLE
     matplotlib.rcParams.update(STYLE)
-    with open(options.file, encoding="utf-8") as file:
-        data = json.load(file)
+    try:
+        data = parse(options.file)
+    except InputError as error:
+        print(f"draw.py: {error}")
+        return 2
     os.makedirs(options.output, exist_ok=True)
     drawn = []
     for name, figure in figures_of(data["results"], data["environment"]["gpu_name"], pyplot):
         path = os.path.join(options.output, name + ".png")
-        figure.savefig(path + ".part", format="png", dpi=144)
+        figure.savefig(path + ".part", format="png", dpi=144, metadata={"Software": None})
         os.replace(path + ".part", path)
         drawn.append(name)
     print(", ".join(drawn) or "nothing to draw")

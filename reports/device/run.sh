@@ -16,7 +16,7 @@ usage: kvproof device [--output=DIR] [--seconds=N] [--smoke]
 
 Builds the kernels for this machine's GPU, checks them on it and measures them.
 
-  --output=DIR  where the results go (default: reports/gallery/<card>-<commit>)
+  --output=DIR  where the results go (default: reports/gallery/<card>)
   --seconds=N   time for everything (default: 600)
   --smoke       few cases and rounds: shows that everything works; not to be quoted
   --pack[=DIR]  only copy what a machine without network needs into a new folder DIR (default:
@@ -79,9 +79,11 @@ reference
 kernels
 properties/kernels
 properties/say.h
-bench/device
+bench/kernels/device
 reports/device
+reports/experiments.py
 reports/figures/style.py
+reports/result_files.py
 END
 }
 
@@ -117,8 +119,7 @@ case $capability in
 esac
 commit=$(commit_of)
 if [ -z "$output" ]; then
-  name=$(echo "$card" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-')
-  output=$root/reports/gallery/$name-$(echo "$commit" | cut -c1-12)
+  output=$root/reports/gallery/$(echo "$card" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-')
 fi
 case $output in -*) output=./$output ;; esac
 mkdir -p "$output" 2>/dev/null || fail "$output: cannot be made; expected a folder"
