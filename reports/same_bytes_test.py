@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests that the same result files give the same bytes, wherever, whenever and from whatever copy."""
+
+import gzip
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from page_test_support import run  # first: it skips without matplotlib
+
+import compare
+import sample_results
+from figures import PLOTS
+from result_files import paths_in
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def draw_all(files, output, **environment):
+    """Page, pictures, one drawing and a comparison, each in a process of its own, in `output`."""
+    for script, *arguments in (
+            ("make_page.py", *files, "--png", "--output=report.html"),
+            ("draw_figure.py", *files, "--figure=memory-of-models", "--output=models.svg"),
+            ("compare.py", os.path.dirname(files[0]), "--output=compare.html")):
+        subprocess.run([sys.executable, os.path.join(HERE, script), *arguments], check=True,
+                       cwd=output, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+
+
+def contents(folder):
+    """path within the folder -> bytes"""
+    found = {}
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(path, name), "rb") as stream:
+                found[os.path.relpath(os.path.join(path, name), folder)] = stream.read()
+    return found
+
+
+class SameBytesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def make(self, name):
+        path = os.path.join(self.folder, name)
+        os.makedirs(path)
+        return path
+
+    def test_same_files_give_the_same_bytes_in_any_order(self):
+        """Packed or plain, in any order, from another folder, with another seed and time zone."""
+        plain, packed = self.make("here/machine"), self.make("a copy/machine")
+        files = sample_results.write_all(plain)
+        for path in files:
+            with open(path, "rb") as source, gzip.open(
+                    os.path.join(packed, os.path.basename(path) + ".gz"), "wb") as target:
+                target.write(source.read())
+        one, two = self.make("one"), self.make("elsewhere/two")
+        draw_all(files, one, PYTHONHASHSEED="1", TZ="UTC")
+        draw_all([os.path.relpath(path, two) for path in reversed(paths_in(packed))], two,
+                 PYTHONHASHSEED="7", TZ="Asia/Tokyo")
+        first, second = contents(one), contents(two)
+        self.assertEqual(len(first), len(PLOTS) + 3)
+        self.assertEqual(sorted(first), sorted(second))
+        for name, content in first.items():
+            self.assertTrue(content == second[name], name)
+            self.assertFalse(self.folder.encode() in content, name)
+
+    def test_gallery_draws_whole_pages_and_their_comparison(self):
+        gallery = os.path.join(HERE, "gallery")
+        if not os.path.isdir(gallery):
+            self.skipTest("an installation has no gallery")
+        entries = [entry.path for entry in os.scandir(gallery) if entry.is_dir()]
+        self.assertTrue(entries)
+        for path in entries:
+            self.assertEqual(run(*paths_in(path), f"--output={self.folder}/report.html"), (0, ""))
+        page = compare.render(compare.machines_of(entries), self.folder)
+        for path in entries:
+            self.assertTrue(f">{os.path.basename(path)}</td>" in page, path)
+
+
+if __name__ == "__main__":
+    unittest.main()
