@@ -38,6 +38,7 @@ def parse_arguments(arguments):
 
 def machines_of(paths):
     """name -> (path, results). Throws InputError."""
+    from figures import EXPERIMENTS
     found = {}
     for path in paths:
         is_folder = os.path.isdir(path)
@@ -49,7 +50,7 @@ def machines_of(paths):
         if name in found:
             raise InputError(f"{path}: expected machines of different names; {found[name][0]} is "
                              f"called {name}, too")
-        found[name] = (path, load(files))
+        found[name] = (path, load(files, EXPERIMENTS))
     return found
 
 

@@ -39,18 +39,18 @@ def main(arguments):
     if ending not in (".png", ".svg"):
         parser.error(f"{options.output}: expected a name that ends in .png or .svg")
     try:
-        results = load(options.files)
-    except InputError as error:
-        say(error)
-        return 2
-    try:
-        from figures import PLOTS, drawing, svg
+        from figures import EXPERIMENTS, PLOTS, drawing, svg
         from figures.plot import rows_of
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         say("matplotlib is not installed (Debian: python3-matplotlib)")
         return 77
+    try:
+        results = load(options.files, EXPERIMENTS)
+    except InputError as error:
+        say(error)
+        return 2
     plot = next((plot for plot in PLOTS if plot.key == options.figure), None)
     if plot is None:
         parser.error(f"--figure={options.figure}: expected one of "

@@ -23,7 +23,7 @@ except ModuleNotFoundError:
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
 
 import sample_results  # noqa: E402
-from figures import decode, drawing, published, serving, serving_memory  # noqa: E402
+from figures import EXPERIMENTS, decode, drawing, published, serving, serving_memory  # noqa: E402
 from figures.plot import rows_of  # noqa: E402
 from make_page import main  # noqa: E402
 from result_files import InputError, load  # noqa: E402
@@ -44,7 +44,7 @@ class FiguresTest(unittest.TestCase):
             paths.append(os.path.join(self.folder, f"{index}.json"))
             with open(paths[-1], "w", encoding="utf-8") as stream:
                 json.dump(document, stream)
-        return load(paths)
+        return load(paths, EXPERIMENTS)
 
     def samples(self, *names, keep=lambda row: True, change=lambda row: None):
         """The sample results of these names: those that are kept, changed."""

@@ -16,7 +16,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from experiments import EXPERIMENTS_OF  # noqa: E402
+from parts import experiments_of  # noqa: E402
 from result_files import InputError, load  # noqa: E402
 
 
@@ -35,14 +35,14 @@ def parse_arguments(arguments):
                         help="the page (default: report.html)")
     parser.add_argument("--png", action="store_true",
                         help="also write each figure to figures/NAME.png beside the page")
-    parser.add_argument("--absent", metavar="EXPERIMENT=REASON", action="append", default=[],
-                        help="why an experiment has no result; may be repeated")
+    parser.add_argument("--absent", metavar="PART=REASON", action="append", default=[],
+                        help="why a part has no results; may be repeated")
     options = parser.parse_args(arguments)
     if not options.files and not options.absent:
         parser.error("expected at least one result file")
     options.absent = {experiment: reason
                       for part, reason in (text.partition("=")[::2] for text in options.absent)
-                      for experiment in EXPERIMENTS_OF.get(part, (part,))}
+                      for experiment in experiments_of(part)}
     return options
 
 
@@ -78,18 +78,18 @@ def write_pngs(results, absent, folder):
 def main(arguments):
     options = parse_arguments(arguments)
     try:
-        results = load(options.files)
-    except InputError as error:
-        print(f"make_page: {error}", file=sys.stderr)
-        return 2
-    try:
-        from figures import PLOTS, drawing
+        from figures import EXPERIMENTS, PLOTS, drawing
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
         print("make_page: matplotlib is not installed (Debian: python3-matplotlib)",
               file=sys.stderr)
         return 77
+    try:
+        results = load(options.files, EXPERIMENTS)
+    except InputError as error:
+        print(f"make_page: {error}", file=sys.stderr)
+        return 2
     from figures.plot import rows_of
     from page import render
     drawing.use_style()

@@ -7,8 +7,8 @@ import traceback
 from html import escape
 from string import Template
 
-from experiments import EXPERIMENTS, words
-from figures import SECTIONS, SUMMARY, drawing, svg
+from experiments import words
+from figures import EXPERIMENTS, SECTIONS, SUMMARY, drawing, svg
 from figures.numbers import bytes_text, count
 from figures.plot import Table, label_cell, number_cell, plain_table, rows_of
 from verdict import verdict_of
@@ -26,7 +26,7 @@ def render(results, absent):
     """@param absent: experiment -> why it has no result, where that is known; gets the experiments
     whose figures fail here."""
     sections = []
-    shown = [(name, plots) for name, plots in SECTIONS
+    shown = [(name, plots) for name, plots in SECTIONS.items()
              if any(is_due(plot, results, absent) for plot in plots)]
     for name, plots in shown:
         articles = [article(plot, results, absent) for plot in plots]

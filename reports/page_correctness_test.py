@@ -11,7 +11,7 @@ import unittest
 from page_test_support import read, run  # first: it skips without matplotlib
 
 import sample_results
-from figures import kill_counts
+from figures import EXPERIMENTS, kill_counts
 from result_files import load
 
 
@@ -57,7 +57,7 @@ class CorrectnessTest(unittest.TestCase):
         path = os.path.join(self.folder.name, "m.json")
         with open(path, "w", encoding="utf-8") as stream:
             json.dump(sample_results.document("mutant"), stream)
-        mutants = kill_counts.mutants_of(load([path]).of("mutant"))
+        mutants = kill_counts.mutants_of(load([path], EXPERIMENTS).of("mutant"))
         rows = kill_counts.matrix_rows(mutants)
         self.assertEqual([row.id or row.name for row in rows],
                          [f"A{n}" for n in range(1, 12)] + [f"source_{n}.h" for n in range(3)])

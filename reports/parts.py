@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""THE LIST of parts of a report: what is measured, by which program, and how long that takes.
+"""The list of the parts of a report: what is measured, by which program, and how long that takes.
 
-A part writes one result file, named after it. Adding one is a row here; what the page shows of it
-is a row in figures/__init__.py.
+A part writes one result file, named after it. A new part is one row here; what the page shows of
+it is a module in figures/, without which the results become a plain table.
 """
 
 from dataclasses import dataclass
@@ -14,50 +14,51 @@ MODES = ("smoke", "default", "full")
 class Part:
     name: str
     program: str      # kvproof-<program>
-    arguments: dict   # mode -> what it is called with; a mode that lacks is one without this part
-    seconds: dict     # mode -> about how long on two cores; with traces: again for each of them
-    traces: bool = False  # whether --trace goes to it
+    arguments: dict   # mode -> its arguments; a mode that is not here leaves this part out
+    seconds: dict     # mode -> how long it takes on two cores, about; with traces: for each of them
+    traces: bool = False    # whether --trace goes to it
+    experiments: tuple = ()  # of its results, where their name is not that of the part
 
     def expected_seconds(self, mode, num_traces):
         return self.seconds[mode] * (1 + num_traces if self.traces else 1)
 
 
-def study(name, smoke, default, traces=False):
-    """Counts, the same however long one looks: full is no more than default."""
+def study(name, smoke, default, traces=False, experiments=()):
+    """Counts do not depend on how long one looks, so a full run of it is a default one."""
     return Part(name, "study", {"smoke": [name, "--smoke"], "default": [name], "full": [name]},
-                {"smoke": smoke, "default": default, "full": default}, traces)
+                {"smoke": smoke, "default": default, "full": default}, traces, experiments)
 
 
 def bench(name, smoke, default, full, modes=MODES):
-    """Full looks longer at every case."""
+    """A full run looks longer at every case."""
     arguments = [f"--filter=^{name}"]
     return Part(name, "bench", {
         mode: arguments + {"smoke": ["--smoke"], "default": [], "full": FULL}[mode]
         for mode in modes}, {"smoke": smoke, "default": default, "full": full})
 
 
-def check(name, seconds, **arguments):
-    """Its result is drawn even where it found a violation: then most of all."""
-    return Part(name, "check", arguments, seconds)
+def check(name, experiment, seconds, **arguments):
+    """Its results are drawn even where it found a violation: then most of all."""
+    return Part(name, "check", arguments, seconds, experiments=(experiment,))
 
 
 FULL = ["--min-seconds-per-case=1"]
 
-# Those that read traces come first, so that an unreadable one is known at once.
+# The parts that read traces come first, so that an unreadable trace is known at once.
 PARTS = (
     study("live_memory", 1, 4, traces=True),
     study("prefix_hit_rate", 1, 1, traces=True),
     study("eviction", 1, 15, traces=True),
-    study("serving", 1, 3, traces=True),
+    study("serving", 1, 3, traces=True, experiments=("serving_run", "serving_over_time")),
     study("waste_against_block_size", 1, 1, traces=True),
     study("memory_of_one_request", 1, 1),
     study("utilisation", 1, 1),
     study("memory_of_models", 1, 1),
     study("published", 2, 12),
-    check("check", {"smoke": 1, "default": 6, "full": 30},
+    check("check", "check_law", {"smoke": 1, "default": 6, "full": 30},
           smoke=["--operations=50"], default=["--operations=2000"], full=[]),
-    check("mutants", {"full": 130}, full=["--mutants"]),
-    check("exhaustive", {"full": 460}, full=["--exhaustive"]),
+    check("mutants", "mutant", {"full": 130}, full=["--mutants"]),
+    check("exhaustive", "exhaustive", {"full": 460}, full=["--exhaustive"]),
     bench("life_cycle", 3, 35, 100),
     bench("pool_operation", 2, 60, 150),
     bench("paged_decode", 2, 60, 150),
@@ -73,3 +74,8 @@ PAGE_SECONDS = 8
 
 def parts_of(mode):
     return [part for part in PARTS if mode in part.arguments]
+
+
+def experiments_of(name):
+    """Of the part of that name; an experiment without a part is itself."""
+    return next((part.experiments for part in PARTS if part.name == name), ()) or (name,)

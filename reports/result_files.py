@@ -12,7 +12,7 @@ import re
 import zlib
 from dataclasses import dataclass, field
 
-from experiments import EXPERIMENTS, is_number, words
+from experiments import is_number, words
 
 LARGEST_FILE_BYTES = 64 << 20  # unpacked
 
@@ -93,14 +93,15 @@ def paths_in(folder):
                   + glob.glob(os.path.join(glob.escape(folder), "*.json.gz")))
 
 
-def load(paths):
-    files = [load_file(path) for path in paths]
-    check_cases(files, paths)
-    name_sources(files)
+def load(paths, experiments):
+    """@param experiments: name -> Experiment, what the results of that name must hold"""
+    files = [load_file(path, experiments) for path in paths]
+    check_cases(files, paths, experiments)
+    name_sources(files, experiments)
     return Results(sorted(files, key=lambda file: file.name))
 
 
-def check_cases(files, paths):
+def check_cases(files, paths, experiments):
     """One result per case over all files, and no more cases than a page can show."""
     seen, names, counts = {}, {}, {}
     for file, path in zip(files, paths):
@@ -112,7 +113,7 @@ def check_cases(files, paths):
                                  f"{seen[case]} has this one too")
             seen[case] = path
             counts[row.experiment] = counts.get(row.experiment, 0) + 1
-            known = EXPERIMENTS.get(row.experiment)
+            known = experiments.get(row.experiment)
             if known and counts[row.experiment] > known.most:
                 raise InputError(f"{where}: expected at most {known.most} results "
                                  f"of {row.experiment}")
@@ -125,10 +126,10 @@ def check_cases(files, paths):
                                          f"{known.most_names} different ones")
 
 
-def name_sources(files):
+def name_sources(files, experiments):
     """Traces are named by their file without folder and endings, unless two would be the same."""
     fields = [(row.parameters, name) for file in files for row in file.results
-              if not (row.experiment in EXPERIMENTS and EXPERIMENTS[row.experiment].cites)
+              if not (row.experiment in experiments and experiments[row.experiment].cites)
               for name in ("source", "workload") if isinstance(row.get(name), str)]
     names = {source: re.sub(r"(\.(zst|jsonl|json|csv))+$", "", os.path.basename(source)) or source
              for source in {parameters[name] for parameters, name in fields}}
@@ -138,7 +139,7 @@ def name_sources(files):
             parameters[field_name] = words(name)
 
 
-def load_file(path):
+def load_file(path, experiments):
     document = parse(path)
 
     def wrong(where, expected):
@@ -159,7 +160,8 @@ def load_file(path):
         raise wrong("results", "a list")
     name = plain_name(path)
     return ResultFile(name, environment, [
-        read_result(row, name, f"results[{index}]", wrong) for index, row in enumerate(rows)])
+        read_result(row, name, f"results[{index}]", wrong, experiments)
+        for index, row in enumerate(rows)])
 
 
 def parse(path):
@@ -186,7 +188,7 @@ def parse(path):
         raise InputError(f"{path}: the document: expected JSON ({error})") from None
 
 
-def read_result(row, source, where, wrong):
+def read_result(row, source, where, wrong, experiments):
     if not isinstance(row, dict):
         raise wrong(where, "an object")
     experiment = row.get("experiment")
@@ -204,7 +206,7 @@ def read_result(row, source, where, wrong):
     result = Result(experiment, parameters, {
         name: read_metric(metric, f"{where}.metrics.{name}", wrong)
         for name, metric in metrics.items()}, source)
-    check(result, where, wrong)
+    check(result, experiments.get(experiment), where, wrong)
     return result
 
 
@@ -233,22 +235,19 @@ def is_finite(value):
         return False
 
 
-def check(result, where, wrong):
+def check(result, experiment, where, wrong):
     """What the figures of this experiment rely on."""
-    experiment = EXPERIMENTS.get(result.experiment)
     if experiment is None:
         return
-    for name, (expected, holds) in experiment.parameters.items():
-        if not holds(result.parameters.get(name)):
-            raise wrong(f"{where}.parameters.{name}", expected)
+    for name, kind in experiment.parameters.items():
+        if not kind.holds(result.parameters.get(name)):
+            raise wrong(f"{where}.parameters.{name}", kind.expected)
     for name, expected, holds in experiment.agrees:
         if not holds(result.parameters):
             raise wrong(f"{where}.parameters.{name}", expected)
-    for name, (expected, holds) in experiment.metrics.items():
+    for name in experiment.metrics:
         if name not in result.metrics:
             raise wrong(f"{where}.metrics.{name}", "this metric")
-        if not holds(result.metrics[name].value):
-            raise wrong(f"{where}.metrics.{name}.value", expected)
-    for name, (expected, holds) in experiment.optional.items():
-        if name in result.metrics and not holds(result.metrics[name].value):
-            raise wrong(f"{where}.metrics.{name}.value", expected)
+    for name, kind in (experiment.metrics | experiment.optional).items():
+        if name in result.metrics and not kind.holds(result.metrics[name].value):
+            raise wrong(f"{where}.metrics.{name}.value", kind.expected)

@@ -127,7 +127,7 @@ def reason_of(status, log_path, program):
 def is_whole(path):
     """A result file with results in it: they are written under another name and renamed."""
     try:
-        return bool(load_file(path).results)
+        return bool(load_file(path, {}).results)
     except InputError:
         return False
 
@@ -219,7 +219,7 @@ class Run:
         files = self.files + [self.path_of(part.name) for part in PARTS if part.program == "check"
                               and part.name not in ours and os.path.exists(self.path_of(part.name))]
         command = [sys.executable, os.path.join(HERE, "make_page.py"), *files, self.file.path,
-                   *[f"--absent={EXPERIMENTS_OF.get(name, name)}={reason}"
+                   *[f"--absent={name}={reason}"
                      for name, reason in self.absent.items()],
                    *(["--png"] if self.options.png else []), f"--output={page}"]
         log = os.path.join(self.work, "page")
@@ -247,10 +247,6 @@ class Run:
         say(f"Go on with:   kvproof report {self.words(resume=True)}")
         say(f"Draw them:    {shlex.join([sys.executable, os.path.join(HERE, 'make_page.py')])} "
             f"{self.options.output}/*.json --output={self.options.output}/report.html")
-
-
-# Where a part's experiment has another name.
-EXPERIMENTS_OF = {"check": "check_law", "mutants": "mutant"}
 
 
 def check_folders(options, programs_folder):

@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import dataclass
 
+from experiments import REPORT
 from make_page import write
 from result_files import InputError, load_file
 
@@ -55,7 +56,7 @@ class RunFile:
     def go_on(self):
         """Takes over what an earlier run measured. Throws UnlikeRun."""
         try:
-            earlier = load_file(self.path)
+            earlier = load_file(self.path, REPORT)
         except InputError as error:
             raise UnlikeRun(f"{error}; --resume goes on from an interrupted run") from None
         for name, what in (("options", "options"), ("programs", "build")):

@@ -54,6 +54,23 @@ cp "$SAMPLES/$name.json" "$json"
 [ "$name" != "${VIOLATED:-}" ] || exit 1
 """
 
+NEW_FIGURE = """
+from experiments import POSITIVE, TEXT, Experiment
+from figures import drawing
+from figures.plot import Plot, plain_table
+
+
+def draw(results, width):
+    figure = drawing.new_figure(width, 100)
+    drawing.place(figure, 20, 20, width - 40, 60).plot([r.value("speed") for r in results])
+    return figure
+
+
+EXPERIMENTS = {"brand_new": Experiment({"case": TEXT}, {"speed": POSITIVE}, {})}
+PLOT = Plot("brand-new", "brand_new", "kvproof-study brand_new", draw, lambda results: "It is fast",
+            "The line.", "Counted.", plain_table, section="Memory")
+"""
+
 
 class RunTest(unittest.TestCase):
     def setUp(self):
@@ -72,9 +89,9 @@ class RunTest(unittest.TestCase):
         self.environment = {**os.environ, "KVPROOF_BIN": self.bin, "KVPROOF_PYTHON": sys.executable,
                             "SAMPLES": self.samples, "TMPDIR": self.folder}
 
-    def start(self, *arguments, stderr=subprocess.PIPE, **environment):
-        return subprocess.Popen(["sh", os.path.join(HERE, "run.sh"), *arguments], cwd=self.folder,
-                                env={**self.environment, **environment}, text=True,
+    def start(self, *arguments, stderr=subprocess.PIPE, reports=HERE, **environment):
+        return subprocess.Popen(["sh", os.path.join(reports, "run.sh"), *arguments],
+                                cwd=self.folder, env={**self.environment, **environment}, text=True,
                                 stdout=subprocess.PIPE, stderr=stderr, start_new_session=True)
 
     def run_sh(self, *arguments, **environment):
@@ -107,6 +124,27 @@ class RunTest(unittest.TestCase):
                          r"(<td[^>]*>[\d.]+</td>){2}"
                          r"<td[^>]*>[\d.]+\u202fMB</td>")
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+
+    def test_new_part_is_one_row_and_new_figure_one_module(self):
+        reports = self.path("reports")
+        shutil.copytree(HERE, reports, ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+        with open(self.path("reports", "figures", "brand_new.py"), "w", encoding="utf-8") as stream:
+            stream.write(NEW_FIGURE)
+        with open(self.path("reports", "parts.py"), encoding="utf-8") as stream:
+            parts = stream.read()
+        with open(self.path("reports", "parts.py"), "w", encoding="utf-8") as stream:
+            stream.write(parts.replace("PARTS = (\n", 'PARTS = (\n    study("brand_new", 1, 1),\n'))
+        code, _, said = self.run_sh("--smoke", reports=reports)
+        self.assertEqual(code, 0, said)
+        self.assertIn("kvproof-study brand_new --smoke --json=", self.calls()[0])
+        memory = self.page()[self.page().index('<section id="memory">'):
+                             self.page().index('<section id="prefix-cache">')]
+        self.assertTrue('<article id="brand-new">\n<h3>It is fast</h3>' in memory)
+        sample = subprocess.run(
+            [sys.executable, "-c", "import sample_results, json; "
+             "print(json.dumps(sample_results.document('brand_new')['results']))"], cwd=reports,
+            check=True, capture_output=True, text=True).stdout
+        self.assertIn('"parameters": {"case": "b"}, "metrics": {"speed": {"value": 2', sample)
 
     def test_results_of_check_that_lie_there_are_drawn_too(self):
         os.mkdir(self.path("results"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the same result files give the same bytes, wherever, whenever and from whatever copy."""
+"""Tests that the same results give the same bytes, wherever and whenever they are drawn."""
 
 import gzip
 import os

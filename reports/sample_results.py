@@ -5,6 +5,8 @@ import json
 import math
 import os
 
+from figures import EXPERIMENTS, PLOTS
+
 BYTES_PER_TOKEN, MAX_LENGTH, BLOCK = 125_000, 8192, 16
 
 ENVIRONMENT = {
@@ -120,6 +122,8 @@ def eviction():
                                   "capacity_blocks": 182_790, "block_size": 512,
                                   "requests": 12_031},
                      hit_rate_tokens=(0.3736, "ratio"), hit_rate_blocks=(0.3664, "ratio"))
+
+
 SERVING_STORAGES = {"contiguous_max_length": 10, "contiguous_power_of_two": 20,
                     "contiguous_oracle": 25, "contiguous_grow_and_copy": 24, "paged": 40,
                     "paged_shared": 80}
@@ -334,7 +338,24 @@ def movement():
 MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
             live_memory, prefix_hit_rate, eviction, serving, published, pool_operation, life_cycle,
             paged_decode, movement, serving_cost)
-MAKERS = CHECKED + MEASURED
+
+
+def plain(experiment):
+    """Makes three results of a figure that has no sample above, by the kinds of its values."""
+    def maker():
+        kinds = EXPERIMENTS[experiment]
+        for n in range(3):
+            yield result(experiment,
+                         {name: kind.examples[n] for name, kind in kinds.parameters.items()},
+                         **{name: (kind.examples[n], "count")
+                            for name, kind in (kinds.metrics | kinds.optional).items()})
+    maker.__name__ = experiment
+    return maker
+
+
+MADE = {row["experiment"] for maker in CHECKED + MEASURED for row in maker()}
+MAKERS = CHECKED + MEASURED + tuple(
+    plain(name) for name in dict.fromkeys(plot.experiment for plot in PLOTS) if name not in MADE)
 
 
 def document(name):

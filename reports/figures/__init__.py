@@ -1,21 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""THE LIST of figures, in the order of the page. Adding one is its module and one row here."""
+"""The figures of the page: every module of this folder that has a PLOT, or PLOTS.
 
-from figures import (blocks, decode, eviction, exhaustive, gate, kill_matrix, law_table, life_cycle,
-                     live, models, movement, one_request, pool, prefix, published, serving,
-                     serving_cost, serving_memory, utilisation)
+A new figure is one new module. Its PLOT says in which section of the page it stands, and where
+there; its EXPERIMENTS say what the results must hold that it draws.
+"""
 
-SECTIONS = [
-    ("Correctness", [kill_matrix.PLOT, law_table.PLOT, exhaustive.PLOT]),
-    ("Memory", [one_request.PLOT, models.PLOT, utilisation.PLOT, blocks.PLOT, live.PLOT]),
-    ("Prefix cache", [prefix.PLOT, eviction.PLOT]),
-    ("Serving", [serving.PLOT, serving_memory.PLOT, *published.PLOTS, serving_cost.PLOT]),
-    ("Allocator", [life_cycle.PLOT, pool.PLOT, gate.PLOT]),
-    ("Kernels", [decode.BLOCKS, decode.SHAPES, movement.PLOT]),
-]
+from importlib import import_module
+from pkgutil import iter_modules
+
+from experiments import REPORT
+
+MODULES = [import_module(f"figures.{name}")
+           for name in sorted(found.name for found in iter_modules(__path__))]
+
+EXPERIMENTS = {name: experiment for module in MODULES
+               for name, experiment in getattr(module, "EXPERIMENTS", {}).items()} | REPORT
+
+
+def plots_of(module):
+    return getattr(module, "PLOTS", [module.PLOT] if hasattr(module, "PLOT") else [])
+
+
+# In the order of the page; a section that is not named here stands behind these.
+SECTIONS = {name: [] for name in ("Correctness", "Memory", "Prefix cache", "Serving", "Allocator",
+                                  "Kernels")}
+for found in sorted((plot for module in MODULES for plot in plots_of(module)),
+                    key=lambda plot: plot.place):
+    SECTIONS.setdefault(found.section, []).append(found)
+
+PLOTS = [plot for plots in SECTIONS.values() for plot in plots]
 
 # The numbers at the top of the page and of the comparison of machines, the first ones first.
-SUMMARY = [decode.BLOCKS, decode.SHAPES, utilisation.PLOT, eviction.PLOT, life_cycle.PLOT,
-           prefix.PLOT, live.PLOT]
-
-PLOTS = [plot for _, plots in SECTIONS for plot in plots]
+SUMMARY = sorted((plot for plot in PLOTS if plot.summary), key=lambda plot: plot.summary)

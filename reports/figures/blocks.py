@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a block size costs: tokens wasted in the last block against entries of the block table."""
 
+from experiments import AMOUNT, POSITIVE, SHARE, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import count, digits, percent, short
 from figures.plot import Plot, groups, plain_table
@@ -112,10 +113,17 @@ def finding(results):
             f"{shares} of the memory")
 
 
+EXPERIMENTS = {
+    "waste_against_block_size": Experiment(
+        {"block_size": POSITIVE, "workload": TEXT},
+        {"mean_waste_tokens": AMOUNT, "waste_share": SHARE,
+         "table_entries_per_request": POSITIVE}, {}),
+}
+
 PLOT = Plot(
     "waste-against-block-size", "waste_against_block_size",
     "kvproof-study waste_against_block_size", draw, finding,
     "Waste doubles and the table halves with every doubling of the block size; the dotted "
     "line marks blocks of 16 tokens.",
     "Counted, not timed: every request of the workload at its final length; waste is the "
-    "empty part of its last block.", plain_table)
+    "empty part of its last block.", plain_table, section="Memory", place=40)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paged decode: the share of the read ceiling and the price of paging, by block size and shape."""
 
+from experiments import LAYOUT, POSITIVE, TEXT, Experiment
 from figures import drawing as d
 from figures import kernel_rows
 from figures.numbers import binary, count, digits, times
@@ -226,15 +227,27 @@ MEASURED = ("Each round reads the same bytes, gathers the same pieces, and runs 
             "double precision on the same buffers first. 8 KV heads of 128 elements; huge pages.")
 COMMAND = "kvproof bench --filter=paged_decode"
 
+EXPERIMENTS = {
+    "paged_decode": Experiment(
+        {"type": TEXT, "layout": LAYOUT, "block_size": POSITIVE, "order": TEXT,
+         "context": POSITIVE, "batch": POSITIVE, "ratio": POSITIVE, "threads": POSITIVE,
+         "implementation": TEXT},
+        {"gb_per_second": POSITIVE, "fraction_of_read_ceiling": POSITIVE,
+         "fraction_of_gather_ceiling": POSITIVE, "paged_over_contiguous": POSITIVE,
+         "contiguous_fraction_of_read_ceiling": POSITIVE}, {}, most=500, most_names=500),
+}
+
 BLOCKS = Plot(
     "decode-block-size", "paged_decode", COMMAND, draw_blocks, finding_blocks,
     "Left, 1 is the fastest plain read of the same bytes; the dotted line is the same kernel over "
     "contiguous buffers. Right, 1 is a paging that costs nothing; "
     "hollow: published prices, 5 to 10 %, and 20 to 26 % for the kernels of the first paper.",
     MEASURED, lambda results: plain_table(
-        [r for name in layouts(results) for r in by_block_size(results, name)]), number)
+        [r for name in layouts(results) for r in by_block_size(results, name)]), number,
+    section="Kernels", place=10, summary=10)
 SHAPES = Plot(
     "decode-shapes", "paged_decode", COMMAND, draw_shapes, finding_shapes,
     "Each row is one case, one step away from the first; the hollow dot is the same kernel over "
     "contiguous buffers.",
-    MEASURED, plain_table, price)
+    MEASURED, plain_table, price, section="Kernels", place=10, summary=20)
+PLOTS = [BLOCKS, SHAPES]

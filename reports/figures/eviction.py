@@ -3,8 +3,9 @@
 
 import math
 
+from experiments import AMOUNT, POSITIVE, SHARE, TEXT, Experiment
 from figures import drawing as d
-from figures.numbers import count, percent, short
+from figures.numbers import percent, short
 from figures.plot import Number, Plot, groups, plain_table
 from figures.prefix import is_known
 
@@ -145,9 +146,16 @@ def table(results):
         order.index(r["policy"]) if r["policy"] in order else len(order))))
 
 
+EXPERIMENTS = {
+    "eviction": Experiment(
+        {"source": TEXT, "policy": TEXT, "capacity_blocks": POSITIVE, "block_size": POSITIVE},
+        {"hit_rate_blocks": SHARE}, {"hit_rate_tokens": SHARE, "evictions": AMOUNT}, most=1000),
+}
+
 PLOT = Plot(
     "eviction", "eviction", "kvproof-study eviction", draw, finding,
     "What a better policy could gain is the space between its curve and the dashed line, the "
     "offline optimum: Belady's choice, which knows all future requests.",
     "Counted, not timed: each policy runs in the real block pool; requests come one at a time and "
-    "hold nothing when they are gone. The bounds are computed beside it.", table, number)
+    "hold nothing when they are gone. The bounds are computed beside it.", table, number,
+    section="Prefix cache", place=20, summary=40)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a gate found: the change of each measure of each workload beside its threshold."""
 
+from experiments import AMOUNT, NUMBER, TEXT, VERDICT, Experiment
 from figures import drawing as d
 from figures.numbers import digits
 from figures.plot import Plot, groups, plain_table
@@ -88,6 +89,17 @@ def finding(results):
     return f"No measure of {whole} workloads moved beyond its threshold"
 
 
+EXPERIMENTS = {
+    "gate_measure": Experiment(
+        {"workload": TEXT, "measure": TEXT, "verdict": VERDICT},
+        {"base": AMOUNT, "head": AMOUNT, "change_percent": NUMBER,
+         "threshold_percent": AMOUNT}, {}, most=200),
+    # The times of both builds, behind the counts.
+    "gate_time": Experiment(
+        {"workload": TEXT, "verdict": VERDICT},
+        {"change_percent": NUMBER, "threshold_percent": AMOUNT}, {}, most=32),
+}
+
 PLOT = Plot(
     "gate", "gate_measure", "kvproof gate --against=REV --json=gate.json", draw, finding,
     "Red squares lie outside their band, the threshold, on the wrong side; one of them makes its "
@@ -95,4 +107,4 @@ PLOT = Plot(
     "Instructions and misses by callgrind with stated caches, allocations and bytes by counting "
     "calls; time as the ratio of two fresh processes that took turns, shown is the median with the "
     "10th and 90th percentile.",
-    plain_table, sums="gate_time", optional=True)
+    plain_table, sums="gate_time", optional=True, section="Allocator", place=30)

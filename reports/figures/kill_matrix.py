@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kill matrix: which law notices which seeded bugs, after how many operations, how shortly."""
 
-from experiments import FATES
+from experiments import AMOUNT, COUNT, FATE, FATES, TEXT, Experiment
 from figures.kill_counts import middle_trace, mutants_of, natural, survivors
 from figures.kill_drawing import draw
 from figures.numbers import count, digits, percent, time_text
@@ -67,6 +67,20 @@ def table(results):
         [(digits(m.value("seconds_to_kill"), 2), m.value("seconds_to_kill"))] for m in mutants])
 
 
+EXPERIMENTS = {
+    "mutant": Experiment(
+        {"id": TEXT, "family": TEXT, "family_name": TEXT, "where": TEXT, "configuration": TEXT,
+         "expected_law": TEXT, "laws": TEXT, "fate": FATE},
+        {"operations_to_kill": COUNT, "seconds_to_kill": AMOUNT, "trace_operations": COUNT,
+         "model_operations": COUNT, "content_operations": COUNT}, {},
+        agrees=(("laws", "the expected law among them, as the fate says",
+                 lambda p: p["fate"] != "expected" or p["expected_law"] in p["laws"].split()),
+                ("laws", "a law, as the fate says",
+                 lambda p: p["fate"] != "other_law" or p["laws"] != "-")),
+        most=500, most_names=500),
+    "mutants": Experiment({}, {"not_applicable": COUNT, "seconds": AMOUNT}, {}, most=1),
+}
+
 PLOT = Plot(
     "kill-matrix", "mutant", "kvproof check --mutants --json=mutants.json", draw, finding,
     "Each seeded bug counts once: for the expected law if the first violating operation broke it, "
@@ -77,4 +91,4 @@ PLOT = Plot(
     "reports about real engines, the shipped sources for patches. The laws run without the "
     "model and without the contents; the model and the content oracle then each run alone. "
     "Traces are shrunk.",
-    table, sums="mutants", optional=True)
+    table, sums="mutants", optional=True, section="Correctness", place=10)

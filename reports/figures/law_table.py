@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Law by law: how often each had a say about each subject, and what it said."""
 
+from experiments import COUNT, TEXT, Experiment
 from figures import drawing as d
 from figures.kill_counts import law_order
 from figures.numbers import count, short
@@ -125,6 +126,12 @@ def table(results):
     return Table(columns, rows)
 
 
+EXPERIMENTS = {
+    "check_law": Experiment(
+        {"subject": TEXT, "law": TEXT, "name": TEXT, "verdict": TEXT},
+        {"checked": COUNT, "suspended": COUNT}, {}, most=1000, most_names=100),
+}
+
 PLOT = Plot(
     "law-table", "check_law", "kvproof check --json=check.json", draw, finding,
     "A law that was never asked says nothing: every filled mark stands for a law that holds and "
@@ -133,4 +140,4 @@ PLOT = Plot(
     "Random operations on every configuration that the subject can run, boundary lengths and small "
     "pools preferred, all laws after each operation; suspended are the times at which the law "
     "was set aside by an operation that it names.",
-    table, optional=True)
+    table, optional=True, section="Correctness", place=20)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life cycle of a request, per block, against the target, and what it is made of."""
 
-from experiments import words
+from experiments import POSITIVE, Experiment, words
 from figures import drawing as d
 from figures.numbers import binary, digits
 from figures.plot import Number, Plot, plain_table
@@ -150,6 +150,13 @@ def number(results):
                   less=True)
 
 
+EXPERIMENTS = {
+    "life_cycle": Experiment(
+        {}, {"ns_per_block": POSITIVE},
+        {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,
+         "ns_per_decode_token": POSITIVE}, most=32),
+}
+
 PLOT = Plot(
     "life-cycle", "life_cycle", "kvproof-bench --filter=life_cycle", draw, finding,
     "The first bar has to end left of the dashed line; the tints are what the time is spent on, "
@@ -158,4 +165,5 @@ PLOT = Plot(
     "Timed on one core, through the interface that a replay uses: arrive with all hashing, look "
     "up, allocate, 256 decoded tokens one at a time, finish; 1,024 prompt tokens, half of them "
     "cached; the pool warm and full; the divisor is 80 blocks. Instructions by callgrind.",
-    lambda results: plain_table(in_order(results)), number)
+    lambda results: plain_table(in_order(results)), number,
+    section="Allocator", place=10, summary=50)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory over time while a trace is served: each reservation policy against paged blocks."""
 
+from experiments import AMOUNT, POSITIVE, SHARE, STORAGE, TEXT, Experiment
 from figures.live_drawing import draw, panels
 from figures.numbers import count, digits, percent, times
 from figures.plot import Number, Plot, Table, label_cell, number_cell
@@ -62,6 +63,15 @@ def table(results):
     return Table(columns, rows)
 
 
+EXPERIMENTS = {
+    "live_memory": Experiment(
+        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT, "max_length": POSITIVE},
+        {"live_tokens": AMOUNT, "reserved_tokens": AMOUNT},
+        {"external_fragmentation": SHARE, "moved_tokens": AMOUNT}),
+    # What a run of live_memory came to: the table below its figure.
+    "live_memory_run": Experiment({"source": TEXT, "storage": STORAGE}, {}, {}),
+}
+
 PLOT = Plot(
     "live-memory", "live_memory", "kvproof-study live_memory", draw, finding,
     "The grey area is what is alive; the distance of a line above it is memory that no "
@@ -69,4 +79,4 @@ PLOT = Plot(
     "Counted, not timed: requests arrive as in their source and grow token by token; every "
     "storage serves the same requests. A shared token counts as alive for each request that has "
     "it; a contiguous arena is the smallest in which first fit serves them.",
-    table, number, "live_memory_run")
+    table, number, "live_memory_run", section="Memory", place=50, summary=70)

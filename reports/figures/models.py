@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one request of each model preset takes, by its length: linear, capped, or flat."""
 
+from experiments import POSITIVE, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits, short
 from figures.plot import Plot, groups, plain_table
@@ -110,6 +111,13 @@ def table(results):
     return plain_table(rows, ["model", "cache", "tokens"], ["allocated_bytes", "live_bytes"])
 
 
+EXPERIMENTS = {
+    "memory_of_models": Experiment(
+        {"model": TEXT, "cache": TEXT, "tokens": POSITIVE, "block_size": POSITIVE,
+         "context_tokens": POSITIVE},
+        {"allocated_bytes": POSITIVE, "live_bytes": POSITIVE}, {}, most=4000),
+}
+
 PLOT = Plot(
     "memory-of-models", "memory_of_models", "kvproof-study memory_of_models", draw, finding,
     "A line that keeps rising is a cache that grows with every token; a window bends it, and stops "
@@ -117,4 +125,4 @@ PLOT = Plot(
     "after a dot: beyond the context of the model's configuration.",
     "Computed from the published configurations (kvproof plan --list) in 16-bit elements, in whole "
     "blocks of the shared pool: layers in equal groups, pages made equal, Mamba pages padded.",
-    table)
+    table, section="Memory", place=20)

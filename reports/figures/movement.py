@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data movement: bytes over time as a share of the fastest copy, per operation."""
 
+from experiments import LAYOUT, POSITIVE, TEXT, Experiment
 from figures import drawing as d
 from figures import kernel_rows
 from figures.numbers import digits
@@ -60,6 +61,15 @@ def finding(results):
             f"the slowest is {low[1]} at {digits(low[0], 2)}")
 
 
+EXPERIMENTS = {
+    "movement": Experiment(
+        {"operation": TEXT, "type": TEXT, "cache_type": TEXT, "layout": LAYOUT,
+         "threads": POSITIVE, "implementation": TEXT},
+        {"ns_per_call": POSITIVE},
+        {"fraction_of_copy_ceiling": POSITIVE, "ns_per_token": POSITIVE}, most=500,
+        most_names=500),
+}
+
 PLOT = Plot(
     "movement", "movement", "kvproof bench --filter=movement", draw, finding,
     "A filled dot is the fastest implementation of a case, 1 the fastest copy of as many bytes; "
@@ -67,4 +77,4 @@ PLOT = Plot(
     "Each round runs every copy kernel and every implementation once; a share is of two times of "
     "one round, bytes read and written together, shown is the median with the 10th and 90th "
     "percentile. Results were compared bit by bit with the reference on the same buffers first.",
-    plain_table)
+    plain_table, section="Kernels", place=20)

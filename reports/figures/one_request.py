@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of one request as it grows: one buffer of the maximum length against blocks."""
 
+from experiments import AMOUNT, COUNT, POSITIVE, STORAGE, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits
 from figures.plot import Plot, groups, plain_table
@@ -113,10 +114,17 @@ def table(results):
     return plain_table(rows, ["tokens", "storage"], ["used_bytes", "allocated_bytes"])
 
 
+EXPERIMENTS = {
+    "memory_of_one_request": Experiment(
+        {"storage": STORAGE, "tokens": COUNT, "block_size": POSITIVE,
+         "bytes_per_token": POSITIVE, "max_length": POSITIVE},
+        {"allocated_bytes": AMOUNT, "used_bytes": AMOUNT}, {}),
+}
+
 PLOT = Plot(
     "memory-of-one-request", "memory_of_one_request",
     "kvproof-study memory_of_one_request", draw, finding,
     "The distance between a line and the diagonal is memory that holds no token: the whole "
     "shaded area for the contiguous buffer, one step of the staircase for the blocks.",
     "Counted, not timed: each storage takes the request token by token and reports what it "
-    "has allocated.", table)
+    "has allocated.", table, section="Memory", place=10)

@@ -20,10 +20,13 @@ class Plot:
     measured: str       # one sentence: how the numbers came to be
     table: Callable     # results -> Table
     number: Callable = None  # results -> Number for the summary, or None
-    totals: str = None  # an experiment whose results are the table, where they are there
-    sums: str = None    # an experiment whose results all of these get behind the others
-    case: tuple = None  # (parameter, value): of its experiment it draws these results only
-    optional: bool = False  # a page is whole without it: another verb than report makes it
+    totals: str = None  # the table shows the results of this experiment, where there are any
+    sums: str = None    # the functions also get the results of this experiment, behind their own
+    case: tuple = None  # (parameter, value): it draws only these results of its experiment
+    optional: bool = False  # another verb than report makes its results: a page is whole without it
+    section: str = "Further figures"
+    place: int = 100    # within its section, the lowest first
+    summary: int = None  # the place of its number among those of the summary
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Table:
 
 
 def rows_of(plot, results):
-    """What its functions get; empty where its experiment has no result."""
+    """The results that its functions get; empty where its experiment has none."""
     rows = results.of(plot.experiment)
     if plot.case:
         name, value = plot.case

@@ -3,7 +3,7 @@
 
 import math
 
-from experiments import words
+from experiments import POSITIVE, TEXT, Experiment, words
 from figures import drawing as d
 from figures.numbers import binary, count, digits, short, time_text
 from figures.plot import Plot, groups, plain_table
@@ -173,6 +173,13 @@ def table(results):
         r["operation"], r.get("batch") or 0, str(r.get("order")), r["num_blocks"])))
 
 
+EXPERIMENTS = {
+    "pool_operation": Experiment(
+        {"operation": TEXT, "num_blocks": POSITIVE},
+        {"ns_per_block": POSITIVE},
+        {"call_p50": POSITIVE, "call_p99": POSITIVE, "call_worst": POSITIVE}, most=1000),
+}
+
 PLOT = Plot(
     "pool-operation", "pool_operation", "kvproof-bench --filter=pool_operation", draw, finding,
     "A flat line is an operation whose cost does not depend on the size of the pool. The small "
@@ -182,4 +189,4 @@ PLOT = Plot(
     "alone, the clock's own cost taken off. Coloured: free blocks in shuffled order; thin grey in "
     "the small panels: the median with free blocks in the order of their ids. Bare list: "
     "the same blocks unlinked and linked again, without any bookkeeping.",
-    table)
+    table, section="Allocator", place=20)

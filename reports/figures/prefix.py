@@ -3,7 +3,7 @@
 
 import math
 
-from experiments import is_number
+from experiments import AMOUNT, POSITIVE, SHARE, TEXT, Experiment, is_number
 from figures import drawing as d
 from figures.numbers import count, percent, short
 from figures.plot import Number, Plot, groups, plain_table
@@ -147,9 +147,16 @@ def table(results):
         r["source"], r["block_size"], is_infinite(r), r.get("capacity_blocks") or 0)))
 
 
+EXPERIMENTS = {
+    "prefix_hit_rate": Experiment(
+        {"source": TEXT, "block_size": POSITIVE},
+        {"hit_rate_tokens": SHARE}, {"hit_rate_blocks": SHARE, "evictions": AMOUNT}),
+}
+
 PLOT = Plot(
     "prefix-hit-rate", "prefix_hit_rate", "kvproof-study prefix_hit_rate", draw, finding,
     "The dotted line is the infinite cache, the ceiling of any policy at that block size; a "
     "curve that reaches it early needs little memory.",
     "Counted, not timed: the real allocator replays the prompts with its own eviction order; "
-    "a hit is the longest cached prefix.", table, number)
+    "a hit is the longest cached prefix.", table, number,
+    section="Prefix cache", place=10, summary=60)

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 from functools import partial
 
+from experiments import AMOUNT, TEXT, Experiment
 from figures.plot import Plot, plain_table
 from figures.published_drawing import draw, range_text, text_of
 
@@ -144,7 +145,14 @@ CLAIMS = (
         "request 35635."),
 )
 
+EXPERIMENTS = {
+    "published": Experiment(
+        {"claim": TEXT, "source": TEXT, "series": TEXT, "at": TEXT},
+        {"here": AMOUNT}, {"published": AMOUNT}, most=200, cites=True),
+}
+
 PLOTS = [
     Plot("published-" + claim.key.replace("_", "-"), "published", "kvproof-study published", draw,
-         partial(finding, claim), claim.see, claim.measured, table, case=("claim", claim.key))
+         partial(finding, claim), claim.see, claim.measured, table, case=("claim", claim.key),
+         section="Serving", place=30)
     for claim in CLAIMS]

@@ -3,7 +3,7 @@
 
 import textwrap
 
-from experiments import STORAGES
+from experiments import AMOUNT, COUNT, POSITIVE, SHARE, STORAGE, STORAGES, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits, times
 from figures.plot import Plot, groups, plain_table
@@ -197,6 +197,16 @@ def table(results):
          "preemptions", "recomputed_tokens", "hit_rate_tokens", "simulated_seconds"])
 
 
+EXPERIMENTS = {
+    "serving_run": Experiment(
+        {"source": TEXT, "storage": STORAGE, "model": TEXT, "block_size": POSITIVE,
+         "clients": POSITIVE},
+        {"requests": COUNT, "refused": COUNT, "preemptions": COUNT, "capacity_blocks": POSITIVE,
+         "simulated_seconds": AMOUNT, "running_mean": AMOUNT, "output_tokens_per_second": AMOUNT,
+         "first_token_seconds_p50": AMOUNT, "first_token_seconds_p99": AMOUNT,
+         "hit_rate_tokens": SHARE}, {}, most=200),
+}
+
 PLOT = Plot(
     "serving-storages", "serving_run", "kvproof-study serving", draw, finding,
     "Requests at once are what memory limits; throughput follows them only as far as a step is not "
@@ -205,4 +215,4 @@ PLOT = Plot(
     "Simulated: continuous batching on the real allocators, 2,000 requests of each source, 256 "
     "clients that always ask again, steps of the length that the card's rates give (a lower bound, "
     "Llama 3 8B on an H100). Buffers have the length of the source's longest request.",
-    table)
+    table, section="Serving", place=10)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the serving simulation itself costs: time for each block that it touches."""
 
+from experiments import AMOUNT, POSITIVE, Experiment
 from figures import drawing as d
 from figures.numbers import digits, short, time_text
 from figures.plot import Plot, plain_table
@@ -45,10 +46,16 @@ def finding(results):
             f"{time_text(last.value('seconds') * 1e9)} for the largest run")
 
 
+EXPERIMENTS = {
+    "serving_cost": Experiment(
+        {"blocks": POSITIVE, "pool_blocks": POSITIVE},
+        {"ns_per_block": POSITIVE, "seconds": AMOUNT}, {}, most=100),
+}
+
 PLOT = Plot(
     "serving-cost", "serving_cost", "kvproof bench --filter=serving_cost", draw, finding,
     "A flat line is a cost that grows with the blocks touched and with nothing else; the smallest "
     "run is dearer because it builds the pool.",
     "Timed, processor time of one core: requests of 2,048 to 8,192 tokens, half of each prompt one "
     "of 64 prefixes, on a pool of 65,536 blocks of 16; up to five runs each.",
-    plain_table)
+    plain_table, section="Serving", place=40)

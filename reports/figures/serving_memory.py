@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the memory of a serving engine holds over time, by cause, a panel for each storage."""
 
-from experiments import STORAGES
+from experiments import AMOUNT, STORAGE, STORAGES, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import count, digits, percent
 from figures.plot import Plot, Table, groups, label_cell
@@ -166,6 +166,13 @@ def table(results):
     return Table(columns, out)
 
 
+EXPERIMENTS = {
+    "serving_over_time": Experiment(
+        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT},
+        {"tokens_in_memory": AMOUNT, "partial_tail": AMOUNT, "reserved": AMOUNT,
+         "stranded": AMOUNT, "free": AMOUNT}, {}),
+}
+
 PLOT = Plot(
     "serving-memory", "serving_over_time", "kvproof-study serving", draw, finding,
     "A panel in its full colour holds tokens and nothing else. Pale is taken by a request that "
@@ -173,4 +180,4 @@ PLOT = Plot(
     "because it is too little or not in one piece.",
     "Simulated with the runs above: the memory after single steps, as a mean over stretches of "
     "time, each panel on its own time. A token in a shared block counts once.",
-    table)
+    table, section="Serving", place=20)

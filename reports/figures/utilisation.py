@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a hundred requests, allocated and used, beside a published run of the same kind."""
 
-from experiments import STORAGES
+from experiments import AMOUNT, POSITIVE, SHARE, STORAGE, STORAGES, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits, percent, times
 from figures.plot import Number, Plot, plain_table
@@ -131,6 +131,13 @@ def number(results):
                   used, 1.0, "Ceiling 100\u202f%: no slot empty.")
 
 
+EXPERIMENTS = {
+    "utilisation": Experiment(
+        {"storage": STORAGE, "requests": POSITIVE},
+        {"allocated_bytes": POSITIVE, "used_bytes": AMOUNT, "utilisation": SHARE},
+        {"saving_factor": POSITIVE}, most=32),
+}
+
 PLOT = Plot(
     "utilisation", "utilisation", "kvproof-study utilisation", draw,
     finding,
@@ -139,4 +146,4 @@ PLOT = Plot(
     "Counted, not timed: all requests are alive at their final length; a thin line to the right of "
     "a bar is the arena that first fit needed for it. Published run: 100 requests ("
     "min 34, mean 193, max 631 tokens), 131,072 B per token, max length 8,192.",
-    plain_table, number)
+    plain_table, number, section="Memory", place=30, summary=30)
