@@ -8,7 +8,6 @@ Only what was measured alike stands side by side. Exit codes: 0 drawn, 2 usage o
 be used, 77 matplotlib is not installed.
 """
 
-import argparse
 import os
 import sys
 from html import escape
@@ -17,18 +16,12 @@ from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from make_page import write  # noqa: E402
 from result_files import InputError, load, paths_in, plain_name  # noqa: E402
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"compare: {message} (see: compare.py --help)\n")
+from script import Parser, guarded, write  # noqa: E402
 
 
 def parse_arguments(arguments):
-    parser = Parser(prog="compare.py", allow_abbrev=False,
-                    description="Compares machines from their result files.")
+    parser = Parser("compare.py", description="Compares machines from their result files.")
     parser.add_argument("paths", metavar="PATH", nargs="+",
                         help="the result files of one machine: a folder, or one file")
     parser.add_argument("--output", metavar="FILE", default="compare.html",
@@ -161,29 +154,18 @@ def render(machines, folder):
         table=html_table(number_table(groups)))
 
 
-def main(arguments):
-    options = parse_arguments(arguments)
-    try:
-        from figures import drawing
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        print("compare: matplotlib is not installed (Debian: python3-matplotlib)", file=sys.stderr)
-        return 77
+def draw(options):
+    from figures import drawing
     drawing.use_style()
-    try:
-        page = render(machines_of(options.paths),
-                      os.path.dirname(os.path.abspath(options.output)))
-        write(options.output, page.encode("utf-8"))
-    except InputError as error:
-        print(f"compare: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"compare: {error.filename or options.output}: cannot be written: "
-              f"{error.strerror}", file=sys.stderr)
-        return 2
+    page = render(machines_of(options.paths), os.path.dirname(os.path.abspath(options.output)))
+    write(options.output, page.encode("utf-8"))
     print(options.output)
     return 0
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    return guarded("compare", options.output, lambda: draw(options))
 
 
 if __name__ == "__main__":

@@ -2,31 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the figures of the serving simulation; 77 with a reason where matplotlib is missing."""
 
-import contextlib
 import copy
-import io
 import json
 import os
-import sys
 import tempfile
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, HERE)
+from page_test_support import read, run  # first: it skips without matplotlib
 
-try:
-    import matplotlib  # noqa: F401
-except ModuleNotFoundError:
-    print("skipped: matplotlib is not installed (Debian: python3-matplotlib)")
-    sys.exit(77)
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
-
-import sample_results  # noqa: E402
-from figures import EXPERIMENTS, decode, drawing, published, serving, serving_memory  # noqa: E402
-from figures.plot import rows_of  # noqa: E402
-from make_page import main  # noqa: E402
-from result_files import InputError, load  # noqa: E402
+import sample_results
+from figures import EXPERIMENTS, decode, drawing, published, serving, serving_memory
+from figures.plot import rows_of
+from result_files import InputError, load
 
 PLOTS = [serving.PLOT, serving_memory.PLOT, *published.PLOTS, decode.BLOCKS]
 
@@ -201,12 +190,9 @@ class FiguresTest(unittest.TestCase):
 
     def page(self, results, *arguments):
         path = os.path.join(self.folder, "page.html")
-        said = io.StringIO()
-        with contextlib.redirect_stderr(said):
-            code = main([*(os.path.join(self.folder, file.name) for file in results.files),
-                         f"--output={path}", *arguments])
-        with open(path, encoding="utf-8") as stream:
-            return code, said.getvalue(), stream.read()
+        code, said = run(*(os.path.join(self.folder, file.name) for file in results.files),
+                         f"--output={path}", *arguments)
+        return code, said, read(path)
 
     def test_absent_claim_leaves_the_others(self):
         results = self.samples("published",

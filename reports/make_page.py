@@ -9,25 +9,19 @@ Exit codes: 0 every figure is there, 1 the page is written but a figure lacks it
 77 matplotlib is not installed.
 """
 
-import argparse
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from parts import experiments_of  # noqa: E402
-from result_files import InputError, load  # noqa: E402
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"make_page: {message} (see: make_page.py --help)\n")
+from result_files import load  # noqa: E402
+from script import Parser, guarded, write  # noqa: E402
 
 
 def parse_arguments(arguments):
     parser = Parser(
-        prog="make_page.py", allow_abbrev=False,
+        prog="make_page.py",
         description="Draws one self-contained page from result files.",
         epilog="Example: python3 reports/make_page.py results/*.json --output=results/report.html")
     parser.add_argument("files", metavar="FILE.json", nargs="*", help="result files (schema 1)")
@@ -46,23 +40,6 @@ def parse_arguments(arguments):
     return options
 
 
-def write(path, content):
-    """All of it or nothing: written under another name in the same folder, then renamed."""
-    folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix="." + os.path.basename(path) + ".")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
 def write_pngs(results, absent, folder):
     import io
     from figures import PLOTS, drawing, svg
@@ -75,33 +52,16 @@ def write_pngs(results, absent, folder):
             write(os.path.join(folder, plot.key + ".png"), stream.getvalue())
 
 
-def main(arguments):
-    options = parse_arguments(arguments)
-    try:
-        from figures import EXPERIMENTS, PLOTS, drawing
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        print("make_page: matplotlib is not installed (Debian: python3-matplotlib)",
-              file=sys.stderr)
-        return 77
-    try:
-        results = load(options.files, EXPERIMENTS)
-    except InputError as error:
-        print(f"make_page: {error}", file=sys.stderr)
-        return 2
+def draw(options):
+    from figures import EXPERIMENTS, PLOTS, drawing
     from figures.plot import rows_of
     from page import render
+    results = load(options.files, EXPERIMENTS)
     drawing.use_style()
-    try:
-        write(options.output, render(results, options.absent).encode("utf-8"))
-        if options.png:
-            write_pngs(results, options.absent,
-                       os.path.join(os.path.dirname(os.path.abspath(options.output)), "figures"))
-    except OSError as error:
-        print(f"make_page: {error.filename or options.output}: cannot be written: "
-              f"{error.strerror}", file=sys.stderr)
-        return 2
+    write(options.output, render(results, options.absent).encode("utf-8"))
+    if options.png:
+        write_pngs(results, options.absent,
+                   os.path.join(os.path.dirname(os.path.abspath(options.output)), "figures"))
     missing = list(dict.fromkeys(
         plot.experiment for plot in PLOTS
         if (not rows_of(plot, results) and not plot.optional) or
@@ -109,6 +69,11 @@ def main(arguments):
     if missing:
         print(f"make_page: the page lacks {', '.join(missing)}", file=sys.stderr)
     return 1 if missing else 0
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    return guarded("make_page", options.output, lambda: draw(options))
 
 
 if __name__ == "__main__":

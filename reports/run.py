@@ -9,7 +9,6 @@ Exit codes: 0 the page is whole, 1 a part failed or found a violation (the page 
 2 usage or unreadable input, 77 matplotlib is not installed, 130 stopped.
 """
 
-import argparse
 import os
 import re
 import shlex
@@ -26,6 +25,7 @@ from parts import PAGE_SECONDS, PARTS, parts_of  # noqa: E402
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
 from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
+from script import Parser  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -38,14 +38,9 @@ class Malformed(Exception):
     """A trace that a program cannot read; the text is what it said."""
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"kvproof report: {message} (see: kvproof report --help)\n")
-
-
 def parse_arguments(arguments):
     parser = Parser(
-        prog="kvproof report", allow_abbrev=False, usage="kvproof report [option]...",
+        prog="kvproof report", usage="kvproof report [option]...",
         description="Measures the built-in workloads and draws one page: figures with the commands "
                     "that made them.",
         epilog="Example: kvproof report --trace=conversation_trace.jsonl.zst --output=results")

@@ -8,8 +8,8 @@ import os
 from dataclasses import dataclass
 
 from experiments import REPORT
-from make_page import write
 from result_files import InputError, load_file
+from script import write
 
 NAME = "run.json"
 EXPERIMENT = "report_part"
