@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Public request traces as streams of requests, plain, .gz or .zst; bench/requests/formats/README.md says
-// where each one is published and describes the formats.
+// Published request logs as streams of requests, plain, .gz or .zst; formats/README.md says where
+// each one is published and describes its format.
 //
 // The format is recognised by the first line, never by the name of the file. Rules for all: times
 // are relative to the first request; the order is the file's; equal times are kept in the order of

@@ -135,7 +135,7 @@ def check_no_dead_files(files):
     builds = [path for path in files if kind(path) == "build"]
 
     def globbed(text, name):  # "*_bench.cpp" is a pattern in a build file; * may cross folders
-        return any(fnmatch(name, pattern) for pattern in re.findall(r"[\w/]*\*[\w.]*", text))
+        return any(fnmatch(name, pattern) for pattern in re.findall(r"[\w/]*\*\w+\.\w+", text))
 
     def built(path):  # by a build file of its folder, or of one around it
         return any(path.startswith(folder := build.rpartition("/")[0] + "/")
