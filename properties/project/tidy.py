@@ -134,8 +134,9 @@ def check_no_dead_files(files):
 
     builds = [path for path in files if kind(path) == "build"]
 
-    def globbed(text, name):  # "*_bench.cpp" is a pattern in a build file; * may cross folders
-        return any(fnmatch(name, pattern) for pattern in re.findall(r"[\w/]*\*\w+\.\w+", text))
+    def globbed(text, path):  # "*_bench.cpp" is a pattern in a build file; * may cross folders
+        return any(fnmatch("/" + path, "*/" + pattern.lstrip("/"))
+                   for pattern in re.findall(r"[\w/]*\*\w+\.\w+", text))
 
     def built(path):  # by a build file of its folder, or of one around it
         return any(path.startswith(folder := build.rpartition("/")[0] + "/")
@@ -143,8 +144,10 @@ def check_no_dead_files(files):
                         or globbed(files[build], name)) for build in builds)
 
     def named(path):
-        name = path.rpartition("/")[2]
-        return any(other != path and (has_token(text, name) or globbed(text, name) or (
+        folder, _, name = path.rpartition("/")
+        if "iter_modules(__path__)" in files.get(folder + "/__init__.py", ""):
+            return True  # a package that walks its own modules
+        return any(other != path and (has_token(text, name) or globbed(text, path) or (
             other.endswith(".py") and has_token(text, name.removesuffix(".py"))))
             for other, text in files.items())
 
