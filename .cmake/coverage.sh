@@ -15,7 +15,7 @@ least=98  # [%] of the lines that have code
 build=build/coverage
 # Of the tests that drive optimized/, those that need no oracles and no generators.
 programs=(allocation_failure_test allocations_test concurrent_pool_test contract_test counters_test
-          exact_hits_test facts_test optimized_test tier_bytes_test)
+          exact_hits_test facts_test manager_parts_test optimized_test tier_bytes_test)
 
 case "${1-}" in
   "")
