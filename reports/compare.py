@@ -48,7 +48,7 @@ def machines_of(paths):
 
 
 def alike(machines):
-    """(plot, what, [(machine, Number)]): what is the same number of the same case."""
+    """[(plot, what, [(machine, Number)])]: numbers of several machines that mean the same case."""
     from figures import SUMMARY
     from figures.plot import rows_of
     found = {}
@@ -63,7 +63,7 @@ def alike(machines):
 
 
 def shared(rows_by_name):
-    """Of the sources, those that all machines have that have any."""
+    """Only the sources that occur on every machine that has results."""
     sources = [{row.get("source") for row in rows} for rows in rows_by_name.values() if rows]
     both = set.intersection(*sources) if sources else set()
     return {name: [row for row in rows if row.get("source") in both] if both else rows
@@ -71,7 +71,7 @@ def shared(rows_by_name):
 
 
 def finding(what, numbers):
-    """The title: from the least to the most, with the number's own words."""
+    """The title: the range from the least to the most, in the words of the number."""
     ordered = [number.text for _, number in sorted(numbers, key=lambda n: n[1].metric.value)]
     if ordered[0] == ordered[-1]:
         return f"{ordered[0]} {what}, on each of {len(numbers)} machines"
@@ -111,7 +111,7 @@ def number_table(groups):
 
 
 def machine_table(machines, folder):
-    """One row a machine; its name leads to its own page where that lies beside its files."""
+    """One row for each machine; its name is a link where its own page lies beside its files."""
     from page import LABELS, common, value_text
     from experiments import words
     names = ("cpu", "gpu", "cores", "memory_bytes", "compiler", "commit", "date")

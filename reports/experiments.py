@@ -13,9 +13,9 @@ from typing import Callable, NamedTuple
 
 class Kind(NamedTuple):
     """A kind of values."""
-    expected: str    # what a message calls it
-    holds: Callable  # value -> whether it is one
-    examples: tuple  # three of them, for the tests
+    expected: str    # the name of the kind in a message
+    holds: Callable  # value -> whether it is of this kind
+    examples: tuple  # three values of this kind, for the tests
 
 
 def one_of(names):
@@ -48,7 +48,7 @@ STORAGE = one_of(STORAGES)
 
 LAYOUT = one_of(("nhd", "hnd"))
 
-# What became of a seeded bug.
+# What became of a seeded bug, and the words for it.
 FATES = {
     "expected": "expected law",
     "other_law": "another law",
@@ -68,13 +68,13 @@ class Experiment:
     parameters: dict  # name -> kind
     metrics: dict     # name -> kind
     optional: dict    # metric name -> kind, checked where present
-    agrees: tuple = ()  # of (parameter, what it must be, test of all parameters)
-    most: int = 100_000  # results that one page can show
-    cites: bool = False  # its sources are publications, not traces
-    most_names: int = 32  # different texts of one parameter that one page can show
+    agrees: tuple = ()  # of (parameter, what is expected of it, test of all parameters together)
+    most: int = 100_000  # a page can show at most so many results
+    cites: bool = False  # the sources of the results are publications, not traces
+    most_names: int = 32  # a page can show at most so many different texts of one parameter
 
 
-# What a report itself took; run_file.py writes it.
+# The time and the memory of each part of a report; run_file.py writes them.
 REPORT = {
     "report_part": Experiment(
         {"part": TEXT},

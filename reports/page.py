@@ -15,16 +15,16 @@ from verdict import verdict_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# What the header says of the machine, and what differs from file to file of one run.
+# What the header says about the machine, and what may differ between the files of one run.
 HEADLINE = ("cpu", "cores", "memory_bytes")
 PER_FILE = ("command", "date", "seed", "options", "programs")
 MOST_NUMBERS = 5  # in the summary
-MOST_ROWS = 80  # of a table on the page; the rest is in the file
+MOST_ROWS = 80  # the page shows so many rows of a table; the rest is in the file
 
 
 def render(results, absent):
-    """@param absent: experiment -> why it has no result, where that is known; gets the experiments
-    whose figures fail here."""
+    """@param absent: experiment -> why it has no result, where that is known. An experiment whose
+    figure fails here is added to it."""
     sections = []
     shown = [(name, plots) for name, plots in SECTIONS.items()
              if any(is_due(plot, results, absent) for plot in plots)]
@@ -120,7 +120,7 @@ def headline(results):
 
 
 def warnings(results):
-    """Numbers of different builds or machines do not belong on one page without a word."""
+    """The page says so when it mixes numbers of different builds or machines."""
     lines = []
     for name in ("commit", "cpu", "compiler", "flags"):
         values = common(results, name)
@@ -136,14 +136,14 @@ def warnings(results):
 
 
 def verdict(results):
-    """Whether what was measured is right, before how fast it is."""
+    """Says whether the results are right, before the page says how fast anything is."""
     kind, title, lines = verdict_of(results)
     said = " ".join(f"<span>{escape(line)}</span>" for line in lines)
     return (f'<p class="verdict {kind}"><b>{escape(title)}</b> {said}</p>')
 
 
 def numbers(results, absent):
-    """The first of SUMMARY that there are: a number that is not there is left out."""
+    """Shows the first numbers of SUMMARY; a number without results is left out."""
     cards = []
     for plot in SUMMARY:
         rows = rows_of(plot, results)
@@ -185,7 +185,7 @@ def contents(sections):
 
 
 def is_due(plot, results, absent):
-    """Whether its absence is worth a word."""
+    """Whether the page has to say that the figure is missing."""
     return not plot.optional or plot.experiment in absent or results.of(plot.experiment)
 
 
@@ -228,7 +228,7 @@ def table_of(plot, rows, results):
 
 
 def gap(plot, reason, of_another_run):
-    """Where a figure would be."""
+    """Stands in the place of a figure that is missing."""
     name = escape(words(plot.experiment).capitalize())
     made = f"<code>{html_words(plot.command)}</code>"
     if of_another_run:
@@ -252,7 +252,7 @@ def made_by(plot, results):
 
 
 def html_words(command):
-    """A command that breaks between its words only."""
+    """The command as HTML that breaks lines only between its words."""
     return " ".join(f'<span class="word">{escape(word)}</span>' for word in command.split(" "))
 
 
@@ -297,7 +297,7 @@ def seconds_cell(part, name):
 
 
 def what_it_took(results):
-    """Time and memory of the run that measured, where its run.json is among the files."""
+    """The time and memory that the run took, if its run.json is among the files."""
     parts = results.of("report_part")
     if not parts:
         return ""

@@ -17,7 +17,7 @@ import make_page  # noqa: E402
 
 
 def run(*arguments):
-    """make_page.py without a process of its own: (exit code, stderr)"""
+    """Runs make_page.py in this process. @return (exit code, stderr)"""
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         try:
@@ -33,7 +33,7 @@ def read(path):
 
 
 class Checker(HTMLParser):
-    """Collects what has to hold for any page: ids, references, and that every tag is closed."""
+    """Collects the ids and references of a page, and requires that every tag is closed."""
 
     VOID = {"meta", "link", "br", "hr", "img", "input"}
 

@@ -17,7 +17,7 @@ class Part:
     arguments: dict   # mode -> its arguments; a mode that is not here leaves this part out
     seconds: dict     # mode -> how long it takes on two cores, about; with traces: for each of them
     traces: bool = False    # whether --trace goes to it
-    experiments: tuple = ()  # of its results, where their name is not that of the part
+    experiments: tuple = ()  # the experiments of its results; none given: one, named as the part
 
     def expected_seconds(self, mode, num_traces):
         return self.seconds[mode] * (1 + num_traces if self.traces else 1)
@@ -65,7 +65,7 @@ PARTS = (
     bench("movement", 2, 50, 90),
     Part("serving_cost", "bench",
          {"smoke": ["--filter=^serving_cost", "--smoke"],
-          "default": ["--filter=^serving_cost/10{4,7}$"],  # the largest takes 20 s alone
+          "default": ["--filter=^serving_cost/10{4,7}$"],  # the largest case alone takes 20 s
           "full": ["--filter=^serving_cost"]},
          {"smoke": 1, "default": 6, "full": 30}),
 )
@@ -77,5 +77,5 @@ def parts_of(mode):
 
 
 def experiments_of(name):
-    """Of the part of that name; an experiment without a part is itself."""
+    """The experiments of the part of that name; the name itself if no part has it."""
     return next((part.experiments for part in PARTS if part.name == name), ()) or (name,)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a run is: a bar on a terminal, a line for each part elsewhere, and what is left."""
+"""Says how far a run is and how long it still takes: a bar on a terminal, else a line for each
+part."""
 
 import time
 
@@ -12,8 +13,8 @@ class Progress:
         self.is_terminal = stream.isatty()
         self.begin = time.monotonic()
         self.index = 0
-        self.past_seconds = 0  # what the finished parts were expected to take
-        self.skipped_seconds = 0  # of them, what an earlier run took
+        self.past_seconds = 0  # the expected time of the finished parts
+        self.skipped_seconds = 0  # the expected time of those among them that an earlier run did
 
     def skip(self, expected):
         self.index += 1
@@ -47,11 +48,11 @@ class Progress:
         return time.monotonic() - self.begin
 
     def inside(self):
-        """The share of this part that has passed, in expected seconds."""
+        """How much of the expected time of this part has passed."""
         return min(time.monotonic() - self.part_begin, self.expected)
 
     def left(self):
-        """Scaled by how this machine has done so far, once that says something about the rest."""
+        """Once enough has been measured, the rest is scaled by the speed of this machine so far."""
         left = self.all_seconds - self.past_seconds - self.inside()
         done = self.past_seconds - self.skipped_seconds
         if done * 4 >= self.all_seconds:

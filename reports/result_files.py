@@ -18,14 +18,14 @@ LARGEST_FILE_BYTES = 64 << 20  # unpacked
 
 
 class InputError(Exception):
-    """A file that cannot be used; the text names the file, the field and what was expected."""
+    """Input cannot be used; the text names the file, the field and what was expected."""
 
 
 @dataclass(frozen=True)
 class Metric:
     value: float
     unit: str
-    low: float   # min of the repetitions; the value itself where only one was stated
+    low: float   # minimum of the repetitions; the value itself if the file states no minimum
     high: float
 
     @property
@@ -59,7 +59,7 @@ class ResultFile:
 
 @dataclass
 class Results:
-    """Every result of every file, by experiment, in an order that the file order cannot change."""
+    """Every result of every file, in an order that does not depend on the order of the files."""
 
     files: list = field(default_factory=list)
 
@@ -102,7 +102,7 @@ def load(paths, experiments):
 
 
 def check_cases(files, paths, experiments):
-    """One result per case over all files, and no more cases than a page can show."""
+    """Requires one result for each case in all files, and no more cases than a page can show."""
     seen, names, counts = {}, {}, {}
     for file, path in zip(files, paths):
         for index, row in enumerate(file.results):
@@ -127,7 +127,7 @@ def check_cases(files, paths, experiments):
 
 
 def name_sources(files, experiments):
-    """Traces are named by their file without folder and endings, unless two would be the same."""
+    """Names traces by their file without folder and endings, unless two would get the same name."""
     fields = [(row.parameters, name) for file in files for row in file.results
               if not (row.experiment in experiments and experiments[row.experiment].cites)
               for name in ("source", "workload") if isinstance(row.get(name), str)]
@@ -236,7 +236,7 @@ def is_finite(value):
 
 
 def check(result, experiment, where, wrong):
-    """What the figures of this experiment rely on."""
+    """Requires of the result what the figures of its experiment rely on."""
     if experiment is None:
         return
     for name, kind in experiment.parameters.items():

@@ -31,11 +31,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Stopped(BaseException):
-    """Ctrl-C, or another's wish that this ends."""
+    """The user, or another program, has asked this program to stop."""
 
 
 class Malformed(Exception):
-    """A trace that a program cannot read; the text is what it said."""
+    """A program cannot read a trace; the text is what the program said."""
 
 
 def parse_arguments(arguments):
@@ -80,7 +80,8 @@ def run_part(command, log_path, progress):
     begin = time.monotonic()
     with open(log_path, "wb") as log:
         try:
-            # In a session of its own: Ctrl-C comes here, and from here to all that it has started.
+            # In a session of its own, so that Ctrl-C reaches only this program, which then ends
+            # everything that the part has started.
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True,
                                        stdout=subprocess.DEVNULL, stderr=log)
         except OSError:
@@ -96,7 +97,7 @@ def run_part(command, log_path, progress):
 
 
 def wait(process, progress):
-    """Until it ends. @return what it used"""
+    """Waits until the process ends. @return the resources that it used"""
     pause = 0.01
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
@@ -120,7 +121,8 @@ def reason_of(status, log_path, program):
 
 
 def is_whole(path):
-    """A result file with results in it: they are written under another name and renamed."""
+    """Whether this is a result file with results. Programs write it under another name and rename
+    it, so it is never half a file."""
     try:
         return bool(load_file(path, {}).results)
     except InputError:
@@ -143,7 +145,7 @@ class Run:
             part.expected_seconds(options.mode, len(options.trace)) for part in self.parts))
 
     def words(self, resume=False):
-        """The options of this run, as they are typed."""
+        """The options of this run as a user would type them."""
         words = [f"--{self.options.mode}"] if self.options.mode != "default" else []
         words += [f"--trace={path}" for path in self.options.trace]
         if self.options.output != "results":
@@ -155,7 +157,7 @@ class Run:
         return os.path.join(self.options.output, f"{name}.json")
 
     def measure(self):
-        """Every part, one after the other. Throws UnlikeRun, Malformed."""
+        """Measures one part after the other. Throws UnlikeRun, Malformed."""
         there = set()
         if self.options.resume:
             self.file.go_on()
@@ -200,7 +202,7 @@ class Run:
         say(f"kvproof report: {part.name} failed: {self.absent[part.name]}")
 
     def remove(self, path):
-        """It and what a program that was stopped left of it."""
+        """Removes the file and the unfinished copies that a stopped program left beside it."""
         folder, name = os.path.split(path)
         for entry in os.listdir(folder):
             if entry == name or entry.startswith(name + ".part-"):
@@ -210,7 +212,7 @@ class Run:
         """@return the exit code of the page, and its path."""
         page = os.path.join(self.options.output, "report.html")
         ours = {part.name for part in self.parts}
-        # What kvproof check left in the folder is drawn, too.
+        # The page also shows results that kvproof check left in the folder.
         files = self.files + [self.path_of(part.name) for part in PARTS if part.program == "check"
                               and part.name not in ours and os.path.exists(self.path_of(part.name))]
         command = [sys.executable, os.path.join(HERE, "make_page.py"), *files, self.file.path,
@@ -245,7 +247,7 @@ class Run:
 
 
 def check_folders(options, programs_folder):
-    """What is wrong with them, in one line; None: nothing."""
+    """Says in one line what is wrong with the folders and traces; None if nothing is."""
     if not programs_folder:
         return "KVPROOF_BIN is not set: expected the folder of the kvproof-* executables"
     for trace in options.trace:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DIR/run.json: what a run was asked for, and what each of its parts took. A result file, too."""
+"""DIR/run.json: the options of a run, and the time and memory of each part; also a result file."""
 
 import datetime
 import hashlib
@@ -17,18 +17,18 @@ EXPERIMENT = "report_part"
 
 @dataclass(frozen=True)
 class Taken:
-    """What a part took, with its own children."""
+    """The time and memory that a part took, its child processes included."""
     seconds: float = 0.0
-    cpu_seconds: float = 0.0     # far from the seconds of one core: the machine had other work
+    cpu_seconds: float = 0.0     # much less than `seconds`: the machine had other work
     peak_rss_bytes: int = 0
 
 
 class UnlikeRun(Exception):
-    """What lies in the folder cannot be gone on from; the text says why."""
+    """The run cannot go on from the files in the folder; the text says why."""
 
 
 def digest_of(programs, folder):
-    """One text for these builds: another build, whatever its commit, has another."""
+    """A text that differs between any two builds of these programs, even of one commit."""
     digest = hashlib.sha256()
     for name in sorted(programs):
         try:
@@ -40,7 +40,7 @@ def digest_of(programs, folder):
 
 
 def options_text(mode, traces):
-    """What the results depend on; a trace is known by its name and size, not by its folder."""
+    """The options that the results depend on, with the name and size of each trace."""
     names = [f"{os.path.basename(path)} of {os.path.getsize(path)} bytes" for path in traces]
     return ", ".join([mode, *names])
 
@@ -85,7 +85,7 @@ class RunFile:
         write(self.path, (json.dumps(document, indent=1) + "\n").encode("utf-8"))
 
     def largest(self):
-        """(part, peak bytes) of the part that held the most memory; None before the first."""
+        """(part, peak bytes) of the part that held the most memory; None if no part has run."""
         if not self.parts:
             return None
         part = max(self.parts, key=lambda name: self.parts[name].peak_rss_bytes)

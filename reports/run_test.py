@@ -22,10 +22,10 @@ from parts import PARTS, parts_of  # noqa: E402
 
 NAMES = [part.name for part in parts_of("default")]
 NUM_PARTS = len(NAMES)
-SLOW_PART = "utilisation"  # during which the tests interrupt
+SLOW_PART = "utilisation"  # the tests interrupt the run during this part
 BEFORE_SLOW = NAMES[:NAMES.index(SLOW_PART)]
 
-# Pretends to be kvproof-study, -bench and -check: copies a sample to where the results belong.
+# Pretends to be kvproof-study, -bench and -check: it copies a sample to where results belong.
 PROGRAM = """#!/bin/sh
 echo "$(basename "$0") $*" >>"$SAMPLES/calls"
 case $0 in *check) name=check_law ;; esac

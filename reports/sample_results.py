@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files for the tests: small, by closed forms, so that a test knows every number."""
+"""Small result files for the tests, computed by formulas, so that a test knows every number."""
 
 import json
 import math
@@ -105,7 +105,7 @@ def prefix_hit_rate():
 
 
 def eviction():
-    """LRU below the others, and all below the optimum."""
+    """LRU is below the other policies, and all are below the optimum."""
     shares = (("lru", 0.2), ("lru_first_block_first", 0.1), ("fifo", 0.15), ("lfu", 0.3),
               ("s3_fifo", 0.4), ("priority_ttl", 0.35), ("optimum", 0.9))
     for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
@@ -131,7 +131,7 @@ SERVING_BLOCKS = 1000
 
 
 def serving():
-    """Pages run 4 times as many as max-length buffers; of the trace these refuse everything."""
+    """Pages run 4 times as many requests as max-length buffers, which refuse the whole trace."""
     for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
         for storage, running in SERVING_STORAGES.items():
             none = source != "chat" and storage == "contiguous_max_length"
@@ -154,7 +154,7 @@ def serving_run(running, none):
 
 
 def serving_moment(storage, running, step):
-    """Tokens fill 1 % of the memory for each that runs; what is left is split by storage."""
+    """Each running request fills 1 % of the memory with tokens; the storage decides on the rest."""
     whole = SERVING_BLOCKS * BLOCK
     tokens = whole * running // 100
     paged = storage.startswith("paged")
@@ -166,7 +166,7 @@ def serving_moment(storage, running, step):
 
 
 def published():
-    """Every claim with its cases: published is what we have, but for one that is half of it."""
+    """Every claim with its cases: each published value equals ours, except one that is half."""
     paged, longest = "paged", "contiguous_max_length"
     held, at_once, output = ("share of memory that holds tokens", "requests that run at once",
                              "output throughput")
@@ -193,7 +193,7 @@ def published():
             ("first_token", paged, "500 tokens cached", "ms", 4.75),
             *(("block_size", paged, f"block size {size}", "tokens", (size - 1) / 2)
               for size in (16, 32, 64))):
-        apart = 2 if at == "500 tokens cached" else 1  # the one that is far from ours
+        apart = 2 if at == "500 tokens cached" else 1  # this one is far from ours
         yield result("published", {"claim": claim, "source": "a paper (page 3 / 4)",
                                    "series": series, "at": at},
                      here=(value, unit, value * 0.9, min(value * 1.2, 1) if unit == "ratio"
@@ -259,7 +259,7 @@ def mutant():
 
 
 def exhaustive():
-    """A closed space and one that was cut off."""
+    """One space that is closed and one that was cut off."""
     for space, states, closed in (("full_chunks", 20_000, 1), ("three", 3_000_000, 0)):
         yield result("exhaustive", {"space": space}, states=(states, "count"),
                      edges=(states * 30, "count"), depth=(17, "count"), closed=(closed, "count"),
@@ -281,7 +281,7 @@ def check_law():
 
 
 def gate_measure():
-    """One workload as it was, one whose records grew by 133 % and whose time cannot be told."""
+    """One workload is unchanged; in the other, records grew by 133 % and the time tells nothing."""
     for workload, measure, base, head, verdict in (
             ("decode", "instructions per block", 2000, 2000, "same"),
             ("decode", "heap bytes per block", 48, 48, "same"),
@@ -297,12 +297,12 @@ def gate_measure():
                  threshold_percent=(3, "percent"))
 
 
-# Made by kvproof check and gate, and by kvproof report.
+# kvproof check and gate make these; kvproof report makes those in MEASURED.
 CHECKED = (mutant, exhaustive, check_law, gate_measure)
 
 
 def paged_decode():
-    """Half of the read ceiling in blocks of 16, more in larger ones; contiguous at 0.6."""
+    """Blocks of 16 reach half of the read ceiling, larger ones more, contiguous buffers 0.6."""
     def case(layout, block_size, share, **other):
         parameters = {"type": "bf16", "layout": layout, "block_size": block_size,
                       "order": "shuffled", "context": 8192, "batch": 4, "ratio": 4, "threads": 1,
@@ -322,7 +322,7 @@ def paged_decode():
 
 
 def movement():
-    """The general way at half of a copy, the tuned one at 0.9; slot_mapping is no copy."""
+    """The general kernel reaches half of a copy, the tuned one 0.9; slot_mapping copies nothing."""
     for operation in ("reshape_and_cache", "gather_cache"):
         for way, share in (("general", 0.5), ("streaming", 0.9)):
             yield result("movement", {"operation": operation, "type": "bf16",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts share that draw: errors of one line, exit codes, files written whole."""
+"""Shared by the scripts that draw: errors of one line, exit codes, files written whole."""
 
 import argparse
 import os

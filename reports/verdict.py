@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what was measured is right: from the laws, the seeded bugs and the exhaustive search."""
+"""Whether the results are right: by the laws, the seeded bugs and the exhaustive search."""
 
 from figures.exhaustive import is_closed, split
 from figures.kill_counts import mutants_of, survivors
@@ -7,7 +7,7 @@ from figures.law_table import is_bad
 from figures.numbers import count
 from figures.plot import groups
 
-HOLDS = 0  # what kvproof check says of an allocator
+HOLDS = 0  # the verdict of kvproof check on an allocator that passes
 
 
 def verdict_of(results):
@@ -25,7 +25,7 @@ def verdict_of(results):
 
 
 def laws(results):
-    """What kvproof check said of each allocator."""
+    """The verdict of kvproof check on each allocator."""
     rows, checks = results.of("check_law"), results.of("check")
     bad = [f"{row['law']} of {row['subject']}" for row in rows if is_bad(row)]
     bad += [f"{row.get('broken') or 'an oracle'} of {row.get('subject')}" for row in checks

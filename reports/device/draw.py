@@ -20,7 +20,7 @@ BASE = {"implementation": "cuda/mma", "batch": 32, "context": 4096, "heads": 32,
 
 
 def series(results, experiment, fixed, x, metric):
-    """Points (x, value) of the results of one experiment that have the fixed parameters."""
+    """The points (x, value) of those results of one experiment that have the fixed parameters."""
     points = []
     for result in results:
         parameters = result["parameters"]

@@ -47,7 +47,7 @@ def result_of(line):
 
 
 def first_line(*command):
-    """What a program says first; "unknown" where it says nothing."""
+    """The last line that a program prints; "unknown" if it prints nothing."""
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the page: every module of this folder that has a PLOT, or PLOTS.
+"""The figures of the page: every module of this folder that has a PLOT or PLOTS.
 
 A new figure is one new module. Its PLOT says in which section of the page it stands, and where
 there; its EXPERIMENTS say what the results must hold that it draws.
@@ -21,7 +21,7 @@ def plots_of(module):
     return getattr(module, "PLOTS", [module.PLOT] if hasattr(module, "PLOT") else [])
 
 
-# In the order of the page; a section that is not named here stands behind these.
+# The sections in the order of the page; a section that is not named here follows behind these.
 SECTIONS = {name: [] for name in ("Correctness", "Memory", "Prefix cache", "Serving", "Allocator",
                                   "Kernels")}
 for found in sorted((plot for module in MODULES for plot in plots_of(module)),
@@ -30,5 +30,5 @@ for found in sorted((plot for module in MODULES for plot in plots_of(module)),
 
 PLOTS = [plot for plots in SECTIONS.values() for plot in plots]
 
-# The numbers at the top of the page and of the comparison of machines, the first ones first.
+# The figures whose numbers stand at the top of the page and in the comparison of machines.
 SUMMARY = sorted((plot for plot in PLOTS if plot.summary), key=lambda plot: plot.summary)

@@ -21,7 +21,7 @@ def draw(results, width):
     lines = by_workload(results)
     names = [(d.shorten(label), look(lines, label)) for label in lines]
     keyed = max(len(name) for name, _ in names) > 13 or len(names) > 8
-    room = 16 if keyed else 92  # beside the lines, for their names
+    room = 16 if keyed else 92  # [px] beside the lines for their names
     panel_width = width - 52 - room if narrow else (width - 2 * 52 - 2 * room) // 2
     top = 46 + (d.key_height(names, width - 52) + 8 if keyed else 0)
     figure = d.new_figure(width, top + (2 * panel + 46 + 46 + 46 if narrow else panel + 48))
@@ -65,7 +65,7 @@ def draw_lines(axes, lines, name, scale):
 
 
 def draw_expected(axes, lines):
-    """The closed form: half a block less half a token is empty, on average."""
+    """The formula: on average half a block less half a token is empty."""
     for label, rows in lines.items():
         known = next((r for r in reversed(rows) if r.value("waste_share") > 0), None)
         if known is None:

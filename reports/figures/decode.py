@@ -7,7 +7,7 @@ from figures import kernel_rows
 from figures.numbers import binary, count, digits, times
 from figures.plot import Number, Plot, plain_table
 
-# The case that the others are one step away from.
+# Every other case differs from this one in one step.
 BASE = {"type": "bf16", "layout": "hnd", "block_size": 16, "order": "shuffled", "ratio": 4,
         "threads": 1}
 LAYOUT_LOOK = {"hnd": (d.BLUE, d.SOLID, "o"), "nhd": (d.GREEN, d.DASHED, "P")}
@@ -15,13 +15,13 @@ READ, GATHER, PAGED = ("fraction_of_read_ceiling", "fraction_of_gather_ceiling",
                        "paged_over_contiguous")
 CONTIGUOUS = "contiguous_fraction_of_read_ceiling"
 
-# What others have published for the price of paging, as time over contiguous buffers: today's, and
-# the kernels of the first paper (Kwon et al., SOSP 2023).
+# Published prices of paging, as time over the time with contiguous buffers: those of today, and
+# those of the kernels of the first paper (Kwon et al., SOSP 2023).
 PUBLISHED_PRICES = ((1.05, 1.10), (1.20, 1.26))
 
 
 def main_case(results):
-    """The case of BASE with four sequences; without one, the first."""
+    """The case of BASE with four sequences, or the first case if there is none."""
     found = [r for r in results
              if all(r.get(name) == value for name, value in BASE.items()) and r["batch"] == 4]
     return (found or results)[0]
@@ -77,7 +77,7 @@ def draw_blocks(results, width):
 
 
 def draw_published(axes, sizes):
-    """Hollow, right of all block sizes, which the sources do not name."""
+    """Draws published prices, hollow and right of all block sizes: their sources name none."""
     at = 4 * sizes[-1]
     for low, high in PUBLISHED_PRICES:
         axes.plot([at, at], [low, high], color=d.INK, linewidth=1, linestyle=d.DASHED)

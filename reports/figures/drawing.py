@@ -15,7 +15,7 @@ from figures.style import STYLE
 
 WIDE, NARROW = 760, 350  # [CSS px]
 
-# role: (light, dark). Every colour but the grid's has a contrast of at least 4:1 on its paper.
+# role: (light, dark). Every colour except the grid has a contrast of at least 4:1 on its paper.
 COLOURS = {
     "ink": ("#1b1f24", "#e7e9ec"),
     "soft": ("#57606a", "#a0a9b4"),
@@ -43,7 +43,7 @@ STORAGE_LOOK = {
     "paged": (BLUE, SOLID, "o"),
     "paged_shared": (GREEN, DASHED, "P"),
 }
-# For series without a meaning of their own.
+# For series that no other table gives a look.
 SERIES_LOOK = [(BLUE, SOLID, "o"), (VERMILLION, DASHED, "s"), (GREEN, DASHDOT, "^"),
                (PINK, SOLID, "D"), (AMBER, DASHED, "v"), (GREY, SOLID, "P"),
                (INK, DOTTED, "X"), (BLUE, DASHDOT, "*"), (VERMILLION, DOTTED, "p"),
@@ -51,7 +51,7 @@ SERIES_LOOK = [(BLUE, SOLID, "o"), (VERMILLION, DASHED, "s"), (GREEN, DASHDOT, "
 
 
 def use_style():
-    """Matplotlib's own defaults and our style, whatever the user's settings are."""
+    """Sets matplotlib's own defaults and our style; the settings of the user do not count."""
     matplotlib.rcdefaults()
     matplotlib.rcParams.update(STYLE)
 
@@ -137,7 +137,7 @@ def axes_width(axes):
 
 
 def spread(wanted, gap, low, high):
-    """Ascending positions as near to `wanted` as a distance of `gap` allows, within [low, high]."""
+    """Ascending positions in [low, high], `gap` apart, each as near to `wanted` as that allows."""
     spots = list(wanted)
     for _ in range(200):
         moved = False
@@ -156,7 +156,7 @@ def spread(wanted, gap, low, high):
 
 
 def key_rows(entries, width):
-    """The entries of a key in as many equal columns as their names allow."""
+    """Sets the entries of a key in as many equal columns as the lengths of their names allow."""
     longest = max(len(text) for text, *_ in entries)
     columns = max(1, min(len(entries), int(width // (38 + 6.3 * longest))))
     return [entries[i:i + columns] for i in range(0, len(entries), columns)], columns
@@ -167,7 +167,7 @@ def key_height(entries, width):
 
 
 def draw_key(figure, entries, left, top, width):
-    """For names that are too long to stand at their lines; `entries` holds (text, look)."""
+    """Draws a key, for names too long to stand at their lines; `entries` holds (text, look)."""
     rows, columns = key_rows(entries, width)
     axes = place(figure, left, top, width, 19 * len(rows))
     axes.set_axis_off()
@@ -194,6 +194,6 @@ def powers(low, high, base=10):
 
 
 def log_marks(low, high, most=9):
-    """Ticks of a log axis: 1, 2, 5, 10 ... where they are few enough, else the powers of ten."""
+    """The ticks of a log axis: 1, 2, 5, 10 ... if they are few enough, else the powers of ten."""
     marks = [m for p in powers(low / 10, high) for m in (p, 2 * p, 5 * p) if low <= m <= high]
     return marks if len(marks) <= most else powers(low, high)

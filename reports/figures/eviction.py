@@ -9,7 +9,7 @@ from figures.numbers import percent, short
 from figures.plot import Number, Plot, groups, plain_table
 from figures.prefix import is_known
 
-# policy -> (name, look). What is possible is in ink.
+# policy -> (name, look). The bounds that no policy can exceed are drawn in ink.
 POLICIES = {
     "lru": ("LRU, the allocator's own", (d.BLUE, d.SOLID, "o")),
     "lru_first_block_first": ("LRU, first block freed first", (d.BLUE, d.DASHED, "v")),
@@ -94,8 +94,8 @@ def draw_panel(axes, source, results):
 # ---- in words -----------------------------------------------------------------------------------
 
 def chosen_case(results):
-    """(source, results at one size) to speak about: the source whose answers are known, else the
-    first; there the size at which LRU leaves the most to be gained."""
+    """(source, results at one size) for the title: of the source whose answers are known, else of
+    the first, at the size at which LRU leaves most to be gained."""
     sources = groups(results, "source")
     source = next((s for s in sources if is_known(s)), next(iter(sources)))
     sizes = []
@@ -123,7 +123,7 @@ def finding(results):
 
 
 def number(results):
-    """LRU at the size at which it leaves the most to be gained, beside the optimum there."""
+    """LRU beside the optimum, at the size at which LRU leaves most to be gained."""
     case = chosen_case(results)
     if case is None:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small spaces searched whole: how many states and edges each has, and whether it was closed."""
+"""The exhaustive search: the states and edges of each small space, and whether it is closed."""
 
 from experiments import AMOUNT, COUNT, POSITIVE, SHARE, TEXT, Experiment, words
 from figures import drawing as d
@@ -86,7 +86,7 @@ def finding(results):
 
 
 def table(results):
-    """In the order of the file, the sum last."""
+    """One row for each space in the order of the file, and the sum last."""
     numbers = [name for name in next(r for r in results).metrics]
     columns = [("space", False)] + [
         (words(name) + {"seconds": " (s)", "bytes_per_state": ""}.get(name, ""), True)
@@ -110,7 +110,7 @@ EXPERIMENTS = {
         {"space": TEXT},
         {"states": POSITIVE, "edges": COUNT, "depth": COUNT, "closed": SHARE, "seconds": AMOUNT,
          "bytes_per_state": AMOUNT, "collision_probability": AMOUNT}, {}, most=32),
-    # The searches together, which the table repeats.
+    # The sums over all searches, which the table repeats.
     "exhaustive_total": Experiment({}, {}, {}),
 }
 

@@ -8,7 +8,7 @@ from figures.plot import Plot, groups, plain_table
 
 LOOKS = {"worse": (d.VERMILLION, "", "s"), "better": (d.GREEN, "", "^"), "same": (d.GREY, "", "o"),
          "cannot tell": (d.AMBER, "", "D")}
-MOST = 30  # [%] beyond which a change stands at the edge, with its number
+MOST = 30  # [%] a larger change stands at the edge, with its number
 LINE, HEAD = 17, 24  # [px]
 
 
@@ -22,7 +22,7 @@ def name_of(result):
 
 
 def change_text(percent):
-    """A change in per cent; as a factor where it is more than tenfold."""
+    """The change in per cent, or as a factor if it is more than tenfold."""
     return f"\u00d7{digits(1 + percent / 100)}" if percent >= 1000 else f"{percent:+.0f} %"
 
 
@@ -94,7 +94,7 @@ EXPERIMENTS = {
         {"workload": TEXT, "measure": TEXT, "verdict": VERDICT},
         {"base": AMOUNT, "head": AMOUNT, "change_percent": NUMBER,
          "threshold_percent": AMOUNT}, {}, most=200),
-    # The times of both builds, behind the counts.
+    # The times of both builds, which follow the counts.
     "gate_time": Experiment(
         {"workload": TEXT, "verdict": VERDICT},
         {"change_percent": NUMBER, "threshold_percent": AMOUNT}, {}, most=32),

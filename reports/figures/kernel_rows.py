@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of dots with whiskers: one case a row, a share of what was measured beside it."""
+"""Rows of dots with whiskers: each row is one case, as a share of a ceiling of the same run."""
 
 from figures import drawing as d
 from figures.numbers import digits
 
 STEP = 20  # [px] from one row to the next
-HEAD = 22  # [px] more above a row that opens a group
+HEAD = 22  # [px] additional room above a row that opens a group
 
 
 def height_of(rows):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded bugs, counted: which row of the matrix each belongs to, and who is credited with it."""
+"""Counts seeded bugs: which row of the matrix each belongs to, and which oracle gets the credit."""
 
 import re
 import statistics
@@ -13,30 +13,30 @@ BEYOND_LAWS = [fate for fate in FATES if fate not in ("expected", "other_law")]
 
 @dataclass
 class Row:
-    """A family of the museum, or a patched source."""
+    """A row of the matrix: a family of reported bugs, or a patched source."""
     id: str
     name: str
     patched: bool
     mutants: list = field(default_factory=list)
 
     def alone(self, oracle):
-        """How many of them this oracle notices when it is the only one."""
+        """How many of the mutants this oracle notices when it works alone."""
         return sum(m.value(f"{oracle}_operations") > 0 for m in self.mutants)
 
     def by_law(self, fate):
-        """law -> mutants credited to it: each is credited once, where the first operation that
-        broke any law broke several, to the expected one."""
+        """law -> mutants credited to it. Each mutant is credited once: to the law that it broke
+        first, or to the expected one if its first violation broke several."""
         return Counter(credited_law(m) for m in self.mutants if m["fate"] == fate)
 
     def beside(self):
-        """law -> mutants with which it objected at the same operation, without the credit."""
+        """law -> mutants that it also noticed at the same operation, without getting the credit."""
         return Counter(law for m in self.mutants for law in laws_of(m) if law != credited_law(m))
 
     def of_fate(self, fate):
         return sum(m["fate"] == fate for m in self.mutants)
 
     def values(self, metric):
-        """value -> how many mutants have it; only those that the metric exists for."""
+        """value -> how many mutants have it, counting only the mutants that have the metric."""
         return Counter(m.value(metric) for m in self.mutants
                        if m["fate"] != "survived" and m.value(metric) > 0)
 
@@ -50,25 +50,25 @@ def laws_of(mutant):
 
 
 def credited_law(mutant):
-    """None where no law noticed it."""
+    """The law that gets the credit; None if no law noticed the mutant."""
     if mutant["fate"] == "expected":
         return mutant["expected_law"]
     return laws_of(mutant)[0] if mutant["fate"] == "other_law" and laws_of(mutant) else None
 
 
 def natural(name):
-    """An order in which A2 comes before A10."""
+    """A sort key that puts A2 before A10."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part)
             for part in re.findall(r"\d+|\D+", name)]
 
 
 def law_order(law):
-    """The invariants I first, then the others."""
+    """A sort key that puts the laws I1 ... before the others."""
     return (not law.startswith("I"), natural(law))
 
 
 def matrix_rows(mutants):
-    """Families in their order, then patched sources in theirs."""
+    """The rows: families in their order, then patched sources in theirs."""
     rows = {}
     for m in mutants:
         patched = m["where"] != "textbook"
@@ -89,7 +89,7 @@ def survivors(mutants):
 
 
 def middle_trace(mutants):
-    """Of the shrunk traces: (median, longest), as check says them; None where there is none."""
+    """(median, longest) of the shrunk traces, as `check` reports them; None if there are none."""
     lengths = [m.value("trace_operations") for m in mutants
                if m["fate"] != "survived" and m.value("trace_operations") > 0]
     return (statistics.median_high(lengths), max(lengths)) if lengths else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kill matrix drawn: families against laws; on a phone, families with the laws of each."""
+"""Draws the kill matrix: families against laws, or on a phone families with their laws."""
 
 import math
 
@@ -11,12 +11,12 @@ from figures.kill_counts import (BEYOND_LAWS, columns_of, matrix_rows, mutants_o
                                  survivors)
 from figures.numbers import count, short
 
-LONGEST_TRACE = 25  # operations, at most: the target
+LONGEST_TRACE = 25  # [operations] the target: no shrunk trace is longer
 STEP = 17  # [px] from row to row
 LEFT, PANEL, TRACES, GAP = 176, 76, 62, 14  # [px] names with sizes; the panels; between them
 HEAD = 88  # [px] above the rows: bars and the names of columns
 SMALL = 9.5
-APART = 0.5  # of a column
+APART = 0.5  # [columns] between the laws and the other oracles
 KEY = [("expected law first", (d.BLUE, "None", "s")),
        ("another law first", (d.AMBER, "None", "s")),
        ("broken as well", (d.SOFT, "None", ".")),
@@ -30,12 +30,12 @@ def draw(results, width):
 
 
 def outcomes(mutants):
-    """The fates beyond the laws that occur, each a column."""
+    """One column for each fate that occurs and is not a law."""
     return [fate for fate in BEYOND_LAWS if any(m["fate"] == fate for m in mutants)]
 
 
 def spots_of(rows):
-    """(y of each row in rows, number of lines): a line is left before the patched sources."""
+    """(y of each row, number of lines); an empty line stands before the patched sources."""
     parted = any(not row.patched for row in rows)
     return [index + (row.patched and parted) for index, row in enumerate(rows)]
 
@@ -66,7 +66,7 @@ def draw_wide(mutants, rows, width):
 
 
 def draw_names(axes, rows, spots, width):
-    """The names, with a faint line under each row through all panels."""
+    """Draws the names, and a faint line under each row through all panels."""
     axes.set_xlim(0, width)
     axes.set_axis_off()
     for row, y in zip(rows, spots):
@@ -126,7 +126,7 @@ def draw_columns(axes, at, spots, size):
 
 
 def draw_cell(axes, x, y, expected, other, size):
-    """One colour, or both: the other one is a strip below."""
+    """Draws a cell in one colour, or in two: the second is a strip below."""
     if expected + other:
         fill(axes, x, y, d.BLUE if expected else d.AMBER, expected + other, size)
     if expected and other:
@@ -142,7 +142,7 @@ def fill(axes, x, y, colour, number, size):
 
 
 def draw_credits(axes, at, rows, laws):
-    """Above its column: how many mutants are each law's."""
+    """Draws above each column how many mutants its law is credited with."""
     sums = {law: [sum(row.by_law(fate)[law] for row in rows) for fate in ("expected", "other_law")]
             for law in laws}
     most = max(1, max(sum(pair) for pair in sums.values()))
@@ -181,7 +181,7 @@ def draw_traces(axes, rows, spots):
 
 
 def draw_dots(axes, rows, spots, metric):
-    """A dot per mutant; equal ones are one dot of their joint area."""
+    """Draws a dot for each mutant; equal mutants share a dot with the sum of their areas."""
     for row, y in zip(rows, spots):
         values = row.values(metric)
         axes.scatter(list(values), [y] * len(values), s=[min(121, 16 * n) for n in values.values()],
@@ -228,7 +228,7 @@ def draw_narrow(mutants, rows, width):
 
 
 def joined(rows):
-    """All patched sources as one row."""
+    """Joins all patched sources into one row."""
     patched = [row for row in rows if row.patched]
     if not patched:
         return rows
@@ -279,10 +279,10 @@ def draw_block(axes, row, chips, top, width):
                       ha="center" if shade else "left", color=d.PAPER if shade else d.SOFT)
 
 
-# ---- those that nobody noticed ------------------------------------------------------------------
+# ---- the mutants that no oracle noticed ---------------------------------------------------------
 
 def survivor_lines(mutants, width):
-    """Their ids, in lines that fit."""
+    """The ids of the survivors, broken into lines that fit."""
     names = sorted((m["id"] for m in survivors(mutants)), key=natural)
     if not names:
         return []

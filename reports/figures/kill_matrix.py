@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kill matrix: which law notices which seeded bugs, after how many operations, how shortly."""
+"""The kill matrix: which law notices which bugs, after how many operations, how short a trace."""
 
 from experiments import AMOUNT, COUNT, FATE, FATES, TEXT, Experiment
 from figures.kill_counts import middle_trace, mutants_of, natural, survivors
@@ -34,7 +34,7 @@ def finding(results):
 
 
 def counted(results):
-    """What was seeded, and what the percentages leave out where the run says so."""
+    """Says what was seeded, and which reports the percentages leave out."""
     mutants = mutants_of(results)
     museum = sum(m["where"] == "textbook" for m in mutants)
     parts = [f"{count(museum)} re-made from reports"]
@@ -51,7 +51,7 @@ def digits_of(value):
 
 
 def table(results):
-    """The unusual ones first: the page shows only so many rows."""
+    """Unusual mutants come first, because the page shows a limited number of rows."""
     unusual = list(FATES)[::-1]
     mutants = sorted(mutants_of(results), key=lambda m: (
         unusual.index(m["fate"]), -m.value("trace_operations"), natural(m["id"])))
@@ -87,7 +87,7 @@ PLOT = Plot(
     "else for the first law that it broke; small dots are laws that it broke as well. A law "
     "without a bar has caught nothing. Red is a bug that nobody noticed. Right: every bug a dot, "
     "larger where several are equal; the dashed line is the longest trace allowed.",
-    "Random operations against an allocator with one fault: the textbook allocator for "
+    "Random operations against an allocator with one fault: the fault host for "
     "reports about real engines, the shipped sources for patches. The laws run without the "
     "model and without the contents; the model and the content oracle then each run alone. "
     "Traces are shrunk.",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law by law: how often each had a say about each subject, and what it said."""
+"""Law by law: how often it was checked on each subject, and the verdict."""
 
 from experiments import COUNT, TEXT, Experiment
 from figures import drawing as d
@@ -11,7 +11,7 @@ STEP = 20  # [px] from one law to the next
 
 
 def is_bad(result):
-    """Broken, or promised and never asked."""
+    """Whether the law was broken, or was promised and never checked."""
     return result["verdict"].startswith(("BROKEN", "VACUOUS"))
 
 
@@ -53,7 +53,7 @@ def draw(results, width):
 
 
 def set_scale(axes, values, most_marks):
-    """From 0 only where a law was never asked."""
+    """The axis begins at 0 only if a law was never checked."""
     least, most = min(values), max(1, *values)
     if least > 0:
         axes.set_xscale("log")
@@ -108,7 +108,7 @@ def finding(results):
 
 
 def table(results):
-    """A row for each law; what was found of each subject side by side."""
+    """A row for each law, with the verdicts on all subjects side by side."""
     subjects = list(groups(results, "subject"))
     columns = [("law", False), ("name", False)]
     for subject in subjects:

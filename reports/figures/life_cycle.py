@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life cycle of a request, per block, against the target, and what it is made of."""
+"""The time of a request's whole life, per block, against the target, and its parts."""
 
 from experiments import POSITIVE, Experiment, words
 from figures import drawing as d
@@ -11,9 +11,9 @@ TARGET_NS_PER_BLOCK, TARGET_NUM_BLOCKS, TARGET_HASH = 60, 65536, "xxh3"
 DECODED_TOKENS = 256  # of a request
 
 CLEAR = {"facecolor": d.PAPER, "linewidth": 0, "pad": 1}  # behind words that cross a line
-BAR = 0.36  # its height, of the room for one case
+BAR = 0.36  # the height of a bar as a share of the room for one case
 
-# What a request goes through: (metric, how often, name, opacity of its part of the bar).
+# The phases of a request: (metric, how often, name, opacity of its part of the bar).
 PHASES = (("ns_per_admission", 1, "admission", 1.0),
           ("ns_per_decode_token", DECODED_TOKENS, f"{DECODED_TOKENS} tokens decoded", 0.62),
           ("ns_per_finish", 1, "finish", 0.34))
@@ -25,7 +25,7 @@ def is_target_case(result):
 
 
 def in_order(results):
-    """The case of the target first."""
+    """Puts the case of the target first."""
     return sorted(results, key=lambda r: not is_target_case(r))
 
 
@@ -78,7 +78,7 @@ def draw_bar(axes, index, result, narrow):
 
 
 def draw_spread(axes, y, metric):
-    """From min to max below its bar; open at the right where the maximum lies beyond the axis."""
+    """Draws min to max below the bar, open at the right if the maximum lies beyond the axis."""
     end = axes.get_xlim()[1]
     axes.plot([metric.low, min(metric.high, end)], [y, y], color=d.INK, linewidth=1, marker="|",
               markersize=6, markevery=[0] if metric.high > end else None, clip_on=False, zorder=4)
@@ -97,7 +97,7 @@ def draw_tints(figure, left, top, width):
 
 
 def parts_of(result):
-    """(length, opacity): the bar, divided as the phases share the time where they are known.
+    """[(length, opacity)] of the bar; where the phases are known, it is divided as they share it.
 
     The phases are timed in runs of their own, because their clock costs time too.
     """

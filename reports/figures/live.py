@@ -13,7 +13,7 @@ def peak(rows, name):
 
 
 def mean_ratio(rows):
-    """Reserved over alive, both summed over time."""
+    """Reserved tokens over live tokens, both summed over time."""
     alive = sum(r.value("live_tokens") for r in rows)
     return sum(r.value("reserved_tokens") for r in rows) / alive if alive else float("nan")
 
@@ -68,7 +68,7 @@ EXPERIMENTS = {
         {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT, "max_length": POSITIVE},
         {"live_tokens": AMOUNT, "reserved_tokens": AMOUNT},
         {"external_fragmentation": SHARE, "moved_tokens": AMOUNT}),
-    # What a run of live_memory came to: the table below its figure.
+    # The totals of a run of live_memory: the table below its figure.
     "live_memory_run": Experiment({"source": TEXT, "storage": STORAGE}, {}, {}),
 }
 

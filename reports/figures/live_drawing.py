@@ -60,7 +60,7 @@ def has_fragmentation(lines):
 
 
 def thin(rows):
-    """At most MOST_POINTS of them, each the highest of its stretch, so that no peak is lost."""
+    """Keeps at most MOST_POINTS points, each the highest of its stretch: no peak is lost."""
     if len(rows) <= MOST_POINTS:
         return rows
     size = len(rows) / MOST_POINTS
@@ -74,7 +74,7 @@ def extent(lines):
 
 
 def is_log(lines):
-    """Log where the policies are too far apart to be seen together."""
+    """The axis is logarithmic if the policies are too far apart to be seen together."""
     peaks = [max(r.value("reserved_tokens") for r in rows) for rows in lines.values()]
     return max(peaks) > 8 * max(1, min(peaks))
 
@@ -97,7 +97,7 @@ def draw_memory(axes, lines, narrow):
 
 
 def name_lines(axes, lines, alive):
-    """Each name stands beside the usual height of its line: the ends fall together as it drains."""
+    """Sets each name beside the usual height of its line, because all lines end near zero."""
     low = axes.get_ylim()[0]
     names = [(median(r.value("reserved_tokens") for r in rows), STORAGES[storage],
               *d.STORAGE_LOOK[storage][:2]) for storage, rows in lines.items()]
@@ -134,7 +134,7 @@ def draw_fragmentation(axes, lines):
 
 
 def running_mean(values):
-    """Over a fifteenth of the time: single samples jump too much to be compared."""
+    """Averages over a fifteenth of the time, because single samples vary too much."""
     reach = len(values) // 30
     windows = [values[max(0, i - reach):i + reach + 1] for i in range(len(values))]
     return [sum(window) / len(window) for window in windows]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One number of several machines: a bar each, its spread, and the best that it could be there."""
+"""One number of several machines: a bar with its spread, and the best value possible there."""
 
 from figures import drawing as d
 
@@ -39,7 +39,7 @@ def key_of(numbers):
 
 
 def is_share(numbers):
-    """Shown in percent: the best is all of it, and nothing is beyond."""
+    """Whether the numbers are shares, which are shown in percent and cannot exceed 100."""
     return all(n.metric.unit in ("ratio", "share") and not n.less for _, n in numbers)
 
 

@@ -14,7 +14,7 @@ TABLE_TOKENS = (1, 64, 1024, 4096, 16_384, 131_072)
 
 
 def lines_of(results):
-    """model -> results by ascending tokens; what takes most at its longest comes first."""
+    """model -> results by ascending tokens; the model that takes most memory comes first."""
     lines = {model: sorted(rows, key=lambda r: r["tokens"])
              for model, rows in groups(results, "model").items()}
     return dict(sorted(lines.items(), key=lambda line: -line[1][-1].value("allocated_bytes")))
@@ -39,7 +39,7 @@ def draw(results, width):
     key = d.key_height(names, width - 20) if narrow else 0
     figure = d.new_figure(width, 32 + panel + 48 + key)
     axes = d.place(figure, 58, 32, width - 58 - right, panel)
-    for model, rows in reversed(lines.items()):  # dashes over what is solid
+    for model, rows in reversed(lines.items()):  # dashed lines are drawn over solid ones
         draw_line(axes, rows, looks[model])
     name_kinds(axes, lines)
     log_log(axes, [r["tokens"] for r in results], [r.value("allocated_bytes") for r in results])
@@ -55,7 +55,7 @@ def draw(results, width):
 
 
 def draw_line(axes, rows, look):
-    """Thin beyond the context of the model's configuration, with a dot where that ends."""
+    """The line is thin beyond the context of the model, with a dot where the context ends."""
     colour, dash, _ = look
     within = [r for r in rows if r["tokens"] <= r["context_tokens"]] or rows[:1]
     beyond = rows[len(within) - 1:]
@@ -68,7 +68,7 @@ def draw_line(axes, rows, look):
 
 
 def name_kinds(axes, lines):
-    """What the colours say, in the corner that lines from the lower left leave free."""
+    """Explains the colours, in the corner that lines from the lower left leave free."""
     kinds = list(dict.fromkeys(rows[0]["cache"] for rows in lines.values()))
     for nth, kind in enumerate(kinds[:8]):
         axes.annotate(d.shorten(kind, 20), (0, 1), xytext=(10, -4 - 15 * nth),
@@ -102,7 +102,7 @@ def finding(results):
 
 
 def table(results):
-    """Each model at a few lengths: those sampled nearest to round ones."""
+    """Each model at a few lengths, the samples nearest to round numbers."""
     rows = []
     for lengths in lines_of(results).values():
         kept = {min((r["tokens"] for r in lengths), key=lambda t: abs(t - wanted))

@@ -12,7 +12,7 @@ TARGET = 0.85
 
 
 def of_copies(results):
-    """slot_mapping is no copy: it is in the table only."""
+    """The copies. slot_mapping copies nothing, so only the table shows it."""
     return [r for r in results if COPY in r.metrics]
 
 

@@ -8,7 +8,7 @@ def digits(value, significant=3):
     """1234.5 -> '1,234'; 12.345 -> '12.3'; 0.01234 -> '0.0123'."""
     if value == 0:
         return "0"
-    probe = abs(float(f"{value:.{significant - 1}e}"))  # its size once it is rounded
+    probe = abs(float(f"{value:.{significant - 1}e}"))  # the size of the rounded value
     whole = len(str(int(probe))) if probe >= 1 else 0
     if whole == 0:
         decimals = significant
@@ -27,7 +27,7 @@ def count(value):
 
 
 def short(value):
-    """For axes: '500', '10 k', '2 M'; no more digits than there are."""
+    """For axes: '500', '10 k', '2 M', without digits that carry nothing."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size and (size > 1e3 or value >= 10e3):
             return f"{value / size:,.4g}{NARROW_SPACE}{letter}"
@@ -44,7 +44,7 @@ def binary(value):
 
 def scaled(value, sizes, significant=3):
     for size, unit in sizes:
-        if abs(value) >= size * (1 - 0.5 * 10 ** -significant):  # what rounds up to one of it
+        if abs(value) >= size * (1 - 0.5 * 10 ** -significant):  # it rounds up to one of this unit
             return f"{digits(value / size, significant)}{NARROW_SPACE}{unit}"
     size, unit = sizes[-1]
     return f"{digits(value / size, significant)}{NARROW_SPACE}{unit}"
@@ -78,7 +78,7 @@ def tiny(value):
 
 
 def metric_text(value, unit):
-    """One cell of a table, in the unit that the file states."""
+    """The text of a cell of a table, in the unit that the file states."""
     if unit in ("bytes", "B"):
         return bytes_text(value)
     if unit in ("share", "ratio", "fraction") and 0 <= value <= 1:

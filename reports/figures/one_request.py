@@ -41,7 +41,7 @@ def draw(results, width):
 
 
 def draw_waste(axes, lines):
-    """Shades what the contiguous buffer holds beyond the tokens."""
+    """Shades the memory that the contiguous buffer holds beyond the tokens."""
     rows = lines.get("contiguous_max_length")
     if rows:
         axes.fill_between([r["tokens"] for r in rows], [r.value("used_bytes") / GB for r in rows],
@@ -69,10 +69,10 @@ def name_lines(axes, lines, top, last, narrow):
 
 
 def draw_staircase(figure, rows, narrow, height):
-    """The first few blocks, where the steps can be seen."""
+    """Draws the first few blocks again, large enough to see the steps."""
     block = rows[0]["block_size"]
     near = [r for r in rows if r["tokens"] <= 4 * block]
-    if len(near) < 8:  # sampled too coarsely to show steps
+    if len(near) < 8:  # the samples are too coarse to show steps
         return
     left, top = (78, 104) if narrow else (120, 112)
     inset = d.place(figure, left, top, 108 if narrow else 210, 70 if narrow else 96)

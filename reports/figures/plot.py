@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure is to the page: the results it needs, how it draws, and what it says of them."""
+"""What the page knows of a figure: the results that it needs, how it draws them, its words."""
 
 from dataclasses import dataclass
 from typing import Callable
@@ -12,8 +12,8 @@ from result_files import Metric
 @dataclass(frozen=True)
 class Plot:
     key: str            # its anchor on the page and its file name as a PNG
-    experiment: str     # whose results it draws
-    command: str        # what makes them
+    experiment: str     # it draws the results of this experiment
+    command: str        # it makes these results
     draw: Callable      # (results, width) -> matplotlib Figure
     finding: Callable   # results -> the title: what was found, with the numbers
     see: str            # one sentence: what to look at
@@ -33,15 +33,15 @@ class Plot:
 class Number:
     """One of the numbers at the top of the page."""
     text: str     # the number with its unit
-    what: str     # what it is
-    context: str  # what it is to be compared with
+    what: str     # the words that follow the number
+    context: str  # the numbers to compare it with
     metric: Metric = None    # the same as a number with its spread
-    ceiling: float = None    # the best that it could be; with less, its floor
-    ceiling_text: str = ""   # what that is, in words
+    ceiling: float = None    # the best value possible: with less, the lowest, else the highest
+    ceiling_text: str = ""   # the ceiling in words
     less: bool = False       # whether less is better
 
     def share(self):
-        """How much of the best this is, 0 to 1; None where nothing says so."""
+        """The number as a share of its ceiling, 0 to 1; None without a ceiling."""
         if self.metric is None or not self.ceiling or self.metric.value <= 0:
             return None
         share = self.metric.value / self.ceiling
@@ -83,7 +83,7 @@ def header(name, unit):
 
 
 def plain_table(results, parameters=None, metrics=None):
-    """Every result as a row: its parameters, then its metrics with their spread where stated."""
+    """A row for each result: its parameters, then its metrics, with the spread if it has one."""
     parameters = parameters or list(dict.fromkeys(p for r in results for p in r.parameters))
     metrics = metrics or list(dict.fromkeys(m for r in results for m in r.metrics))
     metrics = [name for name in metrics if any(name in r.metrics for r in results)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the pool's operations cost at each pool size, with the tail of single calls."""
+"""The cost of each operation of the pool at each pool size, with the tail of single calls."""
 
 import math
 
@@ -13,10 +13,10 @@ CALLS = (("call_p50", "median", d.SOLID, 1.8), ("call_p99", "99 %", d.DASHED, 1.
 
 
 def cases(results):
-    """(operation, batch) -> (results by ascending pool size, the same with an easier order).
+    """(operation, batch) -> (results by ascending pool size, results with an easier order).
 
-    Free blocks in shuffled order are what a pool meets after a while; in the order of their ids,
-    what it meets when it is new.
+    A pool that has worked for a while has its free blocks in shuffled order; a new pool has them
+    in the order of their ids, which is easier.
     """
     found = {}
     for key, rows in groups(results, "operation", "batch").items():
@@ -28,7 +28,7 @@ def cases(results):
 
 
 def main_cases(results):
-    """One case per operation: that of the middle batch."""
+    """One case for each operation: the one of the middle batch size."""
     by_operation = {}
     for (operation, batch), (rows, _) in cases(results).items():
         by_operation.setdefault(operation, []).append((batch or 0, rows))
@@ -88,7 +88,7 @@ def draw_main(axes, lines, looks, narrow):
 
 
 def draw_bare_list(axes, lines):
-    """Where a result states what a bare linked list costs in the same case, a thin line."""
+    """Draws a thin line if the results state the cost of a bare linked list in the same case."""
     ends = []
     for rows in lines.values():
         rows = [r for r in rows if "floor_ns_per_block" in r.metrics]
@@ -119,7 +119,7 @@ def key_entries(lines, looks):
 
 
 def draw_calls(figure, panels, looks, columns, top, panel, width):
-    """One small panel per operation and batch, all with the same axes."""
+    """Draws one small panel for each operation and batch, all with the same axes."""
     values = [r.value(metric) for rows, _ in panels for r in rows for metric, *_ in CALLS]
     values += [r.value("call_p50") for _, easy in panels for r in easy]
     xs = sorted({r["num_blocks"] for rows, _ in panels for r in rows})

@@ -10,8 +10,8 @@ from figures.plot import Number, Plot, groups, plain_table
 
 # Share of the distinct blocks -> token hit rate of Mooncake's conversation trace at 512 tokens per
 # block, from a simulator that shares no code with this project (leaf-first LRU, prompts only).
-# With as many blocks as distinct ids nothing is evicted that is asked for again: the last one is
-# also the infinite cache's.
+# A cache with as many blocks as there are distinct ids never evicts a block that is asked for
+# again, so the last rate is also that of the infinite cache.
 KNOWN_SHARES = {0.01: 0.0535, 0.05: 0.1996, 0.10: 0.2844, 0.25: 0.3604, 0.50: 0.3703, 1.0: 0.3736}
 KNOWN_BLOCK_SIZE = 512
 
@@ -21,7 +21,7 @@ def is_known(source):
 
 
 def is_infinite(result):
-    """Its capacity is a word, not a share of the distinct blocks."""
+    """Whether the capacity is the word `infinite` and not a share of the distinct blocks."""
     return not (is_number(result.get("capacity_blocks")) and result["capacity_blocks"] > 0 and
                 is_number(result.get("capacity_share")) and result["capacity_share"] > 0)
 
@@ -99,8 +99,8 @@ def draw_known(axes, finite):
 # ---- in words -----------------------------------------------------------------------------------
 
 def best_case(results):
-    """(source, block size, finite results, infinite result) of the source to speak about: the one
-    whose answers are known, else the one to which the size of the cache matters most."""
+    """(source, block size, finite results, infinite result) for the title: of the source whose
+    answers are known, else of the source to which the size of the cache matters most."""
     cases = [(source, size, finite, infinite)
              for source, lines in panels(results).items()
              for size, (finite, infinite) in lines.items() if infinite and finite]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others have published beside what a simulation of the same case gives: a figure a claim."""
+"""Published claims beside the results of a simulation of the same case: one figure each."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -8,20 +8,20 @@ from experiments import AMOUNT, TEXT, Experiment
 from figures.plot import Plot, plain_table
 from figures.published_drawing import draw, range_text, text_of
 
-NEAR = 1.1  # a published value agrees that lies in our range or so near to it
+NEAR = 1.1  # a published value agrees if it lies in our range, or beyond it by this factor
 
 
 @dataclass(frozen=True)
 class Claim:
     key: str
-    rows: tuple  # (series, at) of the rows that its words name
-    words: str   # with {0.here}, {0.published} and {0.range} of these rows
-    see: str     # where they differ, and why
+    rows: tuple  # (series, at) of each row that the words name
+    words: str   # the title, with {0.here}, {0.published} and {0.range} of these rows
+    see: str     # where the published values and ours differ, and why
     measured: str
 
 
 class Row:
-    """A row as a title needs it."""
+    """The texts of a row that a title may contain."""
 
     def __init__(self, result):
         here, there = result.metrics["here"], result.metrics.get("published")

@@ -22,7 +22,7 @@ def text_of(value, unit):
 
 
 def range_text(metric):
-    """'10 to 15 %': both bounds, the unit once."""
+    """Both bounds with the unit once: '10 to 15 %'."""
     low, high = (text_of(bound, metric.unit) for bound in (metric.low, metric.high))
     if not metric.has_spread:
         return high
@@ -37,7 +37,7 @@ def metrics_of(rows):
     return [r.metrics[name] for r in rows for name in ("here", "published") if name in r.metrics]
 
 
-# What the axis of a claim shows, where its rows are cases of one quantity.
+# The title of the axis, for claims whose rows are cases of one quantity.
 QUANTITIES = {"watermark": "preemptions", "first_token": "time to the first token",
               "block_size": "unused tokens of a last block"}
 
@@ -53,7 +53,7 @@ def panels(results):
 
 
 def common_of(rows):
-    """What all cases begin with, up to a comma; the whole case where there is one only."""
+    """The beginning that all cases share, up to a comma; the whole case if there is only one."""
     cases = list(groups(rows, "at"))
     if len(cases) == 1:
         return cases[0]
@@ -62,7 +62,7 @@ def common_of(rows):
 
 
 def label_of(row, rows):
-    """What tells a row from the others: its series, its case, or both."""
+    """The label that tells a row from the others: its series, its case, or both."""
     series = STORAGES.get(row["series"], row["series"])
     case = row["at"].removeprefix(common_of(rows)).removeprefix(", ")
     if not case:

@@ -64,7 +64,7 @@ def draw(results, width):
 
 
 def draw_line(figure, columns, rows, top, width):
-    """Panels beside each other, the names of their rows at the left."""
+    """Draws panels beside each other, with the names of their rows at the left."""
     narrow = width < 500
     left, gap = (102, 12) if narrow else (178, 16)
     whole = (width - left - gap * (len(columns) - 1) - 2) / sum(column[-1] for column in columns)
@@ -106,7 +106,7 @@ def draw_bars(axes, rows, value, size):
 
 
 def draw_ranges(axes, rows, size):
-    """From p50 to p99, and the numbers behind."""
+    """Draws a bar from p50 to p99, with the two numbers behind it."""
     bounds = {r["storage"]: (r.value("first_token_seconds_p50"), r.value("first_token_seconds_p99"))
               for r in rows if answered(r)}
     known = [bound for pair in bounds.values() for bound in pair if bound > 0] or [1]
@@ -141,7 +141,7 @@ def write_lines(figure, lines, top, width, colour=d.SOFT, weight="normal"):
 
 
 def refusals(rows, columns):
-    """Who refuses some serves other requests than the rest: said below the rows."""
+    """Says below the rows which storages refused requests, as those served fewer than the rest."""
     names = {}
     for row in rows:
         if row.value("refused"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the serving simulation itself costs: time for each block that it touches."""
+"""The cost of the serving simulation itself: time for each block that it touches."""
 
 from experiments import AMOUNT, POSITIVE, Experiment
 from figures import drawing as d
@@ -32,7 +32,7 @@ def draw(results, width):
 
 
 def settled(results):
-    """Without the smallest run, of which most is the start."""
+    """Leaves out the smallest run, which spends most of its time on the start."""
     rows = by_blocks(results)
     return rows[1:] or rows
 

@@ -6,15 +6,15 @@ from figures import drawing as d
 from figures.numbers import count, digits, percent
 from figures.plot import Plot, Table, groups, label_cell
 
-# (metric, its name, colour and opacity), from the bottom; None is the storage's own colour. What
-# is left above them is free, and enough for those who came.
+# (metric, its name, colour and opacity), from the bottom; None stands for the colour of the
+# storage. The memory above them is free, and was enough for all requests that came.
 PARTS = [
     ("tokens_in_memory", "tokens", None, 1.0),
     ("partial_tail", "partial tail", d.INK, 1.0),
     ("reserved", "reserved, not used", None, 0.3),
     ("stranded", "free, but too little or in pieces", d.RED, 0.45),
 ]
-STRETCHES = 96  # of time, in one panel: single steps jump too much to be seen
+STRETCHES = 96  # a panel averages over so many stretches of time: single steps vary too much
 
 
 def panels(results):
@@ -25,13 +25,13 @@ def panels(results):
 
 
 def share(row, name):
-    """What a part takes of the whole memory; free memory includes what is stranded."""
+    """The share of the whole memory that a part takes; free memory includes stranded memory."""
     whole = sum(row.value(n) for n in ("tokens_in_memory", "partial_tail", "reserved", "free"))
     return row.value(name) / whole if whole else 0
 
 
 def stretches(rows):
-    """(middle of a stretch of time, results in it); those without a result are left out."""
+    """(middle of a stretch of time, results in it), without the stretches that have no result."""
     last = max(rows[-1]["seconds"], 1e-9)
     found = {}
     for row in rows:
@@ -40,7 +40,7 @@ def stretches(rows):
 
 
 def mean_share(rows, name):
-    """Over time: every stretch counts alike, however many samples it has."""
+    """The mean over time: every stretch counts alike, however many samples it has."""
     means = [sum(share(r, name) for r in inside) / len(inside) for _, inside in stretches(rows)]
     return sum(means) / len(means)
 
@@ -84,7 +84,7 @@ def draw_panel(axes, storage, rows, first):
     colour = d.STORAGE_LOOK[storage][0]
     middles, inside = zip(*stretches(rows))
     last = rows[-1]["seconds"]
-    if len(middles) == 1:  # one stretch as an area
+    if len(middles) == 1:  # a single stretch is drawn as an area, too
         middles, inside = (0, max(last, 1e-9)), inside * 2
     below = [0.0] * len(middles)
     for name, _, fixed, opacity in PARTS:
@@ -112,7 +112,7 @@ def write_name(axes, storage, narrow):
 
 
 def key_rows(width):
-    """Rows of (x, name, colour, opacity) that are no wider than the figure."""
+    """The entries (x, name, colour, opacity) in rows that are no wider than the figure."""
     rows, x = [[]], width
     for _, name, colour, opacity in [*PARTS, ("", "free", None, 0.0)]:
         needs = 42 + 6 * len(name)

@@ -15,12 +15,12 @@ VARIABLES = {light: "currentColor" if role == "ink" else f"var(--{role})"
 
 
 def to_png(figure, stream):
-    figure.patch.set_visible(True)  # a picture is looked at on paper of any colour
+    figure.patch.set_visible(True)  # a picture may be shown on a background of any colour
     figure.savefig(stream, format="png", dpi=144, facecolor=PAPER, metadata={"Software": None})
 
 
 def short_coordinates(tag):
-    """Within a tag only: a number between two tags is one that is read."""
+    """Shortens the coordinates of a tag; text between two tags keeps its digits."""
     return re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), tag)
 
 

@@ -15,7 +15,7 @@ PUBLISHED_FACTOR = 40.9
 
 
 def bars(results):
-    """(storage, who, allocated, utilisation, arena), the published run below ours."""
+    """[(storage, source, allocated, utilisation, arena)], with the published run below ours."""
     rows = []
     for storage in STORAGES:
         for result in results:
@@ -50,8 +50,8 @@ def draw(results, width):
     step = 54 if narrow else 34
     most = max(row[3] for row in rows) / GB
     small = [row for row in rows if row[3] / GB < most / 10]
-    below = narrow and small  # on a phone the magnified bars stand below, else beside
-    beside = 0.7 if small and not narrow else 0  # [rows] below the last, for the lens's own axis
+    below = narrow and small  # on a phone the magnified bars stand below the others, else beside
+    beside = 0.7 if small and not narrow else 0  # [rows] below the last one, for the lens's axis
     rows_height = step * (len(rows) + beside)
     height = 14 + rows_height + 46 + (34 + 30 * len(small) + 40 if below else 0)
     figure = d.new_figure(width, height)
@@ -91,7 +91,7 @@ def name_bar(axes, row, most, narrow):
 
 
 def magnify(lens, rows):
-    """The bars that are too short to compare, again on their own scale."""
+    """Draws the bars that are too short to compare once more, on a scale of their own."""
     draw_bars(lens, rows)
     most = max(max(row[3], row[5]) for row in rows) / GB
     lens.set_xlim(0, most * 1.05)
