@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate's measured region: a call inside collected() is what callgrind counts. What the subject's
-// calls ask of the heap is counted before it, too.
+// The gate's measured region: a call inside collected() is what callgrind counts. What the calls of
+// the subject ask of the heap is counted before it, too.
 #pragma once
 
 #include <cstdint>

@@ -36,29 +36,27 @@ struct Study {
   std::vector<Result> (*run)(const StudyOptions& options);
 };
 
-[[nodiscard]] std::vector<Result> memory_of_one_request(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> memory_of_models(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> utilisation(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> waste_against_block_size(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> live_memory(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> prefix_hit_rate(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> eviction(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> serving(const StudyOptions& options);
-[[nodiscard]] std::vector<Result> published(const StudyOptions& options);
+// clang-format off
+#define KVPROOF_STUDIES(ROW)                                                                      \
+  ROW(memory_of_one_request, "what one request occupies while it grows")                          \
+  ROW(memory_of_models, "what one request of each model preset takes, by its length")             \
+  ROW(utilisation, "what share of its memory a batch of short requests uses")                     \
+  ROW(waste_against_block_size, "what the last block of a request wastes")                        \
+  ROW(live_memory, "what each storage reserves while requests come and go")                       \
+  ROW(prefix_hit_rate, "what share of prompts a cache of a given size serves")                    \
+  ROW(eviction, "what that share is under other eviction policies, and at best")                  \
+  ROW(serving, "the same requests served from the same memory by every storage")                  \
+  ROW(published, "what others have published, simulated with what they stated")
+// clang-format on
 
-inline constexpr Study kStudies[] = {
-    {"memory_of_one_request", "what one request occupies while it grows", &memory_of_one_request},
-    {"memory_of_models", "what one request of each model preset takes, by its length",
-     &memory_of_models},
-    {"utilisation", "what share of its memory a batch of short requests uses", &utilisation},
-    {"waste_against_block_size", "what the last block of a request wastes",
-     &waste_against_block_size},
-    {"live_memory", "what each storage reserves while requests come and go", &live_memory},
-    {"prefix_hit_rate", "what share of prompts a cache of a given size serves", &prefix_hit_rate},
-    {"eviction", "what that share is under other eviction policies, and at best", &eviction},
-    {"serving", "the same requests served from the same memory by every storage", &serving},
-    {"published", "what others have published, simulated with what they stated", &published},
-};
+#define KVPROOF_DECLARE(name, sentence) \
+  [[nodiscard]] std::vector<Result> name(const StudyOptions& options);
+KVPROOF_STUDIES(KVPROOF_DECLARE)
+#undef KVPROOF_DECLARE
+
+#define KVPROOF_STUDY(name, sentence) {#name, sentence, &name},
+inline constexpr Study kStudies[] = {KVPROOF_STUDIES(KVPROOF_STUDY)};
+#undef KVPROOF_STUDY
 
 /// The built-in workload of that name at this study's size. @pre it exists
 [[nodiscard]] StudySource workload_source(std::string_view name, const StudyOptions& options);

@@ -136,7 +136,7 @@ def check_no_dead_files(files):
 
     def globbed(text, path):  # "*_bench.cpp" is a pattern in a build file; * may cross folders
         return any(fnmatch("/" + path, "*/" + pattern.lstrip("/"))
-                   for pattern in re.findall(r"[\w/]*\*\w+\.\w+", text))
+                   for pattern in re.findall(r"[\w/]*\*\w*\.c\w+|[\w/]*\*\w+\.\w+", text))
 
     def built(path):  # by a build file of its folder, or of one around it
         return any(path.startswith(folder := build.rpartition("/")[0] + "/")
