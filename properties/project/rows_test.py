@@ -92,7 +92,7 @@ def copy_tree(copy):
         if name in ROWS:
             anchor, row = ROWS[name]
             text = data.decode()
-            assert text.count(anchor) == 1, f"{name}: '{anchor}' is there {text.count(anchor)} times"
+            assert text.count(anchor) == 1, f"{name}: expected '{anchor}' once"
             data = text.replace(anchor, anchor + row).encode()
         put(copy / name, data)
     for name, text in FILES.items():
