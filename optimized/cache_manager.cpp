@@ -294,21 +294,21 @@ std::uint32_t CacheManager<Digest>::grow(RequestId id, const Demand& demand) {
 
 // step() of one group of full attention: without loops it takes 40 instructions per block less.
 template <class Digest>
-Admission CacheManager<Digest>::step_full(RequestId id, const Step& step) {
+Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
   Request& r = requests_[id];
   GroupTable& table = *requests_.tables(id);
   const Group& group = groups_.front();
   std::uint32_t missing = 0;
-  if (step.slots > table.slots_end) {
-    missing = group.missing(table, step.slots);
+  if (next.slots > table.slots_end) {
+    missing = group.missing(table, next.slots);
     if (missing > pool_.num_free()) {
       ++pool_.counters().refusals;
       return Admission::refused();
     }
     group.append(table, missing, pool_);
   }
-  const std::uint32_t complete = std::min(step.known, r.num_tokens);
-  if (complete >= table.publish_end && !step.delay_cache) {
+  const std::uint32_t complete = std::min(next.known, r.num_tokens);
+  if (complete >= table.publish_end && !next.delay_cache) {
     if (exact_) exact_->note_complete(r, requests_.extra(id), table, complete, pool_);
     group.publish_due(table, r.hashes, complete, pool_);
   }
@@ -320,14 +320,14 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& step) {
 // admit() for a running request without gates, hits and external tokens, where no block is shared
 // and no group moves states.
 template <class Digest>
-Admission CacheManager<Digest>::step(RequestId id, const Step& step) {
+Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
   Request& r = requests_[id];
   GroupTable* const own = requests_.tables(id);
   std::uint32_t missing = 0;
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
     if (r.computed >= table.recycle_at) group.recycle(table, r.computed, pool_);
-    if (step.slots > table.slots_end) missing += group.missing(table, step.slots);
+    if (next.slots > table.slots_end) missing += group.missing(table, next.slots);
   }
   if (missing > pool_.num_free()) {
     ++pool_.counters().refusals;
@@ -335,13 +335,13 @@ Admission CacheManager<Digest>::step(RequestId id, const Step& step) {
   }
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
-    if (step.slots > table.slots_end) group.append(table, group.missing(table, step.slots), pool_);
+    if (next.slots > table.slots_end) group.append(table, group.missing(table, next.slots), pool_);
   }
-  const std::uint32_t complete = std::min(step.known, r.num_tokens);
+  const std::uint32_t complete = std::min(next.known, r.num_tokens);
   r.quiet_until = kNever;
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
-    if (complete >= table.publish_end && !step.delay_cache) {
+    if (complete >= table.publish_end && !next.delay_cache) {
       group.publish_due(table, r.hashes, complete, pool_);
     }
     r.quiet_until = std::min(r.quiet_until, group.quiet_until(table));

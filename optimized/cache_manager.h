@@ -153,8 +153,8 @@ class CacheManager {
     return r;
   }
   void hash_units(RequestId id);
-  Admission step(RequestId id, const Step& step);
-  Admission step_full(RequestId id, const Step& step);
+  Admission step(RequestId id, const Step& next);
+  Admission step_full(RequestId id, const Step& next);
   Admission admit(RequestId id, const AllocateArgs& args);
   [[nodiscard]] Standing standing(RequestId id, const AllocateArgs& args) const;
   void check_hit(RequestId id);
@@ -214,9 +214,9 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
   const std::uint64_t slots = known + args.lookahead;
   if (slots <= r.quiet_until) return 0;
   if (!r.plain || slots > r.capacity) return admit(id, args);
-  const Step step{static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(slots),
+  const Step next{static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(slots),
                   args.delay_cache};
-  return single_full_ ? step_full(id, step) : this->step(id, step);
+  return single_full_ ? step_full(id, next) : step(id, next);
 }
 
 }  // namespace kvproof::optimized

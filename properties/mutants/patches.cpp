@@ -168,7 +168,7 @@ constexpr Patch kPatches[] = {
      "full"},
     {"P61", "cache_manager.cpp",
      "if (r.computed >= table.recycle_at) group.recycle(table, r.computed, pool_);",
-     "if (step.known >= table.recycle_at) group.recycle(table, step.known, pool_);",
+     "if (next.known >= table.recycle_at) group.recycle(table, next.known, pool_);",
      "A decode step gives back what the tokens that it computes still read.", "I16", "full_window"},
     {"P62", "cache_manager.cpp", "group.recycle(own[group.id()], `demand.computed`, pool_)",
      "demand.main", "An admission gives back what the tokens that it computes still read.", "I16",
