@@ -13,6 +13,7 @@
 #include "bench/suites.h"
 #include "optimized/subjects.h"
 #include "properties/random/runner.h"
+#include "reference/mix64.h"
 
 namespace kvproof::bench {
 namespace {
@@ -68,7 +69,7 @@ std::vector<DrawnCase> draw_cases(const properties::Configuration& configuration
     c.config = properties::draw_config(kProfiles[0], configuration, drawn.setup);
     c.config.num_blocks = kUsableBlocks + 1;
     if (configuration.host_tier) c.config.num_host_blocks = kHostBlocks + 1;
-    c.swarm = properties::draw_swarm(configuration, properties::scramble(drawn.setup));
+    c.swarm = properties::draw_swarm(configuration, mix64(drawn.setup));
     c.choices = std::move(drawn.choices);
   }
   return out;

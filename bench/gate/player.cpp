@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/gate/collected.h"
+#include "reference/mix64.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::bench {
@@ -31,12 +32,8 @@ class Tokens {
   }
 
  private:
-  // The finaliser of splitmix64.
   [[nodiscard]] std::uint64_t mix(std::uint64_t x) const {
-    x += seed_ * 0x9e3779b97f4a7c15U + 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31U);
+    return mix64(x + (seed_ + 1) * kMixStep);
   }
 
   const GateWorkload& w_;

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "kernels/simt/fiber.h"
+#include "reference/mix64.h"
 
 #if defined(KVPROOF_SIMT_TSAN)
 #include <sanitizer/tsan_interface.h>
@@ -48,12 +49,7 @@ void order_after([[maybe_unused]] void* what) {
 
 struct Random {
   std::uint64_t state;
-  std::uint64_t next() {  // SplitMix64
-    std::uint64_t z = (state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return next_mix64(state); }
 };
 
 /// Threads that wait for each other: a block's barrier, or a warp's.

@@ -7,18 +7,14 @@
 
 #include "properties/say.h"
 #include "reference/layer_rules.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 namespace {
 
 using Tables = std::vector<std::vector<BlockId>>;
 
-std::uint64_t mix(std::uint64_t x) {  // SplitMix64
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
+std::uint64_t mix(std::uint64_t x) { return mix64(x + kMixStep); }
 
 bool is_state(const GroupConfig& group) { return group.kind == LayerKind::mamba; }
 

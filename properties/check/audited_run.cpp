@@ -6,6 +6,7 @@
 
 #include "properties/random/shrink.h"
 #include "properties/traces/golden.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 namespace {
@@ -139,7 +140,7 @@ AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration
   const CacheConfig config = draw_config(profile, row, c.setup);
   Run run(candidate_, report_, config, asked_in(row));
   if (!run.possible()) return run.end(counts);
-  Swarm swarm = draw_swarm(row, scramble(c.setup));
+  Swarm swarm = draw_swarm(row, mix64(c.setup));
   leave_out(swarm, run.promises(), candidate_.foreign);
   const Generator generator(config, swarm);
   const Audit& audit = run.audit();
@@ -226,7 +227,7 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
 
 std::uint64_t fingerprint(std::string_view text) {
   std::uint64_t out = 0;
-  for (const char c : text) out = scramble(out ^ static_cast<unsigned char>(c));
+  for (const char c : text) out = mix64(out ^ static_cast<unsigned char>(c));
   return out;
 }
 

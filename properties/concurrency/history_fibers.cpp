@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/concurrency/history_fibers.h"
 
-#include "properties/oracles/prefix_digest.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties::concurrency {
 
@@ -14,7 +14,7 @@ void HistoryFibers::run(const HistoryPlan& plan, const Choose& choose) {
 }
 
 void HistoryFibers::run_random(std::uint64_t seed) {
-  std::minstd_rand random(static_cast<std::uint32_t>(scramble(~seed)));
+  std::minstd_rand random(static_cast<std::uint32_t>(mix64(~seed)));
   const std::uint32_t one_in = 2U << (seed % 4);
   run({.make_pool = make_pool_,
        .seed = seed,

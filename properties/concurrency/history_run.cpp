@@ -3,12 +3,12 @@
 
 #include <exception>
 
-#include "properties/oracles/prefix_digest.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties::concurrency {
 
 HistoryRun::HistoryRun(const HistoryPlan& plan) : plan_(plan) {
-  std::minstd_rand random(static_cast<std::uint32_t>(scramble(plan.seed)));
+  std::minstd_rand random(static_cast<std::uint32_t>(mix64(plan.seed)));
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() >> 8) % n; };
   constexpr FreeOrder kOrders[] = {FreeOrder::append, FreeOrder::prepend,
                                    FreeOrder::unhashed_first};

@@ -12,7 +12,7 @@
 
 #include "properties/concurrency/history_run.h"
 #include "properties/concurrency/scheduled_pool.h"
-#include "properties/oracles/prefix_digest.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties::concurrency {
 namespace {
@@ -239,7 +239,7 @@ TEST(Linearizability, OneChangedAnswerIsNoticed) {
     ASSERT_TRUE(whole);
     for (auto& events : history.threads) {
       if (events.empty()) continue;
-      Step& step = events[scramble(seed) % events.size()].step;
+      Step& step = events[mix64(seed) % events.size()].step;
       const Step before = step;
       if (step.kind == StepKind::take || step.kind == StepKind::reset) {
         step.answer = !step.answer;

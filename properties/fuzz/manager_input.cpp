@@ -17,6 +17,7 @@
 #include "optimized/subjects.h"
 #include "properties/fuzz/fuzz_target.h"
 #include "properties/random/shrink.h"
+#include "reference/mix64.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
@@ -38,9 +39,7 @@ const Configuration& configuration_of(FuzzScope scope, std::uint32_t number) {
 }
 
 /// The given low bits, and above them what follows from them. Zero stays zero, the simplest case.
-Choice widen(std::uint64_t low, unsigned bits) {
-  return low == 0 ? 0 : low | scramble(low) << bits;
-}
+Choice widen(std::uint64_t low, unsigned bits) { return low == 0 ? 0 : low | mix64(low) << bits; }
 
 /// Writes down each operation before the subject performs it: what is left if it does not return.
 class Recorded final : public Subject {
@@ -97,7 +96,7 @@ ManagerInput decode_manager_input(std::span<const std::uint8_t> bytes, FuzzScope
   for (std::size_t i = kSetupBytes; i < std::min(bytes.size(), most); i += 2) {
     out.run.choices.push_back(widen(byte(i) | byte(i + 1) << 8, 16));
   }
-  for (const std::uint8_t b : bytes) out.digest = scramble(out.digest ^ b);
+  for (const std::uint8_t b : bytes) out.digest = mix64(out.digest ^ b);
   out.digest >>= 32;
   return out;
 }

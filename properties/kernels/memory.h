@@ -24,6 +24,7 @@
 #include <sys/mman.h>
 
 #include "kernels/simt/runtime.h"
+#include "reference/mix64.h"
 #endif
 
 namespace kvproof::properties {
@@ -33,12 +34,7 @@ class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
 
-  std::uint64_t next() {  // SplitMix64
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
+  std::uint64_t next() { return next_mix64(state_); }
   /// [low, high]
   std::int32_t between(std::int32_t low, std::int32_t high) {
     return low + static_cast<std::int32_t>(next() % (static_cast<std::uint64_t>(high - low) + 1));

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/element.h"
-#include "properties/oracles/prefix_digest.h"
 #include "reference/ids.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 
@@ -21,13 +21,13 @@ inline constexpr std::int64_t kQuery = std::int64_t{kHeads} * kHeadSize;
 /// `count` elements between -1 and 1, a function of the seed.
 inline void fill(std::uint64_t seed, kernels::Bf16* out, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
-    seed = scramble(seed + 0x9e3779b97f4a7c15U);
+    seed = mix64(seed + kMixStep);
     out[i] = kernels::from_float<kernels::Bf16>(static_cast<float>(seed >> 40) * 0x1p-23F - 1.0F);
   }
 }
 
 [[nodiscard]] inline std::uint64_t of_value(std::uint64_t digest) {
-  return scramble(digest ^ 0x5bd1e995U);
+  return mix64(digest ^ 0x5bd1e995U);
 }
 
 /// A table as the kernels take it.

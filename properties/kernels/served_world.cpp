@@ -5,6 +5,7 @@
 
 #include "properties/kernels/served_rows.h"
 #include "properties/say.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 namespace {
@@ -59,7 +60,7 @@ void ServedWorld::follow(const Operation& operation, const Result& result) {
   } else if (const auto* appended = std::get_if<op::Append>(&operation)) {
     Request& request = requests_.at(appended->req);
     for (const TokenId token : appended->tokens) {
-      request.digests.push_back(scramble(request.digests.back() ^ scramble(token + 7ULL)));
+      request.digests.push_back(mix64(request.digests.back() ^ mix64(token + 7ULL)));
     }
   } else if (const auto* advanced = std::get_if<op::Advance>(&operation)) {
     requests_.at(advanced->req).written = 0;
@@ -93,7 +94,7 @@ void ServedWorld::arrive(const op::Arrive& o) {
   free_buffers_.pop_back();
   std::uint64_t digest = 1;
   for (const TokenId token : o.tokens) {
-    request.digests.push_back(digest = scramble(digest ^ scramble(token + 7ULL)));
+    request.digests.push_back(digest = mix64(digest ^ mix64(token + 7ULL)));
   }
 }
 
@@ -219,7 +220,7 @@ void ServedWorld::write(Group& group, GroupId id, const Request& request,
   // One row more, of padding.
   Elements key(static_cast<std::size_t>((tokens + 1) * kRow)), value(key.size());
   for (std::uint32_t p = from; p < end; ++p) {
-    const std::uint64_t digest = scramble((p < to ? request.digests[p] : ++dirt_) + id);
+    const std::uint64_t digest = mix64((p < to ? request.digests[p] : ++dirt_) + id);
     const std::int64_t at = static_cast<std::int64_t>(p - from) * kRow;
     fill(digest, key.data() + at, kRow);
     fill(of_value(digest), value.data() + at, kRow);
@@ -260,7 +261,7 @@ void ServedWorld::write(Group& group, GroupId id, const Request& request,
 /// The contiguous cache computes every token itself: what the other found, too.
 void ServedWorld::write_apart(Group& group, GroupId id, const Request& request, std::uint32_t to) {
   for (std::uint32_t p = 0; p < to; ++p) {
-    const std::uint64_t digest = scramble(request.digests[p] + id);
+    const std::uint64_t digest = mix64(request.digests[p] + id);
     Elements key(kRow), value(kRow);
     fill(digest, key.data(), kRow);
     fill(of_value(digest), value.data(), kRow);

@@ -6,6 +6,7 @@
 
 #include "properties/laws/law_checks.h"
 #include "reference/layer_rules.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 
@@ -73,7 +74,7 @@ class Keys {
 bool may_repeat(const std::vector<IndexEntry>& index) {
   std::array<std::uint64_t, 16> seen{};
   for (const IndexEntry& entry : index) {
-    const std::uint64_t at = scramble(entry.key + entry.group) % 1024;
+    const std::uint64_t at = mix64(entry.key + entry.group) % 1024;
     const std::uint64_t bit = std::uint64_t{1} << at % 64;
     if ((seen[at / 64] & bit) != 0) return true;
     seen[at / 64] |= bit;

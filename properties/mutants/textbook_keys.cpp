@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "properties/mutants/textbook.h"
-#include "properties/oracles/prefix_digest.h"
 #include "reference/layer_rules.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 namespace {
@@ -40,7 +40,7 @@ void Textbook::extend_hashes(Sequence& s) const {
 std::uint64_t Textbook::hash_unit(std::uint64_t parent, const Sequence& s, std::uint32_t start,
                                   bool tier) const {
   std::uint64_t hash = parent;
-  const auto add = [&](std::uint64_t value) { hash = scramble(hash * 31 + value + 1); };
+  const auto add = [&](std::uint64_t value) { hash = mix64(hash * 31 + value + 1); };
   const auto add_text = [&](const char tag, const std::string& text) {
     if (!is(Fault::hash_untagged)) add(static_cast<unsigned char>(tag));
     for (char c : text) add(static_cast<unsigned char>(c));

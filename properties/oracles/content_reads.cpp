@@ -4,6 +4,7 @@
 
 #include "properties/oracles/content_oracle.h"
 #include "reference/layer_rules.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 const ContentOracle::Tables& ContentOracle::tables_of(const Request& r,
@@ -18,7 +19,7 @@ bool ContentOracle::reads_tokens(GroupId group) const {
 
 std::uint64_t ContentOracle::digest_of(const Request& r, GroupId group, std::uint64_t position) {
   if (config_.groups[group].kind == LayerKind::cross) {
-    return of_group(scramble(scramble(r.encoder) + position), group);
+    return of_group(mix64(mix64(r.encoder) + position), group);
   }
   return of_group(contiguous_.rows(r.name)[position], group);
 }

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "properties/oracles/prefix_digest.h"
 #include "reference/config.h"
 #include "reference/contiguous_cache.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 
@@ -29,7 +29,7 @@ struct Row {
 
 /// Groups have layers of their own: the same token has other K and V in each.
 [[nodiscard]] constexpr std::uint64_t of_group(std::uint64_t digest, GroupId group) {
-  return scramble(digest + (std::uint64_t{group} + 1) * 0x9e3779b97f4a7c15U);
+  return mix64(digest + (std::uint64_t{group} + 1) * kMixStep);
 }
 
 /// All slots of one tier. Blocks of every group have as many rows as the longest block.
@@ -63,7 +63,7 @@ class ShadowStore {
     for (std::uint32_t i = 0; i < rows_per_block_; ++i) row(to, i) = source.row(from, i);
   }
 
-  [[nodiscard]] std::uint64_t garbage() { return scramble(++garbage_ ^ rows_.size() << 40); }
+  [[nodiscard]] std::uint64_t garbage() { return mix64(++garbage_ ^ rows_.size() << 40); }
 
  private:
   std::uint32_t num_blocks_;

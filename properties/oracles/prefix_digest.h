@@ -14,16 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "reference/mix64.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
-
-/// A bijective scrambler (the finaliser of SplitMix64, Steele, Lea, Flood, OOPSLA'14).
-[[nodiscard]] constexpr std::uint64_t scramble(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 class PrefixDigest {
  public:
@@ -67,7 +61,7 @@ class PrefixDigest {
   }
 
   void mix(std::uint64_t value) {
-    state_ = scramble((state_ ^ scramble(value + 0x9e3779b97f4a7c15U)) + 0x9e3779b97f4a7c15U);
+    state_ = mix64((state_ ^ mix64(value + kMixStep)) + kMixStep);
   }
 
   ExtraKeys extra_;

@@ -17,6 +17,7 @@
 #include "properties/configurations.h"
 #include "properties/laws/history.h"
 #include "reference/config.h"
+#include "reference/mix64.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
 
@@ -44,7 +45,7 @@ class Draws {
 class ChoiceStream {
  public:
   explicit ChoiceStream(std::uint64_t seed) : state_(seed) {}
-  Choice next() { return scramble(state_ += 0x9e3779b97f4a7c15U); }
+  Choice next() { return next_mix64(state_); }
 
  private:
   std::uint64_t state_;

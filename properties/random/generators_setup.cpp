@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "properties/random/generators.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 
 std::uint32_t Draws::below(std::uint32_t n) {
   const std::uint32_t wanted = n <= 256 ? 1 : 2;
   if (used_ + wanted > 8) {  // more draws than a choice has bytes: derived ones
-    if (seed_ != 0) bytes_ = scramble(seed_ += 0x9e3779b97f4a7c15U);
+    if (seed_ != 0) bytes_ = next_mix64(seed_);
     used_ = 0;
   }
   const auto value = static_cast<std::uint32_t>(bytes_ & (wanted == 1 ? 0xff : 0xffff));

@@ -12,6 +12,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/random/runner.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 namespace {
@@ -20,7 +21,7 @@ namespace {
 template <class Look>
 void tour(const Configuration& row, const Case& c, const Look& look) {
   const CacheConfig config = draw_config(kProfiles[0], row, c.setup);
-  const Generator generator(config, draw_swarm(row, scramble(c.setup)));
+  const Generator generator(config, draw_swarm(row, mix64(c.setup)));
   const auto subject = optimized::find_subject("naive")->make(config);
   Audit audit(config, *subject, {false, false, false});
   for (Choice choice : c.choices) {

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "reference/mix64.h"
+
 namespace kvproof::properties {
 namespace {
 
@@ -83,7 +85,7 @@ std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
                                 const Configuration& configuration, const Case& c, Oracles oracles,
                                 Counts& counts) {
   return run_choices(make, draw_config(profile, configuration, c.setup),
-                     draw_swarm(configuration, scramble(c.setup)), c.choices, oracles, counts);
+                     draw_swarm(configuration, mix64(c.setup)), c.choices, oracles, counts);
 }
 
 Case draw_case(ChoiceStream& stream, std::size_t max_operations) {

@@ -3,6 +3,7 @@
 #include "bench/kernels/device/device.h"
 #include "kernels/simt/cuda.h"
 #include "kernels/typed.h"
+#include "reference/mix64.h"
 
 namespace kvproof::bench {
 namespace {
@@ -51,10 +52,8 @@ __global__ void __launch_bounds__(kThreads)
     fill_kernel(void* to, std::int64_t count, kernels::ElementType type, std::uint64_t seed) {
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
-    std::uint64_t z = seed + static_cast<std::uint64_t>(i) * 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    const float value = static_cast<float>((z ^ (z >> 31)) >> 40) * 0x1p-23F - 1.0F;
+    const std::uint64_t mixed = mix64(seed + static_cast<std::uint64_t>(i) * kMixStep);
+    const float value = static_cast<float>(mixed >> 40) * 0x1p-23F - 1.0F;
     kernels::store_element(to, i, type, value);
   }
 }

@@ -14,6 +14,7 @@
 #include "bench/requests/formats/id_layout.h"
 #include "bench/requests/formats/json_line.h"
 #include "bench/requests/formats/line_source.h"
+#include "reference/mix64.h"
 
 namespace kvproof::bench {
 namespace {
@@ -57,12 +58,7 @@ enum Field : std::size_t { kTime, kInput, kOutput, kIds, kNumFields };
 /// One id from that of the block before and what stands for this one: as unlike as a 64-bit hash
 /// can be, in no memory. 10^7 blocks have a chance of 3 in 10^6 that any two of them meet.
 std::uint64_t chain(std::uint64_t parent, std::uint64_t value) {
-  const auto mix = [](std::uint64_t x) {  // the finalizer of splitmix64, a bijection
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31);
-  };
-  return mix(mix(parent + 0x9e3779b97f4a7c15U) + value);
+  return mix64(mix64(parent + kMixStep) + value);
 }
 
 class JsonlSource final : public LineSource {
