@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of operations: a folder and a parameter struct each; a reference, the CPU and CUDA.
+// THE LIST of operations. Each is a folder, whose sources the build finds, and a row with its
+// implementations: a reference, the CPU and CUDA.
 #pragma once
 
+#include <span>
 #include <string_view>
+#include <tuple>
 
 #include "kernels/contiguous_decode/contiguous_decode.h"
 #include "kernels/contiguous_prefill/contiguous_prefill.h"
@@ -17,37 +20,35 @@
 
 namespace kvproof::kernels {
 
+template <class Params>
 struct KernelRow {
   std::string_view name;  // of its folder, too
   std::string_view what;
+  std::span<const Implementation<Params>> (*implementations)();  // the first is the reference
+};
+template <class Params>
+KernelRow(const char*, const char*, std::span<const Implementation<Params>> (*)())
+    -> KernelRow<Params>;
+
+inline constexpr std::tuple kKernels{
+    KernelRow{"reshape_and_cache", "new K and V rows into their slots", &reshape_and_cache},
+    KernelRow{"gather_cache", "ragged ranges of a cache into one dense array", &gather_cache},
+    KernelRow{"copy_blocks", "blocks over blocks of one cache, all layers at once", &copy_blocks},
+    KernelRow{"swap_blocks", "blocks between host and device", &swap_blocks},
+    KernelRow{"slot_mapping", "block tables and positions to slots", &slot_mapping},
+    KernelRow{"paged_decode", "attention of one query token per sequence through block tables",
+              &paged_decode},
+    KernelRow{"contiguous_decode", "the same over one buffer per sequence", &contiguous_decode},
+    KernelRow{"paged_prefill", "attention of ragged query batches through block tables",
+              &paged_prefill},
+    KernelRow{"contiguous_prefill", "the same over one buffer per sequence", &contiguous_prefill},
+    KernelRow{"mla_decode", "attention over one latent row per token", &mla_decode},
 };
 
-inline constexpr KernelRow kKernels[] = {
-    {"reshape_and_cache", "new K and V rows into their slots"},
-    {"gather_cache", "ragged ranges of a cache into one dense array"},
-    {"copy_blocks", "blocks over blocks of one cache, all layers at once"},
-    {"swap_blocks", "blocks between host and device"},
-    {"slot_mapping", "block tables and positions to slots"},
-    {"paged_decode", "attention of one query token per sequence through block tables"},
-    {"contiguous_decode", "the same over one buffer per sequence"},
-    {"paged_prefill", "attention of ragged query batches through block tables"},
-    {"contiguous_prefill", "the same over one buffer per sequence"},
-    {"mla_decode", "attention over one latent row per token"},
-};
-
-/// Calls f(name, implementations) for every operation, in the order of the list.
+/// Calls f(row) for every operation, in the order of the list.
 template <class F>
-void for_each_kernel(F&& f) {
-  f(kKernels[0].name, reshape_and_cache());
-  f(kKernels[1].name, gather_cache());
-  f(kKernels[2].name, copy_blocks());
-  f(kKernels[3].name, swap_blocks());
-  f(kKernels[4].name, slot_mapping());
-  f(kKernels[5].name, paged_decode());
-  f(kKernels[6].name, contiguous_decode());
-  f(kKernels[7].name, paged_prefill());
-  f(kKernels[8].name, contiguous_prefill());
-  f(kKernels[9].name, mla_decode());
+void for_each_kernel(const F& f) {
+  std::apply([&f](const auto&... rows) { (f(rows), ...); }, kKernels);
 }
 
 }  // namespace kvproof::kernels
