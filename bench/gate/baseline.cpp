@@ -44,7 +44,8 @@ Counted read_row(const json& row, const GateWorkload& w, const std::filesystem::
   const json& parameters = row.at("parameters");
   out.subject = parameters.at("subject");
   out.seed = parameters.at("seed").get<std::uint64_t>();
-  out.way = parameters.at("way") == to_string(Way::direct) ? Way::direct : Way::operations;
+  out.way = parameters.at("way") == to_string(CallStyle::direct) ? CallStyle::direct
+                                                                 : CallStyle::operations;
   out.counted_with = parameters.at("counted_with");
   require(parameters.at("stream") == stream_of(w), path,
           "its workload " + std::string(w.name) +

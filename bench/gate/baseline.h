@@ -16,7 +16,7 @@ namespace kvproof::bench {
 struct Recorded {
   std::string subject;
   std::string commit;  // of kvproof
-  Way way = Way::direct;
+  CallStyle way = CallStyle::direct;
   std::uint64_t seed = 1;
   std::string counted_with;  // valgrind, compiler, processor; another one may count differently
   std::vector<std::optional<Counted>> counts;  // shape [kGateWorkloads]; none = not recorded

@@ -151,8 +151,8 @@ struct ByOperations {
 
 bool has_direct(const std::string& subject) { return find_direct(subject).has_value(); }
 
-Calls find_calls(const std::string& subject, Way way, Brackets& brackets) {
-  if (way == Way::direct) {
+Calls find_calls(const std::string& subject, CallStyle way, Brackets& brackets) {
+  if (way == CallStyle::direct) {
     const auto found = find_direct(subject);
     if (!found) throw properties::PluginError(say(subject, ": has no direct section"));
     return {*found, found->create, &brackets, false};

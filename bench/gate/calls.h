@@ -13,13 +13,13 @@
 namespace kvproof::bench {
 
 /// How a subject is called. Two subjects are compared in one way.
-enum class Way {
+enum class CallStyle {
   direct,      // the direct section, or the cache manager itself
   operations,  // the general interface: lines of JSON, or the values of reference/operations.h
 };
 
-[[nodiscard]] constexpr const char* to_string(Way way) {
-  return way == Way::direct ? "direct" : "operations";
+[[nodiscard]] constexpr const char* to_string(CallStyle way) {
+  return way == CallStyle::direct ? "direct" : "operations";
 }
 
 struct Calls {
@@ -35,7 +35,7 @@ struct Calls {
 
 /// @param brackets outlive what is returned, and bracket its calls
 /// @throws properties::PluginError
-[[nodiscard]] Calls find_calls(const std::string& subject, Way way, Brackets& brackets);
+[[nodiscard]] Calls find_calls(const std::string& subject, CallStyle way, Brackets& brackets);
 
 /// A call was answered with something that the gate cannot go on from. what() is one line.
 class BadAnswer : public std::runtime_error {

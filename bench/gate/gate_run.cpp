@@ -68,14 +68,14 @@ class Gate {
     }
     const bool head = of_head([&] { return probe_direct(o_.head, o_.measure); });
     const bool base = o_.base       ? probe_direct(*o_.base, o_.measure)
-                      : o_.baseline ? o_.baseline->way == Way::direct
+                      : o_.baseline ? o_.baseline->way == CallStyle::direct
                                     : head;
-    way_ = head && base ? Way::direct : Way::operations;
+    way_ = head && base ? CallStyle::direct : CallStyle::operations;
     if (o_.baseline && o_.baseline->way != way_) {
       throw std::invalid_argument("the baseline was recorded through the direct section, which " +
                                   o_.head.shown + " lacks");
     }
-    if (way_ == Way::operations) {
+    if (way_ == CallStyle::operations) {
       notes_.push_back((!head ? o_.head.shown : o_.base->shown) +
                        " has no direct section: both are measured call by call through the "
                        "general interface, whose own cost is counted too");
@@ -99,9 +99,9 @@ class Gate {
   Counted count_head(const GateWorkload& w) {
     progress("counting the head,", w);
     Counted out = of_head([&] { return count(o_.head, way_, w, o_.measure); });
-    if (way_ == Way::operations && o_.checked.subject == o_.head.subject) return out;
+    if (way_ == CallStyle::operations && o_.checked.subject == o_.head.subject) return out;
     const std::uint64_t checked =
-        of_head([&] { return play_answers(o_.checked, Way::operations, w, o_.measure); });
+        of_head([&] { return play_answers(o_.checked, CallStyle::operations, w, o_.measure); });
     if (checked != out.checksum) {
       throw WrongHead(o_.head.shown + ", workload " + std::string(w.name) +
                       ": its direct section answers otherwise than what was checked");
@@ -158,7 +158,7 @@ class Gate {
   }
 
   const GateOptions& o_;
-  Way way_ = Way::direct;
+  CallStyle way_ = CallStyle::direct;
   std::vector<std::string> notes_;
   int done_ = 0;
 };

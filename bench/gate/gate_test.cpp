@@ -182,7 +182,7 @@ TEST(Callgrind, ReadsTotals) {
 }
 
 Recorded sample() {
-  Recorded out{"mine.so", "c0ffee", Way::direct, 5, "valgrind-3.19.0", {}};
+  Recorded out{"mine.so", "c0ffee", CallStyle::direct, 5, "valgrind-3.19.0", {}};
   for (std::size_t i = 0; i < std::size(kGateWorkloads); ++i) {
     out.counts.emplace_back(Counted{counts_of(100.25 + static_cast<double>(i), 48, 0.5), i + 7});
   }
@@ -196,7 +196,7 @@ TEST(Baseline, ComesBackAsItWasWritten) {
   const Recorded back = read_baseline(path);
   EXPECT_EQ(back.subject, "mine.so");
   EXPECT_EQ(back.seed, 5U);
-  EXPECT_EQ(back.way, Way::direct);
+  EXPECT_EQ(back.way, CallStyle::direct);
   ASSERT_EQ(back.counts.size(), std::size(kGateWorkloads));
   EXPECT_EQ(back.counts[1]->counts[0], 101.25);
   EXPECT_EQ(back.counts[1]->checksum, 8U);

@@ -55,8 +55,9 @@ int run(std::FILE* out, char** argv) {
     return 2;
   }
   Brackets brackets;
-  const Calls calls =
-      find_calls(subject, way == to_string(Way::direct) ? Way::direct : Way::operations, brackets);
+  const Calls calls = find_calls(
+      subject, way == to_string(CallStyle::direct) ? CallStyle::direct : CallStyle::operations,
+      brackets);
   (what == "time" ? time_once : play_once)(out, calls, *row, seed);
   return 0;
 }

@@ -69,7 +69,7 @@ std::size_t index_of(std::string_view key) {
   throw std::logic_error("no measure of the name " + std::string(key));
 }
 
-double time_once(const Build& build, Way way, const GateWorkload& workload,
+double time_once(const Build& build, CallStyle way, const GateWorkload& workload,
                  const MeasureOptions& options) {
   const ChildEnd end = run_program(command(build, to_string(way), workload.name, "time", options));
   return number(read(end, build, workload.name), "nanoseconds");
@@ -82,13 +82,13 @@ bool probe_direct(const Build& build, const MeasureOptions& options) {
   return number(read(end, build, ""), "direct") != 0;
 }
 
-std::uint64_t play_answers(const Build& build, Way way, const GateWorkload& workload,
+std::uint64_t play_answers(const Build& build, CallStyle way, const GateWorkload& workload,
                            const MeasureOptions& options) {
   return checksum(read(run_program(command(build, to_string(way), workload.name, "play", options)),
                        build, workload.name));
 }
 
-Counted count(const Build& build, Way way, const GateWorkload& workload,
+Counted count(const Build& build, CallStyle way, const GateWorkload& workload,
               const MeasureOptions& options) {
   const ChildCommand play = command(build, to_string(way), workload.name, "play", options);
   ChildCommand fixed = play;
@@ -118,7 +118,7 @@ Counted count(const Build& build, Way way, const GateWorkload& workload,
   return out;
 }
 
-std::vector<double> time_pairs(const Build& base, const Build& head, Way way,
+std::vector<double> time_pairs(const Build& base, const Build& head, CallStyle way,
                                const GateWorkload& workload, const MeasureOptions& options,
                                std::uint32_t num_pairs) {
   std::vector<double> out;

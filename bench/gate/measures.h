@@ -46,15 +46,16 @@ struct Counted {
 /// @throws MeasuredTrouble, Interrupted
 [[nodiscard]] bool probe_direct(const Build& build, const MeasureOptions& options);
 
-[[nodiscard]] Counted count(const Build& build, Way way, const GateWorkload& workload,
+[[nodiscard]] Counted count(const Build& build, CallStyle way, const GateWorkload& workload,
                             const MeasureOptions& options);
 
 /// The answers alone. @return the checksum
-[[nodiscard]] std::uint64_t play_answers(const Build& build, Way way, const GateWorkload& workload,
+[[nodiscard]] std::uint64_t play_answers(const Build& build, CallStyle way,
+                                         const GateWorkload& workload,
                                          const MeasureOptions& options);
 
 /// Pairs of fresh processes, taking turns: A B, B A, ... @return log(head / base) of each pair
-[[nodiscard]] std::vector<double> time_pairs(const Build& base, const Build& head, Way way,
+[[nodiscard]] std::vector<double> time_pairs(const Build& base, const Build& head, CallStyle way,
                                              const GateWorkload& workload,
                                              const MeasureOptions& options,
                                              std::uint32_t num_pairs);

@@ -110,7 +110,7 @@ class Manager {
   kvproof_direct* self_ = nullptr;
 };
 
-struct Request {
+struct GatedRequest {
   std::uint32_t number = 0;
   kvproof_direct_request handle = 0;
   std::uint32_t tokens = 0;    // known
@@ -139,7 +139,7 @@ class Loop {
   }
 
  private:
-  void note(Call::Kind kind, const Request& r, std::uint32_t value = 0, Call how = {}) {
+  void note(Call::Kind kind, const GatedRequest& r, std::uint32_t value = 0, Call how = {}) {
     if (record_ == nullptr) return;
     how.kind = kind;
     how.request = r.number;
@@ -155,7 +155,7 @@ class Loop {
       played_ = {};
       forget_allocations();
     }
-    Request r;
+    GatedRequest r;
     r.number = arrived_++;
     tokens_.prompt(r.number, prompt_);
     r.tokens = w_.prompt_tokens;
@@ -173,7 +173,7 @@ class Loop {
     }
   }
 
-  bool admit(Request& r) {
+  bool admit(GatedRequest& r) {
     const std::uint32_t hit = manager_.lookup(r.handle);
     note(Call::Kind::lookup, r);
     if (hit >= r.tokens) throw BadAnswer("it looked up more than all but the last token");
@@ -194,7 +194,7 @@ class Loop {
     return true;
   }
 
-  bool allocate(const Request& r, Call::Kind kind, std::uint32_t new_tokens, bool admission) {
+  bool allocate(const GatedRequest& r, Call::Kind kind, std::uint32_t new_tokens, bool admission) {
     const Status status = !admission ? kRunning : r.preempted ? kPreempted : kWaiting;
     const std::int64_t taken =
         manager_.allocate(r.handle, new_tokens, admission, admission && !running_.empty(), status);
@@ -208,7 +208,7 @@ class Loop {
     return taken >= 0;
   }
 
-  void give_up(Request& r) {
+  void give_up(GatedRequest& r) {
     manager_.free(r.handle);
     note(Call::Kind::free, r);
     r.computed = 0;
@@ -227,7 +227,7 @@ class Loop {
 
   /// Its next token, at the cost of the youngest if need be. @return false when it was the youngest
   bool decode(std::size_t i) {
-    Request& r = running_[i];
+    GatedRequest& r = running_[i];
     manager_.append(r.handle, tokens_.at(r.number, r.tokens));
     ++r.tokens;
     for (auto kind = Call::Kind::step;; kind = Call::Kind::retry) {
@@ -256,15 +256,16 @@ class Loop {
   std::vector<Call>* record_;
   std::uint32_t arrived_ = 0;
   std::vector<std::int32_t> prompt_;
-  std::vector<Request> running_;  // oldest first
-  std::deque<Request> waiting_;
+  std::vector<GatedRequest> running_;  // oldest first
+  std::deque<GatedRequest> waiting_;
   Played played_;
 };
 
 /// Makes one recorded call.
-class Replay {
+class CallReplay {
  public:
-  Replay(Manager& manager, const GateWorkload& w, const Tokens& tokens, std::size_t num_requests)
+  CallReplay(Manager& manager, const GateWorkload& w, const Tokens& tokens,
+             std::size_t num_requests)
       : f_(manager.functions()), self_(manager.self()), handles_(num_requests) {
     prompts_.resize(num_requests * std::size_t{w.max_tokens()});
     max_tokens_ = w.max_tokens();
@@ -331,7 +332,7 @@ double time_calls(const Calls& subject, const GateWorkload& workload, std::uint6
   const Tokens tokens(workload, seed);
   Manager manager(subject, workload);
   const std::size_t num_requests = 1 + std::ranges::max_element(calls, {}, &Call::request)->request;
-  Replay replay(manager, workload, tokens, num_requests);
+  CallReplay replay(manager, workload, tokens, num_requests);
   const auto begin = std::ranges::find(calls, Call::Kind::measure, &Call::kind);
   std::for_each(calls.begin(), begin, [&](const Call& call) { replay.make(call); });
   const auto start = std::chrono::steady_clock::now();

@@ -21,7 +21,7 @@ PromptFuture::PromptFuture(RequestSource& source)
     first_.push_back(blocks_.size());
     inputs_.push_back(static_cast<std::uint64_t>(request.input_tokens));
   }
-  if (blocks_.size() >= kNever) throw std::invalid_argument("a trace of more than 2^32 blocks");
+  if (blocks_.size() >= kNever) throw std::invalid_argument("a log of more than 2^32 blocks");
   distinct_ = static_cast<std::uint32_t>(numbers.size());
   std::vector<std::uint32_t> coming(distinct_, kNever);
   next_use_.resize(blocks_.size());

@@ -25,13 +25,14 @@ const EvictionPolicy& policy(std::string_view name) {
   return *std::ranges::find(kEvictionPolicies, name, &EvictionPolicy::name);
 }
 
-ReplayCounts replay(const OpenSource& open, std::uint64_t capacity, const EvictionPolicy* policy) {
+ReplayCounts replay(const ReopenableSource& source, std::uint64_t capacity,
+                    const EvictionPolicy* policy) {
   ReplayOptions options;
-  options.block_size = static_cast<std::uint32_t>(open()->info().ids_block_size);
+  options.block_size = static_cast<std::uint32_t>(source.open()->info().ids_block_size);
   options.tokens = TokenMode::whole_blocks;
   options.capacity_blocks = static_cast<std::uint32_t>(capacity);
   options.policy = policy;
-  return replay_trace(open, options);
+  return replay_prompts(source, options);
 }
 
 /// Prompts of the given ids, a minute apart. @param places beside the block of the last token
@@ -44,7 +45,7 @@ std::uint64_t hits(std::string_view name, std::uint64_t places,
                         .output_tokens = 1,
                         .block_ids = ids});
   }
-  return replay(listed(requests).open, places + 1, &policy(name)).hit_blocks;
+  return replay(listed(requests), places + 1, &policy(name)).hit_blocks;
 }
 
 TEST(Policies, DifferWhereTheirNamesSaySo) {
@@ -122,14 +123,14 @@ std::vector<Request> random_requests(std::uint64_t seed) {
 TEST(Policies, AreNeverBetterThanTheOptimum) {
   std::array<std::uint64_t, std::size(kEvictionPolicies)> sums{};
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    const StudySource source = listed(random_requests(seed));
+    const ReopenableSource source = listed(random_requests(seed));
     const PromptFuture future(*source.open());
     const std::uint64_t infinite = future.optimum(future.distinct_blocks()).hit_blocks;
     for (const std::uint64_t capacity : {30U, 60U, 120U, 240U}) {
       const std::uint64_t best = future.optimum(capacity).hit_blocks;
       EXPECT_LE(best, infinite);
       for (std::size_t i = 0; i < std::size(kEvictionPolicies); ++i) {
-        const auto counts = replay(source.open, capacity, &kEvictionPolicies[i]);
+        const auto counts = replay(source, capacity, &kEvictionPolicies[i]);
         EXPECT_LE(counts.hit_blocks, best) << kEvictionPolicies[i].name << " of " << capacity;
         EXPECT_EQ(counts.refused, 0U);
         sums[i] += counts.hit_blocks;
@@ -137,8 +138,8 @@ TEST(Policies, AreNeverBetterThanTheOptimum) {
     }
     ReplayOptions all;
     all.tokens = TokenMode::whole_blocks;
-    EXPECT_EQ(replay_trace(source.open, all).hit_blocks, infinite);
-    EXPECT_EQ(replay_trace(source.open, all).evictions, 0U);
+    EXPECT_EQ(replay_prompts(source, all).hit_blocks, infinite);
+    EXPECT_EQ(replay_prompts(source, all).evictions, 0U);
   }
   EXPECT_EQ(std::set(sums.begin(), sums.end()).size(), sums.size()) << "two policies are the same";
   for (const std::uint64_t sum : sums) EXPECT_GT(sum, 10'000U);
@@ -152,10 +153,10 @@ TEST(Policies, LruByTheClockIsTheAllocatorsOwn) {
         return std::make_unique<Recency>(num_blocks);
       }};
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
-    const StudySource source = listed(random_requests(seed));
+    const ReopenableSource source = listed(random_requests(seed));
     for (const std::uint64_t capacity : {30U, 60U, 120U, 240U}) {
-      const auto own = replay(source.open, capacity, nullptr);
-      const auto other = replay(source.open, capacity, &by_the_clock);
+      const auto own = replay(source, capacity, nullptr);
+      const auto other = replay(source, capacity, &by_the_clock);
       EXPECT_EQ(own.hit_blocks, other.hit_blocks);
       EXPECT_EQ(own.evictions, other.evictions);
       EXPECT_GT(own.evictions, 0U);
@@ -204,18 +205,18 @@ struct KnownRate {
   double lru, optimum;  // [percent of the blocks]
 };
 
-TEST(RealTrace, HasItsKnownHitRates) {
+TEST(RealLog, HasItsKnownHitRates) {
   const std::string path = properties::shared_file("traces/mooncake_conversation_trace.jsonl.zst");
-  if (path.empty()) GTEST_SKIP() << "the Mooncake conversation trace is not at hand";
-  const OpenSource open = [&path] { return open_trace(path); };
-  const PromptFuture future(*open());
+  if (path.empty()) GTEST_SKIP() << "the Mooncake conversation log is not at hand";
+  const ReopenableSource source = log_source(path);
+  const PromptFuture future(*source.open());
   EXPECT_EQ(future.distinct_blocks(), 182'790U);
   // The sizes that are written as 0.5, 1, 2.6, 5.1, 10.2 and 25.6 million tokens.
   for (const KnownRate& known :
        {KnownRate{1'000, 4.45, 19.07}, KnownRate{2'000, 5.43, 25.50},
         KnownRate{5'000, 11.18, 34.12}, KnownRate{10'000, 21.16, 36.64},
         KnownRate{20'000, 28.78, 36.64}, KnownRate{50'000, 35.46, 36.64}}) {
-    const double lru = 100 * replay(open, known.blocks, &policy("lru")).hit_rate_blocks();
+    const double lru = 100 * replay(source, known.blocks, &policy("lru")).hit_rate_blocks();
     EXPECT_NEAR(lru, known.lru, 0.0051) << known.blocks;
     const double optimum = 100 * future.optimum(known.blocks).hit_rate_blocks();
     EXPECT_NEAR(optimum, known.optimum, 0.0051) << known.blocks;

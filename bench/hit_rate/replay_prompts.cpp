@@ -15,7 +15,7 @@
 namespace kvproof::bench {
 namespace {
 
-CacheConfig config_for(const TraceSize& size, const ReplayOptions& options) {
+CacheConfig config_for(const SourceSize& size, const ReplayOptions& options) {
   // A prompt of which all is cached computes its last block anew: a copy for each request.
   const std::uint64_t infinite = size.prompt_blocks + size.requests;
   if (!options.capacity_blocks && infinite > (1U << 30)) {
@@ -34,9 +34,9 @@ CacheConfig config_for(const TraceSize& size, const ReplayOptions& options) {
 }
 
 template <class Manager>
-class Replay {
+class PromptReplay {
  public:
-  Replay(const CacheConfig& config, const ReplayOptions& options)
+  PromptReplay(const CacheConfig& config, const ReplayOptions& options)
       : options_(options),
         victims_(chosen_victims(config, options, serving_)),
         manager_(config, {.max_requests = 1, .victims = victims_.get()}) {}
@@ -100,11 +100,11 @@ class Replay {
 };
 
 template <class Manager>
-ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
+ReplayCounts replay(const ReopenableSource& requests, const CacheConfig& config,
                     const ReplayOptions& options) {
-  const auto source = open();
+  const auto source = requests.open();
   const auto start = std::chrono::steady_clock::now();
-  Replay<Manager> run(config, options);
+  PromptReplay<Manager> run(config, options);
   run.play(*source);
   ReplayCounts out = run.counts();
   out.wall_seconds =
@@ -114,14 +114,14 @@ ReplayCounts replay(const OpenSource& open, const CacheConfig& config,
 
 }  // namespace
 
-ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options) {
+ReplayCounts replay_prompts(const ReopenableSource& source, const ReplayOptions& options) {
   if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
   const CacheConfig config =
-      config_for(size_of(*open(), options.block_size, options.tokens), options);
+      config_for(size_of(*source.open(), options.block_size, options.tokens), options);
   ReplayCounts out;
   optimized::visit_manager(*options.manager, [&](auto digest) {
     using Manager = optimized::CacheManager<typename decltype(digest)::type>;
-    out = replay<Manager>(open, config, options);
+    out = replay<Manager>(source, config, options);
   });
   return out;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays the prompts of a trace through the cache manager, one at a time, and counts what the
+// Replays the prompts of a log through the cache manager, one at a time, and counts what the
 // prefix cache saves.
 //
 // Model:   a request is instantaneous (arrive, lookup, allocate, finish); only prompts are cached;
@@ -56,10 +56,9 @@ struct ReplayCounts {
   }
 };
 
-using OpenSource = std::function<std::unique_ptr<RequestSource>()>;
-
 /// Replays all requests of a source, which is opened twice: once to learn its size. Throws
 /// std::invalid_argument for options that fit no pool, properties::InputError for malformed input.
-[[nodiscard]] ReplayCounts replay_trace(const OpenSource& open, const ReplayOptions& options);
+[[nodiscard]] ReplayCounts replay_prompts(const ReopenableSource& source,
+                                          const ReplayOptions& options);
 
 }  // namespace kvproof::bench

@@ -82,8 +82,8 @@ std::vector<DecodeCase> decode_cases(const BenchOptions& options) {
   return out;
 }
 
-Way quickest_read(const DecodeProblem& problem, int num_threads, std::uint64_t& sum) {
-  std::vector<Way> ways;
+Contender quickest_read(const DecodeProblem& problem, int num_threads, std::uint64_t& sum) {
+  std::vector<Contender> ways;
   for (const ReadKernel kernel : kReadKernels) {
     for (const bool both : {false, true}) {
       ways.push_back(
@@ -94,8 +94,8 @@ Way quickest_read(const DecodeProblem& problem, int num_threads, std::uint64_t& 
   return quickest(ways);
 }
 
-Way quickest_gather(const Gather& gather, int num_threads, std::uint64_t& sum) {
-  std::vector<Way> ways;
+Contender quickest_gather(const Gather& gather, int num_threads, std::uint64_t& sum) {
+  std::vector<Contender> ways;
   for (const GatherKernel kernel : kGatherKernels) {
     ways.push_back(
         {name_of(kernel), [=, &gather, &sum] { sum ^= gather_all(gather, kernel, num_threads); }});
@@ -157,8 +157,8 @@ Result run_case(const DecodeCase& c, const BenchOptions& options) {
   problem.check(paged_row.name);
   const std::uint64_t checksum = problem.checksum();
   std::uint64_t sum = 0;
-  const Way read = quickest_read(problem, c.num_threads, sum);
-  const Way bare_gather = quickest_gather(gather, c.num_threads, sum);
+  const Contender read = quickest_read(problem, c.num_threads, sum);
+  const Contender bare_gather = quickest_gather(gather, c.num_threads, sum);
   Times times;
   const double start = now_ns();
   const int least = options.smoke ? 3 : kLeastRounds;

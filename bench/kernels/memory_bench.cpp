@@ -14,7 +14,7 @@
 namespace kvproof::bench {
 namespace {
 
-struct Way {
+struct MemoryAccess {
   std::string operation, kernel;
   int num_threads;
   std::function<void()> run;
@@ -26,8 +26,8 @@ struct Way {
 };
 
 /// @param buffer may be empty where only names are wanted
-std::vector<Way> all_ways(const HugeBuffer& buffer, std::uint64_t& sum) {
-  std::vector<Way> out;
+std::vector<MemoryAccess> all_ways(const HugeBuffer& buffer, std::uint64_t& sum) {
+  std::vector<MemoryAccess> out;
   const std::span<std::byte> all(buffer.data(), buffer.size());
   const auto to = all.first(all.size() / 2), from = all.last(all.size() / 2);
   for (const int threads : {1, 2}) {
@@ -55,7 +55,7 @@ std::vector<std::string> memory_cases(const BenchOptions&) {
   const HugeBuffer nothing(0);
   std::uint64_t sum = 0;
   std::vector<std::string> names;
-  for (const Way& way : all_ways(nothing, sum)) names.push_back(way.name());
+  for (const MemoryAccess& way : all_ways(nothing, sum)) names.push_back(way.name());
   return names;
 }
 
@@ -63,22 +63,22 @@ std::vector<Result> run_memory_suite(std::span<const std::string> selected,
                                      const BenchOptions& options) {
   const HugeBuffer buffer(options.smoke ? std::size_t{1} << 20 : std::size_t{256} << 20);
   std::uint64_t sum = 0;
-  std::vector<Way> ways = all_ways(buffer, sum);
-  std::erase_if(ways, [&](const Way& way) {
+  std::vector<MemoryAccess> ways = all_ways(buffer, sum);
+  std::erase_if(ways, [&](const MemoryAccess& way) {
     return std::ranges::find(selected, way.name()) == selected.end();
   });
   options.progress->update(0, "memory");
   const double start = now_ns();
   const double enough = options.min_seconds_per_case * static_cast<double>(ways.size()) * 1e9;
   for (int round = 0; round < 5 || now_ns() - start < enough; ++round) {
-    for (Way& way : ways) {
+    for (MemoryAccess& way : ways) {
       const double begin = now_ns();
       way.run();
       way.rates.push_back(static_cast<double>(buffer.size()) / (now_ns() - begin));
     }
   }
   std::vector<Result> out;
-  for (Way& way : ways) {
+  for (MemoryAccess& way : ways) {
     std::ranges::sort(way.rates);
     Result& result = out.emplace_back();
     result.experiment = "memory";

@@ -75,7 +75,7 @@ std::vector<Result> run_case(const MovementCase& c, const BenchOptions& options)
   // A copy reads and writes as many bytes as the movement does, in buffers of its own.
   const auto half = static_cast<std::size_t>(problem->bytes() / 2 / 64 * 64);
   const HugeBuffer from(half + 64), to(half + 64);
-  std::vector<Way> copies;
+  std::vector<Contender> copies;
   for (const CopyKernel kernel : kCopyKernels) {
     copies.push_back({name_of(kernel), [&, kernel] {
                         copy_all({to.data(), half}, {from.data(), half}, kernel, c.num_threads);

@@ -60,9 +60,9 @@ void wipe_bytes(const HugeBuffer& buffer) { std::memset(buffer.data(), 0xEE, buf
 
 /// The reference and the CPU's implementations that do not refuse.
 template <class Params>
-std::vector<Way> ways_of(std::span<const kernels::Implementation<Params>> rows,
-                         const Params& params, int num_threads) {
-  std::vector<Way> out;
+std::vector<Contender> ways_of(std::span<const kernels::Implementation<Params>> rows,
+                               const Params& params, int num_threads) {
+  std::vector<Contender> out;
   for (const auto& row : rows) {
     if (row.on_device()) continue;
     const kernels::Context context{.num_threads = num_threads};

@@ -33,7 +33,7 @@ class MovementProblem {
   virtual ~MovementProblem() = default;
   /// Implementations that take the case, the reference first. Each throws std::logic_error where it
   /// refuses.
-  [[nodiscard]] const std::vector<Way>& ways() const { return ways_; }
+  [[nodiscard]] const std::vector<Contender>& ways() const { return ways_; }
   /// Of what an implementation wrote.
   [[nodiscard]] virtual std::uint64_t checksum() const = 0;
   /// Makes what was written unknown.
@@ -43,7 +43,7 @@ class MovementProblem {
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
 
  protected:
-  std::vector<Way> ways_;
+  std::vector<Contender> ways_;
   std::int64_t bytes_ = 0;
   std::int64_t tokens_ = 0;
 };

@@ -21,13 +21,13 @@ namespace kvproof::bench {
 }
 
 /// One of several ways to do the same, and its name.
-struct Way {
+struct Contender {
   std::string name;
   std::function<void()> run;
 };
 
 /// The quickest on these very bytes: the least of three times each.
-[[nodiscard]] inline const Way& quickest(const std::vector<Way>& ways) {
+[[nodiscard]] inline const Contender& quickest(const std::vector<Contender>& ways) {
   std::size_t best = 0;
   double least = 0;
   for (int round = 0; round < 3; ++round) {

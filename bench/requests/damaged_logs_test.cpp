@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces that are cut short, damaged or large: every one ends in requests or in one InputError, in
+// Logs that are cut short, damaged or large: every one ends in requests or in one InputError, in
 // bounded memory.
 #include <gtest/gtest.h>
 
@@ -23,12 +23,12 @@ using properties::gzip;
 using properties::TemporaryFolder;
 using properties::zstd;
 
-TEST(TraceDamage, NoticeTruncatedFiles) {
+TEST(LogDamage, NoticeTruncatedFiles) {
   const TemporaryFolder folder;
   for (const std::string& bytes : {kMooncake, kAzure, kSession}) {
     for (const std::string& stored : {gzip(bytes), zstd(bytes)}) {
       for (std::size_t size = 0; size < stored.size(); ++size) {
-        const std::string path = folder.write("trace", stored.substr(0, size));
+        const std::string path = folder.write("log", stored.substr(0, size));
         EXPECT_TRUE(error_of(path).has_value()) << size << " of " << stored.size() << " bytes";
       }
     }
@@ -45,7 +45,7 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
     switch (below(8)) {
       case 0: bytes[at] = static_cast<char>(random()); break;
       case 5:
-      case 6:  // another digit, which may well leave a sound trace
+      case 6:  // another digit, which may well leave a sound log
         if (const auto digit = bytes.find_first_of("0123456789", at); digit != std::string::npos) {
           bytes[digit] = static_cast<char>('0' + below(10));
         }
@@ -60,28 +60,28 @@ std::string mutated(std::string bytes, std::mt19937_64& random) {
   return bytes;
 }
 
-TEST(TraceDamage, SurviveMutations) {
+TEST(LogDamage, SurviveMutations) {
   constexpr int kMutations = 150;  // of each format, inside and outside of the compression
   const TemporaryFolder folder;
   std::mt19937_64 random(20230);
   int errors = 0;
   int sound = 0;
-  for (const std::string& bytes : sample_traces()) {
+  for (const std::string& bytes : sample_logs()) {
     for (int i = 0; i < kMutations; ++i) {
       // Damage inside of the compression, and damage to it.
       const std::string content = mutated(bytes, random);
       const std::string packed = i % 2 == 0 ? gzip(bytes) : zstd(bytes);
       for (const std::string& stored : {content, mutated(packed, random)}) {
-        const auto error = error_of(folder.write("trace", stored));
+        const auto error = error_of(folder.write("log", stored));
         ++(error ? errors : sound);
         if (!error) continue;
         EXPECT_EQ(std::string(error->what()).find('\n'), std::string::npos) << error->what();
       }
     }
   }
-  EXPECT_EQ(errors + sound, 2 * kMutations * static_cast<int>(sample_traces().size()));
+  EXPECT_EQ(errors + sound, 2 * kMutations * static_cast<int>(sample_logs().size()));
   EXPECT_GT(errors, kMutations);
-  EXPECT_GT(sound, 50) << "mutations that leave a trace are part of the test";
+  EXPECT_GT(sound, 50) << "mutations that leave a log are part of the test";
 }
 
 /// [bytes] of memory that this process had at its peak, since it was last forgotten.
@@ -104,7 +104,7 @@ bool forget_peak_rss() {
 }
 
 // 500 MB behave like these 48: what is held is a line, and the window of the decompression.
-TEST(TraceDamage, MemoryIsBounded) {
+TEST(LogDamage, MemoryIsBounded) {
   if (KVPROOF_UNDER_ASAN != 0 || KVPROOF_UNDER_TSAN != 0) {
     GTEST_SKIP() << "a sanitizer keeps what was freed";
   }
@@ -117,13 +117,13 @@ TEST(TraceDamage, MemoryIsBounded) {
     const std::string line = sample.substr(last);
     std::string chunk;
     while (chunk.size() < (std::size_t{1} << 20)) chunk += line;
-    const std::string path = folder.write("trace", sample);
+    const std::string path = folder.write("log", sample);
     std::ofstream file(path, std::ios::app);
     for (std::size_t size = 0; size < kFileBytes; size += chunk.size()) file << chunk;
     file.close();
     if (!forget_peak_rss()) GTEST_SKIP() << "the peak of memory cannot be forgotten here";
     const std::int64_t before = peak_rss_bytes();
-    const auto source = open_trace(path);
+    const auto source = open_log(path);
     std::uint64_t requests = 0;
     for (Request request; source->next(request);) ++requests;
     EXPECT_GT(requests, 30'000U);

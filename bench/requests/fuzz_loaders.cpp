@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target: request traces through the loaders. Whatever the bytes, the answer is requests that
+// Fuzz target: request logs through the loaders. Whatever the bytes, the answer is requests that
 // keep the promises of trace_loaders.h, or an InputError of one line.
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,8 +35,8 @@ class MemoryFile {
   int fd_;
 };
 
-void check(const Request& now, const Request& before, const TraceInfo& info,
-           const TraceOptions& options) {
+void check(const Request& now, const Request& before, const SourceInfo& info,
+           const LogOptions& options) {
   const auto require = [&](bool holds, const char* what) {
     if (!holds) fuzz_failed(say("request ", now.index, ": ", what));
   };
@@ -63,17 +63,17 @@ void check(const Request& now, const Request& before, const TraceInfo& info,
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kvproof::bench;
   const MemoryFile file(data, size);
-  TraceOptions options;
+  LogOptions options;
   options.sessions_at_once = 2;
   std::uint64_t requests = 0;
   try {
-    const auto source = open_trace(file.path(), options);
+    const auto source = open_log(file.path(), options);
     Request before;
     Request now;
     for (; source->next(now); ++requests, before = now) {
       check(now, before, source->info(), options);
     }
-    if (requests == 0) fuzz_failed("a trace without a request was accepted");
+    if (requests == 0) fuzz_failed("a log without a request was accepted");
   } catch (const kvproof::properties::InputError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) {
       fuzz_failed(say("a complaint of several lines: ", error.what()));

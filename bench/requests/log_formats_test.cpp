@@ -17,13 +17,13 @@ namespace {
 using properties::TemporaryFolder;
 using Ids = std::vector<std::uint64_t>;
 
-TraceInfo info_of(const std::string& path, TraceOptions options = {}) {
-  return open_trace(path, options)->info();
+SourceInfo info_of(const std::string& path, LogOptions options = {}) {
+  return open_log(path, options)->info();
 }
 
-TEST(TraceFormats, RtpLlm) {
+TEST(LogFormats, RtpLlm) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("trace", kRtp);
+  const std::string path = folder.write("log", kRtp);
   EXPECT_EQ(info_of(path).format, "rtp_llm_jsonl");
   EXPECT_EQ(info_of(path).ids_block_size, 1024);
   EXPECT_FALSE(info_of(path).partial_tail);
@@ -48,9 +48,9 @@ TEST(TraceFormats, RtpLlm) {
                  {R"({"ts": 349.5, "il": 0, "ol": 0, "bh": []})", "ts", "previous line's 350, "}});
 }
 
-TEST(TraceFormats, QwenBailianChainsIdsOfContent) {
+TEST(LogFormats, QwenBailianChainsIdsOfContent) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("trace", kBailian);
+  const std::string path = folder.write("log", kBailian);
   EXPECT_EQ(info_of(path).format, "qwen_bailian_jsonl");
   EXPECT_EQ(info_of(path).ids_block_size, 16);
   EXPECT_TRUE(info_of(path).partial_tail);
@@ -66,11 +66,10 @@ TEST(TraceFormats, QwenBailianChainsIdsOfContent) {
   EXPECT_NE(requests[2].block_ids[0], a[1]);
 }
 
-TEST(TraceFormats, QwenBailianOfFullBlocksOnly) {
+TEST(LogFormats, QwenBailianOfFullBlocksOnly) {
   const TemporaryFolder folder;
   const std::string path = folder.write(
-      "trace",
-      R"({"chat_id":1,"timestamp":0,"input_length":40,"output_length":3,"hash_ids":[5,6]})");
+      "log", R"({"chat_id":1,"timestamp":0,"input_length":40,"output_length":3,"hash_ids":[5,6]})");
   EXPECT_FALSE(info_of(path).partial_tail);
   EXPECT_EQ(all_of(path).size(), 1U);
   expect_errors(kBailian, 4,
@@ -79,9 +78,9 @@ TEST(TraceFormats, QwenBailianOfFullBlocksOnly) {
                   "hash_ids", "3 ids for the 40 tokens"}});
 }
 
-TEST(TraceFormats, LlmServingSimHashesTokens) {
+TEST(LogFormats, LlmServingSimHashesTokens) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("trace", kSim);
+  const std::string path = folder.write("log", kSim);
   EXPECT_EQ(info_of(path).format, "llm_serving_sim_jsonl");
   EXPECT_EQ(info_of(path).ids_block_size, 16);
   EXPECT_TRUE(all_of(path)[0].block_ids.empty()) << "no full block of 16";
@@ -99,14 +98,14 @@ TEST(TraceFormats, LlmServingSimHashesTokens) {
             "sub_requests");
 }
 
-TEST(TraceFormats, MooncakeOfOtherTools) {
+TEST(LogFormats, MooncakeOfOtherTools) {
   const TemporaryFolder folder;
   const std::string sixteen =
       R"({"timestamp":46.5,"input_length":33,"output_length":0,"hash_ids":[0,1],"session":3})"
       "\n"
       R"({"timestamp":47.75,"input_length":0,"output_length":0,"hash_ids":[],"text_input":"a"})"
       "\n";
-  const std::string path = folder.write("trace", sixteen);
+  const std::string path = folder.write("log", sixteen);
   EXPECT_EQ(info_of(path).format, "mooncake_jsonl");
   EXPECT_EQ(info_of(path).ids_block_size, 16);
   EXPECT_FALSE(info_of(path).partial_tail);
@@ -115,7 +114,7 @@ TEST(TraceFormats, MooncakeOfOtherTools) {
   EXPECT_EQ(error_of(path, {.ids_block_size = 64})->field(), "hash_ids");
 
   const std::string lengths = "{\"input_length\": 9, \"session_id\": \"a\"}\n";
-  const TraceInfo info = info_of(folder.write("lengths", lengths));
+  const SourceInfo info = info_of(folder.write("lengths", lengths));
   EXPECT_FALSE(info.timed);
   EXPECT_EQ(info.ids_block_size, 0);
   EXPECT_EQ(all_of(folder.write("lengths", lengths))[0].output_tokens, 0);
@@ -124,7 +123,7 @@ TEST(TraceFormats, MooncakeOfOtherTools) {
                  {R"({"text_input": "long"})", "input_length", "found no such field"}});
 }
 
-TEST(TraceFormats, MooncakeInfersItsBlocksFromSeveralLines) {
+TEST(LogFormats, MooncakeInfersItsBlocksFromSeveralLines) {
   const TemporaryFolder folder;
   // 513 tokens and 2 ids: blocks of 512 with a partial tail, or full blocks of 256.
   const std::string first =
@@ -132,14 +131,14 @@ TEST(TraceFormats, MooncakeInfersItsBlocksFromSeveralLines) {
   EXPECT_EQ(info_of(folder.write("one", first)).ids_block_size, 512);
   const std::string second =
       "{\"timestamp\":0,\"input_length\":1100,\"output_length\":1,\"hash_ids\":[0,1,2,3]}\n";
-  const TraceInfo info = info_of(folder.write("two", first + second));
+  const SourceInfo info = info_of(folder.write("two", first + second));
   EXPECT_EQ(info.ids_block_size, 256);
   EXPECT_FALSE(info.partial_tail);
 }
 
-TEST(TraceFormats, BurstGpt) {
+TEST(LogFormats, BurstGpt) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("trace", kBurst);
+  const std::string path = folder.write("log", kBurst);
   EXPECT_EQ(info_of(path).format, "burstgpt_csv");
   EXPECT_TRUE(info_of(path).timed);
   const auto requests = all_of(path);
@@ -168,9 +167,9 @@ TEST(TraceFormats, BurstGpt) {
                  {"", "", "6 columns, found 1"}});
 }
 
-TEST(TraceFormats, VidurWithAndWithoutTimes) {
+TEST(LogFormats, VidurWithAndWithoutTimes) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("trace", kVidur);
+  const std::string path = folder.write("log", kVidur);
   EXPECT_EQ(info_of(path).format, "vidur_csv");
   EXPECT_FALSE(info_of(path).timed);
   EXPECT_EQ(all_of(path)[0].input_tokens, 3772);
@@ -182,9 +181,9 @@ TEST(TraceFormats, VidurWithAndWithoutTimes) {
   expect_errors(kVidur, 4, {{"1,x,2,3", "num_decode_tokens", "found 'x'"}});
 }
 
-TEST(TraceFormats, Azure2024) {
+TEST(LogFormats, Azure2024) {
   const TemporaryFolder folder;
-  const auto requests = all_of(folder.write("trace",
+  const auto requests = all_of(folder.write("log",
                                             "TIMESTAMP,ContextTokens,GeneratedTokens\n"
                                             "2024-05-10 00:00:00.009930+00:00,2162,5\n"
                                             "2024-05-10 00:00:01+00:00,2399,6\n"));
@@ -192,9 +191,9 @@ TEST(TraceFormats, Azure2024) {
   EXPECT_DOUBLE_EQ(requests[1].arrival_seconds, 0.99007);
 }
 
-TEST(TraceFormats, SessionsWithSubAgents) {
+TEST(LogFormats, SessionsWithSubAgents) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("trace", kSession + kSession);
+  const std::string path = folder.write("log", kSession + kSession);
   EXPECT_EQ(info_of(path).format, "kv_cache_tester_sessions");
   EXPECT_EQ(info_of(path).ids_block_size, 64);
   EXPECT_TRUE(info_of(path).sessions);
@@ -218,9 +217,9 @@ TEST(TraceFormats, SessionsWithSubAgents) {
   }
 }
 
-TEST(TraceFormats, SessionsAtOnce) {
+TEST(LogFormats, SessionsAtOnce) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("trace", kSession + kSession + kSession);
+  const std::string path = folder.write("log", kSession + kSession + kSession);
   const auto requests = all_of(path, {.sessions_at_once = 2});
   ASSERT_EQ(requests.size(), 18U);
   for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(requests[i].session, i % 2) << i;
@@ -231,13 +230,13 @@ TEST(TraceFormats, SessionsAtOnce) {
   EXPECT_EQ(requests[17].arrival_seconds, 18);
 }
 
-TEST(TraceFormats, SubAgentsOfSubAgents) {
+TEST(LogFormats, SubAgentsOfSubAgents) {
   const TemporaryFolder folder;
   const std::string inner = R"({"t":1,"requests":[)" + asks("1", "1", R"("runs":[])") + "]}";
   const auto requests = all_of(
-      folder.write("trace", session(asks("0", "1", R"("runs":[])") + R"(,{"t":1,"requests":[)" +
-                                    asks("0", "1", R"("runs":[])") + "," + inner + "," +
-                                    asks("5", "1", R"("runs":[])") + "]}")));
+      folder.write("log", session(asks("0", "1", R"("runs":[])") + R"(,{"t":1,"requests":[)" +
+                                  asks("0", "1", R"("runs":[])") + "," + inner + "," +
+                                  asks("5", "1", R"("runs":[])") + "]}")));
   ASSERT_EQ(requests.size(), 4U);
   EXPECT_EQ(requests[2].arrival_seconds, 3);
   EXPECT_EQ(requests[1].after, Ids{0});
@@ -246,7 +245,7 @@ TEST(TraceFormats, SubAgentsOfSubAgents) {
   EXPECT_NE(requests[2].agent, requests[1].agent);
 }
 
-TEST(TraceFormats, NameTheFieldOfAMalformedSession) {
+TEST(LogFormats, NameTheFieldOfAMalformedSession) {
   const auto with = [](const std::string& request) { return session(request); };
   const std::string none = R"("hash_ids":[])";
   std::string deep = asks("0", "1", none);
@@ -277,10 +276,10 @@ TEST(TraceFormats, NameTheFieldOfAMalformedSession) {
        {with(deep), deepest, "at most 16 levels"}});
 }
 
-TEST(TraceFormats, FiltersCountWhatTheyLeaveOut) {
+TEST(LogFormats, FiltersCountWhatTheyLeaveOut) {
   const TemporaryFolder folder;
-  const auto left_out = [&](const std::string& bytes, TraceOptions options) {
-    const auto source = open_trace(folder.write("trace", bytes), options);
+  const auto left_out = [&](const std::string& bytes, LogOptions options) {
+    const auto source = open_log(folder.write("log", bytes), options);
     std::uint64_t kept = 0;
     for (Request request; source->next(request); ++kept) EXPECT_EQ(request.index, kept);
     return std::pair(kept, source->left_out());
@@ -294,10 +293,10 @@ TEST(TraceFormats, FiltersCountWhatTheyLeaveOut) {
   std::tie(kept, counts) = left_out(kSession, {.max_context = 133});
   EXPECT_EQ(kept, 4U);
   EXPECT_EQ(counts.total(), 2U);
-  const auto requests = all_of(folder.write("trace", kSession), {.max_context = 133});
+  const auto requests = all_of(folder.write("log", kSession), {.max_context = 133});
   EXPECT_EQ(requests[1].after, Ids{0}) << "the one that spawned it is left out: the one before it";
   EXPECT_EQ(requests[2].after, (Ids{0, 1})) << "its sub-agent has asked its last that is kept";
-  const auto error = error_of(folder.write("trace", kRtp), {.max_context = 1});
+  const auto error = error_of(folder.write("log", kRtp), {.max_context = 1});
   ASSERT_TRUE(error.has_value());
   EXPECT_NE(error->expected().find("that the filters keep, found 2"), std::string::npos);
 }

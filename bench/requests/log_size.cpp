@@ -11,7 +11,7 @@
 namespace kvproof::bench {
 namespace {
 
-/// A set of ids, 64 of them a word: most traces number them densely.
+/// A set of ids, 64 of them a word: most logs number them densely.
 class IdSet {
  public:
   /// @return whether it is new
@@ -35,15 +35,15 @@ class IdSet {
 
 }  // namespace
 
-std::uint64_t prompt_tokens(const Request& request, const TraceInfo& info, TokenMode mode) {
+std::uint64_t prompt_tokens(const Request& request, const SourceInfo& info, TokenMode mode) {
   if (mode == TokenMode::whole_blocks && info.ids_block_size > 0) {
     return request.block_ids.size() * static_cast<std::uint64_t>(info.ids_block_size) + 1;
   }
   return static_cast<std::uint64_t>(request.input_tokens);
 }
 
-TraceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mode) {
-  TraceSize out;
+SourceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mode) {
+  SourceSize out;
   IdSet seen;
   for (Request request; source.next(request);) {
     const std::uint64_t prompt = prompt_tokens(request, source.info(), mode);

@@ -9,7 +9,7 @@
 
 namespace kvproof::bench {
 
-struct TraceSize {
+struct SourceSize {
   std::uint64_t requests = 0;
   std::uint64_t output_tokens = 0;
   std::uint64_t max_prompt_tokens = 0;  // of one request, as the allocator sees it
@@ -21,11 +21,11 @@ struct TraceSize {
 };
 
 /// Tokens that an allocator is given for a prompt.
-[[nodiscard]] std::uint64_t prompt_tokens(const Request& request, const TraceInfo& info,
+[[nodiscard]] std::uint64_t prompt_tokens(const Request& request, const SourceInfo& info,
                                           TokenMode mode);
 
 /// Reads the whole source. Memory grows with the number of distinct ids: a few bits each where they
 /// are dense.
-[[nodiscard]] TraceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mode);
+[[nodiscard]] SourceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mode);
 
 }  // namespace kvproof::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the trace loaders share: a small trace of each format, all requests of a file, and
+// What tests of the log loaders share: a small log of each format, all requests of a file, and
 // the error that a file is refused with.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace kvproof::bench {
 
-// A small sound trace of each format.
+// A small sound log of each format.
 inline const std::string kMooncake =
     "{\"timestamp\": 5000, \"input_length\": 513, \"output_length\": 9, \"hash_ids\": [0, 7]}\n"
     "{\"timestamp\": 5250, \"input_length\": 1, \"output_length\": 0, \"hash_ids\": [8]}\n";
@@ -71,19 +71,19 @@ inline const std::string kSession =
             asks("3", "130", R"("runs":[7,1,3,1])") + R"(],"type":"subagent","t":2},)" +
             asks("4", "10", R"("hash_ids":[])") + "," + asks("9", "64", R"("hash_ids":[0])"));
 
-inline std::vector<std::string> sample_traces() {
+inline std::vector<std::string> sample_logs() {
   return {kMooncake, kAzure, kRtp, kBailian, kSim, kBurst, kVidur, kSession};
 }
 
-inline std::vector<Request> all_of(const std::string& path, TraceOptions options = {}) {
-  const auto source = open_trace(path, options);
+inline std::vector<Request> all_of(const std::string& path, LogOptions options = {}) {
+  const auto source = open_log(path, options);
   std::vector<Request> requests;
   for (Request request; source->next(request);) requests.push_back(request);
   return requests;
 }
 
 inline std::optional<properties::InputError> error_of(const std::string& path,
-                                                      TraceOptions options = {}) {
+                                                      LogOptions options = {}) {
   try {
     static_cast<void>(all_of(path, options));
   } catch (const properties::InputError& error) {
@@ -105,7 +105,7 @@ inline void expect_errors(const std::string& head, std::uint64_t number,
   for (const Malformed& malformed : lines) {
     const std::string bytes = head + malformed.line + "\n" + head;
     for (const std::string& stored : {bytes, properties::gzip(bytes), properties::zstd(bytes)}) {
-      const std::string path = folder.write("trace", stored);
+      const std::string path = folder.write("log", stored);
       const auto error = error_of(path);
       ASSERT_TRUE(error.has_value()) << malformed.line;
       EXPECT_EQ(error->file(), path);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognises the format of a trace by its first line and hands it to the loader of that format.
+// Recognises the format of a log by its first line and hands it to the loader of that format.
 #include "bench/requests/open_log.h"
 
+#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -20,15 +21,20 @@ bool begins_an_object(std::string_view line) {
 
 }  // namespace
 
-std::unique_ptr<RequestSource> open_trace(const std::string& path, TraceOptions options) {
+std::unique_ptr<RequestSource> open_log(const std::string& path, LogOptions options) {
   auto lines = std::make_unique<properties::LineReader>(path);
   std::string_view first;
   if (!lines->next(first)) {
     throw properties::InputError(path, 0, "", "at least one request, found an empty file");
   }
-  if (!begins_an_object(first)) return open_csv_trace(std::move(lines), first, options);
+  if (!begins_an_object(first)) return open_csv_log(std::move(lines), first, options);
   if (looks_like_sessions(first)) return open_sessions(std::move(lines), first, options);
-  return open_jsonl_trace(std::move(lines), first, options);
+  return open_jsonl_log(std::move(lines), first, options);
+}
+
+ReopenableSource log_source(const std::string& path, const LogOptions& options) {
+  return {std::filesystem::path(path).filename().string(),
+          [path, options] { return open_log(path, options); }};
 }
 
 }  // namespace kvproof::bench

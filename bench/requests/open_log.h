@@ -18,7 +18,7 @@
 
 namespace kvproof::bench {
 
-struct TraceOptions {
+struct LogOptions {
   // Longest input and longest output that a line may state. The default is 16 times the longest
   // context we have met (894 k tokens) and keeps the tokens of one request under 64 MiB.
   std::int64_t max_tokens = std::int64_t{1} << 24;
@@ -34,11 +34,14 @@ struct TraceOptions {
   // Sessions under way at a time: when one has asked its last, the next of the file begins.
   std::uint32_t sessions_at_once = 1;
 
-  [[nodiscard]] bool operator==(const TraceOptions&) const = default;
+  [[nodiscard]] bool operator==(const LogOptions&) const = default;
 };
 
 /// Throws properties::InputError if the file cannot be read or its first line fits no format.
-[[nodiscard]] std::unique_ptr<RequestSource> open_trace(const std::string& path,
-                                                        TraceOptions options = {});
+[[nodiscard]] std::unique_ptr<RequestSource> open_log(const std::string& path,
+                                                      LogOptions options = {});
+
+/// The same, as often as it is wanted. Nothing is opened yet.
+[[nodiscard]] ReopenableSource log_source(const std::string& path, const LogOptions& options = {});
 
 }  // namespace kvproof::bench

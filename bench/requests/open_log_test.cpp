@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces load as they are published; a malformed one is one InputError with its line and field.
+// Logs load as they are published; a malformed one is one InputError with its line and field.
 #include "bench/requests/open_log.h"
 
 #include <gtest/gtest.h>
@@ -18,11 +18,11 @@ using properties::gzip;
 using properties::TemporaryFolder;
 using properties::zstd;
 
-TEST(TraceLoaders, ReadMooncake) {
+TEST(LogLoaders, ReadMooncake) {
   const TemporaryFolder folder;
   for (const std::string& stored : {kMooncake, gzip(kMooncake), zstd(kMooncake)}) {
     const std::string path = folder.write("named.csv", stored);  // names mean nothing
-    const auto source = open_trace(path);
+    const auto source = open_log(path);
     EXPECT_EQ(source->info().name, path);
     EXPECT_EQ(source->info().format, "mooncake_jsonl");
     EXPECT_EQ(source->info().ids_block_size, 512);
@@ -43,7 +43,7 @@ TEST(TraceLoaders, ReadMooncake) {
   }
 }
 
-TEST(TraceLoaders, ReadMooncakeLinesThatAreOddButSound) {
+TEST(LogLoaders, ReadMooncakeLinesThatAreOddButSound) {
   const std::vector<std::string> lines = {
       R"({"hash_ids":[18446744073709551615],"output_length":0,"input_length":9,"timestamp":5250})",
       R"( {"timestamp":5250,"input_length":0,"output_length":0,"hash_ids":[]} )",
@@ -54,16 +54,16 @@ TEST(TraceLoaders, ReadMooncakeLinesThatAreOddButSound) {
   };
   const TemporaryFolder folder;
   for (const std::string& line : lines) {
-    const std::string path = folder.write("trace", kMooncake + line + "\n");
+    const std::string path = folder.write("log", kMooncake + line + "\n");
     EXPECT_NO_THROW(EXPECT_EQ(all_of(path).size(), 3U)) << line;
   }
 }
 
-TEST(TraceLoaders, ReadAzure) {
+TEST(LogLoaders, ReadAzure) {
   const TemporaryFolder folder;
   const std::string without_newline = kAzure.substr(0, kAzure.size() - 1);  // as published
   for (const std::string& stored : {without_newline, gzip(kAzure), zstd(kAzure)}) {
-    const auto source = open_trace(folder.write("trace.jsonl", stored));
+    const auto source = open_log(folder.write("log.jsonl", stored));
     EXPECT_EQ(source->info().format, "azure_csv");
     EXPECT_EQ(source->info().ids_block_size, 0);
     Request request;
@@ -80,7 +80,7 @@ TEST(TraceLoaders, ReadAzure) {
   }
 }
 
-TEST(TraceLoaders, ReadEverySpellingOfAnAzureTime) {
+TEST(LogLoaders, ReadEverySpellingOfAnAzureTime) {
   const std::vector<std::pair<std::string, double>> times = {
       {"2024-02-28T23:59:59", 1},
       {"2024-02-28 23:59:58.5Z", 0.5},
@@ -91,7 +91,7 @@ TEST(TraceLoaders, ReadEverySpellingOfAnAzureTime) {
   const TemporaryFolder folder;
   for (const auto& [time, seconds] : times) {
     const std::string path =
-        folder.write("trace",
+        folder.write("log",
                      "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2024-02-28 23:59:58,1,1"
                      "\r\n" +
                          time + ",0,16777216\r\n");
@@ -117,7 +117,7 @@ std::string mooncake_with(const std::string& field, const std::string& value) {
   return line + "}";
 }
 
-TEST(TraceLoaders, NameTheFieldOfAMalformedMooncakeLine) {
+TEST(LogLoaders, NameTheFieldOfAMalformedMooncakeLine) {
   std::vector<Malformed> lines;
   for (const std::string field : {"timestamp", "input_length", "output_length", "hash_ids"}) {
     lines.push_back({mooncake_with(field, ""), field, "found no such field"});
@@ -161,7 +161,7 @@ TEST(TraceLoaders, NameTheFieldOfAMalformedMooncakeLine) {
   expect_errors(kMooncake, 3, lines);
 }
 
-TEST(TraceLoaders, RefuseMooncakeLinesThatAreNotAnObject) {
+TEST(LogLoaders, RefuseMooncakeLinesThatAreNotAnObject) {
   const std::string sound = mooncake_with("", "");
   std::string deep;
   for (int i = 0; i < 1'000'000; ++i) deep += "[";
@@ -190,7 +190,7 @@ TEST(TraceLoaders, RefuseMooncakeLinesThatAreNotAnObject) {
        {mooncake_with("hash_ids", many_ids + "]"), "hash_ids", "at most 32768 elements"}});
 }
 
-TEST(TraceLoaders, NameTheFieldOfAMalformedAzureLine) {
+TEST(LogLoaders, NameTheFieldOfAMalformedAzureLine) {
   std::vector<Malformed> lines = {
       {"", "", "3 columns, found 1"},
       {"2023-11-16 18:15:51,1", "", "3 columns, found 2"},
@@ -232,11 +232,11 @@ TEST(TraceLoaders, NameTheFieldOfAMalformedAzureLine) {
   expect_errors(kAzure, 4, lines);
 }
 
-TEST(TraceLoaders, RefuseFilesThatAreNoTrace) {
+TEST(LogLoaders, RefuseFilesThatAreNoLog) {
   const TemporaryFolder folder;
   const auto expect = [&folder](const std::string& bytes, std::uint64_t line,
                                 const std::string& field, const std::string& expected) {
-    const auto error = error_of(folder.write("trace", bytes));
+    const auto error = error_of(folder.write("log", bytes));
     ASSERT_TRUE(error.has_value()) << bytes;
     EXPECT_EQ(error->line(), line) << error->what();
     EXPECT_EQ(error->field(), field) << error->what();
@@ -255,11 +255,10 @@ TEST(TraceLoaders, RefuseFilesThatAreNoTrace) {
   EXPECT_TRUE(error_of((folder.path() / "missing").string()).has_value());
 }
 
-TEST(TraceLoaders, TakeALowerLimitOfTokens) {
+TEST(LogLoaders, TakeALowerLimitOfTokens) {
   const TemporaryFolder folder;
-  EXPECT_EQ(error_of(folder.write("trace", kMooncake), {.max_tokens = 512})->field(),
-            "input_length");
-  EXPECT_EQ(error_of(folder.write("trace", kAzure), {.max_tokens = 395})->line(), 3U);
+  EXPECT_EQ(error_of(folder.write("log", kMooncake), {.max_tokens = 512})->field(), "input_length");
+  EXPECT_EQ(error_of(folder.write("log", kAzure), {.max_tokens = 395})->line(), 3U);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The public traces, where they are at hand, load with the statistics that are known of them.
+// The public logs, where they are at hand, load with the statistics that are known of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,14 +61,14 @@ double median(std::vector<std::int64_t> values) {
   return static_cast<double>(values[half] + values[values.size() - 1 - half]) / 2;
 }
 
-class RealTrace : public testing::TestWithParam<Known> {};
+class RealLog : public testing::TestWithParam<Known> {};
 
-TEST_P(RealTrace, HasItsKnownStatistics) {
+TEST_P(RealLog, HasItsKnownStatistics) {
   const Known& known = GetParam();
   const std::string path = properties::shared_file("traces/" + known.file);
   if (path.empty()) GTEST_SKIP() << known.file << " is not in the folder of shared data";
   const auto start = std::chrono::steady_clock::now();
-  const auto source = open_trace(path);
+  const auto source = open_log(path);
   EXPECT_EQ(source->info().format, known.format);
   std::vector<std::int64_t> inputs;
   std::vector<std::int64_t> outputs;
@@ -102,7 +102,7 @@ TEST_P(RealTrace, HasItsKnownStatistics) {
   EXPECT_EQ(parents.size(), known.distinct_ids);
 }
 
-INSTANTIATE_TEST_SUITE_P(Public, RealTrace, testing::ValuesIn(kKnown),
+INSTANTIATE_TEST_SUITE_P(Public, RealLog, testing::ValuesIn(kKnown),
                          [](const auto& row) { return row.param.name; });
 
 struct HitRates {
@@ -114,45 +114,45 @@ struct HitRates {
 
 void PrintTo(const HitRates& known, std::ostream* out) { *out << known.name; }
 
-class RealTraceReplay : public testing::TestWithParam<HitRates> {};
+class RealLogReplay : public testing::TestWithParam<HitRates> {};
 
-TEST_P(RealTraceReplay, HasItsKnownHitRates) {
+TEST_P(RealLogReplay, HasItsKnownHitRates) {
   const HitRates& known = GetParam();
   const std::string path = properties::shared_file("traces/" + known.file);
   if (path.empty()) GTEST_SKIP() << known.file << " is not in the folder of shared data";
-  const OpenSource open = [&path] { return open_trace(path); };
+  const ReopenableSource source = log_source(path);
   const auto row = std::ranges::find(kKnown, known.file, &Known::file);
   ASSERT_NE(row, kKnown.end());
   ReplayOptions options;
   options.tokens = TokenMode::whole_blocks;
-  options.block_size = static_cast<std::uint32_t>(open()->info().ids_block_size);
-  EXPECT_NEAR(replay_trace(open, options).hit_rate_tokens(), known.infinite, 0.0005);
+  options.block_size = static_cast<std::uint32_t>(source.open()->info().ids_block_size);
+  EXPECT_NEAR(replay_prompts(source, options).hit_rate_tokens(), known.infinite, 0.0005);
   const std::vector<double> shares = {0.01, 0.05, 0.10, 0.25, 0.50};
   for (std::size_t i = 0; i < shares.size(); ++i) {
     options.capacity_blocks =
         static_cast<std::uint32_t>(shares[i] * static_cast<double>(row->distinct_ids));
-    EXPECT_NEAR(replay_trace(open, options).hit_rate_tokens(), known.of_distinct[i], 0.001)
+    EXPECT_NEAR(replay_prompts(source, options).hit_rate_tokens(), known.of_distinct[i], 0.001)
         << shares[i];
   }
 }
 
 // In simulated time a prompt may come before an equal one is computed; with room for everything
 // that is rare.
-TEST_P(RealTraceReplay, HasThemWhenItIsServed) {
+TEST_P(RealLogReplay, HasThemWhenItIsServed) {
   const HitRates& known = GetParam();
   const std::string path = properties::shared_file("traces/" + known.file);
   if (path.empty()) GTEST_SKIP() << known.file << " is not in the folder of shared data";
-  const OpenSource open = [&path] { return open_trace(path); };
+  const ReopenableSource source = log_source(path);
   SimulationOptions options;
   options.engine.tokens = TokenMode::whole_blocks;
-  options.block_size = static_cast<std::uint32_t>(open()->info().ids_block_size);
-  const Simulation run = simulate(open, options);
+  options.block_size = static_cast<std::uint32_t>(source.open()->info().ids_block_size);
+  const Simulation run = simulate(source, options);
   EXPECT_NEAR(run.totals.hit_rate_tokens(), known.infinite, 0.001);
   EXPECT_EQ(run.totals.preemptions, 0U);
 }
 
-// Those of the Mooncake conversation trace are in studies_test.cpp.
-INSTANTIATE_TEST_SUITE_P(Public, RealTraceReplay,
+// Those of the Mooncake conversation log are in studies_test.cpp.
+INSTANTIATE_TEST_SUITE_P(Public, RealLogReplay,
                          testing::Values(HitRates{"rtp_llm",
                                                   "rtp_llm_trace_30min.jsonl.zst",
                                                   0.2056,
@@ -164,10 +164,10 @@ INSTANTIATE_TEST_SUITE_P(Public, RealTraceReplay,
                          [](const auto& row) { return row.param.name; });
 
 // 145 M prompt tokens in blocks of 16: the same hit rate as in blocks of 512.
-TEST(RealTraceServed, MooncakeInSmallBlocksHitsAsMuch) {
+TEST(RealLogServed, MooncakeInSmallBlocksHitsAsMuch) {
   const std::string path = properties::shared_file("traces/" + kKnown.front().file);
-  if (path.empty()) GTEST_SKIP() << "the trace is not in the folder of shared data";
-  const Simulation run = simulate([&path] { return open_trace(path); }, {});
+  if (path.empty()) GTEST_SKIP() << "the log is not in the folder of shared data";
+  const Simulation run = simulate(log_source(path), {});
   EXPECT_EQ(run.totals.requests, 12'031U);
   EXPECT_NEAR(run.totals.hit_rate_tokens(), 0.3736, 0.001);
   RecordProperty("wall_seconds", std::to_string(run.wall_seconds));

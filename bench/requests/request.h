@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request of a trace or of a built-in workload, and the stream that every one of them is.
+// One request of a log or of a built-in workload, and the stream that every one of them is.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,7 @@ struct Request {
   std::int64_t output_tokens = 0;
   std::vector<std::uint64_t> block_ids = {};  // shape [num_ids]; equal id = equal tokens and prefix
 
-  // Sources with sessions only (TraceInfo::sessions), else zero and empty.
+  // Sources with sessions only (SourceInfo::sessions), else zero and empty.
   std::uint64_t session = 0;  // conversation it belongs to, from 0
   std::uint32_t agent = 0;    // who of its session asks: 0 = the main one, k = its k-th sub-agent
   // Indices of the earlier requests of its session whose answers it waits for: the one before it of
@@ -33,7 +35,7 @@ struct LeftOut {
   [[nodiscard]] std::uint64_t total() const { return zero_input + zero_output + over_context; }
 };
 
-struct TraceInfo {
+struct SourceInfo {
   std::string name;    // a path, or the name of a workload
   std::string format;  // "workload", or one of the formats of bench/requests/formats/README.md
   std::int64_t ids_block_size = 0;  // [tokens per id]; 0 = the source has no ids
@@ -49,7 +51,7 @@ class RequestSource {
  public:
   virtual ~RequestSource() = default;
 
-  [[nodiscard]] virtual const TraceInfo& info() const = 0;
+  [[nodiscard]] virtual const SourceInfo& info() const = 0;
 
   /// Overwrites `request` with the next one, reusing the capacity of its block_ids; false at the
   /// end. Throws properties::InputError when a file is malformed from here on.
@@ -60,6 +62,12 @@ class RequestSource {
 
   /// What filters have left out so far.
   [[nodiscard]] virtual LeftOut left_out() const { return {}; }
+};
+
+/// Requests that can be read more than once: each opening starts again at the first.
+struct ReopenableSource {
+  std::string name;  // of the workload, or of the log's file without its folder
+  std::function<std::unique_ptr<RequestSource>()> open;
 };
 
 }  // namespace kvproof::bench

@@ -21,7 +21,7 @@ void spell(std::uint64_t id, std::span<TokenId> tokens) {
 
 }  // namespace
 
-void fill_tokens(const Request& request, const TraceInfo& info, std::vector<TokenId>& tokens,
+void fill_tokens(const Request& request, const SourceInfo& info, std::vector<TokenId>& tokens,
                  TokenMode mode) {
   const auto block = static_cast<std::size_t>(info.ids_block_size);
   const std::size_t covered_tokens = request.block_ids.size() * block;
@@ -33,7 +33,7 @@ void fill_tokens(const Request& request, const TraceInfo& info, std::vector<Toke
     spell(request.block_ids[i], rest.first(length));
     rest = rest.subspan(length);
   }
-  // Complemented, so that the small ids of a trace and the small indices do not meet.
+  // Complemented, so that the small ids of a log and the small indices do not meet.
   spell(~request.index, rest);
 }
 

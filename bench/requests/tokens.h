@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces carry block ids, allocators hash tokens: this turns the one into the other.
+// Logs carry block ids, allocators hash tokens: this turns the one into the other.
 //
 // Each id stands for ids_block_size tokens that spell it: alternately its low and its high 32 bits.
 // Any two neighbouring tokens give the id back, so for every block size of 2 or more equal tokens
@@ -22,7 +22,7 @@ enum class TokenMode {
 
 /// Overwrites `tokens`, shape [num_tokens]: input_tokens as recorded; in whole blocks
 /// num_ids * ids_block_size + 1. Sources without ids have no whole blocks: both modes are the same.
-void fill_tokens(const Request& request, const TraceInfo& info, std::vector<TokenId>& tokens,
+void fill_tokens(const Request& request, const SourceInfo& info, std::vector<TokenId>& tokens,
                  TokenMode mode = TokenMode::as_recorded);
 
 }  // namespace kvproof::bench

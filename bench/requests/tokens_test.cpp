@@ -23,24 +23,24 @@ Request request_of(std::uint64_t index, std::int64_t input_tokens,
   return {index, 0, input_tokens, 1, std::move(block_ids)};
 }
 
-TraceInfo info_of(std::int64_t ids_block_size, bool partial_tail) {
+SourceInfo info_of(std::int64_t ids_block_size, bool partial_tail) {
   return {"test", "workload", ids_block_size, partial_tail};
 }
 
-Tokens tokens_of(const Request& request, const TraceInfo& info,
+Tokens tokens_of(const Request& request, const SourceInfo& info,
                  TokenMode mode = TokenMode::as_recorded) {
   Tokens tokens(3, 99);  // what was there before does not matter
   fill_tokens(request, info, tokens, mode);
   return tokens;
 }
 
-TEST(TraceTokens, SpellEachIdByItsHalves) {
+TEST(RequestTokens, SpellEachIdByItsHalves) {
   const Request request = request_of(0, 7, {0x0000000500000002, kLargestId});
   EXPECT_EQ(tokens_of(request, info_of(4, true)), (Tokens{2, 5, 2, 5, -1, -1, -1}));
   EXPECT_EQ(tokens_of(request, info_of(5, true)), (Tokens{2, 5, 2, 5, 2, -1, -1}));
 }
 
-TEST(TraceTokens, TellAllIdsApartInBlocksOfTwoAndMore) {
+TEST(RequestTokens, TellAllIdsApartInBlocksOfTwoAndMore) {
   std::vector<std::uint64_t> ids = {0, kLargestId};
   for (int bit = 0; bit < 64; ++bit) {
     ids.push_back(std::uint64_t{1} << bit);
@@ -56,8 +56,8 @@ TEST(TraceTokens, TellAllIdsApartInBlocksOfTwoAndMore) {
   }
 }
 
-TEST(TraceTokens, SharePrefixesExactlyAsFarAsTheIdsDo) {
-  const TraceInfo info = info_of(512, true);
+TEST(RequestTokens, SharePrefixesExactlyAsFarAsTheIdsDo) {
+  const SourceInfo info = info_of(512, true);
   const Tokens a = tokens_of(request_of(0, 1400, {0, 1, 2}), info);
   const Tokens b = tokens_of(request_of(1, 1536, {0, 1, 3}), info);
   ASSERT_EQ(a.size(), 1400U);
@@ -66,8 +66,8 @@ TEST(TraceTokens, SharePrefixesExactlyAsFarAsTheIdsDo) {
   EXPECT_EQ(differ.first - a.begin(), 1024);
 }
 
-TEST(TraceTokens, GiveTheTokensWithoutAnIdToTheirRequestAlone) {
-  const TraceInfo info = info_of(16, false);
+TEST(RequestTokens, GiveTheTokensWithoutAnIdToTheirRequestAlone) {
+  const SourceInfo info = info_of(16, false);
   const Tokens a = tokens_of(request_of(4, 20, {7}), info);
   const Tokens b = tokens_of(request_of(5, 20, {7}), info);
   ASSERT_EQ(a.size(), 20U);
@@ -76,8 +76,8 @@ TEST(TraceTokens, GiveTheTokensWithoutAnIdToTheirRequestAlone) {
   EXPECT_NE(a[16], 7);
 }
 
-TEST(TraceTokens, MakeEveryRequestOfASourceWithoutIdsUnique) {
-  const TraceInfo info = info_of(0, false);
+TEST(RequestTokens, MakeEveryRequestOfASourceWithoutIdsUnique) {
+  const SourceInfo info = info_of(0, false);
   for (const TokenMode mode : {TokenMode::as_recorded, TokenMode::whole_blocks}) {
     const Tokens a = tokens_of(request_of(0, 100, {}), info, mode);
     const Tokens b = tokens_of(request_of(1, 100, {}), info, mode);
@@ -87,8 +87,8 @@ TEST(TraceTokens, MakeEveryRequestOfASourceWithoutIdsUnique) {
   EXPECT_TRUE(tokens_of(request_of(0, 0, {}), info).empty());
 }
 
-TEST(TraceTokens, FillWholeBlocksAndOneTokenMore) {
-  const TraceInfo info = info_of(4, true);
+TEST(RequestTokens, FillWholeBlocksAndOneTokenMore) {
+  const SourceInfo info = info_of(4, true);
   const Tokens a = tokens_of(request_of(0, 5, {8, 9}), info, TokenMode::whole_blocks);
   const Tokens b = tokens_of(request_of(1, 5, {8, 9}), info, TokenMode::whole_blocks);
   ASSERT_EQ(a.size(), 9U);

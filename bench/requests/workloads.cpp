@@ -23,7 +23,7 @@ class GeneratedSource : public RequestSource {
     info_ = {std::move(name), "workload", ids_block_size, false};
   }
 
-  [[nodiscard]] const TraceInfo& info() const final { return info_; }
+  [[nodiscard]] const SourceInfo& info() const final { return info_; }
   [[nodiscard]] double fraction() const final {
     if (num_requests_ == 0) return 1;
     return static_cast<double>(num_produced_) / static_cast<double>(num_requests_);
@@ -49,7 +49,7 @@ class GeneratedSource : public RequestSource {
  private:
   virtual void generate(Request& request) = 0;
 
-  TraceInfo info_;
+  SourceInfo info_;
   WorkloadRandom random_;
   std::int64_t num_requests_;
   std::int64_t num_produced_ = 0;

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // THE LIST of built-in synthetic workloads. Adding one is its generator and one row here.
 //
-// A workload is a RequestSource, like a trace. The same name, seed and number of requests give the
+// A workload is a RequestSource, like a log. The same name, seed and number of requests give the
 // same requests on every machine: the generators use std::mt19937_64, whose output the standard
 // fixes, and no std::distribution, whose output it does not.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "bench/requests/request.h"
 
 namespace kvproof::bench {
-
-using OpenWorkload = std::unique_ptr<RequestSource> (*)(std::uint64_t seed,
-                                                        std::int64_t num_requests);
 
 [[nodiscard]] std::unique_ptr<RequestSource> open_lognormal(std::uint64_t seed,
                                                             std::int64_t num_requests);
@@ -30,10 +28,15 @@ struct Workload {
   std::string_view provenance;  // whose numbers these are
   std::int64_t smoke_requests;  // enough to see that it works
   std::int64_t full_requests;   // enough to report
-  OpenWorkload open;
+  std::unique_ptr<RequestSource> (*open)(std::uint64_t seed, std::int64_t num_requests);
   // Of the smoke requests under kWorkloadSeed. When it changes, published results no longer belong
   // to these requests: only together with a note in the change log.
   std::uint64_t checksum;
+
+  [[nodiscard]] ReopenableSource source(std::uint64_t seed, std::int64_t num_requests) const {
+    return {std::string(name),
+            [open = open, seed, num_requests] { return open(seed, num_requests); }};
+  }
 };
 
 // The default seed: of 1 to 7 the one whose 100 lognormal lengths (min 36, mean 191.6, max 591)

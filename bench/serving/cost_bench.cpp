@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "bench/requests/drawn_source.h"
+#include "bench/requests/sources.h"
 #include "bench/serving/simulate.h"
 #include "bench/suites.h"
 
@@ -71,11 +71,7 @@ Result measure(std::uint64_t blocks, const BenchOptions& options) {
   const int rounds = blocks <= 1'000'000 ? 5 : blocks <= 10'000'000 ? 3 : 1;
   for (int round = 0; round < rounds; ++round) {
     const double start = processor_seconds();
-    const Simulation served = simulate(
-        [&] {
-          return std::make_unique<DrawnSource>(options.seed, work.requests, kBlockSize, draw);
-        },
-        run);
+    const Simulation served = simulate(drawn(options.seed, work.requests, kBlockSize, draw), run);
     ns.push_back((processor_seconds() - start) * 1e9 / static_cast<double>(work.blocks));
     if (round > 0 && served.totals.hit_tokens != hits) {
       throw std::logic_error("serving_cost: the same run had other hits");

@@ -8,7 +8,7 @@
 
 namespace kvproof::bench {
 
-Engine::Engine(const EngineOptions& options, const TraceInfo& info, Arrivals& arrivals,
+Engine::Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& arrivals,
                KvMemory& memory, Recorder& recorder)
     : options_(options),
       info_(info),

@@ -42,7 +42,7 @@ struct EngineOptions {
 class Engine {
  public:
   /// @param all of them outlive this
-  Engine(const EngineOptions& options, const TraceInfo& info, Arrivals& arrivals, KvMemory& memory,
+  Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& arrivals, KvMemory& memory,
          Recorder& recorder);
 
   /// One step, or a pause until the next arrival. @return false when everybody was served
@@ -88,7 +88,7 @@ class Engine {
   void check_end() const;
 
   EngineOptions options_;
-  const TraceInfo& info_;
+  const SourceInfo& info_;
   Arrivals& arrivals_;
   KvMemory& memory_;
   Recorder& recorder_;

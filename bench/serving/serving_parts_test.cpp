@@ -84,14 +84,14 @@ TEST(Recorder, QuantilesAreOfThoseThatWereAnswered) {
   EXPECT_DOUBLE_EQ(Recorder().queueing().p99, 0);
 }
 
-TEST(TraceSize, CountsEachEqualPrefixOnce) {
+TEST(SourceSize, CountsEachEqualPrefixOnce) {
   // Ids of 16 tokens. Of the second, two ids are known; of the third none, although 2 is known:
   // what follows an unknown id is not a prefix.
   const auto source = listed({{.input_tokens = 40, .output_tokens = 8, .block_ids = {1, 2}},
                               {.input_tokens = 50, .output_tokens = 20, .block_ids = {1, 2, 3}},
                               {.input_tokens = 32, .output_tokens = 1, .block_ids = {9, 2}}})
                           .open();
-  const TraceSize size = size_of(*source, 16, TokenMode::as_recorded);
+  const SourceSize size = size_of(*source, 16, TokenMode::as_recorded);
   EXPECT_EQ(size.requests, 3U);
   EXPECT_EQ(size.prompt_blocks, 3U + 2 + 2);
   EXPECT_EQ(size.output_blocks, 0U + 1 + 1);

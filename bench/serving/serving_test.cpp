@@ -10,7 +10,7 @@
 #include "bench/requests/listed_source.h"
 #include "bench/requests/workloads.h"
 #include "bench/serving/simulate.h"
-#include "bench/storage/forwarding_memory.h"
+#include "bench/storage/storage_test_support.h"
 
 namespace kvproof::bench {
 namespace {
@@ -33,7 +33,7 @@ SimulationOptions small_options() {
 }
 
 Simulation serve(std::vector<Request> requests, const SimulationOptions& options) {
-  return simulate(listed(std::move(requests)).open, options);
+  return simulate(listed(std::move(requests)), options);
 }
 
 std::vector<Request> unlike(std::initializer_list<Request> requests) { return {requests}; }
@@ -190,7 +190,7 @@ TEST(Serving, ContiguousReservationsHoldWhatTheyAreNamedFor) {
 
 TEST(Serving, AFewOptionsOfEachKindGiveTheSameRunUnderEveryLaw) {
   const Workload* chat = find_workload("chat");
-  const OpenSource open = [chat] { return chat->open(kWorkloadSeed, 12); };
+  const ReopenableSource source = chat->source(kWorkloadSeed, 12);
   SimulationOptions plain;
   plain.engine.time = second_per_token();
   plain.engine.time.card.flops_per_second = 4'000;
@@ -207,11 +207,11 @@ TEST(Serving, AFewOptionsOfEachKindGiveTheSameRunUnderEveryLaw) {
   bare.whole_sequence_must_fit = false;
   std::uint64_t preemptions = 0;
   for (SimulationOptions options : {plain, swap, drafts, bare}) {
-    const Simulation direct = simulate(open, options);
+    const Simulation direct = simulate(source, options);
     preemptions += direct.totals.preemptions;
     for (const char* subject : {"naive", "optimized-xxh3"}) {
       options.audited.subject = subject;
-      Metrics audited = metrics_of(simulate(open, options));
+      Metrics audited = metrics_of(simulate(source, options));
       Metrics expected = metrics_of(direct);
       for (std::size_t i = 0; i < expected.size(); ++i) {
         if (expected[i].first == "wall_seconds") continue;
@@ -229,7 +229,7 @@ TEST(Serving, TheSameRunTwiceIsTheSame) {
   options.capacity_blocks = 1'000;
   options.engine.drafts = 3;
   const auto run = [&] {
-    Metrics out = metrics_of(simulate([&] { return mix->open(3, 200); }, options));
+    Metrics out = metrics_of(simulate(mix->source(3, 200), options));
     std::erase_if(out, [](const auto& metric) { return metric.first == "wall_seconds"; });
     return out;
   };
@@ -262,7 +262,7 @@ class LyingMemory final : public ForwardingMemory {
 };
 
 void serve_on(KvMemory& memory) {
-  const StudySource source = listed({{.input_tokens = 20, .output_tokens = 2}});
+  const ReopenableSource source = listed({{.input_tokens = 20, .output_tokens = 2}});
   const auto requests = source.open();
   Arrivals arrivals(*requests, 0);
   Recorder recorder;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 30;
 
 // Nothing is lost if all prompts and answers fit, and what two may compute at the same time.
-std::uint32_t blocks_for(const TraceSize& size, const SimulationOptions& options) {
+std::uint32_t blocks_for(const SourceSize& size, const SimulationOptions& options) {
   const std::uint64_t longest = size.max_tokens + options.engine.drafts;
   const std::uint64_t everything = size.prompt_blocks + size.output_blocks +
                                    4 * (ceil_div<std::uint64_t>(longest, options.block_size) + 1);
@@ -30,7 +30,7 @@ std::uint32_t blocks_for(const TraceSize& size, const SimulationOptions& options
   return static_cast<std::uint32_t>(blocks);
 }
 
-MemoryOptions memory_options(const TraceSize& size, const SimulationOptions& options) {
+MemoryOptions memory_options(const SourceSize& size, const SimulationOptions& options) {
   const std::uint64_t longest = size.max_tokens + options.engine.drafts;
   if (longest > std::numeric_limits<std::uint32_t>::max() / 2) {
     throw std::invalid_argument("a request of more than 2^31 tokens");
@@ -75,13 +75,13 @@ double per_second(std::uint64_t count, double seconds) {
 
 }  // namespace
 
-Simulation simulate(const OpenSource& open, const SimulationOptions& options) {
+Simulation simulate(const ReopenableSource& requests, const SimulationOptions& options) {
   if (options.block_size == 0) throw std::invalid_argument("a block size of zero");
   if (options.engine.token_budget == 0 || options.engine.max_running == 0) {
     throw std::invalid_argument("a step that may not do anything");
   }
   const auto begin = std::chrono::steady_clock::now();
-  const TraceSize size = size_of(*open(), options.block_size, options.engine.tokens);
+  const SourceSize size = size_of(*requests.open(), options.block_size, options.engine.tokens);
   const StorageRow* storage = find_storage(options.storage);
   if (storage == nullptr) throw std::invalid_argument("no storage of that name");
   MemoryOptions memory_for = memory_options(size, options);
@@ -91,7 +91,7 @@ Simulation simulate(const OpenSource& open, const SimulationOptions& options) {
     memory_for.audited = &*audited;
   }
   const auto memory = storage->make(memory_for);
-  const auto source = open();
+  const auto source = requests.open();
   Arrivals arrivals(*source, options.clients);
   Recorder recorder;
   Engine engine(options.engine, source->info(), arrivals, *memory, recorder);

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 
-#include "bench/hit_rate/replay_prompts.h"
 #include "bench/results/result_file.h"
 #include "bench/serving/engine.h"
 #include "bench/storage/storage.h"
@@ -46,7 +45,8 @@ struct Simulation {
 /// Serves all requests of a source, which is opened twice: once to learn its size. Throws
 /// std::invalid_argument for options that fit no pool, properties::InputError for malformed input,
 /// properties::Violation when a law breaks, std::logic_error when something is not conserved.
-[[nodiscard]] Simulation simulate(const OpenSource& open, const SimulationOptions& options);
+[[nodiscard]] Simulation simulate(const ReopenableSource& requests,
+                                  const SimulationOptions& options);
 
 /// Every figure of it under the name that it has in a result file.
 [[nodiscard]] Metrics metrics_of(const Simulation& run);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kLargestBlock = 256;  // [tokens]
 
-std::vector<std::uint32_t> final_lengths(const StudySource& source) {
+std::vector<std::uint32_t> final_lengths(const ReopenableSource& source) {
   const auto stream = source.open();
   std::vector<std::uint32_t> lengths;
   for (Request request; stream->next(request);) {
@@ -52,10 +52,10 @@ Result measure(const std::string& name, const std::vector<std::uint32_t>& length
 }  // namespace
 
 std::vector<Result> waste_against_block_size(const StudyOptions& options) {
-  const std::vector<StudySource> sources = all_sources(options);
+  const std::vector<ReopenableSource> sources = all_sources(options);
   std::vector<Result> results;
   double done = 0;
-  for (const StudySource& source : sources) {
+  for (const ReopenableSource& source : sources) {
     const std::vector<std::uint32_t> lengths = final_lengths(source);
     for (std::uint32_t block = 1; !lengths.empty() && block <= kLargestBlock; block *= 2) {
       results.push_back(measure(source.name, lengths, block));

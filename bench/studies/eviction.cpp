@@ -17,13 +17,13 @@
 namespace kvproof::bench {
 namespace {
 
-/// Of a long trace the first requests are played, until they have had so many blocks.
+/// Of a long log the first requests are played, until they have had so many blocks.
 constexpr std::uint64_t kMostBlocks = 4'000'000;
 
 class FirstRequests final : public RequestSource {
  public:
   explicit FirstRequests(std::unique_ptr<RequestSource> all) : all_(std::move(all)) {}
-  [[nodiscard]] const TraceInfo& info() const override { return all_->info(); }
+  [[nodiscard]] const SourceInfo& info() const override { return all_->info(); }
   bool next(Request& request) override {
     if (blocks_ >= kMostBlocks || !all_->next(request)) return false;
     blocks_ += request.block_ids.size();
@@ -48,7 +48,7 @@ std::vector<std::uint64_t> capacities(std::uint64_t distinct_blocks, bool smoke)
   return out;
 }
 
-Result row(const StudySource& source, std::string policy, std::uint32_t block_size,
+Result row(const ReopenableSource& source, std::string policy, std::uint32_t block_size,
            const ReplayCounts& counts) {
   Result out{"eviction",
              {{"source", source.name},
@@ -61,7 +61,7 @@ Result row(const StudySource& source, std::string policy, std::uint32_t block_si
   return out;
 }
 
-void measure(const StudySource& source, const StudyOptions& options,
+void measure(const ReopenableSource& source, const StudyOptions& options,
              const std::function<void(double)>& report, std::vector<Result>& results) {
   const PromptFuture future(*source.open());
   ReplayOptions replay;
@@ -76,7 +76,7 @@ void measure(const StudySource& source, const StudyOptions& options,
       report(done++ / static_cast<double>(sizes.size() * std::size(kEvictionPolicies)));
       replay.capacity_blocks = static_cast<std::uint32_t>(blocks);
       replay.policy = &policy;
-      const ReplayCounts counts = replay_trace(source.open, replay);
+      const ReplayCounts counts = replay_prompts(source, replay);
       results.push_back(row(source, std::string(policy.name), replay.block_size, counts));
       results.back().metrics.insert(
           results.back().metrics.end(),
@@ -91,14 +91,15 @@ void measure(const StudySource& source, const StudyOptions& options,
 }  // namespace
 
 std::vector<Result> eviction(const StudyOptions& options) {
-  std::vector<StudySource> sources = options.traces;
-  std::erase_if(sources, [](const StudySource& s) { return s.open()->info().ids_block_size == 0; });
+  std::vector<ReopenableSource> sources = options.logs;
+  std::erase_if(sources,
+                [](const ReopenableSource& s) { return s.open()->info().ids_block_size == 0; });
   if (sources.empty()) sources.push_back(workload_source("chat", options));
   std::vector<Result> results;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const StudySource first = {sources[i].name, [&open = sources[i].open] {
-                                 return std::make_unique<FirstRequests>(open());
-                               }};
+    const ReopenableSource first = {sources[i].name, [&open = sources[i].open] {
+                                      return std::make_unique<FirstRequests>(open());
+                                    }};
     const auto report = [&](double part) {
       options.report((static_cast<double>(i) + part) / static_cast<double>(sources.size()));
     };

@@ -17,7 +17,7 @@ constexpr std::uint32_t kBlockSize = 16;  // [tokens]
 constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;
 
 struct Staging {
-  const StudySource& source;
+  const ReopenableSource& source;
   PlayPlan plan;
   std::uint32_t num_samples;
 };
@@ -99,7 +99,7 @@ Result summary_of(const Played& played, const StorageRow& row, const Staging& sc
 }
 
 /// Whether there is any time to play: a workload may have all its requests at once.
-bool arrives_over_time(const StudySource& source) {
+bool arrives_over_time(const ReopenableSource& source) {
   const auto stream = source.open();
   for (Request request; stream->next(request);) {
     if (request.arrival_seconds > 0) return true;
@@ -110,8 +110,8 @@ bool arrives_over_time(const StudySource& source) {
 }  // namespace
 
 std::vector<Result> live_memory(const StudyOptions& options) {
-  std::vector<StudySource> sources = options.traces;
-  for (const StudySource& workload : all_sources({options.smoke, options.seed, {}, {}})) {
+  std::vector<ReopenableSource> sources = options.logs;
+  for (const ReopenableSource& workload : all_sources({options.smoke, options.seed, {}, {}})) {
     if (arrives_over_time(workload)) sources.push_back(workload);
   }
   PlayLimits limits;
@@ -120,7 +120,7 @@ std::vector<Result> live_memory(const StudyOptions& options) {
   std::vector<Result> summaries;
   double done = 0;
   const double all = static_cast<double>(sources.size() * std::size(kStorages));
-  for (const StudySource& source : sources) {
+  for (const ReopenableSource& source : sources) {
     const Staging scene{source, plan_play(source, kBlockSize, limits), options.smoke ? 20U : 200U};
     for (const StorageRow& row : kStorages) {
       const double base = done++ / all;

@@ -26,7 +26,7 @@ std::int64_t arrival_tick(const Request& request) {
 
 class Player {
  public:
-  Player(const StudySource& source, const PlayPlan& plan, KvMemory& memory)
+  Player(const ReopenableSource& source, const PlayPlan& plan, KvMemory& memory)
       : stream_(source.open()), plan_(plan), memory_(memory) {
     read_next();
   }
@@ -129,7 +129,8 @@ void PlayedRequest::grow() {
   memory_->advance(handle_, {}, ++tokens_);
 }
 
-PlayPlan plan_play(const StudySource& source, std::uint32_t block_size, const PlayLimits& limits) {
+PlayPlan plan_play(const ReopenableSource& source, std::uint32_t block_size,
+                   const PlayLimits& limits) {
   const auto stream = source.open();
   PlayPlan plan;
   plan.has_ids = stream->info().ids_block_size > 0;
@@ -165,7 +166,7 @@ PlayPlan plan_play(const StudySource& source, std::uint32_t block_size, const Pl
   return plan;
 }
 
-std::vector<PlaySample> play(const StudySource& source, const PlayPlan& plan, KvMemory& memory,
+std::vector<PlaySample> play(const ReopenableSource& source, const PlayPlan& plan, KvMemory& memory,
                              std::uint32_t num_samples, const std::function<void(double)>& report) {
   constexpr std::int64_t kReportEvery = 256;  // [ticks]
   Player player(source, plan, memory);

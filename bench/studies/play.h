@@ -64,7 +64,7 @@ struct PlayPlan {
 };
 
 /// Reads the whole source. @param block_size [tokens] that peak_tokens is rounded to, per request
-[[nodiscard]] PlayPlan plan_play(const StudySource& source, std::uint32_t block_size,
+[[nodiscard]] PlayPlan plan_play(const ReopenableSource& source, std::uint32_t block_size,
                                  const PlayLimits& limits);
 
 struct PlaySample {
@@ -75,7 +75,7 @@ struct PlaySample {
 
 /// @param num_samples evenly over the play, the first at its start and the last at its end; >= 2
 /// @return the samples. Throws std::logic_error when a memory has lost or invented a token.
-[[nodiscard]] std::vector<PlaySample> play(const StudySource& source, const PlayPlan& plan,
+[[nodiscard]] std::vector<PlaySample> play(const ReopenableSource& source, const PlayPlan& plan,
                                            KvMemory& memory, std::uint32_t num_samples,
                                            const std::function<void(double)>& report);
 

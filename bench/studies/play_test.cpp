@@ -10,7 +10,7 @@
 
 #include "bench/requests/listed_source.h"
 #include "bench/requests/workloads.h"
-#include "bench/storage/forwarding_memory.h"
+#include "bench/storage/storage_test_support.h"
 #include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
@@ -66,11 +66,11 @@ TEST(Storage, RefusalIsAMistakeOfTheStudy) {
 }
 
 TEST(Plan, CutsAndSkipsAndCountsBoth) {
-  const StudySource source = listed({{0, 0.0, 10, 3, {}},
-                                     {0, 0.1, 0, 5, {}},  // nothing to store
-                                     {0, 0.2, 100, 0, {}},
-                                     {0, 9.0, 10, 1, {}},  // too late
-                                     {0, 9.0, 10, 1, {}}});
+  const ReopenableSource source = listed({{0, 0.0, 10, 3, {}},
+                                          {0, 0.1, 0, 5, {}},  // nothing to store
+                                          {0, 0.2, 100, 0, {}},
+                                          {0, 9.0, 10, 1, {}},  // too late
+                                          {0, 9.0, 10, 1, {}}});
   PlayLimits limits;
   limits.seconds = 9;
   const PlayPlan plan = plan_play(source, 16, limits);
@@ -94,8 +94,8 @@ TEST(Plan, CutsAndSkipsAndCountsBoth) {
 }
 
 TEST(Play, AMemoryThatIsJustLargeEnoughPlaysAsARoomyOne) {
-  const StudySource source =
-      workload_source("long_tail", {.smoke = true, .seed = kWorkloadSeed, .traces = {}});
+  const ReopenableSource source =
+      workload_source("long_tail", {.smoke = true, .seed = kWorkloadSeed, .logs = {}});
   const PlayPlan plan = plan_play(source, 16, {});
   const auto nothing = [](double) {};
   for (const StorageRow& row : kStorages) {
@@ -139,14 +139,14 @@ class LeakyMemory final : public ForwardingMemory {
 };
 
 TEST(Play, NoticesAMemoryThatLosesTokens) {
-  const StudySource source = listed({{0, 0.0, 20, 30, {}}});
+  const ReopenableSource source = listed({{0, 0.0, 20, 30, {}}});
   const PlayPlan plan = plan_play(source, 16, {});
   LeakyMemory leaky(find_storage("paged")->make(options_for(64, 1, 64)));
   EXPECT_THROW((void)play(source, plan, leaky, 10, [](double) {}), std::logic_error);
 }
 
 TEST(Play, SamplesEveryTickOfAShortPlayOnce) {
-  const StudySource source = listed({{0, 0.0, 20, 3, {}}});
+  const ReopenableSource source = listed({{0, 0.0, 20, 3, {}}});
   const PlayPlan plan = plan_play(source, 16, {});
   const auto memory = find_storage("paged")->make(options_for(64, 1, 64));
   std::vector<std::uint64_t> live;

@@ -16,7 +16,7 @@ namespace {
 /// Percent of the distinct ids that the cache has blocks for.
 constexpr std::uint64_t kPercents[] = {1, 2, 5, 10, 25, 50, 100};
 
-std::uint64_t distinct_ids(const StudySource& source) {
+std::uint64_t distinct_ids(const ReopenableSource& source) {
   const auto stream = source.open();
   std::unordered_set<std::uint64_t> seen;
   for (Request request; stream->next(request);) {
@@ -26,13 +26,13 @@ std::uint64_t distinct_ids(const StudySource& source) {
 }
 
 /// @param capacity_blocks nullopt = nothing is ever evicted
-Result measure(const StudySource& source, std::optional<std::uint32_t> capacity_blocks,
+Result measure(const ReopenableSource& source, std::optional<std::uint32_t> capacity_blocks,
                Value capacity_share) {
   ReplayOptions options;
   options.block_size = static_cast<std::uint32_t>(source.open()->info().ids_block_size);
   options.capacity_blocks = capacity_blocks;
   options.tokens = TokenMode::whole_blocks;
-  const ReplayCounts counts = replay_trace(source.open, options);
+  const ReplayCounts counts = replay_prompts(source, options);
   const auto number = [](std::uint64_t n) {
     return Metric{static_cast<double>(n), "count", {}, {}};
   };
@@ -50,12 +50,13 @@ Result measure(const StudySource& source, std::optional<std::uint32_t> capacity_
 }  // namespace
 
 std::vector<Result> prefix_hit_rate(const StudyOptions& options) {
-  std::vector<StudySource> sources = all_sources(options);
-  std::erase_if(sources, [](const StudySource& s) { return s.open()->info().ids_block_size == 0; });
+  std::vector<ReopenableSource> sources = all_sources(options);
+  std::erase_if(sources,
+                [](const ReopenableSource& s) { return s.open()->info().ids_block_size == 0; });
   std::vector<Result> results;
   double done = 0;
   const double all = static_cast<double>(sources.size() * (std::size(kPercents) + 1));
-  for (const StudySource& source : sources) {
+  for (const ReopenableSource& source : sources) {
     const std::uint64_t ids = distinct_ids(source);
     for (const std::uint64_t percent : kPercents) {
       options.report(done++ / all);

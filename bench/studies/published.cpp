@@ -29,9 +29,7 @@ double while_waiting(const Simulation& run, double ServingMoment::*part) {
 
 Simulation serve_drawn(std::uint64_t seed, std::uint64_t num_requests, std::int64_t ids_block_size,
                        const DrawRequest& draw, const SimulationOptions& options) {
-  return simulate(
-      [&] { return std::make_unique<DrawnSource>(seed, num_requests, ids_block_size, draw); },
-      options);
+  return simulate(drawn(seed, num_requests, ids_block_size, draw), options);
 }
 
 std::uint32_t blocks_for(double bytes, const SimulationOptions& options) {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/requests/drawn_source.h"
+#include "bench/requests/sources.h"
 #include "bench/serving/simulate.h"
 #include "bench/studies/studies.h"
 

@@ -84,8 +84,7 @@ PublishedRows mixed_lengths(const StudyOptions& options) {
       run.capacity_blocks = clients * kBuffer / run.block_size;
       run.storage = storage;
       run.reserved_tokens = kBuffer;
-      const ServingMoment mean =
-          simulate([&] { return mix->open(options.seed, requests); }, run).average;
+      const ServingMoment mean = simulate(mix->source(options.seed, requests), run).average;
       return (mean.tokens + mean.tail + mean.reserved) / mean.running;
     };
     shares.push_back(held_each("paged_shared") / held_each("contiguous_max_length"));
@@ -106,8 +105,7 @@ PublishedRows block_size_tail(const StudyOptions& options) {
   for (const std::uint32_t block_size : {16U, 32U, 64U}) {
     SimulationOptions run;
     run.block_size = block_size;
-    const ServingMoment mean =
-        simulate([&] { return chat->open(options.seed, requests); }, run).average;
+    const ServingMoment mean = simulate(chat->source(options.seed, requests), run).average;
     out.push_back({"block_size", "paged", "block size " + std::to_string(block_size), "tokens",
                    Band::exactly(mean.tail / mean.running), Band::exactly((block_size - 1) / 2.0)});
   }

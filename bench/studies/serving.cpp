@@ -3,8 +3,8 @@
 #include <iterator>
 #include <string>
 
-#include "bench/requests/leading_source.h"
 #include "bench/requests/log_size.h"
+#include "bench/requests/sources.h"
 #include "bench/serving/simulate.h"
 #include "bench/studies/studies.h"
 
@@ -18,15 +18,15 @@ constexpr std::uint64_t kMostRequests = 2'000;
 }  // namespace
 
 std::vector<Result> serving(const StudyOptions& options) {
-  std::vector<StudySource> sources = options.traces;
+  std::vector<ReopenableSource> sources = options.logs;
   for (const char* name : {"chat", "long_tail"}) sources.push_back(workload_source(name, options));
   const std::uint64_t most = options.smoke ? 50 : kMostRequests;
   std::vector<Result> out;
   double done = 0;
-  for (const StudySource& source : sources) {
-    const OpenSource open = [&] { return std::make_unique<LeadingSource>(source.open(), most); };
+  for (const ReopenableSource& source : sources) {
+    const ReopenableSource first = leading(source, most);
     const std::uint64_t longest =
-        size_of(*open(), SimulationOptions{}.block_size, TokenMode::as_recorded).max_tokens;
+        size_of(*first.open(), SimulationOptions{}.block_size, TokenMode::as_recorded).max_tokens;
     for (const StorageRow& row : kStorages) {
       SimulationOptions run;
       run.clients = kClients;
@@ -34,7 +34,7 @@ std::vector<Result> serving(const StudyOptions& options) {
           static_cast<std::uint32_t>(kLongest * ceil_div<std::uint64_t>(longest, run.block_size));
       run.storage = row.name;
       run.engine.max_running = kClients;
-      const Simulation found = simulate(open, run);
+      const Simulation found = simulate(first, run);
       const Parameters parameters = {{"source", source.name},
                                      {"storage", std::string(row.name)},
                                      {"card", std::string(run.engine.time.card.name)},

@@ -17,16 +17,10 @@
 
 namespace kvproof::bench {
 
-/// Requests that can be streamed more than once.
-struct StudySource {
-  std::string name;  // of the workload, or of the trace file without its folder
-  std::function<std::unique_ptr<RequestSource>()> open;
-};
-
 struct StudyOptions {
   bool smoke = false;  // few requests and samples: enough to see that it works
   std::uint64_t seed = 0;
-  std::vector<StudySource> traces;
+  std::vector<ReopenableSource> logs;
   std::function<void(double)> report = [](double) {};  // told the share that is done, 0 to 1
 };
 
@@ -59,12 +53,9 @@ inline constexpr Study kStudies[] = {KVPROOF_STUDIES(KVPROOF_STUDY)};
 #undef KVPROOF_STUDY
 
 /// The built-in workload of that name at this study's size. @pre it exists
-[[nodiscard]] StudySource workload_source(std::string_view name, const StudyOptions& options);
+[[nodiscard]] ReopenableSource workload_source(std::string_view name, const StudyOptions& options);
 
-/// The traces of the options, then every built-in workload.
-[[nodiscard]] std::vector<StudySource> all_sources(const StudyOptions& options);
-
-/// A trace file. Its requests may have at most 2^20 tokens of input and of output.
-[[nodiscard]] StudySource trace_source(const std::string& path);
+/// The logs of the options, then every built-in workload.
+[[nodiscard]] std::vector<ReopenableSource> all_sources(const StudyOptions& options);
 
 }  // namespace kvproof::bench

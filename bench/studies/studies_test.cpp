@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "bench/requests/listed_source.h"
+#include "bench/requests/open_log.h"
 #include "bench/requests/workloads.h"
-#include "bench/storage/storage.h"
+#include "bench/storage/storage_test_support.h"
 #include "bench/studies/play.h"
 #include "properties/traces/test_files.h"
 #include "reference/ids.h"
@@ -34,7 +35,7 @@ std::int64_t count(const Result& result, std::string_view name) {
 }
 double value(const Result& result, std::string_view name) { return result.metric(name)->value; }
 
-std::vector<Request> requests_of(const StudySource& source) {
+std::vector<Request> requests_of(const ReopenableSource& source) {
   std::vector<Request> requests;
   const auto stream = source.open();
   for (Request request; stream->next(request);) requests.push_back(request);
@@ -116,7 +117,7 @@ TEST(Utilisation, IsTheClosedForm) {
 TEST(WasteAgainstBlockSize, IsTheClosedForm) {
   const StudyOptions options = smoke_options();
   std::map<std::string, std::vector<Request>> requests;
-  for (const StudySource& source : all_sources(options)) {
+  for (const ReopenableSource& source : all_sources(options)) {
     requests[source.name] = requests_of(source);
   }
   const std::vector<Result> results = waste_against_block_size(options);
@@ -162,7 +163,7 @@ Expected expected_at(const std::vector<Request>& requests, std::int64_t tick,
 TEST(LiveMemory, IsTheClosedFormAtEverySample) {
   const StudyOptions options = smoke_options();
   std::map<std::string, std::vector<Request>> requests;
-  for (const StudySource& source : all_sources(options)) {
+  for (const ReopenableSource& source : all_sources(options)) {
     requests[source.name] = requests_of(source);
   }
   std::map<std::pair<std::string, std::string>, int> samples;
@@ -202,7 +203,7 @@ TEST(LiveMemory, SaysWhatWasPlayedAndWhereItFits) {
 TEST(PrefixHitRate, CountsAPartialTailByItsOwnTokens) {
   StudyOptions options = smoke_options();
   // Two ids of 16 tokens and 4 tokens of a third; the second request has all three, the third two.
-  options.traces = {
+  options.logs = {
       listed({{0, 0, 36, 1, {1, 2, 3}}, {0, 0, 36, 1, {1, 2, 3}}, {0, 0, 48, 1, {1, 2, 9}}})};
   for (const Result& result : prefix_hit_rate(options)) {
     if (text(result, "source") != "listed" || result.parameter("capacity_share")->index() != 0) {
@@ -228,13 +229,13 @@ TEST(PrefixHitRate, NeverFallsWithMoreBlocks) {
   EXPECT_GT(before, 0.5) << "the chat workload shares its prompts";
 }
 
-TEST(PrefixHitRate, EqualsTheKnownAnswersOfARealTrace) {
+TEST(PrefixHitRate, EqualsTheKnownAnswersOfARealLog) {
   const std::string path = properties::shared_file("traces/mooncake_conversation_trace.jsonl.zst");
-  if (path.empty()) GTEST_SKIP() << "the Mooncake conversation trace is not at hand";
+  if (path.empty()) GTEST_SKIP() << "the Mooncake conversation log is not at hand";
   const std::map<double, double> known = {
       {0.01, 0.0535}, {0.05, 0.1996}, {0.10, 0.2844}, {0.25, 0.3604}, {0.50, 0.3703}};
   StudyOptions options = smoke_options();
-  options.traces = {trace_source(path)};
+  options.logs = {log_source(path, {.max_tokens = std::int64_t{1} << 20})};
   std::size_t compared = 0;
   for (const Result& result : prefix_hit_rate(options)) {
     if (text(result, "source") == "chat") continue;

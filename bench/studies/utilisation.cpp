@@ -23,7 +23,7 @@ struct Planned {
   std::uint32_t final_tokens = 0;
 };
 
-std::vector<Planned> planned_requests(const StudySource& source) {
+std::vector<Planned> planned_requests(const ReopenableSource& source) {
   const auto stream = source.open();
   std::vector<Planned> planned;
   for (Request request; stream->next(request);) {

@@ -275,7 +275,7 @@ TEST_F(CheckPrograms, ReplayRefusesSimulationsThatCannotBe) {
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "result.json"));
 }
 
-TEST_F(CheckPrograms, ReplayRefusesTraceOptionsThatDoNotFit) {
+TEST_F(CheckPrograms, ReplayRefusesLogOptionsThatDoNotFit) {
   folder_.write("trace", "Timestamp,Request tokens,Response tokens\n1,64,8\n");
   for (const std::string arguments :
        {"--trace=chat --max-context=500", "--trace=trace --max-context=0",

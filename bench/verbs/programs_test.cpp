@@ -261,7 +261,7 @@ TEST_F(Programs, StudyRefusesBadInputInOneLine) {
   EXPECT_NE(unknown.error.find("live_memory"), std::string::npos) << "the list is missing";
 }
 
-TEST_F(Programs, StudyPlaysATraceThatIsMalformedLaterToTheErrorAndWritesNothing) {
+TEST_F(Programs, StudyPlaysALogThatIsMalformedLaterToTheErrorAndWritesNothing) {
   const std::string good =
       R"({"timestamp":0,"input_length":600,"output_length":2,"hash_ids":[0,1]})"
       "\n";
@@ -274,7 +274,7 @@ TEST_F(Programs, StudyPlaysATraceThatIsMalformedLaterToTheErrorAndWritesNothing)
   EXPECT_EQ(text_of(file), "");
 }
 
-TEST_F(Programs, StudyNamesATraceByItsFile) {
+TEST_F(Programs, StudyNamesALogByItsFile) {
   const std::string row = R"({"timestamp":0,"input_length":600,"output_length":2,"hash_ids":[0,1]})"
                           "\n";
   const std::string trace = folder_.write("tiny.jsonl", row + row);

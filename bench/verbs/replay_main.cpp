@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program behind `kvproof replay`: runs recorded operations, or the prompts of a real trace,
-// again.
+// The program behind `kvproof replay`: runs recorded operations, or the prompts of a request
+// log.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bench/hit_rate/replay_prompts.h"
-#include "bench/requests/leading_source.h"
 #include "bench/requests/open_log.h"
+#include "bench/requests/sources.h"
 #include "bench/requests/workloads.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
@@ -30,13 +30,13 @@ namespace {
 struct Arguments {
   std::vector<std::string> files;
   properties::SubjectOptions subject;
-  std::string trace;
+  std::string log;
   std::string hash{optimized::subject_of(optimized::Role::standard).hash};
   std::string json_path;
   std::uint32_t block_size = 16;
   std::optional<std::uint32_t> capacity_blocks;
   std::optional<std::uint64_t> most_requests;
-  TraceOptions trace_options;
+  LogOptions log_options;
   bool audit = false;
   SimulateArguments simulation;
 };
@@ -47,20 +47,20 @@ double peak_rss_bytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024.0;
 }
 
-/// The two readings of a trace: its ids as whole blocks (what published hit rates count), and its
-/// real partial tails. Where the block size is not the trace's own only the second one means
+/// The two readings of a log: its ids as whole blocks (what published hit rates count), and its
+/// real partial tails. Where the block size is not the log's own only the second one means
 /// anything.
-Result replay_requests(const Arguments& arguments, const OpenSource& open) {
+Result replay_requests(const Arguments& arguments, const ReopenableSource& source) {
   Progress progress;
   ReplayOptions options;
   options.block_size = arguments.block_size;
   options.capacity_blocks = arguments.capacity_blocks;
   options.manager = optimized::find_manager(arguments.hash);
   options.on_progress = [&progress](double fraction) { progress.update(fraction, "replaying"); };
-  const TraceInfo info = open()->info();
+  const SourceInfo info = source.open()->info();
   const bool own_blocks = info.ids_block_size == static_cast<std::int64_t>(arguments.block_size);
   options.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
-  const ReplayCounts counts = replay_trace(open, options);
+  const ReplayCounts counts = replay_prompts(source, options);
 
   const auto metric = [](auto value, const char* unit) {
     return Metric{static_cast<double>(value), unit, {}, {}};
@@ -78,7 +78,7 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
   if (own_blocks) {
     options.tokens = TokenMode::as_recorded;
     out.metrics.emplace_back("hit_rate_tokens_partial_tail",
-                             metric(replay_trace(open, options).hit_rate_tokens(), "ratio"));
+                             metric(replay_prompts(source, options).hit_rate_tokens(), "ratio"));
   }
   out.metrics.insert(out.metrics.end(),
                      {{"input_tokens", metric(counts.input_tokens, "tokens")},
@@ -89,7 +89,7 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
                       {"pool_bytes", metric(counts.pool_bytes, "bytes")},
                       {"wall_seconds", metric(counts.wall_seconds, "s")},
                       {"peak_rss_bytes", metric(peak_rss_bytes(), "bytes")}});
-  const TraceOptions& filters = arguments.trace_options;
+  const LogOptions& filters = arguments.log_options;
   if (filters.max_context > 0 || filters.skip_zero_input || filters.skip_zero_output) {
     std::ranges::move(left_out_metrics(counts.left_out), std::back_inserter(out.metrics));
   }
@@ -97,7 +97,7 @@ Result replay_requests(const Arguments& arguments, const OpenSource& open) {
 }
 
 /// The same requests in simulated time, each as replay_requests() would read it.
-std::vector<Result> simulate_requests(const Arguments& arguments, const OpenSource& open) {
+std::vector<Result> simulate_requests(const Arguments& arguments, const ReopenableSource& source) {
   Progress progress;
   SimulateArguments simulation = arguments.simulation;
   SimulationOptions& options = simulation.options;
@@ -106,17 +106,17 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const OpenSour
   options.manager = optimized::find_manager(arguments.hash);
   options.audited = arguments.subject;
   const bool own_blocks =
-      open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
+      source.open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
   options.engine.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
-  std::vector<Result> out = run_simulation(simulation, open, progress);
+  std::vector<Result> out = run_simulation(simulation, source, progress);
   out.front().metrics.emplace_back("peak_rss_bytes", Metric{peak_rss_bytes(), "bytes", {}, {}});
   return out;
 }
 
-/// The options of a trace file, which a built-in workload has no use for.
-void add_trace_options(CLI::App& app, TraceOptions& options) {
+/// The options of a log, which a built-in workload has no use for.
+void add_log_options(CLI::App& app, LogOptions& options) {
   app.add_option("--ids-block-size", options.ids_block_size,
-                 "[tokens] that an id of the trace stands for, default: as published or inferred")
+                 "[tokens] that an id of the log stands for, default: as published or inferred")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--max-context", options.max_context,
                  "leave out requests of more input and output tokens together")
@@ -125,31 +125,26 @@ void add_trace_options(CLI::App& app, TraceOptions& options) {
   app.add_flag("--skip-zero-output", options.skip_zero_output,
                "leave out requests that got no answer");
   app.add_option("--sessions-at-once", options.sessions_at_once,
-                 "sessions under way at a time in a trace of sessions, default 1")
+                 "sessions under way at a time in a log of sessions, default 1")
       ->check(CLI::Range(1, 1 << 16));
 }
 
-int replay_trace_file(const Arguments& arguments, int argc, char** argv) {
+int replay_log(const Arguments& arguments, int argc, char** argv) {
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
-  const Workload* row = find_workload(arguments.trace);
-  if (row != nullptr && arguments.trace_options != TraceOptions{}) {
-    throw UsageError("the options of a trace file do not apply to the built-in workload " +
-                     arguments.trace);
+  const Workload* row = find_workload(arguments.log);
+  if (row != nullptr && arguments.log_options != LogOptions{}) {
+    throw UsageError("the options of a request log do not apply to the built-in workload " +
+                     arguments.log);
   }
-  const OpenSource open_all = [&]() -> std::unique_ptr<RequestSource> {
-    if (row != nullptr) return row->open(kWorkloadSeed, row->full_requests);
-    return open_trace(arguments.trace, arguments.trace_options);
-  };
-  const OpenSource open = [&]() -> std::unique_ptr<RequestSource> {
-    if (!arguments.most_requests) return open_all();
-    return std::make_unique<LeadingSource>(open_all(), *arguments.most_requests);
-  };
+  ReopenableSource source = row != nullptr ? row->source(kWorkloadSeed, row->full_requests)
+                                           : log_source(arguments.log, arguments.log_options);
+  if (arguments.most_requests) source = leading(source, *arguments.most_requests);
   std::vector<Result> results;
   if (arguments.simulation.simulate) {
-    results = simulate_requests(arguments, open);
+    results = simulate_requests(arguments, source);
   } else {
-    results.push_back(replay_requests(arguments, open));
+    results.push_back(replay_requests(arguments, source));
   }
   print_results(std::cout, std::span(results).first(1));  // samples are for a figure
   if (file) file->commit(describe_environment(argc, argv, kWorkloadSeed), results);
@@ -161,7 +156,7 @@ int run(int argc, char** argv) {
   CLI::App app(
       "Runs recorded operations again and compares every recorded result, or replays the prompts "
       "of a "
-      "request trace.\nExamples: kvproof replay kvproof-failure-1.jsonl\n"
+      "request log.\nExamples: kvproof replay kvproof-failure-1.jsonl\n"
       "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
   app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
   app.add_option("--subject", arguments.subject.subject,
@@ -173,9 +168,9 @@ int run(int argc, char** argv) {
   app.add_flag("--audit", arguments.audit,
                "also consult every law and oracle after each operation");
   app.add_option(
-      "--trace", arguments.trace,
-      "a request trace (bench/requests/formats/README.md lists the formats) or a workload");
-  add_trace_options(app, arguments.trace_options);
+      "--trace", arguments.log,
+      "a request log (bench/requests/formats/README.md lists the formats) or a workload");
+  add_log_options(app, arguments.log_options);
   app.add_option("--requests", arguments.most_requests, "only so many, from the first one on")
       ->check(CLI::PositiveNumber)
       ->needs("--trace");
@@ -193,10 +188,10 @@ int run(int argc, char** argv) {
   add_simulation_options(app, arguments.simulation);
   app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
   if (!parse(app, argc, argv)) return kHolds;
-  if (arguments.files.empty() == arguments.trace.empty()) {
+  if (arguments.files.empty() == arguments.log.empty()) {
     throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }
-  if (!arguments.trace.empty()) return replay_trace_file(arguments, argc, argv);
+  if (!arguments.log.empty()) return replay_log(arguments, argc, argv);
   return replay_operations(arguments.files, {arguments.subject, arguments.audit});
 }
 

@@ -67,7 +67,7 @@ std::string audited_name(const properties::SubjectOptions& subject) {
 }
 
 Parameters parameters_of(const SimulateArguments& arguments, const SimulationOptions& options,
-                         const TraceInfo& info) {
+                         const SourceInfo& info) {
   const EngineOptions& engine = options.engine;
   Parameters out = {{"source", info.name},
                     {"format", info.format},
@@ -155,7 +155,7 @@ void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments)
       ->check(CLI::Range(1, 1 << 16));
   group
       .option("--closed-loop-clients", run.clients,
-              "so many clients, each waiting for its answer, in place of the trace's times")
+              "so many clients, each waiting for its answer, in place of the log's times")
       ->check(CLI::Range(1, 1 << 20));
   group.option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
       ->check(CLI::Range(1, 64));
@@ -204,13 +204,13 @@ void add_simulation_options(CLI::App& app, SimulateArguments& arguments) {
   add_memory_options(group, arguments);
 }
 
-std::vector<Result> run_simulation(SimulateArguments arguments, const OpenSource& open,
+std::vector<Result> run_simulation(SimulateArguments arguments, const ReopenableSource& source,
                                    Progress& progress) {
   SimulationOptions options = complete(arguments);
   options.on_progress = [&progress](double fraction) { progress.update(fraction, "serving"); };
-  const Simulation run = simulate(open, options);
+  const Simulation run = simulate(source, options);
   progress.clear();
-  const Parameters parameters = parameters_of(arguments, options, open()->info());
+  const Parameters parameters = parameters_of(arguments, options, source.open()->info());
   std::vector<Result> out = {{"serving", parameters, metrics_of(run)}};
   if (!arguments.over_time) return out;
   std::ranges::move(samples_of(run, parameters), std::back_inserter(out));

@@ -40,6 +40,7 @@ void add_simulation_options(CLI::App& app, SimulateArguments& arguments);
 /// what the replay's own options say. Throws as simulate(), std::invalid_argument for options that
 /// do not go together.
 [[nodiscard]] std::vector<Result> run_simulation(SimulateArguments arguments,
-                                                 const OpenSource& open, Progress& progress);
+                                                 const ReopenableSource& source,
+                                                 Progress& progress);
 
 }  // namespace kvproof::bench

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/requests/open_log.h"
 #include "bench/requests/workloads.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
@@ -24,7 +25,7 @@ namespace {
 struct Arguments {
   std::vector<std::string> names;
   std::string json_path;
-  std::vector<std::string> traces;
+  std::vector<std::string> logs;
   std::uint64_t seed = kWorkloadSeed;
   bool smoke = false;
 };
@@ -90,9 +91,10 @@ int run(const Arguments& arguments, int argc, char** argv) {
   StudyOptions options;
   options.smoke = arguments.smoke;
   options.seed = arguments.seed;
-  for (const std::string& path : arguments.traces) {
-    (void)trace_source(path).open();  // a wrong path is known before anything is played
-    options.traces.push_back(trace_source(path));
+  for (const std::string& path : arguments.logs) {
+    // A request has at most 2^20 tokens of input and of output.
+    options.logs.push_back(log_source(path, {.max_tokens = std::int64_t{1} << 20}));
+    (void)options.logs.back().open();  // a wrong path is known before anything is played
   }
   Progress progress;
   std::vector<Result> results;
@@ -123,8 +125,8 @@ int run(int argc, char** argv) {
   app.add_option("names", arguments.names, "which studies")->type_name("NAME");
   app.add_option("--json", arguments.json_path, "write the results to this file")
       ->type_name("PATH");
-  app.add_option("--trace", arguments.traces,
-                 "also play this trace (Mooncake JSONL or Azure CSV); may be repeated")
+  app.add_option("--trace", arguments.logs,
+                 "also play this request log (Mooncake JSONL or Azure CSV); may be repeated")
       ->take_all()
       ->type_size(1)
       ->allow_extra_args(false)
@@ -141,6 +143,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace kvproof;
   return bench::run_program(
-      {"kvproof-study", "not enough memory to play this trace", "a check failed: "},
+      {"kvproof-study", "not enough memory to play this log", "a check failed: "},
       [&] { return bench::run(argc, argv); });
 }

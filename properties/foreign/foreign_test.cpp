@@ -72,13 +72,13 @@ TEST(Promises, ThatCannotBeReadAreRefusedByField) {
 }
 
 /// A pool of four blocks, one group, and a request r0 that was granted one.
-struct Scene {
+struct ForeignScene {
   CacheConfig config = pool(4, {full(2)});
   CallerBook book{config};
   ForeignState state{config};
   Promises promises;
 
-  Scene() {
+  ForeignScene() {
     book.fold(op::Arrive{.req = "r0", .tokens = {1, 2}, .extra = {}}, {});
     book.fold(op::Allocate{"r0", {.new_tokens = 2}}, Granted{{{1}}, {}});
   }
@@ -98,7 +98,7 @@ struct Scene {
 };
 
 TEST(ForeignState, TakesWhatTheCallerKnowsFromTheCaller) {
-  Scene scene;
+  ForeignScene scene;
   scene.read(R"({"state":{"free":2,"queue":[2,3],"ref":[[1,1]],"tables":{"r0":[[1]]}}})");
   const Snapshot& s = scene.state.snapshot();
   ASSERT_EQ(s.requests.size(), 1U);
@@ -142,17 +142,17 @@ TEST(ForeignState, RefusesWhatCannotBeAStateOfThisManager) {
       {R"({"state":[]})", "state"},
   };
   for (const auto& [line, expected] : kCases) {
-    Scene scene;
+    ForeignScene scene;
     const std::string said = scene.refusal(line);
     EXPECT_NE(said.find(expected), std::string::npos) << line << "\n" << said;
   }
-  Scene scene;
+  ForeignScene scene;
   scene.read(R"({"state":{"free":3,"queue":[1,2,3]}})");
   EXPECT_NE(scene.refusal(R"({"state":{"free":3}})").find("the free queue"), std::string::npos);
 }
 
 TEST(ForeignState, WithoutIdsTablesHaveLengthsOnly) {
-  Scene scene;
+  ForeignScene scene;
   scene.promises.block_ids = false;
   scene.read(R"({"state":{"free":2,"lens":{"r0":[3]}}})");
   EXPECT_EQ(scene.state.snapshot().requests[0].tables.front(), (std::vector<BlockId>{0, 0, 0}));

@@ -34,11 +34,11 @@ std::vector<TokenId> counting(std::uint32_t n, TokenId first = 0) {
 }
 
 /// The naive manager under the content oracle; answers and states can be falsified on the way.
-class Scene {
+class ContentScene {
  public:
   using Lie = void (*)(Outcome&, Snapshot&);
 
-  explicit Scene(CacheConfig config = config_of(8, 2)) : model_(config), oracle_(config) {
+  explicit ContentScene(CacheConfig config = config_of(8, 2)) : model_(config), oracle_(config) {
     model_.observe(after_);
   }
 
@@ -76,7 +76,7 @@ std::vector<BlockId>& table(Snapshot& s, std::size_t request) {
 }
 
 TEST(ContentOracle, AcceptsSharingDraftsExternalTokensAndPreemption) {
-  Scene s;
+  ContentScene s;
   s.admit_a();
   s.expect_right(
       {op::Arrive{"b", counting(6)}, op::Lookup{"b"}, allocate("b", 2, true), op::Advance{"b", 6}});
@@ -93,7 +93,7 @@ TEST(ContentOracle, AcceptsSharingDraftsExternalTokensAndPreemption) {
 }
 
 TEST(ContentOracle, SeesABlockWithTwoOwners) {
-  Scene s;
+  ContentScene s;
   s.admit_a();
   s.expect_right({op::Arrive{"b", counting(2, 50)}});
   const Finding finding =
@@ -105,7 +105,7 @@ TEST(ContentOracle, SeesABlockWithTwoOwners) {
 }
 
 TEST(ContentOracle, SeesABlockTakenAwayFromItsReader) {
-  Scene s;
+  ContentScene s;
   s.admit_a();
   const Finding finding =
       s.play(op::Take{1}, [](Outcome& answer, Snapshot&) { answer.result = Granted{{{3}}}; });
@@ -114,7 +114,7 @@ TEST(ContentOracle, SeesABlockTakenAwayFromItsReader) {
 }
 
 TEST(ContentOracle, SeesAStaleHit) {
-  Scene s;
+  ContentScene s;
   s.admit_a();
   s.expect_right({op::Arrive{"b", counting(5, 60)}});
   const Finding finding = s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
@@ -125,7 +125,7 @@ TEST(ContentOracle, SeesAStaleHit) {
 }
 
 TEST(ContentOracle, SeesAHitPastAHole) {
-  Scene s;
+  ContentScene s;
   s.admit_a();
   s.expect_right({op::Arrive{"b", counting(5)}});
   EXPECT_TRUE(s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
@@ -143,7 +143,7 @@ TEST(ContentOracle, SeesAHitPastAHole) {
 }
 
 TEST(ContentOracle, SeesThatTheSameTokensUnderAnotherAdapterAreOtherBytes) {
-  Scene s;
+  ContentScene s;
   s.admit_a();
   ExtraKeys adapter;
   adapter.lora = "adapter";
@@ -154,13 +154,13 @@ TEST(ContentOracle, SeesThatTheSameTokensUnderAnotherAdapterAreOtherBytes) {
 }
 
 TEST(ContentOracle, SeesATableThatLostOrSwappedBlocks) {
-  for (Scene::Lie lie : {Scene::Lie([](Outcome&, Snapshot& shown) { table(shown, 0).pop_back(); }),
-                         Scene::Lie([](Outcome&, Snapshot& shown) {
-                           std::swap(table(shown, 0)[0], table(shown, 0)[1]);
-                         }),
-                         Scene::Lie([](Outcome&, Snapshot& shown) { table(shown, 0)[1] = 0; }),
-                         Scene::Lie([](Outcome&, Snapshot& shown) { table(shown, 0)[1] = 99; })}) {
-    Scene s;
+  for (ContentScene::Lie lie :
+       {ContentScene::Lie([](Outcome&, Snapshot& shown) { table(shown, 0).pop_back(); }),
+        ContentScene::Lie(
+            [](Outcome&, Snapshot& shown) { std::swap(table(shown, 0)[0], table(shown, 0)[1]); }),
+        ContentScene::Lie([](Outcome&, Snapshot& shown) { table(shown, 0)[1] = 0; }),
+        ContentScene::Lie([](Outcome&, Snapshot& shown) { table(shown, 0)[1] = 99; })}) {
+    ContentScene s;
     s.admit_a();
     s.expect_right({op::Append{"a", {5}}});
     EXPECT_TRUE(s.play(allocate("a", 1), lie).has_value());
@@ -170,7 +170,7 @@ TEST(ContentOracle, SeesATableThatLostOrSwappedBlocks) {
 // A draft's slot holds garbage until the draft is accepted; publishing it earlier is the caller's
 // fault, reading it through a hit is the allocator's.
 TEST(ContentOracle, SeesARejectedDraftThatIsRead) {
-  Scene s;
+  ContentScene s;
   s.expect_right({op::Arrive{"a", counting(2)}, allocate("a", 4), op::Advance{"a", 2}});
   s.expect_right({op::Arrive{"b", counting(5)}});
   const Finding finding = s.play(op::Lookup{"b"}, [](Outcome& answer, Snapshot&) {
@@ -181,17 +181,17 @@ TEST(ContentOracle, SeesARejectedDraftThatIsRead) {
 }
 
 TEST(ContentOracle, BlamesNobodyAfterTheCallerAdvancedOverNothing) {
-  Scene s;
+  ContentScene s;
   s.expect_right({op::Arrive{"a", counting(4)}, op::Advance{"a", 4}});
   EXPECT_TRUE(s.oracle().caller_broke_contract());
-  Scene published;
+  ContentScene published;
   published.expect_right({op::Arrive{"a", counting(4)}, allocate("a", 1), op::Cache{"a", 4}});
   EXPECT_TRUE(published.oracle().caller_broke_contract());
 }
 
 // Requests beyond the first arena: runs move and the arena is rebuilt, the rows move along.
 TEST(ContentOracle, KeepsItsRowsWhenTheContiguousReferenceMovesThem) {
-  Scene s(config_of(3000, 2));
+  ContentScene s(config_of(3000, 2));
   std::uint32_t length[] = {700, 500, 300};
   const char* names[] = {"a", "b", "c"};
   for (int i = 0; i < 3; ++i) {
@@ -225,19 +225,19 @@ CacheConfig with_host() {
 
 // Behind the window nothing is read, inside of it everything; groups have bytes of their own.
 TEST(ContentOracle, ReadsWhatAWindowStillReadsAndNothingElse) {
-  const auto decoded = [](Scene& s) {
+  const auto decoded = [](ContentScene& s) {
     s.expect_right({op::Arrive{"a", counting(8)}, allocate("a", 8), op::Advance{"a", 8},
                     op::Append{"a", {9}}});
   };
-  Scene right(with_window());
+  ContentScene right(with_window());
   decoded(right);
   right.expect_right({allocate("a", 1), op::Recycle{"a", 8}});
-  Scene null(with_window());
+  ContentScene null(with_window());
   decoded(null);
   EXPECT_TRUE(null.play(allocate("a", 1),
                         [](Outcome&, Snapshot& shown) { shown.requests[0].tables[1][3] = 0; })
                   .has_value());
-  Scene other_group(with_window());
+  ContentScene other_group(with_window());
   decoded(other_group);
   EXPECT_TRUE(other_group
                   .play(allocate("a", 1),
@@ -248,15 +248,15 @@ TEST(ContentOracle, ReadsWhatAWindowStillReadsAndNothingElse) {
 }
 
 TEST(ContentOracle, SeesAWriteIntoABlockThatARelativeReads) {
-  const auto forked = [](Scene& s) {
+  const auto forked = [](ContentScene& s) {
     s.admit_a();
     s.expect_right({op::Fork{"a", "b"}, op::Append{"a", {70}}, op::Append{"b", {71}}});
   };
-  Scene right;
+  ContentScene right;
   forked(right);
   right.expect_right({allocate("b", 1), op::Advance{"b", 6}, allocate("a", 1), op::Advance{"a", 6},
                       op::Truncate{"a", 6}, op::Finish{"a"}});
-  Scene shared;
+  ContentScene shared;
   forked(shared);
   shared.expect_right({allocate("a", 1)});
   const Finding finding = shared.play(allocate("b", 1), [](Outcome& answer, Snapshot& shown) {
@@ -268,7 +268,7 @@ TEST(ContentOracle, SeesAWriteIntoABlockThatARelativeReads) {
 }
 
 TEST(ContentOracle, SeesACopyThatWasNotMade) {
-  Scene s;
+  ContentScene s;
   s.admit_a();
   s.expect_right({op::Fork{"a", "b"}, op::Append{"b", {71}}});
   const Finding finding = s.play(allocate("b", 1), [](Outcome& answer, Snapshot&) {
@@ -279,23 +279,24 @@ TEST(ContentOracle, SeesACopyThatWasNotMade) {
 }
 
 TEST(ContentOracle, FollowsBytesThroughTheHostTierAndBack) {
-  Scene right(with_host());
+  ContentScene right(with_host());
   right.admit_a();
   right.expect_right({op::SwapOut{"a", "t"}, op::Complete{"t", false}, op::SwapOut{"a", "u"},
                       op::Complete{"u", true}, op::Take{7}, op::Release{{1, 2, 3, 4, 5, 6, 7}},
                       op::SwapIn{"a", "v"}, op::Complete{"v", false}, op::SwapIn{"a", "w"},
                       op::Complete{"w", true}, op::Append{"a", {6}}, allocate("a", 1)});
-  for (Scene::Lie lie :
-       {Scene::Lie([](Outcome&, Snapshot& shown) {
+  for (ContentScene::Lie lie :
+       {ContentScene::Lie([](Outcome&, Snapshot& shown) {
           std::swap(shown.requests[0].host_tables[0][0], shown.requests[0].host_tables[0][1]);
         }),
-        Scene::Lie([](Outcome&, Snapshot& shown) { shown.requests[0].host_tables.clear(); })}) {
-    Scene s(with_host());
+        ContentScene::Lie(
+            [](Outcome&, Snapshot& shown) { shown.requests[0].host_tables.clear(); })}) {
+    ContentScene s(with_host());
     s.admit_a();
     s.expect_right({op::SwapOut{"a", "t"}});
     EXPECT_TRUE(s.play(op::Complete{"t", true}, lie).has_value());
   }
-  Scene lost(with_host());
+  ContentScene lost(with_host());
   lost.admit_a();
   EXPECT_EQ(lost.play(op::SwapOut{"a", "t"},
                       [](Outcome& answer, Snapshot&) {
@@ -309,7 +310,7 @@ TEST(ContentOracle, FollowsBytesThroughTheHostTierAndBack) {
 // A draft's slot becomes right when the draft is accepted, also for the one that shares it; then
 // the other goes its own way, and what was published must not be written.
 TEST(ContentOracle, SeesAPublishedBlockThatARelativeWritesInto) {
-  Scene s(config_of(8, 4));
+  ContentScene s(config_of(8, 4));
   s.expect_right({op::Arrive{"a", {0}}, allocate("a", 4), op::Advance{"a", 1}, op::Fork{"a", "b"},
                   op::Append{"a", {0, 0, 0}}, op::Advance{"a", 4}, op::Cache{"a", 4},
                   op::Finish{"a"}, op::Append{"b", {1, 1, 1, 1}}, allocate("b", 4),
@@ -320,7 +321,7 @@ TEST(ContentOracle, SeesAPublishedBlockThatARelativeWritesInto) {
 TEST(ContentOracle, ReadsStatesThatALookupHandsOverAndEncoderRows) {
   CacheConfig states = config_of(20, 2);
   states.groups.push_back({.kind = LayerKind::mamba, .block_size = 2, .mode = MambaMode::all});
-  Scene s(states);
+  ContentScene s(states);
   s.expect_right({op::Arrive{"a", counting(6)}, allocate("a", 6), op::Advance{"a", 6}, op::Step{},
                   op::Arrive{"b", counting(5)}});
   EXPECT_EQ(s.play(op::Lookup{"b"}), std::nullopt);
@@ -333,7 +334,7 @@ TEST(ContentOracle, ReadsStatesThatALookupHandsOverAndEncoderRows) {
   CacheConfig cross = config_of(20, 2);
   cross.enable_caching = false;
   cross.groups.push_back({.kind = LayerKind::cross, .block_size = 2});
-  Scene e(cross);
+  ContentScene e(cross);
   e.expect_right({op::Arrive{.req = "a", .tokens = counting(2), .encoder_tokens = 5},
                   allocate("a", 2), op::Advance{"a", 2}, op::Append{"a", {3}}});
   EXPECT_TRUE(e.play(allocate("a", 1), [](Outcome&, Snapshot& shown) {

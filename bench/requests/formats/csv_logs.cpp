@@ -51,7 +51,7 @@ class CsvSource final : public LineSource {
  public:
   CsvSource(std::unique_ptr<properties::LineReader> reader,
             const std::vector<std::string_view>& header, const Format& format,
-            const TraceOptions& options)
+            const LogOptions& options)
       : LineSource(std::move(reader), {}, options),
         format_(format),
         num_columns_(header.size()),
@@ -125,9 +125,8 @@ class CsvSource final : public LineSource {
 
 }  // namespace
 
-std::unique_ptr<RequestSource> open_csv_trace(std::unique_ptr<properties::LineReader> lines,
-                                              std::string_view header,
-                                              const TraceOptions& options) {
+std::unique_ptr<RequestSource> open_csv_log(std::unique_ptr<properties::LineReader> lines,
+                                            std::string_view header, const LogOptions& options) {
   std::vector<std::string_view> columns;
   split(header.substr(0, 10'000), columns);
   std::string known;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces of lengths in CSV, without contents: Azure 2023 and 2024, BurstGPT, vidur.
+// Logs of lengths in CSV, without contents: Azure 2023 and 2024, BurstGPT, vidur.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 namespace kvproof::bench {
 
 /// @param header the line that `lines` stands on; its columns tell the format
-[[nodiscard]] std::unique_ptr<RequestSource> open_csv_trace(
+[[nodiscard]] std::unique_ptr<RequestSource> open_csv_log(
     std::unique_ptr<properties::LineReader> lines, std::string_view header,
-    const TraceOptions& options);
+    const LogOptions& options);
 
 }  // namespace kvproof::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the block ids of a trace cover its prompts, inferred from pairs of lengths where the file
+// How the block ids of a log cover its prompts, inferred from pairs of lengths where the file
 // does not say.
 #pragma once
 

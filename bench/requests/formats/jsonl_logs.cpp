@@ -64,7 +64,7 @@ std::uint64_t chain(std::uint64_t parent, std::uint64_t value) {
 class JsonlSource final : public LineSource {
  public:
   JsonlSource(std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
-              const Format& format, const TraceOptions& options)
+              const Format& format, const LogOptions& options)
       : LineSource(std::move(lines), first_line, options),
         format_(format),
         fields_(fields_of(format, options)),
@@ -86,7 +86,7 @@ class JsonlSource final : public LineSource {
   }
 
  private:
-  static std::vector<JsonField> fields_of(const Format& format, const TraceOptions& options) {
+  static std::vector<JsonField> fields_of(const Format& format, const LogOptions& options) {
     const auto max_tokens = static_cast<std::uint64_t>(options.max_tokens);
     const std::string_view tokens = "an integer number of tokens";
     std::string_view ids = "an array of non-negative integers below 2^64";
@@ -99,7 +99,7 @@ class JsonlSource final : public LineSource {
             {format.ids, format.ids_kind, ids, kAnyId, false}};
   }
 
-  static IdLayouts layouts_of(const Format& format, const TraceOptions& options) {
+  static IdLayouts layouts_of(const Format& format, const LogOptions& options) {
     const std::int64_t size =
         options.ids_block_size > 0 ? options.ids_block_size : format.block_size;
     if (size == 0) return IdLayouts::any();
@@ -209,9 +209,9 @@ class JsonlSource final : public LineSource {
 
 }  // namespace
 
-std::unique_ptr<RequestSource> open_jsonl_trace(std::unique_ptr<properties::LineReader> lines,
-                                                std::string_view first_line,
-                                                const TraceOptions& options) {
+std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<properties::LineReader> lines,
+                                              std::string_view first_line,
+                                              const LogOptions& options) {
   const std::vector<std::string> names = json_field_names(first_line);
   const auto has = [&names](std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Traces with one JSON object for each request: Mooncake and the tools that write its form,
+// Logs with one JSON object for each request: Mooncake and the tools that write its form,
 // rtp-llm, Qwen-Bailian, LLMServingSim.
 #pragma once
 
@@ -13,8 +13,8 @@
 namespace kvproof::bench {
 
 /// @param first_line the line that `lines` stands on; its fields tell the format
-[[nodiscard]] std::unique_ptr<RequestSource> open_jsonl_trace(
+[[nodiscard]] std::unique_ptr<RequestSource> open_jsonl_log(
     std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
-    const TraceOptions& options);
+    const LogOptions& options);
 
 }  // namespace kvproof::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every loader of a trace shares: its lines, the filters, the numbering and the clock.
+// What every loader of a log shares: its lines, the filters, the numbering and the clock.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace kvproof::bench {
 
 class LineSource : public RequestSource {
  public:
-  [[nodiscard]] const TraceInfo& info() const final { return info_; }
+  [[nodiscard]] const SourceInfo& info() const final { return info_; }
   [[nodiscard]] double fraction() const final { return lines_->fraction_read(); }
   [[nodiscard]] LeftOut left_out() const final { return left_out_; }
   [[nodiscard]] bool next(Request& request) final;
@@ -23,7 +23,7 @@ class LineSource : public RequestSource {
   /// @param first_line a line that was read already and is the first to be handed out; empty if
   ///        none was
   LineSource(std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
-             const TraceOptions& options);
+             const LogOptions& options);
 
   /// Produces the next request of the file, with arrival_seconds counted from any instant that
   /// stays the same; false at the end, with `request` as it was.
@@ -35,16 +35,16 @@ class LineSource : public RequestSource {
   static void clear(Request& request);  // of everything but its lengths and its index
   [[nodiscard]] bool next_line(std::string_view& line);
   [[nodiscard]] const properties::LineReader& lines() const { return *lines_; }
-  [[nodiscard]] const TraceOptions& options() const { return options_; }
+  [[nodiscard]] const LogOptions& options() const { return options_; }
   /// Counts the request as left out if a filter says so.
   [[nodiscard]] bool leaves_out(const Request& request);
 
-  TraceInfo info_;
+  SourceInfo info_;
 
  private:
   std::unique_ptr<properties::LineReader> lines_;
   std::string_view first_line_;
-  TraceOptions options_;
+  LogOptions options_;
   LeftOut left_out_;
   std::uint64_t next_index_ = 0;
   double first_seconds_ = 0;

@@ -28,7 +28,7 @@ enum RequestField : std::size_t { kTime, kInput, kOutput, kHashIds, kRuns, kRequ
 
 /// The lists of fields; that of a request contains itself, for sub-agents.
 struct Fields {
-  explicit Fields(const TraceOptions& options)
+  explicit Fields(const LogOptions& options)
       : request{{{"t", JsonKind::real, "a number of seconds >= 0", kMaxSeconds},
                  {"in", JsonKind::integer, "an integer number of tokens", max_tokens(options),
                   false},
@@ -45,7 +45,7 @@ struct Fields {
   Fields(const Fields&) = delete;
   Fields& operator=(const Fields&) = delete;
 
-  static std::uint64_t max_tokens(const TraceOptions& options) {
+  static std::uint64_t max_tokens(const LogOptions& options) {
     return static_cast<std::uint64_t>(options.max_tokens);
   }
 
@@ -143,7 +143,7 @@ class SessionBuilder final : public JsonVisitor {
 class SessionSource final : public LineSource {
  public:
   SessionSource(std::unique_ptr<properties::LineReader> reader, std::string_view first_line,
-                const TraceOptions& options)
+                const LogOptions& options)
       : LineSource(std::move(reader), first_line, options),
         fields_(options),
         reader_(fields_.session) {
@@ -286,7 +286,7 @@ bool looks_like_sessions(std::string_view first_line) {
 
 std::unique_ptr<RequestSource> open_sessions(std::unique_ptr<properties::LineReader> lines,
                                              std::string_view first_line,
-                                             const TraceOptions& options) {
+                                             const LogOptions& options) {
   return std::make_unique<SessionSource>(std::move(lines), first_line, options);
 }
 

@@ -3,7 +3,7 @@
 // its sub-agents; as published (hash_ids) or with its ids as runs of successive numbers.
 //
 // Model: ids are a session's own, so each session gets a range of its own. A session is held in
-//        memory, as runs, while it is under way. How many are is TraceOptions::sessions_at_once;
+//        memory, as runs, while it is under way. How many are is LogOptions::sessions_at_once;
 //        when one has asked its last request, the next of the file begins at that time.
 #pragma once
 
@@ -21,6 +21,6 @@ namespace kvproof::bench {
 /// @param first_line the line that `lines` stands on
 [[nodiscard]] std::unique_ptr<RequestSource> open_sessions(
     std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
-    const TraceOptions& options);
+    const LogOptions& options);
 
 }  // namespace kvproof::bench

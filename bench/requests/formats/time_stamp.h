@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times as traces of CSV spell them: dates, and seconds.
+// Times as logs of CSV spell them: dates, and seconds.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a memory that passes every call on to another one. A test derives from it and lies.
+// For tests: what each storage must hold, and a memory that passes every call on to another one,
+// from which a test derives a liar.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "bench/storage/storage.h"
 
 namespace kvproof::bench {
+
+/// What a storage reserves for one request, from its definition.
+inline std::uint64_t reserved_for(std::string_view storage, std::uint64_t tokens,
+                                  std::uint64_t final_tokens, std::uint64_t max_length) {
+  if (storage == "contiguous_max_length") return max_length;
+  if (storage == "contiguous_power_of_two") return std::min(std::bit_ceil(tokens), max_length);
+  if (storage == "contiguous_oracle") return final_tokens;
+  if (storage == "contiguous_grow_and_copy") return tokens;
+  return ceil_div<std::uint64_t>(tokens, 16) * 16;
+}
 
 class ForwardingMemory : public KvMemory {
  public:
