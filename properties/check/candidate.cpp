@@ -21,13 +21,13 @@ Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string
                             std::string address) {
   return {program->name(),
           std::move(option),
-          std::move(address),
           true,
           [program](const CacheConfig& config) {
             ForeignProgram::Opening opening = program->open(config);
             return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
           },
-          [program](bool on) { program->hurry(on); }};
+          [program](bool on) { program->hurry(on); },
+          std::move(address)};
 }
 
 bool is_library(const std::string& subject) {
@@ -47,9 +47,11 @@ const optimized::SubjectRow& find_row(const std::string& name) {
 
 Candidate own_candidate(const optimized::SubjectRow& row) {
   const std::string name(row.name);
-  return {name, "--subject=" + name, name, false, [&row](const CacheConfig& config) {
-            return Opened{row.make(config), {}};
-          }};
+  Candidate out{name, "--subject=" + name, false, [&row](const CacheConfig& config) {
+                  return Opened{row.make(config), {}};
+                }};
+  out.address = name;
+  return out;
 }
 
 bool names_subject(const std::string& text) {
