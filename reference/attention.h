@@ -4,7 +4,7 @@
 //
 // Source:  Vaswani et al., 2017, sec. 3.2.1 (arXiv:1706.03762); the softmax is shifted by its
 //          maximum.
-// Refuses: speed, any storage but rows that follow one another.
+// Leaves out: speed, and any storage except rows that follow one another.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct AttentionInput {
   std::int64_t head_size = 0;
   std::int64_t value_head_size = 0;
   double scale = 1.0;     // usually 1 / sqrt(head_size)
-  double soft_cap = 0.0;  // scaled scores become soft_cap * tanh(score / soft_cap); 0: they stay
+  double soft_cap = 0.0;  // scaled scores become soft_cap * tanh(score / soft_cap); 0 = no cap
 };
 
 struct AttentionOutput {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The specification of a block pool: who holds which block, and in which order free blocks are
-// handed out.
+// The specification of a block pool: how many holders each block has, and in which order free
+// blocks are handed out.
 //
-// Model:   ref_cnt: id -> holders; the free queue holds exactly the blocks with none, the null
-//          block aside. The head is the next block to be handed out, hence the next whose content
-//          is lost.
+// Model:   ref_cnt: id -> number of holders; the free queue holds exactly the blocks without a
+//          holder, except the null block. The head is the next block to be handed out, so it is
+//          also the next block to lose its content.
 // Source:  vLLM v1 block_pool.py and kv_cache_utils.py; Kwon et al., SOSP'23, sec. 4.2
 //          (arXiv:2309.06180).
-// Refuses: bytes, threads, any order that is not a list.
+// Leaves out: bytes and threads.
 #pragma once
 
 #include <cstdint>
@@ -23,29 +23,28 @@ namespace kvproof::reference {
 
 class BlockPool {
  public:
-  /// @pre num_blocks >= 2, or 0 for a pool that is not there. Block 0 is the null block, never
-  /// free; touching and releasing it does nothing.
+  /// @pre num_blocks >= 2, or 0 for a pool that is not there. Block 0 is the null block: it is
+  /// never free, and touching or releasing it does nothing.
   BlockPool(std::uint32_t num_blocks, FreeOrder order);
 
   /// Hands out the `n` blocks at the head, each with one reference and without content.
   /// @return ids in queue order, shape [n]. @pre n <= num_free()
   std::vector<BlockId> take(std::uint32_t n);
 
-  /// Adds a reference to each block; a free one leaves the queue, from wherever it stands
-  /// (revival).
+  /// Adds a reference to each block. A free block leaves the queue, wherever it stands (revival).
   void touch(const std::vector<BlockId>& blocks);
 
-  /// Drops one reference per occurrence. Blocks without any left enter the free queue in the given
-  /// order, at the end that the profile's FreeOrder names. @pre ref_cnt >= occurrences, for each
+  /// Drops one reference per occurrence. Blocks that lose their last reference enter the free queue
+  /// in the given order, at the end that FreeOrder names. @pre ref_cnt >= occurrences, for each
   void release(const std::vector<BlockId>& blocks);
 
   /// Publishes blocks under their keys, and announces them as one registration of tokens
-  /// [from, to), even if there are none. A block that carries keys of shorter prefixes loses them;
-  /// one that carries a key of as long a prefix keeps it and gets a second one.
+  /// [from, to), even if there are no blocks. A block loses keys of shorter prefixes that it
+  /// carries; it keeps a key of a prefix of the same length and gets the new one as its second.
   void publish(GroupId group, const std::vector<BlockId>& blocks,
                const std::vector<PrefixKey>& keys, std::uint32_t from, std::uint32_t to);
 
-  /// Forgets the content of each block, held or free. A free one keeps its place in the queue.
+  /// Forgets the content of each block, held or free. A free block keeps its place in the queue.
   void evict(const std::vector<BlockId>& blocks);
 
   /// Forgets all content. @pre all_free()
@@ -60,7 +59,7 @@ class BlockPool {
   [[nodiscard]] const PrefixCache& cache() const { return cache_; }
   [[nodiscard]] bool all_free() const { return num_free() + 1 >= num_blocks(); }
 
-  /// Everything announced since the last call, in order.
+  /// @return the events since the last call, in order
   std::vector<Event> take_events();
 
  private:

@@ -35,7 +35,7 @@ Outcome CacheManager::apply(const Operation& operation) {
     outcome.result = Rejected{violation.what()};
   }
   outcome.events = pool_.take_events();
-  host_.take_events();  // the host tier is nobody's prefix cache but ours
+  host_.take_events();  // only this manager reads the host tier: its events are not announced
   return outcome;
 }
 
@@ -101,8 +101,8 @@ Result CacheManager::perform(const op::Lookup& o) {
   return answer;
 }
 
-// Order matters: everything that can refuse comes before anything that changes; out-of-window
-// blocks, which are given back in between, are nobody's any more whatever the answer.
+// Order matters: every check that can refuse comes before anything that changes the manager. Only
+// blocks out of the window are given back in between, because no answer needs them any more.
 Result CacheManager::perform(const op::Allocate& o) {
   Request& r = resident(o.req);
   const AllocateArgs& args = o.args;
@@ -146,7 +146,7 @@ Result CacheManager::perform(const op::Allocate& o) {
   const bool resumed = args.status == RequestStatus::preempted;
   if (args.use_lookup && idle && !resumed) count(r, use_hit);
   Granted granted = grow(r, demand);
-  // Drafts beyond the tokens that exist are never published: they may be rejected.
+  // Drafts, which lie beyond the tokens that exist, are never published: they may be rejected.
   if (!args.delay_cache) publish(r, std::min<std::uint64_t>(main, r.tokens.size()));
   return granted;
 }
@@ -197,7 +197,7 @@ Result CacheManager::perform(const op::Evict& o) {
   return {};
 }
 
-// Both tiers, or neither: what is stale in one is stale in the other.
+// Resets both tiers or neither: content that is stale in one is stale in the other.
 Result CacheManager::perform(const op::Reset&) {
   if (!pool_.all_free() || !host_.all_free()) return false;
   pool_.reset();
@@ -254,7 +254,7 @@ void CacheManager::add_tokens(Request& r, const std::vector<TokenId>& tokens) {
   }
 }
 
-// A block's content is that of its last hash unit, which stands for the whole prefix.
+// The content of a block is the content of its last hash unit, which stands for the whole prefix.
 PrefixKey CacheManager::key(const Request& r, GroupId group, std::size_t block) const {
   const std::size_t tokens = (block + 1) * config_.groups[group].block_size;
   return {group, r.contents[tokens / config_.hash_block_size - 1],
@@ -280,8 +280,8 @@ void CacheManager::check_hit(const Request& r) const {
   }
 }
 
-// Blocks that leave the free queue. A hit that stands in the queue counts: nobody holds it, so it
-// is free now and will not be afterwards.
+// The number of blocks that leave the free queue. A hit that stands in the queue counts: it is free
+// now, and afterwards the request holds it.
 std::int64_t CacheManager::need(const Request& r, bool use_hit, const Demand& demand) const {
   std::int64_t sum = 0;
   for (GroupId g = 0; g < r.groups.size(); ++g) {

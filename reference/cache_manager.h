@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The naive cache manager: requests, their block tables in every group, and the rules of admission.
-// Written to be read.
+// The naive cache manager, written to be read: requests, their block tables in every group, and the
+// rules of admission.
 //
-// Model:   a value. Copy it, apply an operation, compare: a pure step function over operations.h.
+// Model:   a manager is a value. A caller copies it, applies an operation and compares, so that it
+//          is a pure step function over operations.h.
 // Source:  vLLM v1 kv_cache_manager.py and kv_cache_coordinator.py; sharing as in Kwon et al.,
 //          SOSP'23, sec. 4.4; the host tier is ours.
-// Refuses: hashes (a key is the content itself), speed, threads.
+// Leaves out: hashes (a key is the content itself), speed, threads.
 #pragma once
 
 #include <cstdint>
@@ -39,14 +40,14 @@ class CacheManager final : public Subject {
     std::vector<TokenId> tokens;
     std::size_t prompt_tokens = 0;
     ExtraKeys extra;
-    std::vector<ContentId> contents;  // of the prefix, per complete hash unit
+    std::vector<ContentId> contents;  // per complete hash unit: the prefix that ends with it
     bool skip_lookup = false;
     std::uint32_t encoder_tokens = 0;
     std::uint32_t computed = 0;      // [tokens]
-    std::uint32_t hit_tokens = 0;    // of the last lookup
+    std::uint32_t hit_tokens = 0;    // what the last lookup found
     std::vector<GroupTable> groups;  // shape [groups]
-    std::vector<Blocks> host;        // per group, where there are blocks in the host tier
-    std::vector<std::optional<std::uint32_t>> host_progress;  // what published was, on the host
+    std::vector<Blocks> host;        // per group: the blocks in the host tier, if there are any
+    std::vector<std::optional<std::uint32_t>> host_progress;  // `published` before it was swapped
     std::string transfer;                                     // in flight; empty = none
   };
 
@@ -70,7 +71,7 @@ class CacheManager final : public Subject {
   Result perform(const op::Reset& o);
   Result perform(const op::CommonPrefix& o);
   Result perform(const op::Step& o);
-  // cache_manager_sharing.cpp: other holders than a request's own table
+  // cache_manager_sharing.cpp: holders of blocks other than the table of a request
   Result perform(const op::Take& o);
   Result perform(const op::Touch& o);
   Result perform(const op::Release& o);
@@ -84,7 +85,7 @@ class CacheManager final : public Subject {
   Result perform(const op::Complete& o);
 
   Request& request(const std::string& name);
-  Request& resident(const std::string& name);  // whose blocks are not in transfer or on the host
+  Request& resident(const std::string& name);  // its blocks are neither in transfer nor on the host
   void add_tokens(Request& request, const std::vector<TokenId>& tokens);
   [[nodiscard]] PrefixKey key(const Request& request, GroupId group, std::size_t block) const;
   [[nodiscard]] bool running(const Request& request) const;

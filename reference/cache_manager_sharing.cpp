@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Growing and publishing tables, and the holders of blocks besides a request's own table: forks,
+// Tables grow and are published here, and blocks get holders besides the table of a request: forks,
 // leases, the raw owner.
 #include <algorithm>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace kvproof::reference {
 
-// Positions about to be written that somebody else holds, too. What is published is complete, and
-// writing it again writes the same bytes; a state or an encoder row is never forked.
+// The positions that are about to be written and have another holder, too. A published block is
+// complete, and writing it again writes the same bytes; a state or an encoder row is never forked.
 std::vector<std::size_t> CacheManager::to_copy(const Request& r, GroupId group,
                                                const Demand& demand) const {
   const GroupConfig& config = config_.groups[group];
@@ -28,7 +28,8 @@ std::vector<std::size_t> CacheManager::to_copy(const Request& r, GroupId group,
   return out;
 }
 
-// A relative may have published a block under what it wrote there, and left. It is written anew.
+// A relative may have published a block under the content that it wrote there, and left. The
+// request writes the block anew, so that content goes.
 void CacheManager::forget_relatives(const Request& r, GroupId group, const Demand& demand) {
   const GroupConfig& config = config_.groups[group];
   const GroupTable& table = r.groups[group];
@@ -103,8 +104,8 @@ void CacheManager::publish_group(Request& r, GroupId group, std::uint64_t tokens
   table.published = to;
 }
 
-// The full-attention block in which the prompt's last complete hash unit lies gets a key for the
-// prompt, beside that for the block.
+// The full-attention block with the last complete hash unit of the prompt gets a key for the
+// prompt, beside the key for the block.
 void CacheManager::publish_prompt_tail(const Request& r, GroupId group, std::uint64_t tokens) {
   const GroupConfig& config = config_.groups[group];
   if (!config_.profile.prompt_tail_keys || !reads_all(config.kind)) return;

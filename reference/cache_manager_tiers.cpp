@@ -2,7 +2,7 @@
 // The host tier: a second pool with its own queue and index, and the swaps between the two.
 //
 // A swap starts by holding blocks on the other side and naming the copies; until it is completed
-// both sides keep what they have. Content that the other side has under its key is not copied.
+// both sides keep their blocks. Content that the other side has already is not copied.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@
 namespace kvproof::reference {
 namespace {
 
-/// The key of a block as a whole; nullptr where it has none, or one for the end of a prompt only.
+/// The key of a whole block; nullptr if it has no key, or only one for the end of a prompt.
 const PrefixKey* whole_key(const BlockPool& pool, BlockId block, std::uint32_t block_size) {
   const PrefixKey* key = pool.cache().key_of(block);
   return key != nullptr && key->prefix_tokens % block_size == 0 ? key : nullptr;
@@ -120,7 +120,7 @@ void CacheManager::settle_out(Request& r, bool ok) {
   r.hit_tokens = 0;
 }
 
-// What the host knows by a key becomes findable in the device pool again.
+// Blocks that carry a key on the host can be found in the device pool again.
 void CacheManager::settle_in(Request& r, bool ok) {
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     GroupTable& table = r.groups[g];
@@ -133,7 +133,7 @@ void CacheManager::settle_in(Request& r, bool ok) {
     Blocks blocks;
     std::vector<PrefixKey> keys;
     for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-      const PrefixKey* carried = host_.cache().key_of(r.host[g][i]);  // of whole blocks only
+      const PrefixKey* carried = host_.cache().key_of(r.host[g][i]);  // only whole blocks have one
       if (carried == nullptr || pool_.cache().key_of(table.blocks[i]) != nullptr) continue;
       blocks.push_back(table.blocks[i]);
       keys.push_back(*carried);

@@ -42,7 +42,7 @@ CacheConfig with_eagle_kin(CacheConfig config) {
 }
 
 std::optional<std::string_view> unsupported(const CacheConfig& config) {
-  constexpr std::uint64_t kLongestAlignment = 1U << 22;  // beyond any model: nothing would ever hit
+  constexpr std::uint64_t kLongestAlignment = 1U << 22;  // no prompt is longer, so none could hit
   if (config.groups.empty()) return "no layer group";
   for (const GroupConfig& group : config.groups) {
     if (auto why = unsupported_group(config, group)) return why;

@@ -18,15 +18,15 @@ namespace kvproof {
 /// Where a released block, whose last reference is gone, enters the free queue.
 enum class FreeOrder {
   append,          // all to the back: pure least-recently-released order
-  prepend,         // all to the front: last released is handed out first
-  unhashed_first,  // unhashed to the front (nothing to lose), hashed to the back (LRU)
+  prepend,         // all to the front: the block released last is handed out first
+  unhashed_first,  // unhashed to the front (no content to lose), hashed to the back (LRU)
 };
 
 /// Which full blocks of a sliding window may enter the prefix cache, when hits end on multiples of
 /// an alignment that is longer than a block.
 enum class WindowMask {
-  tail,  // those that a hit on an aligned boundary reads; nothing for the EAGLE block beyond it
-  reachable,  // those that any search may read, the EAGLE block included
+  tail,  // the blocks that a hit on an aligned boundary reads, without the EAGLE block beyond it
+  reachable,  // the blocks that any search may read, the EAGLE block included
 };
 
 /// Which Mamba modes recycle as if their speculative blocks were not computed yet.
@@ -38,10 +38,10 @@ struct Profile {
   FreeOrder caching_on;     // with a prefix cache
   FreeOrder caching_off;    // without one: no block is ever hashed
   bool admission_gates;     // watermark and reserved blocks are honoured
-  WindowMask window_mask;   // sliding windows: what may be cached
+  WindowMask window_mask;   // sliding windows: which blocks may be cached
   bool eagle_caches_ahead;  // hybrids: an EAGLE group publishes one block beyond the aligned length
   bool mamba_eagle_margin;  // an EAGLE search may look one Mamba block beyond the common length
-  DraftStates draft_states;  // Mamba: the basis of recycling
+  DraftStates draft_states;  // Mamba: which tokens count as computed for recycling
   bool prompt_tail_keys;     // hybrids: a second key for the block in which the prompt ends
 };
 
@@ -67,7 +67,7 @@ inline constexpr Profile kProfiles[] = {
      .prompt_tail_keys = false},
 };
 
-/// A behaviour newer than the version of its profile: one value of the row, changed.
+/// A behaviour that is newer than the version of its profile: it changes one value of the row.
 struct NewerPolicy {
   std::string_view name;
   void (*apply)(Profile& profile);
@@ -89,12 +89,12 @@ inline constexpr NewerPolicy kNewerPolicies[] = {
   return nullptr;
 }
 
-/// How the layers of one group read their cache. Each kind keeps, skips and shares blocks in its
-/// way (layer_rules.h).
+/// How the layers of one group read their cache. Each kind keeps, skips and shares blocks in a way
+/// of its own (layer_rules.h).
 enum class LayerKind { full, mla, sliding_window, chunked_local, mamba, cross };
 
 /// Which states of a Mamba group are kept: only the running one (no prefix cache), one per block,
-/// or those at block boundaries and the running one, which moves along.
+/// or the states at block boundaries and the running one, which moves along.
 enum class MambaMode { none, all, align };
 
 /// One block table's worth of layers.
@@ -102,12 +102,12 @@ struct GroupConfig {
   LayerKind kind = LayerKind::full;
   std::uint32_t block_size = 16;         // [tokens per block]
   bool eagle = false;                    // drops the last hit block, for a draft head that needs it
-  std::uint32_t window = 0;              // [tokens] sliding_window: with the token itself
+  std::uint32_t window = 0;              // [tokens] sliding_window: the token itself included
   std::uint32_t chunk = 0;               // [tokens] chunked_local
   MambaMode mode = MambaMode::none;      // mamba
   std::uint32_t speculative_blocks = 0;  // mamba: states of drafts
 
-  /// Groups that are alike are looked up together.
+  /// Whether the two groups are looked up together.
   [[nodiscard]] bool alike(const GroupConfig& other) const {
     return kind == other.kind && block_size == other.block_size && window == other.window &&
            chunk == other.chunk && mode == other.mode &&
@@ -115,7 +115,7 @@ struct GroupConfig {
   }
 };
 
-/// Full attention, whatever the shape of its rows: it reads every token.
+/// Whether the kind reads every token: full attention, with rows of any shape.
 [[nodiscard]] constexpr bool reads_all(LayerKind kind) {
   return kind == LayerKind::full || kind == LayerKind::mla;
 }
@@ -131,7 +131,7 @@ struct CacheConfig {
   std::vector<GroupConfig> groups;    // index = GroupId
   std::uint32_t num_host_blocks = 0;  // [blocks] of the host tier; 0 = there is none
 
-  /// Blocks that an admission leaves free. Truncates, as the original does.
+  /// The blocks that an admission leaves free, rounded down as in the original.
   [[nodiscard]] std::uint32_t watermark_blocks() const {
     return profile.admission_gates
                ? static_cast<std::uint32_t>(watermark * static_cast<double>(num_blocks))
@@ -146,7 +146,7 @@ struct CacheConfig {
   return out;
 }
 
-/// Makes every group that is like an EAGLE group one, too: they are looked up together, so they
+/// Marks every group that is like an EAGLE group as EAGLE: they are looked up together, so they
 /// have to keep the same blocks.
 [[nodiscard]] CacheConfig with_eagle_kin(CacheConfig config);
 

@@ -6,7 +6,7 @@
 //          moves.
 // Source:  the baselines of Kwon et al., SOSP'23, sec. 3.1 and 6.1 (arXiv:2309.06180): Orca (Max),
 //          Orca (Pow2), Orca (Oracle); grow-and-copy is the std::vector of the family.
-// Refuses: sharing, eviction, compaction.
+// Leaves out: sharing, eviction, compaction.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,9 @@ namespace kvproof::reference {
 /// How many tokens a request reserves before it has produced them.
 enum class Reservation {
   max_length,     // the longest that the model may produce
-  power_of_two,   // the next power of two of what is needed now; doubles and moves when outgrown
+  power_of_two,   // the next power of two of its tokens now; it doubles and moves when it must grow
   oracle,         // exactly the final length, as if it were known
-  grow_and_copy,  // exactly what is needed now; moves whenever the run behind it is taken
+  grow_and_copy,  // exactly its tokens now; it moves when the run behind it is taken
 };
 
 [[nodiscard]] std::string_view to_string(Reservation policy);
@@ -57,8 +57,8 @@ class ContiguousCache {
   [[nodiscard]] bool insert(const std::string& name, std::uint64_t tokens,
                             std::uint64_t final_tokens);
 
-  /// Lengthens a request to `tokens`; grows in place if it can, else moves.
-  /// @return false, with nothing changed, when it can do neither. @pre known, tokens not below now
+  /// Lengthens a request to `tokens`: in place if the run behind it is free, else it moves.
+  /// @return false, with nothing changed, if neither works. @pre known, not shorter than it is now
   [[nodiscard]] bool extend(const std::string& name, std::uint64_t tokens);
 
   /// Releases the run of a request. @pre known

@@ -17,15 +17,15 @@ namespace kvproof {
 template <class Other, class Kind>
 concept other_than = !std::same_as<Other, Kind>;
 
-/// The number of a thing. @tparam Kind tells the kinds of things apart, and is never defined
+/// The number of a thing. @tparam Kind tells kinds of things apart; it is declared, never defined
 template <class Kind>
 class Id {
  public:
   Id() = default;
-  /// Says that this integer is such a number.
+  /// Turns an integer into a number of this kind.
   template <std::unsigned_integral Integer>
   explicit constexpr Id(Integer value) : value_(static_cast<std::uint32_t>(value)) {}
-  /// A constant need not say it: `GroupId group = 0`.
+  /// A constant converts by itself: `GroupId group = 0`.
   template <std::same_as<int> Constant>
   consteval Id(Constant value) : value_(static_cast<std::uint32_t>(value)) {}  // NOLINT: implicit
 
@@ -35,7 +35,7 @@ class Id {
     return *this;
   }
 
-  // Numbers of two kinds are never equal, and none comes before the other.
+  // Numbers of two kinds cannot be compared.
   template <other_than<Kind> Other>
   void operator==(Id<Other>) const = delete;
   template <other_than<Kind> Other>

@@ -3,12 +3,12 @@
 //
 // Model:   a model is a list of layers with equal caches (KvSpec, one per kind and size). Attention
 //          stores one key row and one value row per KV head and token; MLA one latent row in place
-//          of all of them; Mamba one state per block, whatever the block's number of tokens. A page
+//          of all of them; Mamba one state per block, however many tokens the block has. A page
 //          is one layer's share of one block.
 // Source:  Kwon et al., SOSP'23, sec. 3 (arXiv:2309.06180); DeepSeek-V2, sec. 2.1
 //          (arXiv:2405.04434); vLLM v1 kv_cache_interface.py (page_size_bytes,
 //          max_memory_usage_bytes) and the admission caps of single_type_kv_cache_manager.py.
-// Refuses: parameters, activations, anything that is not cached.
+// Leaves out: parameters, activations, and all other memory that is not cache.
 #pragma once
 
 #include <cstdint>
@@ -39,10 +39,10 @@ struct StateTensor {
   bool operator==(const StateTensor&) const = default;
 };
 
-/// What bounds one request.
+/// The limits of one request.
 struct RequestLimits {
   std::uint64_t max_tokens = 0;        // longest request
-  std::uint64_t in_flight_tokens = 0;  // most that are computed at once (a prefill chunk)
+  std::uint64_t in_flight_tokens = 0;  // computed at once at most (a prefill chunk)
   std::uint64_t encoder_tokens = 0;    // for cross attention
 };
 
@@ -85,35 +85,35 @@ struct KvSpec {
                                     MambaMode mode = MambaMode::none,
                                     std::uint32_t num_speculative = 0);
 
-  /// Of all layers, while nothing has left a window. 0 for Mamba: its state does not grow.
+  /// Of all layers, until tokens leave a window. 0 for Mamba: its state does not grow.
   [[nodiscard]] std::uint64_t bytes_per_token() const;
 
   /// @param block_size [tokens per block]. All layers.
   [[nodiscard]] std::uint64_t bytes_per_block(std::uint32_t block_size) const;
 
-  /// What a request of `tokens` tokens occupies in whole blocks. @pre block_size > 0
+  /// The bytes of a request of `tokens` tokens in whole blocks. @pre block_size > 0
   [[nodiscard]] std::uint64_t paged_bytes(std::uint64_t tokens, std::uint32_t block_size) const;
 
   /// Of one layer in one block. @pre compress_ratio divides block_size
   [[nodiscard]] std::uint64_t page_bytes(std::uint32_t block_size) const;
 
-  /// Most blocks that one request ever holds: its share of the admission check. The cap of a window
-  /// counts what is in flight, and one block more because a window may begin inside a block; that
-  /// of a chunk does not. @pre block_size divides the chunk
+  /// The most blocks that one request ever holds: its share of the admission check. For a window
+  /// this counts the tokens in flight, and one block more because a window may begin inside a
+  /// block; a chunk never does. @pre block_size divides the chunk
   [[nodiscard]] std::uint64_t worst_case_blocks(std::uint32_t block_size,
                                                 const RequestLimits& limits) const;
 
-  /// Blocks that a request holds while it decodes its token number `tokens`: what has left the
-  /// window was given back. @param encoder_tokens for cross attention
+  /// The blocks that a request holds while it decodes its token number `tokens`; blocks that left
+  /// the window were given back. @param encoder_tokens for cross attention
   [[nodiscard]] std::uint64_t blocks_held(std::uint32_t block_size, std::uint64_t tokens,
                                           std::uint64_t encoder_tokens = 0) const;
 
-  /// Bytes that hold something then, without regard to blocks. All layers.
+  /// The bytes of live rows at that time, without regard to blocks. All layers.
   [[nodiscard]] std::uint64_t live_bytes(std::uint64_t tokens,
                                          std::uint64_t encoder_tokens = 0) const;
 
-  /// What one buffer for the longest request takes: a row for each of its tokens, or a ring for the
-  /// window and what is in flight. All layers.
+  /// The bytes of one buffer for the longest request: a row for each of its tokens, or a ring for
+  /// the window and the tokens in flight. All layers.
   [[nodiscard]] std::uint64_t contiguous_bytes(const RequestLimits& limits) const;
 
   bool operator==(const KvSpec&) const = default;
@@ -122,18 +122,18 @@ struct KvSpec {
   [[nodiscard]] std::uint64_t row_bytes() const;    // one token in one layer
   [[nodiscard]] std::uint64_t state_bytes() const;  // one layer
   [[nodiscard]] std::uint64_t first_live_token(std::uint64_t tokens) const;
-  /// Tokens that have to be kept at most, where they are not all.
+  /// The most tokens that have to be kept; nullopt if all have to be.
   [[nodiscard]] std::uint64_t reach(const RequestLimits& limits) const;
 };
 
-/// A whole model: its layers, by equal caches. Layers without a cache are not mentioned.
+/// A whole model: its layers, grouped by equal caches. Layers without a cache are left out.
 struct ModelSpec {
   std::vector<KvSpec> layers;
 
   [[nodiscard]] std::uint32_t num_layers() const;
   [[nodiscard]] std::uint64_t bytes_per_token() const;
 
-  /// What a token costs for as long as the request lives: without the layers that forget.
+  /// The bytes that a token takes until the request ends: the layers that forget are left out.
   [[nodiscard]] std::uint64_t lasting_bytes_per_token() const;
 
   [[nodiscard]] std::uint64_t live_bytes(std::uint64_t tokens,

@@ -20,7 +20,7 @@ LayerGroup::LayerGroup(const CacheConfig& config, GroupId id)
       group_(config.groups[id]),
       cap_(admission_cap(config, config.groups[id])) {}
 
-// Blocks that the table must have in the end.
+// The number of blocks that the table must have in the end.
 std::uint64_t LayerGroup::wanted(const Demand& demand) const {
   const std::uint64_t block_size = group_.block_size;
   if (group_.kind == LayerKind::cross) return ceil_div<std::uint64_t>(demand.encoder, block_size);
@@ -29,8 +29,8 @@ std::uint64_t LayerGroup::wanted(const Demand& demand) const {
   return demand.capped && cap_ ? std::min(blocks, *cap_) : blocks;
 }
 
-// Positions that are there once what a connector loads has blocks; 0 when it loads nothing that is
-// still read.
+// The length of the table once the tokens that a connector loads have blocks; 0 if the group reads
+// none of these tokens any more.
 std::uint64_t LayerGroup::loaded(const Demand& demand) const {
   const std::uint64_t skipped = skipped_tokens(group_, demand.computed);
   const std::uint64_t read = std::min(demand.computed - skipped, demand.external);
@@ -41,7 +41,8 @@ std::uint64_t LayerGroup::loaded(const Demand& demand) const {
 std::int64_t LayerGroup::need(const GroupTable& table, std::span<const BlockId> hit,
                               const Demand& demand, const BlockPool& pool) const {
   const std::size_t skipped = skipped_tokens(group_, demand.computed) / group_.block_size;
-  // Where taking starts: behind what is held, or behind the hit and what is not read any more.
+  // New blocks start behind the table, or behind the hit and the positions that are not read any
+  // more.
   const std::size_t start = demand.starts ? std::max(skipped, hit.size()) : table.blocks.size();
   const auto revived = std::ranges::count_if(
       hit.subspan(std::min(skipped, hit.size())),
@@ -53,7 +54,7 @@ std::int64_t LayerGroup::need(const GroupTable& table, std::span<const BlockId> 
   return std::max<std::int64_t>(want - static_cast<std::int64_t>(start), 0) + revived;
 }
 
-// One for the state of this step, the rest for drafts; those of earlier steps move along.
+// One block for the state of this step, the others for drafts; blocks of earlier steps move along.
 std::int64_t LayerGroup::fresh_states(const GroupTable& table, std::int64_t start,
                                       const Demand& demand) const {
   const std::int64_t drafts = group_.speculative_blocks;
@@ -92,7 +93,7 @@ std::vector<BlockId> LayerGroup::allocate(GroupTable& table, const Demand& deman
 }
 
 // The last 1 + speculative_blocks positions hold running states. When the sequence reaches beyond
-// its block, states of drafts move along, and only what is left is taken anew.
+// its block, the states of drafts move along, and only the missing blocks are taken anew.
 std::vector<BlockId> LayerGroup::allocate_states(GroupTable& table, const Demand& demand,
                                                  BlockPool& pool) const {
   std::vector<BlockId>& blocks = table.blocks;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The naive manager of one layer group: how many blocks a request needs, takes, gives back early.
+// The naive manager of one layer group: how many blocks a request needs, takes, and gives back
+// early.
 //
 // Model:   position i of a table holds tokens [i*block_size, (i+1)*block_size); positions that the
 //          group does not read any more are null. Mamba in mode align moves its running states to
@@ -17,23 +18,23 @@
 
 namespace kvproof::reference {
 
-/// What an allocation asks of every group. All in tokens.
+/// What an allocation asks of every group, in tokens.
 struct Demand {
-  std::uint64_t slots = 0;     // that need a slot, lookahead included
-  std::uint64_t main = 0;      // of them for the model itself, without lookahead
-  std::uint64_t computed = 0;  // local and external, whose K and V are there or will be loaded
-  std::uint64_t external = 0;  // of them, those that a connector will load
-  std::uint32_t encoder = 0;   // of the encoder, for cross attention
+  std::uint64_t slots = 0;     // tokens that need a slot, lookahead included
+  std::uint64_t main = 0;      // the same without lookahead
+  std::uint64_t computed = 0;  // tokens whose K and V are here or will be loaded
+  std::uint64_t external = 0;  // those of them that a connector will load
+  std::uint32_t encoder = 0;   // tokens of the encoder, for cross attention
   bool starts = false;         // the tables start from hits and loaded tokens
-  bool capped = false;         // count no more than recycling leaves at any one time
+  bool capped = false;         // count only the blocks that recycling leaves at any one time
 };
 
 /// One request in one group.
 struct GroupTable {
   std::vector<BlockId> blocks;             // 0 = null
-  std::optional<std::uint32_t> published;  // leading positions considered; set = running
-  std::vector<BlockId> hit;                // of the last lookup
-  bool has_states = false;                 // moves_state: allocated before
+  std::optional<std::uint32_t> published;  // leading positions considered; not set: not running
+  std::vector<BlockId> hit;                // found by the last lookup
+  bool has_states = false;                 // moves_state: it has had blocks before
   std::optional<std::size_t> last_state;   // moves_state: position of the state before this step
 };
 
@@ -44,7 +45,7 @@ class LayerGroup {
   [[nodiscard]] const GroupConfig& config() const { return group_; }
 
   /// Blocks that leave the free queue if `demand` is met, counting hit blocks that stand in it.
-  /// Negative when a state table is longer than what is asked for.
+  /// Negative if a state table is longer than the demand.
   [[nodiscard]] std::int64_t need(const GroupTable& table, std::span<const BlockId> hit,
                                   const Demand& demand, const BlockPool& pool) const;
 
@@ -55,10 +56,11 @@ class LayerGroup {
   /// Takes blocks for tokens that a connector loads. @pre add_hit came before
   void add_external(GroupTable& table, const Demand& demand, BlockPool& pool) const;
 
-  /// Extends the table. @return what it grew by; of moving states that includes nulls and old ids.
+  /// Extends the table. @return the new positions; for moving states also nulls and ids held before
   std::vector<BlockId> allocate(GroupTable& table, const Demand& demand, BlockPool& pool) const;
 
-  /// Gives back what nobody reads any more once `computed` tokens are cached, deepest first.
+  /// Gives back the blocks that the group no longer reads once `computed` tokens are cached, the
+  /// deepest first.
   void recycle(GroupTable& table, std::uint64_t computed, BlockPool& pool) const;
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each kind of layer still reads, may keep and may need: the arithmetic, without any pool.
+// Which tokens each kind of layer still reads, may keep and may need: arithmetic without a pool.
 //
-// Model:   after n computed tokens a kind has skipped some leading ones for good. Blocks that lie
-//          wholly below are null in the table; a hit need not have them; an admission need not pay
-//          for them.
+// Model:   after n computed tokens a kind never reads some leading tokens again. Blocks that hold
+//          only such tokens are null in the table, a hit need not have them, and an admission need
+//          not pay for them.
 // Source:  vLLM v1 single_type_kv_cache_manager.py and kv_cache_interface.py, at 0.22 and 0.24.
-// Refuses: retention intervals, context parallelism, sinks.
+// Leaves out: retention intervals, context parallelism, sinks.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ namespace kvproof {
 /// n-1, as only the last state matters.
 [[nodiscard]] std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed);
 
-/// As skipped_tokens, for the basis on which the profile recycles.
+/// As skipped_tokens, counted from recycling_basis().
 [[nodiscard]] std::uint64_t recyclable_tokens(const Profile& profile, const GroupConfig& group,
                                               std::uint64_t computed);
 
-/// The basis itself: Mamba may hold back its drafts. [tokens]
+/// The tokens that count as computed for recycling: Mamba may hold back its drafts. [tokens]
 [[nodiscard]] std::uint64_t recycle_basis(const Profile& profile, const GroupConfig& group,
                                           std::uint64_t computed);
 
-/// The most blocks that one request can hold at once, where recycling bounds it. [blocks]
+/// The most blocks that one request can hold at once, if recycling bounds them. [blocks]
 [[nodiscard]] std::optional<std::uint64_t> admission_cap(const CacheConfig& config,
                                                          const GroupConfig& group);
 
@@ -49,16 +49,16 @@ struct CacheMask {
 };
 [[nodiscard]] CacheMask cache_mask(const CacheConfig& config, const GroupConfig& group);
 
-/// Of `tokens` computed tokens, those that may be published now: several groups publish together,
-/// on multiples of their alignment. [tokens]
+/// How many of `tokens` computed tokens may be published now: several groups publish together, on
+/// multiples of their alignment. [tokens]
 /// @param align alignment(config)
 [[nodiscard]] std::uint64_t publishable_tokens(const Profile& profile, const GroupConfig& group,
                                                std::uint64_t align, std::uint64_t tokens);
 
-/// Slots that an allocation makes: states of drafts come on top of those of tokens. [tokens]
+/// The slots that an allocation makes: those of tokens, and further ones for states of drafts.
 [[nodiscard]] std::uint64_t slots_with_drafts(const GroupConfig& group, std::uint64_t tokens);
 
-/// Mamba in mode align: the running state moves from block to block.
+/// Whether the running state moves from block to block: Mamba in mode align.
 [[nodiscard]] constexpr bool moves_state(const GroupConfig& group) {
   return group.kind == LayerKind::mamba && group.mode == MambaMode::align;
 }

@@ -5,7 +5,7 @@
 namespace kvproof {
 namespace {
 
-constexpr DataType kRows = DataType::bf16;  // what every one of these configurations states
+constexpr DataType kRows = DataType::bf16;  // every one of these configurations states this type
 
 /// The two tensors of a Mamba-2 layer: the state of each head, and the inputs that the causal
 /// convolution still looks back at (conv_kernel - 1 of them, over the inner width and both group

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of model presets: what published models cache. Adding one is its spec and one row here.
+// The list of model presets: what published models cache. A new preset is its spec and a row here.
 //
 // Source:  each model's published config.json, named in its row. The values are those of one device
 //          that holds the whole model: tensor parallelism divides heads, and a preset does not.
-// Refuses: weights, activations, and multimodal towers.
+// Leaves out: weights, activations, and multimodal towers.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ namespace kvproof {
 
 struct ModelPreset {
   std::string_view name;
-  std::string_view sentence;     // what is particular about its cache
-  std::uint32_t context_tokens;  // that the configuration allows
-  std::string_view source;       // whose config.json
+  std::string_view sentence;     // the peculiarity of its cache
+  std::uint32_t context_tokens;  // the longest context that the configuration allows
+  std::string_view source;       // the repository with the config.json
   ModelSpec (*spec)();           // 16-bit elements (bf16)
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The alphabet: everything that can be asked of a cache manager, and everything it can answer, as
-// values.
+// The alphabet: every operation that a cache manager can be asked for, and its answers, as values.
 //
 // Every way of exercising an allocator (random state machine, exhaustive search, fuzzing, recorded
 // traces, foreign programs) speaks these operations. An operation prints as one line of JSON
@@ -25,8 +24,8 @@ struct MultimodalItem {
   bool operator==(const MultimodalItem&) const = default;
 };
 
-/// What besides token ids decides the bytes in the cache. Requests share blocks only if all of it
-/// agrees.
+/// The inputs besides token ids that decide the bytes in the cache. Requests share blocks only if
+/// all of these agree.
 struct ExtraKeys {
   std::string lora = {};                    // adapter name, empty = none; part of every unit's key
   std::string salt = {};                    // empty = none; part of the first unit's key
@@ -41,7 +40,7 @@ struct ExtraKeys {
 
 enum class RequestStatus { waiting, running, preempted };
 
-/// How one allocation is asked for. All counts in tokens unless said otherwise.
+/// The request for one allocation. All counts are in tokens unless a unit is given.
 struct AllocateArgs {
   std::uint32_t new_tokens = 0;  // to compute in this step; may include drafts
   bool use_lookup = false;       // start from the prefix that this request's last lookup found
@@ -62,7 +61,7 @@ struct Arrive {
   std::vector<TokenId> tokens = {};
   ExtraKeys extra = {};
   bool skip_lookup = false;
-  std::uint32_t encoder_tokens = 0;  // what cross attention reads
+  std::uint32_t encoder_tokens = 0;  // cross attention reads them
   bool operator==(const Arrive&) const = default;
 };
 struct Append {
@@ -117,7 +116,7 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-// The raw pool, for an owner that is no request (a transfer, a swap, a test of the pool itself).
+// The raw pool, for an owner other than a request (a transfer, a swap, a test of the pool itself).
 struct Take {
   std::uint32_t n = 0;
   bool operator==(const Take&) const = default;
@@ -131,8 +130,8 @@ struct Release {
   bool operator==(const Release&) const = default;
 };
 
-// Sharing. A child starts with its parent's tokens and blocks; whoever writes into a block that is
-// held more than once gets a copy of it first (Granted::copies).
+// Sharing. A child starts with its parent's tokens and blocks; before a request writes into a block
+// with another holder, it gets a copy (Granted::copies).
 struct Fork {
   std::string req;
   std::string child;
@@ -166,7 +165,7 @@ struct SwapIn {
   std::string transfer;
   bool operator==(const SwapIn&) const = default;
 };
-/// Settles a transfer. One that failed leaves everything as it was before it started.
+/// Settles a transfer. After a failed transfer everything is as it was before it started.
 struct Complete {
   std::string transfer;
   bool ok = false;
@@ -181,7 +180,7 @@ using Operation =
                  op::Step, op::Take, op::Touch, op::Release, op::Fork, op::Truncate, op::Pin,
                  op::Unpin, op::SwapOut, op::SwapIn, op::Complete>;
 
-/// The request that an operation names; empty for those that name none.
+/// The request that an operation names; empty if it names no request.
 [[nodiscard]] inline const std::string& request_of(const Operation& operation) {
   static const std::string kNone;
   return std::visit(

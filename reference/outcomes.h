@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that a cache manager can answer and announce, as values.
+// The answers and the events of a cache manager, as values.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct Copy {
   bool operator==(const Copy&) const = default;
 };
 
-/// Answer of a granted allocate or take: the newly taken ids per group (hit and external blocks are
-/// not in it). Of a swap: the copies from one tier to the other.
+/// The answer of a granted allocate or take: the newly taken ids per group, without hit and
+/// external blocks. The answer of a swap: the copies from one tier to the other.
 struct Granted {
   std::vector<std::vector<BlockId>> blocks;
   std::vector<Copy> copies = {};

@@ -37,7 +37,7 @@ std::vector<KvSpec> buckets_of(const ModelSpec& model, std::uint32_t block_size)
   return buckets;
 }
 
-/// Whether every request holds the same number of blocks of each: one table does for all.
+/// Whether every request holds the same number of blocks of each, so that one table serves all.
 bool of_one_kind(const std::vector<KvSpec>& buckets) {
   const KvSpec& first = buckets.front();
   return std::all_of(buckets.begin(), buckets.end(), [&](const KvSpec& other) {

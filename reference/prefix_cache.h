@@ -2,7 +2,7 @@
 // The specification of the prefix cache: which blocks hold which content.
 //
 // Model:   key -> blocks with that content, oldest registration first. Two blocks may hold the same
-//          content: tables are append-only, so nobody is made to give up the second copy.
+//          content: tables are append-only, so a request keeps the second copy that it has made.
 // Source:  vLLM v1 BlockHashToBlockMap, with the content itself in place of its hash.
 #pragma once
 
@@ -22,9 +22,9 @@ namespace kvproof::reference {
 /// A number that stands for the content of a whole prefix: all its tokens and extra keys.
 using ContentId = std::uint32_t;
 
-/// Names contents. Equal prefixes have one number and different ones never do: what a hash
-/// approximates. Names are only ever added, so copies of a model may share one book and stay
-/// values.
+/// Gives each content a number: equal prefixes have one number and different prefixes never do,
+/// which a hash only approximates. Numbers are only ever added, so copies of a model may share one
+/// book and stay values.
 class ContentBook {
  public:
   static constexpr ContentId kEmptyPrefix = 0;
@@ -43,7 +43,7 @@ class ContentBook {
 [[nodiscard]] std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start,
                                                   std::uint32_t end);
 
-/// Identity of a block: all that decides its bytes.
+/// The identity of a block: everything that decides its bytes.
 struct PrefixKey {
   GroupId group = 0;
   ContentId content = ContentBook::kEmptyPrefix;
@@ -56,10 +56,10 @@ class PrefixCache {
   /// The oldest block with this content; nullopt when there is none.
   [[nodiscard]] std::optional<BlockId> find(const PrefixKey& key) const;
 
-  /// Registers one more block for this content, behind the keys that the block has already.
+  /// Registers one more block for this content; its key follows those that the block has already.
   void insert(const PrefixKey& key, BlockId block);
 
-  /// Removes a block's keys. @return them, the first one first; empty when it had none.
+  /// Removes the keys of a block. @return the removed keys in the order of their registration
   std::vector<PrefixKey> erase(BlockId block);
 
   void clear();
@@ -67,7 +67,7 @@ class PrefixCache {
   /// The keys of a block. There are two only where a prompt ends inside of it (prompt_tail_keys).
   [[nodiscard]] const std::vector<PrefixKey>& keys_of(BlockId block) const;
 
-  /// Of its keys the first; nullptr when it has none.
+  /// The first key of a block; nullptr if it has no key.
   [[nodiscard]] const PrefixKey* key_of(BlockId block) const;
   /// The blocks of each content, and the keys of each block that has some.
   [[nodiscard]] const std::map<PrefixKey, std::vector<BlockId>>& entries() const { return blocks_; }

@@ -39,7 +39,7 @@ Pattern window_hit(const GroupConfig& group, SearchLimits limits, const Cached& 
     found = run >= wanted;
     if (found) hit.resize(i + run);
   }
-  if (!found) {  // what is left of the run reaches back to the first block
+  if (!found) {  // the rest of the run reaches back to the first block
     hit.resize(run);
     trim_to_alignment(hit, block_size, limits.align);
   }
@@ -117,7 +117,7 @@ CommonHit longest_common_hit(
     std::uint64_t current = hit;
     for (Kin& k : kin) {
       const std::uint64_t block_size = k.group->block_size;
-      if (reads_all(k.group->kind) && k.looked_up) {  // whatever is shorter is a hit as well
+      if (reads_all(k.group->kind) && k.looked_up) {  // every shorter prefix is a hit as well
         current = std::min<std::uint64_t>(current, k.hit.size() * block_size);
         continue;
       }
@@ -129,7 +129,7 @@ CommonHit longest_common_hit(
         return std::ranges::all_of(k.members, [&](GroupId g) { return cached(g, block); });
       };
       k.hit = longest_hit(*k.group, {limit, align, drop_last}, seen);
-      // A margin is for what is dropped; a search that drops nothing must not gain by it.
+      // The margin makes up for the dropped block; a search that drops none must not gain by it.
       if (margin && k.hit.size() * block_size > current) {
         k.hit = longest_hit(*k.group, {current, align, drop_last}, seen);
       }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The longest cached prefix, for one kind of layer and for several groups at once.
 //
-// Model:   a search sees which block positions are cached and answers a pattern: the positions that
-//          the hit reads (true) and those that the kind does not read any more (false, null in the
-//          table). Its length is the hit's length in blocks.
+// Model:   a search sees which block positions are cached and answers with a pattern: true for a
+//          position that the hit reads, false for one that the kind does not read any more (null
+//          in the table). The length of the pattern is the length of the hit in blocks.
 // Source:  vLLM v1 find_longest_cache_hit and HybridKVCacheCoordinator.
-// Refuses: partial-block hits.
+// Leaves out: partial-block hits.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using Cached = std::function<bool(std::uint32_t block)>;  // is that position ca
 struct SearchLimits {
   std::uint64_t tokens = 0;  // [tokens] at most
   std::uint64_t align = 1;   // [tokens] the hit's length is a multiple of it
-  bool drop_last = false;    // EAGLE: one block less than what was found
+  bool drop_last = false;    // EAGLE: the hit ends one block before what was found
 };
 
 [[nodiscard]] Pattern longest_hit(const GroupConfig& group, SearchLimits limits,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything observable of a cache manager at one moment, recomputed from its structures.
+// Everything that can be observed of a cache manager at one moment, recomputed from its structures.
 //
 // Laws read only this. A snapshot is refilled in place, so that auditing after every operation does
 // not allocate once its vectors have grown.
@@ -65,11 +65,11 @@ struct PoolState {
   bool operator==(const PoolState&) const = default;
 };
 
-/// What a manager says of its prefix cache, since construction. An admission counts once, when it
-/// is granted with use_lookup; one that resumes a preempted request does not.
+/// The counters of a manager's prefix cache since construction. An admission counts once, when it
+/// is granted with use_lookup; the admission that resumes a preempted request does not count.
 struct HitCounters {
   std::uint64_t lookups = 0;
-  std::uint64_t lookup_tokens = 0;  // that could have hit
+  std::uint64_t lookup_tokens = 0;  // tokens that could have hit
   std::uint64_t hit_tokens = 0;
   bool operator==(const HitCounters&) const = default;
 };
@@ -79,7 +79,7 @@ struct Snapshot : PoolState {
   std::vector<RequestState> requests;   // sorted by name
   std::vector<BlockId> raw;             // references held by the raw owner, sorted, with repeats
   std::vector<LeaseState> leases;       // sorted by name
-  std::optional<HitCounters> counters;  // of a manager that counts
+  std::optional<HitCounters> counters;  // nullopt if the manager does not count
   bool operator==(const Snapshot&) const = default;
 
   [[nodiscard]] const RequestState* find(std::string_view name) const {

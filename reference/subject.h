@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The seam between an allocator and everything that tests it: apply an operation, observe the
+// The interface between an allocator and everything that tests it: apply an operation, observe the
 // state.
 //
-// The naive model is one, optimized/ is wrapped into one, and so is a program in another language.
-// A new allocator is one row in optimized/subjects.h.
+// The naive model is a subject, and wrappers make subjects of optimized/ and of programs in other
+// languages. A new allocator is one row in optimized/subjects.h.
 #pragma once
 
 #include "reference/operations.h"

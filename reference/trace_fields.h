@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fields of a line of a trace, read with care: shared by the readers of operations and states.
+// Reads the fields of a line of a trace with care, for the readers of operations and states.
 //
-// Refuses: a value out of its range, of another kind or too deeply nested, as a TextError that
-//          names the field. Nothing is reserved by what a line claims, only by what it holds.
+// Refuses: a value out of its range, of another kind or too deeply nested, with a TextError that
+//          names the field. Memory is reserved for what a line holds, never for what it claims.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ using Tables = std::vector<std::vector<BlockId>>;
 
 inline constexpr int kDeepest = 16;  // brackets within brackets; the format needs 6
 
-/// The object that a line is. Depth is bounded before anything is built from it.
+/// Parses a line as an object. Its depth is bounded before anything is built from it.
 inline json parse_object(std::string_view line) {
   int depth = 0;
   bool quoted = false;
@@ -75,7 +75,7 @@ inline std::uint32_t count(const json& object, const char* field) {
   return integer<std::uint32_t>(member(object, field), field);
 }
 
-/// Of a header: what makes a manager allocate is bounded before anything is built from it.
+/// Reads a header. Values that make a manager allocate are bounded before anything is built.
 inline std::uint32_t size(const json& object, const char* field, std::uint32_t limit) {
   const std::uint32_t out = count(object, field);
   if (out > limit) throw TextError(field, "at most " + std::to_string(limit));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text form of the alphabet: JSON Lines, one header, one operation a line, one end line.
 //
-// A recorded trace also carries what the recorded allocator answered (out, events) and the state it
-// was left in; replaying compares them. Unknown keys are ignored; a wrong value is a TextError that
-// names the field and what was expected.
+// A recorded trace also carries the answers of the recorded allocator (out, events) and its state
+// after each operation; replaying compares them. Unknown keys are ignored; a wrong value is a
+// TextError that names the field and what was expected.
 #pragma once
 
 #include <array>
@@ -44,7 +44,7 @@ struct TraceHeader {
   std::string subject;  // the allocator that a failure was found in; empty otherwise
   std::vector<std::string> newer_policies;  // behaviour tags newer than the profile's version
   CacheConfig config;
-  std::string unsupported;  // why `config` is not the whole of it; empty when it is
+  std::string unsupported;  // why `config` does not say everything; empty if it does
 };
 
 /// The key that a block carries.
@@ -54,7 +54,7 @@ struct KeyOfBlock {
   std::uint32_t prefix_tokens = 0;
 };
 
-/// What a recording says of a pool of blocks. Absent parts are not compared.
+/// A pool of blocks as a recording describes it. Absent parts are not compared.
 struct RecordedPool {
   using Pairs = std::vector<std::array<std::uint32_t, 2>>;
 
@@ -62,7 +62,7 @@ struct RecordedPool {
   std::optional<std::uint32_t> num_keys;
   std::optional<double> usage;
   std::optional<std::vector<BlockId>> queue;           // head to tail
-  std::optional<std::vector<BlockId>> queue_backward;  // where it is not the same, reversed
+  std::optional<std::vector<BlockId>> queue_backward;  // if it is not the same, reversed
   std::optional<std::vector<BlockId>> linked;    // blocks whose links say that they are queued
   std::optional<Pairs> ref;                      // [id, count], count > 0, ascending
   std::optional<Pairs> cached;                   // [id, group], ascending
@@ -71,7 +71,7 @@ struct RecordedPool {
   std::optional<std::vector<IndexEntry>> index;  // [group, key, [ids]]
 };
 
-/// What a recording says of the state after an operation.
+/// The state after an operation as a recording describes it.
 struct RecordedState : RecordedPool {
   template <class Value>
   using PerRequest = std::map<std::string, Value>;
@@ -89,7 +89,7 @@ struct RecordedState : RecordedPool {
   std::optional<RecordedPool> host;
   std::optional<HitCounters> counters;              // [lookups, lookup_tokens, hit_tokens]
   std::optional<std::array<std::uint32_t, 3>> crc;  // CRC-32 of queue, ref, cached as LE words
-  std::vector<std::string> fields;                  // those that it has, as it names them
+  std::vector<std::string> fields;                  // the names of the fields that it has
 };
 
 struct TraceLine {
@@ -100,15 +100,15 @@ struct TraceLine {
   std::optional<Result> result;  // recorded `out`, typed by the operation; absent = none recorded
   std::optional<std::vector<Event>> events;
   std::optional<RecordedState> state;
-  bool lists_events = false;         // it has that field, even if empty
-  std::string unsupported;           // an answer: why the operation was not performed
+  bool lists_events = false;         // it has the field `events`, even if empty
+  std::string unsupported;           // the reason if the subject did not perform the operation
   std::uint64_t num_operations = 0;  // end
 };
 
 /// Reads one line of a trace. @throws TextError
 [[nodiscard]] TraceLine parse_trace_line(std::string_view line);
 
-/// Reads what a foreign allocator answers to an operation: the part of a recording behind it, or
+/// Reads the answer of a foreign allocator to an operation: the results as in a recording, or
 /// {"unsupported":true,"reason":...}. @throws TextError
 [[nodiscard]] TraceLine parse_answer(const Operation& operation, std::string_view line);
 
@@ -116,10 +116,10 @@ struct TraceLine {
 [[nodiscard]] std::string to_json(const TraceHeader& header);
 [[nodiscard]] std::string to_json(const Operation& operation);
 [[nodiscard]] std::string to_json(const Outcome& outcome);
-/// The same with what was answered and the whole state afterwards: a recording.
+/// A recording: the same line with the answer and the whole state afterwards.
 [[nodiscard]] std::string to_json(const Operation& operation, const Outcome& outcome,
                                   const Snapshot& state);
-/// What a foreign allocator answers: outcome and state, every part of it.
+/// The answer of a foreign allocator: the outcome and every part of the state.
 [[nodiscard]] std::string to_json(const Outcome& outcome, const Snapshot& state);
 [[nodiscard]] std::string end_line(std::uint64_t num_operations);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of a trace for enumerations, in the order of their values.
+// The words that a trace uses for the values of enumerations, in the order of the values.
 #pragma once
 
 #include <iterator>

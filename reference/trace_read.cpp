@@ -83,7 +83,7 @@ TraceHeader read_header(const json& line) {
     out.config.groups.push_back(group_config(group, out.unsupported));
     marked = marked || out.config.groups.back().eagle;
   }
-  // Without a marked group the switch means all of them.
+  // If no group is marked, the switch means all groups.
   for (GroupConfig& group : out.config.groups) group.eagle = group.eagle || (use_eagle && !marked);
   read_policies(line, out);
   out.config.profile.prompt_tail_keys = flag(config, "prompt_tail_keys");
@@ -201,7 +201,8 @@ Event read_event(const json& value) {
   return out;
 }
 
-// A recording lists events only where there were some, so their absence beside a state means none.
+// A recording lists events only if there were some: a state without events means that there were
+// none.
 void read_answer(const json& parsed, TraceLine& out) {
   if (parsed.contains("out")) out.result = read_result(out.operation, parsed["out"]);
   if (parsed.contains("state")) out.state = read_state(object(parsed["state"], "state"));

@@ -9,8 +9,8 @@ namespace {
 using namespace fields;  // NOLINT: the words of this file
 using nlohmann::ordered_json;
 
-/// A key as its owner writes it: a whole number, taken as it is, or any text, taken by its
-/// fingerprint (FNV-1a).
+/// Reads a key as its owner writes it: a whole number as it is, any text as its fingerprint
+/// (FNV-1a).
 std::uint64_t key_of(const json& value, const char* field) {
   if (value.is_number_unsigned()) return value.get<std::uint64_t>();
   if (value.is_number_integer()) return static_cast<std::uint64_t>(value.get<std::int64_t>());

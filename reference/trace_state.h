@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of a line of a trace: read into what it says, written with every part.
+// Reads the state of a line of a trace, which may lack parts, and writes one with every part.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace kvproof {
 
-/// An id is written as its integer. The JSON library finds this by the namespace of the id.
+/// Writes an id as its integer. The JSON library finds this function by the namespace of the id.
 template <class Json, class Kind>
 void to_json(Json& out, Id<Kind> id) {
   out = std::uint32_t{id};
