@@ -114,7 +114,7 @@ template <class Format>
   std::uint32_t rounded = 0;
   if (magnitude == 0x7F800000u || exponent > static_cast<int>(kTop)) {
     rounded = kMost + 1;
-  } else if (exponent >= 1) {  // half of the last place, less one where even stays
+  } else if (exponent >= 1) {  // half of the last place, less one if an even number stays
     const std::uint32_t rebased = magnitude - (static_cast<std::uint32_t>(127 - kBias) << 23);
     constexpr int kDropped = 23 - kMantissa;
     rounded = (rebased + (1u << (kDropped - 1)) - 1 + ((rebased >> kDropped) & 1)) >> kDropped;
@@ -173,7 +173,7 @@ template <>
 }
 template <>
 [[nodiscard]] KVPROOF_HOST_DEVICE inline Fp8E4M3 from_float<Fp8E4M3>(float value) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890  // one instruction; emulated before that
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890  // one instruction; older cards emulate it
   return {__nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3)};
 #else
   return {static_cast<std::uint8_t>(encode_small<Fp8E4M3Format>(value))};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every operation's implementations look like from outside: a name and a launch.
+// The implementations of every operation, seen from outside: a name and a launch.
 #pragma once
 
 #include <string_view>
 
 namespace kvproof::kernels {
 
-/// Why something was not done; empty when it was. The text lives as long as the program.
+/// Why an operation was not performed; empty if it was. The text lives as long as the program.
 struct Refusal {
   const char* reason = nullptr;
   explicit operator bool() const { return reason != nullptr; }
@@ -18,8 +18,8 @@ struct Context {
   int num_threads = 1;     // of a CPU implementation
 };
 
-/// One way to perform an operation. A launch checks its parameters, allocates nothing, and either
-/// does everything or refuses and touches nothing. Forced: it never falls back on another row.
+/// One implementation of an operation. A launch checks its parameters and allocates nothing. It
+/// either does everything or refuses and touches nothing; it never falls back on another row.
 template <class Params>
 struct Implementation {
   std::string_view name;  // "<where>/<how>": reference/double, cpu/general, cpu/avx2, cuda/general

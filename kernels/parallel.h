@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shares of one operation's work for the threads of a CPU implementation.
+// Divides the work of an operation among the threads of a CPU implementation.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace kvproof::kernels {
 
-/// Calls f(begin, end) on disjoint shares of [0, count), sizes differing by one at most, on up to
-/// num_threads threads, the caller's among them.
+/// Calls f(begin, end) on disjoint shares of [0, count), whose sizes differ by one at most, on up
+/// to num_threads threads, the calling thread included.
 template <class F>
 void for_each_share(int num_threads, std::int64_t count, F&& f) {
   constexpr std::int64_t kMostThreads = 64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An implementation of attention as a row of one operation: decode or prefill, and never the other.
+// Turns an implementation of attention into a row of one operation, which is decode or prefill.
 #pragma once
 
 #include "kernels/attention/attention.h"

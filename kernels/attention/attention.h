@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters that every attention operation is made of, and which tokens a query sees.
+// The parameters that all attention operations share, and which tokens a query sees.
 //
 // Model:   out = softmax(cap(scale * q . k)) . v over the visible tokens; cap(x) = c * tanh(x / c).
 //          Query head h reads KV head h / (num_heads / num_kv_heads). A query token at position p
@@ -78,9 +78,9 @@ struct AttentionShape {
   ElementType type = ElementType::bf16;        // of query and output: fp32, fp16 or bf16
   ElementType cache_type = ElementType::bf16;  // `type`, or one of fp8
   float scale = 1.0F;                          // of the scores, usually 1 / sqrt(head_size)
-  float soft_cap = 0.0F;                       // 0: none
+  float soft_cap = 0.0F;                       // 0: no cap
   std::int32_t window = 0;  // [tokens] visible at most, the query's own among them; 0: all
-  float key_scale = 1.0F;   // what an fp8 element is multiplied by; 1 for the other types
+  float key_scale = 1.0F;   // an fp8 element times this is its value; 1 for the other types
   float value_scale = 1.0F;
 };
 
@@ -104,7 +104,8 @@ struct AttentionParams {
   float* log_sum_exp = nullptr;  // shape [num_query_tokens, num_heads], natural; null: not wanted
   std::int64_t lse_token_stride = 0;
   std::int64_t lse_head_stride = 0;
-  // Splits of the visible tokens, computed apart and merged. Scratch needs no initial value.
+  // The visible tokens are split; each split is computed by itself, then all are merged. Scratch
+  // memory needs no initial value.
   std::int32_t num_splits = 1;
   float* split_output = nullptr;  // shape [num_query_tokens, num_heads, num_splits,
                                   //        value_head_size]; may be null if num_splits is 1
@@ -117,7 +118,7 @@ struct TokenRange {
   std::int32_t end = 0;
 };
 
-/// What a query token sees that is token `query` of `num_queries` of a sequence of `seq_len`.
+/// The positions that query token `query` of `num_queries` sees in a sequence of `seq_len` tokens.
 [[nodiscard]] KVPROOF_HOST_DEVICE inline TokenRange visible_to(std::int32_t query,
                                                                std::int32_t num_queries,
                                                                std::int32_t seq_len,
@@ -142,7 +143,7 @@ KVPROOF_HOST_DEVICE inline std::int32_t sequence_of(const std::int32_t* starts,
   return low;
 }
 
-/// What query token `token` of the batch sees.
+/// The positions that query token `token` of the batch sees.
 template <class Kv>
 KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, std::int32_t seq,
                                                  std::int32_t token) {
@@ -154,7 +155,7 @@ KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, s
   return out;
 }
 
-/// Split `split` of `num_splits` of a range, in whole tiles; late splits may be empty.
+/// Split `split` of `num_splits` of a range, in whole tiles; the last splits may be empty.
 [[nodiscard]] KVPROOF_HOST_DEVICE inline TokenRange split_of(TokenRange all, std::int32_t split,
                                                              std::int32_t num_splits,
                                                              std::int32_t tile) {
@@ -167,12 +168,12 @@ KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, s
           static_cast<std::int32_t>(end < all.end ? end : all.end)};
 }
 
-/// What no implementation accepts.
+/// Why no implementation accepts the parameters; empty if some do.
 template <class Kv>
 [[nodiscard]] Refusal refuse(const AttentionParams<Kv>& params);
 
-// The implementations, for every operation of the family. Each launches on any parameters that
-// refuse() lets pass, or says what it lacks.
+// The implementations, for every operation of the family. Each runs with any parameters that
+// refuse() lets pass, or says which ones it cannot take.
 template <class Kv>
 Refusal attention_reference(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>

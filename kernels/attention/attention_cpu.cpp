@@ -15,7 +15,7 @@ constexpr std::int32_t kMostKeySize = 576;
 constexpr std::int32_t kMostValueSize = 512;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
-/// Softmax-weighted sum of what one query head has seen so far.
+/// The softmax-weighted sum of the tokens that one query head has seen so far.
 struct Running {
   float highest = kNothing;
   float sum = 0;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the 16-lane kernels make of the operations of their vocabulary: AVX-512's, or its imitation.
+// The 16-lane kernels, built from the operations of AVX-512 or of its imitation in plain C++.
 #pragma once
 
 #include "kernels/attention/attention_cpu_see.h"
 
 namespace kvproof::kernels::cpu {
 
-/// Places of a step: in order, and as two rows of V interleave.
+/// The places of a step: in order, and in the order in which two rows of V interleave.
 struct Orders16 {
   std::uint8_t in_order[32], interleaved[32];
 };

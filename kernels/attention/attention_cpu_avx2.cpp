@@ -21,7 +21,7 @@ struct Avx2 {
 
   static F set(float x) { return _mm256_set1_ps(x); }
   static F load(const float* p) { return _mm256_loadu_ps(p); }
-  /// In a register: each is used more than once, and g++ would load it as often.
+  /// Keeps a value in a register: it is used more than once, and g++ would load it each time.
   static F keep(F x) {
     asm("" : "+x"(x));
     return x;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fast CPU attention: threads take pieces, find their tiles a distance ahead, fetch those rows
-// into L2 and see the tiles. What is done to a tile is the instruction set's (attention_cpu_see.h).
+// The fast CPU attention: a thread takes pieces, finds their tiles some distance ahead, fetches the
+// rows into L2, and sees the tiles. Each instruction set has code of its own for that last step
+// (attention_cpu_see.h).
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -20,8 +21,8 @@ constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr float kLn2 = 0.69314718055994530942F;
 alignas(64) constexpr char kZeros[kMostKeySize * sizeof(float)] = {};
 
-// What the processor, and the system that saves its registers, can do. Every processor with AVX2
-// has F16C, which not every compiler can ask for.
+// Whether the processor has the instructions and the system saves its registers. Every processor
+// with AVX2 has F16C; not every compiler can ask for F16C itself.
 #if defined(__x86_64__)
 bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 bool has_avx512_bf16() {
@@ -34,7 +35,7 @@ bool has_avx2() { return false; }
 bool has_avx512_bf16() { return false; }
 #endif
 
-/// One thread and what it keeps, all of it on its stack.
+/// One thread and its data, all of which is on its stack.
 class Worker {
  public:
   Worker(const Plan& plan, std::atomic<std::int64_t>& next)
@@ -63,7 +64,7 @@ class Worker {
  private:
   static constexpr std::int64_t kRing = kMostAhead + 1;
 
-  /// The next tile of this thread's pieces. @return false where there is none
+  /// Locates the next tile of this thread's pieces. @return false if there is no further tile
   bool locate(LocatedTile& tile) {
     while (position_ == piece_.seen.end) {
       const std::int64_t index = next_.fetch_add(1, std::memory_order_relaxed);
@@ -86,7 +87,7 @@ class Worker {
       const std::int64_t bytes = bytes_of(p_.shape.cache_type) * head;
       work_.key_offset = p_.kv.key_layout.head_stride * bytes;
       work_.value_offset = p_.kv.value_layout.head_stride * bytes;
-      // What the tile ahead needs for all heads comes in equal parts, in order of its addresses.
+      // The rows of the tile ahead, for all heads, are fetched in equal parts, by their addresses.
       const std::int32_t from = kFetchGroups * head / plan_.heads_per_piece;
       const std::int32_t to = kFetchGroups * (head + 1) / plan_.heads_per_piece;
       work_.fetch_rows = ahead.fetch + 4 * from;
@@ -96,7 +97,7 @@ class Worker {
     if (tile.tokens.end == piece.seen.end) finish(piece);
   }
 
-  /// The rows of one query token and KV head see what is visible to them.
+  /// The rows of one query token and KV head see the tokens that are visible to them.
   void see_rows(const LocatedTile& tile, std::int32_t head, std::int32_t token) {
     const Piece& piece = tile.piece;
     const TokenRange visible = visible_of(p_, piece.seq, piece.first_token + token);
@@ -108,7 +109,7 @@ class Worker {
     work.key_rows = tile.key;
     work.value_rows = tile.value;
     const char* rows[2][kTile];
-    if (work.num_tokens < kTile) {  // those that are not seen are zeros
+    if (work.num_tokens < kTile) {  // the rows of tokens that are not seen are zeros
       for (std::int32_t t = 0; t < kTile; ++t) {
         const std::int32_t from = begin - tile.tokens.begin + t;
         const bool seen = t < work.num_tokens;
@@ -125,7 +126,7 @@ class Worker {
       work.output = output_ + row * work_.output_stride;
       work.state = state_ + row;
       plan_.kernel->see[size](work);
-      work.fetch_groups = work_.fetch_groups = 0;  // once
+      work.fetch_groups = work_.fetch_groups = 0;  // the rows ahead are fetched only once
       row += 1 << size;
       left -= 1 << size;
     }
@@ -207,7 +208,7 @@ class Worker {
   alignas(64) float output_[kMostFloats];
 };
 
-/// The same over one buffer per sequence, in the terms of a paged cache.
+/// Attention over one buffer per sequence, as a paged cache whose block is the whole sequence.
 Params as_paged(const AttentionParams<ContiguousKv>& p) {
   Params out;
   out.shape = p.shape;
@@ -229,7 +230,7 @@ Params as_paged(const AttentionParams<ContiguousKv>& p) {
 }
 const Params& as_paged(const Params& p) { return p; }
 
-/// @param kernels null: this processor or this build lacks the instructions @param missing says so
+/// @param kernels null if this processor or build lacks the instructions @param missing says which
 template <class Kv>
 Refusal attend(const AttentionParams<Kv>& params, const Context& context, const TileKernel* kernels,
                const char* missing) {

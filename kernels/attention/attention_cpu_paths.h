@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How elements of each cache type become what a vocabulary multiplies, and how sums are folded.
+// How elements of each cache type are converted for multiplication, and how sums are folded.
 //
-// Refuses: names that other files share: V has internal linkage, so nothing compiled here with
-//          wider instructions can be what the linker keeps for everyone.
+// Linkage: V has internal linkage, so every name here is the file's own. Otherwise the linker might
+//          keep a function that was compiled with wider instructions, and use it for all files.
 // Source:  exp2f and tanhf of Cephes (Moshier).
 #pragma once
 
 #include "kernels/attention/attention_cpu_tile.h"
 #include "kernels/element.h"
 
-#if defined(KVPROOF_ROLLED)  // the loops over registers, where registers are arrays in memory
+#if defined(KVPROOF_ROLLED)  // loops over registers stay loops: registers are arrays in memory
 #define KVPROOF_UNROLL
 #elif defined(__clang__)
 #define KVPROOF_UNROLL _Pragma("unroll")
@@ -36,7 +36,7 @@ struct WithLoads : W {
   }
 };
 
-/// Elements become floats; products are float. What every vocabulary has.
+/// Elements become floats and products are float. Every vocabulary can do this.
 template <class V, class T>
 struct FloatPath {
   using Query = float;
@@ -107,7 +107,7 @@ struct HalfStep {
   }
 };
 
-/// What is done to whole vectors.
+/// Operations on whole vectors.
 template <class V>
 struct VectorMath {
   using F = typename V::F;

@@ -7,7 +7,7 @@ namespace kvproof::kernels::cpu {
 namespace {
 
 constexpr std::int64_t kBytesAhead = 32 << 10;
-constexpr std::int32_t kMostQueryTokens = 16;  // of a piece
+constexpr std::int32_t kMostQueryTokens = 16;  // in a piece
 
 std::int32_t round_up(std::int32_t x, std::int32_t step) { return (x + step - 1) / step * step; }
 

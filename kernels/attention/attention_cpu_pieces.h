@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a launch of the fast CPU attention is cut: into pieces of query tokens and KV heads, those
-// into tiles whose rows have been found.
+// How a launch of the fast CPU attention is divided: into pieces of query tokens and KV heads, and
+// pieces into tiles whose rows have been located.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace kvproof::kernels::cpu {
 
-/// The fast kernels know one kind of cache. Where block_tables is null a block is a sequence.
+/// The fast kernels know one kind of cache: without block_tables a block is a sequence.
 using Params = AttentionParams<PagedKv>;
 
 inline constexpr std::int32_t kMostFloats = 16384;  // of a piece's query rows, and of its sums
@@ -23,14 +23,14 @@ struct Plan {
   std::int32_t key_places = 0;       // [elements] of a query row, whole steps
   std::int32_t value_places = 0;     // [elements] of an output row, whole steps
   std::int32_t group = 0;            // query heads that read a KV head
-  std::int32_t rows_per_head = 0;    // of those in a piece
+  std::int32_t rows_per_head = 0;    // how many of them a piece has
   std::int32_t row_parts = 0;        // pieces that share a KV head's query heads
   std::int32_t heads_per_piece = 0;  // KV heads; divides their number
   std::int32_t head_parts = 0;       // pieces that share the KV heads
   std::int32_t tokens_per_piece = 0;
   std::int32_t tiles_ahead = 0;  // of the tile in work, whose rows are fetched
   std::int32_t fetch_lines = 0;  // [cache lines] of a token: its rows of all heads of a piece
-  std::int64_t num_pieces = 0;   // some of which are empty
+  std::int64_t num_pieces = 0;   // some of them are empty
 };
 
 [[nodiscard]] Plan make_plan(const Params& params, const TileKernel& kernel,
@@ -59,10 +59,10 @@ struct Piece {
   }
 };
 
-/// Piece `index` of the plan; with no tokens where another piece has them.
+/// Piece `index` of the plan; it has no tokens if another piece has them.
 [[nodiscard]] Piece piece_of(const Plan& plan, std::int64_t index);
 
-/// Tokens of a piece, and where their rows of its first KV head lie.
+/// Tokens of a piece, and the addresses of their rows of its first KV head.
 struct LocatedTile {
   Piece piece;
   TokenRange tokens;

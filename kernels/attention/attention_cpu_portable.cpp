@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-lane kernels on plain arrays: each operation does to numbers what its AVX-512 twin in
-// attention_cpu_avx512.cpp does, VDPBF16PS with its order and its flushed subnormals included.
+// The 16-lane kernels on plain arrays. Each operation computes what its AVX-512 twin in
+// attention_cpu_avx512.cpp computes; VDPBF16PS keeps its order and flushes subnormals as there.
 #include <cmath>
 
 #define KVPROOF_ROLLED

@@ -4,14 +4,14 @@
 // Model:   scores by 2 * kLanes elements at once, online softmax with powers of two, then V
 //          weighted in registers; the weights of a tile never leave L1.
 // Source:  Dao, FlashAttention-2 (arXiv:2307.08691), algorithm 1.
-// Refuses: names that other files share (attention_cpu_paths.h).
+// Linkage: every name is the file's own (attention_cpu_paths.h).
 #pragma once
 
 #include "kernels/attention/attention_cpu_paths.h"
 
 namespace kvproof::kernels::cpu {
 
-/// Everything of one vocabulary, cache type and number of query rows.
+/// The code for one vocabulary, one cache type and one number of query rows.
 template <class V, class T, class Path, int kRows>
 struct Tile : VectorMath<V> {
   using Math = VectorMath<V>;
@@ -89,7 +89,7 @@ struct Tile : VectorMath<V> {
     }
   }
 
-  /// Scores to weights. @return what the sums of the tiles before are multiplied by
+  /// Turns scores into weights. @return the factor for the sums of the earlier tiles
   static F weigh(const float* scores, RowState& state, typename Path::Weight* weights) {
     F highest = V::load(scores);
     for (int t = kLanes; t < kTile; t += kLanes) highest = V::max(V::load(scores + t), highest);
@@ -129,7 +129,7 @@ struct Tile : VectorMath<V> {
       }
     };
     constexpr int kTokens = Path::kTokens;
-    for (int t = 0; t < w.num_tokens; t += 4 * kTokens) {  // past those that count, all are zeros
+    for (int t = 0; t < w.num_tokens; t += 4 * kTokens) {  // beyond num_tokens all rows are zeros
       add(t);
       add(t + kTokens);
       add(t + 2 * kTokens);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the seeded faults of the general kernel read that it must not: bytes that no query token
-// sees, with a weight of zero, which hides them unless they are no numbers.
+// The forbidden reads of the seeded faults of the general kernel: bytes that no query token sees,
+// with a weight of zero, which hides them unless they are NaN or infinity.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace kvproof::kernels {
 
-/// Zero times the first element of a K row behind `end` in its block; zero where there is none.
+/// Zero times the first element of the K row behind `end` in its block; zero if there is no row.
 template <class Kv>
 __device__ inline float unmasked_key(const AttentionParams<Kv>& p, std::int32_t seq,
                                      std::int32_t kv_head, std::int32_t position,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The general attention kernel: any type, head size, ratio, layout and block size, as run-time
-// values. What the tuned kernels are checked against on the device, and fall outside of.
+// values. On the device, the tuned kernels are checked against it.
 //
 // Model:   One block per (query token, KV head, split); its threads share the tokens of a tile for
 //          the scores and the elements of a row for the values.
@@ -27,7 +27,7 @@ struct GeneralState {
   float weight[kGeneralHeads][kGeneralTile];  // scores, then probabilities of the tile
   float highest[kGeneralHeads];
   float sum[kGeneralHeads];
-  float rescale[kGeneralHeads];  // of what was summed before this tile
+  float rescale[kGeneralHeads];  // the factor for the sums of the earlier tiles
 };
 
 template <class Kv>

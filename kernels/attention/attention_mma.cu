@@ -6,7 +6,7 @@
 namespace kvproof::kernels {
 namespace {
 
-constexpr std::int32_t kFewRows = 16;  // of a block whose warps share them
+constexpr std::int32_t kFewRows = 16;  // the warps of a block share so many rows
 
 bool is_aligned(const void* base, const CacheLayout& layout, std::int64_t bytes) {
   const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(base));
@@ -84,7 +84,7 @@ Refusal launch_head(const AttentionParams<PagedKv>& p, const Context& context) {
 
 AttentionParams<PagedKv> as_paged(const AttentionParams<PagedKv>& params) { return params; }
 
-/// Without block tables the kernel takes the sequence for the block.
+/// Without block tables the kernel treats the sequence as one block.
 AttentionParams<PagedKv> as_paged(const AttentionParams<ContiguousKv>& params) {
   AttentionParams<PagedKv> out;
   out.shape = params.shape;

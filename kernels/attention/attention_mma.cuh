@@ -16,7 +16,7 @@
 
 namespace kvproof::kernels {
 
-/// Scores -> what softmax is taken of, in powers of two, -infinity where a row does not see.
+/// Scores -> the arguments of softmax, in powers of two; -infinity where a row does not see.
 template <int kParts>
 __device__ inline void limit_scores(float (&scores)[kParts][4], const LaneRows& rows,
                                     const AttentionShape& shape, std::int32_t first_token) {
@@ -46,7 +46,7 @@ __device__ inline void limit_scores(float (&scores)[kParts][4], const LaneRows& 
   }
 }
 
-/// Scores -> weights; what was summed before is brought to the new maximum.
+/// Scores -> weights; the earlier sums are rescaled to the new maximum.
 template <class Tile, int kParts>
 __device__ inline void soften_scores(float (&scores)[kParts][4], MmaState<Tile>& state) {
   float rescale[2];
@@ -59,7 +59,7 @@ __device__ inline void soften_scores(float (&scores)[kParts][4], MmaState<Tile>&
     }
     highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 1));
     highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 2));
-    const float base = highest == -INFINITY ? 0 : highest;  // of a row that has seen nothing
+    const float base = highest == -INFINITY ? 0 : highest;  // 0: the row has seen no token yet
     rescale[r] = exp2f(state.highest[r] - base);
     state.highest[r] = highest;
     state.sum[r] *= rescale[r];
@@ -112,7 +112,7 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
   const std::int32_t length = loader.range.end - loader.range.begin;
   for (std::int32_t step = 0; step * Tile::kTokens < length; ++step) {
     if (!KVPROOF_FAULT(12)) copy_async_wait<kMmaStages - 2>();
-    // This step's rows are there, and nobody reads the stage that is overwritten next.
+    // The rows of this step are there, and no thread reads the stage that is overwritten next.
     if constexpr (kManyRows) {
       if (!KVPROOF_FAULT(14)) KVPROOF_BARRIER();
     } else {
@@ -131,7 +131,7 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
       attend_tokens<Tile, Tile::kWarpRows>(state, query, rows, shape, stage, first, token + first);
     }
   }
-  copy_async_wait<0>();  // of steps past the end: zeros on their way into what is used again
+  copy_async_wait<0>();  // steps past the end still write zeros into memory that is used again
 }
 
 /// One block per (16 or 64 rows, KV head; split).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decode attention over one buffer per sequence: what every paged figure is divided by.
+// Decode attention over one buffer per sequence: every figure of a paged kernel is divided by it.
 #pragma once
 
 #include <span>

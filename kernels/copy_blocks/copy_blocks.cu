@@ -10,10 +10,10 @@ namespace kvproof::kernels {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kMoves = 4;  // on their way per thread
+constexpr int kMoves = 4;  // a thread has so many moves under way
 constexpr std::int64_t kPartBytes = std::int64_t{kThreads} * kMoves * 16;
 
-/// The same address where only its lower half is computed.
+/// The address that results when only its lower half is computed.
 __device__ inline char* at(char* base, std::int64_t offset) {
   if (KVPROOF_FAULT(167)) {
     const auto address = reinterpret_cast<std::uintptr_t>(base);
@@ -23,7 +23,7 @@ __device__ inline char* at(char* base, std::int64_t offset) {
   return base + offset;
 }
 
-/// Where this thread block reads and writes, and how much is left of the block from there on.
+/// Where this thread block reads and writes, and how many bytes of the block follow.
 struct Part {
   const char* from;
   char* to;

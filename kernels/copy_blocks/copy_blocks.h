@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies blocks within each of many caches: what a copy-on-write asks for, all layers at once.
+// Copies blocks within each of many caches, all layers at once: a copy-on-write asks for this.
 //
 // Model:   For each cache and pair, block `from` over block `to`, block_bytes each. No block is
-//          written twice, and none that is written is read by another pair.
+//          written twice, and no pair reads a block that another pair writes.
 // Source:  vLLM copy_blocks (PR 30967 names its contract).
 #pragma once
 
@@ -20,8 +20,8 @@ struct CopyBlocksParams {
   std::int64_t num_pairs = 0;
   std::int64_t block_stride = 0;  // [bytes] from a block to the next; may exceed block_bytes
   std::int64_t block_bytes = 0;   // [bytes] that belong to a block of one cache
-  std::int64_t alignment = 1;  // [bytes] every caches[i] is a multiple of it; said by the caller,
-                               // since the addresses themselves may be on the device
+  std::int64_t alignment = 1;  // [bytes] every caches[i] is a multiple of it; the caller says so,
+                               // because the addresses themselves may be on the device
 };
 
 [[nodiscard]] Refusal refuse(const CopyBlocksParams& params);

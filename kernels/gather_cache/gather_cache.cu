@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads) gather_cache_kernel(const GatherCach
   }
 }
 
-/// The same bits: one move in, one out.
+/// Moves the bits unchanged: one move in, one out.
 struct MoveBits {
   static constexpr int kMovesOut = 1;
   __device__ static void convert(const Bytes16& in, float, Bytes16 (&out)[1]) { out[0] = in; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers ragged token ranges of one layer's cache, K or V, into one dense array, dequantising
-// where asked.
+// Gathers ragged token ranges of one layer's cache, K or V, into one dense array, and dequantises
+// them if asked to.
 //
 // Model:   out[starts[s] + i] = cache row of position first_positions[s] + i of sequence s, for i
 //          in [0, starts[s + 1] - starts[s]).
@@ -31,7 +31,7 @@ struct GatherCacheParams {
   std::int32_t head_size = 0;
   ElementType type = ElementType::bf16;        // equal to cache_type: bits are moved
   ElementType cache_type = ElementType::bf16;  // or one of fp8
-  float scale = 1.0F;  // what an fp8 element is multiplied by where the types differ
+  float scale = 1.0F;  // an fp8 element times this is its value, if the types differ
 };
 
 /// The sequence that row `row` of out belongs to: the last that starts there or before.

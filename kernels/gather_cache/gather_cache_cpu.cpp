@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row by row, or block by block where the cache holds a block's tokens as the output does.
+// Row by row, or block by block if the cache holds the tokens of a block as the output does.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +11,7 @@
 namespace kvproof::kernels {
 namespace {
 
-/// Copies elements, or widens them. @param next elements from here to what is read in some time
+/// Copies elements, or widens them. @param next elements from here to those that are read later
 struct Plainly {
   static void move(const GatherCacheParams& p, std::int64_t from, std::int64_t to,
                    std::int64_t count, std::int64_t /*next*/) {
@@ -28,7 +28,7 @@ struct Plainly {
   }
 };
 
-/// Copies past the caches.
+/// Copies with stores that bypass the processor's caches.
 struct Streaming {
   static void move(const GatherCacheParams& p, std::int64_t from, std::int64_t to,
                    std::int64_t count, std::int64_t next) {
@@ -38,7 +38,7 @@ struct Streaming {
   }
 };
 
-/// Tokens of one block: `count` from `token` on, to rows `row` on.
+/// Moves `count` tokens of one block, from `token` on, to the rows from `row` on.
 template <class How>
 void gather_part(const GatherCacheParams& p, std::int64_t block, std::int64_t next_block,
                  std::int32_t token, std::int64_t row, std::int32_t count) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with AVX2 and F16C where the compiler has them; has_fast_quantise() says if it runs.
+// 16-bit elements into fp8, compiled with AVX2 and F16C if the compiler has them;
+// has_fast_quantise() says whether it can run.
 //
 // Way:     x / scale / 2^8 in fp32 puts e4m3's exponents where fp16 has them, subnormals too.
 //          Adding and taking off 1.5 * 2^20 times its power of two rounds it to three bits of
-//          mantissa, to even; what is left is exact in fp16 and, three bits further down, e4m3.
+//          mantissa, to even; the result is exact in fp16 and, three bits further down, in e4m3.
 #include "kernels/reshape_and_cache/quantise.h"
 
 #include <cmath>
@@ -66,7 +67,7 @@ __m128i round_eight(__m256i bits, __m256 divisor) {
                          _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/// 16 elements. @return whether there is a NaN among them, of which nothing right is written
+/// 16 elements. @return whether one of them is a NaN; then the output is wrong
 template <bool by_product>
 bool quantise_step(const Bf16* from, Fp8E4M3* to, __m256 divisor, bool streams) {
   const __m256i in = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
@@ -77,7 +78,7 @@ bool quantise_step(const Bf16* from, Fp8E4M3* to, __m256 divisor, bool streams) 
   const __m128i b = round_eight<by_product>(_mm256_unpackhi_epi16(zero, magnitude), divisor);
   const __m128i first = _mm_srli_epi16(_mm_unpacklo_epi64(a, b), 7);
   const __m128i second = _mm_srli_epi16(_mm_unpackhi_epi64(a, b), 7);
-  const __m128i most = _mm_set1_epi8(0x7E);  // beyond it: what overflowed, infinity too
+  const __m128i most = _mm_set1_epi8(0x7E);  // larger ones have overflowed, infinity included
   const __m128i values = _mm_min_epu8(_mm_packus_epi16(first, second), most);
   const __m128i signs =
       _mm_and_si128(_mm_packs_epi16(_mm256_castsi256_si128(in), _mm256_extracti128_si256(in, 1)),

@@ -11,18 +11,18 @@
 
 namespace kvproof::kernels {
 
-/// What one array is divided by, and how.
+/// The divisor of one array, and how the division is done.
 struct Quantiser {
   float scale = 1;
   float reciprocal = 1;
-  bool by_product = false;  // else by quotient
+  bool by_product = false;  // by a product with 1 / scale, else by a quotient
 };
 
 /// Whether every bf16 element times the rounded 1 / scale falls on the same side of every rounding
 /// boundary of fp8 as the exact quotient: no quotient lies within 2^-21 of a boundary.
 [[nodiscard]] bool product_is_exact(float scale);
 
-/// @param count how many elements will be quantised: a proof pays for itself on many
+/// @param count how many elements will be quantised: the proof only pays if they are many
 [[nodiscard]] Quantiser quantiser_for(float scale, std::int64_t count);
 
 /// Whether this processor and this build have the instructions.

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads)
   write_elements(p, value_side(p), token, slot);
 }
 
-/// The same bits: one move in, one out.
+/// Moves the bits unchanged: one move in, one out.
 struct MoveBits {
   static constexpr int kMovesIn = 1;
   __device__ static Bytes16 convert(const Bytes16 (&in)[1], float) { return in[0]; }
@@ -87,7 +87,7 @@ struct Quantise {
   }
 };
 
-/// What one thread moves of one side: 16 bytes of the cache.
+/// The share of one thread in one side: 16 bytes of the cache.
 template <class How>
 struct Chunk {
   Bytes16 in[How::kMovesIn];

@@ -39,7 +39,7 @@ struct ReshapeAndCacheParams {
   float value_scale = 1.0F;
 };
 
-/// K's half of the operation, or V's.
+/// The K half or the V half of the operation.
 struct CacheSide {
   const void* rows;           // of the new tokens
   std::int64_t token_stride;  // [elements]

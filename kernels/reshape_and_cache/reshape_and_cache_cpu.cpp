@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row by row, or token by token where the cache holds a token's heads side by side.
+// Row by row, or token by token if the cache holds the heads of a token side by side.
 #include <cstring>
 
 #include "kernels/parallel.h"
@@ -29,7 +29,7 @@ struct Plainly {
   }
 };
 
-/// Copies past the caches.
+/// Copies with stores that bypass the processor's caches.
 struct Streaming {
   static void move(const ReshapeAndCacheParams& p, const CacheSide& side, std::int64_t from,
                    std::int64_t to, std::int64_t count) {

@@ -2,8 +2,8 @@
 // The vocabulary that kernels are written in: CUDA's own under nvcc, the simt runtime elsewhere.
 //
 // Use:     __global__, __device__, threadIdx, blockIdx, blockDim, gridDim as in CUDA, and the names
-//          below. Every thread of a warp takes part in a warp operation, every thread of a block in
-//          a barrier: none returns early.
+//          below. Every thread of a warp takes part in a warp operation, and every thread of a
+//          block in a barrier, so no thread returns early.
 // Source:  PTX ISA 8.5: cp.async, ldmatrix, mma.m16n8k16.
 #pragma once
 

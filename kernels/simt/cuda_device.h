@@ -39,7 +39,7 @@ namespace kvproof::kernels {
 
 using Dim3 = dim3;
 
-/// Copies between any of host and device memory, ordered on the stream.
+/// Copies between host and device memory in any direction, ordered on the stream.
 inline Refusal copy_memory_async(void* to, const void* from, std::size_t bytes,
                                  const Context& context) {
   const cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault,
@@ -57,7 +57,7 @@ __device__ inline T atomic_max(T* address, T value) {
 }
 
 /// Copies 16 bytes from global to shared memory, both aligned to 16, or writes 16 zero bytes there
-/// and reads nothing. It has happened after the wait for its group.
+/// and reads nothing. The bytes are there after the wait for its group.
 __device__ inline void copy_async16(void* shared, const void* global, bool valid) {
   const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global),

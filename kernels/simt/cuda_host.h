@@ -32,9 +32,9 @@
 #define KVPROOF_DYNAMIC_SHARED(type, name) \
   type* const name = static_cast<type*>(::kvproof::simt::dynamic_shared_memory())
 
-/// Before a loop of constant length whose index picks registers.
+/// Stands before a loop of constant length whose index picks registers.
 #define KVPROOF_UNROLL
-/// Before a loop that must stay one, for the registers that it would cost.
+/// Stands before a loop that must stay a loop, because unrolling it would cost registers.
 #define KVPROOF_ROLLED
 
 #define KVPROOF_BARRIER() ::kvproof::simt::block_barrier(KVPROOF_PLACE)
@@ -44,8 +44,8 @@
   ::kvproof::kernels::shuffle(value, ::kvproof::simt::current().lane() ^ (mask), KVPROOF_PLACE)
 #define KVPROOF_BALLOT(predicate) ::kvproof::kernels::ballot(predicate, KVPROOF_PLACE)
 
-/// Launches on `context.stream`; `shared_bytes` of dynamic shared memory. Under CUDA the function
-/// that contains it must return a Refusal: a launch that fails is one.
+/// Launches on `context.stream` with `shared_bytes` of dynamic shared memory. Under CUDA the
+/// function that contains it must return a Refusal, because a launch may fail.
 #define KVPROOF_LAUNCH(kernel, grid, block, shared_bytes, context, ...) \
   (static_cast<void>(context),                                          \
    ::kvproof::simt::launch(grid, block, shared_bytes, [&] { kernel(__VA_ARGS__); }))
@@ -54,7 +54,7 @@ namespace kvproof::kernels {
 
 using Dim3 = simt::Dim3;
 
-/// Copies between any of host and device memory, ordered on the stream.
+/// Copies between host and device memory in any direction, ordered on the stream.
 inline Refusal copy_memory_async(void* to, const void* from, std::size_t bytes, const Context&) {
   std::memcpy(to, from, bytes);
   return {};
@@ -99,7 +99,7 @@ inline void perform(const simt::PendingCopy& copy) {
 }
 
 /// Copies 16 bytes from global to shared memory, both aligned to 16, or writes 16 zero bytes there
-/// and reads nothing. It has happened after the wait for its group.
+/// and reads nothing. The bytes are there after the wait for its group.
 inline void copy_async16(void* shared, const void* global, bool valid) {
   simt::Thread& self = simt::current();
   const simt::PendingCopy copy{shared, valid ? global : nullptr, 16};

@@ -97,7 +97,7 @@ Fiber::Fiber() : state_(std::make_unique<State>()) {
   state_->stack = mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (state_->stack == MAP_FAILED) throw std::bad_alloc();
-  // The lowest page catches what runs over.
+  // The lowest page is protected: it catches an overflow of the stack.
   mprotect(state_->stack, 4096, PROT_NONE);
 #if defined(KVPROOF_SIMT_TSAN)
   state_->fiber = __tsan_create_fiber(0);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stack of its own to run on, switched to and from by hand: Boost.Context, else ucontext.
+// Fibers: a function that runs on a stack of its own and is switched by hand, with Boost.Context or
+// else ucontext.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,7 @@
 
 namespace kvproof::simt {
 
-/// A reusable fiber. resume() runs it until it pauses or its body ends; sanitizers are told.
+/// A reusable fiber. resume() runs it until it pauses or its body ends, and tells the sanitizers.
 class Fiber {
  public:
   Fiber();
@@ -15,11 +16,11 @@ class Fiber {
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Starts over with this body; what an unfinished one had on its stack is forgotten.
+  /// Starts over with this body. The stack of an unfinished body is forgotten.
   void start(void (*body)(void*), void* argument);
   /// Runs until pause() or the end. @pre started, not ended
   void resume();
-  /// Back to whoever resumed. @pre called on this fiber
+  /// Returns to the caller of resume(). @pre called on this fiber
   void pause();
   [[nodiscard]] bool ended() const;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled without ThreadSanitizer, which is told of what a barrier orders and of nothing else.
+// The simulated machine. It is compiled without ThreadSanitizer, which is told only which accesses
+// a barrier orders.
 #include "kernels/simt/runtime.h"
 
 #include <algorithm>
@@ -25,14 +26,14 @@ void AnnotateIgnoreWritesEnd(const char* file, int line);
 namespace kvproof::simt {
 namespace {
 
-/// While one lives, what this thread writes and frees is nobody's race: the machine's own memory is
-/// none of the kernel's, and shared memory is there before a block starts.
+/// While one lives, ThreadSanitizer ignores the writes and frees of this thread: the machine's own
+/// memory is not the kernel's, and shared memory is there before a block starts.
 struct Unobserved {
 #if defined(KVPROOF_SIMT_TSAN)
   Unobserved() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
   ~Unobserved() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__); }
 #else
-  ~Unobserved() {}  // not trivial: a guard is no unused variable
+  ~Unobserved() {}  // not trivial, so that no compiler calls the guard an unused variable
 #endif
 };
 
@@ -57,9 +58,9 @@ struct Meeting {
   int expected = 0;
   int arrived = 0;
   std::uint64_t round = 0;
-  Place place{};  // of the first to arrive this round
+  Place place{};  // where the first thread of this round waits
   char order[2] =
-      {};  // what orders even and odd rounds: who is ahead may arrive at the next already
+      {};  // orders even and odd rounds apart: a thread ahead may have reached the next round
 };
 
 struct Warp {
@@ -73,7 +74,7 @@ struct Runner {
   Thread thread;
   Fiber fiber;
   Waiting waiting = Waiting::no;
-  std::uint64_t round = 0;  // of the meeting it waits for
+  std::uint64_t round = 0;  // the round of the meeting that it waits for
   Place place{};
   bool ended = false;
   int exchanges = 0;
@@ -139,7 +140,7 @@ bool can_run(const Runner& runner) {
   return meeting.round != runner.round;
 }
 
-/// Who waits where: "threads 0-31 at op.cu:40, threads 32-63 ended".
+/// Says which threads wait where: "threads 0-31 at op.cu:40, threads 32-63 ended".
 std::string who_waits(std::size_t num_threads) {
   Machine& m = machine();
   std::string out;
@@ -200,8 +201,8 @@ void prepare_block(Dim3 grid, Dim3 block, Dim3 index, std::size_t num_threads, R
   }
 }
 
-/// Resumes whoever can run, in an order that a seed draws warp by warp: one warp goes as far ahead
-/// as it can before the next moves, which is what finds a missing barrier.
+/// Resumes the threads that can run, in an order that a seed draws warp by warp. One warp goes as
+/// far ahead as it can before the next one moves: that finds a missing barrier.
 void run_block(std::size_t num_threads, Random& random) {
   Machine& m = machine();
   std::vector<std::size_t> order(num_threads);
@@ -244,7 +245,7 @@ Thread& current() { return machine().running->thread; }
 void fail(const std::string& what) {
   Machine& m = machine();
   if (!m.broken) m.broken = what + "; thread " + std::to_string(m.running->thread.linear);
-  m.running->fiber.pause();  // and never again resumed
+  m.running->fiber.pause();  // it is never resumed again
   std::abort();
 }
 

@@ -4,7 +4,8 @@
 // Model:   A block's threads run until they wait (barrier, warp operation) or end. The order in
 //          which waiting threads go on, the order of the blocks, and whether an asynchronous copy
 //          lands at once or at its wait, are drawn from the schedule's seed.
-// Refuses: thread blocks that are not whole warps, warp operations of part of a warp, clusters.
+// Refuses: thread blocks that are not whole warps, and warp operations of a part of a warp.
+// Leaves out: clusters.
 #pragma once
 
 #include <cstddef>
@@ -33,14 +34,14 @@ struct Place {
   int line;
 };
 
-/// One asynchronous copy that was asked for and is not awaited yet.
+/// An asynchronous copy that was started and not awaited yet.
 struct PendingCopy {
   void* to;
   const void* from;  // null: zeros
   std::size_t bytes;
 };
 
-/// What a kernel's thread knows of itself.
+/// The state of a thread of a kernel.
 struct Thread {
   Dim3 thread_index, block_index, block_dim, grid_dim;
   int linear = 0;  // in its block
@@ -67,21 +68,21 @@ inline void require_aligned(const void* address, std::uintptr_t alignment, const
   fail(std::string(who) + ": an address that is no multiple of " + std::to_string(alignment));
 }
 
-/// Runs `kernel` once per thread. Throws KernelError, after which nothing of the launch is left.
+/// Runs `kernel` once per thread. After a KernelError nothing of the launch is left.
 void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel);
 
-// What the vocabulary of cuda.h is made of.
+// The vocabulary of cuda.h calls these functions.
 void block_barrier(Place place);
 void warp_barrier(Place place);
 
-/// Hands `bytes` (at most 32) of every lane to every other. @return shape [32] of 32-byte cells,
-/// valid until this thread's next exchange
+/// Gives `bytes` (at most 32) of every lane to all other lanes. @return shape [32] of 32-byte
+/// cells, valid until the next exchange of this thread
 [[nodiscard]] const std::byte (*warp_exchange(const void* mine, std::size_t bytes,
                                               Place place))[32];
 
-/// Memory of this block, the same for every thread that names the same key; exactly so many bytes,
-/// not initialised (filled with a NaN pattern).
+/// Memory of this block, the same for every thread that names the same key. It has exactly so many
+/// bytes and is not initialised (it is filled with a NaN pattern).
 [[nodiscard]] void* shared_memory(const void* key, std::size_t bytes, std::size_t alignment);
 [[nodiscard]] void* dynamic_shared_memory();
 
