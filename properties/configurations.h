@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of managers that random runs are made with: which groups, with or without a prefix cache
-// and a host tier. Sizes are drawn per run.
+// The list of managers for random runs: which groups, with or without a prefix cache and a host
+// tier. Sizes are drawn per run.
 //
-// A row is named after its groups; where nothing is said, block sizes are equal, a prefix cache is
-// there, and requests fork, truncate and are pinned.
+// A row is named after its groups. Unless the row says otherwise, block sizes are equal, there is a
+// prefix cache, and requests fork, truncate and are pinned.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace kvproof::properties {
 
-/// One group of a row; its block size is so many units.
+/// One group of a row; `units` gives its block size in hash units.
 struct GroupShape {
   LayerKind kind = LayerKind::full;
   std::uint32_t units = 1;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of invariants: what must hold of any paged KV cache after every operation.
+// The list of laws: the sentences that hold for any paged KV cache after every operation.
 //
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
 // Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
 //          C1..C11 are ours. Both profiles obey every row, with caching on or off, in any number of
 //          groups of any kind; a row that is about one kind names it.
-// Refuses: to repair, to abort, to print. A violation is a sentence; the audit throws it.
+// Answers: a law repairs nothing, aborts nothing and prints nothing. A violation is a sentence; the
+//          audit throws it.
 #pragma once
 
 #include <string_view>
@@ -17,8 +18,8 @@ namespace kvproof::properties {
 
 enum class Cost { constant, linear };  // in blocks, keys and table entries
 
-/// safety: breaking it corrupts or loses memory. policy: it fixes which block, in which order, and
-/// that nothing is refused, forgotten or overlooked without need.
+/// safety: a violation corrupts or loses memory. policy: the law fixes which blocks are used and in
+/// which order, and forbids to refuse, forget or overlook anything without need.
 enum class Promise { safety, policy };
 
 struct Law {

@@ -11,13 +11,13 @@
 namespace kvproof::properties {
 namespace {
 
-/// The operation that each kind of the generator makes; empty: calls that break the contract.
+/// The operations that each kind of the generator makes; empty for calls that break the contract.
 constexpr std::array<std::string_view, kNumKinds> kOperationOfKind = {
     "arrive", "lookup", "allocate",      "advance", "append", "finish",   "free",    "cache",
     "evict",  "reset",  "common_prefix", "recycle", "step",   "take",     "touch",   "release",
     "",       "fork",   "truncate",      "pin",     "unpin",  "swap_out", "swap_in", "complete"};
 
-// The caller's mistakes are for us: who else is asked is asked what holds.
+// Only our own subjects are called with mistakes; a foreign subject gets calls that hold.
 void leave_out(Swarm& swarm, const Promises& promises, bool foreign) {
   for (std::size_t kind = 0; kind < kNumKinds; ++kind) {
     const std::string_view name = kOperationOfKind[kind];
@@ -26,7 +26,7 @@ void leave_out(Swarm& swarm, const Promises& promises, bool foreign) {
   }
 }
 
-/// The operations that runs of a row are sure to try in the end.
+/// The operations that the runs of a row try at some time, by design.
 OperationSet asked_in(const Configuration& row) {
   OperationSet out = all_operations();
   if (!row.can_fork()) out &= ~operation_set({"fork"});
@@ -40,7 +40,7 @@ OperationSet asked_in(const Configuration& row) {
 /// One manager under audit.
 class AuditedRun::Run {
  public:
-  /// @param asked operations that are sure to be tried; laws about them should have a say
+  /// @param asked operations that are sure to be tried, so that laws about them must be checked
   Run(const Candidate& candidate, CheckReport& report, const CacheConfig& config,
       const OperationSet& asked)
       : report_(report), config_(config), opened_(candidate.open(config)) {
@@ -65,7 +65,7 @@ class AuditedRun::Run {
   [[nodiscard]] const Audit& audit() const { return *audit_; }
   [[nodiscard]] const Promises& promises() const { return opened_.demands.promises; }
 
-  /// @return whether it held; otherwise the failure is noted.
+  /// @return whether the step held; if it did not, the failure is noted
   template <class Compare>
   bool apply(Operation operation, const Compare& compare) {
     trace_.push_back(std::move(operation));
@@ -203,7 +203,7 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
   const MakeSubject make = [&](const CacheConfig& config) -> std::unique_ptr<Subject> {
     const std::chrono::duration<double> spent = Clock::now() - start;
     auto opened = spent.count() < shrink_seconds ? candidate.open(config) : Opened();
-    // Out of time: a subject that never fails lets every further candidate pass at once.
+    // The time is up: a subject that never fails makes every further candidate pass at once.
     if (opened.subject == nullptr) {
       return optimized::subject_of(optimized::Role::model).make(config);
     }
@@ -216,7 +216,7 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
   candidate.hurry(true);
   if (shrink_seconds > 0) out.failure = shrink(make, failure, oracles);
   candidate.hurry(false);
-  // What only seemed to hang, or fails now and then, is told as it was found.
+  // A failure that does not repeat (a seeming hang, a rare failure) is reported as it was found.
   if (!look_again(candidate, oracles, out)) {
     out.failure = std::move(failure);
     look_again(candidate, oracles, out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run of a candidate under audit, counted law by law; and what is told of one that failed.
+// One run of a candidate under audit, counted law by law, and the report of a run that failed.
 #pragma once
 
 #include <cstdint>
@@ -19,19 +19,19 @@ namespace kvproof::properties {
 class AuditedRun {
  public:
   struct Ended {
-    std::string unsupported;  // why it was not run; empty when it was
+    std::string unsupported;  // why it was not run; empty if it was
     std::optional<Failure> failure;
     Oracles oracles;
     Demands demands;
-    OperationSet declined;  // operations that it declares, and does not do here
+    OperationSet declined;  // operations that it declares but does not perform here
   };
 
-  /// Laws are counted into the report.
+  /// Adds the counts of the laws to the report.
   AuditedRun(const Candidate& candidate, CheckReport& report)
       : candidate_(candidate), report_(report) {}
 
   Ended trace(const CacheConfig& config, std::span<const Operation> operations, Counts& counts);
-  /// Every recorded answer and state must be reproduced, too.
+  /// The subject must also reproduce every recorded answer and state.
   Ended recording(const CacheConfig& config, std::span<const TraceLine> lines, Counts& counts);
   Ended random(const Profile& profile, const Configuration& row, const Case& c, Counts& counts);
 
@@ -42,10 +42,11 @@ class AuditedRun {
   CheckReport& report_;
 };
 
-/// Leaves out of a configuration what a subject does not declare. @return why nothing is left
+/// Removes from a configuration what the subject does not declare. @return the reason if nothing of
+/// it is left
 [[nodiscard]] std::string fit(Configuration& row, const Promises& promises);
 
-/// Shrinks a failure, for so long, and runs it once more to see the states around its end.
+/// Shrinks a failure, for at most so long, and runs it once more to see the states around its end.
 [[nodiscard]] FailureReport report_failure(const Candidate& candidate, Failure failure,
                                            const std::string& where, Oracles oracles,
                                            double shrink_seconds);

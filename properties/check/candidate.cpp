@@ -10,7 +10,7 @@
 namespace kvproof::properties {
 namespace {
 
-/// As a word of a command for the shell.
+/// Quotes a text as one word for the shell.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a name to an allocator: a row of the list, a shared library, or a program. No other file
+// Turns a name into an allocator: a row of the list, a shared library, or a program. No other file
 // does that.
 #pragma once
 
@@ -14,14 +14,14 @@
 namespace kvproof::properties {
 
 struct Opened {
-  std::unique_ptr<Subject> subject;  // none when it cannot be built from this configuration
+  std::unique_ptr<Subject> subject;  // null if it cannot be built from this configuration
   Demands demands;
 };
 
 /// An allocator that can be built and asked.
 struct Candidate {
   std::string name;
-  std::string option;  // that names it on a command line, for the replay
+  std::string option;  // names it on a command line, for the replay
   bool foreign = false;
   std::function<Opened(const CacheConfig&)> open;
   std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
@@ -35,7 +35,7 @@ struct Candidate {
 /// An implementation of ours.
 [[nodiscard]] Candidate own_candidate(const optimized::SubjectRow& row);
 
-/// What a command line says of the subject.
+/// The options of a command line that name a subject.
 struct SubjectOptions {
   std::string subject;          // a name in the list, or the path of a shared library
   std::string subject_command;  // a command line for the shell
@@ -50,11 +50,11 @@ struct SubjectOptions {
 /// @pre options.given(). @throws std::invalid_argument that lists the names
 [[nodiscard]] Candidate find_candidate(const SubjectOptions& options);
 
-/// The same, where the name may also be that of a seeded bug.
+/// As find_candidate; the name may also be that of a seeded bug.
 [[nodiscard]] Candidate find_candidate_or_mutant(const SubjectOptions& options);
 
-/// The recorded vectors that a check plays: in a checkout beside the sources, installed beside the
-/// package's data; empty: nowhere.
+/// The folder of the recorded vectors: beside the sources in a checkout, beside the data of the
+/// package when installed; empty if it is in neither place.
 [[nodiscard]] std::string vectors_folder();
 
 }  // namespace kvproof::properties

@@ -45,8 +45,8 @@ class Check {
     }
   }
 
-  // A subject of ours is every profile; another says which. One that promises safety alone is
-  // asked without watermark and reserved blocks.
+  // Our subjects follow every profile; a foreign subject says which. A subject that promises only
+  // safety is asked without watermark and reserved blocks.
   void choose_profiles() {
     profiles_ = options_.profiles;
     if (!candidate_.foreign) {
@@ -86,7 +86,7 @@ class Check {
     report_.runs.push_back(std::move(out));
   }
 
-  // Recordings are of the profile's own answers.
+  // A recording holds the answers of one profile.
   void run_vectors() {
     RunReport out{.name = "recorded vectors", .profile = "both"};
     if (profiles_.size() == 1) out.profile = profiles_.front()->name;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that can be run against one subject, with every oracle that applies to it.
+// Runs everything against one subject, with every oracle that applies to it.
 //
 // Runs:    the directed scenarios, the recorded vectors of the profile that it promises, and the
-//          random state machine over the list of configurations. What is not run is named, with the
-//          reason. The first failure ends the check and is shrunk.
-// Vacuous: a law that applies and never spoke, and a counter that a configuration promises to move
-//          and that did not: such a run has shown nothing about it.
+//          random state machine over the list of configurations. The report names the runs that
+//          were left out, with the reason. The first failure ends the check and is shrunk.
+// Vacuous: a law that applies but was never checked, and a counter that a configuration promises to
+//          move and that did not move: the run has shown nothing about it.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ namespace kvproof::properties {
 struct CheckOptions {
   std::uint64_t seed = 1;
   std::uint64_t operations = 4000;         // at least so many per configuration and profile
-  std::vector<const Profile*> profiles;    // empty: those that the subject promises
-  std::vector<const Configuration*> rows;  // empty: all of the list
-  std::string vectors;                     // folder of recorded traces; empty: none was found
-  double shrink_seconds = 30;              // at most, of a foreign subject
+  std::vector<const Profile*> profiles;    // empty: the profiles that the subject promises
+  std::vector<const Configuration*> rows;  // empty: all rows of the list
+  std::string vectors;                     // folder of recorded traces; empty: not found
+  double shrink_seconds = 30;              // at most, for a foreign subject
   std::function<void(double fraction, const std::string& what)> on_progress =
       [](double, const std::string&) {};
 };
@@ -37,9 +37,9 @@ struct LawReport {
   std::uint64_t checked = 0;    // steps
   std::uint64_t suspended = 0;  // steps
   bool demanded = false;        // in some run
-  bool promised = false;        // some run should have given it something to say
+  bool promised = false;        // some run should have checked it
   bool broken = false;
-  std::string left_out;  // why, where it was not demanded
+  std::string left_out;  // the reason if it was not demanded
 };
 
 /// One run of the state machine, or one kind of directed runs.
@@ -49,7 +49,7 @@ struct RunReport {
   std::uint64_t runs = 0;
   Counts counts = {};
   OperationSet declined = {};             // operations that it answered with "unsupported"
-  std::string not_run = {};               // the reason; empty when it was
+  std::string not_run = {};               // the reason; empty if it was run
   std::vector<std::string> vacuous = {};  // counters that did not move
 };
 
@@ -57,9 +57,9 @@ struct FailureReport {
   Failure failure;                // shrunk
   std::size_t found_after = 0;    // [operations] of the trace before it was shrunk
   std::string where;              // the configuration, the scenario or the vector
-  std::string answer;             // to the last operation; empty when there was none
-  Snapshot before;                // the last operation
-  std::optional<Snapshot> after;  // none when the subject gave none
+  std::string answer;             // to the last operation; empty if the subject gave none
+  Snapshot before;                // the state before the last operation
+  std::optional<Snapshot> after;  // nullopt if the subject showed no state
 };
 
 struct CheckReport {
@@ -67,8 +67,8 @@ struct CheckReport {
   Promises promises;
   Parts shown = 0;
   std::array<LawReport, std::size(kLaws)> laws;
-  bool model = false;    // was consulted
-  bool content = false;  // was consulted
+  bool model = false;    // the model was consulted
+  bool content = false;  // the content oracle was consulted
   std::vector<RunReport> runs;
   Counts counts;
   std::optional<FailureReport> failure;
@@ -79,7 +79,7 @@ struct CheckReport {
 /// @throws UnusableSubject
 [[nodiscard]] CheckReport check(const Candidate& candidate, const CheckOptions& options);
 
-/// Counters that this configuration promises to move, with a subject like this, and that did not.
+/// The counters that this configuration should have moved with this subject, and did not.
 [[nodiscard]] std::vector<std::string> idle_counters(const Configuration& row, const Counts& counts,
                                                      bool foreign, const Demands& demands);
 

@@ -13,7 +13,7 @@
 namespace kvproof::properties {
 namespace {
 
-/// Short names for keys, the same in both states.
+/// Gives keys short names, which are the same in both states.
 class KeyNames {
  public:
   std::string operator()(std::uint64_t key) {
@@ -29,11 +29,11 @@ class KeyNames {
   std::map<std::uint64_t, std::size_t> names_;
 };
 
-/// One line of a drawing: what it is about, in the order of the drawing, and the rest of it.
+/// One line of a drawing: its subject, by which the lines are ordered, and its text.
 struct Line {
   std::pair<int, std::string> about;
   std::string text;
-  bool idle = false;  // nothing to see, unless it changed
+  bool idle = false;  // the line is shown only if it changed
 };
 
 std::string queue_text(const PoolState& pool) {

@@ -8,7 +8,7 @@
 namespace kvproof::properties {
 namespace {
 
-/// Length that the table must have for so many tokens.
+/// The length that a table must have for so many tokens.
 std::uint64_t length_for(const GroupConfig& group, std::uint64_t slots, std::uint64_t main,
                          std::uint32_t encoder_tokens) {
   const std::uint64_t block_size = group.block_size;
@@ -20,7 +20,7 @@ std::uint64_t length_for(const GroupConfig& group, std::uint64_t slots, std::uin
   }
 }
 
-// States of drafts move along; of a table that has states only the new running one is taken.
+// States of drafts move along; a table that has states only takes the new running state.
 std::uint64_t fresh_states(const GroupConfig& group, std::uint64_t length, std::uint64_t loaded,
                            bool has_states) {
   if (length <= loaded) return 0;

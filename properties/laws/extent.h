@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where an allocation begins and ends in every group, and what recycling gives back before it:
-// computed from the request as it was, for laws and for the memory of what was granted.
+// Where an allocation begins and ends in every group, and which blocks recycling gives back before
+// it. Laws and the history compute both from the state of the request before the operation.
 //
 // Model:   token axis computed | hit | external | new | lookahead. A table that starts from a hit
-//          or from loaded tokens begins with nulls for what its group has skipped.
-// Source:  the published behaviour of vLLM v1, from layer_rules.h; written apart from
+//          or from loaded tokens begins with nulls for the positions that its group has skipped.
+// Source:  the published behaviour of vLLM v1, from layer_rules.h. The code is independent of
 //          reference/layer_group.h, so that a law and the model do not share a mistake.
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace kvproof::properties {
 
-/// The prefix that a request's last lookup found, as its caller knows it.
+/// The prefix that the last lookup of a request found, as the caller knows it.
 struct FoundPrefix {
   std::uint32_t tokens = 0;
   std::vector<std::vector<BlockId>> blocks;  // per group
@@ -29,11 +29,11 @@ struct FoundPrefix {
 /// One group's table through an allocation. All in blocks.
 struct GroupExtent {
   std::uint64_t skipped = 0;    // nulls that the table starts with
-  std::uint64_t begun = 0;      // length with hit blocks, before anything is taken
+  std::uint64_t begun = 0;      // length with hit blocks, before new blocks are taken
   std::uint64_t loaded = 0;     // length with the blocks of external tokens
-  std::uint64_t length = 0;     // in the end
-  std::uint64_t fresh = 0;      // taken beyond `loaded`; of moving states fewer than it grows by
-  std::uint64_t whole_new = 0;  // that all tokens known now would take
+  std::uint64_t length = 0;     // length in the end
+  std::uint64_t fresh = 0;      // taken beyond `loaded`; fewer than the growth if states move
+  std::uint64_t whole_new = 0;  // new blocks that all tokens known now would take
 };
 
 struct Extent {
@@ -42,8 +42,8 @@ struct Extent {
   bool starts = false;      // hit or external blocks begin the tables
   bool waits = false;       // a Mamba state of the hit was published in this very step
   std::uint64_t total = 0;  // [tokens] computed + hit + external
-  std::uint64_t main = 0;   // [tokens] with the new ones
-  std::uint64_t slots = 0;  // [tokens] with lookahead, below the limit
+  std::uint64_t main = 0;   // [tokens] total and the new ones
+  std::uint64_t slots = 0;  // [tokens] main and lookahead, up to the limit
   std::vector<GroupExtent> groups;
 };
 
@@ -52,24 +52,25 @@ struct Extent {
                                const FoundPrefix& found, std::uint32_t encoder_tokens,
                                bool has_states, const AllocateArgs& args);
 
-/// What a request gave back in one group, in the order of release.
+/// The positions that a request gave back in one group, in the order of release.
 struct Recycled {
-  std::vector<std::size_t> run;     // positions, deepest first
-  std::vector<std::size_t> states;  // of moving states: the one that ran before this step
+  std::vector<std::size_t> run;     // the deepest first
+  std::vector<std::size_t> states;  // for moving states: the one that ran before this step
 };
 
-/// What recycling took out of `was`, of which `now` is left. @param computed its basis [tokens]
+/// The positions that recycling took from table `was` to leave `now`. @param computed [tokens] that
+/// count as computed
 [[nodiscard]] Recycled recycled_between(const CacheConfig& config, GroupId group,
                                         std::uint64_t computed, const std::vector<BlockId>& was,
                                         const std::vector<BlockId>& now);
 
-/// Positions that recycling gives back for sure: from the first that is still read downwards, until
-/// one is null already. @return them in the order of their release
+/// The positions that recycling surely gives back: downwards from the first that is still read,
+/// until a position is null already. @return the positions in the order of release
 [[nodiscard]] std::vector<std::size_t> recycled_run(const CacheConfig& config, GroupId group,
                                                     std::uint64_t computed,
                                                     const std::vector<BlockId>& table);
 
-/// Positions [0, n) that nobody reads once `computed` tokens are. @return n
+/// @return n: positions [0, n) are not read any more once `computed` tokens are computed
 [[nodiscard]] std::size_t unread_positions(const CacheConfig& config, GroupId group,
                                            std::uint64_t computed, std::size_t table_length);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folds one operation after the other into what laws and generators must remember of requests.
+// Folds one operation after the other into the facts that laws and generators must remember.
 #include "properties/laws/history.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ bool changed_nothing(const Result& result) {
   return std::holds_alternative<Refused>(result) || std::holds_alternative<Rejected>(result);
 }
 
-/// Where a name stands; `from` is where the search begins, and where the next one may.
+/// Finds the place of a name. The search begins at `from`, which becomes the start of the next.
 template <class Named>
 std::size_t place_of(const std::vector<Named>& sorted, std::string_view name, std::size_t& from) {
   if (from >= sorted.size() || sorted[from].name != name) {
@@ -164,7 +164,7 @@ void History::fold_call(const Snapshot& before, const Operation& operation, cons
 
 void History::fold_arrival(const op::Arrive& arrive) {
   const auto at = position(requests, arrive.req);
-  if (at != requests.end() && at->name == arrive.req) return;  // a subject that let it pass
+  if (at != requests.end() && at->name == arrive.req) return;  // the subject accepted a duplicate
   ++arrivals;
   RequestRecord r(arrive.req, PrefixDigest(arrive.extra, unit_tokens));
   r.skip_lookup = arrive.skip_lookup;
@@ -172,8 +172,8 @@ void History::fold_arrival(const op::Arrive& arrive) {
   requests.insert(at, std::move(r));
 }
 
-// Both may hold the same unpublished blocks from now on. A draft is its parent's alone: which token
-// will take its place is not the same for both.
+// Both may hold the same unpublished blocks from now on. A draft belongs to the parent alone,
+// because a different token may take its place in the child.
 void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
   RequestRecord* parent = record(fork.req);
   const auto at = position(requests, fork.child);
@@ -277,8 +277,8 @@ void History::fold_evicted(const Snapshot& before, const Operation& operation, c
     for (std::size_t b = 0; b < n; ++b) {
       const bool taken = before.blocks[b].ref_cnt == 0 && after.blocks[b].ref_cnt != 0;
       if (after.blocks[b].hashed || taken) evicted[b] = 0;
-      // Written anew by a relative of the one who had published it: what lies behind it is cut off.
-      // It may carry the writer's own key at once.
+      // A relative of the request that had published the block writes it anew: the keys behind it
+      // are cut off. The block may carry the writer's own key at once.
       const BlockState& was = before.blocks[b];
       const BlockState& now = after.blocks[b];
       const bool kept =

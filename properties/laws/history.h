@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one state cannot show: everything that laws and generators must remember of the operations
-// so far.
+// The history of a run: facts about the operations so far that one state cannot show, and that laws
+// and generators need.
 //
-// Model:   a fold. fold(before, operation, outcome, after) is called once per operation, then laws
-//          read.
-// Refuses: any knowledge of how a subject works; it sees operations, outcomes and snapshots.
+// Model:   a fold. fold(before, operation, outcome, after) is called once per operation; laws read
+//          the result.
+// Leaves out: any knowledge of how a subject works. It sees operations, outcomes and snapshots.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace kvproof::properties {
 
-/// One live request as its caller knows it.
+/// A live request as its caller knows it.
 struct RequestRecord {
   RequestRecord(std::string its_name, PrefixDigest its_digest)
       : name(std::move(its_name)), digest(std::move(its_digest)) {}
@@ -34,16 +34,16 @@ struct RequestRecord {
   bool skip_lookup = false;
   std::uint32_t encoder_tokens = 0;
   RequestStatus status = RequestStatus::waiting;
-  bool looked_up = false;  // since arrival or preemption
-  FoundPrefix hit;         // of the last lookup
+  bool looked_up = false;  // there was a lookup since its arrival or preemption
+  FoundPrefix hit;         // found by the last lookup
 
   // Since it was admitted last:
-  std::vector<std::uint64_t> lengths;  // [blocks] per group: what was granted; empty = nothing was
+  std::vector<std::uint64_t> lengths;  // [blocks] granted per group; empty before the first grant
   std::uint64_t scheduled_tokens = 0;  // computed + hit + external + new of the last grant: drafts
   std::uint64_t granted_from = 0;      // computed + hit + external when the last grant was made
   std::uint64_t content_tokens = 0;    // leading tokens whose content lies in the granted slots
   bool forked = false;                 // shares unpublished blocks with a relative
-  bool swapped = false;   // was in the host tier: a key that an evict took is not missed any more
+  bool swapped = false;   // it was in the host tier: a key that an evict took may be missing
   bool decoding = false;  // a grant has ended inside a block of moving states
   bool ahead = false;     // granted more at once than moving states can follow (I15)
 
@@ -65,7 +65,7 @@ struct TransferRecord {
   bool out = false;  // to the host
 };
 
-/// The prefix index as someone sees it who hears only the events.
+/// The prefix index, rebuilt from the events alone.
 struct Mirror {
   struct Entry {
     GroupId group = 0;
@@ -81,7 +81,7 @@ struct Mirror {
   std::optional<Fault> fault;  // the first announcement of this operation that cannot be followed
 };
 
-/// Which content each key was first seen with, and which key came before it in its chain.
+/// For each key: the content that it was first seen with, and the key before it in its chain.
 struct KeyBook {
   struct Facts {
     std::uint64_t content = 0;
@@ -94,10 +94,10 @@ struct KeyBook {
   };
   std::unordered_map<std::uint64_t, Facts> of_key;
   std::unordered_map<std::uint64_t, std::uint64_t> key_of_content;
-  std::optional<Clash> clash;  // found by this operation
+  std::optional<Clash> clash;  // this operation has shown it
 };
 
-/// What follows from the configuration of a group alone.
+/// Facts that follow from the configuration of a group alone.
 struct GroupFacts {
   CacheMask mask;
   std::size_t units_per_block = 1;  // hash units
@@ -124,19 +124,19 @@ struct History {
   std::uint32_t num_blocks;
   std::uint32_t unit_tokens;
   std::uint64_t align;                    // [tokens] alignment(config)
-  bool moves_states = false;              // some group does
+  bool moves_states = false;              // in some group
   std::vector<GroupFacts> groups;         // shape [groups]
   std::vector<RequestRecord> requests;    // sorted by name
   std::vector<TransferRecord> transfers;  // in the order of their start
   std::uint32_t arrivals = 0;             // forks included
-  std::uint32_t names = 0;                // of leases and transfers, given so far
+  std::uint32_t names = 0;                // names of leases and transfers given so far
   std::string just_looked_up;             // the request of the last operation, if it was a lookup
   std::string just_refused;               // the request whose allocation was refused just now
   std::optional<Extent> asked;            // of this operation, if it is an allocation
   std::optional<TransferRecord> settled;  // by this operation
   std::vector<Places> places;             // of the requests in the state after this operation
   Places own;                             // of the request that this operation is about
-  std::vector<std::uint8_t> evicted;      // shape [num_blocks]: an evict took its key; not reused
+  std::vector<std::uint8_t> evicted;      // shape [num_blocks]: evicted, and not reused since
   std::vector<std::uint8_t> forked;       // shape [num_blocks]: shared by a fork; still held
   std::vector<std::pair<GroupId, std::uint64_t>> new_states;  // Mamba keys published in this step
   bool queue_evicted = false;  // since the last reset, of a queued block

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Follows the events as someone does who hears nothing else, and notes what they cannot mean.
+// Follows the events without any other knowledge, and notes an event that cannot be right.
 #include <algorithm>
 
 #include "properties/laws/history.h"
@@ -10,7 +10,7 @@ namespace {
 
 using Entry = Mirror::Entry;
 
-/// What an event says of a block that is not one of the pool's, or of a key that it has not.
+/// The complaint about an event that names a block outside the pool, or a key that it has not.
 std::vector<Entry>::iterator key_of_length(std::vector<Entry>& keys, GroupId group,
                                            std::uint32_t prefix_tokens) {
   return std::ranges::find_if(
@@ -72,7 +72,7 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   }
   if (tail || landed || request == nullptr || mirror.fault) return;
   if (stored.group >= request->tables.size()) return;
-  // What the registration leaves out must be null, masked out, or known by its key already.
+  // Every block that the registration leaves out must be null, masked out, or known by its key.
   const std::vector<BlockId>& table = request->tables[stored.group];
   for (std::uint32_t i = stored.from / block_size; i < stored.to / block_size; ++i) {
     const BlockId block = i < table.size() ? table[i] : kNullBlock;

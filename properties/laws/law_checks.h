@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a law is given, and the declarations of all checks; laws.h says what each of them demands.
+// The input of a law, and the declarations of all checks; laws.h says what each of them demands.
 #pragma once
 
 #include <optional>
@@ -20,22 +20,22 @@ struct Step {
   const History& history;
 };
 
-/// The request of the state after the operation, as it was before; nullptr when it was not there.
+/// A request of the state after the operation, as it was before; nullptr if it was not there.
 [[nodiscard]] inline const RequestState* before_of(const Step& step, const RequestState& now) {
   const auto at = static_cast<std::size_t>(&now - step.after.requests.data());
   const std::size_t place = step.history.places[at].before;
   return place != Places::kAbsent ? &step.before.requests[place] : nullptr;
 }
 
-/// What its caller knows of a request of the state after the operation.
+/// What the caller knows about a request of the state after the operation.
 [[nodiscard]] inline const RequestRecord* record_of(const Step& step, const RequestState& now) {
   const auto at = static_cast<std::size_t>(&now - step.after.requests.data());
   const std::size_t place = step.history.places[at].record;
   return place != Places::kAbsent ? &step.history.requests[place] : nullptr;
 }
 
-/// The request that the operation is about, as it was and as it is; nullptr when it is not there.
-/// That of a transfer which it settles counts.
+/// The request that the operation is about, as it was and as it is; nullptr if it is not there. For
+/// `complete` this is the request of the transfer that is settled.
 [[nodiscard]] inline const RequestState* own_before(const Step& step) {
   const std::size_t place = step.history.own.before;
   return place != Places::kAbsent ? &step.before.requests[place] : nullptr;
@@ -58,11 +58,11 @@ struct Step {
   return r.hashes[units - 1];
 }
 
-/// Whether a key is that of a prompt which ends inside the block at this position.
+/// Whether the key belongs to a prompt that ends inside the block at this position.
 [[nodiscard]] bool is_tail_key(const Step& step, const RequestState& r, GroupId group,
                                std::size_t position, std::uint64_t key);
 
-/// The table of a request in a group; empty when it shows none.
+/// The table of a request in a group; empty if the state shows none.
 [[nodiscard]] inline const std::vector<BlockId>& table_of(const RequestState& r, GroupId group) {
   static const std::vector<BlockId> kNone;
   return group < r.tables.size() ? r.tables[group] : kNone;
@@ -72,7 +72,7 @@ struct Step {
   return group < r.progress.size() ? r.progress[group].value_or(0) : 0;
 }
 
-/// What the operation of this step recycled of a request in a group.
+/// The positions of a request in a group that the operation of this step recycled.
 [[nodiscard]] inline Recycled recycled_in(const Step& step, const RequestState& was,
                                           const RequestState& now, GroupId group) {
   const auto* recycle = std::get_if<op::Recycle>(&step.operation);
@@ -82,17 +82,17 @@ struct Step {
   return recycled_between(step.config, group, computed, table_of(was, group), table_of(now, group));
 }
 
-/// Copies of a grant that replaced entries of this group's table, in order.
+/// The copies of a grant that replaced entries of this group's table, in order.
 [[nodiscard]] std::vector<Copy> copies_of(const Step& step, const RequestState& was,
                                           const RequestState& now, GroupId group);
 
-/// Copies that a group needs before tokens [from, slots) are written: positions in the write range
+/// The copies that a group needs before tokens [from, slots) are written: positions in that range
 /// that are not published and have another holder. [positions]
 [[nodiscard]] std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r,
                                                        GroupId group, std::uint64_t from,
                                                        std::uint64_t slots);
 
-/// The checks of one pool alone: the device's rows are made of them, and the host's row is.
+/// The checks of a single pool. The rows about the device and the row about the host call them.
 namespace pool_law {
 Finding queue_walks(const PoolState& pool);
 Finding queued_iff_unheld(const PoolState& pool, const PoolTally& tally);

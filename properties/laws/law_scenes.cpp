@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What breaks the laws of several groups, of sharing and of tiers, on purpose.
+// Scenes that break the laws of several groups, of sharing and of tiers, on purpose.
 #include "properties/laws/law_scenes.h"
 
 #include <algorithm>
@@ -55,12 +55,12 @@ void compute_six(Scene& s) {
   admit(s, 6);
   s.play(op::Advance{"a", 6});
 }
-/// The request's next token: of a window, blocks leave it.
+/// The next token of the request, at which blocks leave the window.
 void decode(Scene& s) {
   compute_six(s);
   s.play(op::Append{"a", {1}}).play(allocate("a", 1));
 }
-/// Nothing is left for what comes next, after the window has moved on.
+/// The window has moved on, and no block is left for the next token.
 void refuse(Scene& s) {
   compute_six(s);
   s.play(op::Append{"a", std::vector<TokenId>(20, 1)});
@@ -109,7 +109,7 @@ void publish(Scene& s) {
   s.play(op::Cache{"a", 4});
 }
 void take_all(Scene& s) { s.play(op::Take{64}); }
-/// What a manager that counts would say, before and after.
+/// The counters of a manager that counts, before and after.
 void counted(Scene& s, std::uint64_t lookups, std::uint64_t lookup_tokens, std::uint64_t hits) {
   s.before.counters.emplace();
   s.after.counters = {lookups, lookup_tokens, hits};

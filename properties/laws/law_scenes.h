@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scenes for the tests of laws: a correct run whose last step lies open to be falsified.
+// Scenes for the tests of laws: a correct run whose last step a test can falsify.
 #pragma once
 
 #include <span>
@@ -30,7 +30,7 @@ inline op::Allocate allocate(std::string req, std::uint32_t new_tokens, bool use
   return out;
 }
 
-/// The naive manager's run, of which the last step lies open to be falsified.
+/// A run of the naive manager whose last step a test can falsify.
 class Scene {
  public:
   explicit Scene(CacheConfig with = small_config())
@@ -81,7 +81,7 @@ class Scene {
   History prior_;
 };
 
-/// A run, and what makes its last step break a law.
+/// A run, and the change that makes its last step break a law.
 struct Breakage {
   const char* law;
   const char* what;
@@ -90,7 +90,7 @@ struct Breakage {
   CacheConfig (*config)() = [] { return small_config(); };
 };
 
-/// Of several groups, sharing and tiers (law_scenes.cpp).
+/// The scenes of several groups, sharing and tiers (law_scenes.cpp).
 [[nodiscard]] std::span<const Breakage> wider_breakages();
 
 }  // namespace kvproof::properties

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of admission: when an allocation is granted and what it takes, and what failure and reading
-// may touch.
+// Laws of admission: when an allocation is granted, what it takes, and what refusals and reads may
+// change.
 #include <algorithm>
 
 #include "properties/laws/law_checks.h"
@@ -29,18 +29,18 @@ std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r
 namespace law {
 namespace {
 
-/// What a granted allocation has to take, over all groups, from the state before it. [blocks]
+/// What a granted allocation has to take over all groups, by the state before it. [blocks]
 struct Demand {
-  std::uint64_t revived = 0;     // of the looked-up prefix, those that stand in the free queue
-  std::uint64_t copies = 0;      // of blocks that are about to be written and have another holder
-  std::uint64_t need = 0;        // that leave the free queue
+  std::uint64_t revived = 0;     // blocks of the looked-up prefix that stand in the free queue
+  std::uint64_t copies = 0;      // blocks that are about to be written and have another holder
+  std::uint64_t need = 0;        // blocks that leave the free queue
   std::uint64_t whole_need = 0;  // the same for all tokens known now
-  std::uint64_t watermark = 0;   // that must stay free
-  std::uint64_t reserved = 0;    // promised to others
-  std::uint64_t free = 0;        // once out-of-window blocks have been given back
+  std::uint64_t watermark = 0;   // blocks that must stay free
+  std::uint64_t reserved = 0;    // blocks that are promised to others
+  std::uint64_t free = 0;        // free blocks once those out of the window have been given back
 };
 
-/// The allocation of this step, if the request is known and its arguments are not at fault.
+/// The allocation of this step, if the request is known and the arguments are valid.
 struct Call {
   const AllocateArgs* args = nullptr;
   const RequestState* before = nullptr;
@@ -61,7 +61,7 @@ std::uint64_t revived_in(const Step& step, const Call& call, GroupId group) {
   return out;
 }
 
-// A refusal must have counted what recycling gives back, whether or not it gave it back.
+// A refusal must have counted the blocks that recycling gives back, even if it kept them.
 std::uint64_t recycled_blocks(const Step& step, const Call& call, GroupId group) {
   const RequestState* now = own_after(step);
   if (now == nullptr) return 0;
@@ -190,7 +190,7 @@ Finding whole_sequence_gate(const Step& step) {
 
 namespace {
 
-/// The state before, without what the refused request has skipped.
+/// The state before the operation, without the blocks that the refused request has skipped.
 Snapshot after_recycling(const Step& step) {
   Snapshot expected = step.before;
   PoolReplay pool(step.config, step.before);

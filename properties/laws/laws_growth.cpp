@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law of how tables change: lengths, entries, and what a grant answers about them.
+// The law of how tables change: their lengths, their entries, and the answer of a grant.
 #include <algorithm>
 
 #include "properties/laws/law_checks.h"
@@ -57,7 +57,7 @@ Finding check_lengths(const Step& step, const RequestState& r, const RequestReco
   return std::nullopt;
 }
 
-/// May this entry of the operation's own request have become what it is?
+/// Whether this entry of the operation's own request may have changed to its new value.
 bool may_change(const Step& step, const RequestState& was, const RequestState& now, GroupId group,
                 std::size_t i) {
   const Blocks& old = table_of(was, group);
@@ -95,7 +95,7 @@ Finding check_entries(const Step& step, const RequestState& was, const RequestSt
   return std::nullopt;
 }
 
-// The answer lists copies first, then what the table grew by.
+// The answer lists copies first, then the new blocks of the table.
 Finding answer_matches_tables(const Step& step, const RequestState& was, const RequestState& now,
                               const Granted& granted) {
   if (granted.blocks.size() != step.config.groups.size()) {

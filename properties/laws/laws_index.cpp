@@ -44,7 +44,7 @@ Finding index_matches_blocks(const Step& step) {
 
 namespace {
 
-/// Membership in the keys of an index: a scan while it is small, else a sorted copy.
+/// Looks keys of an index up: by a scan while it is small, else in a sorted copy.
 class Keys {
  public:
   explicit Keys(const std::vector<IndexEntry>& index) : index_(index) {
@@ -70,7 +70,7 @@ class Keys {
   std::vector<std::pair<GroupId, std::uint64_t>> sorted_;
 };
 
-// Equal keys fall on one bit; where no two fall on one, there is nothing to count.
+// Equal keys fall on one bit; if no two keys share a bit, there are no equal keys to count.
 bool may_repeat(const std::vector<IndexEntry>& index) {
   std::array<std::uint64_t, 16> seen{};
   for (const IndexEntry& entry : index) {
@@ -101,7 +101,7 @@ Finding index_tidy(const Step& step) {
   return std::nullopt;
 }
 
-// Groups share the pool but not contents: a row of one group's layers is nothing to another's.
+// Groups share the pool but not contents: the layers of one group cannot use rows of another.
 Finding one_group_per_block(const Step& step) {
   const Tally& tally = step.history.tally;
   if (tally.two_groups) return say("block ", *tally.two_groups, " stands in tables of two groups");
@@ -122,8 +122,8 @@ Finding one_group_per_block(const Step& step) {
   return std::nullopt;
 }
 
-// A lookup walks from the first block and stops at the first gap, so a key behind a gap is memory
-// that nobody can reach.
+// A lookup walks from the first block and stops at the first gap, so no lookup can reach a key
+// behind a gap.
 Finding keys_downward_closed(const Step& step) {
   if (step.history.chains_loose || step.outcome.events.empty()) return std::nullopt;
   const Keys keys(step.after.index);

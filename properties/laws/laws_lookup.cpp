@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law of lookups: what may be answered, and what an admission does with it.
+// The law of lookups: which answers are right, and how an admission uses the answer.
 #include <algorithm>
 
 #include "properties/laws/law_checks.h"
@@ -14,7 +14,7 @@ const IndexEntry* find_entry(const Snapshot& state, GroupId group, std::uint64_t
   return at != state.index.end() ? &*at : nullptr;
 }
 
-/// A hit leaves the last token to compute. [tokens]
+/// The longest possible hit: the last token is always computed. [tokens]
 std::uint64_t most_tokens(const Step& step, const RequestState& r) {
   const RequestRecord* record = record_of(step, r);
   const bool may_hit = step.config.enable_caching && record != nullptr && !record->skip_lookup;
@@ -90,8 +90,8 @@ Finding check_admitted_group(const Step& step, const RequestState& r, GroupId gr
   return std::nullopt;
 }
 
-// The blocks of an admitted prefix are the ones looked up, held, and still carry their content;
-// those that the group has skipped with external tokens are null.
+// The blocks of an admitted prefix are those that the lookup found; they are held and still carry
+// their content. Positions that the group has skipped with external tokens are null.
 Finding check_admitted(const Step& step) {
   const auto& asked = step.history.asked;
   const RequestState* was = own_before(step);
@@ -129,8 +129,8 @@ Finding lookup_contract(const Step& step) {
 
 namespace {
 
-/// Is everything published that a group reads to go on behind `tokens` tokens? An EAGLE group gives
-/// up the block `beyond` them, which must be there as well, below `limit`.
+/// Whether everything that a group reads to go on behind `tokens` tokens is published. An EAGLE
+/// group gives up the block `beyond` them, which must be published as well, below `limit`.
 /// @pre tokens is a multiple of its block
 bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_t tokens,
                 std::uint64_t limit) {
@@ -141,10 +141,10 @@ bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_
   if (end * block_size > limit) return false;
   std::uint64_t first = 0;
   if (group.kind == LayerKind::sliding_window) {
-    // A later round may look again without the block beyond, and must find something then, too.
+    // A later round may search again without the block beyond; it must then find a prefix, too.
     const std::uint64_t least = beyond && step.config.groups.size() > 1 ? 2 : 1;
     const std::uint64_t run = std::max<std::uint64_t>(window_run(group), least);
-    // Near the start such a search rounds down before it drops, and gives up more than it must.
+    // Near the start such a search rounds down before it drops the block: it loses too much.
     if (beyond && end < run && alignment(step.config) != block_size) return false;
     first = end > run ? end - run : 0;
   }

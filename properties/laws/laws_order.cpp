@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The law of the free queue's order: it is the eviction order, so every operation's effect on it is
-// fixed.
+// The law of the order of the free queue: it is the eviction order, so the effect of every
+// operation on it is fixed.
 #include <algorithm>
 
 #include "properties/laws/law_checks.h"
@@ -52,7 +52,7 @@ Finding replay_allocation(const Step& step, const RequestState& was, const Reque
       pool.release(std::span(&copy.from, 1));
     }
     const auto grown = part(table, asked.groups[g].loaded, table.size());
-    // Of moving states, nulls and drafts come first; what is new stands last.
+    // Of moving states, nulls and drafts come first; new blocks stand last.
     const auto fresh =
         static_cast<std::size_t>(std::min<std::uint64_t>(asked.groups[g].fresh, grown.size()));
     if (auto finding = take_all(pool, grown.last(fresh))) return finding;
@@ -60,7 +60,7 @@ Finding replay_allocation(const Step& step, const RequestState& was, const Reque
   return std::nullopt;
 }
 
-// What the device already has under its key is held first, then copies are taken.
+// Blocks that the device already has under their keys are held first, then copies are taken.
 Finding replay_swap_in(const Step& step, const RequestState& now, PoolReplay& pool) {
   const auto& copies = std::get<Granted>(step.outcome.result).copies;
   for (const Blocks& table : now.tables) {
@@ -83,7 +83,8 @@ void replay_release(const Step& step, const RequestState& was, PoolReplay& pool)
   }
 }
 
-/// The request whose whole or partial tables this operation releases; nullptr for none.
+/// The request whose tables this operation releases, as a whole or in part; nullptr if it releases
+/// none.
 const RequestState* released_by(const Step& step) {
   const Operation& o = step.operation;
   if (std::holds_alternative<op::Free>(o) || std::holds_alternative<op::Finish>(o) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of one state of a pool: the free queue, the counts, the null block; the device's, then the
-// host's.
+// Laws of one state of a pool: the free queue, the counts, the null block. The laws of the device
+// pool come first, then the law of the host pool.
 #include <algorithm>
 #include <cmath>
 
@@ -126,7 +126,8 @@ Finding references(const Step& step) {
   return std::nullopt;
 }
 
-// Never-held blocks stand ahead of all that hold content, so that taking one loses nothing.
+// Blocks that were never held stand ahead of all that hold content, so that taking one loses no
+// content.
 Finding unhashed_before_hashed(const Step& step) {
   if (!step.config.enable_caching || step.history.queue_evicted) return std::nullopt;
   if (step.config.profile.caching_on != FreeOrder::unhashed_first) return std::nullopt;
@@ -143,7 +144,7 @@ Finding unhashed_before_hashed(const Step& step) {
   return std::nullopt;
 }
 
-// What is in flight stands in tables of both tiers.
+// A block in flight stands in tables of both tiers.
 Finding drained_is_free(const Step& step) {
   const Snapshot& s = step.after;
   bool device_held = !s.raw.empty();
@@ -164,7 +165,7 @@ Finding drained_is_free(const Step& step) {
   }
   for (const RequestState& r : s.requests) {
     const RequestRecord* record = record_of(step, r);
-    if (record != nullptr && record->holds() && record->on_device) continue;  // nothing was needed
+    if (record != nullptr && record->holds() && record->on_device) continue;  // it needed no swap
     if (!without_progress(r)) return say("request ", r.name, " holds nothing but keeps progress");
   }
   return std::nullopt;

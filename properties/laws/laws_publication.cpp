@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of keys and counts over a step: when content is published, when it may be forgotten, when a
-// hit is counted.
+// Laws of keys and counts over a step: when content is published, when it may be forgotten, and
+// when a hit is counted.
 #include <algorithm>
 
 #include "properties/laws/law_checks.h"
@@ -15,7 +15,7 @@ bool names(const std::vector<BlockId>& blocks, BlockId block) {
   return std::ranges::find(blocks, block) != blocks.end();
 }
 
-/// Was the block handed out in this step, its content with it?
+/// Whether the block was handed out in this step and lost its content.
 bool handed_out(const Step& step, BlockId block) {
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
   if (granted == nullptr) return false;
@@ -29,7 +29,7 @@ bool handed_out(const Step& step, BlockId block) {
   if (!step.history.asked || !step.history.asked->starts) return false;
   const RequestState* now = step.after.find(step.history.asked->request);
   for (GroupId g = 0; now != nullptr && g < step.history.asked->groups.size(); ++g) {
-    const std::vector<BlockId>& table = table_of(*now, g);  // the room for what is loaded
+    const std::vector<BlockId>& table = table_of(*now, g);  // it has room for the loaded tokens
     const auto begun = std::min<std::size_t>(step.history.asked->groups[g].begun, table.size());
     if (std::find(table.begin() + static_cast<std::ptrdiff_t>(begun), table.end(), block) !=
         table.end()) {
@@ -39,7 +39,7 @@ bool handed_out(const Step& step, BlockId block) {
   return false;
 }
 
-/// Does this step's grant write into the block, or move a state out of it?
+/// Whether the grant of this step writes into the block, or moves a state out of it.
 bool written_anew(const Step& step, BlockId block) {
   const auto& asked = step.history.asked;
   if (!asked || !std::holds_alternative<Granted>(step.outcome.result)) return false;
@@ -66,7 +66,7 @@ bool may_lose_its_key(const Step& step, BlockId block) {
   }
   const BlockState& was = step.before.blocks[block];
   const BlockState& now = step.after.blocks[block];
-  const bool promoted = now.hashed && now.prefix_tokens > was.prefix_tokens;  // of a prompt's end
+  const bool promoted = now.hashed && now.prefix_tokens > was.prefix_tokens;  // was a prompt's end
   return promoted || handed_out(step, block) || written_anew(step, block);
 }
 

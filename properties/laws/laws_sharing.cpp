@@ -50,7 +50,7 @@ Finding fork_shares(const Step& step) {
   return std::nullopt;
 }
 
-// What is published is complete; to write it again is to write the same bytes.
+// A published block is complete: writing it again writes the same bytes.
 Finding copy_before_write(const Step& step) {
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
   const auto& asked = step.history.asked;

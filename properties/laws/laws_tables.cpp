@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Laws of block tables as they are: who may share, where nulls stand, what a position's block
-// carries.
+// Laws of block tables in one state: which requests may share a block, where nulls stand, and which
+// key the block of a position carries.
 #include <algorithm>
 
 #include "properties/laws/law_checks.h"
@@ -58,7 +58,7 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
                progress);
   }
   if (is_tail_key(step, r, group, i, state.key)) return std::nullopt;
-  const bool relative = record != nullptr && record->forked;  // may have gone on otherwise
+  const bool relative = record != nullptr && record->forked;  // its relative may differ by now
   if (i >= progress && relative) return std::nullopt;
   if (i >= progress && !(record != nullptr && !record->resident())) {
     return say("block ", block, " at position ", i, " of ", r.name,
@@ -133,8 +133,8 @@ Finding few_states(const Step& step) {
       if (!moves_state(group)) continue;
       const auto states = static_cast<std::uint64_t>(
           std::ranges::count_if(r.tables[g], [](BlockId b) { return b != kNullBlock; }));
-      // A profile that holds drafts back may keep what lies behind them for as many tokens more;
-      // before those there may be what ran for drafts that were rejected.
+      // A profile that holds drafts back may keep the states behind them for as many tokens more;
+      // before those, states of rejected drafts may remain.
       const std::uint64_t drafts = group.speculative_blocks;
       const std::uint64_t back = r.computed - recycle_basis(step.config.profile, group, r.computed);
       const std::uint64_t kept =
@@ -149,7 +149,7 @@ Finding few_states(const Step& step) {
   return std::nullopt;
 }
 
-// Not by counting references: those also count holders that are no request, or none any more.
+// This does not count references, which also include holders that are not live requests.
 Finding common_prefix_identity(const Step& step) {
   if (!std::holds_alternative<op::CommonPrefix>(step.operation)) return std::nullopt;
   const auto* shared = std::get_if<SharedBlocks>(&step.outcome.result);

@@ -59,8 +59,8 @@ Finding check_started(const Step& step, const RequestState& r, const Granted& gr
              ", which no position needs");
 }
 
-// What has arrived is known by the key that it had where it came from; on the device it may have
-// become known by another key meanwhile.
+// A block that has arrived carries the key that its source had; on the device it may carry another
+// key by then.
 Finding check_landed(const Step& step, const RequestState& was, bool out) {
   const PoolState& device = step.before;
   const PoolState& from = out ? device : step.before.host;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The free queue as an operation must leave it: replays what was touched, taken and released, in
-// order.
+// Replays the touches, takes and releases of an operation, to get the free queue that it must
+// leave.
 //
-// Refuses: to decide what is taken or released; it is told, and says in which order that shows.
+// Leaves out: the decision which blocks are taken or released; the caller states them in order.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ class PoolReplay {
  public:
   PoolReplay(const CacheConfig& config, const PoolState& before);
 
-  /// Blocks enter in the order given, at the end that the profile names, once nobody holds them.
+  /// Blocks without a holder left enter in the order given, at the end that the profile names.
   void release(std::span<const BlockId> blocks);
-  /// As release(), of the blocks back to front.
+  /// As release(), for the blocks from back to front.
   void release_backward(std::span<const BlockId> blocks);
 
   /// The run of a group in one release, then the state that ran before this step in another.
   void recycle(const std::vector<BlockId>& table, const Recycled& gone);
 
-  /// A block leaves from wherever it stands.
+  /// A block leaves, wherever it stands.
   void touch(BlockId block);
 
   /// @return whether the head is this block; it leaves.
@@ -37,7 +37,7 @@ class PoolReplay {
     return changed_ ? queue_ : before_.queue;
   }
 
-  /// Queue, counts and links, as they show in a state.
+  /// Queue, counts and links as a state shows them.
   void write_to(PoolState& out) const;
 
  private:
@@ -46,7 +46,7 @@ class PoolReplay {
 
   const PoolState& before_;
   FreeOrder order_;
-  bool changed_ = false;  // what follows is filled by the first change: most operations make none
+  bool changed_ = false;  // the first change fills the members below; most operations make none
   std::vector<BlockId> queue_;
   std::vector<std::int64_t> refs_;  // shape [num_blocks]
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often each block is listed in each place of a state: the denominators of the laws about
-// references.
+// Counts how often each block is listed in each place of a state, for the laws about references.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace kvproof::properties {
 
-/// Of one pool. Out-of-range ids are counted apart.
+/// The counts of one pool. Ids out of range are counted apart.
 struct PoolTally {
   std::vector<std::uint32_t> queued, tabled, indexed;  // shape [num_blocks] each
   struct Stray {
@@ -24,7 +23,7 @@ struct PoolTally {
   void add(std::vector<std::uint32_t>& counts, BlockId block, const char* place);
 };
 
-/// Of the device pool, with the host's beside it.
+/// The counts of the device pool, with those of the host pool.
 struct Tally : PoolTally {
   std::vector<std::uint32_t> sharers, raw, leased;  // shape [num_blocks] each
   std::vector<std::uint32_t> table_group;  // shape [num_blocks]: 1 + the group whose tables list it

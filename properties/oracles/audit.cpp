@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Applies, observes, folds, and asks each oracle.
+// Applies an operation, observes the state, folds it into the history, and asks each oracle.
 #include "properties/oracles/audit.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ const Outcome& Audit::apply(const Operation& operation) {
     outcome_ = subject_.apply(operation);
     subject_.observe(*after_);
   } catch (const Violation&) {
-    throw;  // of a subject that knows what it is: a crash, a hang, nonsense
+    throw;  // the subject's wrapper has said what happened: a crash, a hang, nonsense
   } catch (const std::exception& error) {
     throw Violation({"exception"}, say("the subject threw: ", error.what()));
   }
@@ -68,8 +68,8 @@ void Audit::check_content(const Operation& operation) {
   counts_.blind += content_->caller_broke_contract() ? 1 : 0;
 }
 
-// Beyond the capacity that a subject was built for it may refuse what the model, which has none,
-// does; and it need not have every mechanism.
+// A subject may refuse operations beyond the capacity that it was built for, while the model has no
+// limit; and a subject need not have every mechanism.
 void Audit::check_model(const Operation& operation) {
   const auto* rejected = std::get_if<Rejected>(&outcome_.result);
   if (!model_ || (rejected != nullptr && rejected->error.starts_with("capacity"))) return;

@@ -3,10 +3,9 @@
 //
 // Oracles: laws (laws.h), the model (model_oracle.h), content (content_oracle.h); each can be
 //          switched on alone, so that a catch can be credited to it.
-// Partial: what a subject answers with "not_supported" it does not perform; the model does not
-//          either, unless it cannot in any case. Such operations are counted, so that a subject
-//          that must perform everything can be held to it.
-// Refuses: to go on after a violation; what follows from it says nothing new.
+// Partial: when a subject answers "not_supported", the model does not perform the operation either.
+//          Such operations are counted, so that a test can demand that there are none.
+// Ends:    with the first violation; everything after it would say nothing new.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +29,10 @@ struct Oracles {
   bool model = true;
   bool content = true;
   std::uint64_t laws_left_out = 0;  // bit i: not the i-th row of the list
-  ComparedParts compared = {};      // by the model
+  ComparedParts compared = {};      // the parts that the model compares
 };
 
-/// The first operation after which some oracle objected.
+/// An oracle objected after an operation.
 class Violation : public std::runtime_error {
  public:
   /// @param breaches the ids of all laws broken by it, or "model", "content", "exception"; not
@@ -48,8 +47,7 @@ class Violation : public std::runtime_error {
   std::vector<std::string> breaches_;
 };
 
-/// What happened often enough to mean something. A run in which a kind never happened proves
-/// nothing about it.
+/// Counts of events. A run in which an event never happened proves nothing about it.
 struct Counts {
   std::uint64_t operations = 0;
   std::uint64_t grants = 0;
@@ -59,22 +57,22 @@ struct Counts {
   std::uint64_t rejections = 0;
   std::uint64_t revivals = 0;     // free blocks with content that were held again
   std::uint64_t preemptions = 0;  // requests with blocks that were freed but not finished
-  std::uint64_t recycled = 0;     // entries that became null because nobody reads them any more
+  std::uint64_t recycled = 0;     // entries that became null because no token reads them any more
   std::uint64_t forks = 0;
-  std::uint64_t copies = 0;       // of blocks with another holder, before they were written
-  std::uint64_t truncations = 0;  // that gave back blocks
+  std::uint64_t copies = 0;       // copies of blocks with another holder, before they were written
+  std::uint64_t truncations = 0;  // truncations that gave back blocks
   std::uint64_t leases = 0;
-  std::uint64_t swaps = 0;         // that landed
-  std::uint64_t failed_swaps = 0;  // that did not
+  std::uint64_t swaps = 0;         // swaps that landed
+  std::uint64_t failed_swaps = 0;  // swaps that did not
   std::uint64_t skipped = 0;  // operations that the subject does not perform, but the model does
-  std::uint64_t blind = 0;    // operations after a caller's mistake that hides the content
+  std::uint64_t blind = 0;    // operations after a mistake of the caller that hides the content
 
   Counts& operator+=(const Counts& other);
 };
 
 class Audit {
  public:
-  /// The subject must be as new. @pre unsupported(config) is empty
+  /// The subject must be new. @pre unsupported(config) is empty
   Audit(const CacheConfig& config, Subject& subject, Oracles oracles = {});
 
   /// Performs one operation. @return what the subject answered. @throws Violation
@@ -83,7 +81,7 @@ class Audit {
   [[nodiscard]] const CacheConfig& config() const { return config_; }
   [[nodiscard]] const Snapshot& state() const { return *after_; }
   [[nodiscard]] const Snapshot& state_before() const { return *before_; }  // the last operation
-  [[nodiscard]] const Outcome& outcome() const { return outcome_; }  // of the last operation
+  [[nodiscard]] const Outcome& outcome() const { return outcome_; }        // of the last operation
   [[nodiscard]] const History& history() const { return history_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
 
@@ -100,7 +98,7 @@ class Audit {
   CacheConfig config_;
   Subject& subject_;
   Oracles oracles_;
-  // Two that change places: to move a snapshot is to move some twenty vectors.
+  // Two snapshots that change places: moving a snapshot would move some twenty vectors.
   std::unique_ptr<Snapshot> before_ = std::make_unique<Snapshot>();
   std::unique_ptr<Snapshot> after_ = std::make_unique<Snapshot>();
   Outcome outcome_;

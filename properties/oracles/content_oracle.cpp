@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shadow store followed: writes what a step would compute, moves what a transfer moves.
+// Keeps the shadow store up to date: writes the rows that a step would compute, and moves the rows
+// that a transfer moves.
 #include "properties/oracles/content_oracle.h"
 
 #include <algorithm>
@@ -41,7 +42,7 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
                               const Snapshot& before, const Snapshot& after) {
   const Result& result = outcome.result;
   if (std::holds_alternative<Rejected>(result)) return std::nullopt;
-  if (std::holds_alternative<Refused>(result)) {  // what its tokens have skipped may be gone
+  if (std::holds_alternative<Refused>(result)) {  // blocks that its tokens skipped may be gone
     Request* r = find(request_of(operation));
     const RequestState* was = before.find(request_of(operation));
     if (std::holds_alternative<op::Allocate>(operation) && r != nullptr && was != nullptr) {
@@ -68,7 +69,7 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
   return std::nullopt;
 }
 
-// What the operation does to rows. @return whether somebody may read something else after it.
+// Applies the operation to the rows. @return whether some request may read other rows after it
 bool ContentOracle::perform(const Operation& operation, const Result& result,
                             const Snapshot& before, const Snapshot& after) {
   const auto* granted = std::get_if<Granted>(&result);
@@ -142,7 +143,7 @@ void ContentOracle::arrive(const op::Arrive& o) {
   append(*placed, o.tokens);
 }
 
-// Accepted drafts of the parent are the child's, too; later ones are not.
+// Accepted drafts of the parent belong to the child, too; later ones do not.
 void ContentOracle::fork(const op::Fork& o) {
   const Request* parent = find(o.req);
   const auto at = position_of(requests_, o.child);
@@ -167,7 +168,7 @@ void ContentOracle::append(Request& r, const std::vector<TokenId>& tokens) {
   for (const TokenId token : tokens) *rows++ = r.digest.next(token);
 }
 
-// Token axis: computed | hit | external | new (drafts last). What lies behind the hit is computed
+// Token axis: computed | hit | external | new (drafts last). The tokens behind the hit are computed
 // now.
 void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& granted,
                           const RequestState& was, const RequestState& now) {
@@ -192,7 +193,7 @@ void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& g
   r.draft_end = drafted;
 }
 
-// New blocks hold garbage; then copies are made, all of them before anything is written.
+// New blocks hold garbage; then all copies are made; only then is anything written.
 void ContentOracle::take(const Granted& granted, const Tables& was, const Tables& now,
                          std::uint64_t hit_tokens) {
   for (GroupId g = 0; g < now.size() && g < config_.groups.size(); ++g) {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The content oracle: does every request read, through the observed block tables, its own bytes?
+// The content oracle: every request must read its own bytes through the observed block tables.
 //
-// Model:   a shadow store outside the subject, one per tier. Per slot it knows who wrote which
-//          token of which prefix for which group; the contiguous cache holds what each request must
-//          read.
+// Model:   a shadow store outside the subject, one per tier. For each slot it knows which request
+//          wrote which token of which prefix for which group; the contiguous cache holds the rows
+//          that each request must read.
 //          Blocks handed out are poisoned, copies are made, a grant writes its tokens, drafts write
 //          garbage until they are accepted, a transfer moves rows when it lands.
-// Reads:   attention, what its group has not skipped (layer_rules.h); cross attention, all encoder
-//          rows; Mamba, the states that a lookup hands over. A Mamba state is written when it is
-//          published; running states are not followed, as no table says which of them is read.
-// Refuses: knowledge of any subject. It sees operations, outcomes and tables, so it works for all,
-//          and it is what catches a stale hash, a double owner, a hit past a hole.
+// Reads:   attention reads the tokens that its group has not skipped (layer_rules.h); cross
+//          attention reads all encoder rows; Mamba reads the states that a lookup hands over. A
+//          Mamba state is written when it is published; running states are not followed, because
+//          no table says which of them is read.
+// Leaves out: any knowledge of a subject. The oracle sees operations, outcomes and tables, so it
+//          works for all subjects. It catches a stale hash, a double owner, a hit past a hole.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,12 @@ class ContentOracle {
  public:
   explicit ContentOracle(const CacheConfig& config);
 
-  /// Follows one operation. @return what some request would misread after it.
+  /// Follows one operation. @return what some request would read wrongly after it
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& before,
                  const Snapshot& after);
 
-  /// A caller advanced over, or published, tokens that nobody computed. What a request reads is
-  /// then undefined by the caller's own doing, and nothing is reported from there on.
+  /// The caller advanced over tokens, or published tokens, that were never computed. From then on
+  /// it is the caller's fault what a request reads, and the oracle reports nothing.
   [[nodiscard]] bool caller_broke_contract() const { return caller_broke_contract_; }
 
  private:
@@ -46,14 +47,14 @@ class ContentOracle {
     std::string name;
     std::uint32_t id = 0;  // index into names_
     PrefixDigest digest;
-    std::uint64_t encoder = 0;  // whose encoder rows it reads; a child reads its parent's
+    std::uint64_t encoder = 0;  // it reads the encoder rows of this request; a child its parent's
     std::uint32_t encoder_tokens = 0;
     std::uint32_t num_tokens = 0;
     bool granted = false;          // since admission
-    std::uint64_t written = 0;     // [tokens] leading ones that must read right
+    std::uint64_t written = 0;     // [tokens] so many leading ones must read right
     std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
-    std::uint64_t processed = 0;   // [tokens] computed by what recycling was told: skipped for good
-    std::uint32_t hit_tokens = 0;  // of the last lookup
+    std::uint64_t processed = 0;   // [tokens] that recycling took as computed: skipped for good
+    std::uint32_t hit_tokens = 0;  // found by the last lookup
     bool on_host = false;          // its rows are read in the host tier
   };
 
@@ -100,7 +101,7 @@ class ContentOracle {
   ContiguousRows contiguous_;
   std::vector<Request> requests_;  // sorted by name
   std::vector<Transfer> transfers_;
-  std::vector<std::string> names_;  // of all requests that ever arrived
+  std::vector<std::string> names_;  // the names of all requests that ever arrived
   bool caller_broke_contract_ = false;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shadow store read: what each request must find, through the tables that the subject shows.
+// Reads the shadow store: what each request must find through the tables that the subject shows.
 #include <algorithm>
 
 #include "properties/oracles/content_oracle.h"
@@ -35,7 +35,7 @@ void ContentOracle::write_encoder_rows(const Request& r, const Tables& tables) {
   }
 }
 
-// @param offset in the block; that of a state is 0
+// @param offset in the block; 0 for a state
 Finding ContentOracle::check_row(const Request& r, GroupId group, std::uint64_t position,
                                  const std::vector<BlockId>& table, std::uint64_t offset) {
   const std::uint64_t block_size = config_.groups[group].block_size;
@@ -103,7 +103,7 @@ Finding ContentOracle::check_request(const Request& r, const RequestState& state
   return std::nullopt;
 }
 
-// What a lookup promises must be there already.
+// The blocks that a lookup promises must hold their rows already.
 Finding ContentOracle::check_hit(const Request& r, const Hit& hit) {
   if (hit.hit_tokens > r.num_tokens)
     return say("a hit of ", hit.hit_tokens, " tokens for ", r.name, " with ", r.num_tokens);
@@ -111,7 +111,7 @@ Finding ContentOracle::check_hit(const Request& r, const Hit& hit) {
   if (hit.blocks.size() != config_.groups.size()) {
     return say("a hit of ", hit.hit_tokens, " tokens without blocks for ", r.name);
   }
-  Request reader = r;  // a hit is read on the device, wherever the request's own blocks are
+  Request reader = r;  // a hit is read on the device, even if the request's own blocks are not
   reader.on_host = false;
   for (GroupId g = 0; g < hit.blocks.size(); ++g) {
     const GroupConfig& group = config_.groups[g];

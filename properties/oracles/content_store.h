@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two sides of the content oracle: what lies in the slots of a tier, and what each request must
-// read there.
+// The two sides of the content oracle: the rows in the slots of a tier, and the rows that each
+// request must read there.
 //
 // Model:   a row stands for the K and V of one token in one layer group: equal digest, equal bytes.
-//          A slot belongs to whoever wrote it last. The contiguous cache holds the digests of each
-//          request's tokens, one run per request.
-// Refuses: bytes; a 64-bit digest takes their place.
+//          A slot belongs to the request that wrote it last. The contiguous cache holds the digests
+//          of each request's tokens, one run per request.
+// Leaves out: bytes; a 64-bit digest takes their place.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace kvproof::properties {
 
-/// What lies in one slot.
+/// The content of one slot.
 struct Row {
   static constexpr std::uint32_t kNobody = 0xffffffffU;
   std::uint64_t digest = 0;
@@ -27,7 +27,7 @@ struct Row {
   std::uint32_t position = 0;      // [tokens] in the writer's sequence
 };
 
-/// Groups have layers of their own: the same token has other K and V in each.
+/// Groups have layers of their own, so the same token has other K and V in each group.
 [[nodiscard]] constexpr std::uint64_t of_group(std::uint64_t digest, GroupId group) {
   return mix64(digest + (std::uint64_t{group} + 1) * kMixStep);
 }
@@ -40,7 +40,7 @@ class ShadowStore {
         rows_per_block_(rows_per_block),
         rows_(std::size_t{num_blocks} * rows_per_block) {}
 
-  /// A block that can hold content: it exists and is not the null block.
+  /// Whether a block can hold content: it exists and is not the null block.
   [[nodiscard]] bool has(BlockId block) const { return block != kNullBlock && block < num_blocks_; }
 
   /// @pre has(block), offset < rows_per_block
@@ -51,7 +51,7 @@ class ShadowStore {
     return rows_[std::size_t{block} * rows_per_block_ + offset];
   }
 
-  /// Fills a block with garbage that equals nothing else.
+  /// Fills a block with garbage that differs from all other rows.
   void poison(BlockId block) {
     for (std::uint32_t i = 0; has(block) && i < rows_per_block_; ++i) {
       row(block, i) = {garbage(), Row::kNobody, i};
@@ -77,7 +77,7 @@ class ContiguousRows {
  public:
   ContiguousRows();
 
-  /// Makes room for `num_tokens` tokens of a request; what it had moves along.
+  /// Makes room for `num_tokens` tokens of a request; the rows that it had move along.
   void place(const std::string& name, std::uint32_t num_tokens);
   void erase(const std::string& name);
 

@@ -12,7 +12,7 @@
 
 namespace kvproof::properties {
 
-/// What not every subject shows, and whether it is compared.
+/// Parts that not every subject shows, and whether they are compared.
 struct ComparedParts {
   bool index = true;  // keys by which blocks share them, second keys
   bool progress = true;
@@ -23,10 +23,10 @@ class ModelOracle {
   explicit ModelOracle(const CacheConfig& config, ComparedParts compared = {})
       : model_(config), compared_(compared) {}
 
-  /// Performs the operation on the model. @return the first difference to what the subject did.
+  /// Performs the operation on the model. @return the first difference between model and subject
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& after);
 
-  /// Whether the model would perform the operation. It does not.
+  /// Whether the model would perform the operation; this does not perform it.
   [[nodiscard]] bool performs(const Operation& operation) const;
 
  private:

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 64-bit identity of the bytes at one token position: all tokens up to it, and all that colours
-// them.
+// The 64-bit identity of the bytes at one token position: they depend on all tokens up to it and on
+// the extra keys.
 //
 // Model:   d(p) = mix(d(p-1), token at p); at the first token of a hash unit the unit's typed extra
 //          keys are mixed in before: adapter, images and embedded rows that overlap it with their
-//          offset from its start, and salt and layout for unit 0. So d at a unit's end is equal
-//          exactly where two blocks may be shared.
-// Refuses: to be any allocator's hash. It is computed from operations alone, outside every subject.
+//          offset from its start, and salt and layout for unit 0. So d is equal at the ends of two
+//          units exactly if their blocks may be shared.
+// Source:  operations alone. It is not the hash of any allocator.
 #pragma once
 
 #include <cstdint>
