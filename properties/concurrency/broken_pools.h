@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Concurrent pools with the defects of museum family A13 and of torn counts, one each.
+// Concurrent pools that are broken on purpose: each has one defect of family A13 of the seeded
+// bugs, or a torn count.
 //
 // Model:   a policy breaks how holders are counted; a wrapper does in two calls what the pool does
-//          in one. All pass race points between their halves. B132, B133, B136 and B137 are rows of
-//          the bug museum: TensorRT-LLM#12179, omlx#3087, llm-d-kv-cache#107, Mooncake#1374.
-// Refuses: defects that one thread would meet (mutants.h).
+//          in one. All pass race points between their halves. B132, B133, B136 and B137 are
+//          reported bugs: TensorRT-LLM#12179, omlx#3087, llm-d-kv-cache#107, Mooncake#1374.
+// Leaves out: defects that one thread alone would meet (mutants.h).
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@
 
 namespace kvproof::properties::concurrency {
 
-/// Counts down in three steps instead of one: what others did to the count in between is lost. It
-/// tears nothing else, neither the marks nor a count of zero, so that what goes wrong can be told.
+/// Counts down in three steps instead of one, so that changes by other threads in between are lost.
+/// It breaks neither the marks nor a count of zero, so that a complaint can name what went wrong.
 template <class Holders, std::uint32_t kCount>
 struct TornHolders : Holders {
   static bool leave(std::uint32_t& word) {
@@ -34,13 +35,13 @@ struct TornHolders : Holders {
   }
 };
 
-/// Holds a block that somebody is taking, as a lookup does that only looks at the count.
+/// Holds a block while another thread takes it, like a lookup that only looks at the count.
 template <class Holders>
 struct BlindHolders : Holders {
   static bool join(std::uint32_t& word, std::uint32_t) { return Holders::join(word, 0); }
 };
 
-/// B132, a lock per call: asks whether there are enough, then takes one by one.
+/// B132, a lock per call: asks whether there are enough blocks, then takes them one by one.
 template <class Base>
 class TakesOneByOne : public Base {
  public:
@@ -58,7 +59,7 @@ class TakesOneByOne : public Base {
   }
 };
 
-/// A section per block: others come in between two blocks that only the caller held.
+/// A section per block: other threads come in between two blocks that only the caller held.
 template <class Base>
 class ReleasesOneByOne : public Base {
  public:
@@ -70,8 +71,8 @@ class ReleasesOneByOne : public Base {
   }
 };
 
-/// B132, a reference that outlives the lock: the head of the queue is read in one section and
-/// used in the next.
+/// B132, a reference that outlives the lock: one section reads the head of the queue, the next one
+/// uses it.
 template <class Base>
 class TakesWhatWasTheHead : public Base {
  public:
@@ -94,8 +95,8 @@ class TakesWhatWasTheHead : public Base {
   }
 };
 
-/// B133: between finding a block and holding it the content may have changed; asked is only whether
-/// there is any.
+/// B133: between finding a block and holding it the content may change; the caller only checks that
+/// there is some content.
 template <class Base, class Key>
 class AcquiresAnyContent : public Base {
  public:
@@ -119,8 +120,8 @@ class AcquiresAnyContent : public Base {
   }
 };
 
-/// B136: whoever finds no block with a key makes the key's set anew, and the set that another
-/// made in between is lost.
+/// B136: a thread that finds no block with a key makes the set of the key anew, and the set that
+/// another thread made in between is lost.
 template <class Base, class Key>
 class CreatesWithoutLookingAgain : public Base {
  public:
@@ -145,7 +146,7 @@ class CreatesWithoutLookingAgain : public Base {
   }
 };
 
-/// B137: published first, written after.
+/// B137: publishes the block first and writes it afterwards.
 template <class Base, class Key>
 class PublishesBeforeWriting : public Base {
  public:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many threads at one concurrent pool, each checking what it was given against a record that the
-// pool does not see.
+// Many threads use one concurrent pool. Each checks the blocks that it gets against a record that
+// the pool does not see.
 //
-// Model:   per block, how many references the threads have (one more only after the pool gave it,
-//          one less before it gets it back) and what was last written into the block. A taken
-//          block had none; a held one keeps its content; one that was acquired holds what its key
-//          says. After the threads have joined, counts are equal, the queue is whole, and
-//          drained, every block is free and what is still in the index holds what its key says.
-// Refuses: proof. It is a search; ThreadSanitizer sees more when `Cell` is not atomic.
+// Model:   the record has, per block, how many references the threads have (raised after the pool
+//          gave one, lowered before the pool gets it back) and the content last written. A block
+//          that is taken had no references; a held block keeps its content; an acquired block holds
+//          the content of its key. After the threads have joined, the counts are equal and the
+//          queue is whole. After draining, every block is free, and blocks in the index hold the
+//          content of their keys.
+// Limit:   it is a search and proves nothing; ThreadSanitizer sees more when `Cell` is not atomic.
 #pragma once
 
 #include <stdexcept>
@@ -20,7 +21,8 @@
 
 namespace kvproof::properties::concurrency {
 
-/// The pool at rest: exact counts with what the threads still hold, then everything back.
+/// Checks the pool at rest: first the counts, with the blocks that threads still hold, then once
+/// more after all blocks are given back.
 template <class Pool, class Cell>
 void check_at_rest(Arena<Pool, Cell>& arena, std::vector<StressThread<Pool, Cell>>& threads) {
   arena.pool.audit();
@@ -44,7 +46,7 @@ void check_at_rest(Arena<Pool, Cell>& arena, std::vector<StressThread<Pool, Cell
   }
 }
 
-/// @tparam Cell std::uint64_t, or an atomic one where the pool is known to be broken
+/// @tparam Cell std::uint64_t, or its atomic if the pool is known to be broken
 template <class Pool, class Cell>
 [[nodiscard]] StressReport stress(const StressPlan& plan) {
   Arena<Pool, Cell> arena(plan);
@@ -53,7 +55,7 @@ template <class Pool, class Cell>
   std::vector<std::thread> threads;
   for (auto& worker : workers) {
     threads.emplace_back([&worker] {
-      const SometimesYields yields(1, 1);  // where the pool has race points: broken ones do
+      const SometimesYields yields(1, 1);  // has an effect on broken pools, which have race points
       worker.run();
     });
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of the threads of concurrent_stress.h: random calls, and what it knows of its blocks.
+// One of the threads of concurrent_stress.h: its random calls, and its knowledge of its blocks.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct StressReport {
   return {{(k + 1) * 0x9e3779b97f4a7c15U, (k + 1) * 0xd6e8feb86659fd93U}};
 }
 
-/// What the threads share beside the pool.
+/// The data that the threads share beside the pool.
 template <class Pool, class Cell>
 struct Arena {
   explicit Arena(const StressPlan& p)
@@ -91,10 +91,10 @@ class StressThread {
     std::uint64_t expected;  // content
   };
 
-  // Orders nothing that the pool fails to order, or ThreadSanitizer would not see it.
+  // Relaxed, so that it orders nothing: ThreadSanitizer must see what the pool fails to order.
   static constexpr std::memory_order kRelaxed = std::memory_order_relaxed;
 
-  /// @param change 1, or ~0 for one less @return before it
+  /// @param change 1, or ~0 for one less @return the count before the change
   std::uint32_t count(BlockId block, std::uint32_t change) {
     return arena_.references[block].fetch_add(change, kRelaxed);
   }
@@ -130,7 +130,7 @@ class StressThread {
     for (const BlockId block : out) {
       const bool publish = below(4) != 0;
       const std::uint32_t k = below(arena_.plan.num_keys);
-      // An unpublished block holds what no key says and no other thread writes.
+      // An unpublished block holds content that no key stands for and no other thread writes.
       const std::uint64_t value = publish ? key_of(k).words[0] : (random_() << 8 | number_) << 1;
       arena_.content[block] = value;
       held_.push_back({block, value});
@@ -139,7 +139,7 @@ class StressThread {
     ++counts.num_taken;
   }
 
-  /// One more reference to some of what this thread holds.
+  /// Takes one more reference to some blocks that this thread holds.
   void touch() {
     std::vector<BlockId> blocks;
     for (std::uint32_t n = below(6); n > 0 && !held_.empty(); --n) {
@@ -164,7 +164,7 @@ class StressThread {
     counts.num_hits += found;
   }
 
-  /// Touches any block at all, which may be free or on its way to somebody; or has one forgotten.
+  /// Touches any block, which may be free or about to be handed out; or makes the pool forget one.
   void rare() {
     const std::vector any{BlockId(1 + below(arena_.plan.num_blocks - 1))};
     if (below(4) == 0) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thread's part of a history: random calls that keep the contract, and what each answered.
+// One thread's part of a history: random calls that keep the contract, and their answers.
 //
-// Model:   calls depend on the seed and on earlier answers alone. Of a block that it took the
-//          thread may write and publish the content; what it acquired it reads at once; it reads
-//          what it holds again before it lets go. The log has room for everything beforehand:
-//          recording allocates nothing and costs two ticks of a shared counter.
-// Refuses: calls that break the contract; checking anything (linearizability.h).
+// Model:   calls depend only on the seed and on earlier answers. A thread may write and publish the
+//          content of a block that it took; it reads an acquired block at once, and reads every
+//          block that it holds again before it releases it. The log has room from the beginning,
+//          so recording allocates nothing and costs two ticks of a shared counter.
+// Leaves out: calls that break the contract, and all checks (linearizability.h).
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace kvproof::properties::concurrency {
 
-/// What all threads of one history share.
+/// The data that all threads of one history share.
 struct Field {
   std::uint32_t num_blocks = 0;
   std::uint32_t num_keys = 0;
@@ -52,7 +52,7 @@ class HistoryClient {
   void fill();
   void acquire();
   void release();
-  /// Blocks that it holds, or any at all: those may be free, or on their way to somebody.
+  /// Blocks that it holds, or any blocks: those may be free, or about to be handed out.
   void touch();
   void forget();
   void reset();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs histories on fibers, where a seed decides the interleaving too, or all of them are tried.
+// Runs histories on fibers: a seed decides the interleaving, too, or all interleavings are tried.
 #pragma once
 
 #include "properties/concurrency/history_run.h"
@@ -11,11 +11,11 @@ class HistoryFibers {
  public:
   explicit HistoryFibers(MakePool make_pool) : make_pool_(make_pool) {}
 
-  /// A history under a schedule, both by the seed: how often it changes threads, and when.
+  /// A history under a schedule. The seed decides both: how often threads change, and when.
   void run_random(std::uint64_t seed);
 
-  /// A history under every schedule of 2 threads of 3 calls with at most that many preemptions, or
-  /// up to the first that is wrong.
+  /// A history of 2 threads with 3 calls each, under every schedule with at most so many
+  /// preemptions, up to the first wrong one.
   void run_every(std::uint64_t seed, std::uint32_t most_preemptions);
 
   /// One history under one schedule.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of histories print, how many they run, and how a broken pool is hunted.
+// For the tests of histories: their reports, the number of histories, and the hunt for a broken
+// pool.
 //
 // KVPROOF_SEED is the first seed; KVPROOF_HISTORIES how many histories each test checks.
 #pragma once
@@ -13,14 +14,14 @@
 #include "properties/concurrency/history_run.h"
 #include "properties/concurrency/sanitizer.h"
 
-/// A broken pool's hunt must end with a rejection, not by itself and not by a crash.
+/// The hunt for a broken pool must end with a rejection, not by running out and not by a crash.
 #define EXPECT_REJECTED(...)                      \
   GTEST_FLAG_SET(death_test_style, "threadsafe"); \
   EXPECT_EXIT((__VA_ARGS__), testing::ExitedWithCode(1), "rejected")
 
 namespace kvproof::properties::concurrency {
 
-/// Far more than any broken pool needed; see what the tests print.
+/// Far more than any broken pool has needed; the tests print how many it took.
 inline constexpr std::uint64_t kMostHuntedHistories = 20'000;
 
 struct HistorySettings {
@@ -70,14 +71,14 @@ inline void print(const char* what, std::uint64_t seed, const HistoryReport& rep
       static_cast<double>(report.num_histories) / seconds);
 }
 
-/// That the histories were about something.
+/// Requires that the calls of the histories overlapped and gave answers of every kind.
 inline void expect_busy(const HistoryReport& report) {
   EXPECT_GT(report.num_overlapping, report.num_histories / 20);
   EXPECT_GT(report.num_hits, report.num_histories / 4);
   EXPECT_GT(report.num_refused, report.num_histories / 4);
 }
 
-/// Ends the process of a hunt, saying after how many histories; with 0 if there was no rejection.
+/// Ends the process of a hunt and says after how many histories; 0 if there was no rejection.
 [[noreturn]] inline void end_hunt(const char* name, const HistoryReport& report) {
   if (report.complaint.empty()) std::_Exit(0);
   std::printf("%s: rejected at history %llu: %s\n", name,

@@ -59,7 +59,7 @@ void HistoryReport::add(const HistoryRun& run, const Finding& finding) {
       const Step& step = events[i].step;
       num_hits += step.kind == StepKind::acquire && step.blocks[0] != 0 ? 1 : 0;
       num_refused += step.kind == StepKind::take && !step.answer ? 1 : 0;
-      // Every call ticks twice, so that one with others in it takes more than one tick.
+      // Every call ticks twice, so that a call during which others tick takes more than one tick.
       const bool first = i == 0 || events[i - 1].invoked != events[i].invoked;
       num_overlapping += first && events[i].returned - events[i].invoked > 1 ? 1 : 0;
     }

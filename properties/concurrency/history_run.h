@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One random history of a pool: its size, its threads' calls, and what was found at the end.
+// One random history of a pool: its size, the calls of its threads, and the state at the end.
 //
-// Model:   a seed decides everything but the interleaving. Thread 0 makes some calls before the
-//          others begin, so that they meet content. Who runs the threads is the caller's choice:
+// Model:   a seed decides everything except the interleaving. Thread 0 makes some calls before the
+//          others begin, so that they meet content. The caller runs the threads:
 //          history_threads.h or history_fibers.h.
 #pragma once
 
@@ -27,7 +27,7 @@ class HistoryRun {
   /// All calls of one thread.
   void run(std::uint32_t thread) { calls_of(thread, num_calls_); }
 
-  /// After all threads. @return what is wrong, or nothing
+  /// Called after all threads have ended. @return the complaint, or an empty text
   [[nodiscard]] Finding check();
 
   [[nodiscard]] const HistoryPlan& plan() const { return plan_; }
@@ -48,14 +48,14 @@ class HistoryRun {
   std::uint64_t num_visited_ = 0;
 };
 
-/// What was found in a number of histories.
+/// The outcome of a number of histories.
 struct HistoryReport {
-  std::string complaint;  // of the first history that was wrong; empty: none was
+  std::string complaint;  // about the first wrong history; empty if all were right
   std::uint64_t bad_seed = 0;
-  std::uint64_t num_histories = 0;  // up to that one
+  std::uint64_t num_histories = 0;  // up to the first wrong one
   std::uint64_t num_calls = 0;
   std::uint64_t num_visited = 0;  // states of the search
-  // That something happened: calls during which another thread's call was in progress, and answers.
+  // Shows that something happened: calls that overlapped with calls of other threads, and answers.
   std::uint64_t num_overlapping = 0;
   std::uint64_t num_hits = 0;
   std::uint64_t num_refused = 0;

@@ -8,9 +8,9 @@ namespace kvproof::properties::concurrency {
 
 namespace {
 
-constexpr std::uint64_t kBatch = 250;  // histories for which threads are started once
+constexpr std::uint64_t kBatch = 250;  // threads are started once for so many histories
 
-/// Everybody waits for everybody.
+/// A barrier at which all threads wait for each other.
 class Meeting {
  public:
   explicit Meeting(std::uint32_t num_threads) : num_threads_(num_threads) {}

@@ -10,7 +10,7 @@
 
 namespace kvproof::properties::concurrency {
 
-/// Histories of seeds [first_seed, first_seed + num), up to the first that is wrong.
+/// Checks the histories of seeds [first_seed, first_seed + num), up to the first wrong one.
 [[nodiscard]] HistoryReport run_on_threads(MakePool make_pool, std::uint64_t first_seed,
                                            std::uint64_t num, std::uint32_t num_threads);
 

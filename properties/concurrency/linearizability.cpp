@@ -33,7 +33,7 @@ class Search {
  public:
   Search(const History& history, bool remembers) : history_(history), remembers_(remembers) {}
 
-  /// Whether the rest of the history can follow.
+  /// Whether the rest of the history can follow in some order.
   bool explains_from(const Node& node) {
     if (remembers_ && !visited_.insert(node).second) return false;
     ++verdict_.num_visited;
@@ -45,7 +45,7 @@ class Search {
       done = false;
       const Event& event = events[node.num_done[thread]];
       if (must_wait(node, thread, event)) continue;
-      // Only a release has a choice of places; most often both are the same.
+      // Only a release has a choice of places, which are mostly the same place.
       std::optional<PoolState> tried;
       for (const bool behind : {true, false}) {
         Node next = node;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a recorded history of the concurrent pool can be explained by its steps in some order.
+// Decides whether some order of its steps explains a recorded history of the concurrent pool.
 //
 // Model:   a history is one list of steps per thread, each step with the interval of its call. An
 //          order explains it if it keeps every thread's own, puts a call that returned before
@@ -8,7 +8,8 @@
 //          tried once.
 // Source:  Wing and Gong, JPDC 1993; the memory of visited pairs is Lowe's (Testing for
 //          linearizability, CCPE 2017).
-// Refuses: histories with calls that never return; more than 4 threads or 255 steps of one.
+// Refuses: histories with calls that never return, and more than 4 threads or 255 steps of a
+//          thread.
 #pragma once
 
 #include <array>
@@ -23,7 +24,7 @@ namespace kvproof::properties::concurrency {
 
 inline constexpr std::uint32_t kMostHistoryThreads = 4;
 
-/// Times are ticks of one counter, all different but within one call.
+/// Times are ticks of one counter; the steps of one call share them, all others differ.
 struct Event {
   Step step;
   std::uint32_t invoked = 0;
@@ -40,7 +41,7 @@ struct History {
 struct Verdict {
   bool linearizable = false;
   std::uint64_t num_visited = 0;  // pairs
-  // Where the longest order ended: what was done, and the state that nothing can follow.
+  // Where the longest order ended: the steps done, and the state that no step can follow.
   std::array<std::uint8_t, kMostHistoryThreads> num_done{};
   PoolState stuck;
 };

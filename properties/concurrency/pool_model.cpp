@@ -9,7 +9,7 @@ namespace kvproof::properties::concurrency {
 
 namespace {
 
-/// A section of the queue by `who` begins or goes on. @return false while somebody else is in one
+/// Begins or continues a section of the queue by `who`. @return false while another thread has one
 bool enter(PoolState& state, std::uint8_t who) {
   if (state.section != 0 && state.section != who) return false;
   if (state.front_thread != who) state.front_thread = state.front_block = 0;

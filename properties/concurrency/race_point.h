@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The places where another thread may come in between two halves of an operation.
+// Race points: places between two halves of an operation where another thread may come in.
 //
-// Model:   code under test passes here() between its halves and waits() where it cannot go on; what
-//          happens then is up to whoever set `passed` for this thread: nothing, a yielded core, or
-//          another fiber (schedule.h).
-// Refuses: anything in optimized/: only its test policies, wrappers and ranges pass here.
+// Model:   code under test calls here() between its halves and waits() where it cannot go on. The
+//          test sets `passed` for each thread to decide what happens then: nothing, the thread
+//          yields its core, or another fiber runs (schedule.h).
+// Callers: test policies, wrappers and ranges; no code of optimized/ calls it.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct RacePoint {
   static inline thread_local void* context = nullptr;
 };
 
-/// On a real thread: gives its core away at one race point in `one_in`.
+/// On a real thread: yields the core at one race point in `one_in`.
 class SometimesYields {
  public:
   SometimesYields(std::uint32_t seed, std::uint32_t one_in) : random_(seed), one_in_(one_in) {
@@ -53,7 +53,7 @@ class SometimesYields {
   std::uint32_t one_in_;
 };
 
-/// The pool's own counting, with room on both sides of every step.
+/// The pool's own counting, with a race point on both sides of every step.
 template <class Holders>
 struct Interrupted {
   static bool join(std::uint32_t& word, std::uint32_t refused) {
@@ -67,7 +67,8 @@ struct Interrupted {
   }
 };
 
-/// Blocks to release; others may come in before each is read, so also inside of a section.
+/// Blocks to release. Other threads may come in before each is read, hence also inside of a
+/// section.
 class InterruptedBlocks {
  public:
   explicit InterruptedBlocks(std::span<const BlockId> blocks) : blocks_(blocks) {}

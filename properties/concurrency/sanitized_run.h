@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a sanitized program apart and keeps what it says.
+// Runs a sanitized program as a process of its own and keeps its output.
 //
 // ThreadSanitizer needs to know where memory lies: the program is started without randomised
 // addresses.
@@ -21,7 +21,7 @@ struct SanitizedRun {
   std::string output;
 
   [[nodiscard]] bool says(const char* text) const { return output.find(text) != std::string::npos; }
-  /// Where addresses stay randomised, and ThreadSanitizer cannot start.
+  /// Whether addresses stayed randomised, so that ThreadSanitizer could not start.
   [[nodiscard]] bool could_not_start() const { return says("unexpected memory mapping"); }
 };
 

@@ -2,7 +2,7 @@
 // The stress of the concurrent pool as a program of its own, compiled for ThreadSanitizer:
 // `sanitized_stress none|queue|index|readers SEED`, the lock that is removed and the seed.
 //
-// Exits with 0, with 1 and a complaint of the stress, or as ThreadSanitizer says.
+// Exits with 0, with 1 and a complaint of the stress, or with the exit code of ThreadSanitizer.
 #include "properties/concurrency/sanitized_stress.h"
 
 #include <unistd.h>

@@ -8,7 +8,7 @@
 
 namespace kvproof::properties::concurrency {
 
-/// @param removed "queue", "index", or "readers": those of the index do not lock
+/// @param removed "queue", "index", or "readers" (the readers of the index do not lock)
 [[nodiscard]] StressReport stress_without(std::string_view removed, const StressPlan& plan);
 
 }  // namespace kvproof::properties::concurrency

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Under which sanitizer a unit was compiled, by either compiler.
+// Says under which sanitizer a unit was compiled, for both compilers.
 #pragma once
 
 #if defined(__has_feature)

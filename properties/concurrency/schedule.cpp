@@ -16,7 +16,7 @@ namespace kvproof::properties::concurrency {
 
 namespace {
 
-/// What a fiber runs on. The sanitizers have to be told of every change of stacks.
+/// The stack of a fiber. The sanitizers have to be told about every change of stacks.
 struct Stack {
   ucontext_t context;
   const void* bottom = nullptr;
@@ -34,7 +34,7 @@ struct Stack {
     arrived(nullptr);
   }
 
-  /// Runs first on a stack that was gone on with. @param from where the first one came from
+  /// The first call on a resumed stack. @param from the stack that the switch came from
   void arrived([[maybe_unused]] Stack* from) {
 #if KVPROOF_UNDER_ASAN
     const void* bottom_before = nullptr;
@@ -52,7 +52,7 @@ struct Stack {
 
 struct Schedule::Fibers {
   static constexpr std::size_t kStackBytes = 256 * 1024;
-  static constexpr std::uint32_t kMostWaits = 10'000;  // in a row: nobody can go on
+  static constexpr std::uint32_t kMostWaits = 10'000;  // so many in a row: no fiber can go on
 
   struct Fiber {
     std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
@@ -60,7 +60,7 @@ struct Schedule::Fibers {
     bool done = false;
   };
 
-  /// What a fiber starts with; makecontext hands over no pointers.
+  /// The entry of a fiber; makecontext cannot pass pointers.
   static void enter() {
     Fibers& self = *static_cast<Fibers*>(RacePoint::context);
     const std::uint32_t me = self.now;
@@ -77,14 +77,14 @@ struct Schedule::Fibers {
     if (!waits) {
       self.num_waits = 0;
     } else if (++self.num_waits > kMostWaits) {
-      self.all[self.now].stack.go_on_with(self.main);  // and never comes back
+      self.all[self.now].stack.go_on_with(self.main);  // never returns
     }
     const std::uint32_t before = self.now;
     self.now = self.pick(waits);
     if (self.now != before) self.all[before].stack.go_on_with(self.all[self.now].stack);
   }
 
-  /// The option `choose` takes of all that are not done, counted from `now` on.
+  /// The fiber that `choose` takes among those that are not done, counted from `now` on.
   std::uint32_t pick(bool forced) {
     const bool may_stay = !all[now].done && !forced;
     const std::uint32_t num_others = num_running - (all[now].done ? 0 : 1);
@@ -135,7 +135,7 @@ bool Schedule::run(std::uint32_t num, const std::function<void(std::uint32_t)>& 
     stack.context.uc_stack.ss_sp = self.all[i].memory.get();
     stack.context.uc_stack.ss_size = stack.bytes;
     stack.context.uc_link = nullptr;
-    if (KVPROOF_UNDER_ASAN != 0) stack.sanitizer = nullptr;  // nothing to come back to yet
+    if (KVPROOF_UNDER_ASAN != 0) stack.sanitizer = nullptr;  // the stack was not left yet
     self.all[i].done = false;
     makecontext(&stack.context, Fibers::enter, 0);
   }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scheduler whose every decision is an argument: threads as fibers that change at race points.
+// A scheduler that takes every decision from its arguments: fibers that change at race points.
 //
 // Model:   one operating system thread; a fiber runs until it passes a race point, where `choose`
-//          says who goes on. A fiber that waits cannot be the one. The same choices give the same
+//          says which fiber goes on; it cannot be one that waits. The same choices give the same
 //          run, so that interleavings can be drawn from a seed, read from bytes, or enumerated.
 // Source:  stateless search as in CHESS (Musuvathi and Qadeer, PLDI 2007), which also found that
 //          few preemptions reach most bugs.
-// Refuses: races inside of what has no race point, weak memory: real threads and ThreadSanitizer
-//          are for those.
+// Leaves out: races inside of code without race points, and weak memory. Real threads and
+//          ThreadSanitizer look for those.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace kvproof::properties::concurrency {
 
-/// Of `options` the one to take. 0 stays, where staying is possible; `forced` if it is not.
+/// Returns which of `options` to take. 0 stays with the fiber; `forced` if it cannot go on.
 using Choose = std::function<std::uint32_t(std::uint32_t options, bool forced)>;
 
 class Schedule {
@@ -29,7 +29,7 @@ class Schedule {
   Schedule& operator=(const Schedule&) = delete;
 
   /// Runs body(0) to body(num - 1) to their ends. Bodies do not throw.
-  /// @return false if at some point everybody waited; the fibers are then left where they are
+  /// @return false if at some point all fibers waited; they are then left where they are
   [[nodiscard]] bool run(std::uint32_t num, const std::function<void(std::uint32_t)>& body,
                          const Choose& choose);
 
@@ -38,14 +38,14 @@ class Schedule {
   std::unique_ptr<Fibers> fibers_;
 };
 
-/// Every way to choose with at most `most_preemptions` choices against staying.
+/// Enumerates all sequences of choices with at most `most_preemptions` choices against staying.
 class EveryWay {
  public:
   explicit EveryWay(std::uint32_t most_preemptions) : most_preemptions_(most_preemptions) {}
 
   [[nodiscard]] std::uint32_t choose(std::uint32_t options, bool forced);
 
-  /// Goes on to the next way. @return false if that was the last one
+  /// Goes on to the next sequence. @return false if that was the last one
   [[nodiscard]] bool next();
 
  private:

@@ -4,7 +4,7 @@
 // Model:   the sources of the pool are included under other names, so that its lock is
 //          ScheduledLock and everything else is the code that ships. Readers can be made not to
 //          lock, which the checks must notice.
-// Refuses: a translation unit that includes concurrent_pool.h itself.
+// Refuses: to compile in a unit that includes concurrent_pool.h itself.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace kvproof::optimized {
 
-/// One writer or any number of readers; who waits lets another fiber go on.
+/// One writer or any number of readers; a fiber that waits lets another one go on.
 class ScheduledLock {
  public:
   static inline bool readers_lock = true;

@@ -31,12 +31,12 @@ class TestedPool {
   [[nodiscard]] virtual bool take(std::span<BlockId> out) = 0;
   virtual void touch(std::span<const BlockId> blocks) = 0;
   virtual void release(std::span<const BlockId> blocks) = 0;
-  /// Writes the content of a block, then publishes it. @return whether it had none
+  /// Writes the content of a block, then publishes it. @return whether the block had no key before
   virtual bool fill(BlockId block, std::uint8_t key, Cell& cell) = 0;
   [[nodiscard]] virtual std::size_t acquire(std::span<const Key> keys, std::span<BlockId> out) = 0;
   virtual void forget(BlockId block) = 0;
   virtual bool reset() = 0;
-  /// The pool at rest, all but the cells. Throws what its audit throws.
+  /// The state of the pool at rest, without the cells. Throws what its audit throws.
   [[nodiscard]] virtual PoolState found() const = 0;
 };
 
@@ -89,7 +89,7 @@ class Tested final : public TestedPool {
   Pool pool_;
 };
 
-/// Which pool a history is of.
+/// The pool that a history uses.
 using MakePool = std::unique_ptr<TestedPool> (*)(std::uint32_t num_blocks, FreeOrder order);
 
 template <class Pool>
