@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes a state down once per order of its alike requests, and hashes the least of them.
+// Writes a state down once for each order of its interchangeable requests, and hashes the least of
+// these texts.
 #include "properties/exhaustive/canonical.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace {
 constexpr Text kUnknownText = 0xffffffffU;
 constexpr std::uint8_t kStray = 0xff;  // a block that the pool does not have
 
-/// What tells requests apart before any block has a name.
+/// The traits that tell requests apart before any block has a name.
 auto rank(const RequestState& r, const Texts& texts, const History& history) {
   const RequestRecord* record = history.find(r.name);
   return std::tuple(texts[slot_of(r.name)], r.computed,
@@ -26,7 +27,7 @@ auto rank(const RequestState& r, const Texts& texts, const History& history) {
 
 }  // namespace
 
-// The digests of laws are 64 bits wide; of this few texts they are found to be different.
+// The digests of laws are 64 bits wide; for so few texts this checks that they all differ.
 Canonical::Canonical(const Space& space) {
   const std::uint32_t unit = space.groups.front().block_size;
   for (std::uint32_t length = unit; length <= space.max_tokens; length += unit) {
@@ -51,7 +52,7 @@ Fingerprint Canonical::fingerprint(const Snapshot& state, const History& history
     return rank(state.requests[a], texts, history) < rank(state.requests[b], texts, history);
   };
   least_.clear();
-  do {  // of at most six orders those that keep to the ranks
+  do {  // at most six orders, of which those count that keep to the ranks
     if (!std::is_sorted(order.begin(), order.begin() + n, before)) continue;
     encode(facts, order);
     if (least_.empty() || bytes_ < least_) std::swap(bytes_, least_);
@@ -78,7 +79,7 @@ void Canonical::encode(const Facts& facts, const Order& order) {
   put(facts.history.chains_loose);
 }
 
-// A found prefix is forgotten once blocks are held: it is of no use to a running request.
+// A found prefix is forgotten once blocks are held: a running request cannot use it.
 void Canonical::encode_request(const Facts& facts, const RequestState& r) {
   const RequestRecord* record = facts.history.find(r.name);
   put_text(facts.texts[slot_of(r.name)]);
@@ -112,8 +113,8 @@ void Canonical::encode_index(const Facts& facts) {
   }
 }
 
-// Blocks in no queue, table or list are the raw owner's and have no key: apart from their traits
-// they are alike.
+// Blocks in no queue, table or list belong to the raw owner and have no key: blocks with the same
+// traits are interchangeable.
 void Canonical::name_the_rest(const Facts& facts) {
   rest_.clear();
   for (BlockId block = 1; block < numbers_.size(); ++block) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fingerprint of a state, the same for all states that differ by names of blocks and requests.
+// The fingerprint of a state: equal for all states that differ only by names of blocks and
+// requests.
 //
 // In it:   everything that a snapshot shows (queue in order, tables, progress, counts, the index
 //          with its copies in order, raw references), what callers know besides (texts, found
-//          prefixes that nobody has used yet, how many tokens are granted), and what laws remember
-//          that the state does not show: blocks whose key an evict took, blocks shared by a fork,
+//          prefixes that are not used yet, how many tokens are granted), and what laws remember
+//          but the state does not show: blocks whose key an evict took, blocks shared by a fork,
 //          requests with relatives, and whether chains and queue order are excused until the next
-//          reset. Hashes stand for the text that they were made of.
-// Left out: of the history, what follows from the rest. Granted lengths are those of the tables
-//          (I16); the mirror is the index (I25), both checked on every edge; the book of keys only
-//          grows, and names the same facts on all paths. Leases and the host tier: the spaces have
-//          no operation for them.
+//          reset. A hash stands for the text that it was made from.
+// Left out: the parts of the history that follow from the rest. Granted lengths are those of the
+//          tables (I16), and the mirror is the index (I25); both are checked on every edge. The
+//          book of keys only grows, and names the same facts on all paths. The spaces have no
+//          operations for leases and the host tier.
 // Sound:   no operation asks which of two blocks, or of two names, is the smaller one, and the
-//          alphabet of a state names all blocks and requests alike. So states that are equal up to
-//          a renaming have successors that are; exhaustive_test walks at random and compares the
-//          successors of all states that it meets twice.
+//          alphabet of a state treats all blocks and requests alike. So states that are equal up to
+//          a renaming have successors that are equal up to a renaming; exhaustive_test walks at
+//          random and compares the successors of all states that it meets twice.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ class Canonical {
 
  private:
   using Order = std::array<std::uint8_t, kMostRequests>;
-  using Traits = std::array<std::uint8_t, 4>;  // of a block, whatever its name
+  using Traits = std::array<std::uint8_t, 4>;  // of a block; they do not depend on its name
   struct Facts {
     const Snapshot& state;
     const History& history;
@@ -58,9 +59,9 @@ class Canonical {
   [[nodiscard]] Text text_of(const History& history, std::uint64_t key) const;
   [[nodiscard]] Traits traits(const Facts& facts, BlockId block) const;
 
-  std::unordered_map<std::uint64_t, Text> contents_;  // by digest, of whole units
-  std::vector<std::uint8_t> bytes_;                   // the state in the order of requests
-  std::vector<std::uint8_t> least_;                   // the least of them
+  std::unordered_map<std::uint64_t, Text> contents_;  // by digest; whole units
+  std::vector<std::uint8_t> bytes_;                   // the state in one order of requests
+  std::vector<std::uint8_t> least_;                   // the least text of all orders
   std::vector<std::uint8_t> numbers_;                 // shape [num_blocks]; 0 = none yet
   std::vector<BlockId> named_;                        // by number, from 1
   std::vector<std::pair<Text, const IndexEntry*>> entries_;

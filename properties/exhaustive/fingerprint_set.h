@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The states that a search has visited, as 128-bit fingerprints: 16 bytes each in one open table.
+// The set of visited states of a search, as 128-bit fingerprints: 16 bytes each in one open table.
 //
 // Model:   a set; two states with one fingerprint count as one. The chance that this ever happened
 //          is printed with every result.
-// Refuses: removal, and insertion by two threads at once. Any number may ask while nobody inserts.
+// Leaves out: removal, and insertion by two threads at once. Any number of threads may ask while no
+//          thread inserts.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,8 @@ class FingerprintSet {
  public:
   FingerprintSet() : slots_(kFirstCapacity) {}
 
-  /// @pre not all zeros, which one state in 2^128 has; it would be visited again and again
+  /// @pre not all zeros. One state in 2^128 has that fingerprint and would be visited again and
+  /// again
   [[nodiscard]] bool contains(const Fingerprint& fingerprint) const {
     return slots_[position(slots_, fingerprint)] == fingerprint;
   }
@@ -44,7 +46,7 @@ class FingerprintSet {
   static constexpr std::size_t kFirstCapacity = 1U << 10;  // a power of two
   static constexpr Fingerprint kEmpty{};
 
-  // Where it stands, or where it belongs: linear probing from its own low bits.
+  // The slot where it stands or belongs: linear probing from its low bits.
   static std::size_t position(const std::vector<Fingerprint>& slots, const Fingerprint& wanted) {
     std::size_t at = wanted.low & (slots.size() - 1);
     while (slots[at] != wanted && slots[at] != kEmpty) at = (at + 1) & (slots.size() - 1);

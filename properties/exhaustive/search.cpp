@@ -19,10 +19,10 @@ namespace {
 
 using StateId = std::uint32_t;
 
-// A batch is expanded in parallel, then its new states are entered one by one, in order. Large
-// enough to keep threads busy, small enough that what waits to be entered stays small.
+// A batch is expanded in parallel, then its new states are entered one by one, in order. It is
+// large enough to keep the threads busy, and small enough that few states wait to be entered.
 constexpr StateId kBatch = 1U << 15;
-constexpr StateId kChunk = 1U << 8;  // what a thread takes at once: neighbours share their paths
+constexpr StateId kChunk = 1U << 8;  // states that a thread takes at once: neighbours share paths
 
 /// A state that was not known when its batch began.
 struct Candidate {
@@ -36,7 +36,7 @@ struct Objection {
   StateId from = std::numeric_limits<StateId>::max();
   std::uint8_t choice = 0;
   std::vector<Operation> trace;      // shortest
-  std::vector<Operation> performed;  // what the subject really did
+  std::vector<Operation> performed;  // the operations that the subject really performed
   std::string text;
 
   [[nodiscard]] bool found() const { return !trace.empty(); }
@@ -66,7 +66,7 @@ class Search {
       }
       level = end;
     }
-    report_.depth -= stopped || report_.depth == 0 ? 0 : 1;  // the last level led to no other
+    report_.depth -= stopped || report_.depth == 0 ? 0 : 1;  // the last level found no new state
     report_.states = num_states();
     report_.closed = !stopped;
     for (const auto& worker : workers_) report_.counts += worker->walker.counts();
@@ -156,8 +156,8 @@ class Search {
     if (objection.order() < worker.objection.order()) worker.objection = std::move(objection);
   }
 
-  // The shortest trace, run again as any other; if it takes operations that change nothing to see
-  // the violation, those stay in.
+  // Runs the shortest trace again. If the violation only shows after operations that change
+  // nothing, these stay in the trace.
   [[nodiscard]] Failure failure() const {
     const CacheConfig config = space_.config();
     for (const auto* trace : {&objection_.trace, &objection_.performed}) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Breadth first through all states of a small space that a subject can reach.
+// Searches, breadth first, all states of a small space that a subject can reach.
 //
 // Model:   level by level; a state is kept as its fingerprint, the state before it and the
-//          operation between them: 16 + 5 bytes, and the room that the table leaves. Of several
-//          ways into a state the first is kept, by the number of the state before it and the
+//          operation between them: 16 + 5 bytes, and the unused room of the table. If several ways
+//          lead into a state, the first is kept, by the number of the state before it and the
 //          position of the operation there. So a violation comes with a shortest trace, and all
 //          figures are the same for any number of threads.
 // Source:  explicit-state model checking: Holzmann, The SPIN Model Checker, 2003; Murphi's hash
@@ -22,7 +22,7 @@ namespace kvproof::properties::exhaustive {
 
 struct SearchProgress {
   std::uint64_t states = 0;
-  std::uint64_t expanded = 0;  // whose operations have all been tried
+  std::uint64_t expanded = 0;  // states whose operations have all been tried
   std::uint32_t depth = 0;     // of the states that are expanded now
 };
 
@@ -30,12 +30,12 @@ struct SearchOptions {
   MakeSubject make;
   Oracles oracles{true, true, false};
   std::uint32_t threads = 1;
-  std::uint64_t most_states = 0;  // stops, unclosed, once there are so many; 0 = no limit
+  std::uint64_t most_states = 0;  // the search stops, unclosed, at so many states; 0 = no limit
   std::function<void(const SearchProgress&)> progress = {};
 };
 
 struct SearchReport {
-  std::uint64_t states = 0;  // distinct ones, the empty manager included
+  std::uint64_t states = 0;  // distinct states, the empty manager included
   EdgeCounts counts;         // of all operations tried in all expanded states
   std::uint32_t depth = 0;   // operations to the farthest state
   bool closed = false;       // every operation was tried in every state
@@ -48,11 +48,11 @@ struct SearchReport {
   }
 };
 
-/// Ends with the first violation, one of the shortest trace; else when the space is closed or the
+/// Ends with the first violation, which has a shortest trace, or when the space is closed or the
 /// limit is reached.
 [[nodiscard]] SearchReport search(const Space& space, const SearchOptions& options);
 
-/// A row's subjects, no larger than a space needs, so that making them anew is cheap.
+/// Makes subjects of a row that are no larger than a space needs, so that making them is cheap.
 [[nodiscard]] MakeSubject make_small(const optimized::SubjectRow& row);
 
 }  // namespace kvproof::properties::exhaustive

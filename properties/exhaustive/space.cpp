@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What callers may do in a state of a small space.
+// The operations that callers may perform in a state of a small space.
 #include "properties/exhaustive/space.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class Collector {
       const std::string name = name_of(slot);
       const RequestState* r = state_.find(name);
       const RequestRecord* record = history_.find(name);
-      if (r == nullptr || record == nullptr) continue;  // a subject that lost it: I16 reports that
+      if (r == nullptr || record == nullptr) continue;  // the subject has lost it: I16 reports that
       record->holds() ? extend(*r, *record) : admit(*r, *record);
       out_.emplace_back(op::Finish{name});
       if (has(kCommonPrefix)) out_.emplace_back(op::CommonPrefix{name});

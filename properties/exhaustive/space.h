@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small manager with its callers, whose reachable states are few enough to visit all of them.
+// A small manager and its callers, with so few reachable states that all of them can be visited.
 //
 // Model:   prompts are all strings of two tokens of the given lengths; requests are
 //          interchangeable, so an arrival takes the first unused name. A request is granted tokens
 //          (Allocate), then they are computed (Advance); between the two anything may happen to the
-//          others. What it may do next follows from what its caller knows, as in an engine: look up
-//          before it is admitted, prefill in chunks of any size, decode one token at a time.
-// Bounded: blocks, requests, prompt lengths, length of a request. Within these bounds nothing else
-//          cuts a search short: a space that was closed was visited whole.
+//          others. The caller's knowledge decides what a request may do next, as in an engine: it
+//          looks up before it is admitted, prefills in chunks of any size, and decodes one token at
+//          a time.
+// Bounded: blocks, requests, prompt lengths, length of a request. Nothing else limits a search: a
+//          space that was closed was visited whole.
 #pragma once
 
 #include <array>
@@ -35,16 +36,16 @@ inline constexpr Text kEmptyText = 1;
 }
 [[nodiscard]] std::vector<TokenId> tokens_of(Text text);
 
-/// What the requests "a", "b", ... have said so far; part of a state, as no snapshot shows it.
+/// The texts of the requests "a", "b", ... so far; part of a state, because no snapshot shows them.
 using Texts = std::array<Text, kMostRequests>;
 
 /// Kinds of operations beyond arrive, lookup, allocate, advance, append, free, finish and reset.
 enum Extras : unsigned {
   kNone = 0,
   kCommonPrefix = 1,  // common_prefix
-  kRecycle = 2,       // recycle, of all that is computed
-  kEvict = 4,         // evict, of each block with a key
-  kRaw = 8,           // touch and release by the raw owner, of a block or of the same one twice
+  kRecycle = 2,       // recycle up to all computed tokens
+  kEvict = 4,         // evict each block with a key
+  kRaw = 8,           // the raw owner touches and releases a block, or the same one twice
   kFork = 16,         // fork
   kDelayed = 32,      // grants that do not publish, and cache
   kDrafts = 64,       // grants with one slot of lookahead, and truncate
@@ -58,7 +59,7 @@ struct Space {
   std::uint32_t requests;         // <= kMostRequests
   std::uint32_t shortest_prompt;  // [tokens]
   std::uint32_t longest_prompt;   // [tokens]
-  std::uint32_t max_tokens;       // [tokens] of a prompt with what was generated
+  std::uint32_t max_tokens;       // [tokens] of a prompt with the generated tokens
   bool caching = true;
   unsigned extras = kNone;
   std::array<GroupConfig, 2> groups = {};
@@ -68,11 +69,11 @@ struct Space {
   [[nodiscard]] CacheConfig config() const;
 };
 
-/// Everything that may be asked in a state, in an order that only the state decides.
+/// All operations that may be performed in a state, in an order that depends on the state alone.
 void operations_in(const Space& space, const Snapshot& state, const History& history,
                    const Texts& texts, std::vector<Operation>& out);
 
-/// Takes note of an operation that was answered.
+/// Notes an operation that was answered.
 void note(const Operation& operation, const Result& result, Texts& texts);
 
 /// The position of a request's name.

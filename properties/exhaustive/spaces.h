@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small spaces that are searched: by default those that close, at night one that is cut off.
+// The list of small spaces: those that close are searched by default, and at night also one that is
+// cut off.
 #pragma once
 
 #include <string_view>

@@ -69,7 +69,7 @@ void Walker::descend(std::uint8_t choice) {
   ++depth_;
 }
 
-/// A new subject performs the path.
+/// Makes a new subject and lets it perform the path.
 void Walker::make_subject() {
   subject_ = make_(config_);
   performed_.clear();
@@ -80,7 +80,7 @@ void Walker::make_subject() {
   }
 }
 
-// The subject stands at `from`. `to` becomes what follows, as far as nothing is wrong.
+// The subject stands at `from`. `to` becomes the next state, as far as the oracles agree.
 void Walker::step(const Level& from, const Operation& operation, Level& to) {
   wrong_.clear();
   try {
@@ -138,7 +138,7 @@ void Walker::expand(const std::function<void(const Edge&)>& visit) {
   }
 }
 
-// Not by their fingerprints: those are the same for states that the subject can tell apart.
+// Fingerprints cannot decide this: they are equal for states that the subject can tell apart.
 bool Walker::alike(const Level& a, const Level& b) {
   if (a.state != b.state || a.texts != b.texts) return false;
   if (a.history.requests.size() != b.history.requests.size()) return false;

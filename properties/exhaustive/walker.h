@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Brings a subject into any state that is known by its path, and tries every operation there.
+// Brings a subject into any state whose path is known, and tries every operation there.
 //
 // Model:   a path is one choice per step: the position of the operation in operations_in(). States
 //          on the way are kept (history, snapshot, model: values), so a path that shares its
-//          beginning with the one before costs only its end. A subject is no value: it is made anew
-//          and performs the path again for each operation that changed something.
+//          beginning with the one before costs only its end. A subject is not a value: after each
+//          operation that changed something it is made anew and performs the path again.
 // Checked: on every edge the laws, over the subject's own states, and the naive model's answer and
-//          state against the subject's. Not the content oracle: what it sees a law or the model
-//          sees, too, and its store would have to be part of the state.
+//          state against the subject's. The content oracle is left out: a law or the model also
+//          sees what it sees, and its store would have to be part of the state.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,14 @@ namespace kvproof::properties::exhaustive {
 
 using Choices = std::vector<std::uint8_t>;
 
-/// What happened on edges. A space in which a kind never happened says nothing about it.
+/// Counts of events on edges. A space in which an event never happened says nothing about it.
 struct EdgeCounts {
   std::uint64_t edges = 0;
   std::uint64_t hits = 0;       // grants that started from a looked-up prefix
   std::uint64_t evictions = 0;  // keys lost because their block was handed out again
   std::uint64_t refusals = 0;
   std::uint64_t revivals = 0;  // free blocks that a looked-up prefix holds again
-  std::uint64_t recycled = 0;  // grants and recycles after which an entry is null that was not
+  std::uint64_t recycled = 0;  // grants and recycles that turned an entry into null
   EdgeCounts& operator+=(const EdgeCounts& other);
 };
 
@@ -44,9 +44,9 @@ struct EdgeCounts {
 struct Edge {
   std::uint8_t choice = 0;
   const Operation& operation;
-  bool same = false;        // nothing changed that anybody can tell
-  Fingerprint fingerprint;  // of the state behind it; none where something is wrong
-  std::string wrong;        // which oracle objects and why; empty = none
+  bool same = false;        // no observable change
+  Fingerprint fingerprint;  // of the state behind it; not set if an oracle objects
+  std::string wrong;        // which oracle objects and why; empty = no oracle does
 };
 
 class Walker {
@@ -54,16 +54,16 @@ class Walker {
   /// @param oracles laws and model; content is not consulted
   Walker(const Space& space, MakeSubject make, Oracles oracles);
 
-  /// Goes to the state at the end of a path. Throws std::logic_error for a path that is none.
+  /// Goes to the state at the end of a path. Throws std::logic_error if the path does not exist.
   void go(std::span<const std::uint8_t> choices);
 
-  /// Tries every operation of this state, in their order.
+  /// Tries every operation of this state in order.
   void expand(const std::function<void(const Edge&)>& visit);
 
   /// The operations that led here.
   [[nodiscard]] std::vector<Operation> trace() const;
-  /// The operations that the subject performed before the edge that is visited now; more than the
-  /// trace when some of them changed nothing.
+  /// The operations that the subject performed before the current edge: more than the trace if some
+  /// of them changed nothing.
   [[nodiscard]] std::vector<Operation> performed() const;
   [[nodiscard]] Fingerprint fingerprint();
   [[nodiscard]] const Snapshot& state() const { return here().state; }
@@ -71,7 +71,7 @@ class Walker {
   [[nodiscard]] const EdgeCounts& counts() const { return counts_; }
 
  private:
-  /// A state on the path, and what may be asked there.
+  /// A state on the path, and the operations that may be performed there.
   struct Level {
     explicit Level(const CacheConfig& config) : history(config) {}
     Snapshot state;
@@ -97,13 +97,13 @@ class Walker {
   MakeSubject make_;
   Oracles oracles_;
   Canonical canonical_;
-  std::vector<Level> levels_;  // of the path; those beyond depth_ are kept for their memory
+  std::vector<Level> levels_;  // the path; levels beyond depth_ are kept for their memory
   std::size_t depth_ = 0;
-  Level next_;                               // behind the edge that is tried
-  std::unique_ptr<Subject> subject_;         // stands here; nullptr = it has gone elsewhere
-  std::vector<const Operation*> performed_;  // by it
+  Level next_;                               // the state behind the current edge
+  std::unique_ptr<Subject> subject_;         // stands here; nullptr if it has left this state
+  std::vector<const Operation*> performed_;  // the operations that it performed
   Outcome outcome_;                          // of its last operation
-  std::string wrong_;                        // with that
+  std::string wrong_;                        // the objection to its last operation
   EdgeCounts counts_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which source patch is in force: asked at every patched place of the copy of optimized/.
+// Says which source patch is in force; every patched place of the copy of optimized/ asks.
 //
 // Model:   one number per thread, 0 = none. Inside of a constant expression no patch is in force.
 // Source:  mutant schemata (Untch, Offutt, Harrold, ISSTA'93): one compile holds every mutant.

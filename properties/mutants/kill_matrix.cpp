@@ -30,8 +30,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What an oracle saw crosses from its process as a line of words, as soon as it is known: a mutant
-// that one oracle stops in time may crash under the next.
+// A process sends the finding of each oracle as a line of words, as soon as it is known, because a
+// mutant that one oracle stops in time may crash under the next.
 void write(std::ostream& out, const Kill& kill) {
   out << kill.killed << ' ' << kill.operations << ' ' << kill.seconds << ' '
       << kill.trace_operations << ' ' << kill.breaches.size();
@@ -146,7 +146,7 @@ std::vector<MatrixRow> run_matrix(
     }
     const auto ended = std::find_if(running.begin(), running.end(),
                                     [&](const Child& c) { return c.process == info.si_pid; });
-    if (ended == running.end()) {  // somebody else's child
+    if (ended == running.end()) {  // a child that this hunt did not start
       waitpid(info.si_pid, nullptr, 0);
       continue;
     }

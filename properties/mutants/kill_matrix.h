@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who notices which seeded bug: each oracle alone against each mutant, in a process of its own.
+// The kill matrix: each oracle alone hunts each mutant, in a process of its own.
 //
 // Model:   a hunt runs random cases until an oracle objects or the operations are used up, then
 //          shrinks the trace. "By its law" means that the expected law is among those broken by the
-//          first operation that breaks any, the model not consulted.
-// Refuses: to share a process with a mutant: it may crash or hang, and that is a finding, too.
+//          first operation that breaks any, without the model.
+// Process: a mutant never shares a process with the hunt. It may crash or hang, which is a finding.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 
 namespace kvproof::properties {
 
-/// A seeded bug, wherever it is seeded.
+/// A seeded bug: a fault of the fault host, or a source patch.
 struct Seeded {
   std::string id;
   std::string family;
@@ -30,10 +30,10 @@ struct Seeded {
   MakeSubject make;
 };
 
-/// What one oracle saw of one mutant.
+/// The finding of one oracle about one mutant.
 struct Kill {
   bool killed = false;
-  std::uint64_t operations = 0;  // to the first objection, or all that were performed
+  std::uint64_t operations = 0;  // up to the first objection, or all that were performed
   double seconds = 0;
   std::vector<std::string> breaches;   // by the first objection
   std::uint32_t trace_operations = 0;  // after shrinking
@@ -49,7 +49,7 @@ struct MatrixRow {
   double seconds = 0;
 
   [[nodiscard]] bool killed() const { return laws.killed || model.killed || content.killed; }
-  /// Was `law` among those broken by the first operation that broke any?
+  /// Whether `law` is among the laws broken by the first operation that broke any.
   [[nodiscard]] bool killed_by(const std::string& law) const {
     return std::ranges::find(laws.breaches, law) != laws.breaches.end();
   }
@@ -63,17 +63,17 @@ struct MatrixOptions {
   std::uint32_t processes = 0;  // 0 = as many as there are cores
 };
 
-/// Random cases against one oracle. @return how it ended
+/// Hunts one mutant with one oracle. @return how it ended
 [[nodiscard]] Kill hunt(const Seeded& mutant, Oracles oracles, const MatrixOptions& options);
 
-/// All rows, in parallel. @param done is called after each, with its index
+/// Hunts all rows in parallel. @param done is called after each row, with its index
 [[nodiscard]] std::vector<MatrixRow> run_matrix(
     const std::vector<Seeded>& mutants, const MatrixOptions& options,
     const std::function<void(std::size_t index, const MatrixRow& row)>& done);
 
 /// The seeded bugs of mutants.h.
 [[nodiscard]] std::vector<Seeded> museum_mutants();
-/// Those, and the source patches of patches.cpp.
+/// The seeded bugs of mutants.h and the source patches of patches.cpp.
 [[nodiscard]] std::vector<Seeded> all_mutants();
 
 }  // namespace kvproof::properties

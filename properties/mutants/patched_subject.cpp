@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The patched copy of optimized/ as a subject: its patch is in force while it works, and only then,
-// so that subjects with different patches live side by side.
+// The patched copy of optimized/ as a subject. Its patch is in force only while it works, so that
+// subjects with different patches can live side by side.
 #include <patched/manager_subject.h>
 #include <patched/pool/hashing.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of source patches to optimized/.
+// The list of source patches to optimized/.
 #include "properties/mutants/patches.h"
 
 namespace kvproof::properties {

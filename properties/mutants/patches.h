@@ -3,9 +3,10 @@
 // report.
 //
 // Model:   the build copies optimized/ into namespace patched, with every row of the list in it
-//          behind a switch (patch_text.h); a subject made here puts its row in force for as long as
-//          it works. optimized/ itself stays as it is.
-// Refuses: patches that cannot be seen: what only costs time, or only changes what nobody reads.
+//          behind a switch (patch_text.h); a subject made here puts its row in force while it
+//          works. optimized/ itself stays as it is.
+// Leaves out: patches that no oracle can see, because they only cost time or only change data that
+//          is never read.
 #pragma once
 
 #include <memory>
@@ -20,12 +21,12 @@ namespace kvproof::properties {
 struct Patch {
   std::string_view id;
   std::string_view file;   // below optimized/
-  std::string_view found;  // exactly once there, up to white space; `what is replaced` in context,
-                           // or all of it: an expression, or statements if it ends in ; or }
+  std::string_view found;  // occurs exactly once, up to white space. The part `in backticks` is
+                           // replaced, or all: an expression, or statements if it ends in ; or }
   std::string_view replacement;
   std::string_view sentence;
   std::string_view law;            // must be among the laws broken first
-  std::string_view configuration;  // in which it is live
+  std::string_view configuration;  // the patch is live in this one
   std::string_view profile = "vllm-0.24";
 };
 
