@@ -88,7 +88,7 @@ TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
   const Candidate broken{
       "textbook", "", false,
       [](const CacheConfig& config) {
-        return Opened{std::make_unique<Textbook>(config, Fault::touch_leaves_queued), {}};
+        return Opened{std::make_unique<Textbook>(config, Fault("touch_leaves_queued")), {}};
       },
       [](bool) {}};
   const CheckReport report = check(broken, options("plain", 1000));

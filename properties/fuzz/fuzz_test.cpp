@@ -67,7 +67,7 @@ class FuzzedManager : public testing::Test {
 };
 
 TEST_F(FuzzedManager, ASeededBugAbortsTheTargetAndItsTraceBreaksTheSameLaw) {
-  const auto broken = textbook<Fault::touch_leaves_queued>("B004");
+  const auto broken = textbook<"touch_leaves_queued">("B004");
   const std::uint64_t seed = first_failing_seed(broken);
   ASSERT_LT(seed, kInputs) << "nothing was noticed";
   const Bytes bytes = plain_bytes(seed);
@@ -91,14 +91,14 @@ TEST_F(FuzzedManager, ASeededBugAbortsTheTargetAndItsTraceBreaksTheSameLaw) {
   const auto again = run_trace(broken.make, header.config, trace, {});
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->breaches.front(), found->breaches.front());
-  EXPECT_FALSE(run_trace(textbook<Fault::none>("").make, header.config, trace, {}).has_value());
+  EXPECT_FALSE(run_trace(textbook<Fault{}>("").make, header.config, trace, {}).has_value());
 }
 
 TEST_F(FuzzedManager, SoundAllocatorsHold) {
   Counts counts;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const auto plain = decode_manager_input(plain_bytes(seed), kFull);
-    const auto failure = run_manager_input(plain, textbook<Fault::none>(""), counts);
+    const auto failure = run_manager_input(plain, textbook<Fault{}>(""), counts);
     EXPECT_FALSE(failure.has_value()) << "seed " << seed << ": " << failure->text;
   }
   const ManagerInput input = decode_manager_input(random_bytes(1), FuzzScope::all_others);

@@ -52,7 +52,7 @@ TEST(Regressions, HoldOnEverySubject) {
     for (const Mutant& mutant : kMutants) {
       if (mutant.id != header.subject) continue;
       const auto failure = run_trace(
-          [&](const CacheConfig& c) { return std::make_unique<Textbook>(c, mutant.fault); },
+          [&](const CacheConfig& c) { return std::make_unique<Textbook>(c, Fault(mutant)); },
           header.config, trace, {});
       ASSERT_TRUE(failure.has_value()) << mutant.id << " is not noticed any more";
       EXPECT_EQ(failure->breaches.front(), header.name);

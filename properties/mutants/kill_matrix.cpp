@@ -161,7 +161,7 @@ std::vector<MatrixRow> run_matrix(
 std::vector<Seeded> museum_mutants() {
   std::vector<Seeded> out;
   for (const Mutant& row : kMutants) {
-    const Fault fault = row.fault;
+    const Fault fault(row);
     Seeded& mutant = out.emplace_back();
     mutant.id = row.id;
     mutant.family = row.family;

@@ -33,7 +33,7 @@ Seeded seeded(MakeSubject make) {
 
 TEST(MutantList, NamesEachReportOnceWithALawAndAConfigurationThatExist) {
   std::set<std::string_view> ids;
-  std::set<Fault> faults;
+  std::set<std::string_view> faults;
   for (const Mutant& row : kMutants) {
     EXPECT_TRUE(ids.insert(row.id).second) << row.id << " is listed twice";
     EXPECT_TRUE(faults.insert(row.fault).second) << row.id << " has another row's fault";
@@ -88,7 +88,7 @@ TEST(Textbook, WithoutFaultEqualsTheModelWhereverAMutantLives) {
       ChoiceStream stream(seed_from_environment());
       while (counts.operations < 3000) {
         const auto failure =
-            run_case(textbook_with<Fault::none>, profile, row, draw_case(stream, 200), {}, counts);
+            run_case(textbook_with<Fault{}>, profile, row, draw_case(stream, 200), {}, counts);
         ASSERT_FALSE(failure.has_value()) << describe_failure(*failure, 0, "");
       }
       EXPECT_GT(counts.refusals, 0U);
@@ -105,8 +105,7 @@ TEST(Textbook, WithoutFaultEqualsTheModelWhereverAMutantLives) {
 TEST(KillMatrix, SaysThatASoundAllocatorSurvives) {
   MatrixOptions options;
   options.most_operations = 3000;
-  const auto rows =
-      run_matrix({seeded(textbook_with<Fault::none>)}, options, [](auto, const auto&) {});
+  const auto rows = run_matrix({seeded(textbook_with<Fault{}>)}, options, [](auto, const auto&) {});
   EXPECT_EQ(rows[0].fate, Fate::survived);
   EXPECT_FALSE(rows[0].killed());
   EXPECT_GE(rows[0].content.operations, options.most_operations);
@@ -124,9 +123,9 @@ TEST(KillMatrix, TellsCrashesAndHangsFromKillsAndGoesOn) {
     return nullptr;
   };
   std::size_t told = 0;
-  const auto rows = run_matrix(
-      {seeded(crash), seeded(textbook_with<Fault::take_without_reference>), seeded(hang)}, options,
-      [&](std::size_t, const MatrixRow&) { ++told; });
+  const auto rows =
+      run_matrix({seeded(crash), seeded(textbook_with<"take_without_reference">), seeded(hang)},
+                 options, [&](std::size_t, const MatrixRow&) { ++told; });
   EXPECT_EQ(rows[0].fate, Fate::crashed);
   EXPECT_EQ(rows[1].fate, Fate::noticed);
   EXPECT_EQ(rows[2].fate, Fate::hung);

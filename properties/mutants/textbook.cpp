@@ -37,7 +37,7 @@ void Textbook::require(bool holds, const char* what) {
 
 Outcome Textbook::apply(const Operation& operation) {
   Outcome outcome;
-  if (is(Fault::lease_lapses) && ++since_pin_ == 4 && !leases_.empty()) {
+  if (is("lease_lapses") && ++since_pin_ == 4 && !leases_.empty()) {
     pool_.release(reversed(leases_.begin()->second));
     leases_.begin()->second.clear();
   }
@@ -80,17 +80,17 @@ Result Textbook::run(const op::Advance& o) {
 }
 
 Result Textbook::run(const op::Free& o) {
-  if (is(Fault::free_after_finish) && finished_.count(o.req) > 0) {
+  if (is("free_after_finish") && finished_.count(o.req) > 0) {
     free_tables(finished_[o.req]);
     return {};
   }
   Sequence& s = sequence(o.req);
-  if (is(Fault::abort_frees_load_target) && !s.transfer.empty() && !transfers_[s.transfer].out) {
+  if (is("abort_frees_load_target") && !s.transfer.empty() && !transfers_[s.transfer].out) {
     for (GroupId g = 0; g < s.tables.size(); ++g) free_table(s, g);
     return {};
   }
   require(s.transfer.empty(), "the blocks are in flight");
-  if (is(Fault::preempt_frees_published)) {
+  if (is("preempt_frees_published")) {
     for (const Table& table : s.tables) {
       for (BlockId block : table.blocks) pool_[block].hashed = false;
     }
@@ -104,9 +104,9 @@ Result Textbook::run(const op::Free& o) {
 
 Result Textbook::run(const op::Finish& o) {
   Sequence& s = sequence(o.req);
-  require(s.transfer.empty() || is(Fault::finish_in_transfer), "the blocks are in flight");
-  if (is(Fault::free_after_finish)) finished_[o.req] = s;
-  if (is(Fault::finish_keeps_unpublished)) {
+  require(s.transfer.empty() || is("finish_in_transfer"), "the blocks are in flight");
+  if (is("free_after_finish")) finished_[o.req] = s;
+  if (is("finish_keeps_unpublished")) {
     for (Table& table : s.tables) {
       table.blocks.resize(std::min<std::size_t>(table.blocks.size(), table.cached.value_or(0)));
     }
@@ -132,11 +132,11 @@ Result Textbook::run(const op::Step&) {
 Result Textbook::run(const op::Evict& o) {
   for (BlockId block : o.blocks) require(block < pool_.size(), "evict of an unknown block");
   for (std::size_t i = 0; i < o.blocks.size(); ++i) {
-    if (is(Fault::evict_marks_first_only) && i > 0) break;
+    if (is("evict_marks_first_only") && i > 0) break;
     pool_.unpublish(o.blocks[i]);
-    if (is(Fault::evict_counts_skipped) && pool_[o.blocks[i]].refs > 0) ++i;
+    if (is("evict_counts_skipped") && pool_[o.blocks[i]].refs > 0) ++i;
   }
-  if (is(Fault::evict_never_stops)) {
+  if (is("evict_never_stops")) {
     for (BlockId block : pool_.free()) pool_.unpublish(block);
   }
   return {};
@@ -144,7 +144,7 @@ Result Textbook::run(const op::Evict& o) {
 
 Result Textbook::run(const op::Reset&) {
   if (!pool_.all_free() || !host_.all_free()) return false;
-  if (is(Fault::reset_waits_for_empty_index) && host_.has_content()) return false;
+  if (is("reset_waits_for_empty_index") && host_.has_content()) return false;
   pool_.reset();
   host_.reset();
   return true;
@@ -164,8 +164,8 @@ Result Textbook::run(const op::CommonPrefix& o) {
         const Blocks& theirs = entry.second.tables[g].blocks;
         return theirs.empty() || (i < theirs.size() && theirs[i] == table[i]);
       });
-      if (is(Fault::common_prefix_by_count)) common = refs == holding;
-      if (is(Fault::common_prefix_by_holders)) common = refs >= holding;
+      if (is("common_prefix_by_count")) common = refs == holding;
+      if (is("common_prefix_by_holders")) common = refs >= holding;
       if (!common) break;
       ++out[g];
     }
@@ -199,17 +199,17 @@ Textbook::Blocks Textbook::reversed(const Blocks& blocks) {
 void Textbook::free_table(Sequence& s, GroupId group) {
   Table& table = s.tables[group];
   Blocks blocks = table.blocks;
-  if (is(Fault::free_by_computed_tokens)) {
+  if (is("free_by_computed_tokens")) {
     const std::size_t used = ceil_div(s.computed, config_.groups[group].block_size);
     blocks.resize(std::min(blocks.size(), used));
   }
-  if (is(Fault::release_recomputes_window)) {
+  if (is("release_recomputes_window")) {
     const std::uint64_t skipped = skipped_tokens(config_.groups[group], s.tokens.size());
     const std::size_t gone = skipped / config_.groups[group].block_size;
     std::fill_n(blocks.begin(), std::min(blocks.size(), gone), kNullBlock);
   }
-  if (!is(Fault::free_parents_first)) blocks = reversed(blocks);
-  pool_.release(is(Fault::release_queues_null) ? blocks : without_null(blocks));
+  if (!is("free_parents_first")) blocks = reversed(blocks);
+  pool_.release(is("release_queues_null") ? blocks : without_null(blocks));
   table = {};
 }
 
@@ -228,14 +228,14 @@ void Textbook::recycle(Sequence& s, GroupId group, std::uint64_t computed) {
   const std::uint64_t block_size = config_.groups[group].block_size;
   Blocks& table = s.tables[group].blocks;
   std::uint64_t gone = recyclable_tokens(config_.profile, config_.groups[group], computed);
-  if (is(Fault::recycle_rounds_up) && gone > 0) gone += block_size - 1;
+  if (is("recycle_rounds_up") && gone > 0) gone += block_size - 1;
   std::size_t at = std::min<std::size_t>(gone / block_size, table.size());
   Blocks unread;
   for (; at > 0 && table[at - 1] != kNullBlock; --at) {
     unread.push_back(table[at - 1]);
     pool_[table[at - 1]].recycled = true;
-    if (is(Fault::preempt_releases_recycled)) s.recycled.push_back(table[at - 1]);
-    if (is(Fault::recycle_keeps_entry)) break;
+    if (is("preempt_releases_recycled")) s.recycled.push_back(table[at - 1]);
+    if (is("recycle_keeps_entry")) break;
     table[at - 1] = kNullBlock;
   }
   pool_.release(unread);

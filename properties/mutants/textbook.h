@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/mutants/textbook_fault.h"
+#include "properties/mutants.h"
 #include "properties/mutants/textbook_pool.h"
 #include "reference/config.h"
 #include "reference/subject.h"

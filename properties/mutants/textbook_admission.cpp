@@ -29,14 +29,14 @@ Result Textbook::run(const op::Allocate& o) {
   const std::uint64_t keep = admission ? config_.watermark_blocks() : 0;
   if (args.full_sequence_must_fit && !gate_opens(s, args, ask, keep)) return Refused{};
 
-  const std::uint64_t base = is(Fault::slots_without_hit) ? s.computed : ask.computed;
+  const std::uint64_t base = is("slots_without_hit") ? s.computed : ask.computed;
   const std::uint64_t main = std::min(base + args.new_tokens, limit);
   ask.slots = std::min(main + args.lookahead, limit);
   std::uint64_t read = ask.computed;
-  if (is(Fault::recycle_from_scheduled)) read = main;
-  if (is(Fault::recycle_counts_drafts)) read += args.lookahead;
+  if (is("recycle_from_scheduled")) read = main;
+  if (is("recycle_counts_drafts")) read += args.lookahead;
   for (GroupId g = 0; g < s.tables.size(); ++g) recycle(s, g, read);
-  if (is(Fault::touch_before_check) && ask.starts && ask.found) {
+  if (is("touch_before_check") && ask.starts && ask.found) {
     for (const Table& table : s.tables) pool_.touch(table.found);
   }
   if (!fits(s, args, ask, keep)) {
@@ -46,14 +46,14 @@ Result Textbook::run(const op::Allocate& o) {
   const bool admitted = !any([](const Table& t) { return t.cached || !t.blocks.empty(); });
   if (ask.starts) start(s, ask);
   Granted granted = grow(s, ask);
-  if (is(Fault::take_before_touch) && ask.starts && ask.found) {
+  if (is("take_before_touch") && ask.starts && ask.found) {
     for (const Table& table : s.tables) pool_.touch(table.found);
   }
-  const bool used = args.use_lookup || is(Fault::counts_found_not_used);
-  if (used && admitted && !is(Fault::counts_at_lookup)) {
+  const bool used = args.use_lookup || is("counts_found_not_used");
+  if (used && admitted && !is("counts_at_lookup")) {
     count(s, args.status == RequestStatus::preempted);
   }
-  const bool at_once = !args.delay_cache || is(Fault::delayed_blocks_published);
+  const bool at_once = !args.delay_cache || is("delayed_blocks_published");
   if (at_once) publish(s, std::min<std::uint64_t>(main, s.tokens.size()));
   return granted;
 }
@@ -62,15 +62,15 @@ void Textbook::check_hit(const Sequence& s) const {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     const Table& table = s.tables[g];
     require(table.blocks.empty() && !table.cached, "a prefix for a running request");
-    if (is(Fault::stale_hit_accepted)) continue;
+    if (is("stale_hit_accepted")) continue;
     for (std::size_t i = 0; i < table.found.size(); ++i) {
       if (table.found[i] == kNullBlock) continue;
       const TextbookPool::Block& b = pool_[table.found[i]];
       const TextbookKey own = key(s, g, i);
       bool same = b.key.group == g && b.key.hash == own.hash;
-      if (is(Fault::first_block_found_by_tokens)) same = b.key.tier_hash == own.tier_hash;
-      if (is(Fault::lookup_compares_bucket_only)) same = true;
-      require(b.hashed && (same || is(Fault::hit_checked_by_presence)), "the prefix is gone");
+      if (is("first_block_found_by_tokens")) same = b.key.tier_hash == own.tier_hash;
+      if (is("lookup_compares_bucket_only")) same = true;
+      require(b.hashed && (same || is("hit_checked_by_presence")), "the prefix is gone");
     }
   }
 }
@@ -83,7 +83,7 @@ std::uint64_t Textbook::wanted(const Sequence& s, GroupId group, const Ask& ask)
   const std::uint64_t capacity = config.block_size - s.lost_capacity;
   const std::uint64_t blocks = ceil_div(slots_with_drafts(config, ask.slots), capacity);
   const auto cap = admission_cap(config_, config);
-  const bool capped = ask.gate && cap && !is(Fault::gate_charges_whole_window);
+  const bool capped = ask.gate && cap && !is("gate_charges_whole_window");
   return capped ? std::min(blocks, *cap) : blocks;
 }
 
@@ -105,8 +105,8 @@ std::uint64_t Textbook::need(const Sequence& s, GroupId group, const Ask& ask) c
   const std::size_t unread = std::min(skipped, found.size());
   std::uint64_t queued =
       pool_.queued({found.begin() + static_cast<std::ptrdiff_t>(unread), found.end()});
-  if (is(Fault::check_ignores_queued_hits) && !ask.gate) queued = 0;
-  if (is(Fault::gate_ignores_queued_hits) && ask.gate) queued = 0;
+  if (is("check_ignores_queued_hits") && !ask.gate) queued = 0;
+  if (is("gate_ignores_queued_hits") && ask.gate) queued = 0;
   const std::uint64_t want = wanted(s, group, ask);
   return (want > have ? want - have : 0) + queued + to_copy(s, group, ask).size();
 }
@@ -117,7 +117,7 @@ std::uint64_t Textbook::need(const Sequence& s, const Ask& ask) const {
     const Blocks& found = s.tables[g].found;
     const bool state = config_.groups[g].kind == LayerKind::mamba && ask.found && !found.empty();
     if (state && new_states_.count({g, key(s, g, found.size() - 1).hash}) > 0 &&
-        !is(Fault::state_hit_in_same_step)) {
+        !is("state_hit_in_same_step")) {
       return pool_.size() + 1;  // it is not computed yet
     }
     sum += need(s, g, ask);
@@ -127,8 +127,7 @@ std::uint64_t Textbook::need(const Sequence& s, const Ask& ask) const {
 
 bool Textbook::gate_opens(const Sequence& s, const AllocateArgs& args, Ask ask,
                           std::uint64_t keep) const {
-  ask.slots =
-      is(Fault::gate_reserves_chunk_only) ? ask.computed + args.new_tokens : s.tokens.size();
+  ask.slots = is("gate_reserves_chunk_only") ? ask.computed + args.new_tokens : s.tokens.size();
   ask.gate = true;
   return need(s, ask) + keep <= pool_.free().size();
 }
@@ -138,15 +137,15 @@ bool Textbook::fits(const Sequence& s, const AllocateArgs& args, const Ask& ask,
   const std::uint64_t block_size = config_.groups.front().block_size;
   const std::uint64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
   std::uint64_t sum = need(s, ask);
-  if (is(Fault::take_before_check)) sum = 0;
-  if (is(Fault::check_counts_tokens)) {
+  if (is("take_before_check")) sum = 0;
+  if (is("check_counts_tokens")) {
     const std::uint64_t tokens = args.new_tokens * s.tables.size();
     sum = std::min(sum, tokens / block_size);
   }
-  if (is(Fault::check_ignores_partial_block)) {
+  if (is("check_ignores_partial_block")) {
     sum = std::max(sum, ceil_div<std::uint64_t>(args.new_tokens + args.lookahead, block_size));
   }
-  if (is(Fault::check_counts_prompt_twice)) sum += args.new_tokens / block_size;
+  if (is("check_counts_prompt_twice")) sum += args.new_tokens / block_size;
   return sum + keep + reserved <= pool_.free().size();
 }
 
@@ -154,13 +153,13 @@ bool Textbook::fits(const Sequence& s, const AllocateArgs& args, const Ask& ask,
 void Textbook::refuse(Sequence& s, const Ask& ask) {
   std::deque<BlockId>& free = pool_.free();
   if (free.empty()) return;
-  if (is(Fault::rollback_to_tail)) {
+  if (is("rollback_to_tail")) {
     free.push_back(free.front());
     free.pop_front();
   }
-  if (is(Fault::rollback_forgets_keys)) pool_.unpublish(free.front());
+  if (is("rollback_forgets_keys")) pool_.unpublish(free.front());
   const bool several = s.tables.size() > 1 && !ask.starts;
-  if (is(Fault::refusal_keeps_first_group) && several && need(s, 0, ask) == 1) {
+  if (is("refusal_keeps_first_group") && several && need(s, 0, ask) == 1) {
     std::vector<Copy> copies;
     grow_group(s, 0, ask, copies);
   }
@@ -186,7 +185,7 @@ std::vector<std::size_t> Textbook::to_write(const Sequence& s, GroupId group,
 /// Of them, those that somebody else holds, too.
 std::vector<std::size_t> Textbook::to_copy(const Sequence& s, GroupId group, const Ask& ask) const {
   std::vector<std::size_t> out = to_write(s, group, ask);
-  if (is(Fault::write_without_copy)) return {};
+  if (is("write_without_copy")) return {};
   std::erase_if(out, [&](std::size_t at) { return pool_[s.tables[group].blocks[at]].refs <= 1; });
   return out;
 }
@@ -201,12 +200,12 @@ void Textbook::start(Sequence& s, const Ask& ask) {
     const Blocks found = ask.found ? table.found : Blocks{};
     for (std::size_t i = skipped; i < found.size(); ++i) {
       const bool last = i + 1 == found.size();
-      const bool skips = is(Fault::touch_before_check) || is(Fault::take_before_touch) ||
-                         (last && is(Fault::hit_touches_all_but_last));
+      const bool skips = is("touch_before_check") || is("take_before_touch") ||
+                         (last && is("hit_touches_all_but_last"));
       if (!skips) pool_.touch({found[i]});
       const bool marked =
-          is(Fault::hit_prefix_freed_to_front) ||
-          (is(Fault::window_hit_freed_to_front) && config.kind == LayerKind::sliding_window);
+          is("hit_prefix_freed_to_front") ||
+          (is("window_hit_freed_to_front") && config.kind == LayerKind::sliding_window);
       pool_[found[i]].hit = marked && found[i] != kNullBlock;
       table.blocks.push_back(found[i]);
     }
@@ -251,13 +250,13 @@ Textbook::Blocks Textbook::grow_group(Sequence& s, GroupId group, const Ask& ask
   const std::uint64_t want = wanted(s, group, ask);
   const std::size_t have = table.blocks.size();
   std::uint64_t missing = want > have ? want - have : 0;
-  if (is(Fault::slots_from_computed) && have > 0) {
+  if (is("slots_from_computed") && have > 0) {
     const std::uint64_t used =
         ceil_div<std::uint64_t>(ask.computed, config_.groups[group].block_size);
     missing = want > used ? want - used : 0;
   }
   for (const BlockId block : pool_.take(missing)) {
-    const bool counts = is(Fault::take_counts_as_published) && table.cached == table.blocks.size();
+    const bool counts = is("take_counts_as_published") && table.cached == table.blocks.size();
     table.blocks.push_back(block);
     fresh.push_back(block);
     if (counts) table.cached = static_cast<std::uint32_t>(table.blocks.size());

@@ -27,7 +27,7 @@ std::string without_version(const std::string& adapter) {
 void Textbook::extend_hashes(Sequence& s) const {
   if (!config_.enable_caching) return;
   const std::uint32_t unit = config_.hash_block_size;
-  const std::uint64_t seed = kSeed + (is(Fault::hash_seeded_per_request) ? s.salt : 0);
+  const std::uint64_t seed = kSeed + (is("hash_seeded_per_request") ? s.salt : 0);
   while ((s.hashes.size() + 1) * unit <= s.tokens.size()) {
     const auto start = static_cast<std::uint32_t>(s.hashes.size()) * unit;
     s.hashes.push_back(hash_unit(s.hashes.empty() ? seed : s.hashes.back(), s, start, false));
@@ -42,35 +42,35 @@ std::uint64_t Textbook::hash_unit(std::uint64_t parent, const Sequence& s, std::
   std::uint64_t hash = parent;
   const auto add = [&](std::uint64_t value) { hash = mix64(hash * 31 + value + 1); };
   const auto add_text = [&](const char tag, const std::string& text) {
-    if (!is(Fault::hash_untagged)) add(static_cast<unsigned char>(tag));
+    if (!is("hash_untagged")) add(static_cast<unsigned char>(tag));
     for (char c : text) add(static_cast<unsigned char>(c));
     add(text.size());
   };
   const std::uint32_t end = start + config_.hash_block_size;
   for (std::uint32_t i = start; i < end; ++i) add(static_cast<std::uint32_t>(s.tokens[i]));
-  if (tier && is(Fault::tier_key_of_tokens_only)) return hash;
+  if (tier && is("tier_key_of_tokens_only")) return hash;
   const bool no_adapter =
-      is(Fault::hash_without_adapter) ||
-      (tier && (is(Fault::tier_key_without_adapter) || is(Fault::first_block_found_by_tokens)));
+      is("hash_without_adapter") ||
+      (tier && (is("tier_key_without_adapter") || is("first_block_found_by_tokens")));
   if (!s.extra.lora.empty() && !no_adapter) {
-    const bool versioned = !is(Fault::hash_without_adapter_version);
+    const bool versioned = !is("hash_without_adapter_version");
     add_text('L', versioned ? s.extra.lora : without_version(s.extra.lora));
   }
   for (const MultimodalItem& item : s.extra.mm) {
-    if (!overlaps(item, start, end) || is(Fault::hash_without_images)) continue;
-    add_text('M', is(Fault::hash_shortens_image_ids) ? tail_of(item.id) : item.id);
-    if (!is(Fault::hash_without_image_offset)) add(std::uint64_t{item.offset} - start);
+    if (!overlaps(item, start, end) || is("hash_without_images")) continue;
+    add_text('M', is("hash_shortens_image_ids") ? tail_of(item.id) : item.id);
+    if (!is("hash_without_image_offset")) add(std::uint64_t{item.offset} - start);
   }
   for (const MultimodalItem& item : s.extra.embeds) {
     if (!overlaps(item, start, end)) continue;
-    add_text(is(Fault::hash_embeds_as_images) ? 'M' : 'E', item.id);
+    add_text(is("hash_embeds_as_images") ? 'M' : 'E', item.id);
     add(std::uint64_t{item.offset} - start);
   }
   const bool first = start == 0;
-  if (first && !s.extra.salt.empty() && !is(Fault::hash_without_salt)) add_text('S', s.extra.salt);
-  const bool no_layout = tier && is(Fault::tier_key_without_layout);
+  if (first && !s.extra.salt.empty() && !is("hash_without_salt")) add_text('S', s.extra.salt);
+  const bool no_layout = tier && is("tier_key_without_layout");
   if (first && !s.extra.layout.empty() && !no_layout) add_text('D', s.extra.layout);
-  return is(Fault::hash_truncated) ? hash & 0x3f : hash;
+  return is("hash_truncated") ? hash & 0x3f : hash;
 }
 
 // A block is named by the hash of its last unit, which stands for the whole prefix.
@@ -86,7 +86,7 @@ TextbookKey Textbook::key(const Sequence& s, GroupId group, std::size_t position
 Result Textbook::run(const op::Cache& o) {
   Sequence& s = resident(o.req);
   publish(s, o.computed);
-  if (is(Fault::cache_adds_reference)) pool_.touch(s.tables.front().blocks);
+  if (is("cache_adds_reference")) pool_.touch(s.tables.front().blocks);
   return {};
 }
 
@@ -107,14 +107,14 @@ void Textbook::publish_group(Sequence& s, GroupId group, std::uint64_t tokens) {
       std::min<std::uint64_t>(tokens / config.block_size, table.blocks.size()));
   if (from >= to) return;
   CacheMask mask = cache_mask(config_, config);
-  if (is(Fault::mask_by_own_blocks) && mask.period > mask.run) mask.shift += 1;
+  if (is("mask_by_own_blocks") && mask.period > mask.run) mask.shift += 1;
   event::Stored stored{group, from * config.block_size, to * config.block_size, {}};
   for (std::uint32_t i = from; i < to; ++i) {
     if (!mask.keeps(i) || !publish_block(s, group, i)) continue;
     stored.blocks.push_back({table.blocks[i], (i + 1) * config.block_size});
     const bool state = config.kind == LayerKind::mamba;
     if (state) new_states_.insert({group, key(s, group, i).hash});
-    if (is(Fault::publish_evicts_own_chain) && i > 1 && pool_.free().size() < 2) {
+    if (is("publish_evicts_own_chain") && i > 1 && pool_.free().size() < 2) {
       pool_.unpublish(table.blocks[0]);  // as if publishing had to make room for itself
     }
   }
@@ -125,24 +125,24 @@ void Textbook::publish_group(Sequence& s, GroupId group, std::uint64_t tokens) {
 /// @return whether the block at this position carries a new key now
 bool Textbook::publish_block(Sequence& s, GroupId group, std::uint32_t position) {
   const BlockId block = s.tables[group].blocks[position];
-  if (block == kNullBlock && !is(Fault::publish_recycled)) return false;
+  if (block == kNullBlock && !is("publish_recycled")) return false;
   const TextbookKey own = key(s, group, position);
-  if (pool_[block].hashed && !is(Fault::publish_again_after_relative)) return false;
+  if (pool_[block].hashed && !is("publish_again_after_relative")) return false;
   const std::optional<BlockId> copy = pool_.find(group, own.hash);
   if (copy && *copy != block) {
-    if (is(Fault::index_holds_one_block)) return true;  // "already there"
-    if (is(Fault::publish_frees_duplicate)) {
+    if (is("index_holds_one_block")) return true;  // "already there"
+    if (is("publish_frees_duplicate")) {
       pool_.release({block});
       return false;
     }
     for (auto& [name, other] : sequences_) {
-      if (!is(Fault::publish_replaces_holders)) break;
+      if (!is("publish_replaces_holders")) break;
       std::replace(other.tables[group].blocks.begin(), other.tables[group].blocks.end(), *copy,
                    block);
     }
   }
   pool_.publish(block, own);
-  if (is(Fault::index_lists_block_twice) && position > 0) {
+  if (is("index_lists_block_twice") && position > 0) {
     TextbookKey again = own;
     again.hash = own.parent;
     pool_.publish(block, again);

@@ -38,7 +38,7 @@ void align_down(std::vector<bool>& reads, std::uint64_t block_size, std::uint64_
 std::optional<BlockId> Textbook::found_at(const Sequence& s, GroupId group,
                                           std::uint32_t position) const {
   const TextbookKey own = key(s, group, position);
-  if (position == 0 && is(Fault::first_block_found_by_tokens)) {
+  if (position == 0 && is("first_block_found_by_tokens")) {
     return pool_.find_tier(group, own.tier_hash);
   }
   return pool_.find(group, own.hash);
@@ -60,7 +60,7 @@ Textbook::Reads Textbook::find_full(const GroupConfig& group, End end, const Has
   Reads out;
   for (std::uint32_t i = 0; i < end.tokens / group.block_size; ++i) {
     const bool cached = has(i);
-    if (!cached && !is(Fault::lookup_continues_after_miss)) break;
+    if (!cached && !is("lookup_continues_after_miss")) break;
     out.push_back(cached);
   }
   while (!out.empty() && !out.back()) out.pop_back();
@@ -127,8 +127,8 @@ void Textbook::find_kin(const Sequence& s, std::uint64_t limit, Kin& k, std::vec
     current = std::min(current, k.tokens());
     return;
   }
-  const bool drop_last = k.eagle && (!k.dropped || is(Fault::eagle_drops_every_round));
-  const bool keeps_margin = is(Fault::state_margin_not_dropped);
+  const bool drop_last = k.eagle && (!k.dropped || is("eagle_drops_every_round"));
+  const bool keeps_margin = is("state_margin_not_dropped");
   const bool state = k.group->kind == LayerKind::mamba;
   const bool margin =
       drop_last && !k.dropped && (!state || config_.profile.mamba_eagle_margin || keeps_margin);
@@ -167,21 +167,21 @@ std::uint64_t Textbook::find_common(const Sequence& s, std::uint64_t limit,
     return reads_all(a.group->kind) && !reads_all(b.group->kind);
   });
   std::uint64_t hit = limit;
-  if (is(Fault::hit_of_last_group) || is(Fault::hit_of_longest_group)) {
+  if (is("hit_of_last_group") || is("hit_of_longest_group")) {
     std::uint64_t longest = 0;
     for (Kin& k : kin) {
       hit = limit;
       find_kin(s, limit, k, kin, hit);
       longest = std::max(longest, hit);
     }
-    if (is(Fault::hit_of_longest_group)) hit = longest;
+    if (is("hit_of_longest_group")) hit = longest;
   } else {
     const bool one_round = kin.size() == 1 || (kin.size() == 2 && reads_all(kin[0].group->kind));
     while (!find_round(s, limit, kin, hit) && !one_round) {
     }
   }
   for (Kin& k : kin) {
-    const bool trims = !is(Fault::trim_first_group_only) || &k == &kin.front();
+    const bool trims = !is("trim_first_group_only") || &k == &kin.front();
     if (trims) k.reads.resize(hit / k.group->block_size);
     for (GroupId g : k.members) reads[g] = k.reads;
   }
@@ -201,7 +201,7 @@ std::uint64_t Textbook::find_alone(const Sequence& s, std::uint64_t limit,
   const GroupConfig& only = config_.groups.front();
   const Has has = [&](std::uint32_t position) { return found_at(s, 0, position).has_value(); };
   reads[0] = find(only, {limit, only.block_size, only.eagle}, has);
-  const bool whole = is(Fault::lookup_reports_last_but_one) && only.kind == LayerKind::full &&
+  const bool whole = is("lookup_reports_last_but_one") && only.kind == LayerKind::full &&
                      (limit + 1) % only.block_size == 0 && !only.eagle;
   if (whole && reads[0].size() == limit / only.block_size &&
       has(static_cast<std::uint32_t>(reads[0].size()))) {
@@ -216,7 +216,7 @@ Result Textbook::run(const op::Lookup& o) {
   for (Table& table : s.tables) table.found.clear();
   s.found_tokens = 0;
   if (config_.enable_caching && !s.skip_lookup && !s.tokens.empty()) {
-    const std::uint64_t limit = s.tokens.size() - (is(Fault::lookup_takes_last_token) ? 0 : 1);
+    const std::uint64_t limit = s.tokens.size() - (is("lookup_takes_last_token") ? 0 : 1);
     std::vector<Reads> reads(s.tables.size());
     const bool one = s.tables.size() == 1;
     const std::uint64_t hit = one ? find_alone(s, limit, reads) : find_common(s, limit, reads);
@@ -231,16 +231,16 @@ Result Textbook::run(const op::Lookup& o) {
   }
   Hit answer{s.found_tokens, {}};
   for (const Table& table : s.tables) {
-    if (is(Fault::lookup_pins)) pool_.touch(table.found);
+    if (is("lookup_pins")) pool_.touch(table.found);
     answer.blocks.push_back(table.found);
   }
-  if (is(Fault::counts_at_lookup)) count(s, false);
+  if (is("counts_at_lookup")) count(s, false);
   return answer;
 }
 
 void Textbook::count(const Sequence& s, bool resumed) {
   if (!config_.enable_caching || s.skip_lookup || s.tokens.empty()) return;
-  if (resumed && !is(Fault::counts_resumed)) return;
+  if (resumed && !is("counts_resumed")) return;
   ++counts_.lookups;
   counts_.lookup_tokens += s.tokens.size() - 1;
   counts_.hit_tokens += s.found_tokens;

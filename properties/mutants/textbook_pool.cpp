@@ -14,27 +14,27 @@ TextbookPool::TextbookPool(std::uint32_t num_blocks, FreeOrder order, Fault faul
 }
 
 TextbookPool::Blocks TextbookPool::take(std::uint64_t n) {
-  if (n > free_.size() && !is(Fault::take_before_check)) {
+  if (n > free_.size() && !is("take_before_check")) {
     throw std::runtime_error("no free blocks");
   }
   Blocks out;
   for (; n > 0; --n) {
     BlockId block = free_.empty() ? kNullBlock : free_.front();
-    if (is(Fault::take_numbers_consecutively) && !out.empty() && out.back() + 1 < blocks_.size()) {
+    if (is("take_numbers_consecutively") && !out.empty() && out.back() + 1 < blocks_.size()) {
       block = BlockId(out.back() + 1);
     }
     std::erase(free_, block);
     out.push_back(block);
     if (block == kNullBlock) continue;
     Block& b = blocks_[block];
-    const bool keeps = is(Fault::take_keeps_key) ||
-                       (is(Fault::recycled_block_keeps_key) && std::exchange(b.recycled, false));
-    if (is(Fault::take_keeps_index_entry)) {
+    const bool keeps = is("take_keeps_key") ||
+                       (is("recycled_block_keeps_key") && std::exchange(b.recycled, false));
+    if (is("take_keeps_index_entry")) {
       b.hashed = false;
     } else if (!keeps) {
       unpublish(block);
     }
-    if (!is(Fault::take_without_reference)) b.refs = 1;
+    if (!is("take_without_reference")) b.refs = 1;
     b.hit = false;
   }
   return out;
@@ -43,14 +43,14 @@ TextbookPool::Blocks TextbookPool::take(std::uint64_t n) {
 void TextbookPool::touch(const Blocks& blocks) {
   for (BlockId block : blocks) {
     if (block == kNullBlock) continue;
-    if (blocks_[block].refs == 0 && !is(Fault::touch_leaves_queued)) std::erase(free_, block);
+    if (blocks_[block].refs == 0 && !is("touch_leaves_queued")) std::erase(free_, block);
     ++blocks_[block].refs;
   }
 }
 
 void TextbookPool::release(const Blocks& blocks) {
   Blocks unheld;
-  if (is(Fault::release_queues_duplicates)) {  // two passes, as if every id came once
+  if (is("release_queues_duplicates")) {  // two passes, as if every id came once
     for (BlockId block : blocks) --blocks_[block].refs;
     for (BlockId block : blocks) {
       if (blocks_[block].refs == 0) unheld.push_back(block);
@@ -64,10 +64,10 @@ void TextbookPool::release(const Blocks& blocks) {
 }
 
 bool TextbookPool::to_front(const Block& b) const {
-  if (b.hit && (is(Fault::hit_prefix_freed_to_front) || is(Fault::window_hit_freed_to_front))) {
+  if (b.hit && (is("hit_prefix_freed_to_front") || is("window_hit_freed_to_front"))) {
     return true;
   }
-  if (order_ == FreeOrder::prepend) return !is(Fault::lifo_becomes_fifo);
+  if (order_ == FreeOrder::prepend) return !is("lifo_becomes_fifo");
   return order_ == FreeOrder::unhashed_first && !b.hashed;
 }
 
@@ -95,20 +95,20 @@ void TextbookPool::unpublish(BlockId block) {
   };
   const auto first = std::find_if(bucket.begin(), bucket.end(), same);
   if (first != bucket.end()) {
-    const BlockId named = is(Fault::removal_names_first_copy) ? first->block : block;
-    const bool silent = is(Fault::removal_asks_parent) && b.key.parent != 0 &&
+    const BlockId named = is("removal_names_first_copy") ? first->block : block;
+    const bool silent = is("removal_asks_parent") && b.key.parent != 0 &&
                         !find(b.key.group, b.key.parent).has_value();
     if (!silent) {
       events_.emplace_back(event::Removed{b.key.group, named, b.key.prefix_tokens});
     }
     std::erase_if(bucket, [&](const Entry& e) { return same(e) && e.block == block; });
   }
-  if (!is(Fault::evict_keeps_block_hash)) b.hashed = false;
+  if (!is("evict_keeps_block_hash")) b.hashed = false;
 }
 
 void TextbookPool::reset() {
   for (std::vector<Entry>& bucket : buckets_) bucket.clear();
-  if (!is(Fault::reset_forgets_blocks)) {
+  if (!is("reset_forgets_blocks")) {
     for (Block& b : blocks_) b.hashed = false;
   }
   events_.emplace_back(event::Cleared{});
@@ -116,7 +116,7 @@ void TextbookPool::reset() {
 
 std::optional<BlockId> TextbookPool::find(GroupId group, std::uint64_t hash) const {
   for (const Entry& e : buckets_[hash % kBuckets]) {
-    const bool same = e.key.hash == hash || is(Fault::lookup_compares_bucket_only);
+    const bool same = e.key.hash == hash || is("lookup_compares_bucket_only");
     if (e.key.group == group && same) return e.block;
   }
   return std::nullopt;

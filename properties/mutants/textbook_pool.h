@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "properties/mutants/textbook_fault.h"
+#include "properties/mutants.h"
 #include "reference/config.h"
 #include "reference/outcomes.h"
 #include "reference/snapshot.h"

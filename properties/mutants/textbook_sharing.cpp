@@ -10,7 +10,7 @@ namespace kvproof::properties {
 
 Result Textbook::run(const op::Take& o) {
   std::size_t usable = pool_.free().size();
-  if (is(Fault::take_without_evicting)) {
+  if (is("take_without_evicting")) {
     usable = static_cast<std::size_t>(std::count_if(pool_.free().begin(), pool_.free().end(),
                                                     [&](BlockId b) { return !pool_[b].hashed; }));
   }
@@ -48,10 +48,10 @@ Result Textbook::run(const op::Fork& o) {
       std::any_of(config_.groups.begin(), config_.groups.end(),
                   [](const GroupConfig& group) { return group.kind == LayerKind::mamba; });
   require(!has_state, "fork of a running state");
-  Sequence child = is(Fault::fork_of_first_request) ? sequences_.begin()->second : named;
+  Sequence child = is("fork_of_first_request") ? sequences_.begin()->second : named;
   for (Table& table : child.tables) {
     pool_.touch(table.blocks);
-    if (is(Fault::fork_counts_entries)) pool_.touch(table.found);  // they are in the table, too
+    if (is("fork_counts_entries")) pool_.touch(table.found);  // they are in the table, too
     table.found.clear();
   }
   child.found_tokens = 0;
@@ -64,7 +64,7 @@ Result Textbook::run(const op::Truncate& o) {
   const auto grows = [&](GroupId g) { return config_.groups[g].kind != LayerKind::mamba; };
   const auto kept = [&](GroupId g) {
     const std::size_t block_size = config_.groups[g].block_size;
-    if (is(Fault::truncate_rounds_down)) return o.tokens / block_size;
+    if (is("truncate_rounds_down")) return o.tokens / block_size;
     return ceil_div<std::size_t>(o.tokens, block_size);
   };
   require(o.tokens >= s.computed, "truncate below the computed tokens");
@@ -79,7 +79,7 @@ Result Textbook::run(const op::Truncate& o) {
     pool_.release(without_null(reversed({end, table.end()})));
     table.erase(end, table.end());
     const std::uint32_t unit = config_.groups[g].block_size;
-    if (is(Fault::truncate_shrinks_capacity) && s.lost_capacity + 1 < unit) ++s.lost_capacity;
+    if (is("truncate_shrinks_capacity") && s.lost_capacity + 1 < unit) ++s.lost_capacity;
   }
   return {};
 }
@@ -93,25 +93,25 @@ Result Textbook::run(const op::Pin& o) {
   Blocks held = o.blocks;
   for (BlockId& block : held) {
     const TextbookPool::Block& b = pool_[block];
-    if (is(Fault::pin_holds_oldest_copy) && b.hashed) {
+    if (is("pin_holds_oldest_copy") && b.hashed) {
       block = pool_.find(b.key.group, b.key.hash).value_or(block);
     }
   }
-  if (!is(Fault::pin_takes_no_reference)) pool_.touch(held);
+  if (!is("pin_takes_no_reference")) pool_.touch(held);
   since_pin_ = 0;
-  leases_.emplace(o.lease, is(Fault::pin_holds_oldest_copy) ? o.blocks : held);
+  leases_.emplace(o.lease, is("pin_holds_oldest_copy") ? o.blocks : held);
   return {};
 }
 
 Result Textbook::run(const op::Unpin& o) {
   const auto at = leases_.find(o.lease);
   require(at != leases_.end(), "unpin of a lease that was not given");
-  if (is(Fault::unpin_drops_twice_clamped)) {
+  if (is("unpin_drops_twice_clamped")) {
     for (BlockId block : at->second) {
       if (pool_[block].refs > 1) --pool_[block].refs;  // never below one: "as a hack"
     }
   }
-  if (!is(Fault::pin_takes_no_reference)) pool_.release(reversed(at->second));
+  if (!is("pin_takes_no_reference")) pool_.release(reversed(at->second));
   leases_.erase(at);
   return {};
 }

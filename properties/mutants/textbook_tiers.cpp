@@ -30,9 +30,9 @@ std::optional<Granted> Textbook::start_copies(const std::vector<Blocks>& source,
   Blocks distinct = twins;
   std::uint64_t queued = to.queued(distinct);
   const bool loads = &to == &pool_;
-  if (loads && is(Fault::swap_in_ignores_queued_twins)) queued = 0;
+  if (loads && is("swap_in_ignores_queued_twins")) queued = 0;
   if (missing + queued > to.free().size()) {
-    if (is(Fault::refused_load_touches_twins)) {
+    if (is("refused_load_touches_twins")) {
       to.touch(twins);
       to.release(twins);
     }
@@ -61,10 +61,10 @@ Result Textbook::run(const op::SwapOut& o) {
   std::vector<Blocks> target;
   std::optional<Granted> granted = start_copies(tables, pool_, host_, target);
   if (!granted) {
-    if (is(Fault::refused_store_frees_source)) free_tables(s);
+    if (is("refused_store_frees_source")) free_tables(s);
     return Refused{};
   }
-  if (is(Fault::store_source_not_held)) {
+  if (is("store_source_not_held")) {
     for (const Blocks& table : tables) pool_.release(without_null(reversed(table)));
   }
   s.host = target;
@@ -75,7 +75,7 @@ Result Textbook::run(const op::SwapOut& o) {
 
 Result Textbook::run(const op::SwapIn& o) {
   Sequence& s = sequence(o.req);
-  if (is(Fault::load_does_not_wait) && !s.transfer.empty() && transfers_[s.transfer].out) {
+  if (is("load_does_not_wait") && !s.transfer.empty() && transfers_[s.transfer].out) {
     transfers_.erase(s.transfer);
     settle_out(s, true);
     s.transfer.clear();
@@ -86,7 +86,7 @@ Result Textbook::run(const op::SwapIn& o) {
   std::vector<Blocks> target;
   std::optional<Granted> granted = start_copies(s.host, host_, pool_, target);
   if (!granted) return Refused{};
-  if (is(Fault::load_source_not_held)) {
+  if (is("load_source_not_held")) {
     for (const Blocks& table : s.host) host_.release(without_null(reversed(table)));
   }
   for (GroupId g = 0; g < s.tables.size(); ++g) s.tables[g].blocks = target[g];
@@ -102,7 +102,7 @@ Result Textbook::run(const op::Complete& o) {
   if (at->second.out) {
     settle_out(s, o.ok);
   } else {
-    settle_in(s, o.ok || is(Fault::failed_load_counts));
+    settle_in(s, o.ok || is("failed_load_counts"));
   }
   s.transfer.clear();
   transfers_.erase(at);
@@ -111,7 +111,7 @@ Result Textbook::run(const op::Complete& o) {
 
 void Textbook::settle_out(Sequence& s, bool ok) {
   if (!ok) {
-    if (is(Fault::failed_store_frees_source)) free_tables(s);
+    if (is("failed_store_frees_source")) free_tables(s);
     return free_host(s);
   }
   for (GroupId g = 0; g < s.tables.size(); ++g) {
@@ -120,18 +120,18 @@ void Textbook::settle_out(Sequence& s, bool ok) {
       const TextbookPool::Block& b = pool_[table.blocks[i]];
       const BlockId twin = s.host[g][i];
       if (!b.hashed || twin == kNullBlock || host_[twin].hashed) continue;
-      if (is(Fault::store_frees_duplicate) && host_.find(g, b.key.hash)) {
+      if (is("store_frees_duplicate") && host_.find(g, b.key.hash)) {
         host_.release({twin});
         continue;
       }
       host_.publish(twin, b.key);
     }
     Blocks held = reversed(table.blocks);
-    if (!is(Fault::swap_out_queues_null)) held = without_null(held);
+    if (!is("swap_out_queues_null")) held = without_null(held);
     const bool wrong_tier =
-        is(Fault::swap_releases_to_other_tier) &&
+        is("swap_releases_to_other_tier") &&
         std::all_of(held.begin(), held.end(), [&](BlockId b) { return b < host_.size(); });
-    if (!is(Fault::store_source_not_held)) (wrong_tier ? host_ : pool_).release(held);
+    if (!is("store_source_not_held")) (wrong_tier ? host_ : pool_).release(held);
     table.blocks.clear();
     table.found.clear();
     s.host_cached.push_back(std::exchange(table.cached, std::nullopt));
@@ -144,7 +144,7 @@ void Textbook::settle_in(Sequence& s, bool ok) {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     Table& table = s.tables[g];
     if (!ok) {
-      const bool forgotten = is(Fault::failed_load_frees_one_group) && g > 0;
+      const bool forgotten = is("failed_load_frees_one_group") && g > 0;
       if (!forgotten) pool_.release(without_null(reversed(table.blocks)));
       table.blocks.clear();
       continue;
@@ -161,7 +161,7 @@ void Textbook::settle_in(Sequence& s, bool ok) {
     if (!stored.blocks.empty()) pool_.events().emplace_back(std::move(stored));
   }
   if (!ok) return;
-  if (is(Fault::load_source_not_held)) {
+  if (is("load_source_not_held")) {
     s.host.clear();
     s.host_cached.clear();
   }

@@ -48,7 +48,7 @@ bool refused(const Outcome& outcome) { return std::holds_alternative<Refused>(ou
 // inference-sim#492: to refuse what would have fitted costs time and loses nothing.
 TEST(NegativeControls, AConservativeCheckIsUnkindAndSafe) {
   const MakeSubject make = [](const CacheConfig& config) {
-    return std::make_unique<Textbook>(config, Fault::check_ignores_partial_block);
+    return std::make_unique<Textbook>(config, Fault("check_ignores_partial_block"));
   };
   Oracles safety{true, false, true};
   for (std::size_t i = 0; i < std::size(kLaws); ++i) {
