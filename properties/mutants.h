@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // THE LIST of seeded bugs: reported defects of real engines, each re-made by one fault in the
-// textbook allocator, with the law that must report it and the configuration in which it is live.
+// fault host, with the law that must report it and the configuration in which it is live.
 //
 // Source:  the public report behind `report`. The fault is the same class of mistake at the same
 //          place, not the engine's code; whether a report was settled is for its thread to say.

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "properties/check/drawing.h"
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "properties/random/ways.h"
 
 namespace kvproof::properties {
@@ -86,9 +86,9 @@ CheckOptions options(const char* configuration, std::uint64_t operations) {
 
 TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
   const Candidate broken{
-      "textbook", "", false,
+      "fault_host", "", false,
       [](const CacheConfig& config) {
-        return Opened{std::make_unique<Textbook>(config, Fault("touch_leaves_queued")), {}};
+        return Opened{std::make_unique<FaultHost>(config, Fault("touch_leaves_queued")), {}};
       },
       [](bool) {}};
   const CheckReport report = check(broken, options("plain", 1000));

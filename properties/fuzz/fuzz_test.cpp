@@ -12,7 +12,7 @@
 #include "properties/concurrency/scheduled_pool.h"
 #include "properties/fuzz/history_input.h"
 #include "properties/fuzz/manager_input.h"
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
@@ -31,7 +31,7 @@ Bytes random_bytes(std::uint64_t seed) {
   return out;
 }
 
-/// The same for the row "plain": all that every version of the textbook allocator performs.
+/// The same for the row "plain": all that every version of the fault host performs.
 Bytes plain_bytes(std::uint64_t seed) {
   Bytes out = random_bytes(seed);
   out[0] = static_cast<std::uint8_t>(seed % std::size(kProfiles));
@@ -39,8 +39,8 @@ Bytes plain_bytes(std::uint64_t seed) {
 }
 
 template <Fault fault>
-FuzzedSubject textbook(const char* name) {
-  return {name, [](const CacheConfig& c) { return std::make_unique<Textbook>(c, fault); }};
+FuzzedSubject fault_host(const char* name) {
+  return {name, [](const CacheConfig& c) { return std::make_unique<FaultHost>(c, fault); }};
 }
 
 constexpr FuzzScope kFull = FuzzScope::one_full_group;
@@ -67,7 +67,7 @@ class FuzzedManager : public testing::Test {
 };
 
 TEST_F(FuzzedManager, ASeededBugAbortsTheTargetAndItsTraceBreaksTheSameLaw) {
-  const auto broken = textbook<"touch_leaves_queued">("B004");
+  const auto broken = fault_host<"touch_leaves_queued">("B004");
   const std::uint64_t seed = first_failing_seed(broken);
   ASSERT_LT(seed, kInputs) << "nothing was noticed";
   const Bytes bytes = plain_bytes(seed);
@@ -91,14 +91,14 @@ TEST_F(FuzzedManager, ASeededBugAbortsTheTargetAndItsTraceBreaksTheSameLaw) {
   const auto again = run_trace(broken.make, header.config, trace, {});
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->breaches.front(), found->breaches.front());
-  EXPECT_FALSE(run_trace(textbook<Fault{}>("").make, header.config, trace, {}).has_value());
+  EXPECT_FALSE(run_trace(fault_host<Fault{}>("").make, header.config, trace, {}).has_value());
 }
 
 TEST_F(FuzzedManager, SoundAllocatorsHold) {
   Counts counts;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const auto plain = decode_manager_input(plain_bytes(seed), kFull);
-    const auto failure = run_manager_input(plain, textbook<Fault{}>(""), counts);
+    const auto failure = run_manager_input(plain, fault_host<Fault{}>(""), counts);
     EXPECT_FALSE(failure.has_value()) << "seed " << seed << ": " << failure->text;
   }
   const ManagerInput input = decode_manager_input(random_bytes(1), FuzzScope::all_others);

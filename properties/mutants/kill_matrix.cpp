@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "properties/mutants.h"
+#include "properties/mutants/fault_host.h"
 #include "properties/mutants/patches.h"
-#include "properties/mutants/textbook.h"
 #include "properties/random/shrink.h"
 
 namespace kvproof::properties {
@@ -165,12 +165,12 @@ std::vector<Seeded> museum_mutants() {
     Seeded& mutant = out.emplace_back();
     mutant.id = row.id;
     mutant.family = row.family;
-    mutant.where = "textbook";
+    mutant.where = "fault_host";
     mutant.sentence = row.sentence;
     mutant.law = row.law;
     mutant.configuration = row.configuration;
     mutant.make = [fault](const CacheConfig& config) -> std::unique_ptr<Subject> {
-      return std::make_unique<Textbook>(config, fault);
+      return std::make_unique<FaultHost>(config, fault);
     };
   }
   return out;

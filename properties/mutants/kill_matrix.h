@@ -22,7 +22,7 @@ namespace kvproof::properties {
 struct Seeded {
   std::string id;
   std::string family;
-  std::string where;  // "textbook", or the patched file
+  std::string where;  // "fault_host", or the patched file
   std::string sentence;
   std::string law;            // must be among the laws broken first
   std::string configuration;  // a row of configurations.h

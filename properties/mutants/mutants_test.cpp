@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "properties/laws.h"
+#include "properties/mutants/fault_host.h"
 #include "properties/mutants/kill_matrix.h"
-#include "properties/mutants/textbook.h"
 #include "properties/random/shrink.h"
 
 namespace kvproof::properties {
@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t kLongestTrace = 25;  // [operations] after shrinking
 
 template <Fault fault>
-std::unique_ptr<Subject> textbook_with(const CacheConfig& config) {
-  return std::make_unique<Textbook>(config, fault);
+std::unique_ptr<Subject> fault_host_with(const CacheConfig& config) {
+  return std::make_unique<FaultHost>(config, fault);
 }
 
 Seeded seeded(MakeSubject make) {
@@ -75,20 +75,20 @@ TEST(Mutants, AreAllKilledByTheLawsAloneAndByTheExpectedOne) {
 }
 
 // The same runs, without a fault, under every oracle: else a kill would say nothing.
-TEST(Textbook, WithoutFaultEqualsTheModelWhereverAMutantLives) {
+TEST(FaultHost, WithoutFaultEqualsTheModelWhereverAMutantLives) {
   std::set<std::string_view> lived;
   for (const Mutant& row : kMutants) lived.insert(row.configuration);
   Counts all;
   for (const Profile& profile : kProfiles) {
     for (const Configuration& row : kConfigurations) {
-      if (!textbook_supports(draw_config(profile, row, 0))) continue;
+      if (!fault_host_supports(draw_config(profile, row, 0))) continue;
       lived.erase(row.name);
       SCOPED_TRACE(say(profile.name, " ", row.name));
       Counts counts;
       ChoiceStream stream(seed_from_environment());
       while (counts.operations < 3000) {
         const auto failure =
-            run_case(textbook_with<Fault{}>, profile, row, draw_case(stream, 200), {}, counts);
+            run_case(fault_host_with<Fault{}>, profile, row, draw_case(stream, 200), {}, counts);
         ASSERT_FALSE(failure.has_value()) << describe_failure(*failure, 0, "");
       }
       EXPECT_GT(counts.refusals, 0U);
@@ -105,7 +105,8 @@ TEST(Textbook, WithoutFaultEqualsTheModelWhereverAMutantLives) {
 TEST(KillMatrix, SaysThatASoundAllocatorSurvives) {
   MatrixOptions options;
   options.most_operations = 3000;
-  const auto rows = run_matrix({seeded(textbook_with<Fault{}>)}, options, [](auto, const auto&) {});
+  const auto rows =
+      run_matrix({seeded(fault_host_with<Fault{}>)}, options, [](auto, const auto&) {});
   EXPECT_EQ(rows[0].fate, Fate::survived);
   EXPECT_FALSE(rows[0].killed());
   EXPECT_GE(rows[0].content.operations, options.most_operations);
@@ -124,7 +125,7 @@ TEST(KillMatrix, TellsCrashesAndHangsFromKillsAndGoesOn) {
   };
   std::size_t told = 0;
   const auto rows =
-      run_matrix({seeded(crash), seeded(textbook_with<"take_without_reference">), seeded(hang)},
+      run_matrix({seeded(crash), seeded(fault_host_with<"take_without_reference">), seeded(hang)},
                  options, [&](std::size_t, const MatrixRow&) { ++told; });
   EXPECT_EQ(rows[0].fate, Fate::crashed);
   EXPECT_EQ(rows[1].fate, Fate::noticed);

@@ -11,7 +11,7 @@
 #include <iostream>
 
 #include "optimized/subjects.h"
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "properties/random/shrink.h"
 #include "reference/trace_json.h"
 
@@ -178,7 +178,7 @@ TEST(Failure, IsWrittenAsATraceThatReadsBackAndFailsAgain) {
   const fs::path folder = fs::path(testing::TempDir()) / "kvproof-audit-test";
   fs::create_directories(folder);
   const MakeSubject make = [](const CacheConfig& c) {
-    return std::make_unique<Textbook>(c, Fault("touch_leaves_queued"));
+    return std::make_unique<FaultHost>(c, Fault("touch_leaves_queued"));
   };
   Failure failure{small_config(), {op::Step{}, op::Touch{{2}}, op::Step{}}, {}, ""};
   const auto found = run_trace(make, failure.config, failure.trace, {});

@@ -7,7 +7,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/laws.h"
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "properties/oracles/audit.h"
 #include "properties/random/runner.h"
 
@@ -48,7 +48,7 @@ bool refused(const Outcome& outcome) { return std::holds_alternative<Refused>(ou
 // inference-sim#492: to refuse what would have fitted costs time and loses nothing.
 TEST(NegativeControls, AConservativeCheckIsUnkindAndSafe) {
   const MakeSubject make = [](const CacheConfig& config) {
-    return std::make_unique<Textbook>(config, Fault("check_ignores_partial_block"));
+    return std::make_unique<FaultHost>(config, Fault("check_ignores_partial_block"));
   };
   Oracles safety{true, false, true};
   for (std::size_t i = 0; i < std::size(kLaws); ++i) {

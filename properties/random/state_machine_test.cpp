@@ -16,7 +16,7 @@
 #include <mutex>
 
 #include "optimized/subjects.h"
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "properties/random/shrink.h"
 #include "reference/trace_json.h"
 
@@ -64,8 +64,8 @@ bool configure_rapidcheck() {
 }
 
 template <Fault fault>
-std::unique_ptr<Subject> textbook_with(const CacheConfig& config) {
-  return std::make_unique<Textbook>(config, fault);
+std::unique_ptr<Subject> fault_host_with(const CacheConfig& config) {
+  return std::make_unique<FaultHost>(config, fault);
 }
 
 rc::Gen<Choice> any_choice() {
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Subjects, StateMachine, testing::ValuesIn(all_tested())
 TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "kvproof-state-machine-test";
   std::filesystem::create_directories(folder);
-  const MakeSubject make = textbook_with<"touch_leaves_queued">;
+  const MakeSubject make = fault_host_with<"touch_leaves_queued">;
   Counts counts;
   std::optional<Failure> failure;
   std::cerr << "the following failure is wanted:\n";
@@ -183,7 +183,7 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   const auto again = run_trace(make, config, trace, {});
   ASSERT_TRUE(again.has_value());
   EXPECT_TRUE(again->names("I2")) << again->text;
-  EXPECT_FALSE(run_trace(textbook_with<Fault{}>, config, trace, {}).has_value());
+  EXPECT_FALSE(run_trace(fault_host_with<Fault{}>, config, trace, {}).has_value());
   for (const std::string& part : {say("seed ", seed_from_environment()), std::string("I2"),
                                   "./kvproof replay " + file.string()}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;

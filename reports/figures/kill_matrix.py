@@ -36,13 +36,13 @@ def finding(results):
 def counted(results):
     """Says what was seeded, and which reports the percentages leave out."""
     mutants = mutants_of(results)
-    museum = sum(m["where"] == "textbook" for m in mutants)
-    parts = [f"{count(museum)} re-made from reports"]
+    reported = sum(not m["where"].startswith("optimized/") for m in mutants)
+    parts = [f"{count(reported)} re-made from reports"]
     for total in (r for r in results if r.experiment == "mutants"):
         parts[0] += f", {count(total.value('not_applicable'))} further reports do not apply"
         parts.append(f"all in {time_text(1e9 * total.value('seconds'))}")
-    if museum < len(mutants):
-        parts.insert(1, f"{count(len(mutants) - museum)} patches to the shipped sources")
+    if reported < len(mutants):
+        parts.insert(1, f"{count(len(mutants) - reported)} patches to the shipped sources")
     return parts
 
 

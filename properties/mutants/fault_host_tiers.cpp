@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator's swaps between the device pool and the host pool.
+// The fault host's swaps between the device pool and the host pool.
 #include <algorithm>
 #include <utility>
 
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 
 namespace kvproof::properties {
 
 /// Both sides are held until the transfer is complete. @return nullopt when the other side is short
-std::optional<Granted> Textbook::start_copies(const std::vector<Blocks>& source,
-                                              const TextbookPool& from, TextbookPool& to,
-                                              std::vector<Blocks>& target) {
+std::optional<Granted> FaultHost::start_copies(const std::vector<Blocks>& source,
+                                               const FaultHostPool& from, FaultHostPool& to,
+                                               std::vector<Blocks>& target) {
   Blocks twins;
   std::uint64_t missing = 0;
   target = source;
   for (GroupId g = 0; g < target.size(); ++g) {
     for (BlockId& block : target[g]) {
       if (block == kNullBlock) continue;
-      const TextbookPool::Block& b = from[block];
+      const FaultHostPool::Block& b = from[block];
       const auto twin = b.hashed ? to.find_tier(g, b.key.tier_hash) : std::nullopt;
       block = twin.value_or(kNullBlock);
       if (twin) {
@@ -50,7 +50,7 @@ std::optional<Granted> Textbook::start_copies(const std::vector<Blocks>& source,
   return out;
 }
 
-Result Textbook::run(const op::SwapOut& o) {
+Result FaultHost::run(const op::SwapOut& o) {
   Sequence& s = resident(o.req);
   require(host_.size() > 0, "no host tier");
   require(transfers_.count(o.transfer) == 0 && !o.transfer.empty(), "a transfer in use");
@@ -73,7 +73,7 @@ Result Textbook::run(const op::SwapOut& o) {
   return *granted;
 }
 
-Result Textbook::run(const op::SwapIn& o) {
+Result FaultHost::run(const op::SwapIn& o) {
   Sequence& s = sequence(o.req);
   if (is("load_does_not_wait") && !s.transfer.empty() && transfers_[s.transfer].out) {
     transfers_.erase(s.transfer);
@@ -95,7 +95,7 @@ Result Textbook::run(const op::SwapIn& o) {
   return *granted;
 }
 
-Result Textbook::run(const op::Complete& o) {
+Result FaultHost::run(const op::Complete& o) {
   const auto at = transfers_.find(o.transfer);
   require(at != transfers_.end(), "no such transfer is in flight");
   Sequence& s = sequence(at->second.req);
@@ -109,7 +109,7 @@ Result Textbook::run(const op::Complete& o) {
   return {};
 }
 
-void Textbook::settle_out(Sequence& s, bool ok) {
+void FaultHost::settle_out(Sequence& s, bool ok) {
   if (!ok) {
     if (is("failed_store_frees_source")) free_tables(s);
     return free_host(s);
@@ -117,7 +117,7 @@ void Textbook::settle_out(Sequence& s, bool ok) {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     Table& table = s.tables[g];
     for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-      const TextbookPool::Block& b = pool_[table.blocks[i]];
+      const FaultHostPool::Block& b = pool_[table.blocks[i]];
       const BlockId twin = s.host[g][i];
       if (!b.hashed || twin == kNullBlock || host_[twin].hashed) continue;
       if (is("store_frees_duplicate") && host_.find(g, b.key.hash)) {
@@ -140,7 +140,7 @@ void Textbook::settle_out(Sequence& s, bool ok) {
 }
 
 // What the host knows by a key becomes findable in the device pool again.
-void Textbook::settle_in(Sequence& s, bool ok) {
+void FaultHost::settle_in(Sequence& s, bool ok) {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     Table& table = s.tables[g];
     if (!ok) {
@@ -152,7 +152,7 @@ void Textbook::settle_in(Sequence& s, bool ok) {
     table.cached = s.host_cached[g];
     event::Stored stored{g, 0, 0, {}};
     for (std::size_t i = 0; i < table.blocks.size(); ++i) {
-      const TextbookPool::Block& twin = host_[s.host[g][i]];
+      const FaultHostPool::Block& twin = host_[s.host[g][i]];
       if (!twin.hashed || pool_[table.blocks[i]].hashed) continue;
       pool_.publish(table.blocks[i], twin.key);
       stored.to = twin.key.prefix_tokens;

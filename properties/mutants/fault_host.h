@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator: arrays, deques, dictionaries, a 64-bit chained hash, as engines write it.
+// The fault host: an allocator in which one seeded bug can live. It is made of arrays, deques,
+// dictionaries and a 64-bit chained hash, as engines write it.
 //
 // Model:   what reference/cache_manager.h specifies, and, without fault, equal to it block for
 //          block.
@@ -19,19 +20,19 @@
 #include <vector>
 
 #include "properties/mutants.h"
-#include "properties/mutants/textbook_pool.h"
+#include "properties/mutants/fault_host_pool.h"
 #include "reference/config.h"
 #include "reference/subject.h"
 
 namespace kvproof::properties {
 
-/// Whether the textbook allocator has the mechanisms of a configuration.
-[[nodiscard]] bool textbook_supports(const CacheConfig& config);
+/// Whether the fault host has the mechanisms of a configuration.
+[[nodiscard]] bool fault_host_supports(const CacheConfig& config);
 
-class Textbook final : public Subject {
+class FaultHost final : public Subject {
  public:
-  /// @pre unsupported(config) is empty and textbook_supports(config)
-  Textbook(const CacheConfig& config, Fault fault);
+  /// @pre unsupported(config) is empty and fault_host_supports(config)
+  FaultHost(const CacheConfig& config, Fault fault);
 
   Outcome apply(const Operation& operation) override;
   void observe(Snapshot& snapshot) const override;
@@ -78,7 +79,7 @@ class Textbook final : public Subject {
     bool out = false;
   };
 
-  // textbook.cpp
+  // fault_host.cpp
   Result run(const op::Arrive& o);
   Result run(const op::Append& o);
   Result run(const op::Advance& o);
@@ -89,13 +90,13 @@ class Textbook final : public Subject {
   Result run(const op::Evict& o);
   Result run(const op::Reset& o);
   Result run(const op::CommonPrefix& o);
-  // textbook_lookup.cpp
+  // fault_host_lookup.cpp
   Result run(const op::Lookup& o);
-  // textbook_admission.cpp
+  // fault_host_admission.cpp
   Result run(const op::Allocate& o);
-  // textbook_keys.cpp
+  // fault_host_keys.cpp
   Result run(const op::Cache& o);
-  // textbook_sharing.cpp
+  // fault_host_sharing.cpp
   Result run(const op::Take& o);
   Result run(const op::Touch& o);
   Result run(const op::Release& o);
@@ -103,7 +104,7 @@ class Textbook final : public Subject {
   Result run(const op::Truncate& o);
   Result run(const op::Pin& o);
   Result run(const op::Unpin& o);
-  // textbook_tiers.cpp
+  // fault_host_tiers.cpp
   Result run(const op::SwapOut& o);
   Result run(const op::SwapIn& o);
   Result run(const op::Complete& o);
@@ -121,7 +122,7 @@ class Textbook final : public Subject {
   void extend_hashes(Sequence& s) const;
   [[nodiscard]] std::uint64_t hash_unit(std::uint64_t parent, const Sequence& s,
                                         std::uint32_t start, bool tier) const;
-  [[nodiscard]] TextbookKey key(const Sequence& s, GroupId group, std::size_t position) const;
+  [[nodiscard]] FaultHostKey key(const Sequence& s, GroupId group, std::size_t position) const;
   void publish(Sequence& s, std::uint64_t tokens);
   void publish_group(Sequence& s, GroupId group, std::uint64_t tokens);
   bool publish_block(Sequence& s, GroupId group, std::uint32_t position);
@@ -163,8 +164,8 @@ class Textbook final : public Subject {
   Granted grow(Sequence& s, const Ask& ask);
   Blocks grow_group(Sequence& s, GroupId group, const Ask& ask, std::vector<Copy>& copies);
 
-  std::optional<Granted> start_copies(const std::vector<Blocks>& source, const TextbookPool& from,
-                                      TextbookPool& to, std::vector<Blocks>& target);
+  std::optional<Granted> start_copies(const std::vector<Blocks>& source, const FaultHostPool& from,
+                                      FaultHostPool& to, std::vector<Blocks>& target);
   void settle_out(Sequence& s, bool ok);
   void settle_in(Sequence& s, bool ok);
 
@@ -172,8 +173,8 @@ class Textbook final : public Subject {
 
   CacheConfig config_;
   Fault fault_;
-  TextbookPool pool_;
-  TextbookPool host_;
+  FaultHostPool pool_;
+  FaultHostPool host_;
   std::map<std::string, Sequence> sequences_;
   std::map<std::string, Sequence> finished_;                // what a fault remembers
   std::set<std::pair<GroupId, std::uint64_t>> new_states_;  // published since the step began

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/mutants/textbook_pool.h"
+#include "properties/mutants/fault_host_pool.h"
 
 #include <algorithm>
 #include <map>
@@ -8,12 +8,12 @@
 
 namespace kvproof::properties {
 
-TextbookPool::TextbookPool(std::uint32_t num_blocks, FreeOrder order, Fault fault)
+FaultHostPool::FaultHostPool(std::uint32_t num_blocks, FreeOrder order, Fault fault)
     : order_(order), fault_(fault), blocks_(num_blocks) {
   for (BlockId block = 1; block < num_blocks; ++block) free_.push_back(block);
 }
 
-TextbookPool::Blocks TextbookPool::take(std::uint64_t n) {
+FaultHostPool::Blocks FaultHostPool::take(std::uint64_t n) {
   if (n > free_.size() && !is("take_before_check")) {
     throw std::runtime_error("no free blocks");
   }
@@ -40,7 +40,7 @@ TextbookPool::Blocks TextbookPool::take(std::uint64_t n) {
   return out;
 }
 
-void TextbookPool::touch(const Blocks& blocks) {
+void FaultHostPool::touch(const Blocks& blocks) {
   for (BlockId block : blocks) {
     if (block == kNullBlock) continue;
     if (blocks_[block].refs == 0 && !is("touch_leaves_queued")) std::erase(free_, block);
@@ -48,7 +48,7 @@ void TextbookPool::touch(const Blocks& blocks) {
   }
 }
 
-void TextbookPool::release(const Blocks& blocks) {
+void FaultHostPool::release(const Blocks& blocks) {
   Blocks unheld;
   if (is("release_queues_duplicates")) {  // two passes, as if every id came once
     for (BlockId block : blocks) --blocks_[block].refs;
@@ -63,7 +63,7 @@ void TextbookPool::release(const Blocks& blocks) {
   enqueue(unheld);
 }
 
-bool TextbookPool::to_front(const Block& b) const {
+bool FaultHostPool::to_front(const Block& b) const {
   if (b.hit && (is("hit_prefix_freed_to_front") || is("window_hit_freed_to_front"))) {
     return true;
   }
@@ -71,7 +71,7 @@ bool TextbookPool::to_front(const Block& b) const {
   return order_ == FreeOrder::unhashed_first && !b.hashed;
 }
 
-void TextbookPool::enqueue(const Blocks& blocks) {
+void FaultHostPool::enqueue(const Blocks& blocks) {
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     if (to_front(blocks_[*block])) free_.push_front(*block);
   }
@@ -80,13 +80,13 @@ void TextbookPool::enqueue(const Blocks& blocks) {
   }
 }
 
-void TextbookPool::publish(BlockId block, const TextbookKey& key) {
+void FaultHostPool::publish(BlockId block, const FaultHostKey& key) {
   blocks_[block].hashed = true;
   blocks_[block].key = key;
   buckets_[key.hash % kBuckets].push_back({key, block});
 }
 
-void TextbookPool::unpublish(BlockId block) {
+void FaultHostPool::unpublish(BlockId block) {
   Block& b = blocks_[block];
   if (!b.hashed) return;
   std::vector<Entry>& bucket = buckets_[b.key.hash % kBuckets];
@@ -106,7 +106,7 @@ void TextbookPool::unpublish(BlockId block) {
   if (!is("evict_keeps_block_hash")) b.hashed = false;
 }
 
-void TextbookPool::reset() {
+void FaultHostPool::reset() {
   for (std::vector<Entry>& bucket : buckets_) bucket.clear();
   if (!is("reset_forgets_blocks")) {
     for (Block& b : blocks_) b.hashed = false;
@@ -114,7 +114,7 @@ void TextbookPool::reset() {
   events_.emplace_back(event::Cleared{});
 }
 
-std::optional<BlockId> TextbookPool::find(GroupId group, std::uint64_t hash) const {
+std::optional<BlockId> FaultHostPool::find(GroupId group, std::uint64_t hash) const {
   for (const Entry& e : buckets_[hash % kBuckets]) {
     const bool same = e.key.hash == hash || is("lookup_compares_bucket_only");
     if (e.key.group == group && same) return e.block;
@@ -122,7 +122,7 @@ std::optional<BlockId> TextbookPool::find(GroupId group, std::uint64_t hash) con
   return std::nullopt;
 }
 
-std::optional<BlockId> TextbookPool::find_tier(GroupId group, std::uint64_t tier_hash) const {
+std::optional<BlockId> FaultHostPool::find_tier(GroupId group, std::uint64_t tier_hash) const {
   for (const std::vector<Entry>& bucket : buckets_) {
     for (const Entry& e : bucket) {
       if (e.key.group == group && e.key.tier_hash == tier_hash) return e.block;
@@ -131,17 +131,17 @@ std::optional<BlockId> TextbookPool::find_tier(GroupId group, std::uint64_t tier
   return std::nullopt;
 }
 
-bool TextbookPool::has_content() const {
+bool FaultHostPool::has_content() const {
   return std::any_of(buckets_.begin(), buckets_.end(), [](const auto& b) { return !b.empty(); });
 }
 
-std::uint64_t TextbookPool::queued(const Blocks& found) const {
+std::uint64_t FaultHostPool::queued(const Blocks& found) const {
   return static_cast<std::uint64_t>(std::count_if(found.begin(), found.end(), [&](BlockId block) {
     return block != kNullBlock && blocks_[block].refs == 0;
   }));
 }
 
-void TextbookPool::observe(PoolState& out) const {
+void FaultHostPool::observe(PoolState& out) const {
   out.num_free = static_cast<std::uint32_t>(free_.size());
   out.usage = 0.0;
   if (blocks_.size() > 1) {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the textbook allocator finds the longest cached prefix, in one group and in all.
+// How the fault host finds the longest cached prefix, in one group and in all.
 #include <algorithm>
 #include <utility>
 
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties {
 
 /// Where a search may end.
-struct Textbook::End {
+struct FaultHost::End {
   std::uint64_t tokens = 0;  // [tokens] at most
   std::uint64_t align = 1;   // [tokens] on a multiple of it
   bool drop_last = false;    // EAGLE: one block less than what is there
 };
 
 /// Groups that are alike; they are looked up together.
-struct Textbook::Kin {
+struct FaultHost::Kin {
   const GroupConfig* group = nullptr;
   std::vector<GroupId> members = {};
   bool eagle = false;
@@ -35,16 +35,16 @@ void align_down(std::vector<bool>& reads, std::uint64_t block_size, std::uint64_
 
 }  // namespace
 
-std::optional<BlockId> Textbook::found_at(const Sequence& s, GroupId group,
-                                          std::uint32_t position) const {
-  const TextbookKey own = key(s, group, position);
+std::optional<BlockId> FaultHost::found_at(const Sequence& s, GroupId group,
+                                           std::uint32_t position) const {
+  const FaultHostKey own = key(s, group, position);
   if (position == 0 && is("first_block_found_by_tokens")) {
     return pool_.find_tier(group, own.tier_hash);
   }
   return pool_.find(group, own.hash);
 }
 
-Textbook::Reads Textbook::find(const GroupConfig& group, End end, const Has& has) const {
+FaultHost::Reads FaultHost::find(const GroupConfig& group, End end, const Has& has) const {
   switch (group.kind) {
     case LayerKind::full:
     case LayerKind::mla: return find_full(group, end, has);
@@ -56,7 +56,7 @@ Textbook::Reads Textbook::find(const GroupConfig& group, End end, const Has& has
   return {};
 }
 
-Textbook::Reads Textbook::find_full(const GroupConfig& group, End end, const Has& has) const {
+FaultHost::Reads FaultHost::find_full(const GroupConfig& group, End end, const Has& has) const {
   Reads out;
   for (std::uint32_t i = 0; i < end.tokens / group.block_size; ++i) {
     const bool cached = has(i);
@@ -70,7 +70,7 @@ Textbook::Reads Textbook::find_full(const GroupConfig& group, End end, const Has
 }
 
 // From the right, until enough blocks in a row are there for the window to lie in.
-Textbook::Reads Textbook::find_window(const GroupConfig& group, End end, const Has& has) {
+FaultHost::Reads FaultHost::find_window(const GroupConfig& group, End end, const Has& has) {
   const std::uint32_t enough =
       ceil_div(group.window - 1, group.block_size) + (end.drop_last ? 1 : 0);
   Reads out(end.tokens / group.block_size, false);
@@ -100,7 +100,7 @@ Textbook::Reads Textbook::find_window(const GroupConfig& group, End end, const H
   return out;
 }
 
-Textbook::Reads Textbook::find_chunk(const GroupConfig& group, End end, const Has& has) {
+FaultHost::Reads FaultHost::find_chunk(const GroupConfig& group, End end, const Has& has) {
   const std::uint64_t start = end.tokens / group.chunk * group.chunk;
   Reads out(start / group.block_size, false);
   while (out.size() < end.tokens / group.block_size &&
@@ -110,7 +110,7 @@ Textbook::Reads Textbook::find_chunk(const GroupConfig& group, End end, const Ha
   return out;
 }
 
-Textbook::Reads Textbook::find_state(const GroupConfig& group, End end, const Has& has) {
+FaultHost::Reads FaultHost::find_state(const GroupConfig& group, End end, const Has& has) {
   for (std::uint64_t length = end.tokens / group.block_size; length > 0; --length) {
     if (length * group.block_size % end.align != 0) continue;
     if (!has(static_cast<std::uint32_t>(length - 1))) continue;
@@ -121,8 +121,8 @@ Textbook::Reads Textbook::find_state(const GroupConfig& group, End end, const Ha
   return {};
 }
 
-void Textbook::find_kin(const Sequence& s, std::uint64_t limit, Kin& k, std::vector<Kin>& all,
-                        std::uint64_t& current) {
+void FaultHost::find_kin(const Sequence& s, std::uint64_t limit, Kin& k, std::vector<Kin>& all,
+                         std::uint64_t& current) {
   if (reads_all(k.group->kind) && k.looked_up) {
     current = std::min(current, k.tokens());
     return;
@@ -152,8 +152,8 @@ void Textbook::find_kin(const Sequence& s, std::uint64_t limit, Kin& k, std::vec
 }
 
 // Groups take turns to shorten the hit until all of them have it.
-std::uint64_t Textbook::find_common(const Sequence& s, std::uint64_t limit,
-                                    std::vector<Reads>& reads) {
+std::uint64_t FaultHost::find_common(const Sequence& s, std::uint64_t limit,
+                                     std::vector<Reads>& reads) {
   std::vector<Kin> kin;
   for (GroupId g = 0; g < config_.groups.size(); ++g) {
     const GroupConfig& group = config_.groups[g];
@@ -189,15 +189,15 @@ std::uint64_t Textbook::find_common(const Sequence& s, std::uint64_t limit,
 }
 
 /// @return whether the hit is as long as it was before
-bool Textbook::find_round(const Sequence& s, std::uint64_t limit, std::vector<Kin>& kin,
-                          std::uint64_t& hit) {
+bool FaultHost::find_round(const Sequence& s, std::uint64_t limit, std::vector<Kin>& kin,
+                           std::uint64_t& hit) {
   std::uint64_t current = hit;
   for (Kin& k : kin) find_kin(s, limit, k, kin, current);
   return std::exchange(hit, current) <= current;
 }
 
-std::uint64_t Textbook::find_alone(const Sequence& s, std::uint64_t limit,
-                                   std::vector<Reads>& reads) {
+std::uint64_t FaultHost::find_alone(const Sequence& s, std::uint64_t limit,
+                                    std::vector<Reads>& reads) {
   const GroupConfig& only = config_.groups.front();
   const Has has = [&](std::uint32_t position) { return found_at(s, 0, position).has_value(); };
   reads[0] = find(only, {limit, only.block_size, only.eagle}, has);
@@ -211,7 +211,7 @@ std::uint64_t Textbook::find_alone(const Sequence& s, std::uint64_t limit,
   return reads[0].size() * only.block_size;
 }
 
-Result Textbook::run(const op::Lookup& o) {
+Result FaultHost::run(const op::Lookup& o) {
   Sequence& s = sequence(o.req);
   for (Table& table : s.tables) table.found.clear();
   s.found_tokens = 0;
@@ -238,7 +238,7 @@ Result Textbook::run(const op::Lookup& o) {
   return answer;
 }
 
-void Textbook::count(const Sequence& s, bool resumed) {
+void FaultHost::count(const Sequence& s, bool resumed) {
   if (!config_.enable_caching || s.skip_lookup || s.tokens.empty()) return;
   if (resumed && !is("counts_resumed")) return;
   ++counts_.lookups;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator's block hashes, and how blocks are published under them.
+// The fault host's block hashes, and how blocks are published under them.
 #include <algorithm>
 #include <utility>
 
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "reference/layer_rules.h"
 #include "reference/mix64.h"
 
@@ -24,7 +24,7 @@ std::string without_version(const std::string& adapter) {
 
 }  // namespace
 
-void Textbook::extend_hashes(Sequence& s) const {
+void FaultHost::extend_hashes(Sequence& s) const {
   if (!config_.enable_caching) return;
   const std::uint32_t unit = config_.hash_block_size;
   const std::uint64_t seed = kSeed + (is("hash_seeded_per_request") ? s.salt : 0);
@@ -37,8 +37,8 @@ void Textbook::extend_hashes(Sequence& s) const {
 }
 
 /// @param tier the hash that the other tier, or whoever does not know the engine's keys, computes
-std::uint64_t Textbook::hash_unit(std::uint64_t parent, const Sequence& s, std::uint32_t start,
-                                  bool tier) const {
+std::uint64_t FaultHost::hash_unit(std::uint64_t parent, const Sequence& s, std::uint32_t start,
+                                   bool tier) const {
   std::uint64_t hash = parent;
   const auto add = [&](std::uint64_t value) { hash = mix64(hash * 31 + value + 1); };
   const auto add_text = [&](const char tag, const std::string& text) {
@@ -74,7 +74,7 @@ std::uint64_t Textbook::hash_unit(std::uint64_t parent, const Sequence& s, std::
 }
 
 // A block is named by the hash of its last unit, which stands for the whole prefix.
-TextbookKey Textbook::key(const Sequence& s, GroupId group, std::size_t position) const {
+FaultHostKey FaultHost::key(const Sequence& s, GroupId group, std::size_t position) const {
   const std::uint32_t block_size = config_.groups[group].block_size;
   const std::size_t tokens = (position + 1) * block_size;
   const std::size_t unit = tokens / config_.hash_block_size - 1;
@@ -83,14 +83,14 @@ TextbookKey Textbook::key(const Sequence& s, GroupId group, std::size_t position
   return {group, s.hashes[unit], s.tier_hashes[unit], parent, static_cast<std::uint32_t>(tokens)};
 }
 
-Result Textbook::run(const op::Cache& o) {
+Result FaultHost::run(const op::Cache& o) {
   Sequence& s = resident(o.req);
   publish(s, o.computed);
   if (is("cache_adds_reference")) pool_.touch(s.tables.front().blocks);
   return {};
 }
 
-void Textbook::publish(Sequence& s, std::uint64_t tokens) {
+void FaultHost::publish(Sequence& s, std::uint64_t tokens) {
   if (!config_.enable_caching) return;
   const std::uint64_t known = std::min<std::uint64_t>(tokens, s.tokens.size());
   for (GroupId g = 0; g < s.tables.size(); ++g) {
@@ -99,7 +99,7 @@ void Textbook::publish(Sequence& s, std::uint64_t tokens) {
   }
 }
 
-void Textbook::publish_group(Sequence& s, GroupId group, std::uint64_t tokens) {
+void FaultHost::publish_group(Sequence& s, GroupId group, std::uint64_t tokens) {
   const GroupConfig& config = config_.groups[group];
   Table& table = s.tables[group];
   const std::uint32_t from = table.cached.value_or(0);
@@ -123,10 +123,10 @@ void Textbook::publish_group(Sequence& s, GroupId group, std::uint64_t tokens) {
 }
 
 /// @return whether the block at this position carries a new key now
-bool Textbook::publish_block(Sequence& s, GroupId group, std::uint32_t position) {
+bool FaultHost::publish_block(Sequence& s, GroupId group, std::uint32_t position) {
   const BlockId block = s.tables[group].blocks[position];
   if (block == kNullBlock && !is("publish_recycled")) return false;
-  const TextbookKey own = key(s, group, position);
+  const FaultHostKey own = key(s, group, position);
   if (pool_[block].hashed && !is("publish_again_after_relative")) return false;
   const std::optional<BlockId> copy = pool_.find(group, own.hash);
   if (copy && *copy != block) {
@@ -143,7 +143,7 @@ bool Textbook::publish_block(Sequence& s, GroupId group, std::uint32_t position)
   }
   pool_.publish(block, own);
   if (is("index_lists_block_twice") && position > 0) {
-    TextbookKey again = own;
+    FaultHostKey again = own;
     again.hash = own.parent;
     pool_.publish(block, again);
     pool_[block].key = own;

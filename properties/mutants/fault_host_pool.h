@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator's pool: an array of blocks, a deque of free ids, a hash table in buckets.
+// The fault host's pool: an array of blocks, a deque of free ids, a hash table in buckets.
 // The device has one, and so has the host.
 //
 // Model:   the pool of reference/block_pool.h, as an engine writes it.
@@ -19,7 +19,7 @@
 namespace kvproof::properties {
 
 /// What a block is published under.
-struct TextbookKey {
+struct FaultHostKey {
   GroupId group = 0;
   std::uint64_t hash = 0;
   std::uint64_t tier_hash = 0;  // the name of the same content in the other tier
@@ -27,26 +27,26 @@ struct TextbookKey {
   std::uint32_t prefix_tokens = 0;
 };
 
-class TextbookPool {
+class FaultHostPool {
  public:
   using Blocks = std::vector<BlockId>;
 
   struct Block {
     std::int64_t refs = 0;
     bool hashed = false;
-    TextbookKey key;
+    FaultHostKey key;
     bool recycled = false;  // given back by a window
     bool hit = false;       // held since because a lookup found it
   };
 
-  TextbookPool(std::uint32_t num_blocks, FreeOrder order, Fault fault);
+  FaultHostPool(std::uint32_t num_blocks, FreeOrder order, Fault fault);
 
   /// Hands out the head of the queue. Throws when it is too short.
   Blocks take(std::uint64_t n);
   void touch(const Blocks& blocks);
   /// Drops a reference per occurrence; whatever has none left is queued in the order given.
   void release(const Blocks& blocks);
-  void publish(BlockId block, const TextbookKey& key);
+  void publish(BlockId block, const FaultHostKey& key);
   void unpublish(BlockId block);
   void reset();
 
@@ -69,7 +69,7 @@ class TextbookPool {
 
  private:
   struct Entry {
-    TextbookKey key;
+    FaultHostKey key;
     BlockId block = 0;
   };
   static constexpr std::size_t kBuckets = 16;  // few, so that a lookup must compare

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator's requests, and what is seen of it.
-#include "properties/mutants/textbook.h"
+// The fault host's requests, and what is seen of it.
+#include "properties/mutants/fault_host.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -17,25 +17,25 @@ FreeOrder order_of(const CacheConfig& config) {
 
 }  // namespace
 
-bool textbook_supports(const CacheConfig& config) {
+bool fault_host_supports(const CacheConfig& config) {
   if (config.profile.prompt_tail_keys) return false;
   return std::none_of(config.groups.begin(), config.groups.end(), [](const GroupConfig& group) {
     return group.kind == LayerKind::cross || moves_state(group);
   });
 }
 
-Textbook::Textbook(const CacheConfig& config, Fault fault)
+FaultHost::FaultHost(const CacheConfig& config, Fault fault)
     : config_(with_eagle_kin(config)),
       fault_(fault),
       pool_(config.num_blocks, order_of(config), fault),
       host_(config.num_host_blocks, order_of(config), fault) {}
 
 // Raised where the Python allocators raise; it is answered, but nothing is rolled back.
-void Textbook::require(bool holds, const char* what) {
+void FaultHost::require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }
 
-Outcome Textbook::apply(const Operation& operation) {
+Outcome FaultHost::apply(const Operation& operation) {
   Outcome outcome;
   if (is("lease_lapses") && ++since_pin_ == 4 && !leases_.empty()) {
     pool_.release(reversed(leases_.begin()->second));
@@ -51,7 +51,7 @@ Outcome Textbook::apply(const Operation& operation) {
   return outcome;
 }
 
-Result Textbook::run(const op::Arrive& o) {
+Result FaultHost::run(const op::Arrive& o) {
   require(sequences_.count(o.req) == 0, "duplicate request");
   require(o.tokens.size() <= config_.max_model_len, "a prompt beyond the token limit");
   Sequence& s = sequences_[o.req];
@@ -64,7 +64,7 @@ Result Textbook::run(const op::Arrive& o) {
   return {};
 }
 
-Result Textbook::run(const op::Append& o) {
+Result FaultHost::run(const op::Append& o) {
   Sequence& s = sequence(o.req);
   require(s.tokens.size() + o.tokens.size() <= config_.max_model_len, "beyond the token limit");
   s.tokens.insert(s.tokens.end(), o.tokens.begin(), o.tokens.end());
@@ -72,14 +72,14 @@ Result Textbook::run(const op::Append& o) {
   return {};
 }
 
-Result Textbook::run(const op::Advance& o) {
+Result FaultHost::run(const op::Advance& o) {
   Sequence& s = sequence(o.req);
   require(o.computed <= s.tokens.size(), "more computed tokens than tokens");
   s.computed = o.computed;
   return {};
 }
 
-Result Textbook::run(const op::Free& o) {
+Result FaultHost::run(const op::Free& o) {
   if (is("free_after_finish") && finished_.count(o.req) > 0) {
     free_tables(finished_[o.req]);
     return {};
@@ -102,7 +102,7 @@ Result Textbook::run(const op::Free& o) {
   return {};
 }
 
-Result Textbook::run(const op::Finish& o) {
+Result FaultHost::run(const op::Finish& o) {
   Sequence& s = sequence(o.req);
   require(s.transfer.empty() || is("finish_in_transfer"), "the blocks are in flight");
   if (is("free_after_finish")) finished_[o.req] = s;
@@ -118,18 +118,18 @@ Result Textbook::run(const op::Finish& o) {
   return {};
 }
 
-Result Textbook::run(const op::Recycle& o) {
+Result FaultHost::run(const op::Recycle& o) {
   Sequence& s = resident(o.req);
   for (GroupId g = 0; g < s.tables.size(); ++g) recycle(s, g, o.processed);
   return {};
 }
 
-Result Textbook::run(const op::Step&) {
+Result FaultHost::run(const op::Step&) {
   new_states_.clear();
   return {};
 }
 
-Result Textbook::run(const op::Evict& o) {
+Result FaultHost::run(const op::Evict& o) {
   for (BlockId block : o.blocks) require(block < pool_.size(), "evict of an unknown block");
   for (std::size_t i = 0; i < o.blocks.size(); ++i) {
     if (is("evict_marks_first_only") && i > 0) break;
@@ -142,7 +142,7 @@ Result Textbook::run(const op::Evict& o) {
   return {};
 }
 
-Result Textbook::run(const op::Reset&) {
+Result FaultHost::run(const op::Reset&) {
   if (!pool_.all_free() || !host_.all_free()) return false;
   if (is("reset_waits_for_empty_index") && host_.has_content()) return false;
   pool_.reset();
@@ -150,7 +150,7 @@ Result Textbook::run(const op::Reset&) {
   return true;
 }
 
-Result Textbook::run(const op::CommonPrefix& o) {
+Result FaultHost::run(const op::CommonPrefix& o) {
   const Sequence& mine = sequence(o.req);
   SharedBlocks out(mine.tables.size(), 0);
   for (GroupId g = 0; g < out.size(); ++g) {
@@ -173,30 +173,30 @@ Result Textbook::run(const op::CommonPrefix& o) {
   return out;
 }
 
-Textbook::Sequence& Textbook::sequence(const std::string& name) {
+FaultHost::Sequence& FaultHost::sequence(const std::string& name) {
   const auto at = sequences_.find(name);
   require(at != sequences_.end(), "unknown request");
   return at->second;
 }
 
-Textbook::Sequence& Textbook::resident(const std::string& name) {
+FaultHost::Sequence& FaultHost::resident(const std::string& name) {
   Sequence& s = sequence(name);
   require(s.transfer.empty() && s.host.empty(), "the blocks are not in the device pool");
   return s;
 }
 
-Textbook::Blocks Textbook::without_null(const Blocks& blocks) {
+FaultHost::Blocks FaultHost::without_null(const Blocks& blocks) {
   Blocks out = blocks;
   std::erase(out, kNullBlock);
   return out;
 }
 
-Textbook::Blocks Textbook::reversed(const Blocks& blocks) {
+FaultHost::Blocks FaultHost::reversed(const Blocks& blocks) {
   return {blocks.rbegin(), blocks.rend()};
 }
 
 // Deepest first: the deeper a block, the fewer prompts can use it.
-void Textbook::free_table(Sequence& s, GroupId group) {
+void FaultHost::free_table(Sequence& s, GroupId group) {
   Table& table = s.tables[group];
   Blocks blocks = table.blocks;
   if (is("free_by_computed_tokens")) {
@@ -213,18 +213,18 @@ void Textbook::free_table(Sequence& s, GroupId group) {
   table = {};
 }
 
-void Textbook::free_tables(Sequence& s) {
+void FaultHost::free_tables(Sequence& s) {
   for (GroupId g = 0; g < s.tables.size(); ++g) free_table(s, g);
   s.found_tokens = 0;
 }
 
-void Textbook::free_host(Sequence& s) {
+void FaultHost::free_host(Sequence& s) {
   for (const Blocks& table : s.host) host_.release(without_null(reversed(table)));
   s.host.clear();
   s.host_cached.clear();
 }
 
-void Textbook::recycle(Sequence& s, GroupId group, std::uint64_t computed) {
+void FaultHost::recycle(Sequence& s, GroupId group, std::uint64_t computed) {
   const std::uint64_t block_size = config_.groups[group].block_size;
   Blocks& table = s.tables[group].blocks;
   std::uint64_t gone = recyclable_tokens(config_.profile, config_.groups[group], computed);
@@ -241,7 +241,7 @@ void Textbook::recycle(Sequence& s, GroupId group, std::uint64_t computed) {
   pool_.release(unread);
 }
 
-void Textbook::observe(Snapshot& out) const {
+void FaultHost::observe(Snapshot& out) const {
   pool_.observe(out);
   host_.observe(out.host);
   out.requests.resize(sequences_.size());

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator's admission: what an allocation needs, whether it may have it, and what it
+// The fault host's admission: what an allocation needs, whether it may have it, and what it
 // takes.
 #include <algorithm>
 #include <utility>
 
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties {
 
-Result Textbook::run(const op::Allocate& o) {
+Result FaultHost::run(const op::Allocate& o) {
   Sequence& s = resident(o.req);
   const AllocateArgs& args = o.args;
   require(args.new_tokens > 0 || args.external > 0, "nothing to allocate");
@@ -58,15 +58,15 @@ Result Textbook::run(const op::Allocate& o) {
   return granted;
 }
 
-void Textbook::check_hit(const Sequence& s) const {
+void FaultHost::check_hit(const Sequence& s) const {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     const Table& table = s.tables[g];
     require(table.blocks.empty() && !table.cached, "a prefix for a running request");
     if (is("stale_hit_accepted")) continue;
     for (std::size_t i = 0; i < table.found.size(); ++i) {
       if (table.found[i] == kNullBlock) continue;
-      const TextbookPool::Block& b = pool_[table.found[i]];
-      const TextbookKey own = key(s, g, i);
+      const FaultHostPool::Block& b = pool_[table.found[i]];
+      const FaultHostKey own = key(s, g, i);
       bool same = b.key.group == g && b.key.hash == own.hash;
       if (is("first_block_found_by_tokens")) same = b.key.tier_hash == own.tier_hash;
       if (is("lookup_compares_bucket_only")) same = true;
@@ -78,7 +78,7 @@ void Textbook::check_hit(const Sequence& s) const {
 // ---- what it takes ----
 
 /// [blocks] that the table must have in the end
-std::uint64_t Textbook::wanted(const Sequence& s, GroupId group, const Ask& ask) const {
+std::uint64_t FaultHost::wanted(const Sequence& s, GroupId group, const Ask& ask) const {
   const GroupConfig& config = config_.groups[group];
   const std::uint64_t capacity = config.block_size - s.lost_capacity;
   const std::uint64_t blocks = ceil_div(slots_with_drafts(config, ask.slots), capacity);
@@ -88,14 +88,14 @@ std::uint64_t Textbook::wanted(const Sequence& s, GroupId group, const Ask& ask)
 }
 
 /// [blocks] that the table has once what a connector loads has room; 0 when none of it is read
-std::uint64_t Textbook::loaded(GroupId group, const Ask& ask) const {
+std::uint64_t FaultHost::loaded(GroupId group, const Ask& ask) const {
   const GroupConfig& config = config_.groups[group];
   const std::uint64_t read = ask.computed - skipped_tokens(config, ask.computed);
   if (std::min(read, ask.external) == 0) return 0;
   return ceil_div<std::uint64_t>(ask.computed, config.block_size);
 }
 
-std::uint64_t Textbook::need(const Sequence& s, GroupId group, const Ask& ask) const {
+std::uint64_t FaultHost::need(const Sequence& s, GroupId group, const Ask& ask) const {
   const GroupConfig& config = config_.groups[group];
   const Blocks found = ask.found ? s.tables[group].found : Blocks{};
   const std::size_t skipped = skipped_tokens(config, ask.computed) / config.block_size;
@@ -111,7 +111,7 @@ std::uint64_t Textbook::need(const Sequence& s, GroupId group, const Ask& ask) c
   return (want > have ? want - have : 0) + queued + to_copy(s, group, ask).size();
 }
 
-std::uint64_t Textbook::need(const Sequence& s, const Ask& ask) const {
+std::uint64_t FaultHost::need(const Sequence& s, const Ask& ask) const {
   std::uint64_t sum = 0;
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     const Blocks& found = s.tables[g].found;
@@ -125,15 +125,15 @@ std::uint64_t Textbook::need(const Sequence& s, const Ask& ask) const {
   return sum;
 }
 
-bool Textbook::gate_opens(const Sequence& s, const AllocateArgs& args, Ask ask,
-                          std::uint64_t keep) const {
+bool FaultHost::gate_opens(const Sequence& s, const AllocateArgs& args, Ask ask,
+                           std::uint64_t keep) const {
   ask.slots = is("gate_reserves_chunk_only") ? ask.computed + args.new_tokens : s.tokens.size();
   ask.gate = true;
   return need(s, ask) + keep <= pool_.free().size();
 }
 
-bool Textbook::fits(const Sequence& s, const AllocateArgs& args, const Ask& ask,
-                    std::uint64_t keep) const {
+bool FaultHost::fits(const Sequence& s, const AllocateArgs& args, const Ask& ask,
+                     std::uint64_t keep) const {
   const std::uint64_t block_size = config_.groups.front().block_size;
   const std::uint64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
   std::uint64_t sum = need(s, ask);
@@ -150,7 +150,7 @@ bool Textbook::fits(const Sequence& s, const AllocateArgs& args, const Ask& ask,
 }
 
 // Nothing was taken. A fault takes first and gives back wrongly.
-void Textbook::refuse(Sequence& s, const Ask& ask) {
+void FaultHost::refuse(Sequence& s, const Ask& ask) {
   std::deque<BlockId>& free = pool_.free();
   if (free.empty()) return;
   if (is("rollback_to_tail")) {
@@ -168,8 +168,8 @@ void Textbook::refuse(Sequence& s, const Ask& ask) {
 // ---- taking it ----
 
 /// Positions about to be written that are not published.
-std::vector<std::size_t> Textbook::to_write(const Sequence& s, GroupId group,
-                                            const Ask& ask) const {
+std::vector<std::size_t> FaultHost::to_write(const Sequence& s, GroupId group,
+                                             const Ask& ask) const {
   const GroupConfig& config = config_.groups[group];
   const Table& table = s.tables[group];
   std::vector<std::size_t> out;
@@ -183,7 +183,8 @@ std::vector<std::size_t> Textbook::to_write(const Sequence& s, GroupId group,
 }
 
 /// Of them, those that somebody else holds, too.
-std::vector<std::size_t> Textbook::to_copy(const Sequence& s, GroupId group, const Ask& ask) const {
+std::vector<std::size_t> FaultHost::to_copy(const Sequence& s, GroupId group,
+                                            const Ask& ask) const {
   std::vector<std::size_t> out = to_write(s, group, ask);
   if (is("write_without_copy")) return {};
   std::erase_if(out, [&](std::size_t at) { return pool_[s.tables[group].blocks[at]].refs <= 1; });
@@ -191,7 +192,7 @@ std::vector<std::size_t> Textbook::to_copy(const Sequence& s, GroupId group, con
 }
 
 // All that was found is held before anything is taken: it may stand in the queue.
-void Textbook::start(Sequence& s, const Ask& ask) {
+void FaultHost::start(Sequence& s, const Ask& ask) {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     const GroupConfig& config = config_.groups[g];
     Table& table = s.tables[g];
@@ -220,7 +221,7 @@ void Textbook::start(Sequence& s, const Ask& ask) {
   }
 }
 
-Granted Textbook::grow(Sequence& s, const Ask& ask) {
+Granted FaultHost::grow(Sequence& s, const Ask& ask) {
   Granted out;
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     out.blocks.push_back(grow_group(s, g, ask, out.copies));
@@ -229,8 +230,8 @@ Granted Textbook::grow(Sequence& s, const Ask& ask) {
 }
 
 /// @return copies, then what the table grew by
-Textbook::Blocks Textbook::grow_group(Sequence& s, GroupId group, const Ask& ask,
-                                      std::vector<Copy>& copies) {
+FaultHost::Blocks FaultHost::grow_group(Sequence& s, GroupId group, const Ask& ask,
+                                        std::vector<Copy>& copies) {
   Table& table = s.tables[group];
   Blocks fresh;
   for (const std::size_t at : to_copy(s, group, ask)) {
@@ -241,7 +242,7 @@ Textbook::Blocks Textbook::grow_group(Sequence& s, GroupId group, const Ask& ask
   }
   // A relative may have published a block under what it wrote there, and left.
   for (const std::size_t at : to_write(s, group, ask)) {
-    const TextbookPool::Block& b = pool_[table.blocks[at]];
+    const FaultHostPool::Block& b = pool_[table.blocks[at]];
     if (!b.hashed) continue;
     const std::size_t unit = b.key.prefix_tokens / config_.hash_block_size;
     const bool own = unit <= s.hashes.size() && s.hashes[unit - 1] == b.key.hash;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The textbook allocator's holders of blocks besides a request's own table: the raw owner, forks,
+// The fault host's holders of blocks besides a request's own table: the raw owner, forks,
 // leases.
 #include <algorithm>
 #include <utility>
 
-#include "properties/mutants/textbook.h"
+#include "properties/mutants/fault_host.h"
 
 namespace kvproof::properties {
 
-Result Textbook::run(const op::Take& o) {
+Result FaultHost::run(const op::Take& o) {
   std::size_t usable = pool_.free().size();
   if (is("take_without_evicting")) {
     usable = static_cast<std::size_t>(std::count_if(pool_.free().begin(), pool_.free().end(),
@@ -20,7 +20,7 @@ Result Textbook::run(const op::Take& o) {
   return Granted{{std::move(out)}};
 }
 
-Result Textbook::run(const op::Touch& o) {
+Result FaultHost::run(const op::Touch& o) {
   for (BlockId block : o.blocks) {
     require(block != kNullBlock && block < pool_.size(), "touch of no block");
   }
@@ -29,7 +29,7 @@ Result Textbook::run(const op::Touch& o) {
   return {};
 }
 
-Result Textbook::run(const op::Release& o) {
+Result FaultHost::run(const op::Release& o) {
   Blocks left = raw_;
   for (BlockId block : o.blocks) {
     const auto held = std::find(left.begin(), left.end(), block);
@@ -41,7 +41,7 @@ Result Textbook::run(const op::Release& o) {
   return {};
 }
 
-Result Textbook::run(const op::Fork& o) {
+Result FaultHost::run(const op::Fork& o) {
   const Sequence& named = resident(o.req);
   require(sequences_.count(o.child) == 0, "fork to a name in use");
   const bool has_state =
@@ -59,7 +59,7 @@ Result Textbook::run(const op::Fork& o) {
   return {};
 }
 
-Result Textbook::run(const op::Truncate& o) {
+Result FaultHost::run(const op::Truncate& o) {
   Sequence& s = resident(o.req);
   const auto grows = [&](GroupId g) { return config_.groups[g].kind != LayerKind::mamba; };
   const auto kept = [&](GroupId g) {
@@ -84,7 +84,7 @@ Result Textbook::run(const op::Truncate& o) {
   return {};
 }
 
-Result Textbook::run(const op::Pin& o) {
+Result FaultHost::run(const op::Pin& o) {
   require(leases_.count(o.lease) == 0, "pin under a lease in use");
   for (BlockId block : o.blocks) {
     require(block != kNullBlock && block < pool_.size(), "pin of no block");
@@ -92,7 +92,7 @@ Result Textbook::run(const op::Pin& o) {
   }
   Blocks held = o.blocks;
   for (BlockId& block : held) {
-    const TextbookPool::Block& b = pool_[block];
+    const FaultHostPool::Block& b = pool_[block];
     if (is("pin_holds_oldest_copy") && b.hashed) {
       block = pool_.find(b.key.group, b.key.hash).value_or(block);
     }
@@ -103,7 +103,7 @@ Result Textbook::run(const op::Pin& o) {
   return {};
 }
 
-Result Textbook::run(const op::Unpin& o) {
+Result FaultHost::run(const op::Unpin& o) {
   const auto at = leases_.find(o.lease);
   require(at != leases_.end(), "unpin of a lease that was not given");
   if (is("unpin_drops_twice_clamped")) {
