@@ -49,7 +49,6 @@ struct Mutant {
   std::string_view sentence;
 };
 
-// clang-format off: two lines a row
 inline constexpr Mutant kMutants[] = {
     {"B001", "A1", "vllm-project/vllm/pull/3347", "C2", "full", "fork_counts_entries",
      "A fork counts each entry and each remembered hit: one owner gets two references."},
@@ -289,7 +288,6 @@ inline constexpr Mutant kMutants[] = {
     {"B159", "A17", "vllm-project/vllm/pull/55227", "C1", "full", "common_prefix_by_holders",
      "Leases count as requests that share a block, too."},
 };
-// clang-format on
 
 /// Which row of the list is live, if any: a fault point names it, and a name that no row has does
 /// not compile.

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far the oracles reach with a subject: which laws may be demanded of what it promises and
 // shows, and on which steps each of them has something to say.
-//
-// A law that is not known here needs every part of a state: it is demanded of subjects of ours.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +26,10 @@ struct Demands {
 /// where the subject promises this profile.
 [[nodiscard]] Oracles oracles_for(const CacheConfig& config, const Demands& demands);
 
-/// Whether a run with these operations should give a law something to say. @pre it is a row
+/// Whether a run with these operations should give a law something to say.
 [[nodiscard]] bool is_about(const Law& law, const CacheConfig& config, const OperationSet& asked);
 
-/// Whether a law says something of the operation just audited. @pre it is a row of the list
-enum class Speaks { no, suspended, yes };
+/// Whether a law says something of the operation just audited.
 [[nodiscard]] Speaks speaks(const Law& law, const Audit& audit, const Operation& operation,
                             const Outcome& outcome);
 

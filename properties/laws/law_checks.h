@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input of a law, and the declarations of all checks; laws.h says what each of them demands.
+// What a law is given, and what several of them ask of it; laws.h says what each of them demands.
 #pragma once
 
 #include <optional>
@@ -102,47 +102,5 @@ Finding conservation(const PoolState& pool);
 Finding index_matches_blocks(const PoolState& pool, const PoolTally& tally);
 Finding usage_ratio(const PoolState& pool);
 }  // namespace pool_law
-
-namespace law {
-Finding queue_walks(const Step& step);
-Finding queued_iff_unheld(const Step& step);
-Finding links(const Step& step);
-Finding null_block(const Step& step);
-Finding conservation(const Step& step);
-Finding references(const Step& step);
-Finding once_per_request(const Step& step);
-Finding shared_is_published(const Step& step);
-Finding index_matches_blocks(const Step& step);
-Finding index_tidy(const Step& step);
-Finding unhashed_before_hashed(const Step& step);
-Finding cache_progress(const Step& step);
-Finding one_group_per_block(const Step& step);
-Finding nulls_where_unread(const Step& step);
-Finding few_states(const Step& step);
-Finding append_only_table(const Step& step);
-Finding keys_downward_closed(const Step& step);
-Finding lookup_contract(const Step& step);
-Finding admission_prediction(const Step& step);
-Finding failure_changes_nothing(const Step& step);
-Finding whole_sequence_gate(const Step& step);
-Finding reads_are_pure(const Step& step);
-Finding drained_is_free(const Step& step);
-Finding reset_clears(const Step& step);
-Finding events_mirror_index(const Step& step);
-Finding free_order(const Step& step);
-Finding hash_chain(const Step& step);
-Finding usage_ratio(const Step& step);
-Finding common_prefix_identity(const Step& step);
-Finding fork_shares(const Step& step);
-Finding copy_before_write(const Step& step);
-Finding lease_holds(const Step& step);
-Finding transfer_keeps_both(const Step& step);
-Finding keys_leave_with_cause(const Step& step);
-Finding published_as_told(const Step& step);
-Finding counted_at_admission(const Step& step);
-Finding longest_hit(const Step& step);
-Finding host_pool(const Step& step);
-Finding preemption_starts_over(const Step& step);
-}  // namespace law
 
 }  // namespace kvproof::properties

@@ -83,14 +83,38 @@ class Scene {
 
 /// A run, and the change that makes its last step break a law.
 struct Breakage {
-  const char* law;
   const char* what;
   void (*play)(Scene&);
   void (*falsify)(Scene&);
   CacheConfig (*config)() = [] { return small_config(); };
 };
 
-/// The scenes of several groups, sharing and tiers (law_scenes.cpp).
-[[nodiscard]] std::span<const Breakage> wider_breakages();
+/// Configurations of several groups or tiers.
+namespace with {
+CacheConfig hybrid(), window(), states(), two_tiers(), prompt_tails();
+}  // namespace with
+
+/// Runs, named after their last step.
+namespace play {
+using Play = void(Scene&);
+Play admit_hit, admit_six, append, arrive_other, arrive_same, common_prefix, compute_six, copy,
+    decode, delay, drained, end_prompt, evict, fork, gate, hit, look_up, pin, preempt, publish,
+    recycle, refuse, refuse_third, reset, reset_device, share, share_and_finish, swap_failed,
+    swap_in, swap_out, swap_out_twice, swapped_out, take_all, take_while_pinned;
+}  // namespace play
+
+// What the falsifiers reach for.
+inline std::vector<BlockId>& table(Scene& s, std::size_t request, GroupId group) {
+  return s.after.requests[request].tables[group];
+}
+inline std::vector<BlockId>& host_table(Scene& s) { return s.after.requests[0].host_tables[0]; }
+inline Granted& granted(Scene& s) { return std::get<Granted>(s.outcome.result); }
+
+/// What a manager that counts would say, before and after.
+inline void counted(Scene& s, std::uint64_t lookups, std::uint64_t lookup_tokens,
+                    std::uint64_t hits) {
+  s.before.counters.emplace();
+  s.after.counters = {lookups, lookup_tokens, hits};
+}
 
 }  // namespace kvproof::properties

@@ -3,7 +3,7 @@
 // change.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "properties/laws/pool_replay.h"
 #include "reference/layer_rules.h"
 
@@ -172,6 +172,19 @@ Finding admission_prediction(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes admission_prediction_scenes = {
+    {"one block too many taken", play::share, [](Scene& s) { --s.after.num_free; }},
+    {"refused though it fits", play::share, [](Scene& s) { s.outcome.result = Refused{}; }},
+    {"rejected without cause", play::share, [](Scene& s) { s.outcome.result = Rejected{"no"}; }},
+    {"granted though it does not fit", play::refuse_third,
+     [](Scene& s) { s.outcome.result = Granted{{{}}}; }},
+    {"copy not counted", play::copy, [](Scene& s) { ++s.after.num_free; }},
+    {"refused what recycling made room for", play::decode,
+     [](Scene& s) { s.outcome.result = Refused{}; }, with::window},
+    {"taken though there are none", play::take_all, [](Scene& s) { s.outcome.result = Granted{}; }},
+    {"raw owner refused", play::take_while_pinned, [](Scene& s) { s.outcome.result = Refused{}; }},
+};
+
 Finding whole_sequence_gate(const Step& step) {
   const auto call = valid_call(step);
   if (!call || !call->args->full_sequence_must_fit) return std::nullopt;
@@ -187,6 +200,11 @@ Finding whole_sequence_gate(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes whole_sequence_gate_scenes = {
+    {"admitted though the whole cannot fit", play::gate,
+     [](Scene& s) { s.outcome.result = Granted{{{5}}}; }},
+};
 
 namespace {
 
@@ -237,6 +255,17 @@ Finding failure_changes_nothing(const Step& step) {
   return say("a ", what, " operation changed the state");
 }
 
+extern const Scenes failure_changes_nothing_scenes = {
+    {"refusal moved the queue", play::refuse_third, [](Scene& s) { s.after.queue.push_back(1); }},
+    {"refusal kept a reference", play::refuse_third, [](Scene& s) { ++s.block(1).ref_cnt; }},
+    {"refusal was announced", play::refuse_third,
+     [](Scene& s) { s.outcome.events.emplace_back(event::Cleared{}); }},
+    {"refusal changed a request", play::refuse_third,
+     [](Scene& s) { ++s.after.requests[0].computed; }},
+    {"refusal recycled what is read", play::refuse, [](Scene& s) { table(s, 0, 0)[2] = 0; },
+     with::window},
+};
+
 Finding reads_are_pure(const Step& step) {
   const bool all_read = std::ranges::all_of(step.config.groups, [](const GroupConfig& g) {
     return reads_all(g.kind) || g.kind == LayerKind::cross;
@@ -251,6 +280,14 @@ Finding reads_are_pure(const Step& step) {
   if ((reads || all_read) && step.before != step.after) return say("a read changed the state");
   return std::nullopt;
 }
+
+extern const Scenes reads_are_pure_scenes = {
+    {"lookup took a reference", play::look_up, [](Scene& s) { ++s.block(1).ref_cnt; }},
+    {"lookup announced", play::look_up,
+     [](Scene& s) { s.outcome.events.emplace_back(event::Cleared{}); }},
+    {"recycling announced", play::recycle,
+     [](Scene& s) { s.outcome.events.emplace_back(event::Cleared{}); }, with::window},
+};
 
 }  // namespace law
 }  // namespace kvproof::properties

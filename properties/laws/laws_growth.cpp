@@ -2,7 +2,7 @@
 // The law of how tables change: their lengths, their entries, and the answer of a grant.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties {
@@ -144,6 +144,22 @@ Finding append_only_table(const Step& step) {
   if (was == nullptr || own == nullptr) return std::nullopt;
   return answer_matches_tables(step, *was, *own, *granted);
 }
+
+extern const Scenes append_only_table_scenes = {
+    {"table too long", play::share, [](Scene& s) { s.table(1).push_back(5); }},
+    {"table too short", play::share, [](Scene& s) { s.table(1).pop_back(); }},
+    {"another request's table changed", play::share,
+     [](Scene& s) { std::swap(s.table(0)[0], s.table(0)[1]); }},
+    {"answer is not the table's end", play::share,
+     [](Scene& s) { s.outcome.result = Granted{{{3}}}; }},
+    {"request that never arrived", play::share, [](Scene& s) { s.after.requests[1].name = "z"; }},
+    {"read position recycled", play::decode, [](Scene& s) { table(s, 0, 0)[2] = 0; }, with::window},
+    {"too short in one group", play::decode, [](Scene& s) { table(s, 0, 1).pop_back(); },
+     with::hybrid},
+    {"copy that the answer conceals", play::copy, [](Scene& s) { granted(s).copies.clear(); }},
+    {"host table too short", play::swapped_out, [](Scene& s) { host_table(s).pop_back(); },
+     with::two_tiers},
+};
 
 }  // namespace law
 }  // namespace kvproof::properties

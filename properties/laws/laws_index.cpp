@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
 #include "reference/mix64.h"
 
@@ -41,6 +41,16 @@ namespace law {
 Finding index_matches_blocks(const Step& step) {
   return pool_law::index_matches_blocks(step.after, step.history.tally);
 }
+
+extern const Scenes index_matches_blocks_scenes = {
+    {"key without entry", play::share,
+     [](Scene& s) { s.after.index.erase(s.after.index.begin()); }},
+    {"entry without key", play::share, [](Scene& s) { s.block(1).hashed = false; }},
+    {"entry under another key", play::share, [](Scene& s) { ++s.after.index[0].key; }},
+    {"foreign block listed", play::share, [](Scene& s) { s.after.index[0].blocks.push_back(99); }},
+    {"second key not listed", play::end_prompt, [](Scene& s) { s.block(2).tail_key = 77; },
+     with::prompt_tails},
+};
 
 namespace {
 
@@ -101,7 +111,13 @@ Finding index_tidy(const Step& step) {
   return std::nullopt;
 }
 
-// Groups share the pool but not contents: the layers of one group cannot use rows of another.
+extern const Scenes index_tidy_scenes = {
+    {"empty entry", play::share, [](Scene& s) { s.after.index[0].blocks.clear(); }},
+    {"unknown group", play::share, [](Scene& s) { s.after.index[0].group = 1; }},
+    {"key twice", play::share, [](Scene& s) { s.after.index.push_back(s.after.index[0]); }},
+};
+
+// Groups share the pool but not contents: a row of one group's layers is nothing to another's.
 Finding one_group_per_block(const Step& step) {
   const Tally& tally = step.history.tally;
   if (tally.two_groups) return say("block ", *tally.two_groups, " stands in tables of two groups");
@@ -122,8 +138,15 @@ Finding one_group_per_block(const Step& step) {
   return std::nullopt;
 }
 
-// A lookup walks from the first block and stops at the first gap, so no lookup can reach a key
-// behind a gap.
+extern const Scenes one_group_per_block_scenes = {
+    {"block in tables of two groups", play::admit_six,
+     [](Scene& s) { table(s, 0, 1)[0] = table(s, 0, 0)[0]; }, with::hybrid},
+    {"key of another group", play::admit_six,
+     [](Scene& s) { s.after.index[0].group = GroupId(1 - s.after.index[0].group); }, with::hybrid},
+};
+
+// A lookup walks from the first block and stops at the first gap, so a key behind a gap is memory
+// that nobody can reach.
 Finding keys_downward_closed(const Step& step) {
   if (step.history.chains_loose || step.outcome.events.empty()) return std::nullopt;
   const Keys keys(step.after.index);
@@ -148,6 +171,14 @@ Finding keys_downward_closed(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes keys_downward_closed_scenes = {
+    {"child without parent", play::share,
+     [](Scene& s) {
+       s.after.index.erase(s.after.index.begin());
+       s.outcome.events.emplace_back(event::Removed{0, 1, 2});
+     }},
+};
 
 namespace {
 
@@ -193,6 +224,17 @@ Finding reset_clears(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes reset_clears_scenes = {
+    {"key survived", play::reset_device, [](Scene& s) { s.block(1).hashed = true; }},
+    {"entry survived", play::reset_device, [](Scene& s) { s.after.index = s.before.index; }},
+    {"queue reordered", play::reset_device,
+     [](Scene& s) { std::reverse(s.after.queue.begin(), s.after.queue.end()); }},
+    {"wrong answer", play::reset_device, [](Scene& s) { s.outcome.result = false; }},
+    {"not announced", play::reset_device, [](Scene& s) { s.outcome.events.clear(); }},
+    {"host key survived", play::reset, [](Scene& s) { s.after.host.blocks[1].hashed = true; },
+     with::two_tiers},
+};
+
 Finding events_mirror_index(const Step& step) {
   const Mirror& mirror = step.history.mirror;
   if (mirror.fault) {
@@ -214,6 +256,30 @@ Finding events_mirror_index(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes events_mirror_index_scenes = {
+    {"stored not announced", play::share, [](Scene& s) { s.block(4).hashed = true; }},
+    {"removal of the unknown", play::share,
+     [](Scene& s) {
+       s.outcome.events.emplace_back(event::Removed{0, 5, 2});
+     }},
+    {"removal of the present", play::share,
+     [](Scene& s) {
+       s.outcome.events.emplace_back(event::Removed{0, 1, 2});
+     }},
+    {"stored twice", play::share,
+     [](Scene& s) {
+       s.outcome.events.emplace_back(event::Stored{0, 0, 2, {{1, 2}}});
+     }},
+    {"range without its blocks", play::share,
+     [](Scene& s) {
+       s.outcome.events.emplace_back(event::Stored{0, 0, 4, {{4, 2}}});
+     }},
+    {"second key not announced", play::end_prompt, [](Scene& s) { s.block(2).tail_key = 77; },
+     with::prompt_tails},
+    {"stored in the wrong group", play::admit_six,
+     [](Scene& s) { std::get<event::Stored>(s.outcome.events[0]).group = 1; }, with::hybrid},
+};
 
 Finding hash_chain(const Step& step) {
   if (!step.config.enable_caching) return std::nullopt;
@@ -237,6 +303,15 @@ Finding hash_chain(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes hash_chain_scenes = {
+    {"hash missing", play::append, [](Scene& s) { s.after.requests[0].hashes.pop_back(); }},
+    {"hash changed", play::append, [](Scene& s) { ++s.after.requests[0].hashes[0]; }},
+    {"other content, same key", play::arrive_other,
+     [](Scene& s) { s.after.requests[2].hashes[0] = s.after.requests[0].hashes[0]; }},
+    {"same content, other key", play::arrive_same,
+     [](Scene& s) { ++s.after.requests[2].hashes[0]; }},
+};
 
 }  // namespace law
 }  // namespace kvproof::properties

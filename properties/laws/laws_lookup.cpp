@@ -2,7 +2,7 @@
 // The law of lookups: which answers are right, and how an admission uses the answer.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties::law {
@@ -127,6 +127,26 @@ Finding lookup_contract(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes lookup_contract_scenes = {
+    {"hit past a hole", play::look_up,
+     [](Scene& s) { s.after.index.erase(s.after.index.begin()); }},
+    {"length without blocks", play::look_up, [](Scene& s) { s.hit().hit_tokens = 6; }},
+    {"last token hit", play::look_up, [](Scene& s) { s.after.requests[2].num_tokens = 4; }},
+    {"not the oldest copy", play::look_up,
+     [](Scene& s) { s.after.index[0].blocks.insert(s.after.index[0].blocks.begin(), 3); }},
+    {"admitted without its content", play::share, [](Scene& s) { ++s.block(2).key; }},
+    {"admitted another block", play::share, [](Scene& s) { s.table(1)[1] = 5; }},
+    {"admitted unheld", play::share, [](Scene& s) { s.block(2).ref_cnt = 0; }},
+    {"null where it is read", play::hit, [](Scene& s) { s.hit().blocks[1].back() = 0; },
+     with::hybrid},
+    {"groups of unequal length", play::hit, [](Scene& s) { s.hit().blocks[1].pop_back(); },
+     with::hybrid},
+    {"block of another group", play::hit, [](Scene& s) { s.hit().blocks[1] = s.hit().blocks[0]; },
+     with::hybrid},
+    {"admitted with a hole", play::admit_hit, [](Scene& s) { table(s, 1, 1)[1] = 0; },
+     with::hybrid},
+};
+
 namespace {
 
 /// Whether everything that a group reads to go on behind `tokens` tokens is published. An EAGLE
@@ -186,5 +206,17 @@ Finding longest_hit(const Step& step) {
   return say("the hit of ", r->name, " has ", hit->hit_tokens, " tokens; all groups have ",
              longest);
 }
+
+extern const Scenes longest_hit_scenes = {
+    {"hit too short", play::look_up,
+     [](Scene& s) {
+       s.hit() = Hit{2, {{1}}};
+     }},
+    {"hit of a hybrid too short", play::hit,
+     [](Scene& s) {
+       s.hit() = Hit{2, {{1}, {4}}};
+     },
+     with::hybrid},
+};
 
 }  // namespace kvproof::properties::law

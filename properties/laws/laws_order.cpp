@@ -3,7 +3,7 @@
 // operation on it is fixed.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "properties/laws/pool_replay.h"
 
 namespace kvproof::properties::law {
@@ -144,5 +144,14 @@ Finding free_order(const Step& step) {
   return say("the queue went from ", list_of(step.before.queue), " to ", list_of(step.after.queue),
              " instead of ", list_of(pool.queue()));
 }
+
+extern const Scenes free_order_scenes = {
+    {"released parents first", play::share_and_finish,
+     [](Scene& s) { std::swap(s.after.queue[0], s.after.queue[1]); }},
+    {"not taken from the head", play::share, [](Scene& s) { s.after.queue = {4}; }},
+    {"queue moved without cause", play::look_up, [](Scene& s) { s.after.queue.push_back(2); }},
+    {"recycled to the wrong end", play::recycle,
+     [](Scene& s) { std::ranges::reverse(s.after.queue); }, with::window},
+};
 
 }  // namespace kvproof::properties::law

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 
 namespace kvproof::properties {
 namespace {
@@ -96,19 +96,55 @@ namespace law {
 
 Finding queue_walks(const Step& step) { return pool_law::queue_walks(step.after); }
 
+extern const Scenes queue_walks_scenes = {
+    {"counter too high", play::share, [](Scene& s) { ++s.after.num_free; }},
+    {"backward walk differs", play::share_and_finish,
+     [](Scene& s) { std::swap(s.after.queue_backward[0], s.after.queue_backward[1]); }},
+    {"foreign id", play::share,
+     [](Scene& s) { s.after.queue[0] = s.after.queue_backward.back() = 99; }},
+};
+
 Finding queued_iff_unheld(const Step& step) {
   return pool_law::queued_iff_unheld(step.after, step.history.tally);
 }
 
+extern const Scenes queued_iff_unheld_scenes = {
+    {"held block queued", play::share, [](Scene& s) { s.after.queue.push_back(1); }},
+    {"block queued twice", play::share, [](Scene& s) { s.after.queue.push_back(5); }},
+    {"unheld block missing", play::share, [](Scene& s) { s.after.queue.clear(); }},
+    {"null block queued", play::share, [](Scene& s) { s.after.queue.push_back(0); }},
+};
+
 Finding links(const Step& step) { return pool_law::links(step.after, step.history.tally); }
+
+extern const Scenes links_scenes = {
+    {"linked but not queued", play::share, [](Scene& s) { s.block(1).linked = true; }},
+    {"queued but not linked", play::share, [](Scene& s) { s.block(5).linked = false; }},
+};
 
 Finding null_block(const Step& step) {
   return pool_law::null_block(step.after, step.history.tally);
 }
 
+extern const Scenes null_block_scenes = {
+    {"null block hashed", play::share, [](Scene& s) { s.block(0).hashed = true; }},
+    {"null block indexed", play::share, [](Scene& s) { s.after.index[0].blocks.push_back(0); }},
+    {"null block queued", play::share, [](Scene& s) { s.after.queue.push_back(0); }},
+};
+
 Finding conservation(const Step& step) { return pool_law::conservation(step.after); }
 
+extern const Scenes conservation_scenes = {
+    {"a held block more", play::share, [](Scene& s) { s.block(5).ref_cnt = 1; }},
+    {"a free block less", play::share, [](Scene& s) { --s.after.num_free; }},
+};
+
 Finding usage_ratio(const Step& step) { return pool_law::usage_ratio(step.after); }
+
+extern const Scenes usage_ratio_scenes = {
+    {"usage off", play::share, [](Scene& s) { s.after.usage += 0.01; }},
+    {"usage above one", play::share, [](Scene& s) { s.after.usage = 1.5; }},
+};
 
 Finding references(const Step& step) {
   const Tally& tally = step.history.tally;
@@ -126,8 +162,15 @@ Finding references(const Step& step) {
   return std::nullopt;
 }
 
-// Blocks that were never held stand ahead of all that hold content, so that taking one loses no
-// content.
+extern const Scenes references_scenes = {
+    {"count too low", play::share, [](Scene& s) { s.block(1).ref_cnt = 1; }},
+    {"negative count", play::share, [](Scene& s) { s.block(5).ref_cnt = -1; }},
+    {"raw holder not counted", play::share, [](Scene& s) { s.after.raw.push_back(4); }},
+    {"table names a foreign block", play::share, [](Scene& s) { s.table(0).push_back(77); }},
+    {"lease not counted", play::pin, [](Scene& s) { s.after.leases.clear(); }},
+};
+
+// Never-held blocks stand ahead of all that hold content, so that taking one loses nothing.
 Finding unhashed_before_hashed(const Step& step) {
   if (!step.config.enable_caching || step.history.queue_evicted) return std::nullopt;
   if (step.config.profile.caching_on != FreeOrder::unhashed_first) return std::nullopt;
@@ -144,7 +187,12 @@ Finding unhashed_before_hashed(const Step& step) {
   return std::nullopt;
 }
 
-// A block in flight stands in tables of both tiers.
+extern const Scenes unhashed_before_hashed_scenes = {
+    {"unhashed behind hashed", play::drained,
+     [](Scene& s) { std::reverse(s.after.queue.begin(), s.after.queue.end()); }},
+};
+
+// What is in flight stands in tables of both tiers.
 Finding drained_is_free(const Step& step) {
   const Snapshot& s = step.after;
   bool device_held = !s.raw.empty();
@@ -171,6 +219,12 @@ Finding drained_is_free(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes drained_is_free_scenes = {
+    {"leaked block", play::drained, [](Scene& s) { --s.after.num_free; }},
+    {"progress left", play::drained, [](Scene& s) { s.after.requests[0].progress = {1}; }},
+    {"leaked host block", play::reset, [](Scene& s) { --s.after.host.num_free; }, with::two_tiers},
+};
+
 Finding host_pool(const Step& step) {
   const PoolState& host = step.after.host;
   const PoolTally& tally = step.history.tally.host;
@@ -195,6 +249,19 @@ Finding host_pool(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes host_pool_scenes = {
+    {"held host block queued", play::swap_out, [](Scene& s) { s.after.host.queue.push_back(1); },
+     with::two_tiers},
+    {"host counter off", play::swap_out, [](Scene& s) { ++s.after.host.num_free; },
+     with::two_tiers},
+    {"host reference lost", play::swap_out, [](Scene& s) { s.after.host.blocks[1].ref_cnt = 2; },
+     with::two_tiers},
+    {"host key without entry", play::swapped_out, [](Scene& s) { s.after.host.index.clear(); },
+     with::two_tiers},
+    {"another number of host blocks", play::swap_out,
+     [](Scene& s) { s.after.host.blocks.pop_back(); }, with::two_tiers},
+};
 
 }  // namespace law
 }  // namespace kvproof::properties

@@ -3,7 +3,7 @@
 // when a hit is counted.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties::law {
@@ -92,6 +92,13 @@ Finding keys_leave_with_cause(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes keys_leave_with_cause_scenes = {
+    {"key lost by a lookup", play::hit, [](Scene& s) { s.block(1).hashed = false; }},
+    {"key changed by a grant", play::admit_hit, [](Scene& s) { ++s.block(1).key; }},
+    {"evicted in vain", play::evict, [](Scene& s) { s.block(1).hashed = true; }},
+    {"evicted beyond what was named", play::evict, [](Scene& s) { s.block(2).hashed = false; }},
+};
+
 namespace {
 
 /// Leading table positions that must have been considered once so many tokens are published.
@@ -160,6 +167,15 @@ Finding published_as_told(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes published_as_told_scenes = {
+    {"published too far", play::admit_hit, [](Scene& s) { s.after.requests[1].progress = {3}; }},
+    {"not published", play::admit_six, [](Scene& s) { s.after.requests[0].progress = {2}; }},
+    {"published though delayed", play::delay, [](Scene& s) { s.after.requests[0].progress = {1}; }},
+    {"cache did nothing", play::publish, [](Scene& s) { s.after.requests[0].progress = {0}; }},
+    {"published late", play::admit_six, [](Scene& s) { s.after.requests[0].progress[0] = 1; }},
+    {"published ahead", play::decode, [](Scene& s) { ++*s.after.requests[0].progress[0]; }},
+};
+
 Finding preemption_starts_over(const Step& step) {
   const bool freed = std::holds_alternative<op::Free>(step.operation) &&
                      !std::holds_alternative<Rejected>(step.outcome.result);
@@ -171,6 +187,12 @@ Finding preemption_starts_over(const Step& step) {
   return say("request ", r->name, " was preempted and has ", r->computed,
              " computed tokens, blocks ", lists_of(r->tables), " and ", lists_of(r->host_tables));
 }
+
+extern const Scenes preemption_starts_over_scenes = {
+    {"preempted and computed", play::preempt, [](Scene& s) { s.after.requests[0].computed = 4; }},
+    {"preempted and published", play::preempt,
+     [](Scene& s) { s.after.requests[0].progress[0] = 0; }},
+};
 
 Finding counted_at_admission(const Step& step) {
   if (!step.before.counters || !step.after.counters) return std::nullopt;
@@ -196,5 +218,11 @@ Finding counted_at_admission(const Step& step) {
              now.lookups, " admissions; it should be ", expected.hit_tokens, " of ",
              expected.lookup_tokens, " in ", expected.lookups);
 }
+
+extern const Scenes counted_at_admission_scenes = {
+    {"lookup counted", play::hit, [](Scene& s) { counted(s, 1, 4, 4); }},
+    {"admission not counted", play::admit_hit, [](Scene& s) { counted(s, 0, 0, 0); }},
+    {"found instead of used", play::admit_hit, [](Scene& s) { counted(s, 1, 4, 2); }},
+};
 
 }  // namespace kvproof::properties::law

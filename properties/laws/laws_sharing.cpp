@@ -2,7 +2,7 @@
 // Laws of sharing beyond lookups: forks, copies before writing, leases.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties::law {
@@ -50,7 +50,16 @@ Finding fork_shares(const Step& step) {
   return std::nullopt;
 }
 
-// A published block is complete: writing it again writes the same bytes.
+extern const Scenes fork_shares_scenes = {
+    {"child without a block", play::fork, [](Scene& s) { s.table(1).pop_back(); }},
+    {"child without references", play::fork, [](Scene& s) { --s.block(1).ref_cnt; }},
+    {"parent changed", play::fork, [](Scene& s) { ++s.after.requests[0].computed; }},
+    {"child has published nothing", play::fork,
+     [](Scene& s) { s.after.requests[1].progress[0] = std::nullopt; }},
+    {"child is missing", play::fork, [](Scene& s) { s.after.requests.pop_back(); }},
+};
+
+// What is published is complete; to write it again is to write the same bytes.
 Finding copy_before_write(const Step& step) {
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
   const auto& asked = step.history.asked;
@@ -86,6 +95,20 @@ Finding copy_before_write(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes copy_before_write_scenes = {
+    {"written while shared", play::copy, [](Scene& s) { s.block(s.table(1)[2]).ref_cnt = 2; }},
+    {"not copied", play::copy,
+     [](Scene& s) {
+       s.table(1)[2] = s.table(0)[2];
+       granted(s) = Granted{{{}}};
+     }},
+    {"written under a foreign key", play::copy,
+     [](Scene& s) {
+       s.block(s.table(1)[2]).hashed = true;
+       s.block(s.table(1)[2]).key = 77;
+     }},
+};
 
 namespace {
 
@@ -136,5 +159,13 @@ Finding lease_holds(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes lease_holds_scenes = {
+    {"lease lost", play::pin, [](Scene& s) { s.after.leases.clear(); }},
+    {"leased block handed out", play::take_while_pinned,
+     [](Scene& s) { granted(s).blocks[0][0] = 1; }},
+    {"leased block lost its key", play::take_while_pinned,
+     [](Scene& s) { s.block(1).hashed = false; }},
+};
 
 }  // namespace kvproof::properties::law

@@ -3,7 +3,7 @@
 // key the block of a position carries.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
 
 namespace kvproof::properties {
@@ -30,6 +30,12 @@ Finding once_per_request(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes once_per_request_scenes = {
+    {"block twice in a table", play::share, [](Scene& s) { s.table(0)[2] = 1; }},
+    {"block in tables of two groups", play::admit_six,
+     [](Scene& s) { table(s, 0, 1)[0] = table(s, 0, 0)[0]; }, with::hybrid},
+};
+
 Finding shared_is_published(const Step& step) {
   for (BlockId block = 1; block < step.history.num_blocks; ++block) {
     const std::uint32_t sharers = step.history.tally.sharers[block];
@@ -40,6 +46,11 @@ Finding shared_is_published(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes shared_is_published_scenes = {
+    {"shared without key", play::share, [](Scene& s) { s.block(1).hashed = false; }},
+    {"shared without key or fork", play::admit_hit, [](Scene& s) { s.block(1).hashed = false; }},
+};
 
 namespace {
 
@@ -103,6 +114,18 @@ Finding cache_progress(const Step& step) {
   return std::nullopt;
 }
 
+extern const Scenes cache_progress_scenes = {
+    {"progress beyond the table", play::share,
+     [](Scene& s) { s.after.requests[0].progress = {4}; }},
+    {"unpublished below progress", play::share,
+     [](Scene& s) { s.after.requests[0].progress = {3}; }},
+    {"published beyond progress", play::share,
+     [](Scene& s) { s.after.requests[0].progress = {1}; }},
+    {"foreign content below progress", play::share, [](Scene& s) { ++s.block(1).key; }},
+    {"key of another position in a window", play::admit_six,
+     [](Scene& s) { std::swap(table(s, 0, 0)[0], table(s, 0, 0)[1]); }, with::window},
+};
+
 Finding nulls_where_unread(const Step& step) {
   if (step.history.tally.tabled[kNullBlock] == 0) return std::nullopt;
   for (const RequestState& r : step.after.requests) {
@@ -122,6 +145,16 @@ Finding nulls_where_unread(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes nulls_where_unread_scenes = {
+    {"null in a table", play::share, [](Scene& s) { s.table(1)[0] = 0; }},
+    {"hole in a window", play::decode,
+     [](Scene& s) {
+       table(s, 0, 0)[1] = 7;
+       table(s, 0, 0)[2] = 0;
+     },
+     with::window},
+};
 
 Finding few_states(const Step& step) {
   if (!step.history.moves_states) return std::nullopt;
@@ -149,7 +182,12 @@ Finding few_states(const Step& step) {
   return std::nullopt;
 }
 
-// This does not count references, which also include holders that are not live requests.
+extern const Scenes few_states_scenes = {
+    {"a state too many", play::decode,
+     [](Scene& s) { std::ranges::fill(table(s, 0, 1), BlockId{9}); }, with::states},
+};
+
+// Not by counting references: those also count holders that are no request, or none any more.
 Finding common_prefix_identity(const Step& step) {
   if (!std::holds_alternative<op::CommonPrefix>(step.operation)) return std::nullopt;
   const auto* shared = std::get_if<SharedBlocks>(&step.outcome.result);
@@ -177,6 +215,20 @@ Finding common_prefix_identity(const Step& step) {
   }
   return std::nullopt;
 }
+
+extern const Scenes common_prefix_identity_scenes = {
+    {"one block too many", play::common_prefix,
+     [](Scene& s) { s.outcome.result = SharedBlocks{3}; }},
+    {"a window has no common prefix",
+     [](Scene& s) {
+       play::compute_six(s);
+       s.play(op::CommonPrefix{"a"});
+     },
+     [](Scene& s) {
+       s.outcome.result = SharedBlocks{3, 3};
+     },
+     with::hybrid},
+};
 
 }  // namespace law
 }  // namespace kvproof::properties

@@ -2,7 +2,7 @@
 // The law of swaps between the two tiers.
 #include <algorithm>
 
-#include "properties/laws/law_checks.h"
+#include "properties/laws/law_scenes.h"
 
 namespace kvproof::properties::law {
 namespace {
@@ -157,5 +157,34 @@ Finding transfer_keeps_both(const Step& step) {
   if (!step.outcome.events.empty() && out) return say("a swap out was announced before it landed");
   return check_started(step, *r, *granted, out);
 }
+
+extern const Scenes transfer_keeps_both_scenes = {
+    {"no block on the other side", play::swap_out, [](Scene& s) { host_table(s)[1] = 0; },
+     with::two_tiers},
+    {"position neither copied nor known", play::swap_out,
+     [](Scene& s) { granted(s).copies.pop_back(); }, with::two_tiers},
+    {"copied twice", play::swap_out,
+     [](Scene& s) { granted(s).copies.push_back(granted(s).copies.back()); }, with::two_tiers},
+    {"device let go too early", play::swap_out, [](Scene& s) { s.table(0).clear(); },
+     with::two_tiers},
+    {"still on the device", play::swapped_out,
+     [](Scene& s) {
+       s.table(0) = {1, 2, 3};
+     },
+     with::two_tiers},
+    {"failure kept the host's blocks", play::swap_failed,
+     [](Scene& s) {
+       s.after.requests[0].host_tables = {{1, 2, 3}};
+     },
+     with::two_tiers},
+    {"way back without a block", play::swap_in, [](Scene& s) { s.table(0)[2] = 0; },
+     with::two_tiers},
+    {"refused although it fits", play::swap_out, [](Scene& s) { s.outcome.result = Refused{}; },
+     with::two_tiers},
+    {"landed without its key", play::swapped_out,
+     [](Scene& s) { s.after.host.blocks[1].hashed = false; }, with::two_tiers},
+    {"two transfers of one request", play::swap_out_twice,
+     [](Scene& s) { s.outcome.result = Granted{}; }, with::two_tiers},
+};
 
 }  // namespace kvproof::properties::law

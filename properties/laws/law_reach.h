@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// How far a law reaches: what it must be shown, what it is about, and when it has something to say.
+// A row of laws.h is made of these words.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <variant>
+
+#include "properties/foreign/promises.h"
+#include "properties/laws/law_checks.h"
+
+namespace kvproof::properties {
+
+/// What a configuration must have for a law to mean something.
+enum class About { anything, caching, unhashed_first, several_groups, moving_states, host_tier };
+
+/// Whether a law says something of a step.
+enum class Speaks { no, suspended, yes };
+
+/// When a law says something; see its sentence and what suspends it.
+namespace when {
+[[nodiscard]] inline Speaks yes_if(bool holds) { return holds ? Speaks::yes : Speaks::no; }
+[[nodiscard]] inline Speaks unless(bool suspended) {
+  return suspended ? Speaks::suspended : Speaks::yes;
+}
+template <class... Kinds>
+[[nodiscard]] bool is(const Step& s) {
+  return (std::holds_alternative<Kinds>(s.operation) || ...);
+}
+template <class Answer>
+[[nodiscard]] bool answered(const Step& s) {
+  return std::holds_alternative<Answer>(s.outcome.result);
+}
+[[nodiscard]] inline bool failed(const Step& s) {
+  return answered<Refused>(s) || answered<Rejected>(s);
+}
+
+inline Speaks always(const Step&) { return Speaks::yes; }
+inline Speaks queues(const Step& s) { return unless(s.history.queue_evicted); }
+inline Speaks tables_kept(const Step& s) {
+  return unless(is<op::Free, op::Finish, op::Truncate, op::SwapIn, op::Complete>(s));
+}
+inline Speaks chains(const Step& s) {
+  return s.outcome.events.empty() ? Speaks::no : unless(s.history.chains_loose);
+}
+inline Speaks hits(const Step& s) {
+  const auto& asked = s.history.asked;
+  return yes_if(answered<Hit>(s) || (answered<Granted>(s) && asked && asked->uses_hit));
+}
+inline Speaks allocations(const Step& s) { return yes_if(s.history.asked.has_value()); }
+inline Speaks grants(const Step& s) {
+  return yes_if(answered<Granted>(s) && s.history.asked.has_value());
+}
+inline Speaks publications(const Step& s) {
+  return is<op::Cache>(s) ? yes_if(!failed(s)) : grants(s);
+}
+inline Speaks preemptions(const Step& s) { return yes_if(is<op::Free>(s) && !failed(s)); }
+inline Speaks failures(const Step& s) { return yes_if(failed(s)); }
+inline Speaks successes(const Step& s) { return yes_if(!failed(s)); }
+inline Speaks gates(const Step& s) {
+  const auto* allocate = std::get_if<op::Allocate>(&s.operation);
+  return yes_if(allocate != nullptr && allocate->args.full_sequence_must_fit);
+}
+inline Speaks reads(const Step& s) {
+  return yes_if(is<op::Lookup, op::CommonPrefix, op::Step, op::Recycle>(s));
+}
+inline Speaks resets(const Step& s) { return yes_if(is<op::Reset>(s)); }
+inline Speaks common_prefixes(const Step& s) { return yes_if(answered<SharedBlocks>(s)); }
+inline Speaks forks(const Step& s) { return yes_if(is<op::Fork>(s) && !failed(s)); }
+inline Speaks leases(const Step& s) {
+  const bool leased = is<op::Pin, op::Unpin>(s) || !s.before.leases.empty();
+  return leased ? unless(is<op::Evict, op::Reset>(s)) : Speaks::no;
+}
+inline Speaks transfers(const Step& s) {
+  return yes_if(!s.history.transfers.empty() || s.history.settled.has_value());
+}
+}  // namespace when
+
+inline constexpr Parts kContent = kCached | kKeys | kIndex | kHashes;
+
+/// The default is that of a law which needs every part of a state: it is demanded of subjects of
+/// ours alone.
+struct Reach {
+  Parts always = kAllParts;  // what it reads
+  Parts when_caching = 0;    // and with a prefix cache
+  About about = About::anything;
+  Speaks (*speaks)(const Step&) = when::always;
+  std::array<std::string_view, 4> operations = {};  // one of which the subject must declare
+  bool orders_skipped = false;  // it fixes which end of the queue a refusal's skipped blocks go to
+  bool counts_suffice = false;  // without a cache, forks and windows it needs no part: only counts
+};
+
+}  // namespace kvproof::properties
