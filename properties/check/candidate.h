@@ -21,12 +21,11 @@ struct Opened {
 /// An allocator that can be built and asked.
 struct Candidate {
   std::string name;
-  std::string option;  // names it on a command line, for the replay
+  std::string option = {};   // names it on a command line, for the replay
+  std::string address = {};  // by which another process finds it: its name, or a library's path
   bool foreign = false;
   std::function<Opened(const CacheConfig&)> open;
   std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
-  std::string address =
-      {};  // by which another process finds it: its name, or the path of a library
 };
 
 /// The row of that name. @throws std::invalid_argument that lists the names

@@ -86,11 +86,9 @@ CheckOptions options(const char* configuration, std::uint64_t operations) {
 
 TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
   const Candidate broken{
-      "fault_host", "", false,
-      [](const CacheConfig& config) {
+      .name = "fault_host", .open = [](const CacheConfig& config) {
         return Opened{std::make_unique<FaultHost>(config, Fault("touch_leaves_queued")), {}};
-      },
-      [](bool) {}};
+      }};
   const CheckReport report = check(broken, options("plain", 1000));
   ASSERT_TRUE(report.failure.has_value());
   const FailureReport& f = *report.failure;
@@ -113,11 +111,9 @@ TEST(Check, ASubjectThatThrowsIsAFailureWithoutAnAnswer) {
    private:
     std::size_t blocks_;
   };
-  const Candidate broken{"thrower", "", false,
-                         [](const CacheConfig& config) {
+  const Candidate broken{.name = "thrower", .open = [](const CacheConfig& config) {
                            return Opened{std::make_unique<Thrower>(config), {}};
-                         },
-                         [](bool) {}};
+                         }};
   const CheckReport report = check(broken, options("plain", 10));
   ASSERT_TRUE(report.failure.has_value());
   EXPECT_EQ(report.failure->failure.breaches, Ids{"exception"});
@@ -193,14 +189,12 @@ class CountsOnly final : public Subject {
 
 TEST(Check, CountsAloneShowALeakAndRaiseNoFalseAlarm) {
   for (const bool leaks : {false, true}) {
-    Candidate counts{"counts", "", true,
-                     [leaks](const CacheConfig& config) {
+    Candidate counts{.name = "counts", .foreign = true, .open = [leaks](const CacheConfig& config) {
                        return Opened{std::make_unique<CountsOnly>(config, leaks),
                                      safety({"arrive", "append", "advance", "allocate", "free",
                                              "finish", "lookup", "reset", "step", "common_prefix"},
                                             0)};
-                     },
-                     [](bool) {}};
+                     }};
     for (const char* row : {"full_uncached", "plain", "full_window"}) {
       const CheckReport report = check(counts, options(row, 3000));
       EXPECT_EQ(report.failure.has_value(), leaks)
