@@ -19,15 +19,16 @@ std::string quoted(const std::string& text) {
 
 Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string option,
                             std::string address) {
-  return {program->name(),
-          std::move(option),
-          true,
-          [program](const CacheConfig& config) {
-            ForeignProgram::Opening opening = program->open(config);
-            return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
-          },
-          [program](bool on) { program->hurry(on); },
-          std::move(address)};
+  return {.name = program->name(),
+          .option = std::move(option),
+          .address = std::move(address),
+          .foreign = true,
+          .open =
+              [program](const CacheConfig& config) {
+                ForeignProgram::Opening opening = program->open(config);
+                return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
+              },
+          .hurry = [program](bool on) { program->hurry(on); }};
 }
 
 bool is_library(const std::string& subject) {
@@ -47,11 +48,12 @@ const optimized::SubjectRow& find_row(const std::string& name) {
 
 Candidate own_candidate(const optimized::SubjectRow& row) {
   const std::string name(row.name);
-  Candidate out{name, "--subject=" + name, false, [&row](const CacheConfig& config) {
-                  return Opened{row.make(config), {}};
-                }};
-  out.address = name;
-  return out;
+  return {.name = name,
+          .option = "--subject=" + name,
+          .address = name,
+          .open = [&row](const CacheConfig& config) {
+            return Opened{row.make(config), {}};
+          }};
 }
 
 bool names_subject(const std::string& text) {
