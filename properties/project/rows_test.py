@@ -19,10 +19,34 @@ ROWS = {
     "optimized/subjects.h": ("inline constexpr std::tuple kSubjectRows{", """
     own_class<reference::CacheManager>("added_class", "added by a test"),
     manager<Xxh3Digest>("added_manager", "added by a test", "added", "Xxh3Digest"),"""),
+    "properties/laws.h": ("inline constexpr Law kLaws[] = {", """
+    {"Z1", "added law", "A test adds this law.", Cost::constant, Promise::safety, "a test", "",
+     KVPROOF_LAW(added_law), {.always = kUsage}},"""),
+    "properties/laws/laws_pool.cpp": ("namespace law {", """
+Finding added_law(const Step& step) {
+  return step.after.usage < 2 ? std::nullopt : Finding("a pool that is used twice");
+}
+extern const Scenes added_law_scenes = {
+    {"used twice", play::share, [](Scene& s) { s.after.usage = 2; }},
+};
+"""),
+    "properties/mutants.h": ("inline constexpr Mutant kMutants[] = {", """
+    {"B999", "A1", "a test", "C2", "full", "added_fault", "A fork counts each entry twice."},"""),
+    "properties/mutants/fault_host_sharing.cpp": ("    pool_.touch(table.blocks);", """
+    if (is("added_fault")) pool_.touch(table.blocks);"""),
+    "properties/mutants/patches.cpp": ("constexpr Patch kPatches[] = {", """
+    {"P99", "pool/free_queue.h", "return size_;", "size_ + 1", "One more is free.", "I1", "full"},
+"""),
+    "properties/configurations.h": ("inline constexpr Configuration kConfigurations[] = {", """
+    {.name = "added_configuration", .sentence = "added by a test", .groups = {shape::kFull}},"""),
     "properties/exhaustive/spaces.h": ("inline constexpr Space kSpaces[] = {", """
     {.name = "added_space", .sentence = "added by a test", .usable_blocks = 3, .requests = 1,
      .shortest_prompt = 1, .longest_prompt = 2, .max_tokens = 3, .extras = kNone,
      .groups = {kFull}},"""),
+    "kernels/kernels.h": ("inline constexpr std::tuple kKernels{", """
+    KernelRow{"added_kernel", "added by a test", &slot_mapping},"""),
+    "bench/gate/gate_workloads.h": ("inline constexpr GateWorkload kGateWorkloads[] = {", """
+    {"added_workload", "added by a test", 512, 4, 64, 0, 1, 4, 2048, 8, 4},"""),
     "bench/suites.h": ("#define KVPROOF_SUITES(ROW)", """\\
   ROW(added_suite, "added by a test") """),
     "bench/studies/studies.h": ("#define KVPROOF_STUDIES(ROW)", """\\
@@ -39,12 +63,15 @@ ROWS = {
 FILES = {
     "bench/allocator/added_bench.cpp": LICENCE + """// A suite that a test adds.
 #include "bench/suites.h"
+#include "kernels/kernels.h"
 
 namespace kvproof::bench {
 
 std::vector<std::string> added_suite_cases(const BenchOptions&) { return {"added_suite/case"}; }
 std::vector<Result> run_added_suite_suite(std::span<const std::string>, const BenchOptions&) {
-  return {{"added_suite", {}, {{"answer", {42, "count", {}, {}}}}}};
+  std::string kernels;
+  kernels::for_each_kernel([&](const auto& row) { kernels += std::string(row.name) + " "; });
+  return {{"added_suite", {{"kernels", kernels}}, {{"answer", {42, "count", {}, {}}}}}};
 }
 
 }  // namespace kvproof::bench
@@ -135,8 +162,14 @@ def main(work, compiler):
 
     for name in ("added_class", "added_manager"):
         sees(run(verb["check"], f"--subject={name}", "--operations=30", codes=(0, 3)), name)
+    sees(run(verb["check"], "--subject=added_class", "--configuration=added_configuration"),
+         "added_configuration", "Z1")
+    sees(run(verb["check"], "--mutants", "--mutant=B999", "--mutant=P99"), "B999", "P99", "2 of 2")
     sees(run(verb["check"], "--exhaustive", "--space=added_space"), "added_space")
-    sees(run(verb["bench"], "--filter=^added_suite"), "added_suite", "answer")
+    sees(run(verb["bench"], "--filter=^added_suite"), "added_suite", "answer", "added_kernel")
+    if shutil.which("valgrind"):
+        sees(run(verb["gate"], "--subject=added_manager", "--against=added_manager", "--no-time",
+                 "--workload=added_workload"), "added_workload")
     out = work / "study.json"
     run(verb["study"], "added_study", "live_memory", "eviction", "--smoke", f"--json={out}")
     sees(json.dumps(json.loads(out.read_text())), "added_study", "added_storage", "added_workload",
