@@ -100,7 +100,7 @@ void ByteWorld::after(const op::Allocate& o, const Result& result) {
     const auto source = block(device_, reversed ? copy.to : copy.from);
     std::ranges::copy(source, block(device_, reversed ? copy.from : copy.to).begin());
   }
-  check(o.req, from, request.tables, device_);  // what the step reads
+  check(o.req, from, request.tables, device_);  // the step reads these
   write(o.req, from, from + o.args.new_tokens, o.args.lookahead);
   requests_[o.req].written = from + o.args.new_tokens;
   for (const Copy& copy : late) {
@@ -138,7 +138,7 @@ void ByteWorld::start(const std::string& name, const std::string& transfer, bool
   counts_.twins -= copies->size();
 }
 
-// The bytes have moved, or have moved halfway, when the manager is told.
+// The manager is told after the bytes have moved, or have moved halfway.
 void ByteWorld::before(const op::Complete& o) {
   const Transfer& transfer = transfers_[o.transfer];
   Store& source = transfer.out ? device_ : host_;
@@ -170,7 +170,7 @@ void ByteWorld::after(const op::Complete& o, const Result& /*result*/) {
 
 // ---- faults ----
 
-/// Whether a copied block holds anything that the request will read.
+/// Whether a copied block holds a token that the request will read.
 bool ByteWorld::matters(const std::string& name, const Tables& tables, BlockId to) const {
   const std::uint32_t computed = state_.find(name)->computed;
   for (GroupId g = 0; g < tables.size(); ++g) {
@@ -278,7 +278,7 @@ void ByteWorld::check(const std::string& name, std::uint32_t computed, const Tab
   }
 }
 
-/// Whoever reads under a lease reads what was there when it was given.
+/// A reader under a lease must read the bytes that were there when the lease was given.
 void ByteWorld::check_leases() {
   for (const auto& [lease, blocks] : leases_) {
     for (const auto& [id, bytes] : blocks) {
@@ -289,7 +289,7 @@ void ByteWorld::check_leases() {
   }
 }
 
-/// Every block is free or held by a table, a lease, the raw owner: nothing is lost on either side.
+/// Every block is free, or held by a table, a lease or the raw owner, so that none is lost.
 void ByteWorld::check_free_counts() {
   std::set<BlockId> held(state_.raw.begin(), state_.raw.end());
   std::set<BlockId> on_host;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A manager with real bytes behind its blocks, in the device and in the host tier: what a step
-// computes is written, what is handed out anew is spoiled, and after every operation what a request
-// can read must be what was computed for it.
+// A manager with real bytes behind its blocks, in the device and in the host tier. A step writes
+// the rows that it computes, a block that is handed out anew is spoiled, and after every operation
+// each request must be able to read the rows that were computed for it.
 //
 // Model:   the row of a token is a function of all tokens up to it, its position and its group; a
 //          Mamba block holds one state, a function of all tokens so far. Drafts write rubbish.
 //          Copies are made when the manager's contract says so: those of an allocation at once,
-//          those of a transfer when it completes; one that fails has come halfway.
-// Refuses: external loads; Mamba with drafts.
+//          those of a transfer when it completes; a transfer that fails has moved half its bytes.
+// Leaves out: external loads; Mamba with drafts.
 #pragma once
 
 #include <array>

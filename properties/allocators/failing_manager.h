@@ -4,7 +4,8 @@
 // Model:   apply() makes one call of the manager after the other; only within them is memory
 //          refused. Names, results and what is observed lie outside. A call that throws leaves the
 //          names as they were.
-// Refuses: calls that break a contract, the Subject seam (its answers are memory themselves).
+// Leaves out: calls that break a contract, and the Subject interface, whose answers need memory
+//          themselves.
 #pragma once
 
 #include <algorithm>

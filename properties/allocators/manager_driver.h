@@ -4,7 +4,7 @@
 //
 // Model:   every call is one operation or a few of them on a Subject; the snapshot is taken anew
 //          after each. A rejected operation throws, except through apply().
-// Refuses: random choices (generators.h), laws (laws.h).
+// Leaves out: random choices (generators.h) and laws (laws.h).
 #pragma once
 
 #include <memory>

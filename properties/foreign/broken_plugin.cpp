@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The example library with something wrong with it, for the tests: $KVPROOF_BREAK says what.
+// The example library with a mistake, for the tests; $KVPROOF_BREAK says which.
 #define kvproof_subject_abi sound_abi
 #define kvproof_subject_apply sound_apply
 #define kvproof_subject_observe sound_observe
@@ -20,7 +20,7 @@ bool breaks(const std::string& how) {
   return wanted != nullptr && how == wanted;
 }
 
-/// The tables that hold blocks. The mistake is made once there are two.
+/// Counts the tables that hold blocks. The mistake is made once there are two.
 std::vector<std::vector<std::size_t>*> held(kvproof_subject& subject) {
   std::vector<std::vector<std::size_t>*> out;
   for (auto& [name, r] : subject.requests) {

@@ -7,7 +7,8 @@
 namespace kvproof::properties {
 namespace {
 
-/// What may take blocks out of the free queue, and with them the keys that a lookup found.
+/// Whether an operation may take blocks out of the free queue, and with them keys that a lookup
+/// found.
 bool may_evict(const Operation& operation) {
   return std::holds_alternative<op::Allocate>(operation) ||
          std::holds_alternative<op::Take>(operation) ||

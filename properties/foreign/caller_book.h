@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the caller of a foreign allocator knows, and the calls that it owes not to make.
+// The knowledge of the caller of a foreign allocator, which tells valid calls from broken ones.
 //
-// An engine's allocator may answer a broken call with anything; so a foreign one gets only calls
-// that hold, and an adapter need not check them. A subject of ours is asked all of them.
+// An engine's allocator may answer a broken call with anything, so a foreign allocator gets only
+// valid calls, and an adapter need not check them. Our own subjects get all calls.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ class CallerBook {
 
   explicit CallerBook(const CacheConfig& config) : config_(config) {}
 
-  /// @return why this call would break the caller's side; nullptr when it would not.
+  /// @return why this call would break the caller's side of the contract; nullptr if it is valid
   [[nodiscard]] const char* breach(const Operation& operation) const;
 
-  /// Notes what an operation did. @pre it was performed
+  /// Notes the effect of an operation. @pre it was performed
   void fold(const Operation& operation, const Result& result);
 
   [[nodiscard]] const std::map<std::string, Request>& requests() const { return requests_; }

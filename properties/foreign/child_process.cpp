@@ -41,7 +41,7 @@ bool open_all(Pipes& pipes) {
          pipe2(pipes.failure.data(), O_CLOEXEC) == 0;
 }
 
-// Between fork and exec: only what is safe there.
+// Runs between fork and exec, so it calls only functions that are safe there.
 [[noreturn]] void become(const std::vector<char*>& argv, const Pipes& pipes) {
   setpgid(0, 0);
 #ifdef __linux__
@@ -92,7 +92,7 @@ ChildProcess::ChildProcess(const std::vector<std::string>& argv) {
   throw ChildTrouble("crash", say("cannot be started: ", std::strerror(failed ? failure : reason)));
 }
 
-// Asked to go by the end of its input; then it has to, with all that it started.
+// The end of its input asks the program to end. After that it is killed, with all that it started.
 ChildProcess::~ChildProcess() {
   close(to_);
   siginfo_t info{};
@@ -115,7 +115,7 @@ std::string_view ChildProcess::ask(std::string_view line, double limit_seconds,
   try {
     return exchange(line, limit_seconds, max_answer_bytes);
   } catch (const ChildTrouble&) {
-    if (pid_ > 0) kill(-pid_, SIGKILL);  // it is not asked to go
+    if (pid_ > 0) kill(-pid_, SIGKILL);  // without asking it first
     throw;
   }
 }
@@ -205,7 +205,7 @@ std::string ChildProcess::how_it_ended() {
   }
   hear_complaints();
   if (ended == 0) return "it closed its output without an answer" + last_words();
-  kill(-pid_, SIGKILL);  // what it has started goes with it
+  kill(-pid_, SIGKILL);  // also kills the processes that it has started
   pid_ = -1;
   if (WIFSIGNALED(status)) {
     return say("it was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")",
@@ -214,7 +214,7 @@ std::string ChildProcess::how_it_ended() {
   return say("it ended with exit code ", WEXITSTATUS(status), last_words());
 }
 
-/// The last line that it wrote to stderr.
+/// The last line that the program wrote to stderr.
 std::string ChildProcess::last_words() const {
   std::size_t end = said_.find_last_not_of("\r\n ");
   if (end == std::string::npos) return {};

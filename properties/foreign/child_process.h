@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that is asked one line at a time, and that may do anything: die, hang, flood.
+// A program that is asked one line at a time. It may do anything: die, hang, flood.
 //
-// Model:   ask() sends a line and waits for one, no longer than it is told, and keeps no more bytes
-//          than it is told. The program runs in a process group of its own, which is killed with
-//          this object, so that nothing stays behind.
-// Refuses: to judge what a line says.
+// Model:   ask() sends a line and waits for the answer; the caller limits the time and the bytes.
+//          The program runs in a process group of its own, which is killed with this object, so
+//          that no process stays behind.
+// Leaves out: the meaning of the lines.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,7 @@
 
 namespace kvproof::properties {
 
-/// The program did not answer with a line. what() says what it did instead.
+/// The program did not answer with a line; what() says what it did instead.
 class ChildTrouble : public std::runtime_error {
  public:
   /// @param kind "crash", "hang" or "nonsense"
@@ -32,14 +32,14 @@ class ChildTrouble : public std::runtime_error {
 
 class ChildProcess {
  public:
-  /// Starts argv[0], looked up in PATH. @throws ChildTrouble when it cannot be started
+  /// Starts argv[0], looked up in PATH. @throws ChildTrouble if it cannot be started
   explicit ChildProcess(const std::vector<std::string>& argv);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
-  /// @return the answer without its newline; valid until the next call. @throws ChildTrouble, after
-  /// which the program is of no use any more
+  /// @return the answer without its newline; valid until the next call. @throws ChildTrouble; the
+  /// program cannot be asked again after that
   std::string_view ask(std::string_view line, double limit_seconds, std::size_t max_answer_bytes);
 
  private:

@@ -93,7 +93,7 @@ void ForeignState::read(const RecordedState& state, const Promises& promises,
   for (const LeaseState& lease : snapshot_.leases) {
     check_blocks(lease.blocks, config_.num_blocks, "leases");
   }
-  // What the caller has finished is gone, unless it is listed again: then it has leaked.
+  // A request that the caller has finished is gone. If it is listed again, its blocks have leaked.
   std::erase_if(listed_, [&](const auto& item) { return !book.requests().contains(item.first); });
   for (const auto& [name, known] : book.requests()) listed_.try_emplace(name);
   list(state, promises.block_ids);

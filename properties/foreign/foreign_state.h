@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state that a foreign allocator shows, put together into a snapshot.
+// Puts the state that a foreign allocator shows together into a snapshot.
 //
-// Model:   every answer shows the same parts of the pool. Of requests it lists at least the one
-//          that the operation named; one that it does not list is as it was. What the caller knows
-//          anyway (tokens, computed ones, leases, raw references) need not be shown.
-// Refuses: what cannot be a state of this manager: ids beyond the pool, groups that are none, parts
-//          that come and go.
+// Model:   every answer shows the same parts of the pool. It lists at least the request that the
+//          operation named; requests that it does not list are as they were. Facts that the caller
+//          knows (tokens, computed tokens, leases, raw references) need not be shown.
+// Refuses: a state that this manager cannot have: ids beyond the pool, groups that do not exist,
+//          parts that are shown at one time and not at another.
 #pragma once
 
 #include <map>
@@ -26,7 +26,7 @@ class ForeignState {
   /// @throws TextError
   void read(const RecordedState& state, const Promises& promises, const CallerBook& book);
 
-  /// Whether an answer names only blocks and groups that there are. @throws TextError
+  /// Requires that an answer names only blocks and groups that exist. @throws TextError
   void check(const Outcome& outcome) const;
 
   [[nodiscard]] const Snapshot& snapshot() const { return snapshot_; }

@@ -15,9 +15,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSoonestSeconds = 0.1;   // in a hurry, the least that an answer is waited for
-constexpr double kPatience = 20;          // the same, by the longest answer so far
-constexpr std::size_t kShownBytes = 160;  // of an operation or an answer, in a message
+constexpr double kSoonestSeconds = 0.1;   // in a hurry, an answer gets at least this time
+constexpr double kPatience = 20;          // and at least so many times the longest answer so far
+constexpr std::size_t kShownBytes = 160;  // a message shows so much of an operation or an answer
 
 bool wants_answer(const Operation& operation) {
   return std::holds_alternative<op::Lookup>(operation) ||
@@ -39,7 +39,7 @@ class ForeignSubject final : public Subject {
         state_(config),
         trouble_(std::move(trouble)) {}
 
-  /// Finds out what it shows. A failure is kept for the first operation.
+  /// Finds out which parts the subject shows. A failure is reported at the first operation.
   Parts probe() {
     try {
       static_cast<void>(perform(op::Arrive{.req = "kvproof-probe", .tokens = {}, .extra = {}}));

@@ -2,9 +2,9 @@
 // An allocator in another process as a subject: operations out, outcomes and states in.
 //
 // Model:   one program serves one manager at a time; each header that it is sent begins a new one.
-//          What it shows is found out by asking it to meet and forget a request without tokens.
-// Refuses: an answer that is none. A crash, a hang and nonsense are violations by these names, and
-//          the program is started anew for the next manager.
+//          An arrival and a finish of a request without tokens show which parts it answers with.
+// Refuses: every answer that is not a valid one. A crash, a hang and nonsense are violations by
+//          these names, and the program is started anew for the next manager.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@
 
 namespace kvproof::properties {
 
-/// How the rejection begins with which a subject's "unsupported" is passed on.
+/// The beginning of the rejection that stands for a subject's "unsupported".
 inline constexpr std::string_view kUnsupported = "not_supported: it says ";
 
 struct AnswerLimits {
@@ -45,20 +45,21 @@ class ForeignProgram {
   ForeignProgram(std::string name, std::vector<std::string> argv, AnswerLimits limits);
 
   struct Opening {
-    std::unique_ptr<Subject> subject;  // none when it cannot be built like that
+    std::unique_ptr<Subject> subject;  // null if it cannot be built from this configuration
     Promises promises;
     Parts shown = 0;
   };
   /// Begins a new manager; the one before must not be used any more. @throws UnusableSubject
   [[nodiscard]] Opening open(const CacheConfig& config);
 
-  /// Asks one line. @throws Violation after which the program is gone
+  /// Sends one line and waits for the answer. @throws Violation; the program is gone after that
   std::string_view ask(const std::string& line, double limit_seconds);
 
   /// Ends the program; the next manager starts it anew.
   void end();
 
-  /// While many runs are expected to hang, none is waited for much longer than answers have taken.
+  /// Called while many runs are expected to hang: a run then gets little more time than the answers
+  /// so far have taken.
   void hurry(bool on) { hurries_ = on; }
 
   [[nodiscard]] const AnswerLimits& limits() const { return limits_; }

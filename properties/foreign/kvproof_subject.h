@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a shared library exports so that kvproof can check the allocator in it. Plain C.
+// The functions that a shared library exports so that kvproof can check its allocator. Plain C.
 //
 // Model:   the same values as a program that is checked over a pipe, call by call: one line of
 //          JSON each, without the newline. README.md beside this file lists them.
-// Strings: UTF-8, ended by a NUL. What is passed in belongs to the caller and is gone when the call
-//          returns. What is returned belongs to the subject and stays until the next call with it.
+// Strings: UTF-8, ended by a NUL. An argument belongs to the caller and is gone when the call
+//          returns. A result belongs to the subject and stays until the next call with the subject.
 // Threads: one thread makes all calls. The process is the subject's own: it may crash or hang, and
 //          that is reported; what it prints goes to stderr.
 // Version: the library names the version that it was compiled with; another one is refused.
@@ -22,10 +22,10 @@
 extern "C" {
 #endif
 
-// One manager of a cache; what it is, is the library's affair.
+// One manager of a cache; the library decides what the type is.
 typedef struct kvproof_subject kvproof_subject;
 
-// Returns KVPROOF_SUBJECT_ABI. Asked before anything else.
+// Returns KVPROOF_SUBJECT_ABI. kvproof calls this before anything else.
 uint32_t kvproof_subject_abi(void);
 
 // Builds a new, empty manager from a header:
@@ -54,8 +54,8 @@ typedef struct kvproof_direct kvproof_direct;
 // A request, by a number of the library's choice that is valid from arrive to finish.
 typedef uint32_t kvproof_direct_request;
 
-// How one allocation is asked for, as the operation of the same name. Later versions append fields:
-// a library reads none at or beyond `size`, and takes 0 for those.
+// The request for one allocation, as the operation of the same name. Later versions append fields:
+// a library reads no field at or beyond `size`, and takes 0 for it.
 typedef struct kvproof_direct_allocation {
   uint32_t size;         // sizeof of what the caller passes [bytes]
   uint32_t new_tokens;   // to make room for, beyond those computed and hit

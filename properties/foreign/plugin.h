@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A shared library that exports kvproof_subject.h, opened in this process: calls at native speed.
+// Opens a shared library that exports kvproof_subject.h in this process, for calls at native speed.
 //
 // Refuses: a library that cannot be opened, lacks a symbol or is of another version of the header.
 #pragma once
@@ -36,14 +36,14 @@ struct DirectPlugin {
   decltype(&kvproof_direct_arrive) arrive = nullptr;
   decltype(&kvproof_direct_append) append = nullptr;
   decltype(&kvproof_direct_advance) advance = nullptr;
-  decltype(&kvproof_direct_lookup) lookup = nullptr;  // may be: there is no prefix cache
+  decltype(&kvproof_direct_lookup) lookup = nullptr;  // null if there is no prefix cache
   decltype(&kvproof_direct_allocate) allocate = nullptr;
   decltype(&kvproof_direct_free) free = nullptr;
   decltype(&kvproof_direct_finish) finish = nullptr;
 };
 
-/// @return none where the library has no direct section. @throws PluginError when it has a part of
-/// it, or another version
+/// @return nullopt if the library has no direct section. @throws PluginError if it has only a part
+/// of it, or another version
 [[nodiscard]] std::optional<DirectPlugin> open_direct(const std::string& path);
 
 }  // namespace kvproof::properties

@@ -111,7 +111,7 @@ Promises parse_promises(std::string_view line) {
   }
   out.block_ids = fields::flag(parsed, "block_ids");
   out.events = fields::flag(parsed, "events") || out.level == Level::profile;
-  if (!out.block_ids) {  // what names blocks cannot be asked
+  if (!out.block_ids) {  // operations that name blocks cannot be used
     out.operations &= ~operation_set({"evict", "take", "touch", "release", "pin", "unpin"});
   }
   return out;

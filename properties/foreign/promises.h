@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a subject promises and shows: it decides what may be demanded of it.
+// What a subject promises and shows, which decides what may be demanded of it.
 #pragma once
 
 #include <bitset>
@@ -24,7 +24,7 @@ using OperationSet = std::bitset<kNumOperations>;
 [[nodiscard]] OperationSet operation_set(std::initializer_list<std::string_view> names);
 [[nodiscard]] OperationSet all_operations();
 
-/// Parts of a state and of an answer. What a subject does not show is not judged.
+/// Parts of a state and of an answer. Parts that a subject does not show are not judged.
 enum Part : std::uint32_t {
   kIds = 1U << 0U,         // tables, hits and grants name blocks
   kQueue = 1U << 1U,       // the free queue, head to tail
@@ -43,7 +43,7 @@ enum Part : std::uint32_t {
 using Parts = std::uint32_t;
 inline constexpr Parts kAllParts = (1U << 13U) - 1;
 
-/// What a state that was read shows.
+/// The parts that a state shows.
 [[nodiscard]] Parts parts_of(const RecordedState& state);
 
 /// "queue, references"
@@ -53,17 +53,17 @@ enum class Level { safety, policy, profile };
 
 struct Promises {
   Level level = Level::profile;
-  std::string profile;  // that it equals block for block; empty = none, or all of ours
+  std::string profile;  // it equals this one block for block; empty = none, or all for our own
   OperationSet operations = all_operations();
   bool block_ids = true;
   bool events = false;      // it says that it announces events
-  std::string unsupported;  // why it cannot be built from this header; empty = it can
+  std::string unsupported;  // why it cannot be built from this header; empty if it can
 };
 
 /// Reads the answer to a header. @throws TextError, also for {"error":"why it cannot be used"}
 [[nodiscard]] Promises parse_promises(std::string_view line);
 
-/// The same as text, for a subject of ours.
+/// The answer to a header as text, for one of our own subjects.
 [[nodiscard]] std::string promises_json(const Promises& promises);
 
 }  // namespace kvproof::properties

@@ -16,7 +16,7 @@
 namespace kvproof::properties {
 namespace {
 
-/// Whoever answers: header lines begin a manager anew, others are operations.
+/// Answers lines: a header line begins a new manager, other lines are operations.
 class Server {
  public:
   virtual ~Server() = default;
@@ -35,7 +35,7 @@ class PluginServer final : public Server {
     return promises != nullptr ? promises : "";
   }
 
-  // Spliced, not parsed: whether it is JSON is found out by who reads it.
+  // The texts are spliced and not parsed; the reader finds out whether they are JSON.
   std::string perform(const std::string& operation) override {
     if (subject_ == nullptr) return {};
     const std::string answer = text(plugin_.apply(subject_, operation.c_str()));
@@ -91,7 +91,7 @@ std::unique_ptr<Server> make_server(const std::string& what) {
 }  // namespace
 
 int serve(const std::string& what) {
-  // What the library prints must not come between the answers.
+  // Output of the library must not come between the answers.
   std::FILE* answers = fdopen(dup(STDOUT_FILENO), "w");
   if (answers == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return 2;
   const auto say_line = [answers](const std::string& line) {

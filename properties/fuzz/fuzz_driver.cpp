@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls a fuzz target for files, where there is no fuzzer: the corpus as a test and as a benchmark.
+// Calls a fuzz target for files when there is no fuzzer: the corpus is a test and a benchmark.
 //   usage: fuzz_<target> [--seconds=N] [FILE|FOLDER]...    with N: over and over, for that long
 #include <algorithm>
 #include <charconv>

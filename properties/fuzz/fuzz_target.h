@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every fuzz target shares: the entry that fuzzers call, and the count of what it did.
+// Shared by all fuzz targets: the entry that fuzzers call, and the count of inputs and operations.
 //
 // Model:   a target is one source that defines LLVMFuzzerTestOneInput, the entry of libFuzzer, of
 //          AFL++ and of OSS-Fuzz; fuzz_driver.cpp calls it for files, under any compiler.
-// Refuses: to return from an input that breaks something: a target says what broke and aborts.
+// Ends:    an input that breaks something never returns: the target says what broke and aborts.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace kvproof::properties {
 
-/// Counts inputs and operations, and says so when the program ends as it should.
+/// Counts inputs and operations, and prints the counts when the program ends normally.
 class FuzzMeter {
  public:
   FuzzMeter() = default;

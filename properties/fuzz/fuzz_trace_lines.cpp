@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target: lines of traces through the JSON reader. What it accepts it must write and read
-// again to the same text; what it refuses it must refuse with a TextError of one line.
+// Fuzz target: the JSON reader gets lines of traces. A line that it accepts must be written and
+// read again to the same text; a line that it refuses must raise a TextError of one line.
 #include <algorithm>
 #include <string_view>
 

@@ -38,10 +38,10 @@ const Configuration& configuration_of(FuzzScope scope, std::uint32_t number) {
                                [&](const auto& x) { return in(x) && skip-- == 0; });
 }
 
-/// The given low bits, and above them what follows from them. Zero stays zero, the simplest case.
+/// The given low bits, with bits derived from them above. Zero stays zero, the simplest case.
 Choice widen(std::uint64_t low, unsigned bits) { return low == 0 ? 0 : low | mix64(low) << bits; }
 
-/// Writes down each operation before the subject performs it: what is left if it does not return.
+/// Writes each operation down before the subject performs it, in case it does not return.
 class Recorded final : public Subject {
  public:
   Recorded(std::unique_ptr<Subject> inner, const std::filesystem::path& file)

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes as an audited life of a cache manager: which manager, then two bytes an operation.
+// Decodes bytes into an audited run of a cache manager: first the manager, then two bytes for each
+// operation.
 //
 // Model:   byte 0 chooses profile and row of configurations.h, bytes 1 to 4 the sizes and the kinds
 //          of operations, each further pair one Choice (random/generators.h). Of a Choice the pair
-//          is the lowest 16 bits, which decide the kind and whom it is done to; the rest follows
+//          is the lowest 16 bits, which decide the kind and its target; the other bits are derived
 //          from them. Any bytes are an input; equal bytes are equal runs.
-// Refuses: more than kMostFuzzedOperations of one input; what stands behind them is not read.
+// Leaves out: all bytes behind kMostFuzzedOperations operations; they are not read.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct ManagerInput {
   std::uint64_t digest = 0;  // 32 bits of the bytes: names the files written about them
 };
 
-/// Whom a target fuzzes.
+/// The subject that a target fuzzes.
 struct FuzzedSubject {
   std::string name;  // in a list of subjects, for the replay
   MakeSubject make;
@@ -57,8 +58,8 @@ struct FuzzedSubject {
 [[nodiscard]] std::optional<std::filesystem::path> write_fuzz_trace(
     const ManagerInput& input, const FuzzedSubject& subject, const std::filesystem::path& folder);
 
-/// A target's whole work: runs the input, and aborts when it breaks something. With
-/// KVPROOF_TRACE_TO=<folder> it writes the trace there instead.
+/// The whole work of a target: runs the input, and aborts if it breaks something. With
+/// KVPROOF_TRACE_TO=<folder> it writes the trace there instead of aborting.
 void fuzz_manager(std::span<const std::uint8_t> bytes, FuzzScope scope,
                   const FuzzedSubject& subject);
 

@@ -7,7 +7,7 @@
 namespace kvproof::properties {
 
 #if defined(KVPROOF_KERNEL_FAULTS)
-/// What an ArmedFault switches on: a number in kernel_mutants.h; 0: nothing.
+/// The fault that an ArmedFault switches on: a number in kernel_mutants.h; 0 for none.
 inline int fault_to_arm = 0;
 #endif
 
@@ -18,7 +18,7 @@ class ArmedFault {
   ~ArmedFault() { kernels::active_fault = 0; }
 #else
   ArmedFault() = default;
-  ~ArmedFault() {}  // not trivial: a guard is no unused variable
+  ~ArmedFault() {}  // not trivial, so that no compiler calls the guard an unused variable
 #endif
   ArmedFault(const ArmedFault&) = delete;
   ArmedFault& operator=(const ArmedFault&) = delete;

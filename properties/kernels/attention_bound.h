@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far an attention kernel may be from the exact result on the very elements it reads.
+// How far an attention kernel may be from the exact result on the elements that it reads.
 //
 // Model:   u = 2^-24. S = the largest scale * sum |q_i k_i|, M = sum p |v|, both exact.
 //          1. A score: its products and sums err like a random walk, sqrt(d) u S (the worst case, d
@@ -30,14 +30,14 @@ struct Rounds {
   bool query = false;
 };
 
-/// What an implementation rounds to 16 bits on its way, by its name.
+/// The intermediate values that an implementation rounds to 16 bits, by its name.
 [[nodiscard]] inline Rounds rounds_of(std::string_view name) {
   if (name.find("mma") != std::string_view::npos) return {.probabilities = true};
   if (name == "cpu/avx512_bf16" || name == "cpu/portable") return {.probabilities = true};
   return {};
 }
 
-/// Of one query head.
+/// The sizes of one query head that the bound depends on.
 struct BoundInput {
   kernels::ElementType type = kernels::ElementType::fp32;
   Rounds rounds;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cases for attention: what is drawn from a seed, and the memory that it stands for.
+// Cases for attention: a plan that is drawn from a seed, and the memory that it stands for.
 //
-// Biased:  towards what breaks attention: lengths 0, 1, k*B-1, k*B, k*B+1; shared and repeated
-//          blocks; wide tables with garbage behind the entries; windows that are no multiple of
-//          anything; scales other than 1; V rows shorter than K rows; gaps between rows; more
-//          splits than tiles; ids near 2^15 and 2^16, and offsets beyond 2^31 and 2^32.
+// Biased:  towards inputs that break attention: lengths 0, 1, k*B-1, k*B, k*B+1; shared and
+//          repeated blocks; wide tables with garbage behind the entries; windows that are no
+//          multiple of a block; scales other than 1; V rows shorter than K rows; gaps between rows;
+//          more splits than tiles; ids near 2^15 and 2^16, and offsets beyond 2^31 and 2^32.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ namespace kvproof::properties {
 enum class AttentionKind : std::uint8_t { decode, prefill, latent, far };
 enum class CacheView : std::uint8_t { apart, paired, layered };
 
-/// What a case is; the bytes follow from it and the seed.
+/// The plan of a case; it and the seed decide the bytes.
 struct AttentionPlan {
   AttentionKind kind = AttentionKind::decode;
   std::uint64_t seed = 0;
@@ -36,14 +36,14 @@ struct AttentionPlan {
   std::vector<std::int32_t> query_lens;           // [tokens]
   std::vector<std::vector<std::int32_t>> tables;  // the entries that count
   std::int32_t num_blocks = 0;
-  std::int32_t spare_entries = 0;  // that no sequence uses, in each row of the table
+  std::int32_t spare_entries = 0;  // entries in each row of the table that no sequence uses
   std::int32_t num_splits = 1;
   std::int32_t query_gap = 0;   // [elements] after each head and each token
   std::int32_t output_gap = 0;  // [elements]
   bool wants_lse = true;
   bool lse_transposed = false;
-  bool also_prefill = true;     // decode is prefill of one token each, too
-  bool also_contiguous = true;  // the same data in one buffer per sequence
+  bool also_prefill = true;     // run decode also as prefill of one token each
+  bool also_contiguous = true;  // run the same data also in one buffer per sequence
 
   [[nodiscard]] std::int32_t num_seqs() const { return static_cast<std::int32_t>(seq_lens.size()); }
   [[nodiscard]] bool one_token_each() const { return kind != AttentionKind::prefill; }
@@ -52,7 +52,7 @@ struct AttentionPlan {
 
 /// @param size from 0: how large a case may be
 [[nodiscard]] AttentionPlan draw_plan(AttentionKind kind, std::uint64_t seed, int size);
-/// One sequence of `tokens`, everything plain: for grids over shapes.
+/// One sequence of `tokens` without any peculiarity, for grids over shapes.
 [[nodiscard]] AttentionPlan plain_plan(const kernels::AttentionShape& shape,
                                        std::int32_t block_size, std::int32_t tokens);
 
@@ -66,15 +66,15 @@ struct CacheMemory {
   std::int64_t key_offset = 0, value_offset = 0;  // [elements]
 };
 
-/// Rows that a kernel writes, and who owns each element.
+/// Rows that a kernel writes, and the query token that each element belongs to.
 struct OutputMemory {
   Memory bytes;
-  std::vector<std::int32_t> owner;  // per element: its query token; -1: nobody's
+  std::vector<std::int32_t> owner;  // per element: its query token; -1 if it belongs to none
   std::int32_t element_bytes = 0;
   std::int64_t token_stride = 0, head_stride = 0;
 };
 
-/// What unused bytes are overwritten with.
+/// The patterns that overwrite unused bytes.
 enum class Poison : std::uint8_t { nan, infinity, large, other };
 
 class AttentionProblem {
@@ -91,8 +91,8 @@ class AttentionProblem {
   [[nodiscard]] kernels::AttentionParams<kernels::ContiguousKv> contiguous(bool ragged) const;
   [[nodiscard]] kernels::MlaDecodeParams latent() const;
 
-  /// Overwrites what no query token sees, of the cells named, in both caches; the spare table
-  /// entries; and the gaps between queries. @param cells kGap, kKey, kValue
+  /// Overwrites the named cells that no query token sees in both caches, the spare table entries,
+  /// and the gaps between queries. @param cells kGap, kKey, kValue
   /// @param only the sequence whose tokens count as seen; -1: all
   void poison(Poison poison, std::uint8_t cells, std::int32_t only = -1);
   void restore();

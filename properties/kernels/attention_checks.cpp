@@ -77,7 +77,7 @@ Ran launch(const AttentionRow& row, AttentionProblem& problem, std::uint8_t byte
   return ran;
 }
 
-/// The same again with other bytes wherever no query token looks.
+/// Runs again with other bytes in all places that no query token reads.
 Finding check_poison(const AttentionRow& row, AttentionProblem& problem,
                      const std::vector<std::byte>& expected, std::int32_t only, Random& random) {
   const auto poison = static_cast<Poison>(random.between(0, 3));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of every implementation of attention.
+// The checks that every implementation of attention must pass.
 //
-// Checks:  the exact result within attention_bound.h, paged, contiguous and latent, decode also as
-//          prefill of one token; nothing written but the rows, and every row; bit-identical output
-//          whatever lies outside the valid tokens, K and V apart, in scratch, in other sequences;
-//          refusals that touch nothing.
+// Checks:  the result is exact within attention_bound.h: paged, contiguous and latent, decode also
+//          as prefill of one token. Every row is written, and nothing else. The output does not
+//          change by a bit when bytes change outside of the valid tokens (K and V apart), in
+//          scratch memory, or in other sequences. A refusal touches nothing.
 // Source:  the invariants of kernel_mutants.h.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace kvproof::properties {
 
-/// One implementation of one operation, on any problem of the kinds that the operation has.
+/// One implementation of one operation, which runs on any problem of the operation's kinds.
 struct AttentionRow {
   std::string_view operation;
   std::string_view name;
@@ -35,26 +35,26 @@ struct AttentionRow {
 
 /// Every implementation of every operation of the family.
 [[nodiscard]] std::vector<AttentionRow> attention_rows();
-/// Those whose name starts with `prefix`.
+/// The implementations whose name starts with `prefix`.
 [[nodiscard]] std::vector<AttentionRow> attention_rows(std::string_view prefix);
 
-/// What became of the rows of a run.
+/// How the rows of a run fared.
 struct AttentionTally {
   struct Row {
     int ran = 0;
     int refused = 0;
     std::string reason;    // of the last refusal
-    double most_used = 0;  // largest error as a share of its bound, where arithmetic makes it
+    double most_used = 0;  // largest error as a share of its bound, not counting pure rounding
   };
   std::map<std::string, Row> rows;
 };
 
-/// The exact result of a problem, by the double reference, whose own idea of who sees what is
-/// compared with the definition.
+/// The exact result of a problem by the double reference. Which tokens the reference sees is
+/// checked against the definition.
 class ExactAttention {
  public:
   explicit ExactAttention(const AttentionProblem& problem);
-  /// What the reference gets wrong about visibility, if anything.
+  /// The mistake of the reference about visibility, if it makes one.
   [[nodiscard]] const Finding& finding() const { return finding_; }
   /// Compares the problem's output and log-sum-exp. @param most_used see AttentionTally
   [[nodiscard]] Finding compare(const AttentionProblem& problem, Rounds rounds,
@@ -70,11 +70,11 @@ class ExactAttention {
 [[nodiscard]] Finding check_attention(const AttentionPlan& plan,
                                       const std::vector<AttentionRow>& rows, AttentionTally& tally);
 
-/// Every broken parameter is refused, with a reason, and nothing is written.
-/// @param operation of the rows tried; empty: all
+/// Requires that every broken parameter is refused with a reason and nothing is written.
+/// @param operation only rows of this one; empty: all
 [[nodiscard]] Finding check_attention_refusals(std::string_view operation = {});
 
-/// One sequence at every type and usual head size: no row waits for a batch to be chosen.
+/// One sequence at every type and usual head size, so that every row runs.
 [[nodiscard]] Finding check_attention_grid(const std::vector<AttentionRow>& rows,
                                            AttentionTally& tally);
 

@@ -11,7 +11,7 @@ namespace {
 using kernels::AttentionShape;
 using kernels::ElementType;
 
-/// What tuned kernels are made for, and so does not fall to the general ones.
+/// Makes the case one that the tuned kernels take, so that not only the general ones run.
 void draw_usual(AttentionShape& s, Random& random) {
   s.type = s.cache_type = random.of({ElementType::fp16, ElementType::bf16});
   s.key_scale = s.value_scale = 1;
@@ -120,7 +120,7 @@ void draw_window(AttentionPlan& plan, Random& random) {
                                        : random.between(1, std::max(1, longest + 2));
 }
 
-/// Two sequences whose blocks, rows and outputs lie as far apart as an index of 32 bits cannot say.
+/// Two sequences whose blocks, rows and outputs lie farther apart than 32 bits can index.
 AttentionPlan draw_far(std::uint64_t seed) {
   Random random(seed);
   AttentionPlan plan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a problem's bytes become where no query token sees them, and the parameters it hands out.
+// Overwrites the bytes of a problem that no query token sees, and makes the launch parameters.
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Broken parameters, one at a time, and that nobody computes anything from them.
+// Breaks one parameter at a time, and requires that no implementation computes anything from it.
 #include <algorithm>
 #include <exception>
 #include <limits>
@@ -27,7 +27,7 @@ struct Broken {
   void (*apply)(Params&);
 };
 
-/// What no operation of the family accepts.
+/// Parameters that no operation of the family accepts.
 template <class Kv>
 std::vector<Broken<AttentionParams<Kv>>> broken_attention() {
   using P = AttentionParams<Kv>;

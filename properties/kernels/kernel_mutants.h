@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of seeded faults of kernels: reported defects of real engines, each re-made in the CUDA
-// sources behind KVPROOF_FAULT(fault), with the operation whose checks must notice.
+// The list of seeded faults of kernels: reported defects of real engines, each made again in the
+// CUDA sources behind KVPROOF_FAULT(fault), with the operation whose checks must notice it.
 //
 // Source:  the public report behind `report`. The fault is the same class of mistake at the same
 //          place, not the engine's code.
@@ -162,7 +162,7 @@ inline constexpr KernelMutant kKernelMutants[] = {
 };
 // clang-format on
 
-/// A report that is not re-made here, and what it would need.
+/// A report that is not made again here, and the mechanism that it would need.
 struct KernelNotApplicable {
   std::string_view id;
   std::string_view mechanism;

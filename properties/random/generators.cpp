@@ -44,23 +44,24 @@ Operation Generator::next(Choice choice, const Snapshot& state, const History& h
   std::size_t kind = 0;
   while (at >= swarm_.weight[kind]) at -= swarm_.weight[kind++];
   if (auto operation = make(static_cast<Kind>(kind), m)) return *operation;
-  // Nothing to do that to. Rather than swamp the run with arrivals, go on with what is there.
+  // No request fits the drawn kind. Another operation on the requests that are there is better than
+  // one more arrival.
   constexpr Kind kInstead[] = {Kind::advance, Kind::append, Kind::allocate, Kind::lookup};
   const std::uint32_t first = draws.below(8);
   for (std::uint32_t i = 0; first < 7 && i < 4; ++i) {
     if (auto operation = make(kInstead[(first + i) % 4], m)) return *operation;
   }
-  if (auto operation = complete(m)) return *operation;  // else a transfer may hold up everything
+  if (auto operation = complete(m)) return *operation;  // a transfer may hold up all requests
   if (history.requests.size() < kMostRequests) return arrive(m);
   return op::Finish{pick(history, draws, [](const RequestRecord&) { return true; })->name};
 }
 
-// What a scheduler does next: a hit does not keep, so most lookups are used at once, and a shortage
+// Acts like a scheduler: most lookups are used at once, because a hit does not last, and a shortage
 // is answered by making room.
 std::optional<Operation> Generator::follow_up(Moment& m) const {
   const bool resets = swarm_.weight[static_cast<std::size_t>(Kind::reset)] > 0;
   const bool idle = m.state.num_free + 1 == config_.num_blocks && !m.state.index.empty();
-  if (resets && idle && m.draws.one_in(16)) return op::Reset{};  // at other times it is refused
+  if (resets && idle && m.draws.one_in(16)) return op::Reset{};  // it is refused if not idle
   if (!m.history.just_looked_up.empty() && !m.draws.one_in(8)) {
     const RequestState* r = m.state.find(m.history.just_looked_up);
     const RequestRecord* record = m.history.find(m.history.just_looked_up);
@@ -83,7 +84,7 @@ std::optional<Operation> Generator::follow_up(Moment& m) const {
     if (r != nullptr) return op::Finish{r->name};
     if (!m.state.raw.empty()) return op::Release{m.state.raw};
     if (!m.state.leases.empty()) return op::Unpin{m.state.leases.front().name};
-    return op::Finish{m.history.just_refused};  // nobody is in its way: it will never fit
+    return op::Finish{m.history.just_refused};  // no request is in its way, so it will never fit
   }
   return std::nullopt;
 }
@@ -137,7 +138,7 @@ std::optional<Operation> Generator::make_rest(Kind kind, Moment& m) const {
 
 Operation Generator::arrive(Moment& m) const {
   const std::uint32_t text = m.draws.below(kNumTexts);
-  // Mostly so that several requests fit, sometimes more than the pool has.
+  // Mostly so long that several requests fit, sometimes longer than the pool.
   const std::uint32_t most = m.draws.one_in(6) ? config_.num_blocks : 1 + config_.num_blocks / 3;
   const std::uint32_t blocks = m.draws.below(most + 1);
   std::uint32_t n = blocks * block_size_ + m.draws.below(3);  // k*B-1, k*B, k*B+1 ...
@@ -156,8 +157,8 @@ Operation Generator::arrive(Moment& m) const {
   return out;
 }
 
-// Names shared by an adapter, a salt and a layout, and by an image and an embedded row; versions of
-// an adapter; the same image at two places, two images at one place, and of one ending.
+// Draws names that an adapter, a salt and a layout share, or an image and an embedded row; versions
+// of an adapter; one image at two places; two images at one place, or with the same ending.
 ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
   ExtraKeys out;
   const std::uint32_t what = m.draws.below(7);  // 2, 4 and 6: rows alone
@@ -189,7 +190,7 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
     if (r == nullptr || (!x.resident() && !m.draws.one_in(16))) return false;
     return r->num_tokens > r->computed || (x.holds() && m.draws.one_in(8));
   };
-  // Evaluated once per request: the predicate above draws.
+  // Evaluated once per request, because the predicate above draws.
   std::array<const RequestRecord*, kMostRequests> found{};
   std::uint32_t n = 0;
   for (const RequestRecord& x : m.history.requests) {
@@ -199,7 +200,7 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   const RequestRecord& record = *found[m.draws.below(n)];
   const RequestState& r = *state_of(m, record);
   if (without_blocks(r)) return admit(m, r, record);
-  // States that move must have been computed before they move on.
+  // Moving states must have been computed before they move on.
   const auto done =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(record.content_tokens, r.num_tokens));
   if (state_size_ > 0 && r.computed < done && !m.draws.one_in(8)) {
@@ -208,7 +209,7 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   return extend(m, r, record);
 }
 
-// Part of what is left to compute; moving states rest at the ends of blocks.
+// A part of the tokens that are left to compute; moving states stop at the ends of blocks.
 std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const {
   const std::uint32_t n = 1 + m.draws.below(rest);
   if (state_size_ == 0 || n == rest || m.draws.one_in(8)) return n;
@@ -225,7 +226,7 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   args.new_tokens = rest;
   const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
   if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
-  if (!record.looked_up) args.use_lookup = how == 7;  // not since preemption: there is no hit
+  if (!record.looked_up) args.use_lookup = how == 7;  // no lookup since preemption: there is no hit
   if (swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in) && rest > 1) {
     args.external = 1 + m.draws.below(rest - 1);
     args.new_tokens = std::min(args.new_tokens, rest - args.external);
@@ -265,8 +266,8 @@ Operation Generator::extend(Moment& m, const RequestState& r, const RequestRecor
   return op::Allocate{r.name, args};
 }
 
-// Only over what was scheduled: a caller that advances over tokens nobody computed reads garbage.
-// Now and then back by one, as after a load that left nothing to compute.
+// Advances only over scheduled tokens: a caller that advances over tokens that were never computed
+// reads garbage. Sometimes it goes back by one, as after a load that left no token to compute.
 std::optional<Operation> Generator::advance(Moment& m) const {
   const auto reach = [&](const RequestRecord& x) -> std::uint32_t {
     const RequestState* r = state_of(m, x);
@@ -349,7 +350,7 @@ std::optional<Operation> Generator::recycle(Moment& m) const {
   return op::Recycle{r->name, r->computed - back};
 }
 
-// Of what the raw owner holds, so that duplicates are released in one call, too.
+// Draws from the blocks of the raw owner, so that one call sometimes releases duplicates.
 std::optional<Operation> Generator::release(Moment& m) const {
   const std::vector<BlockId>& raw = m.state.raw;
   if (raw.empty()) return std::nullopt;

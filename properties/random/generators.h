@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Turns numbers into operations that make sense now: one 64-bit choice, one operation.
+// Turns numbers into operations that make sense in the current state: one 64-bit choice becomes one
+// operation.
 //
-// Model:   next(choice, state, history) is a pure function. Whoever supplies the choices drives it:
-//          a property test that shrinks them, a seeded generator, the bytes of a fuzzer.
-// Biased:  towards what breaks allocators: lengths k*B-1, k*B, k*B+1, pools from 3 blocks up, old
-//          prompts replayed after churn, equal and different extra keys, duplicate ids in one call,
-//          failed operations retried, transfers that fail, and a few calls that must be rejected.
+// Model:   next(choice, state, history) is a pure function. The choices come from a property test
+//          that shrinks them, from a seeded generator, or from the bytes of a fuzzer.
+// Biased:  towards inputs that break allocators: lengths k*B-1, k*B, k*B+1, pools from 3 blocks up,
+//          old prompts replayed after churn, equal and different extra keys, duplicate ids in one
+//          call, failed operations retried, transfers that fail, and a few calls that must be
+//          rejected.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +27,8 @@ namespace kvproof::properties {
 
 using Choice = std::uint64_t;
 
-/// Small numbers out of one choice, lowest byte first. The choice 0 yields zeros: the simplest
-/// case.
+/// Takes small numbers out of one choice, lowest byte first. The choice 0 yields zeros, the
+/// simplest case.
 class Draws {
  public:
   explicit Draws(Choice choice) : bytes_(choice), seed_(choice) {}
@@ -88,7 +90,7 @@ struct Swarm {
   std::uint32_t draft_one_in = 4;
 };
 
-/// Kinds that a configuration has no use for are off.
+/// Draws a swarm. Kinds that do nothing in a configuration are off.
 [[nodiscard]] Swarm draw_swarm(const Configuration& configuration, Choice choice);
 
 /// A small manager of the row: 3..12 usable blocks per group, in units of 1..4 tokens.
@@ -97,15 +99,15 @@ struct Swarm {
 
 inline constexpr std::size_t kMostRequests = 5;
 
-/// A token of one of three texts over three tokens. The texts part at positions 0, 3 and 6 from
-/// each other, so that prompts share prefixes of every length, and a prompt that is drawn again
-/// after churn is the same prompt.
+/// A token of one of three texts over three tokens. The texts differ from positions 0, 3 and 6 on,
+/// so that prompts share prefixes of every length, and a prompt that is drawn again after churn is
+/// the same prompt.
 [[nodiscard]] constexpr TokenId token_at(std::uint32_t text, std::uint32_t position) {
   const std::uint32_t base = position * 7 + position / 3;
   return static_cast<TokenId>((base + (position >= 3 * text ? text : 0)) % 3);
 }
 
-/// One of the requests that `keep` holds of, if there is any.
+/// One of the requests for which `keep` holds, if there is any.
 template <class Keep>
 [[nodiscard]] const RequestRecord* pick(const History& history, Draws& draws, const Keep& keep) {
   const auto& all = history.requests;
@@ -124,8 +126,8 @@ class Generator {
 
   [[nodiscard]] Operation next(Choice choice, const Snapshot& state, const History& history) const;
 
-  /// The next operation that winds everything up: transfers end, requests finish, leases and the
-  /// raw owner let go, the index is reset. @return nullopt when that is done.
+  /// The next operation that ends the run: transfers end, requests finish, leases and the raw owner
+  /// release their blocks, the index is reset. @return nullopt when all that is done
   [[nodiscard]] static std::optional<Operation> drain(const Snapshot& state,
                                                       const History& history);
 
@@ -183,7 +185,7 @@ class Generator {
   std::uint32_t block_size_;         // [tokens] the unit in which lengths are drawn
   std::uint32_t align_;              // [tokens] at whose multiples groups publish
   std::uint32_t state_size_ = 0;     // [tokens] block of a group whose states move; 0 = none does
-  std::uint32_t draft_states_ = 0;   // that such a group has for drafts
+  std::uint32_t draft_states_ = 0;   // how many states such a group has for drafts
   std::uint32_t encoder_units_ = 0;  // [tokens] block of a cross group; 0 = there is none
 };
 

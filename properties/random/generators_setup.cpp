@@ -9,7 +9,7 @@ namespace kvproof::properties {
 
 std::uint32_t Draws::below(std::uint32_t n) {
   const std::uint32_t wanted = n <= 256 ? 1 : 2;
-  if (used_ + wanted > 8) {  // more draws than a choice has bytes: derived ones
+  if (used_ + wanted > 8) {  // the bytes of the choice are used up: derive further ones
     if (seed_ != 0) bytes_ = next_mix64(seed_);
     used_ = 0;
   }
@@ -42,7 +42,7 @@ Swarm draw_swarm(const Configuration& configuration, Choice choice) {
   off_unless(configuration.can_fork(), Kind::fork, Kind::fork);
   off_unless(configuration.sharing, Kind::truncate, Kind::unpin);
   off_unless(configuration.host_tier, Kind::swap_out, Kind::complete);
-  // What was begun must be able to end.
+  // Every kind that begins something needs the kind that ends it.
   if (weight(Kind::pin) > 0) weight(Kind::unpin) = std::max<std::uint8_t>(weight(Kind::unpin), 2);
   if (weight(Kind::swap_out) > 0) {
     weight(Kind::swap_in) = std::max<std::uint8_t>(weight(Kind::swap_in), 4);
@@ -59,9 +59,9 @@ Swarm draw_swarm(const Configuration& configuration, Choice choice) {
 
 namespace {
 
-// Windows from a token to three blocks and one: shorter than, equal to and longer than their
-// blocks, and no multiple of them. A chunk is whole blocks: its start would else lie inside of a
-// block that a hit counts and does not have.
+// Windows from one token to three blocks and one token: shorter than, equal to and longer than
+// their blocks, and no multiple of them. A chunk is whole blocks; otherwise it could start inside
+// of a block that a hit counts without having it.
 GroupConfig draw_group(const GroupShape& shape, std::uint32_t unit, Draws& draws) {
   GroupConfig out;
   out.kind = shape.kind == LayerKind::full && draws.one_in(4) ? LayerKind::mla : shape.kind;
@@ -93,7 +93,7 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
   config.profile.prompt_tail_keys = configuration.tail_keys;
   constexpr double kWatermarks[] = {0.0, 0.1, 0.25};
   config.watermark = profile.admission_gates ? kWatermarks[draws.below(3)] : 0.0;
-  // Long enough for anything, or so short that requests run into it.
+  // Long enough for all requests, or so short that some reach the limit.
   const auto length = static_cast<std::uint32_t>(alignment(config));
   config.max_model_len = draws.one_in(3) ? 2 * length + 1 + draws.below(8) : 16 * length;
   if (draws.one_in(2)) config.max_in_flight_tokens = 1 + draws.below(4 * length);

@@ -14,8 +14,8 @@ std::string numbered(char letter, std::uint32_t n) {
 
 }  // namespace
 
-// Mostly of requests with blocks: the partial tail is what matters; most of all while drafts wait
-// in it, of which the parent may accept some and the child others.
+// Forks mostly requests with blocks, because the partial tail matters, above all while drafts wait
+// in it: the parent may accept some of them and the child others.
 std::optional<Operation> Generator::fork(Moment& m) const {
   if (m.history.requests.size() >= kMostRequests) return std::nullopt;
   const bool any = m.draws.one_in(8);
@@ -56,7 +56,7 @@ std::optional<Operation> Generator::relatives(Moment& m) const {
   return std::nullopt;
 }
 
-// Once nobody else holds the block that a relative has published.
+// Waits until no other request holds the block that a relative has published.
 std::optional<Operation> Generator::write_on(Moment& m, const RequestState& r,
                                              const RequestRecord& record, BlockId block) const {
   if (m.state.blocks[block].ref_cnt > 1) {
@@ -73,7 +73,7 @@ std::optional<Operation> Generator::write_on(Moment& m, const RequestState& r,
   return op::Append{r.name, {token_at(2, r.num_tokens)}};
 }
 
-// Down to the computed tokens, or to anything between them and what was granted.
+// Truncates to the computed tokens, or to a length between them and the granted tokens.
 std::optional<Operation> Generator::truncate(Moment& m) const {
   const auto* record =
       pick(m.history, m.draws, [](const RequestRecord& x) { return x.resident() && x.holds(); });
@@ -90,7 +90,7 @@ std::optional<Operation> Generator::truncate(Moment& m) const {
   return op::Truncate{r->name, std::min(kept, config_.max_model_len)};
 }
 
-// What is held, or free with content, mostly.
+// Draws mostly blocks that are held, or free with content.
 Operation Generator::pin(Moment& m) const {
   if (m.state.leases.size() >= 3) return op::Unpin{m.state.leases.front().name};
   op::Pin out{{}, numbered('l', m.history.names)};

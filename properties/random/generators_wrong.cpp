@@ -7,7 +7,7 @@
 
 namespace kvproof::properties {
 
-/// A request that has finished, if there is one: what it held may be somebody else's by now.
+/// A request that has finished, if there is one: its blocks may belong to another request by now.
 std::string Generator::someone_gone(Moment& m) {
   if (m.history.arrivals == 0) return "nobody";
   const std::uint32_t back = m.draws.below(std::min(m.history.arrivals, 4U));

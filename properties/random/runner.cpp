@@ -64,8 +64,8 @@ std::optional<Failure> run_choices(const MakeSubject& make, const CacheConfig& c
       trace.push_back(generator.next(choice, audit.state(), audit.history()));
       audit.apply(trace.back());
     }
-    // Each request, lease and transfer, the raw owner and the index need one operation; a subject
-    // that needs more leaks, which the law of a drained manager (I23) reports on the way.
+    // Each request, lease and transfer, the raw owner and the index need one operation. A subject
+    // that needs more leaks blocks; the law of a drained manager (I23) reports it on the way.
     const std::size_t enough = audit.history().requests.size() + audit.history().transfers.size() +
                                audit.state().leases.size() + 2;
     for (std::size_t i = 0; i < enough; ++i) {

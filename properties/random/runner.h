@@ -17,13 +17,13 @@ namespace kvproof::properties {
 
 using MakeSubject = std::function<std::unique_ptr<Subject>(const CacheConfig&)>;
 
-/// A sequence of operations whose last one made an oracle object.
+/// A failure: a sequence of operations; after the last one an oracle raised an objection.
 struct Failure {
   CacheConfig config;
   std::vector<Operation> trace;
   std::vector<std::string> breaches;  // as in Violation, in the order of the list of laws
   std::string text;
-  std::string subject{};  // its name in a list, for the replay; empty = not in a list
+  std::string subject{};  // the name of its row, for the replay; empty = it has no row
 
   [[nodiscard]] bool names(const std::string& id) const;
 };
@@ -35,7 +35,8 @@ struct Case {
   std::vector<Choice> choices;
 };
 
-/// Performs the operations one by one. @return the failure, its trace cut off after the culprit.
+/// Performs the operations one by one. @return the failure, with its trace cut off after the
+/// operation that an oracle objected to
 [[nodiscard]] std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& config,
                                                std::span<const Operation> trace, Oracles oracles);
 
@@ -45,7 +46,7 @@ struct Case {
                                                  std::span<const Choice> choices, Oracles oracles,
                                                  Counts& counts);
 
-/// The same, of a manager and a swarm that the case's setup draws.
+/// Runs a case: its setup draws the manager and the swarm.
 [[nodiscard]] std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
                                               const Configuration& configuration, const Case& c,
                                               Oracles oracles, Counts& counts);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Delta debugging over operations and their fields, and the trace file of what is left.
+// Delta debugging over operations and their fields, and the trace file of the result.
 #include "properties/random/shrink.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ class Shrinker {
   static constexpr int kMostRuns = 20000;
   static constexpr std::size_t kFewOperations = 60;  // pairs are tried only among so few
 
-  // A candidate is taken if the same law fails; what stands behind the culprit falls away with it.
+  // A candidate is taken if the same law fails. Operations behind the failing one are cut off.
   bool try_trace(const Trace& candidate) {
     if (candidate.empty() || ++runs_ > kMostRuns) return false;
     auto failure = run_trace(make_, best_.config, candidate, oracles_);
@@ -81,7 +81,7 @@ class Shrinker {
     return dropped;
   }
 
-  // What only falls together, like a take and the release of what it took.
+  // Removes pairs that must go together, like a take and the release of its blocks.
   bool drop_pairs() {
     bool dropped = false;
     for (std::size_t i = 0; i + 1 < best_.trace.size() && best_.trace.size() <= kFewOperations;
@@ -136,7 +136,7 @@ class Shrinker {
     return simpler;
   }
 
-  // Each strictly simpler than the operation, so that simplifying ends.
+  // Each variant is strictly simpler than the operation, so that simplifying ends.
   static std::vector<Operation> variants(const Operation& operation) {
     std::vector<Operation> out;
     const auto with = [&](const auto& original, const auto& change) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes a failing sequence of operations short, and tells about it.
+// Makes a failing sequence of operations short, and reports it.
 //
 // Model:   delta debugging (Zeller and Hildebrandt, IEEE TSE 28(2), 2002) over whole operations,
-//          then over their fields. Validity needs no care: an operation that lost its meaning is
-//          answered with a rejection. A candidate counts only if the same law fails.
+//          then over their fields. Candidates need not be valid: an operation that lost its meaning
+//          is answered with a rejection. A candidate counts only if the same law fails.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace kvproof::properties {
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder = ".");
 
-/// For people: seed, law, the operations, and the command that runs them again.
-/// @param options of that command, where the file's own subject is not enough
+/// The report for people: seed, law, operations, and the command that runs them again.
+/// @param options of that command, if the subject that the file names is not enough
 [[nodiscard]] std::string describe_failure(const Failure& failure, std::uint64_t seed,
                                            const std::filesystem::path& file,
                                            const std::string& options = "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every implementation under every profile, and the configurations and prompts that tests written
-// by hand are made of.
+// Every implementation under every profile, and the configurations and prompts of hand-written
+// tests.
 #pragma once
 
 #include <numeric>
@@ -18,7 +18,8 @@ struct Way {
   const optimized::SubjectRow* subject = nullptr;
   const Profile* profile = nullptr;
 
-  /// Before unhashed blocks went to the head of the queue, and all that came with it.
+  /// Whether the profile is older than the change that puts unhashed blocks at the head of the
+  /// queue.
   [[nodiscard]] bool is_old() const { return profile->name == "vllm-0.22"; }
   [[nodiscard]] std::string name() const {
     return std::string(subject->name) + " as " + std::string(profile->name);
@@ -76,7 +77,7 @@ struct Way {
   return out;
 }
 
-/// `shared` tokens that all prompts have in common, then `own` of this family alone.
+/// `shared` tokens that all prompts have in common, then `own` tokens of this family alone.
 [[nodiscard]] inline std::vector<TokenId> prompt(std::uint32_t shared, TokenId family,
                                                  std::uint32_t own) {
   std::vector<TokenId> out = range(0, shared);

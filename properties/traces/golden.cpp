@@ -80,7 +80,7 @@ std::uint32_t crc_of(const Pairs& pairs) {
 // ---- comparison ----
 
 DifferenceText compare_result(const Result& recorded, const Result& actual) {
-  // The wording of a rejection is the implementation's own; that it was rejected is not.
+  // Implementations may word a rejection differently, but they must reject.
   const bool same = std::holds_alternative<Rejected>(recorded)
                         ? std::holds_alternative<Rejected>(actual)
                         : recorded == actual;

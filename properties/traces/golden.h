@@ -19,7 +19,7 @@
 
 namespace kvproof::properties {
 
-/// Where a subject left a recording.
+/// The first difference between a subject and a recording.
 struct Difference {
   std::uint64_t operation = 0;  // counted from 0 in the trace
   std::uint64_t line = 0;       // of the file
@@ -33,11 +33,11 @@ struct TraceVerdict {
   TraceHeader header;
   std::uint64_t operations = 0;  // performed
   std::uint64_t recorded = 0;    // operations of the trace that came with a result or a state
-  std::string skipped;           // the reason; empty when the trace was replayed
+  std::string skipped;           // the reason; empty if the trace was replayed
   std::optional<Difference> difference;
 };
 
-/// What differs between a recorded line and what a subject did; nullopt when nothing does.
+/// The difference between a recorded line and the subject's answer; nullopt if they are equal.
 [[nodiscard]] std::optional<std::string> compare(const TraceLine& recorded, const Outcome& outcome,
                                                  const Snapshot& state);
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;  // one read, one step of decoding
 
-/// What a decoder found wrong, before the reader adds the file and the line.
+/// The complaint of a decoder, to which the reader adds the file and the line.
 struct DecodeError {
   std::string expected;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which behaviours a configuration has that are newer than the version of its profile: a header
-// names them.
+// The behaviours of a configuration that are newer than the version of its profile; a header names
+// them.
 #pragma once
 
 #include <string>

@@ -36,7 +36,7 @@ std::vector<TokenId> prompt(std::uint32_t shared, TokenId family, std::uint32_t 
 
 using Operations = std::vector<Operation>;
 
-/// A request as a scheduler admits it: arrival, lookup, allocation of the rest, computation.
+/// Admits a request like a scheduler: arrival, lookup, allocation of the rest, computation.
 void admit(Operations& out, const std::string& name, std::vector<TokenId> tokens, std::uint32_t hit,
            ExtraKeys extra = {}) {
   const auto total = static_cast<std::uint32_t>(tokens.size());

@@ -18,7 +18,7 @@ struct Scenario {
   std::vector<Operation> operations;
 };
 
-/// All of them, each once per profile.
+/// All scenarios, each once per profile.
 [[nodiscard]] std::vector<Scenario> scenarios();
 
 /// The recording of a scenario: a trace with the results and states of the naive model.

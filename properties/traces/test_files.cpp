@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files for tests, see test_files.h.
+// Makes files for tests.
 #include "properties/traces/test_files.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ TemporaryFolder::TemporaryFolder() {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // a leftover folder is no reason to end a test run
+  std::error_code ignored;  // a leftover folder must not end a test run
   std::filesystem::remove_all(path_, ignored);
 }
 

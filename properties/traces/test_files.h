@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of readers need: a folder that goes away, files in it, and compressed bytes.
+// For tests of readers: a folder that is removed at the end, files in it, and compressed bytes.
 #pragma once
 
 #include <filesystem>

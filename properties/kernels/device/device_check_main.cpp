@@ -31,7 +31,7 @@ bool read_number(std::string_view text, std::string_view name, int& out) {
   return error == std::errc() && end == text.data() + text.size() && out >= 0;
 }
 
-/// Whether nothing was found; says what was.
+/// Prints the findings. @return whether there are none
 bool holds(const Finding& finding) {
   if (finding) std::printf("violated: %s\n", finding->c_str());
   return !finding;
@@ -39,7 +39,7 @@ bool holds(const Finding& finding) {
 
 constexpr int kEnough = 20;  // rounds after which a row that never ran is a fault of the check
 
-/// Prints what became of every row. @return whether each of the device's ran
+/// Prints how every row fared. @return whether every row of the device ran
 template <class Row>
 bool all_ran(const std::map<std::string, Row>& rows, int rounds) {
   bool out = !rows.empty();
