@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of seeded bugs: reported defects of real engines, each re-made by one fault in the
+// The list of seeded bugs: reported defects of real engines, each made again by one fault in the
 // fault host, with the law that must report it and the configuration in which it is live.
 //
 // Source:  the public report behind `report`. The fault is the same class of mistake at the same
-//          place, not the engine's code; whether a report was settled is for its thread to say.
+//          place, not the engine's code; the thread of a report says whether it was settled.
 #pragma once
 
 #include <compare>
@@ -13,7 +13,7 @@
 
 namespace kvproof::properties {
 
-/// What went wrong, in kind.
+/// A kind of mistake.
 struct Family {
   std::string_view id;
   std::string_view name;
@@ -289,7 +289,7 @@ inline constexpr Mutant kMutants[] = {
      "Leases count as requests that share a block, too."},
 };
 
-/// Which row of the list is live, if any: a fault point names it, and a name that no row has does
+/// The row of the list that is live, if any. A fault point names it; a name that no row has does
 /// not compile.
 struct Fault {
   std::ptrdiff_t row = -1;  // none
@@ -297,12 +297,12 @@ struct Fault {
   constexpr Fault() = default;
   constexpr explicit Fault(const Mutant& mutant) : row(&mutant - std::begin(kMutants)) {}
   consteval Fault(const char* name) : row(0) {  // NOLINT: implicit
-    while (kMutants[row].fault != name) ++row;  // past the end is no constant expression
+    while (kMutants[row].fault != name) ++row;  // running past the end does not compile
   }
   auto operator<=>(const Fault&) const = default;
 };
 
-/// A report that is not re-made here, and what it would need.
+/// A report that is not made again here, and the mechanism that it would need.
 struct NotApplicable {
   std::string_view id;
   std::string_view mechanism;

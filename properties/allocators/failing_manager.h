@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cache manager to which memory can be refused: in every call, the k-th allocation of that call.
+// A cache manager whose allocations of memory can be made to fail: the k-th one of each call.
 //
 // Model:   apply() makes one call of the manager after the other; only within them is memory
-//          refused. Names, results and what is observed lie outside. A call that throws leaves the
-//          names as they were.
+//          refused, not for names, results and snapshots. A call that throws leaves the names as
+//          they were.
 // Leaves out: calls that break a contract, and the Subject interface, whose answers need memory
 //          themselves.
 #pragma once
@@ -51,7 +51,7 @@ class FailingManager {
   void observe(Snapshot& out) const { observe_manager(manager_, names_, out); }
 
  private:
-  /// Only what `act` allocates is counted, and refused.
+  /// Only allocations by `act` are counted and refused.
   template <class Act>
   auto call(const Act& act) {
     struct Window {

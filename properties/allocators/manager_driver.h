@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A manager driven the way a scheduler drives it, for tests that are written as sequences: arrive,
-// look up, allocate, compute, leave; and what a test wants to know of its state.
+// Drives a manager like a scheduler, for tests that are written as sequences (arrive, look up,
+// allocate, compute, leave), and answers the questions of tests about its state.
 //
 // Model:   every call is one operation or a few of them on a Subject; the snapshot is taken anew
 //          after each. A rejected operation throws, except through apply().
@@ -61,7 +61,7 @@ class Driver {
     return std::get<SharedBlocks>(accept(op::CommonPrefix{name}));
   }
 
-  /// @return the blocks newly taken; nullopt when there are not enough
+  /// @return the blocks newly taken; nullopt if there are not enough
   std::optional<Tables> allocate(const std::string& name, const AllocateArgs& args) {
     const Result result = accept(op::Allocate{name, args});
     if (const auto* granted = std::get_if<Granted>(&result)) return granted->blocks;
@@ -80,7 +80,7 @@ class Driver {
     Hit hit;
     std::optional<Tables> taken;  // nullopt = refused
   };
-  /// A request as it is admitted: arrival, lookup, allocation of the rest, computation.
+  /// Admits a request: arrival, lookup, allocation of the rest, computation.
   Admitted admit(const std::string& name, std::vector<TokenId> tokens,
                  const ExtraKeys& extra = {}) {
     const auto total = static_cast<std::uint32_t>(tokens.size());
@@ -92,7 +92,7 @@ class Driver {
     return out;
   }
 
-  /// The length of what a request of these tokens would find. [tokens]
+  /// The length of the prefix that a request with these tokens would find. [tokens]
   Hit probe(std::vector<TokenId> tokens, const ExtraKeys& extra = {}) {
     arrive("probe", std::move(tokens), extra);
     Hit out = lookup("probe");
@@ -123,7 +123,7 @@ class Driver {
     }
     return out;
   }
-  /// What was announced since the last call.
+  /// The events since the last call.
   std::vector<Event> take_events() { return std::exchange(events_, {}); }
 
  private:

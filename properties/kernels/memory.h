@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks of kernels draw from and write to: a seeded stream, and memory of exactly the
+// For the checks of kernels: a seeded stream of numbers to draw from, and memory of exactly the
 // bytes asked for, so that AddressSanitizer (host) or memcheck (device) sees an access past them.
 //
 // Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no
@@ -69,10 +69,10 @@ class Memory {
     at_ = static_cast<std::byte*>(at);
 #endif
   }
-  /// Address space for far more than there is memory: zeros, and only what is written takes room.
+  /// Address space far larger than the memory: it reads as zeros, and only written pages take room.
   [[nodiscard]] static Memory sparse(std::size_t bytes) {
 #if defined(KVPROOF_CUDA)
-    return Memory(bytes);  // managed memory takes room where it is touched
+    return Memory(bytes);  // managed memory takes room only where it is touched
 #else
     Memory out;
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -139,7 +139,7 @@ template <class T>
   return i;
 }
 
-/// The order in which the executor runs threads and blocks, and when copies land, from here on.
+/// Sets the order in which the executor runs threads and blocks and lands copies from here on.
 inline void draw_schedule([[maybe_unused]] std::uint64_t seed) {
 #if !defined(KVPROOF_CUDA)
   simt::set_schedule({seed});

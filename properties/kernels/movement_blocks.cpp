@@ -16,7 +16,7 @@ std::int64_t draw_block_bytes(Random& random) {
   return random.of<std::int64_t>({0, 1, 2, 30, 92, 256, 1024, 1472, 2048, 8192, 16'432});
 }
 
-/// Launches, then compares everything in `arenas` with what the reference leaves there.
+/// Launches, then compares all bytes in `arenas` with those that the reference leaves there.
 template <class Params>
 Finding compare_memory(const kernels::Implementation<Params>& row, const Params& params,
                        kernels::Refusal (*reference)(const Params&, const kernels::Context&),
@@ -40,7 +40,7 @@ Finding compare_memory(const kernels::Implementation<Params>& row, const Params&
   return {};
 }
 
-/// Pairs whose sources follow one another now and then; no destination is written twice.
+/// Pairs whose sources sometimes follow one another; no destination is written twice.
 std::vector<std::int64_t> draw_pairs(Random& random, std::int64_t count,
                                      const std::vector<std::int64_t>& from,
                                      std::vector<std::int64_t> to) {
@@ -147,7 +147,7 @@ Finding check_slot_mapping(std::uint64_t seed, int size,
     const std::int32_t length = random.one_in(3) ? 0 : random.between(1, 1 + size / 2);
     const std::int32_t room = p.table_width * p.block_size;
     std::int32_t first = random.between(0, std::max(0, room - length));
-    if (random.one_in(4)) first = std::max(0, room - random.between(0, length));  // over the end
+    if (random.one_in(4)) first = std::max(0, room - random.between(0, length));  // past the end
     for (std::int32_t i = 0; i < length; ++i) {
       positions.push_back(random.one_in(40) ? random.between(0, room) : first + i);
     }
@@ -158,7 +158,7 @@ Finding check_slot_mapping(std::uint64_t seed, int size,
   const Arena table_arena = arena_of(random, tables), starts_arena = arena_of(random, starts);
   const Arena position_arena = arena_of(random, positions);
   const Arena slots(random, p.num_slots * 8);
-  for (std::int64_t i = 0; i < p.num_slots; ++i) {  // what the last step left
+  for (std::int64_t i = 0; i < p.num_slots; ++i) {  // slots that the last step left
     slots.as<SlotId>()[i] = random.between(0, 10'000);
   }
   p.block_tables = table_arena.as<std::int32_t>();

@@ -68,7 +68,7 @@ DrawnCaches draw_caches(Random& random, const CacheShape& shape, bool tidy) {
   Strides value = strides_of(shape, order, (way == 1 ? both : shape.value_size) + row_gap, gap);
   DrawnCaches out;
   if (way == 0) {
-    // A cache every other block of which is another's: cache[:, 0] of two.
+    // Two caches share the memory, and every other block belongs to the other one: cache[:, 0].
     const std::int64_t times = random.one_in(4) ? 2 : 1;
     for (Strides* side : {&key, &value}) {
       side->layout.block_stride = times * side->extent + block_gap;

@@ -18,8 +18,9 @@
 
 namespace kvproof::properties {
 
-/// Random bytes from `offset` of a multiple of 64 on. A seeded fault may stray: around it lie zeros
-/// then, which are compared too; else nothing does, so that a sanitizer sees one byte too many.
+/// Random bytes that begin `offset` behind a multiple of 64. A seeded fault may write beyond them,
+/// so then zeros lie around them and are compared, too; otherwise nothing lies around them, so that
+/// a sanitizer sees an access that is one byte too far.
 class Arena {
  public:
   Arena() = default;
@@ -43,7 +44,7 @@ class Arena {
   [[nodiscard]] T* as() const {
     return reinterpret_cast<T*>(at(0));
   }
-  /// Everything, what lies around it included.
+  /// All bytes, including those around the content.
   [[nodiscard]] const Memory& memory() const { return memory_; }
 
  private:
@@ -51,7 +52,7 @@ class Arena {
   std::size_t begin_ = 0;
 };
 
-/// The values of a vector, of which a kernel is told less than there is.
+/// The values of a vector; a kernel is told only a part of its length.
 template <class T>
 [[nodiscard]] Arena arena_of(Random& random, const std::vector<T>& values) {
   Arena out(random, static_cast<std::int64_t>(values.size() * sizeof(T)));
@@ -66,17 +67,17 @@ struct CacheShape {
   std::int32_t element_bytes = 0;
 };
 struct DrawnCaches {
-  Arena key_arena, value_arena;  // the second stays empty where the first holds both
+  Arena key_arena, value_arena;  // the second stays empty if the first holds both
   std::byte* key = nullptr;
   std::byte* value = nullptr;
   CacheLayout key_layout, value_layout;
 };
 
 /// NHD or HND; apart, by block, by layer or by row in one record; dense or padded; off alignment.
-/// @param tidy mostly everything begins at multiples of 16 bytes, rows of any size too
+/// @param tidy most arrays and rows, of any size, begin at multiples of 16 bytes
 [[nodiscard]] DrawnCaches draw_caches(Random& random, const CacheShape& shape, bool tidy);
 
-/// Where an array begins, in bytes beyond a multiple of 64.
+/// The start of an array, in bytes beyond a multiple of 64.
 [[nodiscard]] std::int64_t draw_offset(Random& random, std::int32_t element_bytes, bool tidy);
 
 /// Head and block counts whose product with `row_bytes` stays small.
@@ -85,7 +86,7 @@ struct DrawnSizes {
 };
 [[nodiscard]] DrawnSizes draw_sizes(Random& random, int size);
 
-/// Values that rounding, saturation and NaN have to do with. @param scale of the fp8 cache
+/// Values that exercise rounding, saturation and NaN. @param scale of the fp8 cache
 void draw_values(Random& random, void* to, std::int64_t count, kernels::ElementType type,
                  float scale);
 
@@ -93,7 +94,7 @@ void draw_values(Random& random, void* to, std::int64_t count, kernels::ElementT
 [[nodiscard]] std::vector<std::int64_t> draw_distinct(Random& random, std::int64_t count,
                                                       std::int64_t below);
 
-/// What became of the implementations of a run, by "operation implementation".
+/// How the implementations of a run fared, by "operation implementation".
 struct MovementTally {
   struct Row {
     int ran = 0;
@@ -109,7 +110,8 @@ struct Launched {
   Finding finding;
 };
 
-/// Launches and waits, with the seeded fault on. Reference and general rows take every case.
+/// Launches and waits, with the seeded fault switched on. Reference and general rows take every
+/// case.
 template <class Params>
 Launched launch_row(const kernels::Implementation<Params>& row, const Params& params,
                     std::uint64_t seed, const std::string& who, MovementTally& tally) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must hold of every implementation of data movement: the reference's bits, no other byte of
-// any memory changed, and refusals that touch nothing.
+// The checks that every implementation of data movement must pass: it writes the bits of the
+// reference, changes no other byte of any memory, and touches nothing when it refuses.
 //
 // Source:  the invariants behind kernel_mutants.h.
 #pragma once
@@ -36,11 +36,11 @@ MovementCheck<kernels::GatherCacheParams> check_far_gather_cache;
 MovementCheck<kernels::CopyBlocksParams> check_far_copy_blocks;
 MovementCheck<kernels::SwapBlocksParams> check_far_swap_blocks;
 
-/// Every case of a seed on every implementation of the operation; of all where it is empty.
+/// Runs every case of a seed on every implementation of the operation; if empty, of all operations.
 [[nodiscard]] Finding movement_round(std::uint64_t seed, int size, std::string_view operation,
                                      MovementTally& tally);
 
-/// Every broken parameter is refused, with a reason, by every implementation.
+/// Requires that every implementation refuses every broken parameter with a reason.
 [[nodiscard]] Finding check_movement_refusals();
 
 }  // namespace kvproof::properties

@@ -13,7 +13,7 @@ using kernels::SwapBlocksParams;
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::int64_t kFarthest = 9 * kGiB;  // [bytes] no case goes beyond
-// A seeded fault makes an offset negative, which must be wrong and not a crash.
+// A seeded fault makes an offset negative; that must give a wrong result and not a crash.
 #if defined(KVPROOF_KERNEL_FAULTS)
 constexpr std::int64_t kBelow = 9 * kGiB;
 #else
@@ -63,7 +63,7 @@ FarPlan draw_far(Random& random, std::int32_t heads, std::int32_t head_size) {
   return out;
 }
 
-/// The reference's row and what lies around it, beside the implementation's.
+/// Compares the row of the reference, and the bytes around it, with those of the implementation.
 Finding compare_far(const std::string& who, const FarMemory& got, const FarMemory& want,
                     std::int64_t begin, std::int64_t bytes) {
   const std::int64_t first = std::max<std::int64_t>(begin - kAround, 0);

@@ -16,8 +16,8 @@ struct GatherCase {
   Arena tables, first_positions, starts, out;
 };
 
-/// What stands in table entries that no token asks for: a block that does not exist. A seeded fault
-/// may look there, so that it is merely the wrong block then.
+/// The table entries that no token needs name a block that does not exist. Under a seeded fault,
+/// which may read such an entry, they name a wrong block instead.
 [[maybe_unused]] std::int32_t unused_entry(Random& random, std::int32_t num_blocks) {
 #if defined(KVPROOF_KERNEL_FAULTS)
   return random.between(0, num_blocks - 1);
@@ -92,7 +92,7 @@ GatherCase draw_gather(Random& random, int size) {
   return out;
 }
 
-/// Makes every NaN of a dequantised fp32 output the same: which one it is, arithmetic leaves open.
+/// Makes all NaNs of a dequantised fp32 output equal, because arithmetic does not fix their bits.
 void unify_nans(const GatherCase& c) {
   if (c.params.type != ElementType::fp32 || c.params.type == c.params.cache_type) return;
   const std::int64_t count = c.params.num_tokens * c.params.num_heads * c.params.head_size;

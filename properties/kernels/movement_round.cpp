@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All checks of data movement on all implementations, and what every one of them must refuse.
+// All checks of data movement on all implementations, and the parameters that all must refuse.
 #include <functional>
 #include <limits>
 
@@ -16,7 +16,7 @@ using kernels::ReshapeAndCacheParams;
 using kernels::SlotMappingParams;
 using kernels::SwapBlocksParams;
 
-/// Every check on every implementation of one operation; the far ones one seed in four.
+/// Runs every check on every implementation of one operation; far cases only with one seed in four.
 template <class Params>
 Finding round_of(std::span<const Implementation<Params>> rows, std::uint64_t seed, int size,
                  MovementTally& tally, MovementCheck<Params>* near, MovementCheck<Params>* far) {
@@ -32,7 +32,7 @@ Finding round_of(std::span<const Implementation<Params>> rows, std::uint64_t see
 template <class Params>
 using Breaks = std::vector<std::function<void(Params&)>>;
 
-/// No implementation may look at anything but the parameters: the pointers lead nowhere.
+/// The pointers lead nowhere, because no implementation may read anything except the parameters.
 template <class Params>
 Finding refusals_of(std::string_view operation, std::span<const Implementation<Params>> rows,
                     const Params& valid, const Breaks<Params>& breaks) {

@@ -23,8 +23,8 @@ void draw_types(Random& random, ReshapeAndCacheParams& p) {
   p.value_scale = random.of({2.9F, 0.01F, 17.0F});
 }
 
-/// The slots of a batch: distinct, some of them padding, and beyond num_tokens what the last step
-/// left there.
+/// The slots of a batch: distinct, and some of them padding. Beyond num_tokens stand slots that the
+/// last step left there.
 std::vector<SlotId> draw_slots(Random& random, const DrawnSizes& sizes, int size,
                                ReshapeAndCacheParams& p) {
   const std::int64_t all = std::int64_t{sizes.num_blocks} * sizes.block_size;

@@ -2,7 +2,7 @@
 // `sanitized_kernels FAULT SEEDS`: the CUDA kernels on small cases, in a program that is sanitized.
 //
 // 0: the checks of kernels on so many seeds, which must hold. Any other number: one launch of the
-// general attention kernel with that fault, whose result nobody looks at.
+// general attention kernel with that fault, whose result is not checked.
 #include <cstdio>
 #include <cstdlib>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr int kSize = 4;
 constexpr int kMovementSize = 30;
 
-/// What no row refuses.
+/// Parameters that no row refuses.
 AttentionPlan usual_plan(bool latent) {
   kernels::AttentionShape s;
   s.num_heads = 2;
@@ -47,7 +47,7 @@ Finding check_all(std::uint64_t seeds) {
   return {};
 }
 
-/// Three tiles, and more heads than a block serves at a time.
+/// A launch of three tiles, and of more heads than a block serves at a time.
 void launch_once() {
   kernels::AttentionShape s;
   s.num_heads = 9;

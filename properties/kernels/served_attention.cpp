@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The served world attends: through the tables and beside them, bit for bit alike.
+// Attention in the served world: through the tables and over contiguous buffers, equal bit for bit.
 #include <cstring>
 
 #include "properties/kernels/served_rows.h"
@@ -71,8 +71,9 @@ void ServedWorld::prefill(Group& group, const Request& request, const std::vecto
   }
 }
 
-/// One more query of a request, at the position behind its last token: it sees what is cached.
-/// @param only its name; empty: of every request
+/// One more query of a request, at the position behind its last token, which sees all cached
+/// tokens.
+/// @param only the name of the request; empty: every request
 void ServedWorld::decode(const std::string& only) {
   for (GroupId g = 0; g < groups_.size(); ++g) {
     Group& group = groups_[g];

@@ -30,7 +30,7 @@ inline void fill(std::uint64_t seed, kernels::Bf16* out, std::int64_t count) {
   return mix64(digest ^ 0x5bd1e995U);
 }
 
-/// A table as the kernels take it.
+/// A block table in the form that the kernels take.
 [[nodiscard]] inline std::vector<std::int32_t> row_of(const std::vector<BlockId>& table) {
   return {table.begin(), table.end()};
 }

@@ -145,7 +145,7 @@ void ServedWorld::start(const std::string& name, const std::string& transfer, bo
   }
 }
 
-// The bytes have moved when the manager is told. A block id names the same block of every group,
+// The manager is told after the bytes have moved. A block id names the same block in every group,
 // and only the group whose table holds it reads it.
 void ServedWorld::complete(const op::Complete& o) {
   const Transfer transfer = transfers_.at(o.transfer);
@@ -258,7 +258,7 @@ void ServedWorld::write(Group& group, GroupId id, const Request& request,
                                          {}));
 }
 
-/// The contiguous cache computes every token itself: what the other found, too.
+/// The contiguous cache computes every token itself, also those that the paged cache found.
 void ServedWorld::write_apart(Group& group, GroupId id, const Request& request, std::uint32_t to) {
   for (std::uint32_t p = 0; p < to; ++p) {
     const std::uint64_t digest = mix64(request.digests[p] + id);
@@ -273,9 +273,9 @@ void ServedWorld::write_apart(Group& group, GroupId id, const Request& request, 
   }
 }
 
-// ---- what went wrong ----
+// ---- faults ----
 
-/// The third chance: the first ones may not matter to anybody.
+/// Takes the third chance, because the first ones may have no effect on any request.
 bool ServedWorld::faulty(DriveFault kind) { return kind == fault_ && ++chances_ >= 3; }
 
 void ServedWorld::demand(const kernels::Refusal& refusal) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A manager with a real cache behind its blocks, which only the kernels touch: what a step computes
-// goes through slot_mapping and reshape_and_cache, forks through copy_blocks, swaps through
-// swap_blocks, and every request attends, paged, beside a contiguous cache of its own.
+// A manager with a real cache behind its blocks, which only the kernels touch. The rows of a step
+// go through slot_mapping and reshape_and_cache, forks through copy_blocks, swaps through
+// swap_blocks, and every request attends over its pages and over a contiguous cache of its own.
 //
 // Model:   the K and V of a token are a function of all tokens up to it and of its group. Paged and
 //          contiguous attention see the same rows in the same order, so their outputs are equal bit
-//          for bit, also where a prefix was found instead of computed.
-// Refuses: Mamba, chunked and cross attention, which no kernel here reads.
+//          for bit, also if a prefix was found instead of computed.
+// Leaves out: Mamba, chunked and cross attention, which no kernel here reads.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace kvproof::properties {
 
-/// Which implementation of each operation moves and reads the cache.
+/// The implementation of each operation that moves and reads the cache.
 struct DataPath {
   const kernels::Implementation<kernels::SlotMappingParams>* slot_mapping = nullptr;
   const kernels::Implementation<kernels::ReshapeAndCacheParams>* reshape_and_cache = nullptr;
@@ -35,7 +35,7 @@ struct DataPath {
   const kernels::Implementation<kernels::ContiguousPrefillParams>* contiguous_prefill = nullptr;
 };
 
-/// A mistake of whoever drives the kernels, made once it matters; each must be noticed.
+/// A mistake of the caller of the kernels, made when it has an effect. Each must be noticed.
 enum class DriveFault { none, fork_copy_skipped, swap_out_skipped, swap_in_skipped, slot_shifted };
 
 class ServedWorld {
@@ -50,14 +50,15 @@ class ServedWorld {
     std::uint64_t preemptions = 0;
   };
 
-  /// @param every after that many operations all requests decode, else those named by the last one
+  /// @param every after so many operations all requests decode, else only those that the last
+  /// operation named
   ServedWorld(std::unique_ptr<Subject> subject, const CacheConfig& config, LayoutOrder order,
               const DataPath& path, std::uint64_t every = 1, DriveFault fault = DriveFault::none);
 
   Result apply(const Operation& operation);
   [[nodiscard]] const Snapshot& state() const { return state_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
-  /// The first thing that was wrong, as a sentence; nullopt while all is well.
+  /// The first mistake as a sentence; nullopt if there was none.
   [[nodiscard]] const std::optional<std::string>& wrong() const { return wrong_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How far a law reaches: what it must be shown, what it is about, and when it has something to say.
-// A row of laws.h is made of these words.
+// The reach of a law: the parts of a state that it must see, the operations that it is about, and
+// the steps that it is checked on. The rows of laws.h use these words.
 #pragma once
 
 #include <array>
@@ -12,13 +12,13 @@
 
 namespace kvproof::properties {
 
-/// What a configuration must have for a law to mean something.
+/// What a configuration must have so that a law can be broken in it.
 enum class About { anything, caching, unhashed_first, several_groups, moving_states, host_tier };
 
-/// Whether a law says something of a step.
+/// Whether a law is checked on a step.
 enum class Speaks { no, suspended, yes };
 
-/// When a law says something; see its sentence and what suspends it.
+/// The steps on which a law is checked; see its sentence and the operations that suspend it.
 namespace when {
 [[nodiscard]] inline Speaks yes_if(bool holds) { return holds ? Speaks::yes : Speaks::no; }
 [[nodiscard]] inline Speaks unless(bool suspended) {
@@ -79,14 +79,13 @@ inline Speaks transfers(const Step& s) {
 
 inline constexpr Parts kContent = kCached | kKeys | kIndex | kHashes;
 
-/// The default is that of a law which needs every part of a state: it is demanded of subjects of
-/// ours alone.
+/// By default a law needs every part of a state, so it is only demanded of our own subjects.
 struct Reach {
-  Parts always = kAllParts;  // what it reads
-  Parts when_caching = 0;    // and with a prefix cache
+  Parts always = kAllParts;  // the parts that it reads
+  Parts when_caching = 0;    // further parts with a prefix cache
   About about = About::anything;
   Speaks (*speaks)(const Step&) = when::always;
-  std::array<std::string_view, 4> operations = {};  // one of which the subject must declare
+  std::array<std::string_view, 4> operations = {};  // the subject must declare one of them
   bool orders_skipped = false;  // it fixes which end of the queue a refusal's skipped blocks go to
   bool counts_suffice = false;  // without a cache, forks and windows it needs no part: only counts
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault host's requests, and what is seen of it.
+// The requests of the fault host, and the state that it shows.
 #include "properties/mutants/fault_host.h"
 
 #include <algorithm>
@@ -30,7 +30,8 @@ FaultHost::FaultHost(const CacheConfig& config, Fault fault)
       pool_(config.num_blocks, order_of(config), fault),
       host_(config.num_host_blocks, order_of(config), fault) {}
 
-// Raised where the Python allocators raise; it is answered, but nothing is rolled back.
+// Thrown where the allocators in Python raise. The caller gets an answer, but nothing is rolled
+// back.
 void FaultHost::require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(what);
 }

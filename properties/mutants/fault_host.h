@@ -2,12 +2,11 @@
 // The fault host: an allocator in which one seeded bug can live. It is made of arrays, deques,
 // dictionaries and a 64-bit chained hash, as engines write it.
 //
-// Model:   what reference/cache_manager.h specifies, and, without fault, equal to it block for
-//          block.
+// Model:   as reference/cache_manager.h; without a fault it is equal to it block for block.
 // Fault:   the line where a real engine went wrong can be broken in the same way. One allocator has
 //          at most one fault; mutants.h lists them with their reports.
-// Refuses: any use but as a subject that the oracles must see through; states that move (Mamba mode
-//          align), encoder rows, second keys for the ends of prompts.
+// Leaves out: states that move (Mamba mode align), encoder rows, and second keys for the ends of
+//          prompts. It only serves as a subject whose fault the oracles must notice.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +43,7 @@ class FaultHost final : public Subject {
   struct Table {
     Blocks blocks;                        // 0 = null
     std::optional<std::uint32_t> cached;  // [blocks] considered for the index; set = running
-    Blocks found;                         // by the last lookup
+    Blocks found;                         // what the last lookup found
   };
 
   struct Sequence {
@@ -52,7 +51,7 @@ class FaultHost final : public Subject {
     ExtraKeys extra;
     bool skip_lookup = false;
     std::uint32_t computed = 0;
-    std::uint32_t found_tokens = 0;          // of the last lookup
+    std::uint32_t found_tokens = 0;          // what the last lookup found
     std::vector<std::uint64_t> hashes;       // one per complete unit
     std::vector<std::uint64_t> tier_hashes;  // as the other tier names them
     std::vector<Table> tables;               // per group
@@ -64,14 +63,14 @@ class FaultHost final : public Subject {
     Blocks recycled;                  // remembered by a fault
   };
 
-  /// What an allocation asks of every group. [tokens]
+  /// The demand of an allocation on every group. [tokens]
   struct Ask {
     std::uint64_t slots = 0;     // in the end
     std::uint64_t computed = 0;  // local, found and external
-    std::uint64_t external = 0;  // of them, loaded by a connector
-    bool starts = false;         // the tables start from what was found and what is loaded
-    bool found = false;          // from what was found
-    bool gate = false;           // no more than recycling leaves
+    std::uint64_t external = 0;  // those of them that a connector loads
+    bool starts = false;         // the tables start from found and loaded tokens
+    bool found = false;          // they start from found tokens
+    bool gate = false;           // count only the blocks that recycling leaves
   };
 
   struct Transfer {
@@ -176,7 +175,7 @@ class FaultHost final : public Subject {
   FaultHostPool pool_;
   FaultHostPool host_;
   std::map<std::string, Sequence> sequences_;
-  std::map<std::string, Sequence> finished_;                // what a fault remembers
+  std::map<std::string, Sequence> finished_;                // remembered by a fault
   std::set<std::pair<GroupId, std::uint64_t>> new_states_;  // published since the step began
   Blocks raw_;
   std::map<std::string, Blocks> leases_;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault host's admission: what an allocation needs, whether it may have it, and what it
-// takes.
+// Admission in the fault host: what an allocation needs, whether it is granted, and what it takes.
 #include <algorithm>
 #include <utility>
 
@@ -87,7 +86,8 @@ std::uint64_t FaultHost::wanted(const Sequence& s, GroupId group, const Ask& ask
   return capped ? std::min(blocks, *cap) : blocks;
 }
 
-/// [blocks] that the table has once what a connector loads has room; 0 when none of it is read
+/// [blocks] of the table once the tokens that a connector loads have room; 0 if none of them is
+/// read
 std::uint64_t FaultHost::loaded(GroupId group, const Ask& ask) const {
   const GroupConfig& config = config_.groups[group];
   const std::uint64_t read = ask.computed - skipped_tokens(config, ask.computed);
@@ -101,7 +101,7 @@ std::uint64_t FaultHost::need(const Sequence& s, GroupId group, const Ask& ask) 
   const std::size_t skipped = skipped_tokens(config, ask.computed) / config.block_size;
   const std::size_t have =
       ask.starts ? std::max(skipped, found.size()) : s.tables[group].blocks.size();
-  // What was found may stand in the queue. Then it is free now, and will not be.
+  // Found blocks may stand in the queue: they are free now, and will be held.
   const std::size_t unread = std::min(skipped, found.size());
   std::uint64_t queued =
       pool_.queued({found.begin() + static_cast<std::ptrdiff_t>(unread), found.end()});
@@ -149,7 +149,7 @@ bool FaultHost::fits(const Sequence& s, const AllocateArgs& args, const Ask& ask
   return sum + keep + reserved <= pool_.free().size();
 }
 
-// Nothing was taken. A fault takes first and gives back wrongly.
+// Refuses; no block was taken. A fault takes blocks first and gives them back wrongly.
 void FaultHost::refuse(Sequence& s, const Ask& ask) {
   std::deque<BlockId>& free = pool_.free();
   if (free.empty()) return;
@@ -182,7 +182,7 @@ std::vector<std::size_t> FaultHost::to_write(const Sequence& s, GroupId group,
   return out;
 }
 
-/// Of them, those that somebody else holds, too.
+/// Those of them that have another holder, too.
 std::vector<std::size_t> FaultHost::to_copy(const Sequence& s, GroupId group,
                                             const Ask& ask) const {
   std::vector<std::size_t> out = to_write(s, group, ask);
@@ -191,7 +191,7 @@ std::vector<std::size_t> FaultHost::to_copy(const Sequence& s, GroupId group,
   return out;
 }
 
-// All that was found is held before anything is taken: it may stand in the queue.
+// All found blocks are held before any block is taken, because they may stand in the queue.
 void FaultHost::start(Sequence& s, const Ask& ask) {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     const GroupConfig& config = config_.groups[g];
@@ -229,7 +229,7 @@ Granted FaultHost::grow(Sequence& s, const Ask& ask) {
   return out;
 }
 
-/// @return copies, then what the table grew by
+/// @return copies, then the new blocks of the table
 FaultHost::Blocks FaultHost::grow_group(Sequence& s, GroupId group, const Ask& ask,
                                         std::vector<Copy>& copies) {
   Table& table = s.tables[group];
@@ -240,7 +240,7 @@ FaultHost::Blocks FaultHost::grow_group(Sequence& s, GroupId group, const Ask& a
     fresh.push_back(copy);
     pool_.release({std::exchange(table.blocks[at], copy)});
   }
-  // A relative may have published a block under what it wrote there, and left.
+  // A relative may have published a block under the content that it wrote there, and left.
   for (const std::size_t at : to_write(s, group, ask)) {
     const FaultHostPool::Block& b = pool_[table.blocks[at]];
     if (!b.hashed) continue;

@@ -36,7 +36,7 @@ void FaultHost::extend_hashes(Sequence& s) const {
   }
 }
 
-/// @param tier the hash that the other tier, or whoever does not know the engine's keys, computes
+/// @param tier the hash that the other tier computes, which does not know the engine's keys
 std::uint64_t FaultHost::hash_unit(std::uint64_t parent, const Sequence& s, std::uint32_t start,
                                    bool tier) const {
   std::uint64_t hash = parent;

@@ -15,7 +15,7 @@ struct FaultHost::End {
   bool drop_last = false;    // EAGLE: one block less than what is there
 };
 
-/// Groups that are alike; they are looked up together.
+/// Groups that are alike, so that they are looked up together.
 struct FaultHost::Kin {
   const GroupConfig* group = nullptr;
   std::vector<GroupId> members = {};

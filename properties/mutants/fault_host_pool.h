@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The fault host's pool: an array of blocks, a deque of free ids, a hash table in buckets.
-// The device has one, and so has the host.
+// The device has such a pool, and so has the host.
 //
 // Model:   the pool of reference/block_pool.h, as an engine writes it.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace kvproof::properties {
 
-/// What a block is published under.
+/// The key that a block is published under.
 struct FaultHostKey {
   GroupId group = 0;
   std::uint64_t hash = 0;
@@ -44,7 +44,8 @@ class FaultHostPool {
   /// Hands out the head of the queue. Throws when it is too short.
   Blocks take(std::uint64_t n);
   void touch(const Blocks& blocks);
-  /// Drops a reference per occurrence; whatever has none left is queued in the order given.
+  /// Drops a reference per occurrence; blocks without a reference left are queued in the order
+  /// given.
   void release(const Blocks& blocks);
   void publish(BlockId block, const FaultHostKey& key);
   void unpublish(BlockId block);
@@ -61,7 +62,7 @@ class FaultHostPool {
   [[nodiscard]] const std::deque<BlockId>& free() const { return free_; }
   [[nodiscard]] bool all_free() const { return free_.size() + 1 >= blocks_.size(); }
   [[nodiscard]] bool has_content() const;
-  /// Blocks of that content in the queue, i.e. those among `found` that nobody holds.
+  /// Blocks of that content in the queue: those among `found` without a holder.
   [[nodiscard]] std::uint64_t queued(const Blocks& found) const;
 
   std::vector<Event>& events() { return events_; }

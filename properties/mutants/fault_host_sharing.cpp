@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fault host's holders of blocks besides a request's own table: the raw owner, forks,
-// leases.
+// Holders of blocks in the fault host besides the table of a request: the raw owner, forks, leases.
 #include <algorithm>
 #include <utility>
 

@@ -139,7 +139,7 @@ void FaultHost::settle_out(Sequence& s, bool ok) {
   s.found_tokens = 0;
 }
 
-// What the host knows by a key becomes findable in the device pool again.
+// Blocks that carry a key on the host can be found in the device pool again.
 void FaultHost::settle_in(Sequence& s, bool ok) {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     Table& table = s.tables[g];

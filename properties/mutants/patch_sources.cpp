@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Part of the build: patch_sources FROM TO FILE... writes the patched copy of each file of folder
-// FROM into folder TO, and leaves alone what is there already.
+// FROM into folder TO, and does not touch files that are there already.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -24,7 +24,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// First under another name, so that there is never half a file.
+// Writes under another name first, so that there is never half a file.
 void write(const fs::path& path, const std::string& text) {
   if (fs::exists(path) && read(path) == text) return;
   const fs::path half = path.string() + ".half";

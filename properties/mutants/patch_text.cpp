@@ -14,7 +14,7 @@ namespace {
 
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; }
 
-/// @return where a match of the pattern at `at` ends; a run of white space matches any other.
+/// @return the end of the match of the pattern at `at`; any white space matches any other
 std::optional<std::size_t> match(std::string_view text, std::size_t at, std::string_view pattern) {
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (at >= text.size()) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<std::size_t> match(std::string_view text, std::size_t at, std::str
   return at;
 }
 
-/// The text before what is replaced, that text, and the text behind it.
+/// The text before the replaced part, that part, and the text behind it.
 struct Pattern {
   std::string_view before, target, behind;
 };

@@ -3,7 +3,7 @@
 //
 // Model:   `found` becomes (patch_is_on(k) ? replacement : found), or an if/else over statements;
 //          k is the place of the row in the list, from 1. Includes and namespace are renamed.
-// Refuses: text that is not there exactly once, and rows that touch each other.
+// Refuses: a row whose text does not occur exactly once, and rows that overlap.
 #pragma once
 
 #include <span>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A random life of a few requests, made of calls that hold: admission from hits, chunks, drafts,
-// decoding, forks, preemption, swaps that fail or not, leases, raw blocks, eviction.
+// A random run of a few requests that makes only valid calls: admission from hits, chunks, drafts,
+// decoding, forks, preemption, swaps that land or fail, leases, raw blocks, eviction.
 //
-// Refuses: broken calls (contract_test.cpp), shrinking (state_machine_test.cpp).
+// Leaves out: broken calls (contract_test.cpp), shrinking (state_machine_test.cpp).
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class RandomRun {
     }
   }
 
-  /// One operation, or the few that belong together.
+  /// Performs one operation, or a few that belong together.
   void next() {
     const std::vector<RequestState>& requests = manager_.state().requests;
     if (requests.size() < 6 && below(5) == 0) {
@@ -52,7 +52,7 @@ class RandomRun {
     }
   }
 
-  /// Completes what is in flight, returns leases and raw blocks, ends all requests.
+  /// Completes all transfers, returns leases and raw blocks, ends all requests.
   void wind_up() {
     while (!in_flight_.empty()) complete(in_flight_.begin()->first);
     if (lease_) manager_.apply(op::Unpin{*lease_});
