@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times audited random operations: what the state machine and the fuzzers do all day.
+// Times audited random operations, as the state machine and the fuzzers perform them.
 //
 // Workload: cases of 1 to 200 choices, as the tests draw them, on a pool of 12 blocks; everything
 //           counts: drawing, the subject and its construction, observing, the oracles. All rows of
@@ -38,14 +38,14 @@ std::string name_of(const char* configuration, const Watch& watch) {
   return std::string("audit/") + configuration + "/oracles:" + watch.name;
 }
 
-// Of this thread, so that what else the machine does costs it caches and no time. [s]
+// The time of this thread: other work on the machine costs it caches, but no time. [s]
 double processor_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// One row with what its rounds took.
+/// One row with the times of its rounds.
 struct Row {
   const Watch* watch = nullptr;
   std::vector<double> seconds;  // shape [rounds]

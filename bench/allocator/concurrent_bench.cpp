@@ -4,8 +4,8 @@
 // Model:   a cycle runs one round of every variant in turn: BlockPool without any lock on one
 //          thread (the floor), BlockPool under one lock for every call (std::mutex, and the pool's
 //          own SpinLock, so that the lock and its grain are told apart), ConcurrentPool. A
-//          disturbed round is played again, up to ten times; how many were kept that were
-//          disturbed to the end stands beside the figures: where they are many, believe none.
+//          disturbed round is played again, up to ten times; the number of rounds that stayed
+//          disturbed stands beside the figures: if they are many, the figures say nothing.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -29,7 +29,7 @@ namespace {
 constexpr std::uint32_t kMaxThreads = 2;
 constexpr int kMaxTries = 10;
 
-// Every call ends with the release of what it began with.
+// Every call ends with the release of the blocks that it began with.
 constexpr ConcurrentCase kCases[] = {
     {"take_release", Work::take_release, 1},    // of blocks without content
     {"take_release", Work::take_release, 16},   //
@@ -42,18 +42,19 @@ constexpr ConcurrentCase kCases[] = {
     {"prefill", Work::prefill, 16},             // take, which evicts; publish
 };
 
-/// A rig whose type is forgotten, and what its rounds took.
+/// A rig without its type, and the times of its rounds.
 struct Variant {
   const char* pool;
   std::uint32_t threads;
   std::function<Round(std::uint32_t)> round;
   std::function<void()> audit;
   std::uint64_t bytes;
-  std::uint32_t checksum;           // after the first round; of one thread, where it is determined
+  std::uint32_t checksum;           // after the first round, with one thread, which fixes it
   std::vector<double> ns;           // shape [cycles]
   std::uint32_t num_disturbed = 0;  // [cycles]
 
-  /// One round for the record, and before it half a one: the others' have cooled its records.
+  /// One round that counts, and half a round before it, because the rounds of the other rigs have
+  /// pushed its records out of the caches.
   void sample(std::uint32_t calls) {
     Round timed;
     for (int tries = 0; tries < kMaxTries; ++tries) {

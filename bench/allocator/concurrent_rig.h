@@ -2,9 +2,9 @@
 // A pool in a steady state, and the threads that work on it together.
 //
 // Model:   threads start a round together; it ends with the last of them. The time is divided by
-//          the blocks of all threads: two that do not disturb each other take half of what one
-//          takes. A round in which a thread lost its core, or came late, says so: it shows what
-//          else the machine did.
+//          the blocks of all threads: two threads that do not disturb each other take half of the
+//          time of one. A round in which a thread lost its core, or came late, is marked as
+//          disturbed, because it shows other work of the machine.
 #pragma once
 
 #include <sys/resource.h>
@@ -34,9 +34,9 @@ struct ConcurrentCase {
   std::uint32_t batch;  // [blocks] per call
 };
 
-constexpr std::uint32_t kOwnBlocks = 1'024;  // of a thread, where threads do not share
+constexpr std::uint32_t kOwnBlocks = 1'024;  // of a thread, if threads do not share
 
-/// What one thread works with. On cache lines of its own.
+/// The data of one thread, on cache lines of its own.
 struct alignas(128) Lane {
   std::vector<BlockId> own;   // held, or the free blocks that its keys name
   std::vector<PoolKey> keys;  // of `own`, where the work looks up

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the concurrent pool is compared with: BlockPool, every call under one lock or under none.
+// The baseline of the concurrent pool: BlockPool, with every call under one lock, or without a
+// lock.
 #pragma once
 
 #include <cstddef>

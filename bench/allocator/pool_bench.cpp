@@ -2,7 +2,7 @@
 // Times the pool operations under Google Benchmark.
 //
 // A benchmark iteration is two rounds: one timed as a whole, which gives nanoseconds per block, and
-// one with each call timed alone, which gives the percentiles. Where a floor exists, both go once
+// one with each call timed alone, which gives the percentiles. If a floor exists, both go once
 // round their lists untimed, then several rounds timed, in turn.
 #include <benchmark/benchmark.h>
 
@@ -69,7 +69,7 @@ auto set_up(const PoolCase& c, Arguments... arguments) {
   return live;
 }
 
-/// One round as a whole; where it is a single call, that is a sample too. @return [ns per block]
+/// Times one round as a whole; if it is a single call, it is a sample, too. @return [ns per block]
 template <class Operation>
 double time_round(Live<Operation>& live, const CallClock& clock) {
   Operation& operation = live.operation;
@@ -105,16 +105,16 @@ void time_calls(Operation& operation, CallSamples& samples) {
   operation.finish();
 }
 
-/// What the rounds of one benchmark run took. [ns per block]
+/// The times of the rounds of one benchmark run. [ns per block]
 struct RoundSamples {
   std::vector<double> ns;
   std::vector<double> floor_ns;
   std::vector<double> ratios;
 };
 
-/// An operation and its floor in turn, each at home in the caches when it is timed: it goes once
-/// round its own list first. If they took turns by the round, each would evict the other's records
-/// before it came back to its own, and both would measure memory instead of what they do.
+/// Times an operation and its floor in turn. Each first goes once round its own list, so that its
+/// records are in the caches. If they took turns round by round, each would evict the records of
+/// the other, and both would measure memory instead of their own work.
 template <class Operation>
 void time_beside_floor(Live<Operation>& live, const CallClock& clock, RoundSamples& samples) {
   Operation& operation = live.operation;
@@ -161,7 +161,7 @@ void iterate(benchmark::State& state, Live<Operation>& live, const CallClock& cl
   state.counters["checksum"] = live.checksum;
 }
 
-/// How to measure one case, whatever its operation is.
+/// How to measure one case of any operation.
 using Measure = void (*)(benchmark::State&, Run&, const PoolCase&, const std::string& name);
 
 template <class Operation, auto... Arguments>
@@ -189,7 +189,7 @@ struct OperationRow {
   Measure measure;
 };
 
-/// THE LIST of measured pool operations.
+/// The list of measured pool operations.
 const std::vector<OperationRow>& operations() {
   static const std::vector<OperationRow> kOperations = {
       {"take_release",
@@ -255,7 +255,7 @@ std::vector<NamedCase> all_cases(const BenchOptions& options) {
 struct Shown {
   const char* counter;
   const char* unit;
-  bool spread;  // of the repetitions; the others are over all calls, or constant
+  bool spread;  // it has a spread over the repetitions; others are over all calls, or constant
 };
 constexpr Shown kShown[] = {
     {"ns_per_block", "ns", true},      {"floor_ns_per_block", "ns", true},
@@ -293,7 +293,8 @@ Result result_of(const NamedCase& c, const std::vector<benchmark::BenchmarkRepor
   return result;
 }
 
-/// Turns what Google Benchmark reports, one case with all its repetitions at a time, into results.
+/// Turns the reports of Google Benchmark, one case with all its repetitions at a time, into
+/// results.
 class Collector : public benchmark::BenchmarkReporter {
  public:
   explicit Collector(const std::vector<NamedCase>& cases) : cases_(cases) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets the measured operations up, checks what they did, and puts things back.
+// Sets the measured operations up, checks their effect, and restores the state before them.
 #include "bench/allocator/pool_operations.h"
 
 #include <algorithm>
@@ -91,7 +91,7 @@ void TakeRelease::verify() const {
 Touch::Touch(const PoolCase& c) : PoolState(c, FreeOrder::unhashed_first, 0.5) {
   take_all(true);
   release_all();
-  // Visits them in another order than they queue in, unless neighbours are wanted.
+  // Visits the blocks in an order other than that of the queue, unless neighbours are wanted.
   if (c.order == Order::shuffled) std::ranges::shuffle(ids_, random_);
 }
 

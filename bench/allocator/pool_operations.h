@@ -2,8 +2,9 @@
 // The operations of the block pool that are measured, each with its steady state around it.
 //
 // Model:   a round is prepare(), calls() times call(i), verify(), finish(). Only call() is timed;
-//          it handles `batch` blocks. After finish() the next round meets what this one met.
-// Refuses: clocks. pool_bench.cpp has them.
+//          it handles `batch` blocks. After finish() the next round finds the state that this one
+//          found.
+// Leaves out: clocks, which pool_bench.cpp has.
 #pragma once
 
 #include <cstdint>
@@ -159,7 +160,7 @@ class UnitHash {
     return static_cast<std::uint32_t>(keys_.back().words[0]);
   }
   [[nodiscard]] static std::uint64_t pool_bytes() { return 0; }
-  void audit() const {  // a hasher that kept nothing from earlier chains says the same
+  void audit() const {  // a hasher without memory of earlier chains gives the same keys
     UnitHash other(case_);
     other.call(0);
     require(other.keys_ == keys_, case_, "the same chain has two hashes");

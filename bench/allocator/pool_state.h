@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the measured pool operations share: a pool in a steady state, and the floor under its queue.
+// Shared by the measured pool operations: a pool in a steady state, and the floor under its queue.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ using Pool = optimized::BlockPool<PoolKey>;
 
 enum class Order {
   fresh,     // neighbours in the queue are neighbours in memory
-  shuffled,  // no two are: what a pool comes to after a while
+  shuffled,  // no two are, as in a pool that has worked for a while
 };
 
 /// One case. The blocks of a pool are num_blocks - 1 usable ones and the null block.
@@ -47,7 +47,7 @@ template <class AnyPool>
 /// Throws std::logic_error unless `holds`.
 void require(bool holds, const PoolCase& c, const char* what);
 
-/// What all cases share: a pool, its ids in queue order, and keys that never repeat.
+/// Shared by all cases: a pool, its ids in queue order, and keys that never repeat.
 class PoolState {
  public:
   [[nodiscard]] std::uint32_t calls() const { return calls_; }
@@ -61,7 +61,7 @@ class PoolState {
   PoolState(const PoolCase& c, FreeOrder order, double share);
 
   PoolKey new_key() { return {{random_(), random_()}}; }
-  void take_all(bool publish);                 // every block held, under a new key each
+  void take_all(bool publish);                 // holds every block, each under a new key
   void release_all() { pool_.release(ids_); }  // into the queue, in the order of ids_
   [[nodiscard]] std::span<const BlockId> slice(std::uint32_t call) const {
     return std::span(ids_).subspan(first_ + std::size_t{call} * case_.batch, case_.batch);

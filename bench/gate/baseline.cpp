@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The numbers of a row and the caches: counts of other ones are of something else.
+/// The sizes of a workload and of the caches. Counts with other sizes cannot be compared.
 std::string stream_of(const GateWorkload& w) {
   std::string out;
   for (const std::uint32_t n :

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The file of a build that is not on this machine any more: its counts, one result per workload.
+// The file with the counts of a build that is no longer on this machine: one result per workload.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,21 @@
 
 namespace kvproof::bench {
 
-/// The counts of one build on all workloads. Times are not kept: they are of one machine.
+/// The counts of one build on all workloads. Times are not kept, because they depend on the
+/// machine.
 struct Recorded {
   std::string subject;
   std::string commit;  // of kvproof
   CallStyle way = CallStyle::direct;
   std::uint64_t seed = 1;
-  std::string counted_with;  // valgrind, compiler, processor; another one may count differently
-  std::vector<std::optional<Counted>> counts;  // shape [kGateWorkloads]; none = not recorded
+  std::string counted_with;  // valgrind, compiler, processor; others may count differently
+  std::vector<std::optional<Counted>> counts;  // shape [kGateWorkloads]; nullopt = not recorded
 };
 
 /// As results of the experiment gate_record.
 [[nodiscard]] std::vector<Result> results_of(const Recorded& recorded);
 
-/// @throws std::invalid_argument in one line: the file, and what is wrong with it
+/// @throws std::invalid_argument with one line that names the file and its mistake
 [[nodiscard]] Recorded read_baseline(const std::filesystem::path& path);
 
 }  // namespace kvproof::bench

@@ -35,7 +35,7 @@ std::optional<DirectPlugin> find_direct(const std::string& subject) {
   return out;
 }
 
-/// Whoever performs operations; only that part of a call is bracketed.
+/// Calls a subject through operations; only the part of a call that is the subject's is bracketed.
 class Performer {
  public:
   virtual ~Performer() = default;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subject as the gate calls it: the functions of the direct section, wherever they come from.
+// A subject as the gate calls it: the functions of the direct section, from a row or a library.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,21 @@ enum class CallStyle {
 }
 
 struct Calls {
-  properties::DirectPlugin functions;  // but for create, which is the next member
+  properties::DirectPlugin functions;  // except create, which is the next member
   std::function<kvproof_direct*(const char* header, std::uint32_t max_requests)> create;
   Brackets* brackets = nullptr;
-  bool brackets_itself = false;  // only a part of each call is the subject's
+  bool brackets_itself = false;  // it brackets the part of each call that is the subject's
 };
 
 /// Whether a subject can be called directly. @param subject a name in optimized/subjects.h or the
 /// path of a library. @throws properties::PluginError
 [[nodiscard]] bool has_direct(const std::string& subject);
 
-/// @param brackets outlive what is returned, and bracket its calls
+/// @param brackets of the calls; they must outlive the result
 /// @throws properties::PluginError
 [[nodiscard]] Calls find_calls(const std::string& subject, CallStyle way, Brackets& brackets);
 
-/// A call was answered with something that the gate cannot go on from. what() is one line.
+/// The gate cannot go on after the answer to a call. what() is one line.
 class BadAnswer : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

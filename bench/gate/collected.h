@@ -15,11 +15,11 @@ template <class Call>
   return call();
 }
 
-/// What was asked of malloc and its relatives, and of mmap, while a HeapWatch lived.
+/// The calls of malloc and its relatives, and of mmap, during the life of a HeapWatch.
 struct HeapUse {
   bool counted = false;           // whether this build can count it
   std::uint64_t allocations = 0;  // calls
-  std::int64_t live_bytes = 0;    // usable bytes of what was not given back
+  std::int64_t live_bytes = 0;    // usable bytes that were not given back
   std::int64_t peak_bytes = 0;
 };
 
@@ -41,7 +41,8 @@ class Brackets {
   /// Whether the measured part of the stream has begun.
   void measure(bool on) { measuring_ = on; }
 
-  /// A call of the subject: collected once the measured part has begun, of the heap in any case.
+  /// Makes a call of the subject. It is collected once the measured part has begun; its use of the
+  /// heap always counts.
   template <class Call>
   auto operator()(const Call& call) const {
     const HeapWatch watch;

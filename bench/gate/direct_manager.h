@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The optimized cache manager behind the direct section of kvproof_subject.h.
 //
-// Also compiled against the sources of another revision: it uses the least of their interface.
+// It is also compiled against the sources of other revisions, so it uses little of their interface.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the gate found: a table for people, results for machines, a comment for a pull request.
+// The findings of the gate: a table for people, results for machines, a comment for a pull request.
 #pragma once
 
 #include <iosfwd>
@@ -28,10 +28,10 @@ struct WorkloadReport {
 struct GateReport {
   std::string head;
   std::string base;
-  std::vector<std::string> notes;  // what limits the verdict
+  std::vector<std::string> notes;  // limits of the verdict
   std::vector<WorkloadReport> workloads;
 
-  /// Worse, then cannot tell, then better, then same: the first that any workload has.
+  /// The first of worse, cannot tell, better, same that any workload has.
   [[nodiscard]] Verdict verdict() const;
 };
 

@@ -9,7 +9,7 @@
 namespace kvproof::bench {
 namespace {
 
-/// What else than the sources decides the counts.
+/// The tools and the processor, which also decide the counts.
 std::string counted_with(const MeasureOptions& options) {
   std::string out = options.callgrind ? valgrind_version() : "no valgrind";
   for (const auto& [name, value] : describe_environment(0, nullptr, options.seed)) {
@@ -148,7 +148,7 @@ class Gate {
     return !moved && (w.verdict.verdict == Verdict::worse || w.verdict.verdict == Verdict::better);
   }
 
-  // What no count shows has to be seen twice.
+  // A difference in time that no count shows has to be measured twice.
   void confirm(const GateWorkload& w, WorkloadReport& out, bool counted) {
     const TimeReport again = time_both(w);
     if (again.verdict != out.time->verdict) out.time->verdict = Verdict::cannot_tell;

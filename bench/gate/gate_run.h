@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate from end to end, once it is known that the head keeps the laws: measure, compare, judge.
+// The gate after the check of the laws: it measures both builds, compares, and judges.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ namespace kvproof::bench {
 
 struct GateOptions {
   Build head;
-  Build checked;                     // what the laws were checked on: it must answer as the head
+  Build checked;                     // the laws were checked on it; it must answer as the head does
   std::optional<Build> base;         // on this machine ...
   std::optional<Recorded> baseline;  // ... or from a file; neither: only record
   MeasureOptions measure;
@@ -25,7 +25,7 @@ struct GateOptions {
   std::function<void(double fraction, const std::string& what)> on_progress;
 };
 
-/// The head misbehaved: that is a verdict. what() is one line.
+/// The head misbehaved, which is a verdict. what() is one line.
 class WrongHead : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of the gate's workloads: what an allocator goes through in service, each in its purest
-// form, small enough to be counted by callgrind.
+// The list of the gate's workloads. Each is one kind of work of an allocator in service, in its
+// purest form, and small enough to be counted by callgrind.
 //
-// Model:   all are one closed loop (player.h) with other numbers: as many requests as `live` run at
-//          a time, each step decodes one token of each. Tokens are drawn from the seed alone.
+// Model:   all are the same closed loop (player.h) with other numbers: `live` requests run at a
+//          time, and each step decodes one token of each. Tokens are drawn from the seed alone.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ struct GateWorkload {
   std::uint32_t shared_tokens;  // at its start, one of `num_prefixes`
   std::uint32_t num_prefixes;
   std::uint32_t decode_tokens;
-  std::uint32_t chunk_tokens;  // most that one allocation of a prompt asks for
+  std::uint32_t chunk_tokens;  // one allocation of a prompt asks for at most so many
   std::uint32_t warm_up;       // requests before the measured ones
   std::uint32_t requests;      // measured; a timed run has kTimedFactor times as many
 
   [[nodiscard]] std::uint32_t max_tokens() const { return prompt_tokens + decode_tokens; }
-  /// What everything is divided by: the blocks that the measured requests come to have. [blocks]
+  /// The divisor of all measures: the blocks that the measured requests get. [blocks]
   [[nodiscard]] std::uint64_t blocks() const {
     return std::uint64_t{requests} * ((max_tokens() + kBlockTokens - 1) / kBlockTokens);
   }

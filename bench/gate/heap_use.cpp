@@ -20,8 +20,8 @@ struct HeapMeter {
   bool on = false;
 };
 
-/// malloc is a function of the process and takes no object, so what it counts into is one of the
-/// process as well; nobody else sees it.
+/// malloc belongs to the process and takes no object, so it counts into variables of the process,
+/// which no other file sees.
 HeapMeter& meter() {
   static constinit HeapMeter the_meter;
   return the_meter;

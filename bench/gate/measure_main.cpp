@@ -66,7 +66,7 @@ int run(std::FILE* out, char** argv) {
 }  // namespace kvproof::bench
 
 int main(int argc, char** argv) {
-  // What a library prints must not come between the answers.
+  // Output of a library must not come between the answers.
   std::FILE* out = fdopen(dup(STDOUT_FILENO), "w");
   if (argc != 6 || out == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
     std::fprintf(stderr, "usage: kvproof-measure <subject> <way> <workload> <seed> play|time\n");

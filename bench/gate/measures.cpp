@@ -15,7 +15,8 @@ namespace {
 
 using Printed = std::map<std::string, std::string>;
 
-/// What strings stand on the stack of the process decides where its data lies: a fixed list.
+/// The environment: its strings lie on the stack and move the data of the process, so they are
+/// fixed.
 std::vector<std::string> fixed_environment() {
   std::vector<std::string> out = {"LC_ALL=C", "PATH=/usr/local/bin:/usr/bin:/bin"};
   if (const char* path = std::getenv("LD_LIBRARY_PATH")) {

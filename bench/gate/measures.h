@@ -15,7 +15,7 @@ namespace kvproof::bench {
 /// A build: a name in optimized/subjects.h, or a library.
 struct Build {
   std::string subject;  // a name, or the absolute path of a library
-  std::string shown;    // what it is called in output
+  std::string shown;    // its name in output
 };
 
 struct MeasureOptions {
@@ -31,7 +31,7 @@ class MeasuredTrouble : public std::runtime_error {
  public:
   MeasuredTrouble(const std::string& text, bool usable)
       : std::runtime_error(text), usable_(usable) {}
-  /// false: it cannot be opened or built for it, which is no verdict
+  /// false if it cannot be opened, or not built for the workload, which is no verdict
   [[nodiscard]] bool usable() const { return usable_; }
 
  private:

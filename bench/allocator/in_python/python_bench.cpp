@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocator beside the same structure in Python: the same requests, in turn, in one run.
 //
-// Both make the same decisions, which hits, tables and checksums show in every round. Whole lives
-// are measured in processor time, so that other work on the machine does not count; parts and
-// single operations by the median of many calls. "pickle" is the hash that engines in Python use
-// beside XXH3-128 here; "bytes" is SHA-256 of the same bytes on both sides.
+// Both make the same decisions: their hits, tables and checksums are compared in every round. Whole
+// lives are measured in processor time, so that other work on the machine does not count; parts and
+// single operations are the median of many calls. "pickle" compares the hash that engines in Python
+// use with XXH3-128 here; "bytes" is SHA-256 of the same bytes on both sides.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -65,7 +65,7 @@ Metric spread(std::vector<double> values, const char* unit) {
   return {values[values.size() / 2], unit, values.front(), values.back()};
 }
 
-/// @param parts by which the times are divided: blocks, tokens or requests
+/// @param parts the times are divided by this number of blocks, tokens or requests
 Result result(const char* operation, const char* hash, double parts, const Pairs& pairs,
               std::uint64_t checksum) {
   std::vector<double> ours, textbook, ratios;
@@ -103,7 +103,7 @@ class Lives {
   Pairs wholes;
   std::map<std::string, Pairs> parts;
 
-  /// A batch, and the same batch in Python. @return what both came to
+  /// Plays a batch, and the same batch in Python. @return the result, which is the same for both
   std::uint64_t whole() {
     const std::string tokens = next_batch();
     const double start = processor_ns();

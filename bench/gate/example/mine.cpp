@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A paged allocator with a prefix cache, as somebody might have one, and the shared library that
-// kvproof checks (lines of JSON) and gates (direct calls).
+// An example of a paged allocator with a prefix cache, and the shared library that kvproof checks
+// (lines of JSON) and gates (direct calls).
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct Config {
   bool caching = true;
 };
 
-/// What is known of a block. Free ones stand in a list, the next to be taken first.
+/// A block. Free blocks stand in a list; the first one is taken next.
 struct Block {
   std::uint64_t key = 0;  // of its content and all before it; 0 = none
   std::uint32_t prev = 0;
@@ -34,7 +34,7 @@ struct Request {
   std::vector<std::int32_t> tokens;
   std::vector<std::uint64_t> keys;   // of its complete blocks
   std::vector<std::uint32_t> table;  // its blocks
-  std::vector<std::uint32_t> hits;   // what the last look-up found
+  std::vector<std::uint32_t> hits;   // found by the last look-up
   std::uint32_t computed = 0;        // [tokens]
   std::uint32_t published = 0;       // [blocks]
   bool sharing = true;
@@ -44,10 +44,10 @@ class Allocator {
  public:
   explicit Allocator(const Config& config);
 
-  /// @param sharing false: it neither uses nor fills the prefix cache
+  /// @param sharing false if the manager shall neither use nor fill the prefix cache
   std::uint32_t arrive(const std::int32_t* tokens, std::size_t n, bool sharing = true);
   void append(std::uint32_t request, const std::int32_t* tokens, std::size_t n);
-  /// So many tokens are in the cache now; their complete blocks can be found from now on.
+  /// Says how many tokens are in the cache; their complete blocks can be found from now on.
   void advance(std::uint32_t request, std::uint32_t computed);
   std::uint32_t lookup(std::uint32_t request);
   enum class Answer { granted, refused, stale };
@@ -262,7 +262,7 @@ const char* const kPromises =
     R"({"promises":"safety","block_ids":true,"operations":)"
     R"(["arrive","append","advance","lookup","allocate","free","finish"]})";
 
-/// @return whether the header asks for something that this allocator is
+/// @return whether this allocator can be built as the header asks
 bool read_header(const char* header, mine::Config& out) {
   const json config = json::parse(header)["config"];
   const json& groups = config["groups"];
