@@ -15,8 +15,7 @@ namespace {
 
 using Printed = std::map<std::string, std::string>;
 
-/// The environment: its strings lie on the stack and move the data of the process, so they are
-/// fixed.
+/// The environment is fixed: its strings lie on the stack and move the data of the process.
 std::vector<std::string> fixed_environment() {
   std::vector<std::string> out = {"LC_ALL=C", "PATH=/usr/local/bin:/usr/bin:/bin"};
   if (const char* path = std::getenv("LD_LIBRARY_PATH")) {

@@ -15,7 +15,7 @@ namespace {
 
 enum Status : std::uint32_t { kWaiting = 0, kRunning = 1, kPreempted = 2 };
 
-/// The tokens of request i, drawn without memory of those before.
+/// The tokens of request i, which do not depend on earlier requests.
 class Tokens {
  public:
   Tokens(const GateWorkload& workload, std::uint64_t seed) : w_(workload), seed_(seed) {}
@@ -96,7 +96,7 @@ class Manager {
     call([&] { f_.finish(self_, request); });
   }
 
-  /// Whether what follows is the measured part.
+  /// Whether the measured part has begun.
   void measure(bool on) { brackets_.measure(on); }
 
   // For time: the functions themselves.
@@ -225,7 +225,8 @@ class Loop {
     }
   }
 
-  /// Its next token, at the cost of the youngest if need be. @return false when it was the youngest
+  /// Makes room for the next token of a request; if there is none, the youngest request gives up
+  /// its blocks. @return false if the request itself was the youngest
   bool decode(std::size_t i) {
     GatedRequest& r = running_[i];
     manager_.append(r.handle, tokens_.at(r.number, r.tokens));

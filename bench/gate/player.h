@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays a workload of the gate on a subject, in a closed loop: what comes next depends on what it
-// answers, as in an engine.
+// Plays a workload of the gate on a subject in a closed loop: as in an engine, the next call
+// depends on the answers so far.
 //
 // Model:   continuous batching. Requests are admitted in order while fewer than `live` run; a step
-//          decodes one token of each. Where a block is refused, the youngest gives up its blocks
-//          and is admitted again first, computing anew what is not cached any more.
+//          decodes one token of each. When a block is refused, the youngest request gives up its
+//          blocks. It is the first to be admitted again, and computes the tokens anew that are no
+//          longer cached.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace kvproof::bench {
 
-/// What came of the measured part. Two runs with equal checksums got the same answers.
+/// The outcome of the measured part. Two runs with equal checksums got the same answers.
 struct Played {
   std::uint64_t looked_up_tokens = 0;
   std::uint64_t hit_tokens = 0;
@@ -24,7 +25,7 @@ struct Played {
   std::uint64_t checksum = 0;
 };
 
-/// One call, so that it can be made again without the loop around it.
+/// One recorded call, which can be made again without the loop around it.
 struct Call {
   enum class Kind : std::uint8_t {
     arrive,

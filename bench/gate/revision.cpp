@@ -44,7 +44,7 @@ void run(const std::string& what, std::vector<std::string> argv) {
   if (!end.ok()) throw std::invalid_argument(what + ": " + first_error(end));
 }
 
-/// The gate's own files, in a folder where nothing of a tree stands beside them.
+/// Copies the gate's own files into a folder that holds no other files of a tree.
 fs::path copy_adapter(const Checkout& checkout, const fs::path& folder) {
   const fs::path adapter = folder / "adapter";
   for (const char* file :

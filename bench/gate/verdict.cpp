@@ -11,7 +11,7 @@ namespace {
 
 std::string percent_text(double percent) {
   char text[40];
-  constexpr double kTenfold = 1000;  // beyond, a factor reads better
+  constexpr double kTenfold = 1000;  // a larger change reads better as a factor
   if (percent >= kTenfold) {
     std::snprintf(text, sizeof text, "x %.0f", 1 + percent / 100);
     return text;

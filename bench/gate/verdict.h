@@ -2,9 +2,10 @@
 // The rule of the gate: measures of two builds in, one verdict per workload out.
 //
 // Model:   a count is worse when it moved the wrong way by more than its threshold and its floor.
-//          Counts decide first: any worse count makes the workload worse, whatever got better.
-//          Time says better or worse only where the rank test puts the median of the paired ratios
-//          beyond the smallest effect, and "same" only where it puts it inside on both sides.
+//          Counts decide first: any worse count makes the workload worse, even if others got
+//          better. Time says better or worse only if the rank test puts the median of the paired
+//          ratios beyond the smallest effect, and "same" only if it puts the median inside on both
+//          sides.
 #pragma once
 
 #include <array>
@@ -25,7 +26,7 @@ struct Measure {
   std::string_view words;
   bool more_is_better;
   double threshold_percent;  // the default
-  double floor;              // differences up to this are none, in the measure's unit
+  double floor;              // smaller differences do not count, in the measure's unit
   bool by_callgrind;
 };
 
@@ -40,7 +41,7 @@ inline constexpr Measure kMeasures[] = {
 };
 inline constexpr std::size_t kNumMeasures = std::size(kMeasures);
 
-/// Of one build on one workload; none = not measured.
+/// The counts of one build on one workload; nullopt = not measured.
 using Counts = std::array<std::optional<double>, kNumMeasures>;
 
 struct Rules {
@@ -61,11 +62,12 @@ struct Comparison {
   [[nodiscard]] double change_percent() const;
 };
 
-/// What both have, compared one by one.
+/// Compares the measures that both have, one by one.
 [[nodiscard]] std::vector<Comparison> compare(const Counts& base, const Counts& head,
                                               const Rules& rules);
 
-/// Logarithms of the paired ratios head / base in, better, worse, same or cannot tell out.
+/// The verdict on times: better, worse, same or cannot tell. @param log_ratios head / base of each
+/// pair
 [[nodiscard]] Verdict judge_time(const std::vector<double>& log_ratios, const Rules& rules);
 
 struct WorkloadVerdict {

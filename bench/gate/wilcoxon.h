@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wilcoxon's signed-rank test on paired measurements: does the difference lie beyond a bound?
+// Wilcoxon's signed-rank test on paired measurements: decides whether the difference exceeds a
+// bound.
 #pragma once
 
 #include <span>

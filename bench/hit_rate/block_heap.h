@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A heap of numbered things with a side array of places, so that any of them can be taken out or
+// A heap of numbered items with a side array of their places, so that any item can be taken out or
 // moved.
 //
 // Model:   a binary heap; the smallest key is on top, equal keys in no order. Nothing allocates

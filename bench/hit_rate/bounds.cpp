@@ -37,7 +37,7 @@ ReplayCounts PromptFuture::optimum(std::uint64_t capacity_blocks) const {
   out.requests = num_requests();
   out.prompt_blocks = blocks_.size();
   out.capacity_blocks = capacity_blocks;
-  BlockHeap<std::uint64_t> kept(distinct_);  // needed last on top, of those the deepest
+  BlockHeap<std::uint64_t> kept(distinct_);  // on top the block needed last; of equals the deepest
   for (std::size_t r = 0; r < num_requests(); ++r) {
     std::uint64_t hits = 0;
     for (std::uint64_t i = first_[r]; i < first_[r + 1]; ++i) {

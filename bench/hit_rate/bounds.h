@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What no eviction policy can exceed: the infinite cache, and the offline optimum of each size.
+// The bounds that no eviction policy can exceed: the infinite cache, and the offline optimum of
+// each size.
 //
 // Model:   a prompt is the list of its block ids. The cache holds blocks of finished prompts. A
 //          block that two prompts have in common hits at the second if it was kept since the first:
@@ -13,7 +14,7 @@
 //          later than its child, and of two needed at the same time the deeper one gives way.
 //          The number of blocks is what is at its best; the share of tokens is that of this
 //          schedule, and partial last blocks could be weighed otherwise.
-// Refuses: decoded tokens, time: a request is instantaneous, as in trace_replay.h.
+// Leaves out: decoded tokens and time: a request is instantaneous, as in replay_prompts.h.
 #pragma once
 
 #include <cstdint>

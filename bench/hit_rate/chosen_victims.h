@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The victim policy of a pool under study: blocks without content go first, then whatever the
-// order of one eviction policy says.
+// The victim policy of a pool under study: blocks without content go first, then blocks in the
+// order of an eviction policy.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// LFU with dynamic aging: the block with the fewest hits goes first, and what was popular long ago
-// loses to what is popular now.
+// LFU with dynamic aging: the block with the fewest hits goes first, and blocks that were popular
+// long ago lose to blocks that are popular now.
 //
 // Model:   a block's value is its number of hits plus the age of the cache when it was last used;
 //          the age of the cache is the value of the last victim. Equal values: released first.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of eviction policies under study. They promise safety, and no order of blocks.
+// The list of eviction policies under study. They promise safety, and no order of blocks.
 #pragma once
 
 #include <cstdint>

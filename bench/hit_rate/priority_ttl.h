@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Priority with a time to live: what a conversation uses is kept before everything else, until it
-// has been silent for five minutes.
+// Priority with a time to live: the blocks of a conversation are kept before all others, until the
+// conversation has been silent for five minutes.
 //
 // Model:   two classes, LRU in each, the lower one first. The blocks of a request that continues a
 //          conversation (Serving::continues) enter the higher class for kKeepSeconds, all others
-//          the lower one. What has been kept for its time falls back to the lower class, at the
-//          place of its last use.
+//          the lower one. A block that was kept for that time falls back to the lower class, at
+//          the place of its last use.
 // Source:  after TensorRT-LLM, where a request states a retention priority and a duration for
 //          ranges of its tokens, and the block of the lowest priority is evicted first. The rule
-//          who gets which priority, and the five minutes, are ours.
+//          which request gets which priority, and the five minutes, are ours.
 #pragma once
 
 #include <vector>

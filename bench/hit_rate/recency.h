@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // LRU: the block that was released first goes first.
 //
-// Model:   what the free queue of optimized/ does, done once more with a clock and a heap: together
-//          they show what the order of release alone is worth, and that the pool asks a policy
-//          rightly.
+// Model:   the order of the free queue of optimized/, made once more with a clock and a heap. The
+//          two together show what the order of release alone is worth, and that the pool calls a
+//          policy correctly.
 #pragma once
 
 #include "bench/hit_rate/block_heap.h"

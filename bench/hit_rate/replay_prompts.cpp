@@ -16,7 +16,7 @@ namespace kvproof::bench {
 namespace {
 
 CacheConfig config_for(const SourceSize& size, const ReplayOptions& options) {
-  // A prompt of which all is cached computes its last block anew: a copy for each request.
+  // A prompt that is cached as a whole computes its last block anew: a copy for each request.
   const std::uint64_t infinite = size.prompt_blocks + size.requests;
   if (!options.capacity_blocks && infinite > (1U << 30)) {
     throw std::invalid_argument("an infinite cache of more than 2^30 blocks; name a capacity");

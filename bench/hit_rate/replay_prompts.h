@@ -3,9 +3,9 @@
 // prefix cache saves.
 //
 // Model:   a request is instantaneous (arrive, lookup, allocate, finish); only prompts are cached;
-//          nothing else is held. So what is measured is the eviction order alone, and an
-//          independent simulator of leaf-first LRU gives the same numbers.
-// Refuses: time, batching, decoding: that is the serving simulation.
+//          nothing else is held. So this measures the eviction order alone, and an independent
+//          simulator of leaf-first LRU gives the same numbers.
+// Leaves out: time, batching and decoding, which the serving simulation has.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@
 
 namespace kvproof::bench {
 
-struct EvictionPolicy;  // eviction/policies.h
+struct EvictionPolicy;  // policies.h
 
 struct ReplayOptions {
   std::uint32_t block_size = 16;  // [tokens]
@@ -34,7 +34,7 @@ struct ReplayOptions {
 
 struct ReplayCounts {
   std::uint64_t requests = 0;
-  std::uint64_t refused = 0;  // larger than the whole cache; counted as all misses
+  std::uint64_t refused = 0;  // requests larger than the whole cache; all their blocks are misses
   std::uint64_t input_tokens = 0;
   std::uint64_t hit_tokens = 0;     // at most the input tokens of each request
   std::uint64_t prompt_blocks = 0;  // complete blocks of all prompts

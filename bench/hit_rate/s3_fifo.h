@@ -5,8 +5,8 @@
 //          holds, by its fingerprint. An access is a hit (a revival), counted up to 3. New content
 //          enters small, or main if ghost knows it. From the end of small a block with two hits or
 //          more moves to main, others go and are noted in ghost; from the end of main a block with
-//          hits goes round again for one of them. Blocks stay in their queue while they are held:
-//          one that comes to the end held moves on as if it had been hit.
+//          hits goes round again and loses one hit. Blocks stay in their queue while they are held:
+//          a held block that comes to the end moves on as if it had been hit.
 // Source:  Yang et al., FIFO queues are all you need for cache eviction, SOSP'23.
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace kvproof::bench {
 
-/// Content that was evicted lately: a table of fingerprints with the time of their eviction. What
-/// does not find room in its bucket displaces the oldest there.
+/// Content that was evicted lately: a table of fingerprints with the time of their eviction. A
+/// fingerprint that finds no room in its bucket displaces the oldest one there.
 class GhostQueue {
  public:
   explicit GhostQueue(std::uint32_t length) : length_(length), buckets_(length / 2 + 1) {}

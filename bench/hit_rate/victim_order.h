@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an eviction policy under study decides: in which order free blocks that carry content are
+// The decision of an eviction policy under study: the order in which free blocks with content are
 // given up.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace kvproof::bench {
 
-/// What is known of the request being served, beside its blocks. Filled in by who drives the
-/// manager, before the request's blocks are released.
+/// Facts about the request being served, beside its blocks. The caller of the manager fills them in
+/// before the request's blocks are released.
 struct Serving {
   double seconds = 0;      // when it arrived
-  bool continues = false;  // a conversation: half of what can be found of its prompt was, or more
+  bool continues = false;  // a conversation: at least half of the blocks of its prompt were found
 };
 
 /// None of the calls allocates.
@@ -21,7 +21,7 @@ class VictimOrder {
  public:
   virtual ~VictimOrder() = default;
 
-  /// Nobody holds the block any more. @param content equal for equal content
+  /// The block has no holder any more. @param content equal for equal content
   /// @param fresh it carries other content than when it was freed last
   virtual void freed(BlockId block, std::uint64_t content, bool fresh) = 0;
   /// A free block is held again, for its content: a hit.

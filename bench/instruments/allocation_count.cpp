@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces operator new by one that counts; the other forms come down to it.
+// Replaces operator new by one that counts; the other forms call it.
 #include "bench/instruments/allocation_count.h"
 
 #include <cstddef>

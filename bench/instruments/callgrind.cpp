@@ -30,7 +30,7 @@ std::optional<CallgrindCounts> parse_callgrind(const std::string& text) {
       if (words >> count) totals[event] = count;
     }
   }
-  if (totals["Ir"] == 0) return std::nullopt;  // nothing of that name was run
+  if (totals["Ir"] == 0) return std::nullopt;  // no function of that name was called
   return CallgrindCounts{totals["Ir"], totals["D1mr"] + totals["D1mw"],
                          totals["DLmr"] + totals["DLmw"]};
 }

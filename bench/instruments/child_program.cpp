@@ -30,7 +30,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-/// What the child does before it becomes the program. Never returns.
+/// Runs in the child before it becomes the program. Never returns.
 [[noreturn]] void become(const ChildCommand& command, char** argv, char** environment, int out,
                          int error) {
   setpgid(0, 0);
@@ -149,7 +149,7 @@ ChildEnd run_program(const ChildCommand& command) {
     close(out[0]), close(error[0]);
     throw std::runtime_error("no process can be started");
   }
-  setpgid(child, child);  // here too: whoever comes first
+  setpgid(child, child);  // the child does it, too: the first of the two decides
   Group group(child);
   end.timed_out = !listen_to(streams, command.limit_seconds);
   if (end.timed_out) kill(-child, SIGKILL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs another program to its end and keeps what it printed; an interrupt ends both.
+// Runs another program to its end and keeps its output; an interrupt ends both.
 //
 // Model:   the program gets a process group of its own, which is killed at the time limit, on
 //          Ctrl-C, and with this process.
@@ -15,10 +15,10 @@ namespace kvproof::bench {
 
 struct ChildCommand {
   std::vector<std::string> argv;                             // argv[0] is looked up in PATH
-  std::optional<std::vector<std::string>> environment = {};  // "NAME=value"; none = this process's
+  std::optional<std::vector<std::string>> environment = {};  // "NAME=value"; nullopt = inherited
   std::filesystem::path folder = {};                         // where it runs; empty = here
   double limit_seconds = 600;
-  bool fixed_layout = false;  // without address space randomisation, where that can be asked for
+  bool fixed_layout = false;  // without address space randomisation, if the system allows that
 };
 
 struct ChildEnd {
@@ -33,7 +33,7 @@ struct ChildEnd {
   [[nodiscard]] std::string text() const;
 };
 
-/// @throws Interrupted, std::runtime_error when no process can be started
+/// @throws Interrupted, std::runtime_error if no process can be started
 [[nodiscard]] ChildEnd run_program(const ChildCommand& command);
 
 /// Ctrl-C or a request to end. what() is one line.

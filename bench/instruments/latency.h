@@ -2,9 +2,9 @@
 // The duration of single calls: a cheap clock, its cost, and percentiles.
 //
 // Model:   the clock is the time stamp counter where there is one, fenced on both sides so that it
-//          reads after the call has completed; elsewhere std::chrono::steady_clock. What two
-//          readings with nothing between them cost is measured and taken off every call. What is
-//          left counts as one step of the clock at least: less than that it cannot tell.
+//          reads after the call has completed; elsewhere std::chrono::steady_clock. The cost of two
+//          readings with nothing between them is measured and taken off every call. The rest counts
+//          as at least one step of the clock, because the clock cannot show less.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,7 @@ class CallClock {
     }
     std::ranges::sort(costs);
     cost_ticks_ = percentile(costs, 0.5);
-    // Some counters advance many ticks at a time: seen as the smallest advance between readings.
+    // Some counters advance many ticks at a time: the smallest advance between readings shows it.
     step_ticks_ = std::max<std::uint64_t>(cost_ticks_, 1);
     for (std::size_t i = 0; i < costs.size(); ++i) {
       const std::uint64_t before = read();
@@ -96,7 +96,8 @@ class CallClock {
   std::uint64_t step_ticks_ = 1;
 };
 
-/// The durations of many single calls. Adding one never allocates; what is too much is not kept.
+/// The durations of many single calls. Adding one never allocates; beyond the capacity none is
+/// kept.
 class CallSamples {
  public:
   /// @param capacity [calls] whose memory is written here, so that timed code meets no page fault

@@ -6,8 +6,8 @@
 //           Each round runs read, gather, contiguous and paged once, in turn; a ratio is of two
 //           times of one round, and the value is the median over the rounds, min and max the 10th
 //           and 90th percentile. Before that, outputs are checked on the same buffers.
-//           Where processor_share is not near 1 the machine was busy with other work, and only
-//           the ratios say anything.
+//           If processor_share is not near 1, the machine was busy with other work, and only the
+//           ratios can be used.
 #include <time.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ std::vector<DecodeCase> smoke_cases() {
   return out;
 }
 
-/// THE LIST of cases: one step in every direction from bf16, block 16 shuffled, 4 times 8k tokens.
+/// The list of cases: one step in every direction from bf16, block 16 shuffled, 4 times 8k tokens.
 std::vector<DecodeCase> decode_cases(const BenchOptions& options) {
   if (options.smoke) return smoke_cases();
   std::vector<DecodeCase> out;
@@ -113,7 +113,7 @@ double processor_ns() {
 /// [ns] shape [rounds] each
 struct Times {
   std::vector<double> read, gather, contiguous, paged;
-  std::vector<double> processor_share;  // of each paged call: how much of its time it could run
+  std::vector<double> processor_share;  // of each paged call: the share of its time on a processor
 };
 
 Result result_of(const DecodeCase& c, const Times& times) {

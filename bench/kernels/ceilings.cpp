@@ -25,7 +25,8 @@ constexpr std::size_t kHugePage = 2 << 20;     // [bytes]
 constexpr std::size_t kBytesAhead = 64 << 10;  // of a gather
 constexpr std::size_t kReadAhead = 4 << 10;    // of a sequential read
 
-/// 32 bytes: two registers of 16 where there are none of 32; DRAM does not notice.
+/// 32 bytes, or two registers of 16 on a processor without registers of 32; DRAM makes no
+/// difference.
 using Words = std::uint64_t __attribute__((vector_size(32), may_alias, aligned(32)));
 
 /// Four sums, so that no addition waits for the one before.
@@ -144,7 +145,7 @@ HugeBuffer::HugeBuffer(std::size_t bytes) : bytes_(bytes) {
   const std::size_t whole = (bytes / kHugePage + 1) * kHugePage;
   void* memory = std::aligned_alloc(kHugePage, whole);
   if (memory == nullptr) throw std::bad_alloc();
-  madvise(memory, whole, MADV_HUGEPAGE);  // refused: ordinary pages, and the result file says so
+  madvise(memory, whole, MADV_HUGEPAGE);  // may be refused; the result file then says so
   std::memset(memory, 0, whole);
   data_ = static_cast<std::byte*>(memory);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine's memory gives at best: the fastest read, copy and gather of the bytes that a
+// The ceilings of this machine's memory: the fastest read, copy and gather of the bytes that a
 // kernel moves, in the same pages, on as many threads.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace kvproof::bench {
 
-/// Memory of its own, in huge pages where the system has them, every page touched.
+/// Memory in huge pages if the system has them, with every page touched.
 class HugeBuffer {
  public:
   /// Throws std::bad_alloc.

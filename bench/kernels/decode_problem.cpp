@@ -117,7 +117,7 @@ void DecodeProblem::fill(std::uint64_t seed) {
 void DecodeProblem::copy_to_contiguous() {
   const bool hnd = case_.order == LayoutOrder::hnd;
   const std::int64_t bytes = kernels::bytes_of(case_.type);
-  // What of a block follows one another in both: all heads of its tokens, or one head's.
+  // The rows of a block that follow one another in both layouts: all heads of its tokens, or one.
   const std::int32_t heads = hnd ? kKvHeads : 1;
   const auto run = static_cast<std::size_t>(layout_.block_stride / heads * bytes);
   for (std::int32_t seq = 0; seq < case_.batch; ++seq) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The direct section over the optimized manager of whatever source tree this is compiled with.
+// The direct section over the optimized manager of the source tree that this is compiled with.
 #include "bench/gate/direct_manager.h"
 
 namespace {
