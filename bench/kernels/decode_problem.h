@@ -28,7 +28,7 @@ struct DecodeCase {
   int num_threads = 1;
 
   [[nodiscard]] std::string name(std::string_view implementation) const;
-  /// Of K and V that one call reads. [bytes]
+  /// The bytes of K and V that one call reads.
   [[nodiscard]] std::int64_t cache_bytes() const {
     return std::int64_t{2} * batch * context * kKvHeads * kHeadSize * kernels::bytes_of(type);
   }
@@ -44,13 +44,13 @@ class DecodeProblem {
   [[nodiscard]] std::vector<std::span<const std::byte>> pools() const {
     return {key_.bytes(), value_.bytes()};
   }
-  /// What the paged kernel reads, in its order, K and V in turn.
+  /// The pieces that the paged kernel reads, in its order, K and V in turn.
   [[nodiscard]] Gather gather() const;
 
   /// Compares both outputs with each other, bit by bit, and some heads with double precision.
   /// Throws std::logic_error.
   void check(std::string_view implementation) const;
-  /// Of the output's bytes.
+  /// A checksum of the bytes of the output.
   [[nodiscard]] std::uint64_t checksum() const;
 
  private:

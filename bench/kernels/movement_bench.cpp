@@ -3,8 +3,8 @@
 //
 // Workload: movement_problem.h. Each round runs every way to copy and every implementation once, in
 //           turn; a share is of two times of one round, each per byte read or written. The copy is
-//           the one whose median is least. Before that, what each implementation writes is compared
-//           with the reference's.
+//           the one with the least median. Before that, the output of each implementation is
+//           compared with that of the reference.
 #include <algorithm>
 #include <stdexcept>
 
@@ -18,7 +18,7 @@ using kernels::ElementType;
 
 constexpr int kLeastRounds = 11;
 
-/// THE LIST of cases.
+/// The list of cases.
 std::vector<MovementCase> movement_cases() {
   std::vector<MovementCase> out;
   for (const int threads : {1, 2}) {
@@ -35,7 +35,7 @@ std::vector<MovementCase> movement_cases() {
   return out;
 }
 
-/// Throws std::logic_error where an implementation writes other bytes than the reference.
+/// Throws std::logic_error if an implementation writes other bytes than the reference.
 std::uint64_t check(MovementProblem& problem, const std::string& name) {
   std::uint64_t expected = 0;
   for (std::size_t i = 0; i < problem.ways().size(); ++i) {

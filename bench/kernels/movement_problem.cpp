@@ -200,7 +200,7 @@ class Copy : public MovementProblem {
   kernels::CopyBlocksParams p_;
 };
 
-/// Between two buffers of the host: what a transfer costs where no bus is in the way.
+/// Between two buffers of the host: the cost of a transfer without a bus.
 class Swap : public MovementProblem {
  public:
   Swap(const MovementCase& c, std::int32_t tokens, std::uint64_t seed)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of one movement of data, and every CPU implementation of it as something to run.
+// The memory of one movement of data, and every CPU implementation of it as a function to run.
 //
 // Workload: 8 KV heads of 128 elements in blocks of 16 tokens, sequences of 2,048 tokens whose
 //           blocks lie anywhere in caches twice as large as what is moved.
@@ -27,18 +27,18 @@ struct MovementCase {
   [[nodiscard]] std::string name() const;
 };
 
-/// What is common to all operations.
+/// The interface of all operations.
 class MovementProblem {
  public:
   virtual ~MovementProblem() = default;
-  /// Implementations that take the case, the reference first. Each throws std::logic_error where it
-  /// refuses.
+  /// The implementations that take the case, the reference first. Each throws std::logic_error if
+  /// it refuses.
   [[nodiscard]] const std::vector<Contender>& ways() const { return ways_; }
-  /// Of what an implementation wrote.
+  /// A checksum of the bytes that an implementation wrote.
   [[nodiscard]] virtual std::uint64_t checksum() const = 0;
-  /// Makes what was written unknown.
+  /// Overwrites the output.
   virtual void wipe() = 0;
-  /// [bytes] read and written; 0 where time per token is what counts
+  /// [bytes] read and written; 0 if the time per token counts instead
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Timing in rounds: what is compared runs in turn, and ratios are of two times of one round.
+// Timing in rounds: the compared kernels run in turn, and a ratio is of two times of one round.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ struct Contender {
   std::function<void()> run;
 };
 
-/// The quickest on these very bytes: the least of three times each.
+/// The quickest one on these bytes, by the least of three times each.
 [[nodiscard]] inline const Contender& quickest(const std::vector<Contender>& ways) {
   std::size_t best = 0;
   double least = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fuzz target: request logs through the loaders. Whatever the bytes, the answer is requests that
-// keep the promises of trace_loaders.h, or an InputError of one line.
+// Fuzz target: request logs through the loaders. Any bytes must give requests that keep the
+// promises of open_log.h, or an InputError of one line.
 #include <sys/mman.h>
 #include <unistd.h>
 

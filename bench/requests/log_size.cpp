@@ -52,7 +52,7 @@ SourceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mo
     out.output_tokens += output;
     out.max_prompt_tokens = std::max(out.max_prompt_tokens, prompt);
     out.max_tokens = std::max(out.max_tokens, prompt + output);
-    // The leading ids that were seen are the blocks that are shared: equal ids, equal prefixes.
+    // The leading ids that were seen before are shared blocks: equal ids mean equal prefixes.
     std::uint64_t known_ids = 0;
     bool leading = true;
     for (const std::uint64_t id : request.block_ids) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a source of requests asks for in all, known before anything is built for it.
+// The size of a source of requests, which is needed before a pool is built for it.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ struct SourceSize {
   std::uint64_t output_tokens = 0;
   std::uint64_t max_prompt_tokens = 0;  // of one request, as the allocator sees it
   std::uint64_t max_tokens = 0;         // of one request, with its output
-  // That hold every prompt at once, each equal prefix once where ids say what is equal; a prompt's
-  // tokens after its last whole id count as its own.
+  // Blocks that hold every prompt at once. Equal prefixes count once if ids say what is equal; the
+  // tokens of a prompt after its last whole id count as its own.
   std::uint64_t prompt_blocks = 0;
-  std::uint64_t output_blocks = 0;  // that its output adds, at most
+  std::uint64_t output_blocks = 0;  // its output adds at most so many
 };
 
-/// Tokens that an allocator is given for a prompt.
+/// The number of tokens that an allocator gets for a prompt.
 [[nodiscard]] std::uint64_t prompt_tokens(const Request& request, const SourceInfo& info,
                                           TokenMode mode);
 
-/// Reads the whole source. Memory grows with the number of distinct ids: a few bits each where they
+/// Reads the whole source. Memory grows with the number of distinct ids: a few bits each if they
 /// are dense.
 [[nodiscard]] SourceSize size_of(RequestSource& source, std::uint32_t block_size, TokenMode mode);
 

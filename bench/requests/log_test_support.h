@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of the log loaders share: a small log of each format, all requests of a file, and
-// the error that a file is refused with.
+// Shared by tests of the log loaders: a small log of each format, all requests of a file, and the
+// error that refuses a file.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -98,7 +98,8 @@ struct Malformed {
   std::string expected;  // a part of the message
 };
 
-/// Each line is wrong as line `number` of a file that begins with `head`, in every compression.
+/// Requires that each line is refused as line `number` of a file that begins with `head`, in every
+/// compression.
 inline void expect_errors(const std::string& head, std::uint64_t number,
                           const std::vector<Malformed>& lines) {
   const properties::TemporaryFolder folder;

@@ -6,8 +6,8 @@
 // are relative to the first request; the order is the file's; equal times are kept in the order of
 // the file; a time earlier than the line before is an error, because a sort would need the whole
 // file and the publishers sort theirs; so is a file without a single request, and an empty line.
-// Memory is bounded by one line (one session at a time where lines are sessions). Whatever the
-// bytes, the answer is a request or a properties::InputError.
+// Memory is bounded by one line (by one session at a time if lines are sessions). Any bytes give a
+// request or a properties::InputError.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct LogOptions {
   // context we have met (894 k tokens) and keeps the tokens of one request under 64 MiB.
   std::int64_t max_tokens = std::int64_t{1} << 24;
 
-  // Tokens per id where the file does not say; 0 = as published, or inferred from the first lines.
+  // Tokens per id if the file does not say; 0 = as published, or inferred from the first lines.
   std::int64_t ids_block_size = 0;
 
   // Filters; what they leave out is counted in RequestSource::left_out().
@@ -41,7 +41,7 @@ struct LogOptions {
 [[nodiscard]] std::unique_ptr<RequestSource> open_log(const std::string& path,
                                                       LogOptions options = {});
 
-/// The same, as often as it is wanted. Nothing is opened yet.
+/// The same log as a source that can be opened repeatedly. It is not opened yet.
 [[nodiscard]] ReopenableSource log_source(const std::string& path, const LogOptions& options = {});
 
 }  // namespace kvproof::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request of a log or of a built-in workload, and the stream that every one of them is.
+// One request of a log or of a built-in workload, and the stream of requests.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct Request {
 
   // Sources with sessions only (SourceInfo::sessions), else zero and empty.
   std::uint64_t session = 0;  // conversation it belongs to, from 0
-  std::uint32_t agent = 0;    // who of its session asks: 0 = the main one, k = its k-th sub-agent
+  std::uint32_t agent = 0;    // the agent of its session: 0 = the main one, k = the k-th sub-agent
   // Indices of the earlier requests of its session whose answers it waits for: the one before it of
   // the same agent; for the first of a sub-agent the one that spawned it; for the first after
   // sub-agents have ended also the last of each of them (join).
@@ -60,7 +60,7 @@ class RequestSource {
   /// Share produced so far, 0 to 1, for a progress bar.
   [[nodiscard]] virtual double fraction() const = 0;
 
-  /// What filters have left out so far.
+  /// The requests that filters have left out so far.
   [[nodiscard]] virtual LeftOut left_out() const { return {}; }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sources made of another one, or of a rule: the first requests of a source, so that no log takes
-// longer than one has time; and requests drawn at random.
+// Sources made from another source or from a rule: the first requests of a source, to save time on
+// long logs, and requests drawn at random.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,7 @@ class LeadingSource final : public RequestSource {
           [open = source.open, most] { return std::make_unique<LeadingSource>(open(), most); }};
 }
 
-/// Fills in everything but the index.
+/// Fills in all fields except the index.
 using DrawRequest = std::function<void(WorkloadRandom& random, Request& request)>;
 
 class DrawnSource final : public RequestSource {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spells block ids as tokens, see trace_tokens.h.
+// Spells block ids as tokens.
 #include "bench/requests/tokens.h"
 
 #include <algorithm>

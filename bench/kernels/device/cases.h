@@ -6,7 +6,7 @@
 
 namespace kvproof::bench {
 
-/// What every part shares.
+/// The data that all parts share.
 struct Bench {
   int num_processors = 0;
   int rounds = 0;

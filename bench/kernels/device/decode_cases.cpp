@@ -41,7 +41,7 @@ const kernels::Implementation<Params>& row_named(
   return *found;
 }
 
-/// As many splits as give every processor two blocks, once there are clearly too few of them.
+/// So many splits that every processor gets two blocks, if there would be clearly too few blocks.
 std::int32_t splits_of(const DecodeCase& c, int num_processors) {
   const std::int32_t slots = 2 * num_processors;
   const std::int32_t blocks = c.batch * c.num_kv_heads;
@@ -60,7 +60,7 @@ std::vector<std::int32_t> table_of(const DecodeCase& c) {
   return table;
 }
 
-/// Everything that a case's launches point to.
+/// The memory that the launches of a case use.
 struct DecodeMemory {
   explicit DecodeMemory(const DecodeCase& c, int num_processors)
       : splits(splits_of(c, num_processors)),
@@ -126,8 +126,8 @@ std::function<void()> launch_of(const kernels::Implementation<Params>& row, cons
   };
 }
 
-/// The sum of the first output row. Throws where it is no number, and where the two kernels read
-/// the same bytes in the same order and differ.
+/// The sum of the first output row. Throws if it is not a number, or if the two kernels read the
+/// same bytes in the same order and differ.
 double checked_sum(const DecodeCase& c, const DecodeMemory& memory) {
   const double sum = sum_of(memory.paged_output.as<void>(), c.head_size, query_type(c));
   if (!std::isfinite(sum)) throw DeviceError(std::string(c.row) + ": the output is no number");
@@ -199,7 +199,7 @@ void measure(const Bench& bench, const DecodeCase& c, Cache cache) {
   print(c, memory, cache, bench, bench.stopwatch.time(launches, cache, bench.rounds));
 }
 
-/// The most telling cases first: a run may be cut off.
+/// The most important cases come first, because a run may be cut off.
 std::vector<DecodeCase> sweep(bool smoke) {
   std::vector<DecodeCase> out;
   const auto add = [&](auto change) {

@@ -20,7 +20,7 @@ struct DeviceError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Throws DeviceError that names what was tried.
+/// Throws a DeviceError that names the failed call.
 inline void expect(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
     throw DeviceError(std::string(what) + ": " + cudaGetErrorString(error));
@@ -73,7 +73,7 @@ struct Times {
 
 enum class Cache : std::uint8_t { cold, hot };
 
-/// Times launches in turn, A B A B, so that a change of clocks meets all of them.
+/// Times launches in turn, A B A B, so that a change of clocks affects all of them.
 class Stopwatch {
  public:
   explicit Stopwatch(int num_processors);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results as lines that are whole as soon as they are written: what a run that was cut off leaves.
+// Results as lines that are complete as soon as they are written, so that a run that is cut off
+// leaves results.
 //
 // Line:    experiment <tab> name=value ... <tab> name=value,unit,min,max ... ; results.py makes a
 //          result file of them.

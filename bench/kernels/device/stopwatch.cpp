@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times by the device's own events, see device.h.
+// Measures times with the device's own events.
 #include <algorithm>
 
 #include "bench/kernels/device/device.h"
@@ -32,7 +32,7 @@ Stopwatch::~Stopwatch() {
 
 double Stopwatch::once(const std::function<void()>& launch, Cache cache) {
   const int launches = cache == Cache::hot ? kHotLaunches : 1;
-  if (cache == Cache::cold) {  // by reading: modified lines would be written back in what is timed
+  if (cache == Cache::cold) {  // fills L2 by reading: modified lines would be written back later
     read_all(flush_.as<void>(), flush_.size(), sink_.as<std::uint32_t>(), num_processors_);
   } else {
     launch();

@@ -20,7 +20,7 @@ struct IdLayout {
   [[nodiscard]] std::int64_t num_ids(std::int64_t tokens) const {
     return partial_tail ? ceil_div(tokens, block_size) : tokens / block_size;
   }
-  /// "2 ids for the 600 tokens of input_length, found 3" without what was found.
+  /// "2 ids for the 600 tokens of input_length", to which the caller adds what it found.
   [[nodiscard]] std::string wanted(std::int64_t tokens, std::string_view length_field) const {
     return std::to_string(num_ids(tokens)) + " ids for the " + std::to_string(tokens) +
            " tokens of " + std::string(length_field) + " in blocks of " +
@@ -44,7 +44,7 @@ class IdLayouts {
     return IdLayouts(std::move(out));
   }
 
-  /// Keeps what fits; false, and unchanged, if nothing does.
+  /// Keeps the layouts that fit; returns false, and changes nothing, if no layout fits.
   [[nodiscard]] bool narrow(std::int64_t tokens, std::int64_t ids) {
     std::vector<IdLayout> fit;
     for (const IdLayout& layout : candidates_) {

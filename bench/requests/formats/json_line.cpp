@@ -119,7 +119,8 @@ class LineHandler final : public Sax {
 
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
-    // Of "[id] parse error at line 1, column 9: cause" or "[id] cause", the cause alone helps.
+    // The parser says "[id] parse error at line 1, column 9: cause" or "[id] cause"; only the cause
+    // helps a reader.
     std::string_view text = error.what();
     for (const std::string_view before_cause : {"] ", "column", ": "}) {
       const std::size_t at = text.find(before_cause);
@@ -172,7 +173,7 @@ class LineHandler final : public Sax {
   }
   bool too_deep() { return fail("at most " + std::to_string(kMaxDepth) + " levels of nesting"); }
 
-  /// A value that the field may not have; outside of our fields it is welcome and ignored.
+  /// Rejects a value that the field may not have. Values of other fields are ignored.
   bool other(const std::string& found) {
     if (levels_.empty()) return fail("a JSON object, found " + found);
     if (is_ignored()) return true;

@@ -55,13 +55,13 @@ struct JsonObject {
   }
 };
 
-/// Told of nested objects as they are read; those inside an object end before it does.
+/// Is told of nested objects as they are read; inner objects end before the outer one.
 class JsonVisitor {
  public:
   virtual ~JsonVisitor() = default;
   /// @param depth 1 for elements of a field of the line's own object
   virtual void begin_object(std::size_t depth) = 0;
-  /// @return what was expected of the object, if it will not do
+  /// @return what was expected of the object if it is wrong, else an empty text
   [[nodiscard]] virtual std::string end_object(std::size_t depth, const JsonObject& object) = 0;
 };
 

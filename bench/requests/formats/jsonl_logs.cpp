@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The formats are rows of one table: the names of their fields, the unit of their time, and what
-// their ids stand for.
+// The formats are rows of one table: the names of their fields, the unit of their time, and the
+// meaning of their ids.
 #include "bench/requests/formats/jsonl_logs.h"
 
 #include <algorithm>
@@ -55,8 +55,8 @@ constexpr std::array<Format, 4> kFormats = {{
 
 enum Field : std::size_t { kTime, kInput, kOutput, kIds, kNumFields };
 
-/// One id from that of the block before and what stands for this one: as unlike as a 64-bit hash
-/// can be, in no memory. 10^7 blocks have a chance of 3 in 10^6 that any two of them meet.
+/// Makes one id from the id of the block before and the id of this block. It takes no memory, and
+/// equal ids are as rare as with any 64-bit hash: 3 in 10^6 that any two of 10^7 blocks collide.
 std::uint64_t chain(std::uint64_t parent, std::uint64_t value) {
   return mix64(mix64(parent + kMixStep) + value);
 }
@@ -107,7 +107,7 @@ class JsonlSource final : public LineSource {
     return IdLayouts({{size, true}, {size, false}});
   }
 
-  /// Reads the first requests, until they leave one way to lay out their ids.
+  /// Reads the first requests, until only one layout of their ids fits.
   void look_ahead() {
     constexpr std::size_t kMaxRequests = 64;
     constexpr std::size_t kMaxIds = std::size_t{1} << 20;
@@ -141,7 +141,7 @@ class JsonlSource final : public LineSource {
     return static_cast<std::size_t>(ceil_div(options().max_tokens, size));
   }
 
-  /// Which of the fields a file has is told by its first line and then holds for all of it.
+  /// The first line shows which of the fields a file has; all other lines must have the same.
   void check_presence(const JsonObject& object) {
     if (lines().line_number() == 1) {
       for (std::size_t i = 0; i < kNumFields; ++i) present_[i] = object.has(i);
@@ -230,7 +230,7 @@ std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<properties::LineRe
         "a request of one of the formats of bench/requests/formats/README.md, found the field " +
             properties::in_quotes(names.front()));
   }
-  if (format == nullptr) format = &mooncake;  // whatever it lacks is named
+  if (format == nullptr) format = &mooncake;  // its loader names the field that is missing
   return std::make_unique<JsonlSource>(std::move(lines), first_line, *format, options);
 }
 

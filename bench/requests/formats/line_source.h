@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every loader of a log shares: its lines, the filters, the numbering and the clock.
+// Shared by all loaders of logs: the lines, the filters, the numbering and the clock.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One session of kv-cache-tester in memory: its requests in order of time, who waits for whom.
+// One session of kv-cache-tester in memory: its requests in order of time, and which request waits
+// for which.
 #pragma once
 
 #include <cstddef>

@@ -26,7 +26,7 @@ constexpr std::string_view kObjects = "an array of objects";
 enum SessionField : std::size_t { kBlockSize, kSessionRequests };
 enum RequestField : std::size_t { kTime, kInput, kOutput, kHashIds, kRuns, kRequests };
 
-/// The lists of fields; that of a request contains itself, for sub-agents.
+/// The lists of fields; the list of a request contains itself, for sub-agents.
 struct Fields {
   explicit Fields(const LogOptions& options)
       : request{{{"t", JsonKind::real, "a number of seconds >= 0", kMaxSeconds},
@@ -92,7 +92,7 @@ class SessionBuilder final : public JsonVisitor {
   }
 
  private:
-  /// Times inside count from its own, and whoever has no agent yet is its.
+  /// Times inside count from its own time, and requests without an agent belong to it.
   void close_sub_agent(std::size_t first, double seconds) {
     const std::uint32_t number = ++num_sub_agents_;
     for (std::size_t i = first; i < session_.requests.size(); ++i) {
