@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the compiler, the build and Linux, see environment.h.
+// Asks the compiler, the build and Linux for the circumstances.
 #include "bench/results/environment.h"
 
 #include <sys/utsname.h>
@@ -15,7 +15,7 @@ namespace kvproof::bench {
 namespace {
 
 const char* const kUnknown = "unknown";
-constexpr std::uint64_t kExactInDouble = std::uint64_t{1} << 53;  // what any JSON reader can hold
+constexpr std::uint64_t kExactInDouble = std::uint64_t{1} << 53;  // any JSON reader can hold this
 
 std::string compiler() {
 #if defined(__clang__)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The circumstances of a measurement: what a result file says about the build and the machine.
+// The circumstances of a measurement, which a result file states: the build and the machine.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace kvproof::bench {
 
 extern const char* const kCommit;  // of the sources that were built, or "unknown"
 
-/// What a machine or a build does not tell is the text "unknown".
+/// A value that the machine or the build does not tell is the text "unknown".
 ///
 /// version, commit, compiler, build_type, flags; cpu, cores, cache_l1d_bytes, cache_l2_bytes,
 /// cache_l3_bytes, memory_bytes, kernel, page_bytes, transparent_huge_pages; date (UTC),
@@ -20,7 +20,7 @@ extern const char* const kCommit;  // of the sources that were built, or "unknow
 [[nodiscard]] Parameters describe_environment(int argc, const char* const* argv,
                                               std::uint64_t seed);
 
-/// Memory of this process that lies in huge pages; nullopt where the kernel does not tell. [bytes]
+/// Memory of this process that lies in huge pages; nullopt if the kernel does not tell. [bytes]
 [[nodiscard]] std::optional<std::uint64_t> huge_page_bytes();
 
 }  // namespace kvproof::bench

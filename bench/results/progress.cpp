@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Draws the progress bar, see progress.h.
+// Draws the progress bar.
 #include "bench/results/progress.h"
 
 #include <unistd.h>

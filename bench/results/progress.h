@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A progress bar with an estimate, on stderr, and only when that is a terminal.
+// A progress bar with an estimate, on stderr if that is a terminal.
 #pragma once
 
 #include <chrono>
@@ -10,16 +10,16 @@ namespace kvproof::bench {
 class Progress {
  public:
   Progress();
-  /// For tests: a bar that is drawn, or not, whatever stderr is.
+  /// For tests: a bar that is drawn, or not, without regard to stderr.
   explicit Progress(bool visible);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// @param fraction of the whole that is done, 0 to 1 @param what is being done now
+  /// @param fraction of the whole that is done, 0 to 1 @param what the program is doing now
   void update(double fraction, const std::string& what);
 
-  /// Takes the bar away, so that results can be printed.
+  /// Removes the bar, so that results can be printed.
   void clear();
 
   /// The line that update() draws. @param elapsed_seconds since the start; an estimate needs some.

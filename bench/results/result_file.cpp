@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes result files, see result_file.h.
+// Writes result files.
 #include "bench/results/result_file.h"
 
 #include <unistd.h>

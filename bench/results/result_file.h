@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a measurement leaves behind: a list of results, and the one file format of all of them.
+// The results of a measurement, and the one file format of all results.
 //
 // Schema 1: {"schema":1,"environment":{...},"results":[{"experiment":"...","parameters":{...},
 // "metrics":{"ns_per_block":{"value":...,"unit":"ns","min":...,"max":...}}}]}; min and max are
@@ -28,7 +28,7 @@ using Parameters = std::vector<std::pair<std::string, Value>>;
 struct Metric {
   double value = 0;
   std::string unit;           // "ns", "bytes", "tokens", "blocks", "ratio", "count", "s"
-  std::optional<double> min;  // over the repetitions, where there were several
+  std::optional<double> min;  // over the repetitions, if there were several
   std::optional<double> max;
 };
 using Metrics = std::vector<std::pair<std::string, Metric>>;
@@ -52,10 +52,10 @@ class OutputError : public std::runtime_error {
 };
 
 /// A result file that exists only when it is complete: written under another name, then renamed.
-/// What is no regular file (a device, a pipe) cannot be renamed onto and is written in place.
+/// A device or a pipe cannot be replaced by renaming, so it is written in place.
 class ResultFile {
  public:
-  /// Opens the file, so that a path that cannot be written is known before anything is measured.
+  /// Opens the file, so that a path that cannot be written is found before anything is measured.
   /// Throws OutputError.
   explicit ResultFile(const std::filesystem::path& path);
   ~ResultFile();
@@ -64,12 +64,12 @@ class ResultFile {
 
   /// Writes everything and gives the file its name. Throws OutputError. @pre called once
   void commit(const Parameters& environment, std::span<const Result> results);
-  /// The same for a file of any text.
+  /// As write(), for a file of any text.
   void commit_text(const std::string& text);
 
  private:
-  std::filesystem::path path_;       // where the results belong
-  std::filesystem::path temporary_;  // where they are until they are complete; may equal path_
+  std::filesystem::path path_;       // the name of the complete file
+  std::filesystem::path temporary_;  // the name until it is complete; may equal path_
   std::ofstream stream_;
   bool committed_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a suite of `kvproof bench` is. THE LIST of suites is bench/suites.h.
+// The type of a suite of `kvproof bench`; bench/suites.h lists the suites.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct BenchOptions {
   Progress* progress = nullptr;
 };
 
-/// A suite measures the cases that were selected out of those that it names.
+/// A suite names cases and measures those that were selected.
 struct Suite {
   std::string_view name;
   std::string_view sentence;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays results out in columns, see table.h.
+// Lays results out in columns.
 #include "bench/results/table.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ Row cells(const Result& result) {
   return row;
 }
 
-/// One case with more columns than fit beside one another: a line for each.
+/// Shows a case with too many columns as one line for each column.
 void print_downwards(std::ostream& out, const Result& result) {
   const Row names = heading(result);
   const Row values = cells(result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results as aligned text tables, units in the headings: what a person reads on stdout.
+// Results as aligned text tables for people, with the units in the headings.
 #pragma once
 
 #include <iosfwd>

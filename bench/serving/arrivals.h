@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who asks when: the requests of a source, released to a simulated engine.
+// Arrivals: releases the requests of a source to a simulated engine.
 //
-// Model:   open loop     a request is there at the time of the source, whatever the engine does;
-//          closed loop   a fixed number of clients, each asks its next request when it has its
-//                        answer; the times of the source are not looked at.
-//          In both a request also waits for the answers that Request::after names.
-// Refuses: reading ahead: a request is read when it is there, or the next to be.
+// Model:   open loop     a request arrives at the time of the source, independent of the engine;
+//          closed loop   a fixed number of clients; each sends its next request when it has its
+//                        answer, and the times of the source do not count.
+//          In both, a request also waits for the answers that Request::after names.
+// Leaves out: reading ahead. Only requests that have arrived, and the next one, are read.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace kvproof::bench {
 
 struct Arrived {
   Request request;
-  double seconds = 0;  // since when it could be served
+  double seconds = 0;  // it could be served from this time on
 };
 
 class Arrivals {
@@ -29,21 +29,21 @@ class Arrivals {
   /// @param source outlives this. @param clients of a closed loop; 0 = open loop
   Arrivals(RequestSource& source, std::uint32_t clients);
 
-  /// Releases everything that is there at `now` to ready().
+  /// Releases all requests that have arrived at `now` to ready().
   void poll(double now);
 
-  /// First come, first served; whoever takes one pops it.
+  /// First come, first served; the caller that takes a request pops it.
   [[nodiscard]] std::deque<Arrived>& ready() { return ready_; }
 
-  /// A request has its answer, at `now`.
+  /// Notes that a request has its answer at `now`.
   void finish(std::uint64_t index, double now);
 
-  /// When the next one will be there if nobody finishes; nullopt when there is none.
+  /// When the next request arrives if no request finishes before; nullopt if there is none.
   [[nodiscard]] std::optional<double> next_seconds() const;
 
   [[nodiscard]] std::uint64_t num_read() const { return num_read_; }
   [[nodiscard]] std::size_t num_unanswered() const { return unanswered_.size(); }
-  /// Ready, or kept from it by others that have no answer yet.
+  /// Makes a request ready, or lets it wait for others that have no answer yet.
   [[nodiscard]] std::size_t num_waiting() const { return ready_.size() + blocked_.size(); }
 
  private:
@@ -61,7 +61,7 @@ class Arrivals {
     std::uint32_t num_awaited = 0;
   };
   std::unordered_map<std::uint64_t, Blocked> blocked_;                     // by index
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> waiting_;  // by who is awaited
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> waiting_;  // by the awaited one
 };
 
 }  // namespace kvproof::bench

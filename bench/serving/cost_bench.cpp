@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Suite: what the serving simulation itself costs, by the number of blocks that it touches.
+// Suite: the cost of the serving simulation itself, by the number of blocks that it touches.
 //
-// The same draw of requests, more and more of them, on a pool of one size: so a cost that grows
-// with anything but the blocks shows as a line that is not flat. The largest case takes 20 s.
+// The cases play more and more of the same drawn requests on a pool of one size, so a cost that
+// grows with anything except the blocks shows as a line that is not flat. The largest case takes 20
+// s.
 #include <algorithm>
 #include <ctime>
 #include <memory>
@@ -42,7 +43,7 @@ struct Work {
   std::uint64_t blocks = 0;
 };
 
-/// So many requests that they touch that many blocks.
+/// The number of requests that touch so many blocks.
 Work work_for(std::uint64_t blocks, std::uint64_t seed) {
   WorkloadRandom random(seed);
   Work out;

@@ -46,7 +46,7 @@ bool Engine::step() {
   work_.moved_tokens = moved - std::exchange(moved_before_, moved);
   const double seconds = options_.time.seconds(work_);
   now_ += seconds;
-  // Before anybody leaves: what leaves with the step's end was not free while it ran.
+  // Before requests leave: the memory of those that leave now was not free during the step.
   const std::uint64_t stranded = preempted_ || refused_at_ ? memory_.free_tokens() : 0;
   finish_step();
   const MemoryUse use = memory_.use();
@@ -70,10 +70,11 @@ void Engine::schedule_running() {
   }
 }
 
-// @return whether running_[at] has room for what it does next; it may be gone if not.
+// @return whether running_[at] has room for its next tokens; if not, it may have been preempted
 bool Engine::make_room(std::size_t at, const Ask& ask) {
   while (!memory_.grow(running_[at].handle, ask.tokens + ask.drafts, ask.lookahead)) {
-    // What goes to the host is free when the step is over: until then nothing else is taken away.
+    // Blocks that go to the host become free when the step is over; until then no other request is
+    // preempted.
     if (work_.swapped_tokens > 0) return false;
     preempt_last();
     if (at == running_.size()) return false;
@@ -121,7 +122,7 @@ void Engine::schedule_waiting() {
   }
 }
 
-// The first of those that are ready and can be served at all; the others are answered.
+// The first ready request that can be served at all; requests before it that cannot are answered.
 void Engine::admit_arrivals() {
   while (!arrivals_.ready().empty() && waiting_.empty()) {
     const Arrived arrived = std::move(arrivals_.ready().front());
@@ -151,7 +152,7 @@ void Engine::admit_arrivals() {
   }
 }
 
-// From the host: its blocks are here when the step is over.
+// Resumes a request from the host; its blocks are here when the step is over.
 bool Engine::resume(Live& request) {
   if (!memory_.swapper()->swap_in(request.handle)) return false;
   request.on_host = false;
@@ -206,7 +207,7 @@ void Engine::finish_step() {
                 [this](Live& request) { return request.scheduled > 0 && conclude(request); });
 }
 
-// What the step brought to a request. @return whether that was its last token
+// Gives a request the tokens of the step. @return whether that was its last token
 bool Engine::conclude(Live& request) {
   request.computed += std::exchange(request.scheduled, 0);
   tokens_.clear();
@@ -214,7 +215,7 @@ bool Engine::conclude(Live& request) {
     const std::uint32_t accepted = num_accepted(std::exchange(request.drafts, 0));
     if (request.times.first_token < 0) request.times.first_token = now_;
     for (std::uint32_t i = 0; i <= accepted; ++i) {
-      // Nobody else says the same: an answer is reused only by a prompt that spells its ids.
+      // No other request has the same tokens: only a prompt that spells its ids reuses an answer.
       tokens_.push_back(static_cast<TokenId>(~request.index * 0x9e3779b1U + request.known + i));
     }
     request.known += accepted + 1;
@@ -234,7 +235,7 @@ bool Engine::conclude(Live& request) {
   return true;
 }
 
-// Drafts are accepted in order, until the first that is not.
+// Drafts are accepted in order, up to the first that is rejected.
 std::uint32_t Engine::num_accepted(std::uint32_t drafts) {
   std::uint32_t accepted = 0;
   const double limit = options_.acceptance * 0x1p64;

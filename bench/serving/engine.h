@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulated engine: continuous batching, step by step, on a real allocator.
 //
-// Model:   each step has a budget of tokens. First those that run, in the order of their admission:
-//          one token each and its drafts, or the next chunk of what is not computed yet. Who finds
-//          no room preempts the one that was admitted last, perhaps itself. Then, unless somebody
-//          was preempted, those that wait, first come first served: first whoever was preempted.
-//          A refused admission ends the step's admissions, and is tried again when more is free.
-//          Then the step takes its time (step_time.h); who has computed all its tokens has one
-//          more, and those drafts that are accepted; who has all of its output leaves.
-//          A request that could not even run alone is refused when it arrives.
+// Model:   each step has a budget of tokens. The running requests are served first, in the order of
+//          their admission: one token each and its drafts, or the next chunk of tokens that are not
+//          computed yet. A request that finds no room preempts the one that was admitted last,
+//          which may be itself. Unless a request was preempted, waiting requests are admitted next,
+//          first come first served, preempted ones before all others. A refused admission ends the
+//          admissions of the step, and is tried again when more memory is free. Then the step takes
+//          its time (step_time.h). A request that has computed all its tokens gets one more, and
+//          its accepted drafts; a request with all of its output leaves. A request that could not
+//          run even alone is refused when it arrives.
 // Source:  vLLM v1 Scheduler.schedule(); Yu et al., Orca, OSDI'22; Agrawal et al., Sarathi, 2023.
 // Checked: at every step requests, tokens and memory are conserved (std::logic_error).
-// Refuses: priorities, several cards, prefill apart from decoding.
+// Leaves out: priorities, several cards, prefill apart from decoding.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct EngineOptions {
   std::uint32_t token_budget = 8192;  // [tokens] of one step
   std::uint32_t max_running = 256;    // [requests]
   bool swap = false;                  // a preempted request goes to the host, not back to its start
-  std::uint32_t drafts = 0;           // [tokens] that a step verifies besides its own
+  std::uint32_t drafts = 0;           // [tokens] that a step verifies beside its own
   double acceptance = 0.7;            // chance of a draft whose predecessors were accepted
   std::uint64_t seed = 0;             // of the drafts
   TokenMode tokens = TokenMode::as_recorded;
@@ -45,7 +46,7 @@ class Engine {
   Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& arrivals, KvMemory& memory,
          Recorder& recorder);
 
-  /// One step, or a pause until the next arrival. @return false when everybody was served
+  /// Runs one step, or pauses until the next arrival. @return false when all requests were served
   bool step();
 
  private:
@@ -53,7 +54,7 @@ class Engine {
     std::uint64_t index = 0;  // of the request
     KvHandle handle = 0;
     std::uint32_t input = 0;      // [tokens] as the source states it
-    std::uint32_t known = 0;      // [tokens] prompt and what was generated
+    std::uint32_t known = 0;      // [tokens] of the prompt and of the output so far
     std::uint32_t computed = 0;   // [tokens] of these in the cache
     std::uint32_t remaining = 0;  // [tokens] of output still to come
     std::uint32_t scheduled = 0;  // [tokens] in this step, without drafts
@@ -64,7 +65,7 @@ class Engine {
     RequestTimes times;
   };
 
-  /// What a running request asks of a step. [tokens]
+  /// The tokens that a running request asks of a step.
   struct Ask {
     std::uint32_t tokens = 0;
     std::uint32_t drafts = 0;
@@ -104,8 +105,8 @@ class Engine {
   std::mt19937_64 random_;
   // For the balance at the end. [tokens]
   std::uint64_t skipped_tokens_ = 0;   // found in the cache
-  std::uint64_t lost_tokens_ = 0;      // computed, and taken away by a preemption
-  std::uint64_t answered_tokens_ = 0;  // computed of those that were answered
+  std::uint64_t lost_tokens_ = 0;      // computed, and lost by a preemption
+  std::uint64_t answered_tokens_ = 0;  // computed by answered requests
 };
 
 }  // namespace kvproof::bench

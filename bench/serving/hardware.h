@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LISTS of cards and of models for the serving simulation. Adding one is one row.
+// The lists of cards and of models for the serving simulation. Adding one is one row.
 //
 // Source:  the makers' data sheets (dense 16-bit rates, without sparsity) and the models' published
 //          config.json, with weights and cache in 16 bits and full attention in every layer.
-// Refuses: anything measured: a row is a limit, and what share of it is reached is StepTime's.
+// Leaves out: measured rates. A row is a limit; StepTime has the share of it that is reached.
 #pragma once
 
 #include <cstdint>
@@ -31,10 +31,10 @@ inline constexpr Card kCards[] = {
     {"mi300x", 5'300e9, 1'307e12, 63e9, "AMD Instinct MI300X data sheet: PCIe 5.0 x16"},
 };
 
-/// What a step computes, reads and keeps.
+/// The numbers of a model that decide what a step computes, reads and keeps.
 struct ServedModel {
   std::string_view name;
-  double parameters;              // that a token is multiplied with
+  double parameters;              // each token is multiplied with so many
   double weight_bytes;            // read by every step
   std::uint32_t attention_width;  // layers x query heads x head size
   double kv_bytes_per_token;      // of all layers: 2 x layers x KV heads x head size x 2 bytes

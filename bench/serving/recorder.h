@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a simulated engine did: totals, averages over simulated time, quantiles, and samples in
-// time.
+// Records a simulated engine: totals, averages over simulated time, quantiles, and samples in time.
 //
-// Averages are weighted with the simulated time of each step; pauses in which nobody is served
-// count. Of samples at most kMaxSamples are kept, evenly over the steps: when there are more, every
-// second one goes.
+// Averages are weighted with the simulated time of each step, pauses included. At most kMaxSamples
+// samples are kept, evenly over the steps: when there are more, every second one is dropped.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +12,7 @@
 
 namespace kvproof::bench {
 
-/// When things happened to one request. [s]
+/// The times of the events of one request. [s]
 struct RequestTimes {
   double arrived = 0;
   double admitted = -1;     // first; negative until then
@@ -25,15 +23,15 @@ struct RequestTimes {
 
 struct ServingTotals {
   std::uint64_t requests = 0;
-  std::uint64_t refused = 0;  // could not run even alone
-  std::uint64_t empty = 0;    // without a prompt: answered at once
+  std::uint64_t refused = 0;  // requests that could not run even alone
+  std::uint64_t empty = 0;    // requests without a prompt, which are answered at once
   std::uint64_t input_tokens = 0;
   std::uint64_t hit_tokens = 0;  // at first admissions, at most the input tokens of each
   std::uint64_t output_tokens = 0;
   std::uint64_t computed_tokens = 0;     // without drafts
   std::uint64_t recomputed_tokens = 0;   // computed before, and lost by a preemption
   std::uint64_t preemptions = 0;         // all; of these
-  std::uint64_t swaps = 0;               //   so many kept what they had, on the host
+  std::uint64_t swaps = 0;               //   so many kept their tokens on the host
   std::uint64_t refused_admissions = 0;  // for want of memory; a request may be refused often
   std::uint64_t drafts = 0;
   std::uint64_t accepted_drafts = 0;
@@ -52,7 +50,7 @@ struct ServingMoment {
   double running = 0;                                   // [requests]
   double waiting = 0;                                   // [requests] ready, and not running
   double tokens = 0, tail = 0, reserved = 0, free = 0;  // MemoryUse [tokens]
-  double stranded = 0;  // [tokens] free during the step, while a request was refused for want of it
+  double stranded = 0;  // [tokens] free during the step, while a request was refused for lack of it
 };
 
 struct Quantiles {
@@ -65,7 +63,7 @@ class Recorder {
 
   ServingTotals totals;
 
-  /// A step, or a pause, took `seconds` and ended like this.
+  /// Records a step, or a pause, that took `seconds` and ended in this state.
   /// @param stranded free during the step, while a request was refused for want of memory [tokens]
   void add_step(double seconds, std::size_t running, std::size_t waiting, const MemoryUse& use,
                 std::uint64_t stranded);

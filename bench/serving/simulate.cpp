@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 30;
 
-// Nothing is lost if all prompts and answers fit, and what two may compute at the same time.
+// No content is lost if all prompts and answers fit, and the blocks that two requests compute
+// twice.
 std::uint32_t blocks_for(const SourceSize& size, const SimulationOptions& options) {
   const std::uint64_t longest = size.max_tokens + options.engine.drafts;
   const std::uint64_t everything = size.prompt_blocks + size.output_blocks +

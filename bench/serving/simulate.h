@@ -25,7 +25,7 @@ struct SimulationOptions {
   double watermark = 0;
   /// Of the paged storages, a row with a cache manager.
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
-  properties::SubjectOptions audited;  // where given: this allocator, every operation under audit
+  properties::SubjectOptions audited;  // if given: this allocator, every operation under audit
   std::string_view storage = "paged_shared";  // a name in storage.h
   std::uint32_t reserved_tokens = 0;  // by contiguous_max_length; 0 = the longest of the source
   std::function<void(double)> on_progress;  // fraction done, 0 to 1
@@ -39,19 +39,20 @@ struct Simulation {
   Quantiles queueing, first_token, per_token;  // [s]
   LeftOut left_out;
   std::uint64_t capacity_blocks = 0;
-  double wall_seconds = 0;  // all of it, reading included
+  double wall_seconds = 0;  // of the whole simulation, reading included
 };
 
 /// Serves all requests of a source, which is opened twice: once to learn its size. Throws
 /// std::invalid_argument for options that fit no pool, properties::InputError for malformed input,
-/// properties::Violation when a law breaks, std::logic_error when something is not conserved.
+/// properties::Violation when a law breaks, std::logic_error when requests, tokens or memory do not
+/// add up.
 [[nodiscard]] Simulation simulate(const ReopenableSource& requests,
                                   const SimulationOptions& options);
 
-/// Every figure of it under the name that it has in a result file.
+/// Every figure of a simulation under the name that it has in a result file.
 [[nodiscard]] Metrics metrics_of(const Simulation& run);
 
-/// What filters kept from being served.
+/// The requests that filters kept from being served.
 [[nodiscard]] Metrics left_out_metrics(const LeftOut& left_out);
 
 /// One result of experiment "serving_over_time" per sample; `parameters` and when it was taken.

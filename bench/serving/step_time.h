@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long one step of a simulated engine takes: the roofline of a card and a model.
+// The time of one step of a simulated engine: the roofline of a card and a model.
 //
 // Model:   seconds = overhead + max(bytes / bandwidth, operations / peak, link bytes / link);
 //          bytes      = weights once + the cache that attention reads + the rows that are written
-//                       + twice what a storage moved;
+//                       + twice the bytes that a storage moved;
 //          operations = 2 per parameter and token + 4 x attention width per token and token it
 //                       attends to (a product with K and one with V).
-//          Bandwidth and peak are a card's, times the share of them that is reached: by default all
-//          of it, so that a simulated time is a lower bound.
+//          Bandwidth and peak are those of a card, times the share of them that is reached: by
+//          default all of it, so that a simulated time is a lower bound.
 // Source:  Williams, Waterman, Patterson: Roofline, CACM 2009.
-// Refuses: kernels, launches, communication between cards, and fitting to anybody's measurement.
+// Leaves out: kernels, launches, communication between cards, and any fit to a measurement.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 
 namespace kvproof::bench {
 
-/// What the requests of one step ask for.
+/// The work that the requests of one step ask for.
 struct StepWork {
   std::uint64_t tokens = 0;          // to compute, drafts too
   std::uint64_t attended_pairs = 0;  // (token, token it attends to)
@@ -33,7 +33,7 @@ struct StepWork {
 struct StepTime {
   Card card = *find_card("h100");
   ServedModel model = *find_served_model("llama-3-8b");
-  double bandwidth_share = 1;  // of the card's that is reached
+  double bandwidth_share = 1;  // the share of the card's bandwidth that is reached
   double compute_share = 1;
   double overhead_seconds = 0;  // of every step
 

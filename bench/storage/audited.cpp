@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any allocator that can be checked as the memory that requests are served from, every
-// operation audited.
+// Serves requests from any allocator that can be checked, with every operation audited.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -82,7 +81,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     return std::uint64_t{capacity_blocks_} * options_.block_size;
   }
 
-  // Counted from the state itself, block by block, not as the other memory does it.
+  // Counted block by block from the state itself, unlike the other memories do it.
   MemoryUse use() const override {
     const Snapshot& state = audit_.state();
     MemoryUse out;
@@ -127,7 +126,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     return name(request) + "." + std::to_string(known_[request].transfers);
   }
 
-  // What is not done at all would be asked for again and again.
+  // An operation that the subject never performs would be asked for again and again.
   bool granted(const Operation& operation) {
     const kvproof::Result& result = audit_.apply(operation).result;
     if (const auto* rejected = std::get_if<Rejected>(&result)) {

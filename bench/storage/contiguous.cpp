@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contiguous cache as the memory that requests are served from.
+// Serves requests from the contiguous cache.
 #include <algorithm>
 #include <bit>
 #include <string>
@@ -34,7 +34,7 @@ class ContiguousMemory final : public KvMemory {
 
   std::uint32_t cached_prefix(KvHandle) override { return 0; }  // a buffer is one request's alone
 
-  // Room for all that is known, at once: a buffer cannot be had chunk by chunk.
+  // Reserves room for all known tokens at once: a buffer cannot be reserved chunk by chunk.
   bool start(KvHandle request, const Start& ask) override {
     Buffer& r = requests_[request];
     const std::uint32_t tokens = std::min(r.known + ask.lookahead, r.most);

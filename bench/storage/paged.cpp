@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimized cache manager as the memory that requests are served from.
+// Serves requests from the optimized cache manager.
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
@@ -74,7 +74,7 @@ class PagedMemory final : public KvMemory, private KvSwapper {
     return std::uint64_t{capacity_blocks_} * options_.block_size;
   }
 
-  // What is computed fills whole blocks but for the last of each request, which nobody shares.
+  // Computed tokens fill whole blocks, except the last block of each request, which is not shared.
   MemoryUse use() const override {
     MemoryUse out{.free = free_tokens()};
     for (KvHandle request = 0; request < admitted_.size(); ++request) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration of a paged memory: one group of full attention; and what audits one.
+// The configuration of a paged memory: one group of full attention; and how one is audited.
 #pragma once
 
 #include <algorithm>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory that requests are served from, and THE LIST of its six kinds. The simulated engine and
-// the studies know allocators by this alone.
+// The memory that requests are served from, and the list of its six kinds. The simulated engine and
+// the studies know allocators only by this interface.
 //
 // Model:   a request arrives with its prompt, starts (is admitted), grows step by step, may be
 //          preempted, and finishes. Each implementation is the allocator itself, paged or
 //          contiguous; nothing is estimated.
-// Refuses: to decide when what happens (serving/engine.h, studies/play.h).
+// Leaves out: the decision when a request starts, grows or ends (serving/engine.h, studies/play.h).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ namespace kvproof::bench {
 
 using KvHandle = RequestId;  // valid from arrive() to finish()
 
-/// What a request asks for when it is admitted. All in tokens.
+/// The demand of a request when it is admitted, in tokens.
 struct Start {
   std::uint32_t new_tokens = 0;  // to compute in this step
   std::uint32_t lookahead = 0;   // slots beyond them, for drafts
@@ -34,31 +34,31 @@ struct Start {
   bool has_scheduled = false;    // others run in this step: the watermark applies
 };
 
-/// Memory by cause at one moment. All in tokens; a shared block counts once.
+/// Memory by cause at one moment, in tokens; a shared block counts once.
 struct MemoryUse {
   std::uint64_t tokens = 0;    // slots whose K and V exist and belong to a live request
   std::uint64_t tail = 0;      // slots of a last block beyond its tokens
   std::uint64_t reserved = 0;  // slots held for tokens that may come: drafts, a reservation
   std::uint64_t free = 0;      // the rest
-  // Beside the causes: the tokens that the requests have, where a shared one counts for each of
-  // them; the blocks in block tables; and the longest run of free slots, where that is what limits.
+  // Beside the causes: the tokens of the requests, where a shared token counts for each of them;
+  // the blocks in block tables; and the longest run of free slots, if that is the limit.
   std::uint64_t known = 0;
   std::uint64_t table_entries = 0;
   std::optional<std::uint64_t> largest_free_run = {};
 
   [[nodiscard]] std::uint64_t held() const { return tokens + tail + reserved; }
-  /// 1 - largest free run / all that is free; 0 where any free block will do, or nothing is free.
+  /// 1 - largest free run / all free slots; 0 if any free block will do, or no slot is free.
   [[nodiscard]] double external_fragmentation() const {
     if (!largest_free_run || free == 0) return 0;
     return 1.0 - static_cast<double>(*largest_free_run) / static_cast<double>(free);
   }
 };
 
-/// Preemption that keeps what was computed, in the host's memory. A transfer takes one step.
+/// Preemption that keeps the computed tokens in the memory of the host. A transfer takes one step.
 class KvSwapper {
  public:
   virtual ~KvSwapper() = default;
-  /// @return false, with nothing changed, if there is no room on the other side
+  /// @return false, without any change, if there is no room on the other side
   [[nodiscard]] virtual bool swap_out(KvHandle request) = 0;
   [[nodiscard]] virtual bool swap_in(KvHandle request) = 0;
   /// The transfer that was started last for this request has landed.
@@ -69,12 +69,12 @@ class KvMemory {
  public:
   virtual ~KvMemory() = default;
 
-  /// Nothing is reserved yet. @param most_tokens that the request can have at its end, drafts
-  /// included
+  /// Announces a request; no memory is reserved yet. @param most_tokens that the request can have
+  /// at its end, drafts included
   [[nodiscard]] virtual KvHandle arrive(std::span<const TokenId> prompt,
                                         std::uint32_t most_tokens) = 0;
 
-  /// Leading tokens that start() would find computed already. [tokens]
+  /// The leading tokens that start() would find computed already.
   [[nodiscard]] virtual std::uint32_t cached_prefix(KvHandle request) = 0;
 
   /// Admits a request, with the prefix that cached_prefix() has just found.
@@ -105,16 +105,16 @@ class KvMemory {
   [[nodiscard]] virtual std::uint64_t moved_tokens() const = 0;
   /// The capacity that would have been enough so far. [tokens]
   [[nodiscard]] virtual std::uint64_t top_tokens() const = 0;
-  /// nullptr where nothing can be swapped.
+  /// nullptr if there is no host tier.
   [[nodiscard]] virtual KvSwapper* swapper() = 0;
 };
 
-/// What a memory is built for.
+/// The sizes that a memory is built for.
 struct MemoryOptions {
   std::uint32_t block_size = 16;      // [tokens]
   std::uint64_t capacity_tokens = 0;  // of the arena, or of the pool, where it is rounded up
   std::uint32_t host_blocks = 0;      // of the host tier, for swaps
-  std::uint32_t max_tokens = 0;       // that a request can come to have, drafts included
+  std::uint32_t max_tokens = 0;       // a request can have at most so many, drafts included
   std::uint32_t max_requests = 0;     // known at one time
   std::uint32_t reserved_tokens =
       0;  // of contiguous_max_length, where that is more than max_tokens
@@ -122,8 +122,8 @@ struct MemoryOptions {
   double watermark = 0;                 // share of the blocks that an admission leaves free
   /// Of the paged storages, a row with a cache manager.
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
-  /// Where there is one: this allocator in place of the optimized one, every operation audited by
-  /// the laws and by whatever else it promises. Slow: the cost grows with the size of the pool.
+  /// If given: this allocator in place of the optimized one, with every operation audited by the
+  /// laws and by all that it promises. It is slow: the cost grows with the size of the pool.
   const properties::Candidate* audited = nullptr;
 };
 
@@ -131,7 +131,7 @@ struct StorageRow {
   std::string_view name;
   std::string_view sentence;
   bool contiguous;
-  bool needs_ids;  // shares prefixes: says something only where requests say what they share
+  bool needs_ids;  // it shares prefixes, so it needs requests that say what they share
   /// @throws std::invalid_argument if an audited allocator cannot be built like that
   std::unique_ptr<KvMemory> (*make)(const MemoryOptions& options);
 };
@@ -148,7 +148,7 @@ template <reference::Reservation policy>
   return make_contiguous_memory(options, policy);
 }
 
-/// THE LIST of storages.
+/// The list of storages.
 inline constexpr StorageRow kStorages[] = {
     {"contiguous_max_length", "every request reserves the longest length", true, false,
      &contiguous_memory<reference::Reservation::max_length>},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: what each storage must hold, and a memory that passes every call on to another one,
-// from which a test derives a liar.
+// For tests: the memory that each storage must reserve, and a memory that passes every call on to
+// another one, from which a test derives a memory that lies.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace kvproof::bench {
 
-/// What a storage reserves for one request, from its definition.
+/// The memory that a storage reserves for one request, by its definition.
 inline std::uint64_t reserved_for(std::string_view storage, std::uint64_t tokens,
                                   std::uint64_t final_tokens, std::uint64_t max_length) {
   if (storage == "contiguous_max_length") return max_length;
