@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of suites of `kvproof bench`. A suite is one row here and one file *_bench.cpp in some
-// room, which defines the two functions that its row declares: NAME_cases and run_NAME_suite.
+// The list of suites of `kvproof bench`. A suite is one row here and one file *_bench.cpp in a
+// folder of bench/, which defines the two functions that its row declares: NAME_cases and
+// run_NAME_suite.
 #pragma once
 
 #include "bench/results/suite.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of operations. Each is a folder, whose sources the build finds, and a row with its
+// The list of operations. Each is a folder, whose sources the build finds, and a row with its
 // implementations: a reference, the CPU and CUDA.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random draws that are the same on every machine, for the built-in workloads.
 //
-// std::mt19937_64 is fixed by the standard, its distributions are not, so these stand in for them.
+// The standard fixes std::mt19937_64 but not its distributions, so these functions replace them.
 // std::log and std::cos may differ in the last bit between machines; every draw that uses them is
 // rounded to an integer, which hides that but for about one draw in 10^12.
 #pragma once
@@ -28,8 +28,8 @@ class WorkloadRandom {
 
   /// exp(N(mu, sigma)), rounded, then clipped to [low, high].
   std::int64_t lognormal(double mu, double sigma, std::int64_t low, std::int64_t high) {
-    // Box-Muller; 1 - unit() is never 0. The second value of the pair is not kept: a draw then
-    // depends on nothing but its place in the sequence.
+    // Box-Muller; 1 - unit() is never 0. The second value of the pair is not kept, so that a draw
+    // depends only on its place in the sequence.
     const double radius = std::sqrt(-2.0 * std::log(1.0 - unit()));
     const double normal = radius * std::cos(2.0 * std::numbers::pi * unit());
     return std::clamp<std::int64_t>(std::llround(std::exp(mu + sigma * normal)), low, high);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generators of the built-in workloads, each a stream that holds no more than its live state.
+// The generators of the built-in workloads. Each is a stream that holds only its live state.
 #include "bench/requests/workloads.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace kvproof::bench {
 namespace {
 
-/// What the generators share: counting, and an arrival clock in whole milliseconds.
+/// Shared by the generators: counting, and an arrival clock in whole milliseconds.
 class GeneratedSource : public RequestSource {
  public:
   GeneratedSource(std::string name, std::int64_t ids_block_size, std::uint64_t seed,
@@ -108,9 +108,10 @@ class ChatSource final : public GeneratedSource {
   static constexpr std::size_t kSystemPrompts = 8;
   static constexpr std::size_t kMaxLiveSessions = 64;
   static constexpr double kArrivalsPerSecond = 5;
-  static constexpr double kNewSessionShare = 0.2;        // so a session has 5 turns on average
-  static constexpr std::int64_t kMaxTokens = 8'192;      // prompt and answer
-  static constexpr std::int64_t kMaxTurnTokens = 1'024;  // what the user writes; also an answer
+  static constexpr double kNewSessionShare = 0.2;    // so a session has 5 turns on average
+  static constexpr std::int64_t kMaxTokens = 8'192;  // prompt and answer
+  static constexpr std::int64_t kMaxTurnTokens =
+      1'024;  // of a message of the user, and of an answer
   // Prompt k is 1/(k+1) as popular as prompt 0; 840 divides by 1 to 8.
   static constexpr std::array<std::int64_t, kSystemPrompts> kPopularity = {840, 420, 280, 210,
                                                                            168, 140, 120, 105};

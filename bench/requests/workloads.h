@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of built-in synthetic workloads. Adding one is its generator and one row here.
+// The list of built-in synthetic workloads. A new one is its generator and one row here.
 //
 // A workload is a RequestSource, like a log. The same name, seed and number of requests give the
 // same requests on every machine: the generators use std::mt19937_64, whose output the standard

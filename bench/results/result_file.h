@@ -64,7 +64,7 @@ class ResultFile {
 
   /// Writes everything and gives the file its name. Throws OutputError. @pre called once
   void commit(const Parameters& environment, std::span<const Result> results);
-  /// As write(), for a file of any text.
+  /// As commit(), for a file of any text.
   void commit_text(const std::string& text);
 
  private:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Study: what whole blocks waste at the end of a request, and what small blocks cost in table
-// entries. Each request is alone in the paged allocator, with all the tokens it will ever have.
+// Study: the tokens that whole blocks waste at the end of a request, and the table entries that
+//          small
+// blocks cost. Each request is alone in the paged allocator, with all tokens of its final length.
 #include <algorithm>
 
 #include "bench/studies/play.h"

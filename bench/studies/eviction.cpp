@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Study: what share of the prompts a prefix cache serves under each eviction policy, against its
-// size and beside what is possible.
+// Study: the share of the prompts that a prefix cache serves under each eviction policy, by its
+//          size,
+// beside the bounds of all policies.
 //
 // The policies run in the allocator's own pool; only the bounds are computed beside it. As in
-// prefix_hit_rate, requests come one at a time and hold nothing when they are gone.
+// prefix_hit_rate, requests come one at a time and hold no blocks afterwards.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -36,8 +37,9 @@ class FirstRequests final : public RequestSource {
   std::uint64_t blocks_ = 0;
 };
 
-/// A thousand blocks, doubled and halved as often as that is less than the distinct blocks and not
-/// less than a 256th of them.
+/// The sizes: a thousand blocks, doubled and halved as long as that is less than the distinct
+///          blocks
+/// and at least a 256th of them.
 std::vector<std::uint64_t> capacities(std::uint64_t distinct_blocks, bool smoke) {
   const std::uint64_t least = std::max<std::uint64_t>(distinct_blocks / (smoke ? 16 : 256), 1);
   std::uint64_t blocks = 1'000;

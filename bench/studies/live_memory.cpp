@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Study: what each storage reserves while requests come and go.
+// Study: the memory that each storage reserves while requests come and go.
 //
-// Nothing is refused, so this shows what is asked for. Each storage is played once with room to
-// spare, to learn how much of it is ever touched, then again with just that: first fit places every
-// request as before, and external fragmentation is of the memory in play, not of the room to spare.
-// The prefix cache is off, but for paged_shared.
+// No request is refused, so this shows the demand. Each storage is played once with room to spare,
+// to learn how much of it is ever touched, then again with exactly that much: first fit places
+// every request as before, and external fragmentation is that of the memory in use. Only
+// paged_shared has a prefix cache.
 #include <algorithm>
 
 #include "bench/studies/play.h"
@@ -65,7 +65,7 @@ Result result_of(const PlaySample& sample, const StorageRow& row, const Staging&
   return result;
 }
 
-/// What was played and what was left out, and the samples in a few numbers.
+/// The requests that were played and left out, and the samples in a few numbers.
 Result summary_of(const Played& played, const StorageRow& row, const Staging& scene) {
   std::uint64_t peak_live = 0;
   std::uint64_t peak_reserved = 0;
@@ -98,7 +98,7 @@ Result summary_of(const Played& played, const StorageRow& row, const Staging& sc
   return result;
 }
 
-/// Whether there is any time to play: a workload may have all its requests at once.
+/// Whether there is any time to play; a workload may have all its requests at once.
 bool arrives_over_time(const ReopenableSource& source) {
   const auto stream = source.open();
   for (Request request; stream->next(request);) {

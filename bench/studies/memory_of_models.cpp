@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Study: what one request of each model preset takes as it grows, in pages and in live rows.
+// Study: the memory of one request of each model preset as it grows, in pages and in live rows.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -12,10 +12,10 @@ namespace kvproof::bench {
 namespace {
 
 constexpr std::uint32_t kBlockSize = 16;           // [tokens]
-constexpr std::uint64_t kLongestTokens = 131'072;  // for every model, whatever its context
+constexpr std::uint64_t kLongestTokens = 131'072;  // for every model, even beyond its context
 constexpr int kSamplesPerDoubling = 4;
 
-/// What the model's layers keep, in the words of the figure.
+/// The kind of cache of the model's layers, in the words of the figure.
 std::string_view cache_of(const ModelSpec& model) {
   const auto any = [&](LayerKind kind) {
     return std::ranges::any_of(model.layers,
@@ -28,7 +28,8 @@ std::string_view cache_of(const ModelSpec& model) {
   return "full attention";
 }
 
-/// A few to each doubling, and both sides of the first blocks' ends, where the steps show.
+/// A few lengths to each doubling, and both sides of the ends of the first blocks, to show the
+/// steps.
 std::set<std::uint64_t> sampled_lengths() {
   std::set<std::uint64_t> lengths;
   for (std::uint64_t tokens = kBlockSize; tokens <= 4 * kBlockSize; tokens += kBlockSize) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fits: a model's cache in a memory budget, contiguous and paged, at each block size.
+// How many requests of a model fit into a memory budget, contiguous and paged, at each block size.
 //
 // Model:   arithmetic on the specification (reference/pool_sizing.h); nothing is run or timed.
 //          contiguous   every request reserves room for the longest length, windows as rings;
 //          worst case   paged, every request has the longest length;
 //          expected     paged, the lengths of a stated distribution, each with all its tokens.
-// Refuses: weights and activations: the budget is what they leave.
+// Leaves out: weights and activations; the budget is the memory that they leave.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Lengths {
   [[nodiscard]] double mean() const;
 };
 
-/// Those of the built-in workload of that name. @pre it exists
+/// The lengths of the built-in workload of that name. @pre it exists
 [[nodiscard]] Lengths lengths_of_workload(std::string_view name);
 
 struct PlanInput {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plays requests tick by tick, see play.h.
+// Plays requests tick by tick.
 #include "bench/studies/play.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void require_room(bool granted) {
 }
 
 std::int64_t arrival_tick(const Request& request) {
-  // Times are whole milliseconds or finer; the small amount forgives what division by 1000 lost.
+  // Times are whole milliseconds or finer; the small amount makes up for the division by 1000.
   return static_cast<std::int64_t>(std::ceil(request.arrival_seconds * 1000.0 / kTickMs - 1e-6));
 }
 
@@ -121,8 +121,8 @@ PlayedRequest::PlayedRequest(KvMemory& memory, std::span<const TokenId> prompt,
 }
 
 void PlayedRequest::grow() {
-  // What a generated token is, no log says; within a request they may as well be equal, because a
-  // block's hash covers everything before it.
+  // No log has the generated tokens; within a request they may be equal, because the hash of a
+  // block covers all tokens before it.
   const TokenId token = -1 - static_cast<TokenId>(std::uint32_t{handle_});
   memory_->advance(handle_, {&token, 1}, tokens_);
   require_room(memory_->grow(handle_, 1, 0));
@@ -171,7 +171,7 @@ std::vector<PlaySample> play(const ReopenableSource& source, const PlayPlan& pla
   constexpr std::int64_t kReportEvery = 256;  // [ticks]
   Player player(source, plan, memory);
   std::vector<PlaySample> samples;
-  // A short play has fewer ticks than samples were asked for.
+  // A short play has fewer ticks than the samples that were asked for.
   num_samples = static_cast<std::uint32_t>(
       std::min(std::int64_t{num_samples}, std::max(plan.last_tick, std::int64_t{1}) + 1));
   const auto sample_tick = [&](std::size_t which) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Study: what share of the prompt tokens a prefix cache serves, against its size.
+// Study: the share of the prompt tokens that a prefix cache serves, by its size.
 //
-// Requests come one at a time and hold nothing when they are gone, so only the eviction order of
-// the allocator decides. Every id of the source is one full block; of a partial last block only its
-// own tokens count when it hits.
+// Requests come one at a time and hold no blocks afterwards, so only the eviction order of the
+// allocator decides. Every id of the source is one full block; when a partial last block hits, only
+// its own tokens count.
 #include <unordered_set>
 #include <utility>
 
@@ -13,7 +13,7 @@
 namespace kvproof::bench {
 namespace {
 
-/// Percent of the distinct ids that the cache has blocks for.
+/// The sizes of the cache, in percent of the distinct ids.
 constexpr std::uint64_t kPercents[] = {1, 2, 5, 10, 25, 50, 100};
 
 std::uint64_t distinct_ids(const ReopenableSource& source) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Study: what others have published, simulated with what they stated.
+// Study: claims that others have published, simulated with the settings that they state.
 #include "bench/studies/published.h"
 
 #include <cmath>

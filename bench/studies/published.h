@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What others have published about paged caches, run again here: the rows of the study `published`.
+// The list of published claims about paged caches, each run again here for the study `published`.
 //
 // Model:   each claim is a serving simulation with the model, the card and the lengths that its
 //          source states. They are fixed in its file before anything runs and never fitted to a
-//          published figure. What a source leaves out is varied over a stated range: the band.
-// Refuses: a published figure without a source.
+//          published figure. Settings that a source does not state are varied over a stated range,
+//          which gives the band. Every claim has a source.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace kvproof::bench {
 
-/// A value, and the range that it takes over what is not known.
+/// A value, and the range that it takes over the settings that are not known.
 struct Band {
   double value = 0;
   double low = 0;
@@ -73,7 +73,7 @@ inline constexpr PublishedClaim kPublishedClaims[] = {
     {"block_size", "SGLang pull request 35635: (page - 1) / 2 tokens", &block_size_tail},
 };
 
-/// Of samples in which somebody waited: what a saturated engine does, without its start and end.
+/// The samples in which a request waited: a saturated engine, without its start and its end.
 [[nodiscard]] double while_waiting(const Simulation& run, double ServingMoment::*part);
 
 /// The simulation of requests drawn by a rule.
@@ -86,7 +86,7 @@ inline constexpr PublishedClaim kPublishedClaims[] = {
   return series == "paged" ? "paged_shared" : series;
 }
 
-/// Room for that many bytes of a model's cache, at the options' block size. [blocks]
+/// The blocks for so many bytes of a model's cache, at the block size of the options. [blocks]
 [[nodiscard]] std::uint32_t blocks_for(double bytes, const SimulationOptions& options);
 
 }  // namespace kvproof::bench

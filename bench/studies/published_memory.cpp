@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published claims about memory: what share of it holds tokens, and what paging saves.
+// Published claims about memory: the share of it that holds tokens, and the savings of paging.
 #include <cmath>
 #include <iterator>
 
@@ -97,7 +97,7 @@ PublishedRows mixed_lengths(const StudyOptions& options) {
            Band::over(shares), published}};
 }
 
-// What the last block of a request leaves unused, on the built-in chat workload.
+// The tokens that the last block of a request leaves unused, on the built-in chat workload.
 PublishedRows block_size_tail(const StudyOptions& options) {
   const Workload* chat = find_workload("chat");
   const std::int64_t requests = options.smoke ? chat->smoke_requests : 2'000;

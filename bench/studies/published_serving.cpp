@@ -22,9 +22,9 @@ struct Saturated {
   std::vector<double> tokens_per_second;
 };
 
-/// What an engine does that always has somebody waiting, over what the sources leave out: what
-/// share of the tokens is output, and what share of the card's rates is reached.
-/// @param means of the lengths [tokens] that are tried, the first for the value
+/// An engine in which requests always wait, over the settings that the sources do not state: the
+/// share of the tokens that is output, and the share of the card's rates that is reached.
+/// @param means of the lengths [tokens] that are tried; the first gives the value
 Saturated saturate(const StudyOptions& options, const StepTime& time, double cache_bytes,
                    std::string_view series, std::initializer_list<std::int64_t> means) {
   Saturated out;

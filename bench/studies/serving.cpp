@@ -11,8 +11,8 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr std::uint32_t kClients = 256;  // a closed loop: somebody always waits
-constexpr std::uint64_t kLongest = 8;  // so many of the longest request fit: memory is what limits
+constexpr std::uint32_t kClients = 256;  // a closed loop: some request always waits
+constexpr std::uint64_t kLongest = 8;    // so many of the longest request fit: memory is the limit
 constexpr std::uint64_t kMostRequests = 2'000;
 
 }  // namespace

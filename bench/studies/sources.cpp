@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens the requests that studies play, as often as they need.
+// Opens the requests that studies play, as often as they need them.
 #include "bench/requests/workloads.h"
 #include "bench/studies/studies.h"
 

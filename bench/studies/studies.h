@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE LIST of studies: the experiments behind the figures of the report, on the real allocators.
+// The list of studies: the experiments behind the figures of the report, on the real allocators.
 //
 // A study is a pure function of its options: the same sources and seed give the same results on
-// every machine. What a storage costs in time is not studied here, see pool_bench.cpp.
+// every machine. Studies have no clock; pool_bench.cpp measures the time of the allocator.
 #pragma once
 
 #include <cstdint>

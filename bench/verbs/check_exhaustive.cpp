@@ -71,8 +71,8 @@ Metrics metrics_of(const SearchReport& report) {
           {"recycled", count(report.counts.recycled)}};
 }
 
-/// What the searches come to. Its fingerprints are compared within a space only, so the chance of a
-/// collision is the sum.
+/// The sums over all searches. Fingerprints are only compared within a space, so the chances of a
+/// collision add up.
 Result sum_of(const std::vector<Result>& results) {
   Result sum{"exhaustive_total", {}, {}};
   for (const char* name : {"states", "edges", "closed", "seconds", "collision_probability"}) {
@@ -89,7 +89,7 @@ Result sum_of(const std::vector<Result>& results) {
   return sum;
 }
 
-/// For people: the bounds within which a search was whole, or was not.
+/// Prints for people the bounds within which a search was whole, or was not.
 std::string describe(const Space& space, const SearchReport& report) {
   std::string out = std::string(space.name) + ": " + std::string(space.sentence) + "; " +
                     std::to_string(space.requests) + " requests in " +
@@ -106,7 +106,8 @@ std::string describe(const Space& space, const SearchReport& report) {
                                  : ": cut off, not closed");
 }
 
-/// One search with a bar; how far it is nobody knows before the end, so the bar follows the depth.
+/// One search with a bar. The number of states is not known before the end, so the bar follows the
+/// depth.
 SearchReport search_with_bar(const Space& space, SearchOptions options, Progress& bar, double done,
                              double share) {
   options.progress = [&](const SearchProgress& now) {

@@ -70,7 +70,7 @@ std::vector<properties::Candidate> candidates_of(const Arguments& arguments) {
   return out;
 }
 
-/// The subjects one after another, up to the first that fails.
+/// Checks the subjects one after another, up to the first that fails.
 int check_subjects(const Arguments& arguments, int argc, char** argv) {
   using Clock = std::chrono::steady_clock;
   properties::CheckOptions options = options_of(arguments);
@@ -136,7 +136,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--serve", arguments.serve)->group("");  // the other end of the pipe
 }
 
-/// @return the exit code of what was asked for
+/// Runs the kind of check that was asked for. @return its exit code
 int dispatch(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.serve.empty()) return properties::serve(arguments.serve);
   if (arguments.mutants) {

@@ -49,7 +49,7 @@ std::string joined(const std::vector<std::string>& words) {
   return out.empty() ? "-" : out;
 }
 
-/// The strongest thing that can be said of how a mutant ended.
+/// The strongest statement about how a mutant ended.
 std::string fate_of(const Seeded& mutant, const MatrixRow& row) {
   if (row.fate == Fate::crashed) return "crash";
   if (row.fate == Fate::hung) return "hang";

@@ -17,7 +17,7 @@ struct MutantOptions {
 
 /// Prints a table by family and every mutant that its law did not notice, writes JSON.
 /// @param argc, argv of the program, for the file. @return 0 all are killed, 1 one survived.
-/// Throws std::invalid_argument for an id that is none, and OutputError.
+/// Throws std::invalid_argument for an id that no mutant has, and OutputError.
 int check_mutants(const MutantOptions& options, int argc, const char* const* argv);
 
 }  // namespace kvproof::bench

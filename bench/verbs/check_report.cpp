@@ -71,7 +71,7 @@ void print_laws(std::ostream& out, const CheckReport& report) {
   out << '\n';
 }
 
-/// Each reason once, with what it kept from being run.
+/// Each reason once, with the runs that it prevented.
 void print_not_run(std::ostream& out, const CheckReport& report) {
   std::map<std::string, std::vector<std::string>> names;
   for (const RunReport& run : report.runs) {

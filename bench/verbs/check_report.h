@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `kvproof check` found: for people on a stream, for machines as results.
+// The report of `kvproof check`: for people on a stream, for machines as results.
 #pragma once
 
 #include <iosfwd>
@@ -15,11 +15,11 @@ enum class CheckVerdict { holds = 0, violated = 1, vacuous = 3 };
 
 [[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
 
-/// What was run, the laws one by one, the counters, and the verdict.
+/// Prints what was run, the laws one by one, the counters, and the verdict.
 void print_report(std::ostream& out, const properties::CheckReport& report, double seconds);
 
-/// The failure of a report: written to a file, told, drawn. @pre there is one
-/// @param replay_options that name the subject
+/// Writes the failure of a report to a file, prints it and draws it. @pre there is one
+/// @param replay_options the options that name the subject
 void print_failure(std::ostream& out, const properties::CheckReport& report, std::uint64_t seed,
                    const std::string& replay_options);
 

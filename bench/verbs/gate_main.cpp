@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verb gate: is this allocator better or worse than that one? Correctness first, then counts.
+// The verb gate: compares two allocators. Correctness comes first, then counts, then times.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -46,7 +46,7 @@ struct Arguments {
   Rules rules;
 };
 
-/// Where libraries are built and callgrind writes; gone at the end, and on Ctrl-C.
+/// The folder for built libraries and the files of callgrind; removed at the end and on Ctrl-C.
 class Workplace {
  public:
   Workplace() {
@@ -72,7 +72,7 @@ Build named_build(const std::string& subject) {
   return {properties::find_candidate(options).address, subject};
 }
 
-/// A base that is a revision of this checkout; an own head is then built in the same way.
+/// Builds a base that is a revision of this checkout; if the head is our own, it is built likewise.
 void set_revision_base(const Arguments& arguments, const fs::path& folder, GateOptions& options) {
   const Checkout checkout = find_checkout();
   const std::string commit = find_revision(checkout, arguments.against);
@@ -96,7 +96,7 @@ void set_revision_base(const Arguments& arguments, const fs::path& folder, GateO
   options.head.subject = build_revision(checkout, "", digest, folder / "head").string();
 }
 
-/// @return what broke, or nothing
+/// @return the law that broke, or an empty text
 std::optional<std::string> broken_law(const Arguments& arguments, Progress& progress) {
   properties::SubjectOptions subject;
   subject.subject = arguments.subject;
@@ -120,7 +120,7 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
   return "breaks " + laws;
 }
 
-/// Files are opened before anything is measured.
+/// The files of the results. They are opened before anything is measured.
 struct Outputs {
   explicit Outputs(const Arguments& arguments) {
     if (!arguments.json.empty()) json.emplace(arguments.json);

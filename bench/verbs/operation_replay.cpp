@@ -17,8 +17,8 @@ namespace {
 
 using properties::TraceVerdict;
 
-/// A subject that consults every oracle that applies after each operation, and throws what they
-/// find.
+/// A subject that consults every oracle that applies after each operation, and throws their
+/// violations.
 class Audited final : public Subject {
  public:
   Audited(const CacheConfig& config, properties::Opened opened)
@@ -70,7 +70,7 @@ void count(const std::string& file, const TraceVerdict& verdict, const std::stri
   }
 }
 
-/// A violation ends its file: what an allocator does after it proves nothing.
+/// A violation ends the replay of its file, because later operations prove nothing.
 void replay_file(const std::string& file, const OperationReplayOptions& options,
                  const std::optional<properties::Candidate>& given, Tally& tally) {
   properties::GoldenReader reader(file);
@@ -98,7 +98,7 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
 
 int replay_operations(const std::vector<std::string>& files,
                       const OperationReplayOptions& options) {
-  std::optional<properties::Candidate> given;  // a wrong name is known before any work
+  std::optional<properties::Candidate> given;  // found first, so that a wrong name costs no work
   if (options.subject.given()) given = find_candidate_or_mutant(options.subject);
   Tally tally;
   for (const std::string& file : files) replay_file(file, options, given, tally);

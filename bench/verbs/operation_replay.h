@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replays files of operations against an allocator: recorded ones are compared, failures are
+// Replays files of operations against an allocator: recordings are compared, and failures are
 // audited again.
 #pragma once
 
@@ -16,8 +16,8 @@ struct OperationReplayOptions {
   bool audit = false;  // consult the oracles for recorded traces, too
 };
 
-/// Prints a verdict per trace; of a failure the operation, what differs, and both states.
-/// @return 0 when everything recorded was reproduced and no oracle objected, 1 when not, 3 when no
+/// Prints a verdict per trace; for a failure the operation, the difference, and both states.
+/// @return 0 if all recorded answers were reproduced and no oracle objected, 1 if not, 3 if no
 /// trace could be replayed. Throws properties::InputError, properties::UnusableSubject, and
 /// std::invalid_argument for an unknown subject.
 int replay_operations(const std::vector<std::string>& files, const OperationReplayOptions& options);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verb plan: what fits into a memory budget, for a model of the list.
+// The verb plan: how many requests of a model of the list fit into a memory budget.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -97,7 +97,7 @@ void print_model(std::ostream& out, const PlanInput& input) {
   }
 }
 
-/// Without what stands above or below the table.
+/// The columns of the table, without the values that stand above or below it.
 std::vector<Result> columns_to_print(std::vector<Result> results) {
   const bool as_asked = std::ranges::all_of(results, [](const Result& result) {
     return result.metric("tokens_per_block")->value ==

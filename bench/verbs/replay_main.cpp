@@ -47,9 +47,8 @@ double peak_rss_bytes() {
   return static_cast<double>(usage.ru_maxrss) * 1024.0;
 }
 
-/// The two readings of a log: its ids as whole blocks (what published hit rates count), and its
-/// real partial tails. Where the block size is not the log's own only the second one means
-/// anything.
+/// The two readings of a log: its ids as whole blocks, as published hit rates count them, and its
+/// real partial tails. If the block size is not that of the log, only the second makes sense.
 Result replay_requests(const Arguments& arguments, const ReopenableSource& source) {
   Progress progress;
   ReplayOptions options;
@@ -113,7 +112,7 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const Reopenab
   return out;
 }
 
-/// The options of a log, which a built-in workload has no use for.
+/// The options of a log, which do not apply to a built-in workload.
 void add_log_options(CLI::App& app, LogOptions& options) {
   app.add_option("--ids-block-size", options.ids_block_size,
                  "[tokens] that an id of the log stands for, default: as published or inferred")

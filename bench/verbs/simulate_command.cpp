@@ -96,7 +96,7 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
   return out;
 }
 
-/// Options that mean something only with --simulate.
+/// Options that need --simulate.
 class SimulationGroup {
  public:
   SimulationGroup(CLI::App& app, SimulateArguments& arguments)
@@ -123,7 +123,7 @@ class SimulationGroup {
 const CLI::Range kAnyShare(0.0, 1.0);
 const CLI::Range kTokens(1, 1 << 24);
 
-/// What a step costs.
+/// The options of the time of a step.
 void add_time_options(SimulationGroup& group, SimulateArguments& arguments) {
   StepTime& time = arguments.options.engine.time;
   const CLI::Range rate(1e-3, 1e6);
@@ -144,7 +144,7 @@ void add_time_options(SimulationGroup& group, SimulateArguments& arguments) {
       ->check(CLI::Range(0.0, 1e9));
 }
 
-/// Who is served, and how many at once.
+/// The options of the requests, and of how many run at once.
 void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments) {
   SimulationOptions& run = arguments.options;
   EngineOptions& engine = run.engine;
@@ -164,7 +164,7 @@ void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments)
   group.option("--seed", engine.seed, "of the drafts, default 0");
 }
 
-/// What they are served from.
+/// The options of the memory.
 void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
   SimulationOptions& run = arguments.options;
   group

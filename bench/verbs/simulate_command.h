@@ -19,7 +19,7 @@ namespace kvproof::bench {
 
 struct SimulateArguments {
   bool simulate = false;
-  bool over_time = false;  // also results of what was held when
+  bool over_time = false;  // also results of the memory over time
   SimulationOptions options;
   std::string card = "h100";
   std::string model = "llama-3-8b";
@@ -36,9 +36,9 @@ struct SimulateArguments {
 
 void add_simulation_options(CLI::App& app, SimulateArguments& arguments);
 
-/// Serves the requests; the first result is the run's, of experiment "serving". `options` must hold
-/// what the replay's own options say. Throws as simulate(), std::invalid_argument for options that
-/// do not go together.
+/// Serves the requests; the first result is that of the run, of experiment "serving". `options`
+/// must hold the values of the replay's own options. Throws as simulate(), and
+/// std::invalid_argument for options that do not go together.
 [[nodiscard]] std::vector<Result> run_simulation(SimulateArguments arguments,
                                                  const ReopenableSource& source,
                                                  Progress& progress);

@@ -38,7 +38,7 @@ std::string list_of_studies() {
   return list;
 }
 
-/// The studies of those names, in the order of the list; all of them for no name.
+/// The studies of those names, in the order of the list; all studies if there is no name.
 std::vector<const Study*> selected(const std::vector<std::string>& names) {
   std::vector<const Study*> studies;
   for (const Study& study : kStudies) {
@@ -54,7 +54,7 @@ std::vector<const Study*> selected(const std::vector<std::string>& names) {
   return studies;
 }
 
-/// Whether two results are samples of one series: they differ in nothing but where it was sampled.
+/// Whether two results are samples of one series: they differ only in the place of the sample.
 bool same_series(const Result& a, const Result& b) {
   if (a.experiment != b.experiment || a.parameters.size() != b.parameters.size()) return false;
   for (std::size_t i = 0; i < a.parameters.size(); ++i) {
@@ -65,7 +65,7 @@ bool same_series(const Result& a, const Result& b) {
   return true;
 }
 
-/// Of a series only the first and the last sample: the rest is for a figure.
+/// Keeps only the first and the last sample of a series; the others are for a figure.
 void print(const std::vector<Result>& results) {
   std::vector<Result> shown;
   std::size_t hidden = 0;
@@ -94,7 +94,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   for (const std::string& path : arguments.logs) {
     // A request has at most 2^20 tokens of input and of output.
     options.logs.push_back(log_source(path, {.max_tokens = std::int64_t{1} << 20}));
-    (void)options.logs.back().open();  // a wrong path is known before anything is played
+    (void)options.logs.back().open();  // fails for a wrong path before anything is played
   }
   Progress progress;
   std::vector<Result> results;
