@@ -71,20 +71,20 @@ std::size_t index_of(std::string_view key) {
 
 double time_once(const Build& build, CallStyle way, const GateWorkload& workload,
                  const MeasureOptions& options) {
-  const ChildEnd end = run_program(command(build, to_string(way), workload.name, "time", options));
+  const ChildEnd end = run_child(command(build, to_string(way), workload.name, "time", options));
   return number(read(end, build, workload.name), "nanoseconds");
 }
 
 }  // namespace
 
 bool probe_direct(const Build& build, const MeasureOptions& options) {
-  const ChildEnd end = run_program(command(build, "probe", "-", "-", options));
+  const ChildEnd end = run_child(command(build, "probe", "-", "-", options));
   return number(read(end, build, ""), "direct") != 0;
 }
 
 std::uint64_t play_answers(const Build& build, CallStyle way, const GateWorkload& workload,
                            const MeasureOptions& options) {
-  return checksum(read(run_program(command(build, to_string(way), workload.name, "play", options)),
+  return checksum(read(run_child(command(build, to_string(way), workload.name, "play", options)),
                        build, workload.name));
 }
 
@@ -93,7 +93,7 @@ Counted count(const Build& build, CallStyle way, const GateWorkload& workload,
   const ChildCommand play = command(build, to_string(way), workload.name, "play", options);
   ChildCommand fixed = play;
   fixed.fixed_layout = true;
-  const Printed printed = read(run_program(fixed), build, workload.name);
+  const Printed printed = read(run_child(fixed), build, workload.name);
   Counted out;
   out.checksum = checksum(printed);
   const auto set = [&](std::string_view key, double value, double divisor) {

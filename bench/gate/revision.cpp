@@ -6,12 +6,14 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bench/instruments/child_program.h"
+#include "properties/foreign/child_program.h"
 
 namespace kvproof::bench {
 namespace {
 
 namespace fs = std::filesystem;
+using properties::ChildEnd;
+using properties::run_child;
 
 /// The values of a CMakeCache.txt.
 std::map<std::string, std::string> read_cache(const fs::path& build) {
@@ -40,7 +42,7 @@ std::string first_error(const ChildEnd& end) {
 }
 
 void run(const std::string& what, std::vector<std::string> argv) {
-  const ChildEnd end = run_program({.argv = std::move(argv), .limit_seconds = 3600});
+  const ChildEnd end = run_child({.argv = std::move(argv), .limit_seconds = 3600});
   if (!end.ok()) throw std::invalid_argument(what + ": " + first_error(end));
 }
 
@@ -69,8 +71,8 @@ Checkout find_checkout() {
 
 std::string find_revision(const Checkout& checkout, const std::string& name) {
   if (checkout.sources.empty() || name.empty() || name.front() == '-') return {};
-  const ChildEnd end = run_program({.argv = {"git", "-C", checkout.sources.string(), "rev-parse",
-                                             "--verify", "--quiet", name + "^{commit}"}});
+  const ChildEnd end = run_child({.argv = {"git", "-C", checkout.sources.string(), "rev-parse",
+                                           "--verify", "--quiet", name + "^{commit}"}});
   return end.ok() ? end.out.substr(0, end.out.find('\n')) : "";
 }
 

@@ -11,7 +11,7 @@
 namespace kvproof::bench {
 
 std::string valgrind_version() {
-  const ChildEnd end = run_program({.argv = {"valgrind", "--version"}, .limit_seconds = 30});
+  const ChildEnd end = run_child({.argv = {"valgrind", "--version"}, .limit_seconds = 30});
   return end.ok() ? end.out.substr(0, end.out.find('\n')) : "";
 }
 
@@ -55,7 +55,7 @@ ChildEnd run_callgrind(ChildCommand command, const std::string& collected, bool 
       std::filesystem::remove(path, ignored);
     }
   } removal{file};
-  ChildEnd end = run_program(command);
+  ChildEnd end = run_child(command);
   if (end.ok()) {
     std::ifstream stream(file, std::ios::binary);
     counts = parse_callgrind({std::istreambuf_iterator<char>(stream), {}});

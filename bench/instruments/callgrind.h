@@ -11,11 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "bench/instruments/child_program.h"
+#include "properties/foreign/child_program.h"
 
 namespace kvproof::bench {
 
-/// The caches of every count of misses; never those of the machine that counts.
+using properties::ChildCommand;
+using properties::ChildEnd;
+using properties::run_child;
+
+/// What every count of misses is made with: never the caches of the machine that counts.
 inline constexpr const char* kCacheGeometry[] = {"--I1=32768,8,64", "--D1=32768,8,64",
                                                  "--LL=1048576,16,64"};
 

@@ -106,7 +106,7 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
   options.operations = arguments.operations;
   options.vectors = properties::vectors_folder();
   options.on_progress = [&](double fraction, const std::string& what) {
-    throw_if_interrupted();
+    properties::throw_if_interrupted();
     progress.update(fraction, "checking " + what);
   };
   const properties::CheckReport report = check(candidate, options);
@@ -191,7 +191,7 @@ int gate(Arguments& arguments, int argc, char** argv) {
   const bool revision = !arguments.against.empty() && !properties::names_subject(arguments.against);
   if (!arguments.against.empty() && !revision) options.base = named_build(arguments.against);
   Outputs outputs(arguments);
-  catch_interrupts();
+  properties::catch_interrupts();
   const Workplace place;
   Progress progress;
   options.on_progress = [&](double fraction, const std::string& what) {
@@ -283,7 +283,7 @@ int main(int argc, char** argv) {
   return run_program({.name = "kvproof gate"}, [&] {
     try {
       return run(argc, argv);
-    } catch (const Interrupted&) {
+    } catch (const kvproof::properties::Interrupted&) {
       return kInterrupted;
     } catch (const std::runtime_error& error) {  // a subject or a base that cannot be used
       throw UsageError(error.what());

@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
       return 77;
     }
     const bool raced = ended.says("WARNING: ThreadSanitizer: data race");
-    const bool expected = std::string(removed) == "none" ? !raced && ended.status == 0 : raced;
+    const bool expected = std::string(removed) == "none" ? !raced && ended.exit_code == 0 : raced;
     std::printf("seed %s, removed lock: %s: %s, as %s (%.1f s)\n", seed, removed,
                 raced ? "a data race" : "no data race", expected ? "expected" : "NOT expected",
                 seconds);

@@ -7,14 +7,14 @@
 // Leaves out: the meaning of the lines.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "properties/foreign/child_program.h"
 
 namespace kvproof::properties {
 
@@ -54,10 +54,7 @@ class ChildProcess {
   [[nodiscard]] std::string how_it_ended();
   [[nodiscard]] std::string last_words() const;
 
-  pid_t pid_ = -1;
-  int to_ = -1;          // its stdin, a socket: a write to a dead reader is an error, not a signal
-  int from_ = -1;        // its stdout
-  int complaints_ = -1;  // its stderr
+  StartedChild child_;
   std::string received_;
   std::string answer_;
   std::string said_;  // the end of its stderr

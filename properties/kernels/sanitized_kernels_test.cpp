@@ -28,7 +28,7 @@ std::string place_of(const char* source, const char* text) {
 
 /// Whether the report's first frame is at `place`. GCC's sanitizer may know no line; binutils does.
 bool is_at(const SanitizedRun& ended, const char* program, const std::string& place) {
-  if (ended.says(place.c_str())) return true;
+  if (ended.says(place)) return true;
   const std::size_t frame = ended.output.find("#0 ");
   const std::size_t offset = ended.output.find("+0x", frame);
   const std::size_t end = ended.output.find(')', offset);
@@ -36,9 +36,8 @@ bool is_at(const SanitizedRun& ended, const char* program, const std::string& pl
     return false;
   }
   const std::string address = ended.output.substr(offset + 1, end - offset - 1);
-  const SanitizedRun line =
-      run_sanitized({"/usr/bin/env", "addr2line", "-e", program, address.c_str()});
-  return line.says((place + "\n").c_str()) || line.says((place + " (").c_str());
+  const SanitizedRun line = run_sanitized({"addr2line", "-e", program, address});
+  return line.says(place + "\n") || line.says(place + " (");
 }
 
 }  // namespace
@@ -67,7 +66,7 @@ int main(int argc, char** argv) {
       return 77;
     }
     const bool reported = ended.says(report) && (threads || is_at(ended, argv[2], overrun));
-    const bool expected = none ? ended.status == 0 : reported;
+    const bool expected = none ? ended.exit_code == 0 : reported;
     std::printf("%s, fault %s: %s, as %s (%.1f s)\n", argv[1], fault,
                 reported ? "reported" : "silent", expected ? "expected" : "NOT expected", seconds);
     if (expected) continue;

@@ -17,7 +17,6 @@ INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
 KEPT_STATE = {
     "bench/gate/heap_use.cpp": "malloc is replaced for the whole process",
     "bench/instruments/allocation_count.cpp": "malloc is replaced for the whole process",
-    "bench/instruments/child_program.cpp": "a signal handler reads it",
     "kernels/fault.h": "which seeded fault is in force; a kernel has no argument for it",
     "kernels/simt/runtime.cpp": "threadIdx and its kin are global in CUDA",
     "properties/allocators/allocations_test.cpp": "malloc is replaced for the whole process",
@@ -25,6 +24,7 @@ KEPT_STATE = {
     "properties/concurrency/race_point.h": "the pool under test is a template without arguments",
     "properties/concurrency/sanitized_unlocked.cpp": "the locks are made inside of the pool",
     "properties/concurrency/scheduled_pool.h": "the locks are made inside of the pool",
+    "properties/foreign/child_program.cpp": "a signal handler reads it",
     "properties/fuzz/fuzz_target.h": "libFuzzer calls a function without context",
     "properties/kernels/armed_fault.h": "which seeded fault the checks put in force",
     "properties/mutants/active_patch.h": "patched sources ask it wherever they are",

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs another program to its end and keeps its output; an interrupt ends both.
+// Starts other programs, and runs one to its end and keeps what it printed; an interrupt ends both.
 //
-// Model:   the program gets a process group of its own, which is killed at the time limit, on
-//          Ctrl-C, and with this process.
+// Model:   a program gets a process group of its own, which is killed at the time limit, on Ctrl-C,
+//          and with this process. child_process.h talks with one line by line.
 #pragma once
+
+#include <sys/types.h>
 
 #include <filesystem>
 #include <optional>
@@ -11,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace kvproof::bench {
+namespace kvproof::properties {
 
 struct ChildCommand {
   std::vector<std::string> argv;                             // argv[0] is looked up in PATH
@@ -33,8 +35,19 @@ struct ChildEnd {
   [[nodiscard]] std::string text() const;
 };
 
-/// @throws Interrupted, std::runtime_error if no process can be started
-[[nodiscard]] ChildEnd run_program(const ChildCommand& command);
+/// A program that cannot be started has ended with exit code 127. @throws Interrupted
+[[nodiscard]] ChildEnd run_child(const ChildCommand& command);
+
+/// A program that runs, and this process's ends of its streams.
+struct StartedChild {
+  pid_t pid = -1;
+  int to = -1;          // its stdin, a socket: a write to a dead reader is an error, not a signal
+  int from = -1;        // its stdout
+  int complaints = -1;  // its stderr
+};
+
+/// @throws std::runtime_error that says why it cannot be started
+[[nodiscard]] StartedChild start_child(const ChildCommand& command);
 
 /// Ctrl-C or a request to end. what() is one line.
 class Interrupted : public std::runtime_error {
@@ -47,4 +60,4 @@ class Interrupted : public std::runtime_error {
 void catch_interrupts();
 void throw_if_interrupted();
 
-}  // namespace kvproof::bench
+}  // namespace kvproof::properties

@@ -1,22 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/instruments/child_program.h"
+#include "properties/foreign/child_program.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <initializer_list>
 
 #if defined(__linux__)
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #endif
 
-namespace kvproof::bench {
+namespace kvproof::properties {
 namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -30,9 +34,28 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return out;
 }
 
-/// Runs in the child before it becomes the program. Never returns.
-[[noreturn]] void become(const ChildCommand& command, char** argv, char** environment, int out,
-                         int error) {
+struct Pipes {
+  std::array<int, 2> to{-1, -1};
+  std::array<int, 2> from{-1, -1};
+  std::array<int, 2> complaints{-1, -1};
+  std::array<int, 2> failure{-1, -1};  // carries errno when the program cannot be started
+
+  [[nodiscard]] bool open() {
+    return socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to.data()) == 0 &&
+           pipe2(from.data(), O_CLOEXEC) == 0 && pipe2(complaints.data(), O_CLOEXEC) == 0 &&
+           pipe2(failure.data(), O_CLOEXEC) == 0;
+  }
+};
+
+void close_all(std::initializer_list<int> ends) {
+  for (const int end : ends) {
+    if (end >= 0) close(end);
+  }
+}
+
+/// What the child does between fork and exec: only what is safe there. Never returns.
+[[noreturn]] void become(const ChildCommand& command, char** argv, char** environment,
+                         const Pipes& pipes) {
   setpgid(0, 0);
 #if defined(__linux__)
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -41,21 +64,21 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
     if (now >= 0) personality(static_cast<unsigned long>(now) | ADDR_NO_RANDOMIZE);
   }
 #endif
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
-  const int nothing = open("/dev/null", O_RDONLY);
-  if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-      dup2(error, STDERR_FILENO) < 0) {
-    _exit(127);
+  if (dup2(pipes.to[1], STDIN_FILENO) >= 0 && dup2(pipes.from[1], STDOUT_FILENO) >= 0 &&
+      dup2(pipes.complaints[1], STDERR_FILENO) >= 0 &&
+      (command.folder.empty() || chdir(command.folder.c_str()) == 0)) {
+    if (environment != nullptr) {
+      execvpe(argv[0], argv, environment);
+    } else {
+      execvp(argv[0], argv);
+    }
   }
-  if (!command.folder.empty() && chdir(command.folder.c_str()) != 0) _exit(127);
-  if (environment != nullptr) {
-    execvpe(argv[0], argv, environment);
-  } else {
-    execvp(argv[0], argv);
-  }
-  const char* why = std::strerror(errno);
-  if (write(STDERR_FILENO, why, std::strlen(why)) < 0) _exit(126);
-  _exit(127);
+  const int reason = errno;
+  const ssize_t written = write(pipes.failure[1], &reason, sizeof reason);
+  _exit(written > 0 ? 127 : 126);
 }
 
 /// One stream of the child; closed when it has ended.
@@ -127,36 +150,45 @@ std::string ChildEnd::text() const {
   return how + ": " + error.substr(from, end + 1 - from);
 }
 
-ChildEnd run_program(const ChildCommand& command) {
+StartedChild start_child(const ChildCommand& command) {
   std::vector<char*> argv = pointers(command.argv);
   std::vector<char*> environment;
   if (command.environment) environment = pointers(*command.environment);
-  int out[2], error[2];
-  if (pipe2(out, O_CLOEXEC) != 0) throw std::runtime_error("no pipe can be made");
-  if (pipe2(error, O_CLOEXEC) != 0) {
-    close(out[0]), close(out[1]);
-    throw std::runtime_error("no pipe can be made");
-  }
-  const pid_t child = fork();
+  Pipes pipes;
+  const pid_t child = pipes.open() ? fork() : -1;
   if (child == 0) {
-    become(command, argv.data(), command.environment ? environment.data() : nullptr, out[1],
-           error[1]);
+    become(command, argv.data(), command.environment ? environment.data() : nullptr, pipes);
   }
-  close(out[1]), close(error[1]);
+  int reason = errno;
+  close_all({pipes.to[1], pipes.from[1], pipes.complaints[1], pipes.failure[1]});
+  const bool failed = child < 0 || read(pipes.failure[0], &reason, sizeof reason) == sizeof reason;
+  close_all({pipes.failure[0]});
+  if (!failed) {
+    setpgid(child, child);  // here too, so that it is done when it is needed
+    return {child, pipes.to[0], pipes.from[0], pipes.complaints[0]};
+  }
+  if (child > 0) waitpid(child, nullptr, 0);
+  close_all({pipes.to[0], pipes.from[0], pipes.complaints[0]});
+  throw std::runtime_error(std::string("cannot be started: ") + std::strerror(reason));
+}
+
+ChildEnd run_child(const ChildCommand& command) {
   ChildEnd end;
-  Stream streams[2] = {{out[0], &end.out}, {error[0], &end.error}};
-  if (child < 0) {
-    close(out[0]), close(error[0]);
-    throw std::runtime_error("no process can be started");
+  StartedChild child;
+  try {
+    child = start_child(command);
+  } catch (const std::runtime_error& error) {
+    end.exit_code = 127;
+    end.error = error.what();
+    return end;
   }
-  setpgid(child, child);  // the child does it, too: the first of the two decides
-  Group group(child);
+  close(child.to);
+  Stream streams[2] = {{child.from, &end.out}, {child.complaints, &end.error}};
+  Group group(child.pid);
   end.timed_out = !listen_to(streams, command.limit_seconds);
-  if (end.timed_out) kill(-child, SIGKILL);
+  if (end.timed_out) kill(-child.pid, SIGKILL);
   const int status = group.wait();
-  for (const Stream& stream : streams) {
-    if (stream.from >= 0) close(stream.from);
-  }
+  close_all({streams[0].from, streams[1].from});
   if (WIFEXITED(status) && !end.timed_out) end.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
   return end;
@@ -172,4 +204,4 @@ void throw_if_interrupted() {
   if (interrupted != 0) throw Interrupted();
 }
 
-}  // namespace kvproof::bench
+}  // namespace kvproof::properties
