@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Spells block ids as tokens.
+// Spells block ids as tokens, see tokens.h.
 #include "bench/requests/tokens.h"
 
 #include <algorithm>
