@@ -263,7 +263,7 @@ TEST_F(GatePrograms, TheExampleRepositoryGatesItself) {
 }
 
 // direct_manager.h is compiled against the headers of any revision; in this one, ids were integers.
-// Both builds take a minute together.
+// The two builds take about two minutes of processor time.
 TEST_F(GatePrograms, ComparesWithARevisionWhoseIdsWereIntegers) {
   if (!kCounts) GTEST_SKIP() << "a sanitized program keeps its own heap";
   const std::string revision = "f256161285b8";
