@@ -163,6 +163,7 @@ TEST(PatchSources, EndsTheBuildWithALineThatNamesTheRow) {
   for (const Patch& row : all_patches()) {
     const std::string file(row.file);
     if ((" " + files).find(" " + file + " ") == std::string::npos) files += file + " ";
+    std::filesystem::create_directories((folder / file).parent_path());
     std::filesystem::copy_file(KVPROOF_SOURCE_DIR "/optimized/" + file, folder / file,
                                std::filesystem::copy_options::skip_existing);
   }
