@@ -76,7 +76,7 @@ void CacheManager<Digest>::hash_units(RequestId id) {
   for (const Key& key : requests_.hash_units(id)) pool_.index().prefetch(key);
 }
 
-// What the next steps may skip.
+// Notes which work the next steps may skip.
 template <class Digest>
 void CacheManager<Digest>::refresh(RequestId id) {
   Request& r = requests_[id];
@@ -185,7 +185,7 @@ void CacheManager<Digest>::count_hit(const Request& r, std::uint32_t used_tokens
 
 // ---- admission ----------------------------------------------------------------------------------
 
-// Everything that can refuse comes before anything that changes, but for out-of-window blocks.
+// Every check that can refuse comes before any change, except giving back out-of-window blocks.
 template <class Digest>
 Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
   Request& r = resident(id);
@@ -225,7 +225,7 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
     count_hit(r, request.hit_tokens);
   }
   const std::uint32_t taken = grow(id, demand);
-  // Drafts beyond the tokens that exist are never published: they may be rejected.
+  // Drafts, which lie beyond the tokens that exist, are never published: they may be rejected.
   if (!args.delay_cache) publish(id, demand.main);
   refresh(id);
   audit();
@@ -292,7 +292,7 @@ std::uint32_t CacheManager<Digest>::grow(RequestId id, const Demand& demand) {
 
 // ---- steps that have nothing to decide ----------------------------------------------------------
 
-// step() of one group of full attention: without loops it takes 40 instructions per block less.
+// step() for one group of full attention: without loops it takes 40 instructions per block less.
 template <class Digest>
 Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
   Request& r = requests_[id];
@@ -393,7 +393,7 @@ void CacheManager<Digest>::evict(std::span<const BlockId> blocks) {
   audit();
 }
 
-// Both tiers, or neither: what is stale in one is stale in the other.
+// Resets both tiers or neither: content that is stale in one is stale in the other.
 template <class Digest>
 bool CacheManager<Digest>::reset() {
   return tier_.pool().all_free() && pool_.reset() && tier_.reset();
@@ -476,8 +476,8 @@ void CacheManager<Digest>::unpin(LeaseId lease) {
   audit();
 }
 
-// Held blocks without a key get another holder: the tables that they stand in are looked at again
-// before the next step writes.
+// Held blocks without a key get another holder, so the next step must look at their tables again
+// before it writes.
 template <class Digest>
 void CacheManager<Digest>::suspect_sharing(std::span<const BlockId> blocks) {
   const bool any = std::ranges::any_of(blocks, [&](BlockId block) {

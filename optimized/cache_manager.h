@@ -52,8 +52,8 @@ class CacheManager {
   /// Sets the number of tokens whose K and V are in the cache. @pre not more than the request has
   void advance(RequestId id, std::uint32_t computed);
 
-  /// The longest cached prefix, at most one token short of all tokens. Changes nothing but what
-  /// hit_blocks() answers. @return [tokens]
+  /// The longest cached prefix, at most all tokens but the last. Changes only the answer of
+  /// hit_blocks(). @return [tokens]
   std::uint32_t lookup(RequestId id);
   /// The blocks of the last lookup, shape [hit tokens / block_size]; 0 = not read any more.
   [[nodiscard]] std::span<const BlockId> hit_blocks(RequestId id, GroupId group = 0) const {
@@ -61,16 +61,16 @@ class CacheManager {
   }
 
   /// Makes slots for args.new_tokens more tokens and publishes the blocks that they complete.
-  /// @return the number of blocks taken, the last of their tables; refused, with nothing changed
-  /// but out-of-window blocks given back, when they are not to be had. A block that somebody else
-  /// holds and that would be written is replaced, see take_copies().
+  /// @return the number of blocks taken, which stand last in their tables. It is refused if there
+  /// are not enough; then only out-of-window blocks have been given back. A block that would be
+  /// written and has another holder is replaced by a copy, see take_copies().
   Admission allocate(RequestId id, const AllocateArgs& args);
 
   /// Preemption: releases all blocks, last first; the tokens stay, the computed count becomes 0.
   void free(RequestId id);
   /// Releases all blocks, last first, and forgets the request.
   void finish(RequestId id);
-  /// Gives back what nobody reads once `processed` tokens are computed.
+  /// Gives back the blocks that are not read any more once `processed` tokens are computed.
   void recycle(RequestId id, std::uint32_t processed);
   /// Publishes complete blocks up to `computed` tokens, e.g. after an external load.
   void cache(RequestId id, std::uint32_t computed);
@@ -80,7 +80,7 @@ class CacheManager {
   bool reset();
   /// A scheduling step starts.
   void start_step() { pool_.step(); }
-  /// Leading blocks that all requests with blocks have in common; 0 where not all tokens are read.
+  /// Leading blocks that all requests with blocks have in common; 0 if not all tokens are read.
   [[nodiscard]] std::uint32_t common_prefix(RequestId id, GroupId group = 0) const;
 
   /// References without a request. take() fills `out` or refuses; release() needs them to be held.
@@ -114,7 +114,7 @@ class CacheManager {
   [[nodiscard]] std::span<const BlockId> table(RequestId id, GroupId group = 0) const {
     return requests_.tables(id)[group].table();
   }
-  /// What the table grew by when it last grew: hits and loaded blocks are not in it.
+  /// The positions that the last growth of the table appended, without hits and loaded blocks.
   [[nodiscard]] std::span<const BlockId> growth(RequestId id, GroupId group = 0) const {
     return table(id, group).subspan(requests_.tables(id)[group].grown_from);
   }
@@ -171,7 +171,7 @@ class CacheManager {
 
   CacheConfig config_;
   bool single_full_;          // one group of full attention without EAGLE
-  bool steps_alike_;          // step() will do for every group
+  bool steps_alike_;          // step() works for every group
   std::uint32_t block_size_;  // [tokens] of the first group
   Pool pool_;
   std::vector<Group> groups_;
@@ -184,8 +184,8 @@ class CacheManager {
 };
 
 // The three calls of a decode step are inlined: most steps stay within a block and have nothing to
-// do. A handle that is not in use has no capacity, no tokens and is never quiet, so that each call
-// finds out by the comparison that it makes anyway.
+// do. A handle that is not in use has no capacity, has no tokens and is never quiet, so the
+// comparison that each call makes anyway finds it.
 
 template <class Digest>
 inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> tokens) {

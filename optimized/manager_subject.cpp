@@ -15,7 +15,7 @@
 namespace kvproof::optimized {
 namespace {
 
-// Of a key without its group, which is told apart: in_group() undoes itself.
+// The fingerprint of a key without its group, which is shown apart: in_group() is its own inverse.
 template <std::size_t Words>
 std::uint64_t fingerprint(const HashKey<Words>& key) {
   std::uint64_t out = 0;
@@ -23,8 +23,8 @@ std::uint64_t fingerprint(const HashKey<Words>& key) {
   return out;
 }
 
-// Walks are bounded by the number of blocks and end at the sentinel, which has that number, or at a
-// link to nowhere, so that a broken list is reported and not followed.
+// Walks are bounded by the number of blocks. They end at the sentinel, which has that number, or at
+// a link to nowhere, so that a broken list is reported and not followed.
 template <class Pool>
 void observe_queue(const Pool& pool, PoolState& out) {
   const std::uint32_t n = pool.num_blocks();
@@ -288,9 +288,7 @@ class ManagerSubject final : public Subject {
     expects(at != names_.requests.end(), Breach::unknown_request, "no request of that name");
     return at->second;
   }
-  [[nodiscard]] std::size_t num_groups() const {
-    return manager_.config().groups.size();
-  }
+  [[nodiscard]] std::size_t num_groups() const { return manager_.config().groups.size(); }
 
   Manager manager_;
   CallerNames names_;
@@ -298,7 +296,7 @@ class ManagerSubject final : public Subject {
   std::vector<std::size_t> held_;  // shape [groups]: table lengths before the allocation
 };
 
-// What the tables grew by, behind the copies that stand in them.
+// The new blocks of the tables, listed behind the copies.
 template <class Manager>
 Result ManagerSubject<Manager>::perform(const op::Allocate& o) {
   const RequestId id = request(o.req);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimized cache manager behind the Subject seam: names become handles, answers become values.
+// The optimized cache manager as a Subject: names become handles, and answers become values.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace kvproof::optimized {
 
-/// What a manager's caller calls its requests and leases, and the blocks that it holds itself.
+/// The caller's names for its requests and leases, and the blocks that it holds itself.
 struct CallerNames {
   std::map<std::string, RequestId> requests;
   std::map<std::string, LeaseId> leases;
@@ -26,7 +26,7 @@ template <class Manager>
 void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out);
 
 /// A Subject over CacheManager<Digest>, which announces its events. `Digest` is one of hashing.h.
-/// @param capacity its event_records are set here: nothing is lost between two operations
+/// @param capacity its event_records are set here, so that no event is lost between operations
 template <class Digest>
 [[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
                                                             Capacity capacity = {

@@ -15,9 +15,10 @@
 // Content: a block returned by acquire carries that key until the caller releases it: take marks a
 //          block with content as being taken in the section that unlinks it, and a lookup passes
 //          over marked ones. What the publisher wrote before publish is visible after acquire.
-// Refuses: lookup without a reference (its answer is old when it arrives); content by touch, which
-//          only gives a reference: the block may have been taken before; a capacity gate across
-//          calls (num_free is a hint); events; publish by someone who does not hold the block.
+// Refuses: publish by a thread that does not hold the block.
+// Leaves out: lookup without a reference, whose answer would be old when it arrives; content by
+//          touch, which only gives a reference, as the block may have been taken before; a capacity
+//          gate across calls (num_free is a hint); events.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@
 
 namespace kvproof::optimized {
 
-/// How a holder who is neither the first nor the last is counted: one atomic step each.
+/// Counts a holder that is neither the first nor the last: one atomic step each.
 struct AtomicHolders {
   /// Adds a holder, unless there is none or the word has a bit of `refused`. @return whether it did
   static bool join(std::uint32_t& word, std::uint32_t refused) {
@@ -56,7 +57,7 @@ struct AtomicHolders {
 };
 
 /// take, publish, forget, reset and the views at rest are in ConcurrentState.
-/// @tparam Holders as AtomicHolders; another one is for tests that must notice it.
+/// @tparam Holders as AtomicHolders; tests pass broken ones, which they must notice.
 template <class Key, class Holders = AtomicHolders>
 class ConcurrentPool : public ConcurrentState<Key> {
   using Base = ConcurrentState<Key>;
@@ -66,8 +67,8 @@ class ConcurrentPool : public ConcurrentState<Key> {
   using Base::Base;
 
   /// Adds a reference to each block; a free one leaves the queue. Blocks that the caller holds
-  /// keep their content; of others only acquire can say. Throws block_out_of_range at the first id
-  /// that is not in (0, num_blocks), the ones before it touched.
+  /// keep their content; for others only acquire can tell. Throws block_out_of_range at the first
+  /// id that is not in (0, num_blocks), the ones before it touched.
   void touch(std::span<const BlockId> blocks) {
     for (std::size_t i = 0; i < blocks.size();) {
       this->expect_in_range(blocks[i]);
@@ -83,7 +84,8 @@ class ConcurrentPool : public ConcurrentState<Key> {
     }
   }
 
-  /// Finds blocks by key and holds them. Of several with one key: the oldest that nobody is taking.
+  /// Finds blocks by key and holds them. Of several with one key: the oldest that is not being
+  /// taken.
   /// @param keys shape [n], of a prefix in order @param out shape [>= n]
   /// @return how many keys in a row were found; out[0, that) has one reference more each. Keys are
   /// looked up kRun at a time; found ones stay held while later ones are searched.
@@ -132,7 +134,8 @@ class ConcurrentPool : public ConcurrentState<Key> {
   }
 
  private:
-  /// Starts to bring the records of a run here, before anybody has to wait for the lock.
+  /// Starts to fetch the records of a run before it takes the lock, so that no thread waits for
+  /// that.
   template <class Iterator>
   void fetch_run(Iterator at, Iterator end) const {
     for (std::uint32_t i = 0; i < Base::kRun && at != end && this->in_range(*at); ++i, ++at) {
@@ -150,7 +153,7 @@ class ConcurrentPool : public ConcurrentState<Key> {
       } else if (this->being_taken(blocks[i])) {
         blocks[i] = this->index_.next_copy(blocks[i]);
         if (blocks[i] == kNoBlock) return i;
-      } else {  // free, unless somebody was faster: then the next turn sees it
+      } else {  // free, unless another thread was faster, which the next turn sees
         const Section section(*this);
         while (i < blocks.size() && this->holders(blocks[i]) == 0) this->add_first(blocks[i++]);
       }

@@ -37,9 +37,9 @@ bool ConcurrentState<Key>::take(std::span<BlockId> out) {
       }
     }
     queue_.drop_front(static_cast<std::uint32_t>(out.size()), at);
-    __builtin_prefetch(&records_[records_[at].next]);  // what the next take walks to
+    __builtin_prefetch(&records_[records_[at].next]);  // the next take walks there
   }
-  // The links of a held block are its taker's: nobody reads them until it is released.
+  // The links of a held block belong to its taker: no thread reads them until it is released.
   for (const BlockId block : out) {
     records_[block].prev = records_[block].next = kUnlinked;
     if (being_taken(block)) index_.prefetch(records_[block].key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a ConcurrentPool owns, the operations that have no step outside a lock, and its views at
-// rest. The promises are in concurrent_pool.h.
+// The state of a ConcurrentPool, its operations without a step outside a lock, and its views at
+// rest. concurrent_pool.h has the promises.
 #pragma once
 
 #include <atomic>
@@ -38,7 +38,7 @@ class ConcurrentState {
   ConcurrentState(std::uint32_t num_blocks, FreeOrder order);
 
   [[nodiscard]] std::uint32_t num_blocks() const { return num_blocks_; }
-  /// As it was a moment ago.
+  /// A hint: the number as it was a moment ago.
   [[nodiscard]] std::uint32_t num_free() const { return num_free_.load(std::memory_order_relaxed); }
 
   /// Hands out the blocks at the head, each with one reference and without content.
@@ -124,7 +124,7 @@ class ConcurrentState {
     expects(holders(block) > 0, Breach::not_held, "release of a block that nobody holds");
     const std::uint32_t before =
         std::atomic_ref(word(block)).fetch_sub(1, std::memory_order_acq_rel);
-    if ((before & HolderWord::kCount) > 1) return last_front;  // somebody joined since the look
+    if ((before & HolderWord::kCount) > 1) return last_front;  // a holder joined in between
     const bool to_front = order_ == FreeOrder::prepend || (order_ == FreeOrder::unhashed_first &&
                                                            (before & HolderWord::kContent) == 0);
     if (!to_front) {

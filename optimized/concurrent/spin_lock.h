@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A lock for critical sections of nanoseconds: one writer, or any number of readers.
 //
-// Model:   who waits spins for about as long as a section lasts, then yields the core, then sleeps
-//          in slices, so that a holder who lost its core gets one again under any scheduler. A
-//          waiting writer keeps new readers out. Taking the free lock is one atomic operation.
+// Model:   a waiting thread spins for about as long as a section lasts, then yields the core, then
+//          sleeps in slices, so that a holder that lost its core gets one again under any
+//          scheduler. A waiting writer keeps new readers out. Taking the free lock is one atomic
+//          operation.
 // Source:  test-and-test-and-set with backoff (Anderson, IEEE TPDS 1990); Sleeper of folly's
 //          small locks.
-// Refuses: fairness, recursion, sections that wait for anything themselves.
+// Leaves out: fairness, recursion, and sections that wait themselves.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 namespace kvproof::optimized {
 
-/// What to do between two looks at a lock that is not free.
+/// Waits between two looks at a lock that is not free.
 class Backoff {
  public:
   void wait() {
@@ -65,7 +66,7 @@ class SpinLock {
     }
   }
 
-  /// Forgets that others want it too: they say so again at their next look.
+  /// Forgets that other writers want it, too: they say so again at their next look.
   void unlock() { state_.store(0, std::memory_order_release); }
 
   void lock_shared() {

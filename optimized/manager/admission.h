@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one allocation asks for, and the gates that it must pass: arithmetic without a pool.
+// The demand of one allocation, and the gates that it must pass: arithmetic without a pool.
 //
 // Source:  vLLM v1 allocate_slots; the watermark of PR 44594, the reserve of PR 44560.
 #pragma once
@@ -35,7 +35,7 @@ class Admission {
          args.new_tokens > 0;
 }
 
-/// What the manager knows of a request before it allocates for it. Counts are in tokens.
+/// The facts about a request before an allocation, in tokens.
 struct Standing {
   std::uint32_t num_tokens = 0;
   std::uint32_t computed = 0;
@@ -45,16 +45,17 @@ struct Standing {
   bool idle = false;  // it has no blocks, and has published nothing
 };
 
-/// What an allocation asks of every group. All in tokens; as reference::Demand.
+/// The demand of an allocation on every group, in tokens; as reference::Demand.
 struct Demand {
-  std::uint64_t slots = 0;     // that must exist, those for drafts included
-  std::uint64_t main = 0;      // that will be known once the step is computed
-  std::uint64_t computed = 0;  // that are there before the step: own, hit and external
-  std::uint64_t external = 0;  // of those, what a connector loads
-  std::uint32_t encoder = 0;   // that cross attention reads
+  std::uint64_t slots = 0;     // tokens that need a slot, drafts included
+  std::uint64_t main = 0;      // tokens that are known once the step is computed
+  std::uint64_t computed = 0;  // tokens that are there before the step: own, hit and external
+  std::uint64_t external = 0;  // those of them that a connector loads
+  std::uint32_t encoder = 0;   // tokens that cross attention reads
   bool uses_hit = false;
   bool starts = false;  // the hit and the external tokens become the beginning of the tables
-  bool capped = false;  // asks for the sequence as a whole: a window counts what it keeps
+  bool capped =
+      false;  // asks for the whole sequence: a window counts only the blocks that it keeps
 };
 
 /// @param limit [tokens] that a request may have @pre external tokens within it (Breach::capacity)

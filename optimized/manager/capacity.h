@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a cache manager is sized for, and which of its options are on.
+// The sizes that a cache manager is built for, and the options that are on.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace kvproof::optimized {
 
-/// Going beyond it is a Breach::capacity, and changes nothing.
+/// A call beyond the capacity is a Breach::capacity and changes nothing.
 struct Capacity {
   std::uint32_t max_requests = 256;
   std::uint32_t event_records = 0;  // see EventLog; 0 = no events

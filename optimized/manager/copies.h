@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copy-on-write: a request that writes into an unpublished block with another holder gets a copy.
 //
-// Model:   as reference/cache_manager_sharing.cpp. What is published is complete and is not written
+// Model:   as reference/cache_manager_sharing.cpp. A published block is complete and is not written
 //          again; a running state and an encoder row are never shared.
 // Source:  Kwon et al., SOSP'23, sec. 4.4.
 #pragma once
@@ -26,7 +26,7 @@ struct BlockCopy {
   BlockId to = 0;
 };
 
-/// Counts and makes the copies of one table, and lists them until somebody takes the list.
+/// Counts and makes the copies of one table, and lists them until the caller takes the list.
 class Copies {
  public:
   /// The blocks that an allocation would write although they have another holder.
@@ -52,8 +52,8 @@ class Copies {
     return false;
   }
 
-  /// Makes room in the list for that many more, while nothing has changed: memory may be refused
-  /// where nobody takes the copies.
+  /// Makes room in the list for that many more before anything changes, because memory may be
+  /// refused if the caller does not take the copies.
   void reserve(std::size_t more) { list_.reserve(list_.size() + more); }
 
   void add(const BlockCopy& copy) { list_.push_back(copy); }
@@ -76,7 +76,7 @@ class Copies {
     return count;
   }
 
-  /// Everything listed since the last call, in order. The buffer stays here, so that the next
+  /// The copies listed since the last call, in order. The buffer stays here, so that the next
   /// admission finds room in it.
   [[nodiscard]] std::vector<BlockCopy> take() {
     std::vector<BlockCopy> out = list_;
@@ -88,8 +88,8 @@ class Copies {
   std::vector<BlockCopy> list_;
 };
 
-/// A relative of a forked request may have published a block that they share under what it wrote
-/// there, and left. The block is written anew, so that key goes.
+/// A relative of a forked request may have published a block that they share under the content that
+/// it wrote there, and left. The request writes the block anew, so that key goes.
 template <class Key>
 void forget_relatives(const LayerGroup<Key>& group, const GroupTable& table,
                       const HotRequest<Key>& request, const Demand& demand, BlockPool<Key>& pool) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What blocks really hold: with it a hit is checked token by token, and a hash collision can cost a
-// hit but never serve wrong content.
+// The exact contents of blocks, by which a hit is checked token by token: a hash collision can cost
+// a hit, but never serve wrong content.
 //
 // Model:   every published content has a number; a block remembers its own, that of the block
 //          before it, its tokens and its extra keys. Two blocks hold the same iff all of that
 //          agrees, so one comparison per block checks the whole prefix.
 // Source:  ours; LMDeploy's trie and nano-vllm compare tokens, too.
-// Refuses: groups that do not read every token, and the host tier: there the block before is not at
-//          hand. Content that was evicted and computed again is new: what was behind it is not hit.
+// Leaves out: groups that do not read every token, and the host tier, where the block before is not
+//          at hand. Content that was evicted and computed again is new: blocks behind it are not
+//          hit.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ class ExactContents {
   using ContentNumber = std::uint64_t;
   static constexpr ContentNumber kNoPrefix = 0;
 
-  /// What a position of a request's table has to hold.
+  /// The content that a position of a request's table has to hold.
   struct Expected {
     ContentNumber before = kNoPrefix;  // number() of the block before it
     std::span<const TokenId> tokens;   // shape [block_size]
@@ -49,7 +50,7 @@ class ExactContents {
     expected_text_.reserve(extra_key_bytes(extra));
   }
 
-  /// Of the content that the block held when it was last published.
+  /// The number of the content that the block held when it was last published.
   [[nodiscard]] ContentNumber number(BlockId block) const { return notes_[block].own; }
 
   [[nodiscard]] bool holds(BlockId block, const Expected& expected) {
@@ -58,13 +59,13 @@ class ExactContents {
     if (note.before != expected.before) return false;
     if (std::memcmp(tokens, expected.tokens.data(), expected.tokens.size_bytes()) != 0)
       return false;
-    // What is before them agrees, so both start at one position.
+    // The prefixes before them are equal, so both start at the same position.
     return extra_[block] == expected.extra ||
            text(extra_[block], expected.start, held_text_) ==
                text(expected.extra, expected.start, expected_text_);
   }
 
-  /// The oldest block under `key` that holds what is expected, or kNoBlock.
+  /// The oldest block under `key` that holds the expected content, or kNoBlock.
   template <class Key>
   [[nodiscard]] BlockId find(const PrefixIndex<Key>& index, const Key& key,
                              const Expected& expected) {
@@ -73,8 +74,8 @@ class ExactContents {
     return block;
   }
 
-  /// Notes what a block holds that is about to be published under `key`. Equal contents get one
-  /// number.
+  /// Notes the content of a block that is about to be published under `key`. Equal contents get the
+  /// same number.
   template <class Key>
   void note(const PrefixIndex<Key>& index, const Key& key, BlockId block,
             const Expected& expected) {
@@ -84,8 +85,8 @@ class ExactContents {
     extra_[block] = expected.extra;
   }
 
-  /// What position `position` of a request must hold behind block `before`; kNullBlock = it is the
-  /// first.
+  /// The content that position `position` of a request must hold behind block `before`; kNullBlock
+  /// for the first position.
   template <class Key>
   [[nodiscard]] Expected expected(const HotRequest<Key>& request, const SharedExtraKeys& extra,
                                   std::uint32_t position, BlockId before) const {
@@ -96,7 +97,8 @@ class ExactContents {
             extra};
   }
 
-  /// Notes what the blocks hold that are complete within `tokens` tokens and will be published.
+  /// Notes the contents of the blocks that are complete within `tokens` tokens and will be
+  /// published.
   template <class Key>
   void note_complete(const HotRequest<Key>& request, const SharedExtraKeys& extra,
                      const GroupTable& table, std::uint64_t tokens, const BlockPool<Key>& pool) {
@@ -131,7 +133,7 @@ class ExactContents {
   ContentNumber last_number_ = kNoPrefix;
   HugeVector<Note> notes_;              // shape [num_blocks]
   HugeVector<TokenId> tokens_;          // shape [num_blocks, block_size]
-  std::vector<SharedExtraKeys> extra_;  // shape [num_blocks]; of who published the block
+  std::vector<SharedExtraKeys> extra_;  // shape [num_blocks]; of the request that published it
   std::string held_text_;
   std::string expected_text_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One request in one layer group: its block table, and what the next steps will find to do there.
+// One request in one layer group: its block table, and the work that is due in the next steps.
 //
 // Model:   the arrays live in the request's buffer (cache_manager.h). Leading positions may be
 //          null: blocks that the group does not read any more.
@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kNever = 0xffffffffU;
 
 struct alignas(64) GroupTable {
   BlockId* blocks = nullptr;           // shape [capacity]; 0 = null
-  BlockId* hit = nullptr;              // shape [capacity]; of the last lookup
+  BlockId* hit = nullptr;              // shape [capacity]; found by the last lookup
   std::uint32_t capacity = 0;          // [blocks]
   std::uint32_t length = 0;            // [blocks]
   std::uint32_t slots_end = 0;         // [tokens] length * block_size
@@ -27,7 +27,7 @@ struct alignas(64) GroupTable {
   std::uint32_t kept_from = 0;         // the first position that recycling has not come to
   std::uint32_t last_state = kNever;   // moving states: position of the state before this step
   std::uint32_t grown_from = 0;        // the last growth appended the positions from here on
-  bool has_states = false;             // moving states: allocated before
+  bool has_states = false;             // moving states: it has had blocks before
 
   [[nodiscard]] std::span<BlockId> table() const { return {blocks, length}; }
   [[nodiscard]] std::span<const BlockId> hits() const { return {hit, hit_length}; }

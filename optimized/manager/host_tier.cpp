@@ -34,7 +34,7 @@ bool HostTier<Key>::start(const BlockTables& source, const Pool& from, Pool& to,
     }
   }
   if (missing + to.num_revived(twins) > to.num_free()) return false;
-  copies.reserve(missing);  // memory may be refused, but only until here
+  copies.reserve(missing);  // the last place where memory may be refused
   to.touch(twins);          // before taking: a twin may stand in the free queue
   for (GroupId g = 0; g < source.size(); ++g) {
     for (std::size_t i = 0; i < source[g].size(); ++i) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host tier: a second pool with its own queue and index, and the swaps between the two.
 //
-// Model:   as reference/cache_manager_tiers.cpp. Until a transfer is settled both sides keep what
-//          they have. Content that the other side has under its key is not copied.
+// Model:   as reference/cache_manager_tiers.cpp. Until a transfer is settled both sides keep their
+//          blocks. Content that the other side has under its key is not copied.
 // Source:  Kwon et al., SOSP'23, sec. 4.5.
-// Leaves out: which requests may be moved when; the manager says so, and notes their Place.
+// Leaves out: the decision which requests may be moved when, which the manager makes.
 #pragma once
 
 #include <cstdint>
@@ -27,13 +27,13 @@ class HostTier {
   /// @param groups of the configuration; they outlive the tier
   HostTier(const CacheConfig& config, FreeOrder order, std::span<const LayerGroup<Key>> groups);
 
-  /// Empty where the configuration has no host tier.
+  /// The pool; empty if the configuration has no host tier.
   [[nodiscard]] const Pool& pool() const { return pool_; }
   [[nodiscard]] bool exists() const { return pool_.num_blocks() > 0; }
   [[nodiscard]] bool holds(RequestId id) const {
     return id < swapped_.size() && !swapped_[id].blocks.empty();
   }
-  /// The blocks of a request on the host; empty where it has none.
+  /// The blocks of a request on the host; empty if it has none.
   [[nodiscard]] std::span<const BlockId> table(RequestId id, GroupId group) const {
     return holds(id) ? std::span<const BlockId>(swapped_[id].blocks[group])
                      : std::span<const BlockId>();
@@ -47,11 +47,11 @@ class HostTier {
 
   /// Starts the transfer back, into `tables`. @return as leave(), of the device
   bool come_back(RequestId id, GroupTable* tables, Pool& device, Copies& copies);
-  /// The transfer back is over: the host gives its blocks back, and what it knows by a key becomes
-  /// findable on the device again.
+  /// The transfer back is over: the host gives its blocks back, and those with a key can be found
+  /// on the device again.
   void settle_here(RequestId id, GroupTable* tables, Pool& device);
 
-  /// The host's side of a transfer that failed, or of a request that ends.
+  /// Gives the host's blocks back after a transfer that failed, or when a request ends.
   void release(RequestId id);
 
   /// @return false, with nothing changed, while a block is held
@@ -60,7 +60,7 @@ class HostTier {
  private:
   using BlockTables = std::vector<std::vector<BlockId>>;  // shape [groups][blocks]
 
-  /// What the host has of one request.
+  /// The part of one request on the host.
   struct Swapped {
     BlockTables blocks;
     std::vector<std::uint32_t> published;  // shape [groups]: GroupTable::published, while away
@@ -71,7 +71,7 @@ class HostTier {
 
   Pool pool_;
   std::span<const LayerGroup<Key>> groups_;
-  std::vector<Swapped> swapped_;  // by request, as far as any was ever moved
+  std::vector<Swapped> swapped_;  // by request, up to the last one that was ever moved
 };
 
 }  // namespace kvproof::optimized

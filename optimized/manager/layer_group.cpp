@@ -36,8 +36,8 @@ std::uint64_t LayerGroup<Key>::wanted(const Demand& demand) const {
   return demand.capped && cap_ ? std::min(blocks, *cap_) : blocks;
 }
 
-// Positions that are there once what a connector loads has blocks; 0 when it loads nothing that is
-// still read.
+// The length of the table once the tokens that a connector loads have blocks; 0 if the group reads
+// none of these tokens any more.
 template <class Key>
 std::uint64_t LayerGroup<Key>::loaded(const Demand& demand) const {
   const std::uint64_t skipped = skipped_tokens(group_, demand.computed);
@@ -50,7 +50,7 @@ std::int64_t LayerGroup<Key>::need(const GroupTable& table, std::span<const Bloc
                                    const Demand& demand, const Pool& pool) const {
   std::int64_t start = table.length;
   std::int64_t revived = 0;
-  if (demand.starts) {  // behind the hit and what is not read any more
+  if (demand.starts) {  // behind the hit and the positions that are not read any more
     const std::size_t skipped = skipped_tokens(group_, demand.computed) / group_.block_size;
     start = static_cast<std::int64_t>(std::max(skipped, hit.size()));
     revived = pool.num_revived(hit.subspan(std::min(skipped, hit.size())));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The manager of one layer group: how many blocks a request needs, takes, publishes, gives back.
+// The manager of one layer group: the blocks that a request needs, takes, publishes and gives back.
 //
-// Model:   as reference/layer_group.h, block for block; without allocation. What a step may skip is
-//          precomputed: quiet_until() names the token count up to which nothing is due.
+// Model:   as reference/layer_group.h, block for block; without allocation. The work that a step
+//          may skip is precomputed: up to quiet_until() tokens a step has no work here.
 // Source:  vLLM v1 SingleTypeKVCacheManager and its subclasses.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace kvproof::optimized {
 
-/// None of its members changes: what does is the table that it is handed.
+/// Its members never change; it changes the tables that it is given.
 template <class Key>
 class LayerGroup {
  public:
@@ -34,7 +34,7 @@ class LayerGroup {
   [[nodiscard]] std::uint32_t block_size() const { return group_.block_size; }
   [[nodiscard]] std::uint32_t units_per_block() const { return units_per_block_; }
 
-  /// Table positions that a request of `tokens` tokens may come to have.
+  /// The most table positions of a request of `tokens` tokens.
   [[nodiscard]] std::size_t positions(std::uint64_t tokens, std::uint32_t encoder_tokens) const;
 
   /// The key of position `i`, from the keys of the request's hash units.
@@ -42,11 +42,11 @@ class LayerGroup {
     return in_group(units[(i + 1) * units_per_block_ - 1], id_);
   }
 
-  /// Positions that the table must have in the end.
+  /// The number of positions that the table must have in the end.
   [[nodiscard]] std::uint64_t wanted(const Demand& demand) const;
 
-  /// The number of blocks that the allocation takes out of the free queue. It is negative where
-  /// the table holds more states than the allocation asks for.
+  /// The number of blocks that the allocation takes out of the free queue. It is negative if the
+  /// table holds more states than the allocation asks for.
   [[nodiscard]] std::int64_t need(const GroupTable& table, std::span<const BlockId> hit,
                                   const Demand& demand, const Pool& pool) const;
 
@@ -60,13 +60,13 @@ class LayerGroup {
   /// Extends the table. @return the number of blocks taken
   std::uint32_t allocate(GroupTable& table, const Demand& demand, Pool& pool) const;
 
-  /// Gives back what nobody reads once `computed` tokens are cached.
+  /// Gives back the blocks that the group does not read any more once `computed` tokens are cached.
   void recycle(GroupTable& table, std::uint64_t computed, Pool& pool) const;
 
-  /// Publishes what is complete within `tokens` tokens.
+  /// Publishes the blocks that are complete within `tokens` tokens.
   void publish(GroupTable& table, const Key* units, std::uint64_t tokens, Pool& pool) const;
 
-  /// Publishes what `complete` tokens complete: usually the next block alone. @pre there is one
+  /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is one
   void publish_due(GroupTable& table, const Key* units, std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
     if (!publishes_singly_ || complete >= end + group_.block_size) {
@@ -79,17 +79,17 @@ class LayerGroup {
     table.publish_end = end + group_.block_size;
   }
 
-  /// Publishes the key of the prompt, where it ends inside of a block within `tokens` tokens.
+  /// Publishes the key of the prompt, if it ends inside of a block within `tokens` tokens.
   void publish_prompt_tail(const GroupTable& table, const Key* units, std::uint32_t prompt_tokens,
                            std::uint64_t tokens, Pool& pool) const;
 
   /// Releases the whole table, deepest first, and forgets the request.
   void release(GroupTable& table, Pool& pool) const;
-  /// The blocks alone; what is known of the request stays, e.g. while it is on the host.
+  /// Releases only the blocks; the facts about the request stay, e.g. while it is on the host.
   void release_blocks(GroupTable& table, Pool& pool) const;
 
-  /// Whether steps write into blocks that others may hold: encoder rows are written once, and a
-  /// running state is never forked.
+  /// Whether steps write into blocks that may have other holders. Encoder rows are written once,
+  /// and a running state is never forked.
   [[nodiscard]] bool is_written_again() const {
     return group_.kind != LayerKind::mamba && group_.kind != LayerKind::cross;
   }
@@ -153,12 +153,12 @@ class LayerGroup {
   bool caching_;
   std::uint64_t align_;    // [tokens]
   bool publishes_ahead_;   // one block beyond the alignment, for EAGLE
-  bool publishes_singly_;  // each block as it is complete, and every one
+  bool publishes_singly_;  // it publishes every block as soon as it is complete
   CacheMask mask_;
   std::optional<std::uint64_t> cap_;
 };
 
-/// One of each group of a configuration.
+/// Makes a LayerGroup for each group of a configuration.
 template <class Key>
 [[nodiscard]] std::vector<LayerGroup<Key>> make_groups(const CacheConfig& config) {
   std::vector<LayerGroup<Key>> out;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Leases: blocks that somebody without a request holds under a number, e.g. for a transfer.
+// Leases: blocks that are held under a number instead of by a request, e.g. for a transfer.
 //
 // Leaves out: the references themselves; the caller takes them from the pool and gives them back.
 #pragma once

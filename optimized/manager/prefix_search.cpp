@@ -42,7 +42,7 @@ std::uint32_t PrefixSearch<Key>::find(const PrefixIndex<Key>& index, const Key* 
   return static_cast<std::uint32_t>(hit);
 }
 
-// Every kind in turn, each within what the one before has left.
+// Searches every kind in turn, each within the length that the one before has left.
 template <class Key>
 std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key* units,
                                        std::uint64_t hit, std::uint64_t max_tokens,
@@ -52,7 +52,7 @@ std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key*
     const Group& group = groups_[kin.first];
     const std::uint64_t block_size = group.block_size();
     const LayerKind kind = group.config().kind;
-    if (reads_all(kind) && kin.looked_up) {  // whatever is shorter is a hit as well
+    if (reads_all(kind) && kin.looked_up) {  // every shorter prefix is a hit as well
       current = std::min<std::uint64_t>(current, kin.length * block_size);
       continue;
     }
@@ -60,7 +60,7 @@ std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key*
     const bool margin = drop_last && (kind != LayerKind::mamba || mamba_margin_);
     const std::uint64_t limit = margin ? std::min(current + block_size, max_tokens) : current;
     kin.length = longest({index, units, tables, kin, group, limit, drop_last});
-    // A margin is for what is dropped; a search that drops nothing must not gain by it.
+    // The margin makes up for the dropped block; a search that drops none must not gain by it.
     if (margin && kin.length * block_size > current) {
       kin.length = longest({index, units, tables, kin, group, current, drop_last});
     }
@@ -76,7 +76,7 @@ std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key*
   return current;
 }
 
-// Is the position cached in all of the groups? If so its blocks are noted.
+// Whether the position is cached in all of the groups. If so, its blocks are noted.
 template <class Key>
 bool PrefixSearch<Key>::probe(const Search& search, std::uint32_t block) const {
   for (const GroupId g : search.kin.members) {
@@ -145,7 +145,7 @@ std::uint32_t PrefixSearch<Key>::longest_window(const Search& search) const {
     ++run;
     found = run >= wanted;
   }
-  end = at + run;  // at 0, what is left of the run reaches back to the first block
+  end = at + run;  // at 0, the rest of the run reaches back to the first block
   if (run < wanted) end = trimmed(search, end);
   set_null(search, 0, std::min(at, end));
   return search.drop_last && end > 0 ? trimmed(search, end - 1) : end;

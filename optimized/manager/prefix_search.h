@@ -5,7 +5,7 @@
 // Model:   as reference/prefix_search.h. Groups that are alike are looked up together; the kinds
 //          take turns to shorten the hit until all have it. One group ends after its first turn.
 // Source:  vLLM v1 find_longest_cache_hit and HybridKVCacheCoordinator.
-// Refuses: allocation after construction; partial-block hits.
+// Leaves out: partial-block hits. Nothing is allocated after construction.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ class PrefixSearch {
  private:
   using Group = LayerGroup<Key>;
 
-  /// Groups that are alike.
+  /// Groups that are alike and are looked up together.
   struct Kin {
     GroupId first = 0;
     std::vector<GroupId> members;
@@ -52,7 +52,7 @@ class PrefixSearch {
     std::uint32_t length = 0;  // [blocks] of the hit
   };
 
-  /// What one search reads and writes.
+  /// The data that one search reads and writes.
   struct Search {
     const PrefixIndex<Key>& index;
     const Key* units;

@@ -73,7 +73,7 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
   if (unused_.empty()) {
     const auto next = static_cast<RequestId>(requests_.size());
     expects(next < max_requests_, Breach::capacity, "more requests than the manager was built for");
-    unused_.push_back(next);  // a handle that nobody had yet
+    unused_.push_back(next);  // a handle that was never given
     requests_.emplace_back();
     tables_.resize(tables_.size() + groups_.size());
     storage_.emplace_back();

@@ -3,7 +3,7 @@
 //
 // Model:   a request is a handle. Its tokens, hashes and tables lie in one buffer, which open()
 //          makes or takes over from a request that has ended, so that nothing else allocates.
-// Leaves out: blocks. The tables have room for their numbers; the manager says who holds them.
+// Leaves out: blocks. The tables have room for their numbers; the manager holds and releases them.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Arrival {
   const ExtraKeys* extra = nullptr;  // copied; nullptr = none
   bool skip_lookup = false;          // never reuse a prefix, e.g. because prompt logits are wanted
   std::uint32_t max_tokens = 0;      // [tokens] the request may reach; 0 = max_model_len
-  std::uint32_t encoder_tokens = 0;  // what cross attention reads
+  std::uint32_t encoder_tokens = 0;  // cross attention reads them
 };
 
 /// One copy, made at arrival, that forks and published blocks share; nullptr = none.
@@ -39,7 +39,7 @@ using SharedExtraKeys = std::shared_ptr<const ExtraKeys>;
 /// Where the blocks of a request lie. The two in between are transfers in flight.
 enum class Place : std::uint8_t { device, leaving, host, returning };
 
-/// What a decode step reads of a request: one cache line.
+/// The part of a request that a decode step reads: one cache line.
 template <class Key>
 struct alignas(64) HotRequest {
   TokenId* tokens = nullptr;  // shape [capacity]
@@ -57,7 +57,7 @@ struct alignas(64) HotRequest {
   bool forked = false;     // it has, or had, relatives that started with its blocks
   Place place = Place::device;
   std::uint32_t num_hashes = 0;
-  std::uint32_t hit_tokens = 0;  // of the last lookup
+  std::uint32_t hit_tokens = 0;  // found by the last lookup
   std::uint32_t hit_epoch = 0;   // BlockPool::num_forgotten() at that time
   std::uint32_t prompt_tokens = 0;
   std::uint32_t encoder_tokens = 0;
@@ -78,15 +78,15 @@ class RequestTable {
   /// Copies the prompt; hash_units() is due. @pre a prompt within max_model_len, and a handle left
   /// (Breach::capacity)
   RequestId open(const Arrival& arrival);
-  /// A request with the tokens and hashes of another, and no blocks.
+  /// Opens a request with the tokens and hashes of another, and without blocks.
   RequestId clone(RequestId parent);
   /// The handle may be given again. The memory stays with it. @pre its tables are empty
   void close(RequestId id);
 
-  /// Of any handle that was given so far.
+  /// The request of any handle that was given so far.
   [[nodiscard]] Request& operator[](RequestId id) { return requests_[id]; }
   [[nodiscard]] const Request& operator[](RequestId id) const { return requests_[id]; }
-  /// The same, checked. @pre the handle is in use (Breach::unknown_request)
+  /// The request of a handle, checked. @pre the handle is in use (Breach::unknown_request)
   [[nodiscard]] Request& live(RequestId id) {
     expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such handle");
     return requests_[id];
@@ -125,10 +125,10 @@ class RequestTable {
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
-  /// What open() makes and no step reads.
+  /// The memory that open() makes; no step reads this.
   struct Storage {
     SharedExtraKeys extra;
-    std::unique_ptr<std::byte[]> buffer;  // what a request and its tables point into
+    std::unique_ptr<std::byte[]> buffer;  // a request and its tables point into it
     std::size_t bytes = 0;
   };
 

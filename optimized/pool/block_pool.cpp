@@ -25,7 +25,7 @@ BlockPool<Key>::BlockPool(std::uint32_t num_blocks, const PoolOptions& options)
   }
 }
 
-// Two passes: the first walks the chain and starts fetching what the second needs to evict.
+// Two passes: the first walks the chain and starts to fetch the data that the second evicts.
 template <class Key>
 void BlockPool<Key>::take(std::span<BlockId> out) {
   if (victims_ != nullptr) [[unlikely]] {
@@ -62,8 +62,7 @@ void BlockPool<Key>::tell_forgotten(BlockId block) {
 }
 
 template <class Key>
-void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group,
-                                  TokenRange unit) {
+void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group, TokenRange unit) {
   Record& record = records_[block];
   if ((record.flags & Record::kTailKeyed) != 0) return;
   tails_->insert(block, key, unit.to);
@@ -73,7 +72,7 @@ void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group,
   events_.second_key(block, unit.to);
 }
 
-// A key that the step made stays one that the step made, whoever is the oldest holder now.
+// A key that the step has made keeps that mark, whichever block is its oldest holder now.
 template <class Key>
 void BlockPool<Key>::forget_special(BlockId block) {
   Record& record = records_[block];

@@ -3,7 +3,7 @@
 //
 // Model:   as reference/block_pool.h, block for block. No operation allocates.
 // Source:  vLLM v1 BlockPool.
-// Refuses: requests, tables, admission (cache_manager.h).
+// Leaves out: requests, tables, admission (cache_manager.h).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 
 namespace kvproof::optimized {
 
-/// What a pool is built with besides its size.
+/// The options that a pool is built with besides its size.
 struct PoolOptions {
   FreeOrder order = FreeOrder::append;
   std::uint32_t event_records = 0;  // see EventLog; 0 = no events
@@ -119,14 +119,14 @@ class BlockPool {
   /// Forgets all content. @return false, with nothing changed, while any block is held.
   bool reset();
 
-  /// How often a block has lost content: as long as it stays the same, every hit stays one.
+  /// How often a block has lost content; while the number stays the same, every hit stays valid.
   [[nodiscard]] std::uint32_t num_forgotten() const { return num_forgotten_; }
 
   /// Distinct keys.
   [[nodiscard]] std::uint32_t num_keys() const {
     return index_.num_keys() + (tails_ ? tails_->index().num_keys() : 0);
   }
-  /// The keys of prompts' ends; nullptr where the profile has none.
+  /// The keys of prompts' ends; nullptr if the profile has none.
   [[nodiscard]] const TailKeys<Key>* tails() const { return tails_ ? &*tails_ : nullptr; }
 
   /// A scheduling step starts: no key is new any more.
@@ -149,7 +149,7 @@ class BlockPool {
  private:
   static constexpr std::uint32_t kKeyed = Record::kHashed | Record::kTailKeyed;
 
-  /// @tparam kTold whether a victim policy hears of it
+  /// @tparam kTold whether a victim policy is told
   template <bool kTold, class Range>
   void release_to_queue(const Range& blocks);
   /// Tells the victim policy of a block that became free. @pre there is one
@@ -158,7 +158,7 @@ class BlockPool {
   void tell_forgotten(BlockId block);
   /// A block leaves the queue: it gets its first reference and loses its content.
   void make_held(BlockId block);
-  /// Starts fetching what taking the next block will evict, and the block behind it.
+  /// Starts to fetch the data that taking the next block will evict, and the block behind it.
   void prefetch_victim(BlockId next) const;
   void forget_keys(BlockId block);
   void forget_special(BlockId block);
@@ -178,8 +178,8 @@ class BlockPool {
   VictimPolicy* victims_;
 };
 
-// What happens to one block when it is taken, held again, released: inlined, because it happens to
-// every block of every request.
+// The steps that take a block, hold it again and release it. They are inlined, because every block
+// of every request goes through them.
 
 template <class Key>
 inline BlockId BlockPool<Key>::take_one() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is known of one block: its place in the free queue, its holders, its key.
+// The record of one block: its place in the free queue, its holders, its key.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pool and its manager have done: counts, and how long blocks lived and lay idle.
+// Counts the work of a pool and its manager, and how long blocks lived and lay idle.
 //
 // Model:   counts are always kept. Histograms need two words per block and are made on request;
 //          time is the number of scheduling steps, because the allocator has no clock.
@@ -17,15 +17,15 @@ namespace kvproof::optimized {
 
 /// Since construction.
 struct Counters {
-  std::uint64_t lookups = 0;        // that admissions used; resumed requests do not count
-  std::uint64_t lookup_tokens = 0;  // that could have hit
+  std::uint64_t lookups = 0;        // those that admissions used; resumed requests do not count
+  std::uint64_t lookup_tokens = 0;  // tokens that could have hit
   std::uint64_t hit_tokens = 0;
   std::uint64_t taken = 0;      // [blocks] handed out
   std::uint64_t evictions = 0;  // [blocks] that lost their content when they were handed out
   std::uint64_t revivals = 0;   // [blocks] that were held again while they waited in the queue
   std::uint64_t refusals = 0;
   std::uint64_t preemptions = 0;
-  std::uint64_t copies = 0;  // [blocks] copied because somebody else held them
+  std::uint64_t copies = 0;  // [blocks] copied because they had another holder
 };
 
 /// Bucket k counts durations of [2^(k-1), 2^k) steps, bucket 0 those of none.
@@ -39,7 +39,7 @@ class StepHistogram {
   std::array<std::uint64_t, kBuckets> buckets_{};
 };
 
-/// When each block was handed out and last held, and what that came to when it was evicted.
+/// When each block was handed out and last held, and histograms of these times at its eviction.
 class Residency {
  public:
   /// @param num_blocks 0 switches it off

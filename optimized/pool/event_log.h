@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What entered and left the prefix index, for routers and mirrors that follow it from outside.
+// The events of the prefix index, for routers and mirrors that follow it from outside.
 //
-// Model:   a buffer of fixed capacity. take() empties it; what does not fit is counted as lost, and
-//          a mirror that sees a loss has to start over.
+// Model:   a buffer of fixed capacity. take() empties it; events that do not fit are counted as
+//          lost, and a mirror that sees a loss has to start over.
 // Source:  vLLM v1 KV cache events (BlockStored, BlockRemoved, AllBlocksCleared).
-// Refuses: allocation after construction.
+// Memory:  nothing is allocated after construction.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class EventLog {
     if (enabled()) add({Kind::cleared, 0, 0, 0});
   }
 
-  /// Everything since the last call, in order.
+  /// The events since the last call, in order.
   [[nodiscard]] std::vector<Event> take();
 
   [[nodiscard]] std::uint64_t bytes() const {

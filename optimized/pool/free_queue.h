@@ -5,7 +5,7 @@
 // Model:   a ring with one sentinel record after the last block; head = sentinel.next. A record
 //          that is not queued has both links set to kUnlinked. Every operation is O(1) per block.
 // Source:  vLLM v1 FreeKVCacheBlockQueue.
-// Refuses: memory of its own.
+// Memory:  it has none of its own.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ class FreeQueue {
     link_between(before, block, records_[before].next);
   }
 
-  /// Unlinks a queued block from wherever it stands.
+  /// Unlinks a queued block, wherever it stands.
   void remove(BlockId block) {
     Record& record = records_[block];
     records_[record.prev].next = record.next;

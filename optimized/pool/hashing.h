@@ -4,7 +4,7 @@
 // Model:   key_k = H(key_{k-1} || tokens of unit k || typed, length-prefixed extra keys of unit k).
 //          The token count of a unit is fixed, so the concatenation is injective.
 // Source:  vLLM v1 kv_cache_utils.hash_block_tokens; XXH3 (github.com/Cyan4973/xxHash); FIPS 180-4.
-// Refuses: partial units. The serialisation is ours: keys are not exchanged with other engines.
+// Leaves out: partial units. The serialisation is ours: keys are not exchanged with other engines.
 #pragma once
 
 #include <array>
@@ -59,8 +59,7 @@ struct Sha256Digest {
   [[nodiscard]] Key operator()(const void* data, std::size_t bytes) const;
 };
 
-/// XXH3 cut to four bits, so that different content often has one key. For tests of what a
-/// collision does.
+/// XXH3 cut to four bits, so that different content often has one key. For tests of collisions.
 struct WeakDigest {
   using Key = Key128;
   [[nodiscard]] Key operator()(const void* data, std::size_t bytes) const;

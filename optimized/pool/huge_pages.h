@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory for arrays that are read at random: in huge pages where the system gives them on request.
+// Memory for arrays that are read at random, in huge pages if the system gives them on request.
 //
 // Model:   an allocator for std::vector. From one huge page on, an array starts at a multiple of
 //          its size, and the kernel is advised; anything smaller is ordinary memory.

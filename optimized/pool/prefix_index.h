@@ -7,7 +7,7 @@
 //          block of a key, and younger ones hang off it in a ring. A lookup touches one chunk and
 //          one record.
 // Source:  the chunk of F14 (facebook/folly, F14.md); the semantics of vLLM v1 BlockHashToBlockMap.
-// Refuses: growth. Built for num_blocks entries, it never moves one.
+// Leaves out: growth. It is built for num_blocks entries and never moves one.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class PrefixIndex {
   /// The oldest block with that key, or kNoBlock.
   [[nodiscard]] BlockId find(const Key& key) const;
 
-  /// Starts fetching what find(key) will read.
+  /// Starts to fetch the data that find(key) will read.
   void prefetch(const Key& key) const { __builtin_prefetch(&chunks_[home(key)], 0, 2); }
 
   /// Registers a block under a key, behind those that have it already. Sets the flags of its record

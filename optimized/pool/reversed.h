@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks from the last to the first: the order in which a table is given back.
 //
-// Refuses: std::views, which clang 14 cannot compile with libstdc++ 12.
+// Reason:  clang 14 cannot compile std::views with libstdc++ 12.
 #pragma once
 
 #include <span>
