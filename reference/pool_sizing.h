@@ -7,7 +7,7 @@
 //          the size of a block.
 // Source:  vLLM v1 kv_cache_utils.py (get_kv_cache_groups, unify_kv_cache_spec_page_size,
 //          get_kv_cache_config_from_groups, get_max_concurrency_for_kv_cache_config).
-// Refuses: several devices, pipeline stages, and whatever else of the budget is not cache.
+// Leaves out: several devices, pipeline stages, and all of the budget that is not cache.
 #pragma once
 
 #include <cstdint>
