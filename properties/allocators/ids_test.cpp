@@ -20,7 +20,6 @@ static_assert(!kConverts<GroupId, BlockId> && !std::is_constructible_v<BlockId, 
 static_assert(!kConverts<RequestId, LeaseId> && !std::is_constructible_v<LeaseId, RequestId>);
 static_assert(!std::is_assignable_v<BlockId&, RequestId>);
 
-
 // An integer that is known at run time says what it is; a signed one says first that it is none.
 static_assert(!kConverts<std::uint32_t, BlockId> && std::is_constructible_v<BlockId, std::size_t>);
 static_assert(!kConverts<std::int64_t, BlockId> && !std::is_constructible_v<BlockId, std::int64_t>);

@@ -60,9 +60,7 @@ class PrefixDigest {
     for (char c : text) mix(static_cast<unsigned char>(c));
   }
 
-  void mix(std::uint64_t value) {
-    state_ = mix64((state_ ^ mix64(value + kMixStep)) + kMixStep);
-  }
+  void mix(std::uint64_t value) { state_ = mix64((state_ ^ mix64(value + kMixStep)) + kMixStep); }
 
   ExtraKeys extra_;
   std::uint32_t unit_tokens_;
