@@ -1,37 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // kvproof-gate from outside, on the example's allocator as it is and with something changed.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "properties/traces/test_files.h"
+#include "bench/instruments/program_test_support.h"
 
 namespace kvproof::bench {
 namespace {
-
-using nlohmann::json;
-
-struct Answer {
-  int exit_code = -1;
-  std::string out;
-  std::string error;
-};
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string plugin(const std::string& name) {
-  return KVPROOF_BINARY_DIR "/plugins/" + name + ".so";
-}
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kCounts = false;  // a sanitized program keeps its own heap, and valgrind from it
@@ -44,15 +24,12 @@ bool has_valgrind() { return std::system("valgrind --version >/dev/null 2>&1") =
 #define NEEDS_VALGRIND() \
   if (!kCounts || !has_valgrind()) GTEST_SKIP() << "there is no valgrind that could count this"
 
-class GatePrograms : public testing::Test {
+class GatePrograms : public ProgramTest {
  protected:
   Answer run(const std::string& command) {
-    const std::string whole = "cd " + folder_.path().string() + " && mkdir -p tmp && { " + command +
-                              "; } >stdout 2>stderr";
-    const int status = std::system(whole.c_str());
+    Answer answer = shell("mkdir -p tmp && { " + command + "; }");
     EXPECT_TRUE(std::filesystem::is_empty(folder_.path() / "tmp")) << "left behind by " << command;
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder_.path() / "stdout"),
-            text_of(folder_.path() / "stderr")};
+    return answer;
   }
   Answer gate(const std::string& arguments, const std::string& environment = "") {
     return run("TMPDIR=$PWD/tmp " + environment + " " KVPROOF_BINARY_DIR "/bin/kvproof-gate " +
@@ -75,11 +52,6 @@ class GatePrograms : public testing::Test {
     ADD_FAILURE() << "no " << measure << " of " << workload;
     return std::nan("");
   }
-  static void expect_in(const std::string& part, const std::string& text) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
-  }
-
-  properties::TemporaryFolder folder_;
 };
 
 TEST_F(GatePrograms, TwoBuildsOfOneSourceAreTheSame) {
@@ -224,7 +196,7 @@ TEST_F(GatePrograms, AnInterruptLeavesNothingBehind) {
     EXPECT_EQ(answer.error, "");
     for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       const std::string name = entry.path().filename().string();
-      EXPECT_TRUE(name == "tmp" || name == "stdout" || name == "stderr") << name;
+      EXPECT_TRUE(name == "tmp") << name;
     }
   }
 }

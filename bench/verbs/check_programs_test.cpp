@@ -2,45 +2,20 @@
 // kvproof-check and kvproof-replay from outside: sound allocators pass, broken ones are named, and
 // nothing that another's allocator does takes the check down.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 
-#include "properties/traces/test_files.h"
+#include "bench/instruments/program_test_support.h"
 
 namespace kvproof::bench {
 namespace {
 
-using nlohmann::json;
-
-struct Answer {
-  int exit_code = -1;
-  std::string out;
-  std::string error;
-};
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-class CheckPrograms : public testing::Test {
+class CheckPrograms : public ProgramTest {
  protected:
-  Answer run(const std::string& program, const std::string& arguments,
-             const std::string& environment = "") {
-    const std::string command = "cd " + folder_.path().string() + " && " + environment +
-                                " " KVPROOF_BINARY_DIR "/bin/kvproof-" + program + " " + arguments +
-                                " >stdout 2>stderr";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(folder_.path() / "stdout"),
-            text_of(folder_.path() / "stderr")};
-  }
   Answer check(const std::string& arguments, const std::string& environment = "") {
     return run("check", arguments, environment);
   }
@@ -49,17 +24,9 @@ class CheckPrograms : public testing::Test {
                  "KVPROOF_BREAK=" + how);
   }
 
-  static std::string plugin(const std::string& name) {
-    return KVPROOF_BINARY_DIR "/plugins/" + name + ".so";
-  }
-  static void expect_in(const std::string& part, const std::string& text) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
-  }
   static void expect_one_line(const Answer& answer) {
     EXPECT_EQ(std::ranges::count(answer.error, '\n'), 1) << answer.error;
   }
-
-  properties::TemporaryFolder folder_;
 };
 
 const std::string kAdapter =

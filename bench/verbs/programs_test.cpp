@@ -2,53 +2,23 @@
 // The programs kvproof-bench, kvproof-plan and kvproof-study from outside: what they write, print
 // and answer.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
+#include "bench/instruments/program_test_support.h"
 #include "bench/studies/studies.h"
-#include "properties/traces/test_files.h"
 #include "reference/model_presets.h"
 
 namespace kvproof::bench {
 namespace {
 
-using nlohmann::json;
-
-struct Answer {
-  int exit_code = -1;
-  std::string out;
-  std::string error;
-};
-
-std::string text_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-class Programs : public testing::Test {
+class Programs : public ProgramTest {
  protected:
-  /// @param program bench, plan or study
-  Answer run(const std::string& program, const std::string& arguments) {
-    const std::string out = path("stdout");
-    const std::string error = path("stderr");
-    const std::string command = std::string(KVPROOF_BINARY_DIR "/bin/kvproof-") + program + " " +
-                                arguments + " >" + out + " 2>" + error;
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(out), text_of(error)};
-  }
-
-  [[nodiscard]] std::string path(const std::string& name) const {
-    return (folder_.path() / name).string();
-  }
-
   void expect_schema(const json& document) {
     EXPECT_EQ(document.at("schema"), 1);
     EXPECT_TRUE(document.at("environment").is_object());
@@ -67,8 +37,6 @@ class Programs : public testing::Test {
       }
     }
   }
-
-  properties::TemporaryFolder folder_;
 };
 
 std::size_t lines_of(const std::string& text) {
