@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies past the caches: stores that do not read the line they replace. They win where what is
-// written is larger than the last cache, and nobody reads it soon.
+// written is larger than the last cache, and is not read soon.
 #pragma once
 
 #include <algorithm>

@@ -78,7 +78,6 @@ class CacheManager {
   void evict(std::span<const BlockId> blocks);
   /// Forgets all content in both tiers. @return false, with nothing changed, while a block is held
   bool reset();
-  /// A scheduling step starts.
   void start_step() { pool_.step(); }
   /// Leading blocks that all requests with blocks have in common; 0 if not all tokens are read.
   [[nodiscard]] std::uint32_t common_prefix(RequestId id, GroupId group = 0) const;

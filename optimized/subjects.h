@@ -85,7 +85,6 @@ inline constexpr auto kSubjects =
     std::apply([](const auto&... rows) { return std::array<SubjectRow, sizeof...(rows)>{rows...}; },
                kSubjectRows);
 
-/// @return the row of that name, or nullptr.
 [[nodiscard]] constexpr const SubjectRow* find_subject(std::string_view name) {
   for (const SubjectRow& row : kSubjects) {
     if (row.name == name) return &row;

@@ -173,7 +173,6 @@ inline constexpr Configuration kConfigurations[] = {
      .tail_keys = true},
 };
 
-/// @return the row of that name, or nullptr.
 [[nodiscard]] constexpr const Configuration* find_configuration(std::string_view name) {
   for (const Configuration& row : kConfigurations) {
     if (row.name == name) return &row;

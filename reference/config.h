@@ -81,7 +81,6 @@ inline constexpr NewerPolicy kNewerPolicies[] = {
     {"prompt_tail_keys", [](Profile& p) { p.prompt_tail_keys = true; }},  // vLLM PR 45939
 };
 
-/// @return the row of that name, or nullptr.
 [[nodiscard]] constexpr const Profile* find_profile(std::string_view name) {
   for (const Profile& row : kProfiles) {
     if (row.name == name) return &row;

@@ -21,10 +21,10 @@ enum class Breach {
   stale_lookup,            // a block of the handed-in prefix no longer carries that content
   computed_beyond_tokens,  // more tokens computed than the request has
   block_out_of_range,      // a block id that the pool does not have
-  not_held,                // a reference was dropped that nobody holds (double free)
+  not_held,                // a reference was dropped that does not exist (double free)
   capacity,                // more requests or tokens than the manager was built for
   published_tail,          // a truncation would drop a block that is published or computed
-  no_content,              // a block was pinned that nobody holds and that carries no content
+  no_content,              // a block was pinned that has neither a holder nor content
   unknown_lease,           // the lease was never given, or was returned
   duplicate_lease,         // the lease is in use
   unknown_transfer,        // no such transfer is in flight

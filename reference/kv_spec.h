@@ -21,7 +21,6 @@ namespace kvproof {
 
 enum class DataType { fp32, fp16, bf16, fp8_e4m3, fp8_e5m2, int8 };
 
-/// Bytes of one element.
 [[nodiscard]] std::uint32_t size_of(DataType type);
 [[nodiscard]] std::string_view to_string(DataType type);
 
@@ -39,7 +38,6 @@ struct StateTensor {
   bool operator==(const StateTensor&) const = default;
 };
 
-/// The limits of one request.
 struct RequestLimits {
   std::uint64_t max_tokens = 0;        // longest request
   std::uint64_t in_flight_tokens = 0;  // computed at once at most (a prefill chunk)

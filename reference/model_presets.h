@@ -52,7 +52,6 @@ inline constexpr ModelPreset kModelPresets[] = {
      &mamba_codestral_7b},
 };
 
-/// The row of that name, or nullptr.
 [[nodiscard]] const ModelPreset* find_model_preset(std::string_view name);
 
 /// The model with its rows in another type or format; Mamba states keep theirs.

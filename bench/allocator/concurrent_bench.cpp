@@ -37,7 +37,7 @@ constexpr ConcurrentCase kCases[] = {
     {"touch_own", Work::touch_own, 1},          // of blocks that this thread alone holds
     {"touch_own", Work::touch_own, 64},         //
     {"touch_shared", Work::touch_shared, 64},   // of 64 blocks that all threads hold
-    {"acquire_held", Work::acquire_held, 64},   // by the keys of 64 blocks that somebody holds
+    {"acquire_held", Work::acquire_held, 64},   // by the keys of 64 held blocks
     {"acquire_free", Work::acquire_free, 64},   // by the keys of free blocks: revival
     {"prefill", Work::prefill, 16},             // take, which evicts; publish
 };

@@ -18,7 +18,6 @@ using kernels::ElementType;
 
 constexpr int kLeastRounds = 11;
 
-/// The list of cases.
 std::vector<MovementCase> movement_cases() {
   std::vector<MovementCase> out;
   for (const int threads : {1, 2}) {

@@ -63,7 +63,6 @@ inline constexpr Workload kWorkloads[] = {
      200, 10'000, &open_long_tail, 0x91b948d0acf415d1},
 };
 
-/// The row of that name, or nullptr.
 [[nodiscard]] const Workload* find_workload(std::string_view name);
 
 }  // namespace kvproof::bench

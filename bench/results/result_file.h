@@ -33,7 +33,6 @@ struct Metric {
 };
 using Metrics = std::vector<std::pair<std::string, Metric>>;
 
-/// One case of one experiment.
 struct Result {
   std::string experiment;
   Parameters parameters;

@@ -48,7 +48,6 @@ inline constexpr ServedModel kServedModels[] = {
     {"opt-13b", 12.85e9, 25.7e9, 40 * 40 * 128, 2.0 * 40 * 40 * 128 * 2},
 };
 
-/// The row of that name, or nullptr.
 [[nodiscard]] constexpr const Card* find_card(std::string_view name) {
   for (const Card& row : kCards) {
     if (row.name == name) return &row;

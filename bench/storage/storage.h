@@ -109,7 +109,6 @@ class KvMemory {
   [[nodiscard]] virtual KvSwapper* swapper() = 0;
 };
 
-/// The sizes that a memory is built for.
 struct MemoryOptions {
   std::uint32_t block_size = 16;      // [tokens]
   std::uint64_t capacity_tokens = 0;  // of the arena, or of the pool, where it is rounded up
@@ -148,7 +147,6 @@ template <reference::Reservation policy>
   return make_contiguous_memory(options, policy);
 }
 
-/// The list of storages.
 inline constexpr StorageRow kStorages[] = {
     {"contiguous_max_length", "every request reserves the longest length", true, false,
      &contiguous_memory<reference::Reservation::max_length>},
@@ -164,7 +162,6 @@ inline constexpr StorageRow kStorages[] = {
      [](const MemoryOptions& options) { return make_paged_memory(options, true); }},
 };
 
-/// The row of that name, or nullptr.
 [[nodiscard]] constexpr const StorageRow* find_storage(std::string_view name) {
   for (const StorageRow& row : kStorages) {
     if (row.name == name) return &row;

@@ -96,7 +96,6 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
   return out;
 }
 
-/// Options that need --simulate.
 class SimulationGroup {
  public:
   SimulationGroup(CLI::App& app, SimulateArguments& arguments)
@@ -123,7 +122,6 @@ class SimulationGroup {
 const CLI::Range kAnyShare(0.0, 1.0);
 const CLI::Range kTokens(1, 1 << 24);
 
-/// The options of the time of a step.
 void add_time_options(SimulationGroup& group, SimulateArguments& arguments) {
   StepTime& time = arguments.options.engine.time;
   const CLI::Range rate(1e-3, 1e6);
@@ -164,7 +162,6 @@ void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments)
   group.option("--seed", engine.seed, "of the drafts, default 0");
 }
 
-/// The options of the memory.
 void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
   SimulationOptions& run = arguments.options;
   group

@@ -158,7 +158,6 @@ class LayerGroup {
   std::optional<std::uint64_t> cap_;
 };
 
-/// Makes a LayerGroup for each group of a configuration.
 template <class Key>
 [[nodiscard]] std::vector<LayerGroup<Key>> make_groups(const CacheConfig& config) {
   std::vector<LayerGroup<Key>> out;

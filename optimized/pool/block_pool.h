@@ -122,7 +122,6 @@ class BlockPool {
   /// How often a block has lost content; while the number stays the same, every hit stays valid.
   [[nodiscard]] std::uint32_t num_forgotten() const { return num_forgotten_; }
 
-  /// Distinct keys.
   [[nodiscard]] std::uint32_t num_keys() const {
     return index_.num_keys() + (tails_ ? tails_->index().num_keys() : 0);
   }

@@ -34,7 +34,6 @@ class PrefixIndex {
   /// @param records shape [num_blocks + 1], owned by the pool.
   PrefixIndex(Record* records, std::uint32_t num_blocks);
 
-  /// Distinct keys.
   [[nodiscard]] std::uint32_t num_keys() const { return num_keys_; }
 
   /// The oldest block with that key, or kNoBlock.

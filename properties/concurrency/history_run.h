@@ -24,7 +24,6 @@ class HistoryRun {
  public:
   explicit HistoryRun(const HistoryPlan& plan);
 
-  /// All calls of one thread.
   void run(std::uint32_t thread) { calls_of(thread, num_calls_); }
 
   /// Called after all threads have ended. @return the complaint, or an empty text

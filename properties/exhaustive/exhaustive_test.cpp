@@ -167,7 +167,7 @@ TEST(Canonical, WhatCallersKnowAndWhatBlocksHoldMatters) {
   EXPECT_NE(content(0), content(1));
 }
 
-/// What a state leads to, whatever the order: what a renaming must keep.
+/// The successors of a state without regard to their order, which a renaming must keep.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> successors(Walker& walker) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
   walker.expand([&](const Edge& edge) {

@@ -118,7 +118,6 @@ inline constexpr Space kSpaces[] = {
      .cut_at = 100'000'000},
 };
 
-/// @return the row of that name, or nullptr.
 [[nodiscard]] constexpr const Space* find_space(std::string_view name) {
   for (const Space& row : kSpaces) {
     if (row.name == name) return &row;

@@ -43,7 +43,6 @@ enum Part : std::uint32_t {
 using Parts = std::uint32_t;
 inline constexpr Parts kAllParts = (1U << 13U) - 1;
 
-/// The parts that a state shows.
 [[nodiscard]] Parts parts_of(const RecordedState& state);
 
 /// "queue, references"

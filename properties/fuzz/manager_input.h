@@ -35,7 +35,6 @@ struct ManagerInput {
   std::uint64_t digest = 0;  // 32 bits of the bytes: names the files written about them
 };
 
-/// The subject that a target fuzzes.
 struct FuzzedSubject {
   std::string name;  // in a list of subjects, for the replay
   MakeSubject make;

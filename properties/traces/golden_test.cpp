@@ -219,7 +219,7 @@ TEST_F(GoldenRejects, UnreadableTracesAreNamedByLineAndField) {
             "line 1: field profile: expected vllm-0.24 or vllm-0.22, found vllm-9");
 }
 
-// Whatever the bytes: a verdict or an InputError, never a crash.
+// Any bytes give a verdict or an InputError, never a crash.
 TEST_F(GoldenRejects, MutatedTracesNeverCrash) {
   std::uint64_t state = 1;
   const auto draw = [&state](std::size_t n) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// LineReader gives the lines of a file whatever its compression, and one InputError when it cannot.
+// LineReader gives the lines of a file in any compression, and one InputError when it cannot.
 #include "properties/traces/line_reader.h"
 
 #include <gtest/gtest.h>
