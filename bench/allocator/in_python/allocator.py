@@ -3,7 +3,7 @@
 doubly linked free queue, a dictionary of block hashes, reference counts. Standard library only.
 
 It makes the same decisions as optimized/ with one group of full attention and the policy of
-vllm-0.24, block for block; what it costs is measured beside it (textbook_bench.cpp).
+vllm-0.24, block for block; what it costs is measured beside it (python_bench.cpp).
 """
 
 import hashlib

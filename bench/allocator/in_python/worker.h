@@ -41,7 +41,7 @@ using TextbookAnswer = std::map<std::string, std::string>;
 
 class TextbookProcess {
  public:
-  /// @param script textbook_worker.py. @throws properties::ChildTrouble where there is no python3
+  /// @param script worker.py. @throws properties::ChildTrouble where there is no python3
   explicit TextbookProcess(const std::filesystem::path& script)
       : process_({"python3", script.string()}) {}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The textbook allocator behind lines of text, for who measures it or compares with it. Each line
+"""The textbook allocator behind lines of text, for programs that measure it or compare with it. Each line
 is a command and its arguments; each answer is one line: words of key=value. Tokens are hexadecimal,
 as they lie in memory.
 
