@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The textbook allocator behind lines of text, for programs that measure it or compare with it. Each line
-is a command and its arguments; each answer is one line: words of key=value. Tokens are hexadecimal,
-as they lie in memory.
+"""The textbook allocator behind lines of text, for programs that measure it or compare with it.
+Each line is a command and its arguments; each answer is one line: words of key=value. Tokens are
+hexadecimal, as they lie in memory.
 
     start HASH NUM_BLOCKS LIVE SEED       HASH is pickle or bytes; LIVE requests at a time
     batch PROMPT OUTPUT PROMPTS OUTPUTS   lives of requests, tokens of each and all of them: the
