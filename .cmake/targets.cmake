@@ -93,6 +93,9 @@ function(kvproof_check_headers)
   add_library(kvproof_header_checks OBJECT ${units})
   set_target_properties(kvproof_header_checks PROPERTIES INTERPROCEDURAL_OPTIMIZATION OFF)
   target_compile_options(kvproof_header_checks PRIVATE -O0 -g0)
+  target_compile_definitions(kvproof_header_checks PRIVATE  # as kvproof_test has them
+                             KVPROOF_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+                             KVPROOF_BINARY_DIR="${PROJECT_BINARY_DIR}")
   target_include_directories(kvproof_header_checks PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(kvproof_header_checks PRIVATE kvproof_warnings kvproof::reference
                         kvproof::optimized nlohmann_json::nlohmann_json kvproof::deps::xxhash

@@ -35,7 +35,8 @@ extern const Scenes added_law_scenes = {
     "properties/mutants/fault_host_sharing.cpp": ("    pool_.touch(table.blocks);", """
     if (is("added_fault")) pool_.touch(table.blocks);"""),
     "properties/mutants/patches.cpp": ("constexpr Patch kPatches[] = {", """
-    {"P99", "pool/free_queue.h", "return size_;", "return size_ + 1;", "One more is free.", "I1", "full"},
+    {"P99", "pool/free_queue.h", "return size_;", "return size_ + 1;", "One more is free.", "I1",
+     "full"},
 """),
     "properties/configurations.h": ("inline constexpr Configuration kConfigurations[] = {", """
     {.name = "added_configuration", .sentence = "added by a test", .groups = {shape::kFull}},"""),
@@ -172,8 +173,8 @@ def main(work, compiler):
         sees(run(verb["gate"], "--subject=added_manager", "--against=added_manager", "--no-time",
                  "--workload=added_workload"), "added_workload")
     out = work / "study.json"
-    run(verb["study"], "added_study", "live_memory", "waste_against_block_size", "eviction", "--smoke",
-        f"--json={out}")
+    run(verb["study"], "added_study", "live_memory", "waste_against_block_size", "eviction",
+        "--smoke", f"--json={out}")
     sees(json.dumps(json.loads(out.read_text())), "added_study", "added_storage", "added_workload",
          "added_policy")
     if subprocess.run([sys.executable, "-c", "import matplotlib"], capture_output=True).returncode:
