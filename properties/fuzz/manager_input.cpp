@@ -139,7 +139,7 @@ FuzzedSubject fuzzed_optimized() {
   constexpr std::uint32_t kRequests = 64;
   const optimized::SubjectRow& row = optimized::subject_of(optimized::Role::standard);
   return {std::string(row.name),
-          [&row](const CacheConfig& config) { return row.make_small(config, kRequests); }};
+          [make = row.make_small](const CacheConfig& config) { return make(config, kRequests); }};
 }
 
 void fuzz_manager(std::span<const std::uint8_t> bytes, FuzzScope scope,

@@ -184,7 +184,10 @@ Finding few_states(const Step& step) {
 
 extern const Scenes few_states_scenes = {
     {"a state too many", play::decode,
-     [](Scene& s) { std::ranges::fill(table(s, 0, 1), BlockId{9}); }, with::states},
+     [](Scene& s) {
+       for (BlockId& block : table(s, 0, 1)) block = 9;
+     },
+     with::states},
 };
 
 // Not by counting references: those also count holders that are no request, or none any more.
