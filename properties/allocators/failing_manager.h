@@ -37,7 +37,7 @@ class FailingManager {
   /// @param granted allocations within the operation's call; the next throws std::bad_alloc
   Result apply(const Operation& operation, std::uint64_t granted) {
     granted_ = granted;
-    return std::visit([this](const auto& o) { return perform(o); }, operation);
+    return std::visit([this](const auto& o) { return this->perform(o); }, operation);
   }
   std::vector<Event> take_events(std::uint64_t granted) {
     granted_ = granted;

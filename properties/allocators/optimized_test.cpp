@@ -183,7 +183,8 @@ void expect_chained() {
     EXPECT_EQ(keys, chain<Digest>(unit, tokens, 1, &none)) << "no extra keys is no extra keys";
     tokens[0] += 1;
     const auto changed = chain<Digest>(unit, tokens, 1);
-    for (int i = 0; i < 3; ++i) EXPECT_NE(keys[i], changed[i]) << "a key covers its whole prefix";
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_NE(keys[i], changed[i]) << "a key covers its whole prefix";
   }
 }
 

@@ -125,7 +125,7 @@ class Collector {
 
 std::vector<TokenId> tokens_of(Text text) {
   std::vector<TokenId> out;
-  for (int bit = std::bit_width(text) - 2; bit >= 0; --bit) {
+  for (int bit = static_cast<int>(std::bit_width(text)) - 2; bit >= 0; --bit) {
     out.push_back(static_cast<TokenId>(text >> bit & 1U));
   }
   return out;
