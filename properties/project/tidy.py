@@ -80,15 +80,15 @@ def check_includes(files):
         elif layer(other) < 0 and quote == '"':
             complaints.append(f"{path}:{number}: quotes {other}, not a path from the root")
     for path in includes:
-        seen, todo = set(), list(includes[path])
-        while todo:
-            other = todo.pop()
+        seen, ahead = set(), list(includes[path])
+        while ahead:
+            other = ahead.pop()
             if other == path:
                 complaints.append(f"{path}:1: an include of it leads back to it")
                 break
             if other not in seen:
                 seen.add(other)
-                todo += includes.get(other, [])
+                ahead += includes.get(other, [])
     return complaints
 
 

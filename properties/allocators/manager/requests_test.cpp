@@ -35,6 +35,8 @@ TEST_F(RequestTableTest, HashesTheUnitsThatAreComplete) {
   const TokenId eleven = 11;
   EXPECT_TRUE(requests.append(id, {&eleven, 1})) << "a unit is complete";
   EXPECT_EQ(requests.hash_units(id).size(), 1U);
+  EXPECT_EQ(requests[id].num_hashes, 3U);
+  EXPECT_EQ(requests[id].next_unit_end, 16U);
   const Key128 by_steps = requests[id].hashes[2];
   const RequestId other = open(12);
   EXPECT_EQ(requests[other].hashes[2], by_steps);
