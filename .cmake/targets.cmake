@@ -2,17 +2,35 @@
 # How this project declares verbs and tests, and the check that every header compiles alone.
 
 add_custom_target(kvproof_verbs)  # every verb's program and nothing else
+add_custom_target(kvproof_report)  # the programs that ./kvproof report runs
+add_custom_target(kvproof_quick)  # what the quick tier of the tests runs and nothing else
 
-# kvproof_verb(<verb> SOURCES <file>... LIBS <target>...)
+# kvproof_room(<target> <file>...)
+# Adds files to a target. With KVPROOF_UNITY those of one folder are compiled as one unit, because
+# most of what a small unit costs is the standard headers; a name in an anonymous namespace is
+# therefore unique in its folder.
+function(kvproof_room target)
+  target_sources(${target} PRIVATE ${ARGN})
+  if(NOT KVPROOF_UNITY)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(file IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH file)
+    cmake_path(GET file PARENT_PATH folder)
+    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE room)
+    string(MAKE_C_IDENTIFIER ${room} room)
+    set_source_files_properties(${file} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${room})
+  endforeach()
+endfunction()
+
+# kvproof_verb(<verb>_main.cpp [LIBS <target>...])
 # The program behind `kvproof <verb>`: bin/kvproof-<verb> in the build, libexec/kvproof installed.
-function(kvproof_verb verb)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
-  add_executable(kvproof-${verb} ${arg_SOURCES})
-  target_link_libraries(kvproof-${verb} PRIVATE kvproof_warnings ${arg_LIBS})
-  # <verb>_main.cpp reads the command line, by far the slowest thing to compile; nothing is measured
-  # in it.
-  list(FILTER arg_SOURCES INCLUDE REGEX "_main\\.cpp$")
-  set_source_files_properties(${arg_SOURCES} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O0>)
+function(kvproof_verb main)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
+  string(REPLACE _main.cpp "" verb ${main})
+  add_executable(kvproof-${verb} ${main})
+  target_link_libraries(kvproof-${verb} PRIVATE kvproof_warnings kvproof_bench_support ${arg_LIBS})
   add_dependencies(kvproof_verbs kvproof-${verb})
   install(TARGETS kvproof-${verb} DESTINATION libexec/kvproof)  # where the launcher looks
 endfunction()
@@ -31,24 +49,24 @@ function(kvproof_test_headers)
   target_precompile_headers(kvproof_test_headers PRIVATE <gtest/gtest.h> ${KVPROOF_COMMON_HEADERS})
 endfunction()
 
-# kvproof_test(<name> SOURCES <file>... [LIBS <target>...] [LABELS <label>...] [TIMEOUT <seconds>]
-#              [ENVIRONMENT <NAME=value>...] [WHOLE])
+# kvproof_test(<name> SOURCES <file>... [LIBS <target>...] [TIMEOUT <seconds>]
+#              [NEEDS <target>...] [FULL] [FULL_CASES <filter>])
 # A GoogleTest program tests/<name>. Each of its cases is one ctest entry <name>.<suite>.<case>, so
-# a skipped case is counted as skipped; WHOLE makes the program one entry, for cases that share an
-# expensive set-up.
+# a skipped case is counted as skipped. Its sources are one unit with KVPROOF_UNITY. It runs in the
+# quick tier; FULL leaves the program to the full tier, FULL_CASES (as in --gtest_filter) only some
+# cases. NEEDS are programs that it starts.
 function(kvproof_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "WHOLE" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL" "TIMEOUT;FULL_CASES"
+                        "SOURCES;LIBS;NEEDS")
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "kvproof_test(${name}): SOURCES is missing")
   endif()
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  if(NOT arg_LABELS)
-    set(arg_LABELS unit)
-  endif()
   add_executable(${name} ${arg_SOURCES})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests
+                        UNITY_BUILD ${KVPROOF_UNITY} UNITY_BUILD_BATCH_SIZE 0)
   target_compile_definitions(${name} PRIVATE KVPROOF_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              KVPROOF_BINARY_DIR="${PROJECT_BINARY_DIR}")
   # A test drives libraries that are optimised as released; its own code only has to build quickly.
@@ -61,16 +79,44 @@ function(kvproof_test name)
   endif()
   kvproof_test_headers()
   target_precompile_headers(${name} REUSE_FROM kvproof_test_headers)
-  if(arg_WHOLE)
-    add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
-                         ENVIRONMENT "${arg_ENVIRONMENT}")
-  else()
-    gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST
-                         DISCOVERY_TIMEOUT 60
-                         PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
-                                    ENVIRONMENT "${arg_ENVIRONMENT}")
+  if(arg_NEEDS)
+    add_dependencies(${name} ${arg_NEEDS})
   endif()
+  set(properties TIMEOUT ${arg_TIMEOUT})
+  set(discovery TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  if(arg_FULL)
+    gtest_discover_tests(${name} ${discovery} PROPERTIES ${properties} LABELS full)
+    return()
+  endif()
+  add_dependencies(kvproof_quick ${name})
+  set(filter)
+  if(arg_FULL_CASES)
+    gtest_discover_tests(${name} ${discovery} TEST_FILTER "${arg_FULL_CASES}"
+                         PROPERTIES ${properties} LABELS full)
+    set(filter TEST_FILTER "-${arg_FULL_CASES}")
+  endif()
+  gtest_discover_tests(${name} ${discovery} ${filter} PROPERTIES ${properties}
+                       LABELS quick)
+endfunction()
+
+# kvproof_script_test(<name> COMMAND <word>... [TIMEOUT <seconds>]
+#                     [NEEDS <target>...] [FULL])
+# A test that is a command; it ends with 77 where it cannot run.
+function(kvproof_script_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL" "TIMEOUT" "COMMAND;NEEDS")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  set(tier full)
+  if(NOT arg_FULL)
+    set(tier quick)
+    if(arg_NEEDS)
+      add_dependencies(kvproof_quick ${arg_NEEDS})
+    endif()
+  endif()
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${arg_TIMEOUT}
+                       LABELS ${tier})
 endfunction()
 
 # Compiles every header of the given folders alone, and twice in one unit: a header that leans on

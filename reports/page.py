@@ -246,9 +246,18 @@ def made_by(plot, results):
     lines = []
     for file in files:
         command = plain_command(file.environment.get("command")) or plot.command
+        seconds = looked(file, results)
+        took = f"<dt>looked</dt><dd>{seconds:.3g} s</dd>" if seconds is not None else ""
         lines.append(f'<dl class="made"><dt>command</dt><dd><code>{html_words(command)}</code></dd>'
-                     f"<dt>file</dt><dd><code>{escape(file.name)}</code></dd></dl>")
+                     f"<dt>file</dt><dd><code>{escape(file.name)}</code></dd>{took}</dl>")
     return "\n".join(lines)
+
+
+def looked(file, results):
+    """How many seconds went into this file, where the run that wrote it says so; else None."""
+    part = os.path.basename(file.name).removesuffix(".json")
+    return next((row.value("seconds") for row in results.of("report_part") if row["part"] == part),
+                None)
 
 
 def html_words(command):

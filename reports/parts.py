@@ -7,7 +7,7 @@ it is a module in figures/, without which the results become a plain table.
 
 from dataclasses import dataclass
 
-MODES = ("smoke", "default", "full")
+MODES = ("smoke", "default", "thorough", "full")
 
 
 @dataclass(frozen=True)
@@ -23,18 +23,25 @@ class Part:
         return self.seconds[mode] * (1 + num_traces if self.traces else 1)
 
 
-def study(name, smoke, default, traces=False, experiments=()):
-    """Counts do not depend on how long one looks, so a full run of it is a default one."""
-    return Part(name, "study", {"smoke": [name, "--smoke"], "default": [name], "full": [name]},
-                {"smoke": smoke, "default": default, "full": default}, traces, experiments)
+def study(name, smoke, default, traces=False, experiments=(), modes=MODES):
+    """Counts do not depend on how long one looks, so every run of it but the smoke is the same."""
+    return Part(name, "study", {mode: [name, "--smoke"] if mode == "smoke" else [name]
+                                for mode in modes},
+                {mode: smoke if mode == "smoke" else default for mode in modes}, traces,
+                experiments)
 
 
-def bench(name, smoke, default, full, modes=MODES):
-    """A full run looks longer at every case."""
-    arguments = [f"--filter=^{name}"]
+# How long each run looks at every case.
+LOOKS = {"smoke": ["--smoke"], "default": ["--min-seconds-per-case=0.02", "--fewest-rounds=5"],
+         "thorough": [], "full": ["--min-seconds-per-case=1"]}
+
+
+def bench(name, first_look, smoke, default, thorough, full):
+    """A first look, the default, takes the cases that this regular expression finds."""
     return Part(name, "bench", {
-        mode: arguments + {"smoke": ["--smoke"], "default": [], "full": FULL}[mode]
-        for mode in modes}, {"smoke": smoke, "default": default, "full": full})
+        mode: ["--filter=^" + (first_look if mode == "default" else name)] + LOOKS[mode]
+        for mode in MODES},
+        {"smoke": smoke, "default": default, "thorough": thorough, "full": full})
 
 
 def check(name, experiment, seconds, **arguments):
@@ -42,32 +49,34 @@ def check(name, experiment, seconds, **arguments):
     return Part(name, "check", arguments, seconds, experiments=(experiment,))
 
 
-FULL = ["--min-seconds-per-case=1"]
-
 # The parts that read traces come first, so that an unreadable trace is known at once.
 PARTS = (
     study("live_memory", 1, 4, traces=True),
     study("prefix_hit_rate", 1, 1, traces=True),
-    study("eviction", 1, 15, traces=True),
-    study("serving", 1, 3, traces=True, experiments=("serving_run", "serving_over_time")),
+    study("eviction", 1, 6, traces=True),
+    study("serving", 1, 1, traces=True, experiments=("serving_run", "serving_over_time")),
     study("waste_against_block_size", 1, 1, traces=True),
     study("memory_of_one_request", 1, 1),
     study("utilisation", 1, 1),
     study("memory_of_models", 1, 1),
-    study("published", 2, 12),
-    check("check", "check_law", {"smoke": 1, "default": 6, "full": 30},
-          smoke=["--operations=50"], default=["--operations=2000"], full=[]),
+    study("published", 2, 12, modes=("smoke", "thorough", "full")),
+    check("check", "check_law", {"smoke": 1, "default": 3, "thorough": 3, "full": 30},
+          smoke=["--operations=50"], default=["--operations=2000"],
+          thorough=["--operations=2000"], full=[]),
     check("mutants", "mutant", {"full": 130}, full=["--mutants"]),
     check("exhaustive", "exhaustive", {"full": 460}, full=["--exhaustive"]),
-    bench("life_cycle", 3, 35, 100),
-    bench("pool_operation", 2, 60, 150),
-    bench("paged_decode", 2, 60, 150),
-    bench("movement", 2, 50, 90),
+    bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
+    bench("pool_operation", "pool_operation/.*(num_blocks:(1024|65536)/|"
+          "(take_release|lookup_hit)/num_blocks:1048576/batch:(16|64)/)", 2, 6, 40, 150),
+    bench("paged_decode", "paged_decode/bf16/.*(threads:2|/block:(1|64|256)/|"
+          "context:(1024/batch:32|32768))", 2, 10, 60, 150),
+    bench("movement", "movement/(.*/nhd|.*_blocks|slot_mapping)/threads:1", 2, 9, 50, 90),
     Part("serving_cost", "bench",
          {"smoke": ["--filter=^serving_cost", "--smoke"],
-          "default": ["--filter=^serving_cost/10{4,7}$"],  # the largest case alone takes 20 s
+          "default": ["--filter=^serving_cost/10{4,6}$"],
+          "thorough": ["--filter=^serving_cost/10{4,7}$"],  # the largest case alone takes 20 s
           "full": ["--filter=^serving_cost"]},
-         {"smoke": 1, "default": 6, "full": 30}),
+         {"smoke": 1, "default": 1, "thorough": 6, "full": 30}),
 )
 PAGE_SECONDS = 8
 

@@ -9,8 +9,10 @@ Exit codes: 0 the page is whole, 1 a part failed or found a violation (the page 
 2 usage or unreadable input, 77 matplotlib is not installed, 130 stopped.
 """
 
+import json
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -25,7 +27,7 @@ from parts import PAGE_SECONDS, PARTS, parts_of  # noqa: E402
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
 from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
-from script import Parser  # noqa: E402
+from script import Parser, write  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -53,11 +55,17 @@ def parse_arguments(arguments):
     mode.add_argument("--smoke", dest="mode", action="store_const", const="smoke",
                       default="default", help="small inputs: shows that everything works, in "
                       "seconds; not to be quoted")
+    mode.add_argument("--thorough", dest="mode", action="store_const", const="thorough",
+                      help="a longer look at every case, and the published claims; under 6 "
+                           "minutes on two cores")
     mode.add_argument("--full", dest="mode", action="store_const", const="full",
                       help="also every seeded bug and the exhaustive search, and a longer look at "
                            "every case; under 45 minutes on two cores")
     parser.add_argument("--resume", action="store_true",
                         help="go on from an interrupted run of the same build and options in DIR")
+    parser.add_argument("--json", metavar="FILE",
+                        help="also write the seconds of each phase, and how many parts were "
+                             "measured and how many failed")
     parser.add_argument("--png", action="store_true",
                         help="also write every figure as DIR/figures/NAME.png")
     parser.add_argument("--compare", metavar="PATH", action="append", default=[],
@@ -246,6 +254,19 @@ class Run:
             f"{self.options.output}/*.json --output={self.options.output}/report.html")
 
 
+def write_summary(run, path):
+    """What the launcher took before (KVPROOF_PHASES) and what this run took, as one JSON object."""
+    installed, built, cpu = (os.environ.get("KVPROOF_PHASES", "") + " 0 0 0").split()[:3]
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    summary = {"install_seconds": float(installed), "build_seconds": float(built),
+               "build_cpu_seconds": float(cpu),
+               "run_seconds": round(run.progress.elapsed(), 1),
+               "run_cpu_seconds": round(sum(u.ru_utime + u.ru_stime for u in used), 1),
+               "passed": len(run.parts) - len(run.absent), "failed": len(run.absent),
+               "skipped": 0}
+    write(path, (json.dumps(summary) + "\n").encode("utf-8"))
+
+
 def check_folders(options, programs_folder):
     """Says in one line what is wrong with the folders and traces; None if nothing is."""
     if not programs_folder:
@@ -280,6 +301,8 @@ def measure_and_draw(run):
     except Malformed as error:
         say(error)
         return 2
+    if run.options.json:
+        write_summary(run, run.options.json)
     if page:
         largest = run.file.largest()
         say(f"The report took {run.progress.elapsed():.0f} s" + (

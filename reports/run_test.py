@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of a whole report with programs that only pretend to measure; 77 without matplotlib."""
 
+import json
 import os
 import pty
 import shutil
@@ -245,6 +246,22 @@ class RunTest(unittest.TestCase):
             self.assertIn(call, calls)
         for key in ("kill-matrix", "exhaustive-search", "law-table"):
             self.assertTrue(f'<article id="{key}">' in self.page(), key)
+
+    def test_thorough_run_looks_longer_than_a_first_look(self):
+        self.run_sh()
+        self.assertIn("kvproof-bench --filter=^movement --min-seconds-per-case=0.03",
+                      [" ".join(call.split()[:-1]) for call in self.calls()])
+        self.assertFalse('<article id="published' in self.page())
+        self.assertIn("<dt>looked</dt>", self.page())
+        code, _, said = self.run_sh("--thorough", "--json=summary.json")
+        self.assertEqual(code, 0, said)
+        self.assertIn("kvproof-bench --filter=^movement",
+                      [" ".join(call.split()[:-1]) for call in self.calls()])
+        with open(self.path("summary.json"), encoding="utf-8") as stream:
+            summary = json.load(stream)
+        self.assertEqual((summary["passed"], summary["failed"], summary["skipped"]),
+                         (len(parts_of("thorough")), 0, 0))
+        self.assertGreater(summary["run_cpu_seconds"], 0)
 
     def test_violation_is_drawn_and_fails(self):
         code, out, said = self.run_sh("--smoke", VIOLATED="check_law")

@@ -30,7 +30,7 @@ constexpr std::uint32_t kMaxThreads = 2;
 constexpr int kMaxTries = 10;
 
 // Every call ends with the release of the blocks that it began with.
-constexpr ConcurrentCase kCases[] = {
+constexpr ConcurrentCase kConcurrentCases[] = {
     {"take_release", Work::take_release, 1},    // of blocks without content
     {"take_release", Work::take_release, 16},   //
     {"take_release", Work::take_release, 256},  //
@@ -168,7 +168,7 @@ std::string name_of(const ConcurrentCase& c) {
 
 std::vector<std::string> concurrent_pool_cases(const BenchOptions&) {
   std::vector<std::string> names;
-  for (const ConcurrentCase& c : kCases) names.push_back(name_of(c));
+  for (const ConcurrentCase& c : kConcurrentCases) names.push_back(name_of(c));
   return names;
 }
 
@@ -176,7 +176,7 @@ std::vector<Result> run_concurrent_pool_suite(std::span<const std::string> selec
                                               const BenchOptions& options) {
   std::vector<Result> results;
   std::size_t num_done = 0;
-  for (const ConcurrentCase& c : kCases) {
+  for (const ConcurrentCase& c : kConcurrentCases) {
     const std::string name = name_of(c);
     if (std::ranges::find(selected, name) == selected.end()) continue;
     options.progress->update(static_cast<double>(num_done++) / static_cast<double>(selected.size()),

@@ -43,7 +43,13 @@ constexpr Case kCases[] = {
 constexpr Case kSmokeCases[] = {{"xxh3_smoke", "xxh3-128", kSmokeShape},
                                 {"sha256_smoke", "sha256", kSmokeShape}};
 
-Metric spread(std::vector<double> samples, const char* unit) {
+std::span<const Case> cases_of(const BenchOptions& options) {
+  return options.smoke ? std::span<const Case>(kSmokeCases) : std::span<const Case>(kCases);
+}
+
+std::string name_of(const Case& c) { return "life_cycle/" + std::string(c.name); }
+
+Metric spread_of(std::vector<double> samples, const char* unit) {
   std::ranges::sort(samples);
   return {samples[samples.size() / 2], unit, samples[samples.size() / 10],
           samples[samples.size() - 1 - samples.size() / 10]};
@@ -99,9 +105,9 @@ void time_phases(LifeCycle<Digest>& life, std::uint32_t batches, Metrics& metric
     decode.push_back(sums[1] / LifeCycleShape::kBatch / LifeCycleShape::kDecodeTokens);
     finish.push_back(sums[2] / LifeCycleShape::kBatch);
   }
-  metrics.emplace_back("ns_per_admission", spread(admit, "ns"));
-  metrics.emplace_back("ns_per_decode_token", spread(decode, "ns"));
-  metrics.emplace_back("ns_per_finish", spread(finish, "ns"));
+  metrics.emplace_back("ns_per_admission", spread_of(admit, "ns"));
+  metrics.emplace_back("ns_per_decode_token", spread_of(decode, "ns"));
+  metrics.emplace_back("ns_per_finish", spread_of(finish, "ns"));
 }
 
 Result named(const Case& c) {
@@ -142,10 +148,10 @@ Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
   const auto per_request = [requests](std::uint64_t n) {
     return static_cast<double>(n) / requests;
   };
-  out.metrics.emplace_back("ns_per_block", spread(per_block, "ns"));
-  out.metrics.emplace_back("hash_alone_ns_per_block", spread(hash_alone, "ns"));
-  out.metrics.emplace_back("ns_above_hash_per_block", spread(above_hash, "ns"));
-  out.metrics.emplace_back("ratio_to_hash_alone", spread(ratio, "ratio"));
+  out.metrics.emplace_back("ns_per_block", spread_of(per_block, "ns"));
+  out.metrics.emplace_back("hash_alone_ns_per_block", spread_of(hash_alone, "ns"));
+  out.metrics.emplace_back("ns_above_hash_per_block", spread_of(above_hash, "ns"));
+  out.metrics.emplace_back("ratio_to_hash_alone", spread_of(ratio, "ratio"));
   time_phases(life, std::max(batches / 4, 1U), out.metrics);
   const double pool_bytes = static_cast<double>(life.manager().pool().bytes());
   out.metrics.emplace_back("bytes_per_block",
@@ -193,15 +199,19 @@ std::optional<double> instructions_per_block(const Case& c, const BenchOptions& 
 
 }  // namespace
 
-std::vector<std::string> life_cycle_cases(const BenchOptions&) { return {"life_cycle"}; }
+std::vector<std::string> life_cycle_cases(const BenchOptions& options) {
+  std::vector<std::string> names;
+  for (const Case& c : cases_of(options)) names.push_back(name_of(c));
+  return names;
+}
 
-std::vector<Result> run_life_cycle_suite(std::span<const std::string>,
+std::vector<Result> run_life_cycle_suite(std::span<const std::string> selected,
                                          const BenchOptions& options) {
-  options.progress->update(0, "life_cycle");
   std::vector<Result> out;
-  const auto cases =
-      options.smoke ? std::span<const Case>(kSmokeCases) : std::span<const Case>(kCases);
-  for (const Case& c : cases) {
+  for (const Case& c : cases_of(options)) {
+    if (std::ranges::find(selected, name_of(c)) == selected.end()) continue;
+    options.progress->update(static_cast<double>(out.size()) / static_cast<double>(selected.size()),
+                             name_of(c));
     out.push_back(with_digest(c, [&](auto digest) {
       return measure<decltype(digest)>(c, options.seed, options.smoke ? 8 : 200);
     }));

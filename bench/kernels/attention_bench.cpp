@@ -25,8 +25,6 @@ namespace {
 
 using kernels::ElementType;
 
-constexpr int kLeastRounds = 11;
-
 /// The best implementation of this processor.
 template <class Params>
 const kernels::Implementation<Params>& best_of(
@@ -161,8 +159,8 @@ Result run_case(const DecodeCase& c, const BenchOptions& options) {
   const Contender bare_gather = quickest_gather(gather, c.num_threads, sum);
   Times times;
   const double start = now_ns();
-  const int least = options.smoke ? 3 : kLeastRounds;
-  for (int round = 0; round < least || now_ns() - start < options.min_seconds_per_case * 1e9;
+  for (std::uint32_t round = 0;
+       round < options.fewest_rounds || now_ns() - start < options.min_seconds_per_case * 1e9;
        ++round) {
     times.read.push_back(timed(read.run));
     times.contiguous.push_back(timed(contiguous));

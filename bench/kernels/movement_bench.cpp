@@ -16,8 +16,6 @@ namespace {
 
 using kernels::ElementType;
 
-constexpr int kLeastRounds = 11;
-
 std::vector<MovementCase> movement_cases() {
   std::vector<MovementCase> out;
   for (const int threads : {1, 2}) {
@@ -82,8 +80,8 @@ std::vector<Result> run_case(const MovementCase& c, const BenchOptions& options)
   }
   std::vector<std::vector<double>> ns(problem->ways().size()), copies_ns(copies.size());
   const double start = now_ns();
-  const std::size_t least = options.smoke ? 3 : kLeastRounds;
-  while (ns[1].size() < least || now_ns() - start < options.min_seconds_per_case * 1e9) {
+  while (ns[1].size() < options.fewest_rounds ||
+         now_ns() - start < options.min_seconds_per_case * 1e9) {
     for (std::size_t i = 0; i < copies.size(); ++i) copies_ns[i].push_back(timed(copies[i].run));
     for (std::size_t i = 1; i < ns.size(); ++i) ns[i].push_back(timed(problem->ways()[i].run));
   }

@@ -31,6 +31,9 @@ struct Metric {
   std::optional<double> min;  // over the repetitions, if there were several
   std::optional<double> max;
 };
+[[nodiscard]] inline Metric count(std::uint64_t n) {
+  return {static_cast<double>(n), "count", {}, {}};
+}
 using Metrics = std::vector<std::pair<std::string, Metric>>;
 
 struct Result {

@@ -18,6 +18,7 @@ struct BenchOptions {
   bool smoke = false;  // tiny sizes: enough to see that it works, no number to quote
   std::uint64_t seed = 0;
   double min_seconds_per_case = 0;
+  std::uint32_t fewest_rounds = 11;  // of what is measured in rounds, however long they take
   std::filesystem::path self;  // this program, for suites that start it under another one
   Progress* progress = nullptr;
 };

@@ -13,9 +13,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr std::uint32_t kBlockSize = 16;  // [tokens]
-constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;
-
 struct Staging {
   const ReopenableSource& source;
   PlayPlan plan;

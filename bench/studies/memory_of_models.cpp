@@ -11,7 +11,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr std::uint32_t kBlockSize = 16;           // [tokens]
 constexpr std::uint64_t kLongestTokens = 131'072;  // for every model, even beyond its context
 constexpr int kSamplesPerDoubling = 4;
 

@@ -6,8 +6,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr std::uint32_t kMaxLength = 8'192;  // [tokens]
-constexpr std::uint32_t kBlockSize = 16;     // [tokens]
 constexpr std::int64_t kBytesPerToken = 128'000;
 constexpr std::uint32_t kFirstTokens = 64;   // [tokens] sampled one by one: the staircase shows
 constexpr std::uint32_t kSampleEvery = 127;  // [tokens] no multiple of a block: waste shows

@@ -24,6 +24,11 @@ struct StudyOptions {
   std::function<void(double)> report = [](double) {};  // told the share that is done, 0 to 1
 };
 
+/// What every study has that plays requests on storages.
+inline constexpr std::uint32_t kBlockSize = 16;     // [tokens]
+inline constexpr std::uint32_t kMaxLength = 8'192;  // [tokens] where a storage must know it
+inline constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;  // [tokens] of capacity
+
 struct Study {
   std::string_view name;  // also the experiment of its results
   std::string_view sentence;

@@ -14,10 +14,6 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr std::uint32_t kMaxLength = 8'192;  // [tokens]
-constexpr std::uint32_t kBlockSize = 16;     // [tokens]
-constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;
-
 struct Planned {
   std::vector<TokenId> prompt;
   std::uint32_t final_tokens = 0;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program behind `kvproof bench`: selects cases, measures them, prints and writes the results.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -35,6 +34,7 @@ struct Arguments {
   std::string json_path;
   bool list = false;
   std::optional<double> min_seconds_per_case;
+  std::optional<std::uint32_t> fewest_rounds;
   std::string count_life_cycle;  // set in the process that callgrind watches
   BenchOptions options;
 };
@@ -105,22 +105,28 @@ int run(int argc, char** argv) {
   std::error_code unknown;
   arguments.options.self = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (unknown) arguments.options.self = argv[0];
-  CLI::App app("Measures the allocators. Example: kvproof bench --filter=life_cycle --json=FILE");
-  app.add_option("--filter", arguments.filter,
-                 "measure the cases whose names this ECMAScript regex finds");
-  app.add_option("--json", arguments.json_path, "also write the results to this file");
-  app.add_flag("--list", arguments.list, "print the cases and measure nothing");
-  app.add_flag("--smoke", arguments.options.smoke, "tiny sizes, only to see that everything works");
-  app.add_option("--min-seconds-per-case", arguments.min_seconds_per_case,
-                 "spend at least this long on a case [s], default 0.3")
-      ->check(CLI::Range(0.001, 3600.0));
-  app.add_option("--seed", arguments.options.seed, "of every order and every key");
-  app.add_option("--count-life-cycle", arguments.count_life_cycle)->group("");  // not in the help
-  if (!parse(app, argc, argv)) return kHolds;
+  CommandLine line(
+      "Measures the allocators. Example: kvproof bench --filter=life_cycle --json=FILE");
+  line.option("--filter", arguments.filter,
+              "measure the cases whose names this ECMAScript regex finds");
+  line.option("--json", arguments.json_path, "also write the results to this file");
+  line.flag("--list", arguments.list, "print the cases and measure nothing");
+  line.flag("--smoke", arguments.options.smoke, "tiny sizes, only to see that everything works");
+  line.option("--min-seconds-per-case", arguments.min_seconds_per_case,
+              "spend at least this long on a case [s], default 0.3")
+      .between(0.001, 3600.0);
+  line.option("--fewest-rounds", arguments.fewest_rounds,
+              "of cases that take turns with their ceilings, default 11")
+      .between(1, 1000);
+  line.option("--seed", arguments.options.seed, "of every order and every key");
+  line.option("--count-life-cycle", arguments.count_life_cycle, "").hidden();  // not in the help
+  if (!line.parse(argc, argv)) return kHolds;
   if (!arguments.count_life_cycle.empty()) {
     return count_life_cycle(arguments.count_life_cycle, arguments.options.seed);
   }
   const double usual_seconds = arguments.options.smoke ? 0.003 : 0.3;
+  arguments.options.fewest_rounds =
+      arguments.fewest_rounds.value_or(arguments.options.smoke ? 3 : 11);
   arguments.options.min_seconds_per_case = arguments.min_seconds_per_case.value_or(usual_seconds);
   if (arguments.list) {
     std::cout << list_of_cases(arguments.options).substr(1) << '\n';

@@ -53,8 +53,6 @@ const optimized::SubjectRow& chosen_row(const ExhaustiveOptions& options) {
   return properties::find_row(options.subject);
 }
 
-Metric count(std::uint64_t n) { return {static_cast<double>(n), "count", {}, {}}; }
-
 Metrics metrics_of(const SearchReport& report) {
   const auto states = static_cast<double>(std::max<std::uint64_t>(report.states, 1));
   return {{"states", count(report.states)},

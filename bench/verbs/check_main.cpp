@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verb check: every oracle against an allocator, ours or another's.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -102,38 +101,37 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   return static_cast<int>(worst);
 }
 
-void add_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--subject", arguments.subject.subject,
-                 "an implementation of the list, or the path of a shared library that exports "
-                 "kvproof_subject.h; default: all of the list");
-  app.add_option("--subject-command", arguments.subject.subject_command,
-                 "a program that speaks JSON lines on stdin and stdout");
-  app.add_option("--profile", arguments.profile, "vllm-0.24 or vllm-0.22, default: as promised");
-  app.add_option("--configuration", arguments.configurations,
-                 "a row of the list of managers, repeatable; default: all");
-  app.add_option("--seed", arguments.seed, "of the random runs, default 1");
-  app.add_option("--operations", arguments.operations,
-                 "at least so many per configuration and profile, default 10000, of others' "
-                 "allocators 2000")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  app.add_option("--time-limit-seconds", arguments.subject.limits.answer_seconds,
-                 "for each answer of another's allocator, default 10")
-      ->check(CLI::Range(0.01, 86400.0));
-  app.add_option("--start-limit-seconds", arguments.subject.limits.start_seconds,
-                 "until it has started and answered the first header, default 60")
-      ->check(CLI::Range(0.01, 86400.0));
-  app.add_flag("--mutants", arguments.mutants,
-               "instead: hunt every seeded bug, and say which oracle noticed it");
-  app.add_option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")
-      ->needs("--mutants");
-  app.add_flag("--exhaustive", arguments.exhaustive,
-               "instead: visit all states of small managers, the subject beside the model");
-  app.add_option("--space", arguments.spaces, "search only this one, repeatable")
-      ->needs("--exhaustive");
-  app.add_flag("--nightly", arguments.nightly, "the space that is too large for every day")
-      ->needs("--exhaustive");
-  app.add_option("--json", arguments.json_path, "also write the results to this file");
-  app.add_option("--serve", arguments.serve)->group("");  // the other end of the pipe
+void add_options(CommandLine& line, Arguments& arguments) {
+  line.option("--subject", arguments.subject.subject,
+              "an implementation of the list, or the path of a shared library that exports "
+              "kvproof_subject.h; default: all of the list");
+  line.option("--subject-command", arguments.subject.subject_command,
+              "a program that speaks JSON lines on stdin and stdout");
+  line.option("--profile", arguments.profile, "vllm-0.24 or vllm-0.22, default: as promised");
+  line.option("--configuration", arguments.configurations,
+              "a row of the list of managers, repeatable; default: all");
+  line.option("--seed", arguments.seed, "of the random runs, default 1");
+  line.option("--operations", arguments.operations,
+              "at least so many per configuration and profile, default 10000, of others' "
+              "allocators 2000")
+      .between(std::uint64_t{1}, std::uint64_t{1} << 40);
+  line.option("--time-limit-seconds", arguments.subject.limits.answer_seconds,
+              "for each answer of another's allocator, default 10")
+      .between(0.01, 86400.0);
+  line.option("--start-limit-seconds", arguments.subject.limits.start_seconds,
+              "until it has started and answered the first header, default 60")
+      .between(0.01, 86400.0);
+  const auto mutants = line.flag("--mutants", arguments.mutants,
+                                 "instead: hunt every seeded bug, and say which oracle noticed it");
+  line.option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable").needs(mutants);
+  const auto exhaustive =
+      line.flag("--exhaustive", arguments.exhaustive,
+                "instead: visit all states of small managers, the subject beside the model");
+  line.option("--space", arguments.spaces, "search only this one, repeatable").needs(exhaustive);
+  line.flag("--nightly", arguments.nightly, "the space that is too large for every day")
+      .needs(exhaustive);
+  line.option("--json", arguments.json_path, "also write the results to this file");
+  line.option("--serve", arguments.serve, "").hidden();  // the other end of the pipe
 }
 
 /// Runs the kind of check that was asked for. @return its exit code
@@ -161,15 +159,15 @@ int dispatch(const Arguments& arguments, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app(
+  CommandLine line(
       "Checks an allocator against every law, the model that it promises to equal, and a shadow "
       "store of contents.\nExamples: kvproof check\n"
       "          kvproof check --subject=./libmine.so --seed=7\n"
       "          kvproof check --subject-command='python3 adapter.py'\n"
       "          kvproof check --mutants --json=mutants.json\n"
       "          kvproof check --exhaustive");
-  add_options(app, arguments);
-  if (!parse(app, argc, argv)) return kHolds;
+  add_options(line, arguments);
+  if (!line.parse(argc, argv)) return kHolds;
   return dispatch(arguments, argc, argv);
 }
 

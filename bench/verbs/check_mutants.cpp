@@ -59,8 +59,6 @@ std::string fate_of(const Seeded& mutant, const MatrixRow& row) {
   return row.content.killed ? "content" : "survived";
 }
 
-Metric count(std::uint64_t n) { return {static_cast<double>(n), "count", {}, {}}; }
-
 Result result_of(const Seeded& mutant, const MatrixRow& row) {
   const auto first = [](const properties::Kill& kill) {
     return count(kill.killed ? kill.operations : 0);

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <new>
+#include <optional>
 
 #include "bench/results/result_file.h"
 #include "properties/foreign/foreign_subject.h"
@@ -11,11 +12,90 @@
 
 namespace kvproof::bench {
 
-bool parse(CLI::App& app, int argc, char** argv) {
+using Option = CommandLine::Option;
+
+Option& Option::between_integers(std::int64_t least, std::int64_t most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Option& Option::between(double least, double most) {
+  option_->check(CLI::Range(least, most));
+  return *this;
+}
+
+Option& Option::one_of(const std::vector<std::string>& values) {
+  option_->check(CLI::IsMember(values));
+  return *this;
+}
+
+Option& Option::needs(const Option& other) {
+  option_->needs(other.option_);
+  return *this;
+}
+
+Option& Option::excludes(const Option& other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option& Option::heading(const std::string& text) {
+  option_->group(text);
+  return *this;
+}
+
+Option& Option::placeholder(const std::string& text) {
+  option_->type_name(text);
+  return *this;
+}
+
+Option& Option::one_value_each() {
+  option_->take_all()->type_size(1)->allow_extra_args(false);
+  return *this;
+}
+
+Option& Option::hidden() { return heading(""); }
+
+CommandLine::CommandLine(const std::string& description)
+    : app_(std::make_unique<CLI::App>(description)) {}
+
+CommandLine::~CommandLine() = default;
+
+template <class T>
+Option CommandLine::option(const std::string& name, T& value, const std::string& help) {
+  return Option(app_->add_option(name, value, help));
+}
+template Option CommandLine::option(const std::string&, std::string&, const std::string&);
+template Option CommandLine::option(const std::string&, std::vector<std::string>&,
+                                    const std::string&);
+template Option CommandLine::option(const std::string&, std::uint32_t&, const std::string&);
+template Option CommandLine::option(const std::string&, std::uint64_t&, const std::string&);
+template Option CommandLine::option(const std::string&, std::int64_t&, const std::string&);
+template Option CommandLine::option(const std::string&, double&, const std::string&);
+template Option CommandLine::option(const std::string&, std::optional<std::uint32_t>&,
+                                    const std::string&);
+template Option CommandLine::option(const std::string&, std::optional<std::uint64_t>&,
+                                    const std::string&);
+template Option CommandLine::option(const std::string&, std::optional<std::int64_t>&,
+                                    const std::string&);
+template Option CommandLine::option(const std::string&, std::optional<double>&, const std::string&);
+
+Option CommandLine::option(const std::string& name, const std::function<void(double)>& take,
+                           const std::string& help) {
+  return Option(app_->add_option_function<double>(name, take, help));
+}
+
+Option CommandLine::flag(const std::string& name, bool& value, const std::string& help) {
+  return Option(app_->add_flag(name, value, help));
+}
+
+void CommandLine::footer(const std::string& text) { app_->footer(text); }
+
+bool CommandLine::parse(int argc, char** argv) {
   try {
-    app.parse(argc, argv);
+    app_->parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+    std::cout << app_->help();
     return false;
   } catch (const CLI::ParseError& error) {
     throw UsageError(error.what());

@@ -2,11 +2,11 @@
 // The verb gate: compares two allocators. Correctness comes first, then counts, then times.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -217,61 +217,63 @@ int gate(Arguments& arguments, int argc, char** argv) {
   }
 }
 
-void add_thresholds(CLI::App& app, Arguments& arguments) {
+void add_thresholds(CommandLine& line, Arguments& arguments) {
   const std::pair<const char*, std::vector<std::size_t>> kOptions[] = {
       {"--instructions-percent", {0}}, {"--misses-percent", {1, 2}},
       {"--allocations-percent", {3}},  {"--bytes-percent", {4}},
       {"--hits-percent", {5}},         {"--preemptions-percent", {6}}};
   for (const auto& [name, measures] : kOptions) {
-    app.add_option_function<double>(
-           name,
-           [&arguments, measures = measures](double percent) {
-             for (const std::size_t i : measures) arguments.rules.threshold_percent[i] = percent;
-           },
-           "a change up to this is none, default " +
-               CLI::detail::to_string(kMeasures[measures.front()].threshold_percent))
-        ->check(CLI::Range(0.0, 1000.0));
+    std::ostringstream help;
+    help << "a change up to this is none, default "
+         << kMeasures[measures.front()].threshold_percent;
+    line.option(
+            name,
+            [&arguments, measures = measures](double percent) {
+              for (const std::size_t i : measures) arguments.rules.threshold_percent[i] = percent;
+            },
+            help.str())
+        .between(0.0, 1000.0);
   }
-  app.add_option("--time-percent", arguments.rules.time_percent,
-                 "the smallest effect that a time may prove, default 3")
-      ->check(CLI::Range(0.0, 1000.0));
+  line.option("--time-percent", arguments.rules.time_percent,
+              "the smallest effect that a time may prove, default 3")
+      .between(0.0, 1000.0);
 }
 
-void add_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--subject", arguments.subject,
-                 "the head: an implementation of the list, default " + arguments.subject +
-                     ", or the path of a shared library that exports kvproof_subject.h");
-  app.add_option("--against", arguments.against,
-                 "the base: the same, or a git revision of this checkout");
-  app.add_option("--baseline", arguments.baseline, "the base: a file that --record wrote");
-  app.add_option("--record", arguments.record, "compare nothing: write the head's counts here");
-  app.add_option("--json", arguments.json, "also write the results to this file");
-  app.add_option("--summary", arguments.summary,
-                 "also write one line and a table in Markdown, for a pull request");
-  app.add_option("--seed", arguments.seed, "of the check and the streams, default 1");
-  app.add_option("--operations", arguments.operations,
-                 "of the check, per configuration and profile, default 2000")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40));
-  app.add_option("--workload", arguments.workloads, "only this one, repeatable");
-  app.add_option("--pairs", arguments.pairs, "of timed processes per workload, default 20")
-      ->check(CLI::Range(kFewestPairs, 1000U));
-  app.add_flag("--no-time", arguments.no_time, "decide on counts alone");
-  app.add_option("--time-limit-seconds", arguments.limit_seconds,
-                 "for each measured process, default 600")
-      ->check(CLI::Range(0.1, 86400.0));
-  add_thresholds(app, arguments);
+void add_options(CommandLine& line, Arguments& arguments) {
+  line.option("--subject", arguments.subject,
+              "the head: an implementation of the list, default " + arguments.subject +
+                  ", or the path of a shared library that exports kvproof_subject.h");
+  line.option("--against", arguments.against,
+              "the base: the same, or a git revision of this checkout");
+  line.option("--baseline", arguments.baseline, "the base: a file that --record wrote");
+  line.option("--record", arguments.record, "compare nothing: write the head's counts here");
+  line.option("--json", arguments.json, "also write the results to this file");
+  line.option("--summary", arguments.summary,
+              "also write one line and a table in Markdown, for a pull request");
+  line.option("--seed", arguments.seed, "of the check and the streams, default 1");
+  line.option("--operations", arguments.operations,
+              "of the check, per configuration and profile, default 2000")
+      .between(std::uint64_t{1}, std::uint64_t{1} << 40);
+  line.option("--workload", arguments.workloads, "only this one, repeatable");
+  line.option("--pairs", arguments.pairs, "of timed processes per workload, default 20")
+      .between(kFewestPairs, 1000U);
+  line.flag("--no-time", arguments.no_time, "decide on counts alone");
+  line.option("--time-limit-seconds", arguments.limit_seconds,
+              "for each measured process, default 600")
+      .between(0.1, 86400.0);
+  add_thresholds(line, arguments);
 }
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app(
+  CommandLine line(
       "Compares two builds of an allocator: the laws first, then instructions, cache misses, "
       "allocations, bytes and time.\nExit codes: 0 same or better, 1 worse or wrong, 2 usage, 3 "
       "cannot tell.\nExamples: kvproof gate --against=HEAD~1\n"
       "          kvproof gate --subject=./head.so --against=./base.so --summary=comment.md\n"
       "          kvproof gate --record=base.json; kvproof gate --baseline=base.json");
-  add_options(app, arguments);
-  if (!parse(app, argc, argv)) return kHolds;
+  add_options(line, arguments);
+  if (!line.parse(argc, argv)) return kHolds;
   return gate(arguments, argc, argv);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verb plan: how many requests of a model of the list fit into a memory budget.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -249,39 +248,38 @@ int run(const Arguments& arguments, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app(
+  CommandLine line(
       "Says what of a model's KV cache fits into a memory budget: bytes per token, blocks, and how "
       "many\nrequests at once, contiguous and paged, at each block size. Exit code 1: not one of "
       "the longest.\nExample: kvproof plan --model=llama-3-70b --memory-gib=60 --max-len=32768");
-  app.add_option("--model", arguments.model, "a name of --list");
-  app.add_option("--memory-gib", arguments.memory_gib,
-                 "for the cache, what weights and activations leave [2^30 bytes]");
-  app.add_option("--max-len", arguments.max_len,
-                 "longest request, input and output [tokens], default: the model's context")
-      ->check(CLI::Range(std::int64_t{1}, kMostTokens));
-  app.add_option("--block-size", arguments.block_size,
-                 "[tokens], default: 1, 8, 16, 32, 64, 128 and 256")
-      ->check(CLI::Range(1, 1 << 16));
-  app.add_option("--in-flight-tokens", arguments.in_flight_tokens,
-                 "computed in one step: what a window may hold beside itself, default 8192")
-      ->check(CLI::Range(std::int64_t{1}, kMostTokens));
-  auto* const workload = app.add_option(
-      "--workload", arguments.workload,
-      "whose lengths are expected: " + names_of(kWorkloads) + " (default long_tail)");
-  app.add_option("--mean-len", arguments.mean_len,
-                 "expect requests of this length instead [tokens]")
-      ->check(CLI::Range(std::int64_t{1}, kMostTokens))
-      ->excludes(workload);
-  app.add_option("--dtype", arguments.dtype,
-                 "of the cached rows: " + names_of(kRowTypes) + " (default bf16)");
-  app.add_option("--json", arguments.json_path,
-                 "also write the results, and every model's memory by length, to this file");
-  app.footer(
+  line.option("--model", arguments.model, "a name of --list");
+  line.option("--memory-gib", arguments.memory_gib,
+              "for the cache, what weights and activations leave [2^30 bytes]");
+  line.option("--max-len", arguments.max_len,
+              "longest request, input and output [tokens], default: the model's context")
+      .between(std::int64_t{1}, kMostTokens);
+  line.option("--block-size", arguments.block_size,
+              "[tokens], default: 1, 8, 16, 32, 64, 128 and 256")
+      .between(1, 1 << 16);
+  line.option("--in-flight-tokens", arguments.in_flight_tokens,
+              "computed in one step: what a window may hold beside itself, default 8192")
+      .between(std::int64_t{1}, kMostTokens);
+  const auto workload =
+      line.option("--workload", arguments.workload,
+                  "whose lengths are expected: " + names_of(kWorkloads) + " (default long_tail)");
+  line.option("--mean-len", arguments.mean_len, "expect requests of this length instead [tokens]")
+      .between(std::int64_t{1}, kMostTokens)
+      .excludes(workload);
+  line.option("--dtype", arguments.dtype,
+              "of the cached rows: " + names_of(kRowTypes) + " (default bf16)");
+  line.option("--json", arguments.json_path,
+              "also write the results, and every model's memory by length, to this file");
+  line.footer(
       "  --figure=PATH               by ./kvproof: also draw every model's memory by length, PNG "
       "or "
       "SVG");
-  app.add_flag("--list", arguments.list, "print the models and where their figures are from");
-  if (!parse(app, argc, argv)) return kHolds;
+  line.flag("--list", arguments.list, "print the models and where their figures are from");
+  if (!line.parse(argc, argv)) return kHolds;
   if (arguments.list) {
     print_list(std::cout);
     return kHolds;

@@ -3,7 +3,6 @@
 // log.
 #include <sys/resource.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
 #include <optional>
@@ -113,19 +112,19 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const Reopenab
 }
 
 /// The options of a log, which do not apply to a built-in workload.
-void add_log_options(CLI::App& app, LogOptions& options) {
-  app.add_option("--ids-block-size", options.ids_block_size,
-                 "[tokens] that an id of the log stands for, default: as published or inferred")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--max-context", options.max_context,
-                 "leave out requests of more input and output tokens together")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 25));
-  app.add_flag("--skip-zero-input", options.skip_zero_input, "leave out requests without a prompt");
-  app.add_flag("--skip-zero-output", options.skip_zero_output,
-               "leave out requests that got no answer");
-  app.add_option("--sessions-at-once", options.sessions_at_once,
-                 "sessions under way at a time in a log of sessions, default 1")
-      ->check(CLI::Range(1, 1 << 16));
+void add_log_options(CommandLine& line, LogOptions& options) {
+  line.option("--ids-block-size", options.ids_block_size,
+              "[tokens] that an id of the log stands for, default: as published or inferred")
+      .between(1, 1 << 20);
+  line.option("--max-context", options.max_context,
+              "leave out requests of more input and output tokens together")
+      .between(std::int64_t{1}, std::int64_t{1} << 25);
+  line.flag("--skip-zero-input", options.skip_zero_input, "leave out requests without a prompt");
+  line.flag("--skip-zero-output", options.skip_zero_output,
+            "leave out requests that got no answer");
+  line.option("--sessions-at-once", options.sessions_at_once,
+              "sessions under way at a time in a log of sessions, default 1")
+      .between(1, 1 << 16);
 }
 
 int replay_log(const Arguments& arguments, int argc, char** argv) {
@@ -152,41 +151,39 @@ int replay_log(const Arguments& arguments, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app(
+  CommandLine line(
       "Runs recorded operations again and compares every recorded result, or replays the prompts "
       "of a "
       "request log.\nExamples: kvproof replay kvproof-failure-1.jsonl\n"
       "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
-  app.add_option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
-  app.add_option("--subject", arguments.subject.subject,
-                 "replay the operations, or serve, with this allocator or shared library, default: "
-                 "the trace's own, else " +
-                     std::string(optimized::subject_of(optimized::Role::standard).name));
-  app.add_option("--subject-command", arguments.subject.subject_command,
-                 "replay them against a program that speaks JSON lines, as kvproof check does");
-  app.add_flag("--audit", arguments.audit,
-               "also consult every law and oracle after each operation");
-  app.add_option(
+  line.option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
+  line.option("--subject", arguments.subject.subject,
+              "replay the operations, or serve, with this allocator or shared library, default: "
+              "the trace's own, else " +
+                  std::string(optimized::subject_of(optimized::Role::standard).name));
+  line.option("--subject-command", arguments.subject.subject_command,
+              "replay them against a program that speaks JSON lines, as kvproof check does");
+  line.flag("--audit", arguments.audit, "also consult every law and oracle after each operation");
+  const auto trace = line.option(
       "--trace", arguments.log,
       "a request log (bench/requests/formats/README.md lists the formats) or a workload");
-  add_log_options(app, arguments.log_options);
-  app.add_option("--requests", arguments.most_requests, "only so many, from the first one on")
-      ->check(CLI::PositiveNumber)
-      ->needs("--trace");
-  app.add_option("--block-size", arguments.block_size, "[tokens], default 16")
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--capacity-blocks", arguments.capacity_blocks,
-                 "usable blocks of the cache, default: nothing is ever evicted")
-      ->check(CLI::Range(1, 1 << 30));
+  add_log_options(line, arguments.log_options);
+  line.option("--requests", arguments.most_requests, "only so many, from the first one on")
+      .between(std::uint64_t{1}, std::uint64_t{1} << 62)
+      .needs(trace);
+  line.option("--block-size", arguments.block_size, "[tokens], default 16").between(1, 1 << 20);
+  line.option("--capacity-blocks", arguments.capacity_blocks,
+              "usable blocks of the cache, default: nothing is ever evicted")
+      .between(1, 1 << 30);
   std::set<std::string> hashes;
   for (const auto& row : optimized::kSubjects) {
     if (!row.hash.empty()) hashes.emplace(row.hash);
   }
-  app.add_option("--hash", arguments.hash, "of the blocks, default " + arguments.hash)
-      ->check(CLI::IsMember(hashes));
-  add_simulation_options(app, arguments.simulation);
-  app.add_option("--json", arguments.json_path, "also write the result of --trace to this file");
-  if (!parse(app, argc, argv)) return kHolds;
+  line.option("--hash", arguments.hash, "of the blocks, default " + arguments.hash)
+      .one_of({hashes.begin(), hashes.end()});
+  add_simulation_options(line, trace, arguments.simulation);
+  line.option("--json", arguments.json_path, "also write the result of --trace to this file");
+  if (!line.parse(argc, argv)) return kHolds;
   if (arguments.files.empty() == arguments.log.empty()) {
     throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/verbs/simulate_command.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
@@ -98,48 +97,45 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
 
 class SimulationGroup {
  public:
-  SimulationGroup(CLI::App& app, SimulateArguments& arguments)
-      : app_(app),
-        simulate_(app.add_flag("--simulate", arguments.simulate,
-                               "serve the requests of --trace in simulated time")) {
-    simulate_->group(kName)->needs(app.get_option("--trace"));
+  SimulationGroup(CommandLine& line, CommandLine::Option trace, SimulateArguments& arguments)
+      : line_(line),
+        simulate_(line.flag("--simulate", arguments.simulate,
+                            "serve the requests of --trace in simulated time")) {
+    simulate_.heading(kName).needs(trace);
   }
 
   template <class T>
-  CLI::Option* option(const char* name, T& value, const char* text) {
-    return app_.add_option(name, value, text)->group(kName)->needs(simulate_);
+  CommandLine::Option option(const char* name, T& value, const char* text) {
+    return line_.option(name, value, text).heading(kName).needs(simulate_);
   }
   void flag(const char* name, bool& value, const char* text) {
-    app_.add_flag(name, value, text)->group(kName)->needs(simulate_);
+    line_.flag(name, value, text).heading(kName).needs(simulate_);
   }
 
  private:
   static constexpr const char* kName = "Serving simulation (--simulate)";
-  CLI::App& app_;
-  CLI::Option* simulate_;
+  CommandLine& line_;
+  CommandLine::Option simulate_;
 };
 
-const CLI::Range kAnyShare(0.0, 1.0);
-const CLI::Range kTokens(1, 1 << 24);
+constexpr std::uint32_t kMostTokens = 1 << 24;
 
 void add_time_options(SimulationGroup& group, SimulateArguments& arguments) {
   StepTime& time = arguments.options.engine.time;
-  const CLI::Range rate(1e-3, 1e6);
-  const CLI::Range reached(0.01, 1.0);
   group.option("--card", arguments.card, "whose rates set the time of a step, default h100")
-      ->check(CLI::IsMember(row_names(kCards)));
+      .one_of(row_names(kCards));
   group.option("--model", arguments.model, "what is served, default llama-3-8b")
-      ->check(CLI::IsMember(row_names(kServedModels)));
+      .one_of(row_names(kServedModels));
   group.option("--bandwidth-gb-per-s", arguments.bandwidth_gb_per_s, "in place of the card's")
-      ->check(rate);
+      .between(1e-3, 1e6);
   group.option("--peak-tflop-per-s", arguments.peak_tflop_per_s, "in place of the card's")
-      ->check(rate);
+      .between(1e-3, 1e6);
   group.option("--bandwidth-share", time.bandwidth_share, "of it that is reached, default 1")
-      ->check(reached);
+      .between(0.01, 1.0);
   group.option("--compute-share", time.compute_share, "of the peak that is reached, default 1")
-      ->check(reached);
+      .between(0.01, 1.0);
   group.option("--step-overhead-us", arguments.overhead_us, "[us] that every step takes besides")
-      ->check(CLI::Range(0.0, 1e9));
+      .between(0.0, 1e9);
 }
 
 /// The options of the requests, and of how many run at once.
@@ -148,17 +144,17 @@ void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments)
   EngineOptions& engine = run.engine;
   group
       .option("--step-tokens", engine.token_budget, "[tokens] that one step computes, default 8192")
-      ->check(kTokens);
+      .between(1U, kMostTokens);
   group.option("--max-running", engine.max_running, "requests that run at once, default 256")
-      ->check(CLI::Range(1, 1 << 16));
+      .between(1, 1 << 16);
   group
       .option("--closed-loop-clients", run.clients,
               "so many clients, each waiting for its answer, in place of the log's times")
-      ->check(CLI::Range(1, 1 << 20));
+      .between(1, 1 << 20);
   group.option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
-      ->check(CLI::Range(1, 64));
+      .between(1, 64);
   group.option("--draft-acceptance", engine.acceptance, "chance of each draft, default 0.7")
-      ->check(kAnyShare);
+      .between(0.0, 1.0);
   group.option("--seed", engine.seed, "of the drafts, default 0");
 }
 
@@ -167,21 +163,21 @@ void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
   group
       .option("--memory-gib", arguments.memory_gib,
               "[GiB] of the cache, in place of --capacity-blocks")
-      ->check(CLI::Range(1e-6, 1e6));
+      .between(1e-6, 1e6);
   group
       .option("--storage", arguments.storage,
               "the allocator, default paged, which shares prefixes unless told otherwise")
-      ->check(CLI::IsMember(row_names(kStorages)));
+      .one_of(row_names(kStorages));
   group
       .option("--reserve-tokens", run.reserved_tokens,
               "[tokens] that contiguous_max_length reserves, default: the longest request")
-      ->check(kTokens);
+      .between(1U, kMostTokens);
   group.option("--watermark", run.watermark, "share of the blocks that an admission leaves free")
-      ->check(kAnyShare);
+      .between(0.0, 1.0);
   group.option("--preempt", arguments.preempt, "recompute or swap, default recompute")
-      ->check(CLI::IsMember({"recompute", "swap"}));
+      .one_of({"recompute", "swap"});
   group.option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
-      ->check(CLI::Range(1, 1 << 30));
+      .between(1, 1 << 30);
   group.flag("--no-prefix-cache", arguments.no_prefix_cache, "share nothing");
   group.flag("--admit-by-chunk", arguments.admit_by_chunk,
              "admit when the first chunk fits, not only when the whole prompt does");
@@ -192,8 +188,9 @@ void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
 
 }  // namespace
 
-void add_simulation_options(CLI::App& app, SimulateArguments& arguments) {
-  SimulationGroup group(app, arguments);
+void add_simulation_options(CommandLine& line, CommandLine::Option trace,
+                            SimulateArguments& arguments) {
+  SimulationGroup group(line, trace, arguments);
   group.flag("--over-time", arguments.over_time,
              "also write up to 256 samples of what was held when");
   add_time_options(group, arguments);

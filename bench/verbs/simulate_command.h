@@ -10,10 +10,7 @@
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
 #include "bench/serving/simulate.h"
-
-namespace CLI {
-class App;
-}
+#include "bench/verbs/command_line.h"
 
 namespace kvproof::bench {
 
@@ -34,7 +31,9 @@ struct SimulateArguments {
   bool laws = false;
 };
 
-void add_simulation_options(CLI::App& app, SimulateArguments& arguments);
+/// @param trace the option without which none of these means anything
+void add_simulation_options(CommandLine& line, CommandLine::Option trace,
+                            SimulateArguments& arguments);
 
 /// Serves the requests; the first result is that of the run, of experiment "serving". `options`
 /// must hold the values of the replay's own options. Throws as simulate(), and

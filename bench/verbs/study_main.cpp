@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program that the report runs for its figures: plays the studies and writes their results.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -117,23 +116,20 @@ int run(const Arguments& arguments, int argc, char** argv) {
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app(
+  CommandLine line(
       "Plays requests on the real allocators, for the figures of the report.\n"
       "Example: kvproof-study utilisation live_memory --trace=FILE --json=results.json\n"
       "Studies, all of them unless named:" +
       list_of_studies());
-  app.add_option("names", arguments.names, "which studies")->type_name("NAME");
-  app.add_option("--json", arguments.json_path, "write the results to this file")
-      ->type_name("PATH");
-  app.add_option("--trace", arguments.logs,
-                 "also play this request log (Mooncake JSONL or Azure CSV); may be repeated")
-      ->take_all()
-      ->type_size(1)
-      ->allow_extra_args(false)
-      ->type_name("FILE");
-  app.add_option("--seed", arguments.seed, "of the built-in workloads");
-  app.add_flag("--smoke", arguments.smoke, "few requests, only to see that everything works");
-  if (!parse(app, argc, argv)) return kHolds;
+  line.option("names", arguments.names, "which studies").placeholder("NAME");
+  line.option("--json", arguments.json_path, "write the results to this file").placeholder("PATH");
+  line.option("--trace", arguments.logs,
+              "also play this request log (Mooncake JSONL or Azure CSV); may be repeated")
+      .one_value_each()
+      .placeholder("FILE");
+  line.option("--seed", arguments.seed, "of the built-in workloads");
+  line.flag("--smoke", arguments.smoke, "few requests, only to see that everything works");
+  if (!line.parse(argc, argv)) return kHolds;
   return run(arguments, argc, argv);
 }
 

@@ -6,9 +6,6 @@
 namespace kvproof::kernels {
 namespace {
 
-constexpr std::int32_t kMostKeySize = 576;  // latent 512 + 64 of MLA
-constexpr std::int32_t kMostValueSize = 512;
-
 Refusal refuse_shape(const AttentionShape& s) {
   if (s.num_kv_heads < 1 || s.num_heads < 1) return {"num_heads, num_kv_heads: expected 1 or more"};
   if (s.num_heads % s.num_kv_heads != 0 && !KVPROOF_FAULT(226)) {

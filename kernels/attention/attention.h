@@ -18,6 +18,10 @@
 
 namespace kvproof::kernels {
 
+/// The largest head that is served: MLA's latent of 512 and 64 beside it; values are the latent.
+inline constexpr std::int32_t kMostKeySize = 576;
+inline constexpr std::int32_t kMostValueSize = 512;
+
 /// A K and a V cache that block tables point into. They may be two views of the same memory.
 struct PagedKv {
   const void* key = nullptr;    // rows of head_size elements at key_layout.row(block, token, head)

@@ -11,8 +11,6 @@ namespace kvproof::kernels {
 namespace {
 
 constexpr std::int32_t kTile = 32;  // [tokens]
-constexpr std::int32_t kMostKeySize = 576;
-constexpr std::int32_t kMostValueSize = 512;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 
 /// The softmax-weighted sum of the tokens that one query head has seen so far.

@@ -15,7 +15,6 @@ namespace kvproof::kernels {
 namespace cpu {
 namespace {
 
-constexpr std::int32_t kMostKeySize = 576;
 constexpr std::int32_t kFetchGroups = 2 * kTile / 4;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr float kLn2 = 0.69314718055994530942F;

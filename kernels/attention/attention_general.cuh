@@ -18,8 +18,6 @@ constexpr int kGeneralThreads = 128;
 constexpr int kGeneralWarps = kGeneralThreads / 32;
 constexpr int kGeneralTile = 32;  // [tokens], one per lane
 constexpr int kGeneralHeads = 8;  // query heads of one KV head that a block serves at a time
-constexpr int kMostHeadSize = 576;
-constexpr int kMostValueSize = 512;
 constexpr int kGeneralElements = kMostValueSize / kGeneralThreads;  // of a row, per thread
 
 /// Running softmax of the heads that a block serves, and its tile's probabilities.

@@ -276,7 +276,7 @@ template <class Holders>
   std::_Exit(0);
 }
 
-class BrokenPool : public testing::Test {
+class StressedBrokenPool : public testing::Test {
  protected:
   void SetUp() override {
     if (properties::concurrency::kUnderThreadSanitizer) {
@@ -286,11 +286,11 @@ class BrokenPool : public testing::Test {
   }
 };
 
-TEST_F(BrokenPool, ThatCountsInThreeStepsIsNoticed) {
+TEST_F(StressedBrokenPool, ThatCountsInThreeStepsIsNoticed) {
   EXPECT_EXIT(hunt<TornHolders>(), testing::ExitedWithCode(1), "round [0-9]+: ");
 }
 
-TEST_F(BrokenPool, WhoseLookupHoldsABlockBeingTakenIsNoticed) {
+TEST_F(StressedBrokenPool, WhoseLookupHoldsABlockBeingTakenIsNoticed) {
   EXPECT_EXIT(hunt<BlindHolders>(), testing::ExitedWithCode(1), "round [0-9]+: block [0-9]+: ");
 }
 

@@ -14,16 +14,14 @@
 
 namespace kvproof::properties::concurrency {
 
-namespace {
-
 /// The stack of a fiber. The sanitizers have to be told about every change of stacks.
-struct Stack {
+struct FiberStack {
   ucontext_t context;
   const void* bottom = nullptr;
   std::size_t bytes = 0;
   void* sanitizer = nullptr;
 
-  void go_on_with(Stack& other) {
+  void go_on_with(FiberStack& other) {
 #if KVPROOF_UNDER_ASAN
     __sanitizer_start_switch_fiber(&sanitizer, other.bottom, other.bytes);
 #elif KVPROOF_UNDER_TSAN
@@ -35,7 +33,7 @@ struct Stack {
   }
 
   /// The first call on a resumed stack. @param from the stack that the switch came from
-  void arrived([[maybe_unused]] Stack* from) {
+  void arrived([[maybe_unused]] FiberStack* from) {
 #if KVPROOF_UNDER_ASAN
     const void* bottom_before = nullptr;
     std::size_t bytes_before = 0;
@@ -48,15 +46,13 @@ struct Stack {
   }
 };
 
-}  // namespace
-
 struct Schedule::Fibers {
   static constexpr std::size_t kStackBytes = 256 * 1024;
   static constexpr std::uint32_t kMostWaits = 10'000;  // so many in a row: no fiber can go on
 
   struct Fiber {
     std::unique_ptr<std::byte[]> memory = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
-    Stack stack;
+    FiberStack stack;
     bool done = false;
   };
 
@@ -101,7 +97,7 @@ struct Schedule::Fibers {
   }
 
   std::vector<Fiber> all;
-  Stack main;
+  FiberStack main;
   std::uint32_t num = 0;
   std::uint32_t num_running = 0;
   std::uint32_t now = 0;
@@ -128,7 +124,7 @@ bool Schedule::run(std::uint32_t num, const std::function<void(std::uint32_t)>& 
                    const Choose& choose) {
   Fibers& self = *fibers_;
   for (std::uint32_t i = 0; i < num; ++i) {
-    Stack& stack = self.all[i].stack;
+    FiberStack& stack = self.all[i].stack;
     stack.bottom = self.all[i].memory.get();
     stack.bytes = Fibers::kStackBytes;
     getcontext(&stack.context);

@@ -18,6 +18,8 @@
 
 namespace kvproof::properties {
 
+inline constexpr std::size_t kLongestTrace = 25;  // [operations] of a kill after shrinking
+
 /// A seeded bug: a fault of the fault host, or a source patch.
 struct Seeded {
   std::string id;

@@ -20,8 +20,6 @@
 namespace kvproof::properties {
 namespace {
 
-constexpr std::size_t kLongestTrace = 25;  // [operations] after shrinking
-
 template <Fault fault>
 std::unique_ptr<Subject> fault_host_with(const CacheConfig& config) {
   return std::make_unique<FaultHost>(config, fault);

@@ -15,6 +15,7 @@
 
 #include "properties/laws.h"
 #include "properties/mutants/active_patch.h"
+#include "properties/mutants/kill_matrix.h"
 #include "properties/mutants/patch_text.h"
 #include "properties/random/shrink.h"
 
@@ -22,7 +23,6 @@ namespace kvproof::properties {
 namespace {
 
 constexpr std::uint64_t kMostOperations = 200000;  // within which a patch must show
-constexpr std::size_t kLongestTrace = 25;          // [operations] after shrinking
 constexpr Oracles kLawsAlone{true, false, false};
 
 TEST(Patches, AreKilledByTheirLawAloneWithAShortTrace) {

@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "optimized/subjects.h"
+#include "properties/laws/law_scenes.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/shrink.h"
 #include "reference/trace_json.h"
@@ -19,22 +20,6 @@ namespace kvproof::properties {
 namespace {
 
 namespace fs = std::filesystem;
-
-CacheConfig small_config() {
-  CacheConfig config;
-  config.num_blocks = 6;
-  config.max_model_len = 64;
-  config.hash_block_size = 2;
-  config.groups = {GroupConfig{.kind = LayerKind::full, .block_size = 2}};
-  return config;
-}
-
-op::Allocate allocate(std::string req, std::uint32_t new_tokens, bool use_lookup = false) {
-  op::Allocate out{std::move(req), {}};
-  out.args.new_tokens = new_tokens;
-  out.args.use_lookup = use_lookup;
-  return out;
-}
 
 /// The naive manager behind a lie about what it answered and what state it is in.
 class Lying final : public Subject {

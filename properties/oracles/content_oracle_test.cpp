@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "properties/laws/law_scenes.h"
 #include "reference/cache_manager.h"
 
 namespace kvproof::properties {
@@ -18,13 +19,6 @@ CacheConfig config_of(std::uint32_t num_blocks, std::uint32_t block_size) {
   config.hash_block_size = block_size;
   config.groups = {GroupConfig{.kind = LayerKind::full, .block_size = block_size}};
   return config;
-}
-
-op::Allocate allocate(std::string req, std::uint32_t new_tokens, bool use_lookup = false) {
-  op::Allocate out{std::move(req), {}};
-  out.args.new_tokens = new_tokens;
-  out.args.use_lookup = use_lookup;
-  return out;
 }
 
 std::vector<TokenId> counting(std::uint32_t n, TokenId first = 0) {

@@ -7,6 +7,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/laws.h"
+#include "properties/laws/law_scenes.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/oracles/audit.h"
 #include "properties/random/runner.h"
@@ -24,13 +25,6 @@ CacheConfig blocks_of_four(std::vector<GroupConfig> groups) {
 }
 
 std::vector<TokenId> tokens(std::uint32_t n) { return std::vector<TokenId>(n, 7); }
-
-op::Allocate allocate(const std::string& req, std::uint32_t new_tokens, bool use_lookup = false) {
-  op::Allocate out{req, {}};
-  out.args.new_tokens = new_tokens;
-  out.args.use_lookup = use_lookup;
-  return out;
-}
 
 /// Every implementation under all oracles, which throw when they object.
 template <class Body>

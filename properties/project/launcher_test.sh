@@ -46,7 +46,7 @@ system() {
   : >"$work/log"
   : >"$work/lacking"
   for tool in sh sed grep awk cut tr head tail cat date dirname mkdir sleep sort uname readlink \
-    env getconf printf rm wc mktemp; do
+    env getconf printf rm wc mktemp mv; do
     real=$(command -v "$tool") && case $real in /*) ln -s "$real" "$work/bin/$tool" ;; esac
   done
   cp "$launcher" "$work/tree/kvproof"
@@ -59,7 +59,7 @@ system() {
   fake cmake "echo \"cmake \$*\" >>$work/log" \
     'case $1 in --preset) mkdir -p build/release && : >build/release/build.ninja' \
     'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" >build/release/CMakeCache.txt ;; esac'
-  fake ctest "cat $work/ctest.txt; exit \$(cat $work/ctest.code)"
+  fake ctest "echo \"ctest \$*\" >>$work/log; cat $work/ctest.txt; exit \$(cat $work/ctest.code)"
   echo 0 >"$work/ctest.code"
   printf '%s\n' '    Start 1: a' '1/3 Test #1: a ....   Passed    0.01 sec' \
     '2/3 Test #2: b ....***Skipped   0.00 sec' '3/3 Test #3: c ...   Passed    0.01 sec' \
@@ -109,6 +109,24 @@ check "passing tests exit 0" exits 0
 check "the closing line counts" last_line_is "2 passed, 0 failed, 1 skipped"
 check "nothing is installed when nothing is missing" lacks apt-get
 check "it configures first" err_has "configured in"
+check "the quick tier is built" grep -q -e "--target kvproof_quick" "$work/log"
+check "the quick tier is run" grep -q -e "^ctest.*--label-regex ^quick" "$work/log"
+check "what it leaves out is said, with the command that runs it" out_has "./kvproof test --full"
+run test --full
+check "--full builds everything" grep -q -e "--target all" "$work/log"
+check "--full leaves nothing out" lacks "quick tier"
+check "--full runs every test" sh -c "tail -n 1 '$work/log' | grep -q '^ctest' &&
+  ! tail -n 1 '$work/log' | grep -q label"
+run test --non-unity
+check "--non-unity has a build of its own" grep -q -e "cmake --preset non-unity" "$work/log"
+run test --json=summary.json
+check "--json has the seconds and the counts" grep -qxE -e '\{"install_seconds": 0, '\
+'"build_seconds": [0-9]+, "build_cpu_seconds": [0-9.]+, "run_seconds": [0-9]+, '\
+'"run_cpu_seconds": [0-9.]+, "passed": 2, "failed": 0, "skipped": 1\}' "$work/tree/summary.json"
+: >"$work/log"
+run test --json=nowhere/summary.json
+check "an unwritable --json ends it before anything is built" exits 2
+check "and nothing was run" log_is ""
 run test
 check "a second run still passes" exits 0
 check "a second run does not configure" lacks "configuring"
@@ -173,11 +191,13 @@ run test
 check "what is missing is announced" \
   err_has "  apt-get install --no-install-recommends g++ librapidcheck-dev"
 check "what the verb does not need is not installed" lacks valgrind
+cores=$(getconf _NPROCESSORS_ONLN)
 check "lists are read, then packages downloaded, then installed" log_is "apt-get -q update
 apt-get -q install -y --no-install-recommends --download-only g++ librapidcheck-dev
 apt-get -q install -y --no-install-recommends g++ librapidcheck-dev
 cmake --preset release
-cmake --build $here/tree/build/release --target all --parallel $(getconf _NPROCESSORS_ONLN)"
+cmake --build $here/tree/build/release --target kvproof_quick --parallel $cores
+ctest --preset release --parallel $cores --tests-regex . --label-regex ^quick$"
 check "downloads, installation and build are timed apart" \
   grep -Eq 'downloaded in [0-9]+ s, installed in [0-9]+ s, .*built in [0-9]+ s' "$work/err"
 
@@ -271,7 +291,7 @@ printf '#!/bin/sh\necho "page $KVPROOF_BIN $*"\n' >"$work/tree/reports/run.sh"
 run report --out=x "two words"
 check "report runs its script with the programs' folder and the arguments" \
   last_line_is "page $(cd "$work/tree" && pwd -P)/build/release/bin --out=x two words"
-check "report builds programs, not tests" grep -q -e "--target kvproof_verbs" "$work/log"
+check "report builds what it runs" grep -q -e "--target kvproof_report" "$work/log"
 KVPROOF_PYTHON=sh run report --help  # a bare system has no python3: then the launcher's own help
 check "report's own script explains its options" [ "$(cat "$work/out")" = "page  --help" ]
 mkdir -p "$work/tree/build/release/bin"

@@ -26,6 +26,8 @@ struct DecodeError {
   std::string expected;
 };
 
+}  // namespace
+
 /// The stored bytes, a chunk at a time. Owns the file descriptor.
 class StoredBytes {
  public:
@@ -86,8 +88,6 @@ class StoredBytes {
   std::size_t end_ = 0;
   bool ended_ = false;
 };
-
-}  // namespace
 
 class ByteDecoder {
  public:

@@ -11,6 +11,7 @@ kvproof=$1
 base=$2
 summary=$3
 run=${KVPROOF_RUN:-$kvproof/kvproof}
+export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"  # kvproof has installed it
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP

@@ -19,7 +19,7 @@
 namespace kvproof::bench {
 namespace {
 
-struct Format {
+struct CsvFormat {
   std::string_view name;
   std::string_view time, input, output;  // columns
   bool has_to_be_timed;
@@ -29,7 +29,7 @@ struct Format {
 
 constexpr std::string_view kDateTime = "YYYY-MM-DD HH:MM:SS with up to 7 fractional digits";
 constexpr std::string_view kSeconds = "a number of seconds from 0 to 10^11";
-constexpr std::array<Format, 3> kFormats = {{
+constexpr std::array<CsvFormat, 3> kCsvFormats = {{
     {"azure_csv", "TIMESTAMP", "ContextTokens", "GeneratedTokens", true, parse_date_time,
      kDateTime},
     {"burstgpt_csv", "Timestamp", "Request tokens", "Response tokens", true, parse_seconds,
@@ -50,7 +50,7 @@ void split(std::string_view line, std::vector<std::string_view>& columns) {
 class CsvSource final : public LineSource {
  public:
   CsvSource(std::unique_ptr<properties::LineReader> reader,
-            const std::vector<std::string_view>& header, const Format& format,
+            const std::vector<std::string_view>& header, const CsvFormat& format,
             const LogOptions& options)
       : LineSource(std::move(reader), {}, options),
         format_(format),
@@ -115,7 +115,7 @@ class CsvSource final : public LineSource {
                                           properties::in_quotes(text));
   }
 
-  const Format& format_;
+  const CsvFormat& format_;
   std::size_t num_columns_;
   std::size_t time_, input_, output_;  // positions
   std::vector<std::string_view> columns_;
@@ -130,7 +130,7 @@ std::unique_ptr<RequestSource> open_csv_log(std::unique_ptr<properties::LineRead
   std::vector<std::string_view> columns;
   split(header.substr(0, 10'000), columns);
   std::string known;
-  for (const Format& format : kFormats) {
+  for (const CsvFormat& format : kCsvFormats) {
     if (std::find(columns.begin(), columns.end(), format.input) != columns.end()) {
       return std::make_unique<CsvSource>(std::move(lines), columns, format, options);
     }

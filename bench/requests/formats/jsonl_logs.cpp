@@ -25,7 +25,7 @@ enum class Ids {
   tokens,   // not ids but the tokens themselves
 };
 
-struct Format {
+struct JsonlFormat {
   std::string_view name;
   std::string_view mark;  // a field that no format further down has
   std::string_view time, input, output, ids;
@@ -41,7 +41,7 @@ struct Format {
 // Up to 2^53 units are exact in a double; nanoseconds since 1970 are known to 256 ns.
 constexpr std::uint64_t kExact = std::uint64_t{1} << 53;
 constexpr std::uint64_t kAnyId = ~std::uint64_t{0};
-constexpr std::array<Format, 4> kFormats = {{
+constexpr std::array<JsonlFormat, 4> kJsonlFormats = {{
     {"rtp_llm_jsonl", "bh", "ts", "il", "ol", "bh", "a number of milliseconds >= 0", 1e3, kExact,
      JsonKind::decimal_strings, Ids::chained, 1024, true},
     {"llm_serving_sim_jsonl", "input_toks", "arrival_time_ns", "input_toks", "output_toks",
@@ -53,7 +53,7 @@ constexpr std::array<Format, 4> kFormats = {{
      "a number of milliseconds >= 0", 1e3, kExact, JsonKind::integers, Ids::chained, 0, false},
 }};
 
-enum Field : std::size_t { kTime, kInput, kOutput, kIds, kNumFields };
+enum LineField : std::size_t { kLineTime, kLineInput, kLineOutput, kLineIds, kNumLineFields };
 
 /// Makes one id from the id of the block before and the id of this block. It takes no memory, and
 /// equal ids are as rare as with any 64-bit hash: 3 in 10^6 that any two of 10^7 blocks collide.
@@ -64,7 +64,7 @@ std::uint64_t chain(std::uint64_t parent, std::uint64_t value) {
 class JsonlSource final : public LineSource {
  public:
   JsonlSource(std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
-              const Format& format, const LogOptions& options)
+              const JsonlFormat& format, const LogOptions& options)
       : LineSource(std::move(lines), first_line, options),
         format_(format),
         fields_(fields_of(format, options)),
@@ -72,9 +72,9 @@ class JsonlSource final : public LineSource {
         layouts_(layouts_of(format, options)) {
     info_.format = format.name;
     look_ahead();
-    info_.timed = present_[kTime];
-    info_.ids_block_size = present_[kIds] ? layouts_.best().block_size : 0;
-    info_.partial_tail = present_[kIds] && layouts_.best().partial_tail;
+    info_.timed = present_[kLineTime];
+    info_.ids_block_size = present_[kLineIds] ? layouts_.best().block_size : 0;
+    info_.partial_tail = present_[kLineIds] && layouts_.best().partial_tail;
   }
 
  protected:
@@ -86,7 +86,7 @@ class JsonlSource final : public LineSource {
   }
 
  private:
-  static std::vector<JsonField> fields_of(const Format& format, const LogOptions& options) {
+  static std::vector<JsonField> fields_of(const JsonlFormat& format, const LogOptions& options) {
     const auto max_tokens = static_cast<std::uint64_t>(options.max_tokens);
     const std::string_view tokens = "an integer number of tokens";
     std::string_view ids = "an array of non-negative integers below 2^64";
@@ -99,7 +99,7 @@ class JsonlSource final : public LineSource {
             {format.ids, format.ids_kind, ids, kAnyId, false}};
   }
 
-  static IdLayouts layouts_of(const Format& format, const LogOptions& options) {
+  static IdLayouts layouts_of(const JsonlFormat& format, const LogOptions& options) {
     const std::int64_t size =
         options.ids_block_size > 0 ? options.ids_block_size : format.block_size;
     if (size == 0) return IdLayouts::any();
@@ -117,7 +117,7 @@ class JsonlSource final : public LineSource {
       if (!read_line(request)) return;
       ids += request.block_ids.size();
       ahead_.push_back(std::move(request));
-    } while (present_[kIds] && !layouts_.is_certain() && ahead_.size() < kMaxRequests &&
+    } while (present_[kLineIds] && !layouts_.is_certain() && ahead_.size() < kMaxRequests &&
              ids < kMaxIds);
     layouts_ = IdLayouts({layouts_.best()});
   }
@@ -128,10 +128,10 @@ class JsonlSource final : public LineSource {
     const JsonObject& object = reader_.read(line, lines(), max_elements());
     check_presence(object);
     clear(request);
-    if (present_[kTime]) request.arrival_seconds = seconds(object.real(kTime));
-    request.input_tokens = object.integer(kInput);
-    request.output_tokens = present_[kOutput] ? object.integer(kOutput) : 0;
-    if (present_[kIds]) take_ids(object.list(kIds), request);
+    if (present_[kLineTime]) request.arrival_seconds = seconds(object.real(kLineTime));
+    request.input_tokens = object.integer(kLineInput);
+    request.output_tokens = present_[kLineOutput] ? object.integer(kLineOutput) : 0;
+    if (present_[kLineIds]) take_ids(object.list(kLineIds), request);
     return true;
   }
 
@@ -144,9 +144,9 @@ class JsonlSource final : public LineSource {
   /// The first line shows which of the fields a file has; all other lines must have the same.
   void check_presence(const JsonObject& object) {
     if (lines().line_number() == 1) {
-      for (std::size_t i = 0; i < kNumFields; ++i) present_[i] = object.has(i);
+      for (std::size_t i = 0; i < kNumLineFields; ++i) present_[i] = object.has(i);
     }
-    for (std::size_t i = 0; i < kNumFields; ++i) {
+    for (std::size_t i = 0; i < kNumLineFields; ++i) {
       if (object.has(i) == present_[i]) continue;
       lines().fail(std::string(fields_[i].name),
                    present_[i] ? std::string(fields_[i].what) + ", found no such field"
@@ -197,11 +197,11 @@ class JsonlSource final : public LineSource {
     }
   }
 
-  const Format& format_;
+  const JsonlFormat& format_;
   std::vector<JsonField> fields_;
   JsonLineReader reader_;
   IdLayouts layouts_;
-  std::array<bool, kNumFields> present_{};
+  std::array<bool, kNumLineFields> present_{};
   std::deque<Request> ahead_;
   double first_time_ = 0;
   double previous_time_ = 0;
@@ -219,11 +219,11 @@ std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<properties::LineRe
   if (has("sub_requests")) {
     lines->fail("sub_requests", "requests with times of their own; a chain has none");
   }
-  const Format* format = nullptr;
-  for (const Format& row : kFormats) {
+  const JsonlFormat* format = nullptr;
+  for (const JsonlFormat& row : kJsonlFormats) {
     if (format == nullptr && has(row.mark)) format = &row;
   }
-  const Format& mooncake = kFormats.back();
+  const JsonlFormat& mooncake = kJsonlFormats.back();
   if (format == nullptr && !names.empty() && !has(mooncake.time) && !has(mooncake.ids)) {
     lines->fail(
         "",

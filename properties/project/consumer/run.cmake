@@ -37,7 +37,7 @@ run("find_package: run" ${WORK}/package/consumer)
 set(expected "${output}")
 
 run("add_subdirectory: configure" ${configure} -B ${WORK}/subdirectory -DKVPROOF_SOURCE=${SOURCE}
-    -DCMAKE_BUILD_TYPE=Debug)
+    -DCMAKE_BUILD_TYPE=Debug -DKVPROOF_UNITY=ON)
 run("add_subdirectory: build" ${CMAKE_COMMAND} --build ${WORK}/subdirectory --parallel 2)
 run("add_subdirectory: run" ${WORK}/subdirectory/consumer)
 if(NOT output STREQUAL expected)
