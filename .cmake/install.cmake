@@ -20,12 +20,12 @@ install(FILES properties/foreign/kvproof_subject.h
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(KVPROOF_BENCH)
-  install(PROGRAMS kvproof DESTINATION bin)
-  install(DIRECTORY properties/traces/vectors DESTINATION share/kvproof)  # for check
+  install(PROGRAMS kvproof DESTINATION bin COMPONENT verbs)
+  install(DIRECTORY properties/traces/vectors DESTINATION share/kvproof COMPONENT verbs)  # for check
   install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
                 properties/foreign/examples/paged_pool.cpp
-          DESTINATION share/kvproof/foreign)
-  install(DIRECTORY reports DESTINATION share/kvproof  # where the launcher looks
+          DESTINATION share/kvproof/foreign COMPONENT verbs)
+  install(DIRECTORY reports DESTINATION share/kvproof COMPONENT verbs  # where the launcher looks
           FILES_MATCHING PATTERN "*.py" PATTERN "run.sh" PATTERN "page.*"
           PATTERN "gallery" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 endif()

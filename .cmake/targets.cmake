@@ -32,7 +32,8 @@ function(kvproof_verb main)
   add_executable(kvproof-${verb} ${main})
   target_link_libraries(kvproof-${verb} PRIVATE kvproof_warnings kvproof_bench_support ${arg_LIBS})
   add_dependencies(kvproof_verbs kvproof-${verb})
-  install(TARGETS kvproof-${verb} DESTINATION libexec/kvproof)  # where the launcher looks
+  # where the launcher looks
+  install(TARGETS kvproof-${verb} DESTINATION libexec/kvproof COMPONENT verbs)
 endfunction()
 
 # What most sources include, parsed once. Whether a header includes what it needs is checked apart.

@@ -27,7 +27,7 @@
 #include "optimized/pool/hashing.h"
 #include "reference/config.h"
 #include "reference/contract.h"
-#include "reference/operations.h"
+#include "reference/request.h"
 
 namespace kvproof::optimized {
 

@@ -10,6 +10,7 @@
 
 #include "optimized/cache_manager.h"
 #include "reference/contract.h"
+#include "reference/operations.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::optimized {
@@ -320,16 +321,32 @@ Result ManagerSubject<Manager>::perform(const op::Allocate& o) {
 }  // namespace
 
 template <class Digest>
-std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config, Capacity capacity) {
-  capacity.event_records = 4 * config.num_blocks + 16;
-  return std::make_unique<ManagerSubject<CacheManager<Digest>>>(config, capacity);
+std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config, const Capacity& capacity) {
+  Capacity announcing = capacity;
+  announcing.event_records = 4 * config.num_blocks + 16;
+  return std::make_unique<ManagerSubject<CacheManager<Digest>>>(config, announcing);
+}
+
+template <class Digest>
+std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
+                                              std::uint32_t max_requests) {
+  return make_manager_subject<Digest>(config, Capacity{.max_requests = max_requests});
 }
 
 template void observe_manager(const CacheManager<Xxh3Digest>&, const CallerNames&, Snapshot&);
 template void observe_manager(const CacheManager<Sha256Digest>&, const CallerNames&, Snapshot&);
 template void observe_manager(const CacheManager<WeakDigest>&, const CallerNames&, Snapshot&);
-template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&, Capacity);
-template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&, Capacity);
-template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&, Capacity);
+template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&,
+                                                                   const Capacity&);
+template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&,
+                                                                   std::uint32_t);
+template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&,
+                                                                     const Capacity&);
+template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&,
+                                                                     std::uint32_t);
+template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&,
+                                                                   const Capacity&);
+template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&,
+                                                                   std::uint32_t);
 
 }  // namespace kvproof::optimized

@@ -2,17 +2,19 @@
 // The optimized cache manager as a Subject: names become handles, and answers become values.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "optimized/manager/capacity.h"
 #include "reference/config.h"
 #include "reference/ids.h"
 #include "reference/subject.h"
 
 namespace kvproof::optimized {
+
+struct Capacity;
 
 /// The caller's names for its requests and leases, and the blocks that it holds itself.
 struct CallerNames {
@@ -26,10 +28,12 @@ template <class Manager>
 void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out);
 
 /// A Subject over CacheManager<Digest>, which announces its events. `Digest` is one of hashing.h.
+template <class Digest>
+[[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
+                                                            std::uint32_t max_requests = 4096);
 /// @param capacity its event_records are set here, so that no event is lost between operations
 template <class Digest>
 [[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
-                                                            Capacity capacity = {
-                                                                .max_requests = 4096});
+                                                            const Capacity& capacity);
 
 }  // namespace kvproof::optimized

@@ -12,10 +12,11 @@
 #include <type_traits>
 
 #include "optimized/manager_subject.h"
-#include "optimized/pool/hashing.h"
-#include "reference/cache_manager.h"
 
 namespace kvproof::optimized {
+
+struct Sha256Digest;  // pool/hashing.h
+struct Xxh3Digest;
 
 enum class Role {
   any,
@@ -54,6 +55,15 @@ constexpr SubjectRow own_class(std::string_view name, std::string_view sentence,
           }};
 }
 
+/// A class that this header need not know, by the function that makes one.
+template <std::unique_ptr<Subject> (*make)(const CacheConfig&)>
+constexpr SubjectRow made_by(std::string_view name, std::string_view sentence,
+                             Role role = Role::any) {
+  return {name, sentence, role, {}, {}, make, [](const CacheConfig& config, std::uint32_t) {
+            return make(config);
+          }};
+}
+
 template <class D>
 struct ManagerRow : SubjectRow {
   using Digest = D;
@@ -67,12 +77,12 @@ constexpr ManagerRow<D> manager(std::string_view name, std::string_view sentence
   return {{name, sentence, role, hash, digest,
            [](const CacheConfig& config) { return make_manager_subject<D>(config); },
            [](const CacheConfig& config, std::uint32_t max_requests) {
-             return make_manager_subject<D>(config, {.max_requests = max_requests});
+             return make_manager_subject<D>(config, max_requests);
            }}};
 }
 
 inline constexpr std::tuple kSubjectRows{
-    own_class<reference::CacheManager>(
+    made_by<&reference::make_cache_manager>(
         "naive", "the specification: lists and maps, content as keys", Role::model),
     manager<Xxh3Digest>("optimized-xxh3", "the paged allocator, 128-bit XXH3 block hashes", "xxh3",
                         "Xxh3Digest", Role::standard),

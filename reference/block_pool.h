@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "reference/config.h"
-#include "reference/operations.h"
+#include "reference/outcomes.h"
 #include "reference/prefix_cache.h"
 
 namespace kvproof::reference {

@@ -6,6 +6,7 @@
 
 #include "reference/contract.h"
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 #include "reference/prefix_search.h"
 
 namespace kvproof::reference {
@@ -16,6 +17,10 @@ FreeOrder order_of(const CacheConfig& config) {
 }
 
 }  // namespace
+
+std::unique_ptr<Subject> make_cache_manager(const CacheConfig& config) {
+  return std::make_unique<CacheManager>(config);
+}
 
 CacheManager::CacheManager(const CacheConfig& config)
     : config_(with_eagle_kin(config)),

@@ -20,6 +20,7 @@
 #include "reference/block_pool.h"
 #include "reference/config.h"
 #include "reference/layer_group.h"
+#include "reference/operations.h"
 #include "reference/prefix_cache.h"
 #include "reference/subject.h"
 

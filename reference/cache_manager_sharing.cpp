@@ -7,6 +7,7 @@
 #include "reference/cache_manager.h"
 #include "reference/contract.h"
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::reference {
 

@@ -8,6 +8,7 @@
 
 #include "reference/cache_manager.h"
 #include "reference/contract.h"
+#include "reference/operations.h"
 
 namespace kvproof::reference {
 namespace {

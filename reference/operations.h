@@ -12,47 +12,9 @@
 #include <vector>
 
 #include "reference/ids.h"
-#include "reference/outcomes.h"
+#include "reference/request.h"
 
 namespace kvproof {
-
-/// One multimodal item that replaces tokens [offset, offset + length) of a prompt.
-struct MultimodalItem {
-  std::string id;            // content identity, e.g. a hash of the image
-  std::uint32_t offset = 0;  // [tokens]
-  std::uint32_t length = 0;  // [tokens]
-  bool operator==(const MultimodalItem&) const = default;
-};
-
-/// The inputs besides token ids that decide the bytes in the cache. Requests share blocks only if
-/// all of these agree.
-struct ExtraKeys {
-  std::string lora = {};                    // adapter name, empty = none; part of every unit's key
-  std::string salt = {};                    // empty = none; part of the first unit's key
-  std::string layout = {};                  // data type and order of the bytes; as salt
-  std::vector<MultimodalItem> mm = {};      // sorted by offset; part of the keys of their units
-  std::vector<MultimodalItem> embeds = {};  // rows in place of token ids; as mm, never equal to it
-  [[nodiscard]] bool empty() const {
-    return lora.empty() && salt.empty() && layout.empty() && mm.empty() && embeds.empty();
-  }
-  bool operator==(const ExtraKeys&) const = default;
-};
-
-enum class RequestStatus { waiting, running, preempted };
-
-/// The request for one allocation. All counts are in tokens unless a unit is given.
-struct AllocateArgs {
-  std::uint32_t new_tokens = 0;  // to compute in this step; may include drafts
-  bool use_lookup = false;       // start from the prefix that this request's last lookup found
-  std::uint32_t lookahead = 0;   // slots beyond the new tokens, for speculation
-  std::uint32_t external = 0;    // tokens that a connector will load
-  bool delay_cache = false;      // do not publish the blocks yet
-  bool full_sequence_must_fit = false;  // admission gate over all tokens known now
-  bool has_scheduled = false;           // other requests run: the watermark applies
-  std::uint32_t reserved = 0;           // [blocks] promised to others
-  RequestStatus status = RequestStatus::waiting;
-  bool operator==(const AllocateArgs&) const = default;
-};
 
 namespace op {
 
@@ -174,11 +136,17 @@ struct Complete {
 
 }  // namespace op
 
-using Operation =
+using OperationVariant =
     std::variant<op::Arrive, op::Append, op::Advance, op::Lookup, op::Allocate, op::Free,
                  op::Finish, op::Recycle, op::Cache, op::Evict, op::Reset, op::CommonPrefix,
                  op::Step, op::Take, op::Touch, op::Release, op::Fork, op::Truncate, op::Pin,
                  op::Unpin, op::SwapOut, op::SwapIn, op::Complete>;
+
+/// A class of its own, so that whoever only passes it on need not know what it can be (subject.h).
+struct Operation : OperationVariant {
+  using OperationVariant::OperationVariant;
+  using OperationVariant::operator=;
+};
 
 /// The request that an operation names; empty if it names no request.
 [[nodiscard]] inline const std::string& request_of(const Operation& operation) {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "reference/config.h"
-#include "reference/operations.h"
+#include "reference/request.h"
 
 namespace kvproof::reference {
 

@@ -6,10 +6,14 @@
 // languages. A new allocator is one row in optimized/subjects.h.
 #pragma once
 
-#include "reference/operations.h"
+#include <memory>
+
+#include "reference/outcomes.h"
 #include "reference/snapshot.h"
 
 namespace kvproof {
+
+struct Operation;  // operations.h
 
 class Subject {
  public:
@@ -22,4 +26,12 @@ class Subject {
   virtual void observe(Snapshot& snapshot) const = 0;
 };
 
+struct CacheConfig;  // config.h
+
+namespace reference {
+
+/// The naive model (cache_manager.h). @pre as its constructor
+[[nodiscard]] std::unique_ptr<Subject> make_cache_manager(const CacheConfig& config);
+
+}  // namespace reference
 }  // namespace kvproof

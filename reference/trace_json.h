@@ -17,6 +17,7 @@
 
 #include "reference/config.h"
 #include "reference/operations.h"
+#include "reference/outcomes.h"
 #include "reference/snapshot.h"
 
 namespace kvproof {

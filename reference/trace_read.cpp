@@ -2,6 +2,7 @@
 // Reading the text form of the alphabet: every value is checked before it is used.
 #include <utility>
 
+#include "reference/operations.h"
 #include "reference/trace_fields.h"
 #include "reference/trace_names.h"
 #include "reference/trace_state.h"

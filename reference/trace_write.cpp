@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"
 #include "reference/trace_state.h"

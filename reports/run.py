@@ -149,6 +149,7 @@ class Run:
                                       programs_folder))
         self.files, self.absent = [], {}
         self.violated = False
+        self.cpu_before = cpu_seconds()
         self.progress = Progress(sys.stderr, len(self.parts) + 1, PAGE_SECONDS + sum(
             part.expected_seconds(options.mode, len(options.trace)) for part in self.parts))
 
@@ -254,14 +255,19 @@ class Run:
             f"{self.options.output}/*.json --output={self.options.output}/report.html")
 
 
+def cpu_seconds():
+    """Of this process, which the launcher was before it built, and of all that it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
+
+
 def write_summary(run, path):
     """What the launcher took before (KVPROOF_PHASES) and what this run took, as one JSON object."""
     installed, built, cpu = (os.environ.get("KVPROOF_PHASES", "") + " 0 0 0").split()[:3]
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     summary = {"install_seconds": float(installed), "build_seconds": float(built),
                "build_cpu_seconds": float(cpu),
                "run_seconds": round(run.progress.elapsed(), 1),
-               "run_cpu_seconds": round(sum(u.ru_utime + u.ru_stime for u in used), 1),
+               "run_cpu_seconds": round(cpu_seconds() - run.cpu_before, 1),
                "passed": len(run.parts) - len(run.absent), "failed": len(run.absent),
                "skipped": 0}
     write(path, (json.dumps(summary) + "\n").encode("utf-8"))

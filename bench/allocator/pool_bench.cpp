@@ -16,6 +16,7 @@
 #include "bench/instruments/latency.h"
 #include "bench/results/environment.h"
 #include "bench/suites.h"
+#include "reference/operations.h"
 
 namespace kvproof::bench {
 namespace {

@@ -6,6 +6,8 @@
 
 #include <stdexcept>
 
+#include "reference/operations.h"
+
 namespace kvproof::bench {
 namespace {
 

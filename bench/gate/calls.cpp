@@ -10,6 +10,7 @@
 #include "bench/gate/direct_manager.h"
 #include "optimized/subjects.h"
 #include "properties/say.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::bench {

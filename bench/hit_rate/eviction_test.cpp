@@ -14,7 +14,9 @@
 #include "bench/requests/listed_source.h"
 #include "bench/requests/open_log.h"
 #include "bench/requests/workloads.h"
+#include "optimized/manager/capacity.h"
 #include "optimized/manager_subject.h"
+#include "optimized/pool/hashing.h"
 #include "properties/check/check.h"
 #include "properties/traces/test_files.h"
 

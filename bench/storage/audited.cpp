@@ -10,6 +10,7 @@
 #include "bench/storage/storage.h"
 #include "properties/check/candidate.h"
 #include "properties/oracles/audit.h"
+#include "reference/operations.h"
 
 namespace kvproof::bench {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "properties/oracles/audit.h"
 #include "properties/traces/golden.h"
+#include "reference/operations.h"
 
 namespace kvproof::bench {
 namespace {

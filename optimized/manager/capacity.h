@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "optimized/pool/victims.h"
-
 namespace kvproof::optimized {
+
+class VictimPolicy;  // optimized/pool/victims.h
 
 /// A call beyond the capacity is a Breach::capacity and changes nothing.
 struct Capacity {

@@ -21,7 +21,7 @@
 #include "reference/config.h"
 #include "reference/contract.h"
 #include "reference/ids.h"
-#include "reference/operations.h"
+#include "reference/request.h"
 
 namespace kvproof::optimized {
 

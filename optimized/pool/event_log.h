@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "reference/ids.h"
-#include "reference/operations.h"
+#include "reference/outcomes.h"
 
 namespace kvproof::optimized {
 

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "reference/ids.h"
-#include "reference/operations.h"
+#include "reference/request.h"
 
 namespace kvproof::optimized {
 

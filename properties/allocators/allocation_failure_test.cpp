@@ -16,6 +16,7 @@
 
 #include "properties/allocators/failing_manager.h"
 #include "properties/random/random_run.h"
+#include "reference/operations.h"
 #include "reference/trace_names.h"
 
 // Replaced for the whole program. The sanitizers' malloc lies below, so that they see every block.

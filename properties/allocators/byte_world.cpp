@@ -8,6 +8,7 @@
 #include "properties/say.h"
 #include "reference/layer_rules.h"
 #include "reference/mix64.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

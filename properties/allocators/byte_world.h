@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "reference/config.h"
+#include "reference/operations.h"
 #include "reference/snapshot.h"
 #include "reference/subject.h"
 

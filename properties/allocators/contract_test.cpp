@@ -13,6 +13,7 @@
 
 #include "optimized/cache_manager.h"
 #include "properties/allocators/manager_driver.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

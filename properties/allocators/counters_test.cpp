@@ -14,6 +14,7 @@
 #include "optimized/cache_manager.h"
 #include "properties/random/random_run.h"
 #include "reference/cache_manager.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

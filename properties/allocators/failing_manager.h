@@ -20,6 +20,7 @@
 #include "optimized/cache_manager.h"
 #include "optimized/manager_subject.h"
 #include "reference/operations.h"
+#include "reference/outcomes.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "properties/random/ways.h"
+#include "reference/operations.h"
 #include "reference/snapshot.h"
 #include "reference/subject.h"
 

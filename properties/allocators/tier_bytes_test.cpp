@@ -9,6 +9,7 @@
 
 #include "properties/allocators/byte_world.h"
 #include "properties/random/random_run.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -7,6 +7,7 @@
 #include "properties/random/shrink.h"
 #include "properties/traces/golden.h"
 #include "reference/mix64.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -12,6 +12,7 @@
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/random/runner.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

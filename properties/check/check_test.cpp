@@ -8,6 +8,7 @@
 #include "properties/check/drawing.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/ways.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

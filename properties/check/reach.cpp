@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -12,6 +12,7 @@
 #include "properties/exhaustive/spaces.h"
 #include "properties/mutants/kill_matrix.h"
 #include "properties/random/shrink.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties::exhaustive {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "optimized/pool/hashing.h"
 #include "reference/cache_manager.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties::exhaustive {
 namespace {

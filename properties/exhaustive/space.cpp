@@ -6,6 +6,8 @@
 #include <bit>
 #include <string>
 
+#include "reference/operations.h"
+
 namespace kvproof::properties::exhaustive {
 namespace {
 

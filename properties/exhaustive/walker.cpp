@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "properties/laws.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties::exhaustive {
 namespace {

@@ -24,6 +24,7 @@
 #include "properties/laws/history.h"
 #include "properties/oracles/model_oracle.h"
 #include "properties/random/runner.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties::exhaustive {
 

@@ -2,6 +2,7 @@
 // Facts about admission: gates, external tokens, lookahead, and the shortage that makes a scheduler
 // preempt.
 #include "properties/facts/facts.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

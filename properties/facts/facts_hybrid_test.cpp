@@ -2,6 +2,7 @@
 // Facts about several layer groups: full attention beside windows of equal and unequal block size,
 // EAGLE, Mamba, cross attention.
 #include "properties/facts/facts.h"
+#include "reference/operations.h"
 #include "reference/prefix_search.h"
 
 namespace kvproof::properties {

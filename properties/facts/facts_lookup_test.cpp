@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts about full attention: what is hit, what is handed out, and in which order blocks are lost.
 #include "properties/facts/facts.h"
+#include "reference/operations.h"
 #include "reference/prefix_cache.h"
 
 namespace kvproof::properties {

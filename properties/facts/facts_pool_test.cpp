@@ -6,6 +6,7 @@
 #include "optimized/pool/block_pool.h"
 #include "properties/facts/facts.h"
 #include "reference/block_pool.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -4,6 +4,7 @@
 #include "properties/facts/facts.h"
 #include "reference/layer_group.h"
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 #include "reference/prefix_search.h"
 
 namespace kvproof::properties {

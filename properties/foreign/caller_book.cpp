@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "reference/operations.h"
+
 namespace kvproof::properties {
 namespace {
 

@@ -9,6 +9,7 @@
 #include "properties/foreign/foreign_state.h"
 #include "properties/traces/input_error.h"
 #include "properties/traces/newer_policies.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

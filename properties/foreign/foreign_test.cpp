@@ -9,6 +9,7 @@
 #include "properties/foreign/foreign_subject.h"
 #include "properties/random/generators.h"
 #include "properties/random/ways.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

@@ -14,7 +14,7 @@
 
 namespace kvproof::properties {
 
-inline constexpr std::size_t kNumOperations = std::variant_size_v<Operation>;
+inline constexpr std::size_t kNumOperations = std::variant_size_v<OperationVariant>;
 
 /// Kinds of operations, by their place in the alphabet (kOperationNames).
 using OperationSet = std::bitset<kNumOperations>;

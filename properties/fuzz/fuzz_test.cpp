@@ -13,6 +13,7 @@
 #include "properties/fuzz/history_input.h"
 #include "properties/fuzz/manager_input.h"
 #include "properties/mutants/fault_host.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

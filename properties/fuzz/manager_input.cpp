@@ -18,6 +18,7 @@
 #include "properties/fuzz/fuzz_target.h"
 #include "properties/random/shrink.h"
 #include "reference/mix64.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

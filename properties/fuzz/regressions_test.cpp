@@ -11,6 +11,7 @@
 #include "properties/mutants.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/runner.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

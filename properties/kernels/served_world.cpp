@@ -6,6 +6,7 @@
 #include "properties/kernels/served_rows.h"
 #include "properties/say.h"
 #include "reference/mix64.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -18,6 +18,7 @@
 
 #include "kernels/kernels.h"
 #include "reference/config.h"
+#include "reference/operations.h"
 #include "reference/snapshot.h"
 #include "reference/subject.h"
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -21,6 +21,7 @@
 #include "reference/config.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
+#include "reference/outcomes.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {

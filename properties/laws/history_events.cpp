@@ -4,6 +4,7 @@
 
 #include "properties/laws/history.h"
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

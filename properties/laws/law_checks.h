@@ -7,6 +7,7 @@
 
 #include "properties/laws/history.h"
 #include "properties/say.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

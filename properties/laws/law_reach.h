@@ -9,6 +9,7 @@
 
 #include "properties/foreign/promises.h"
 #include "properties/laws/law_checks.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

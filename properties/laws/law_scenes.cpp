@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/laws/law_scenes.h"
 
+#include "reference/operations.h"
+
 namespace kvproof::properties {
 namespace with {
 

@@ -10,6 +10,7 @@
 
 #include "properties/laws.h"
 #include "reference/cache_manager.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

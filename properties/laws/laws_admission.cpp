@@ -6,6 +6,7 @@
 #include "properties/laws/law_scenes.h"
 #include "properties/laws/pool_replay.h"
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

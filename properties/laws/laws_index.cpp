@@ -7,6 +7,7 @@
 #include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
 #include "reference/mix64.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

@@ -5,6 +5,7 @@
 
 #include "properties/laws/law_scenes.h"
 #include "properties/laws/pool_replay.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties::law {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "properties/laws/law_scenes.h"
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties::law {
 namespace {

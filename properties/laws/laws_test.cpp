@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "properties/laws/law_scenes.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

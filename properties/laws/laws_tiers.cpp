@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "properties/laws/law_scenes.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties::law {
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

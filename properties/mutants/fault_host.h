@@ -21,6 +21,7 @@
 #include "properties/mutants.h"
 #include "properties/mutants/fault_host_pool.h"
 #include "reference/config.h"
+#include "reference/operations.h"
 #include "reference/subject.h"
 
 namespace kvproof::properties {

@@ -6,6 +6,7 @@
 #include "properties/mutants/fault_host.h"
 #include "reference/layer_rules.h"
 #include "reference/mix64.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

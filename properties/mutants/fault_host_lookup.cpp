@@ -5,6 +5,7 @@
 
 #include "properties/mutants/fault_host.h"
 #include "reference/layer_rules.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "properties/mutants/fault_host.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

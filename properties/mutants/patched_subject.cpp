@@ -8,6 +8,7 @@
 
 #include "properties/mutants/active_patch.h"
 #include "properties/mutants/patches.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "properties/laws.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

@@ -14,6 +14,7 @@
 #include "properties/laws/law_scenes.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/shrink.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
@@ -117,8 +118,7 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
 // no bound.
 TEST(Audit, AllowsASubjectToBeFull) {
   const CacheConfig config = small_config();
-  const auto subject =
-      optimized::make_manager_subject<optimized::Xxh3Digest>(config, {.max_requests = 1});
+  const auto subject = optimized::make_manager_subject<optimized::Xxh3Digest>(config, 1);
   Audit audit(config, *subject);
   audit.apply(op::Arrive{"a", {1, 2}});
   const Outcome full = audit.apply(op::Arrive{"b", {1, 2}});

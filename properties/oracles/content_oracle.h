@@ -24,6 +24,7 @@
 #include "properties/say.h"
 #include "reference/config.h"
 #include "reference/operations.h"
+#include "reference/outcomes.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {

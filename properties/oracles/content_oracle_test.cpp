@@ -8,6 +8,7 @@
 
 #include "properties/laws/law_scenes.h"
 #include "reference/cache_manager.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

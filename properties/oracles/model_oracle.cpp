@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

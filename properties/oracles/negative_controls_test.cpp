@@ -11,6 +11,7 @@
 #include "properties/mutants/fault_host.h"
 #include "properties/oracles/audit.h"
 #include "properties/random/runner.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

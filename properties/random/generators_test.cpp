@@ -13,6 +13,7 @@
 #include "optimized/subjects.h"
 #include "properties/random/runner.h"
 #include "reference/mix64.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {
@@ -155,7 +156,8 @@ TEST(Generators, ReachWhatTheyAreBiasedTowards) {
            note_duplicates<op::Evict>("duplicate evict", operation, seen);
          });
   }
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Operation>) << "some operation is never generated";
+  EXPECT_EQ(kinds.size(), std::variant_size_v<OperationVariant>)
+      << "some operation is never generated";
   for (const char* what : {"prompt of k*B-1",
                            "prompt of k*B",
                            "prompt of k*B+1",

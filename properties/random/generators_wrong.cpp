@@ -4,6 +4,7 @@
 #include <string>
 
 #include "properties/random/generators.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

@@ -16,6 +16,7 @@
 
 #include "properties/random/ways.h"
 #include "reference/operations.h"
+#include "reference/outcomes.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {

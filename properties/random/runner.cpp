@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "reference/mix64.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "properties/oracles/audit.h"
 #include "properties/random/generators.h"
+#include "reference/operations.h"
 
 namespace kvproof::properties {
 

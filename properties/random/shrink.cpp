@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "properties/traces/newer_policies.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"
 

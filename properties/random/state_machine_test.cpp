@@ -18,6 +18,7 @@
 #include "optimized/subjects.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/shrink.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

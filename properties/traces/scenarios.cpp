@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "reference/cache_manager.h"
+#include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
