@@ -30,7 +30,7 @@ function(kvproof_verb main)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBS")
   string(REPLACE _main.cpp "" verb ${main})
   add_executable(kvproof-${verb} ${main})
-  target_link_libraries(kvproof-${verb} PRIVATE kvproof_warnings kvproof_bench_support ${arg_LIBS})
+  target_link_libraries(kvproof-${verb} PRIVATE kvproof_warnings ${arg_LIBS} kvproof_bench_support)
   add_dependencies(kvproof_verbs kvproof-${verb})
   # where the launcher looks
   install(TARGETS kvproof-${verb} DESTINATION libexec/kvproof COMPONENT verbs)

@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "bench/requests/log_size.h"
+#include "properties/check/candidate.h"
 
 namespace kvproof::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "bench/results/result_file.h"
 #include "bench/serving/engine.h"
 #include "bench/storage/storage.h"
-#include "properties/check/candidate.h"
+#include "properties/check/subject_options.h"
 
 namespace kvproof::bench {
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bench/results/result_file.h"
-#include "properties/foreign/foreign_subject.h"
+#include "properties/foreign/unusable_subject.h"
 #include "properties/traces/input_error.h"
 
 namespace kvproof::bench {

@@ -9,6 +9,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/check/reach.h"
+#include "properties/check/subject_options.h"
 #include "properties/foreign/foreign_subject.h"
 
 namespace kvproof::properties {
@@ -33,15 +34,6 @@ struct Candidate {
 
 /// An implementation of ours.
 [[nodiscard]] Candidate own_candidate(const optimized::SubjectRow& row);
-
-/// The options of a command line that name a subject.
-struct SubjectOptions {
-  std::string subject;          // a name in the list, or the path of a shared library
-  std::string subject_command;  // a command line for the shell
-  AnswerLimits limits;
-
-  [[nodiscard]] bool given() const { return !subject.empty() || !subject_command.empty(); }
-};
 
 /// Whether this names a row of the list or looks like the path of a shared library.
 [[nodiscard]] bool names_subject(const std::string& text);

@@ -9,7 +9,9 @@
 #include <stdexcept>
 #include <tuple>
 
-#include "optimized/pool/hashing.h"
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "properties/oracles/prefix_digest.h"
 
 namespace kvproof::properties::exhaustive {
@@ -57,8 +59,8 @@ Fingerprint Canonical::fingerprint(const Snapshot& state, const History& history
     encode(facts, order);
     if (least_.empty() || bytes_ < least_) std::swap(bytes_, least_);
   } while (std::next_permutation(order.begin(), order.begin() + n));
-  const auto key = optimized::Xxh3Digest{}(least_.data(), least_.size());
-  return {key.words[0], key.words[1]};
+  const XXH128_hash_t key = XXH3_128bits(least_.data(), least_.size());
+  return {key.low64, key.high64};
 }
 
 void Canonical::encode(const Facts& facts, const Order& order) {

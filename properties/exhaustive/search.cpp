@@ -11,7 +11,6 @@
 #include <thread>
 #include <utility>
 
-#include "optimized/pool/hashing.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
 

@@ -15,9 +15,11 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/foreign/answer_limits.h"
 #include "properties/foreign/caller_book.h"
 #include "properties/foreign/child_process.h"
 #include "properties/foreign/promises.h"
+#include "properties/foreign/unusable_subject.h"
 #include "properties/oracles/audit.h"
 #include "reference/config.h"
 #include "reference/subject.h"
@@ -26,18 +28,6 @@ namespace kvproof::properties {
 
 /// The beginning of the rejection that stands for a subject's "unsupported".
 inline constexpr std::string_view kUnsupported = "not_supported: it says ";
-
-struct AnswerLimits {
-  double answer_seconds = 10;
-  double start_seconds = 60;  // until the first header is answered: an interpreter loads libraries
-  std::size_t answer_bytes = std::size_t{4} << 20;
-};
-
-/// The program cannot be checked at all: it did not answer the first header, or not readably.
-class UnusableSubject : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 class ForeignProgram {
  public:

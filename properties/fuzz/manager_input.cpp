@@ -13,7 +13,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "optimized/pool/hashing.h"
 #include "optimized/subjects.h"
 #include "properties/fuzz/fuzz_target.h"
 #include "properties/random/shrink.h"
