@@ -256,7 +256,7 @@ class Run:
 
 
 def cpu_seconds():
-    """Of this process, which the launcher was before it built, and of all that it has waited for."""
+    """Of this process, which the launcher was before, and of all that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 

@@ -50,7 +50,8 @@ def kind(path):
         return "header" if path.endswith((".h", ".cuh")) else "source"
     if path.endswith(("CMakeLists.txt", ".cmake")):
         return "build"
-    return "script" if path.endswith((".py", ".sh")) or path in ("kvproof", ".ci/run") else ""
+    return "script" if path.endswith((".py", ".sh")) or path in ("kvproof", ".ci/run",
+                                                                      ".ci/bare") else ""
 
 
 def lines(files, suffixes=""):
@@ -168,6 +169,14 @@ def check_words(files):
                        r"|for" r" now|not (yet )?impl" r"emented|unimpl" r"emented)\b|^#if " r"0")
     return [f"{path}:{number}: says '{match.group()}'" for path, number, line in lines(files)
             if (match := words.search(line))]
+
+
+def check_tiers(files):
+    """Every test is declared where it gets its tier, so that none is in neither."""
+    declaration = re.compile(r"^\s*(add_test|gtest_discover_tests)\(")
+    return [f"{path}:{number}: declares a test without a tier (kvproof_test, kvproof_script_test)"
+            for path, number, line in lines(files)
+            if kind(path) == "build" and path != ".cmake/targets.cmake" and declaration.match(line)]
 
 
 def check_no_global_state(files, kept):

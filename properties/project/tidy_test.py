@@ -20,6 +20,7 @@ class Tree(unittest.TestCase):
     def test_obeys(self):
         complaints = (tidy.check_includes(TREE) + tidy.check_lengths(TREE) +
                       tidy.check_no_dead_files(TREE) + tidy.check_words(TREE) +
+                      tidy.check_tiers(TREE) +
                       tidy.check_no_global_state(TREE, tidy.KEPT_STATE))
         self.assertEqual(complaints, [], "\n".join(complaints))
 
@@ -86,6 +87,12 @@ class Rules(unittest.TestCase):
                       "not" " implemented", "#if " "0"):
             self.refuses(tidy.check_words, "a.h:2:", {"bench/a.h": "\n" + words + "\n"})
         self.accepts(tidy.check_words, {"bench/a.h": "mkstemp(XXXXXX), stubborn, for nowhere"})
+
+    def test_tiers(self):
+        self.refuses(tidy.check_tiers, "bench/CMakeLists.txt:1:",
+                     {"bench/CMakeLists.txt": "  add_test(NAME a COMMAND a)\n"})
+        self.accepts(tidy.check_tiers, {"bench/CMakeLists.txt": "kvproof_test(a SOURCES a.cpp)",
+                                        ".cmake/targets.cmake": "  add_test(NAME ${name})"})
 
     def test_global_state(self):
         check = tidy.check_no_global_state

@@ -81,7 +81,7 @@ TEST_P(EverySubject, ReproducesOurVectors) {
 }
 
 // Goes red when the model or a scenario changes on purpose. Then look at the difference, and record
-// anew: KVPROOF_RECORD=1 golden_test
+// anew: KVPROOF_RECORD=1 traces_test
 TEST(Golden, OurVectorsAreWhatTheModelRecords) {
   for (const Scenario& scenario : scenarios()) {
     const fs::path file = kVectors / vector_name(scenario);
