@@ -55,7 +55,7 @@ def write_pngs(results, absent, folder):
 def draw(options):
     from figures import EXPERIMENTS, PLOTS, drawing
     from figures.plot import rows_of
-    from page import render
+    from page import is_due, render
     results = load(options.files, EXPERIMENTS)
     drawing.use_style()
     write(options.output, render(results, options.absent).encode("utf-8"))
@@ -64,8 +64,8 @@ def draw(options):
                    os.path.join(os.path.dirname(os.path.abspath(options.output)), "figures"))
     missing = list(dict.fromkeys(
         plot.experiment for plot in PLOTS
-        if (not rows_of(plot, results) and not plot.optional) or
-        plot.experiment in options.absent))
+        if is_due(plot, results, options.absent) and
+        (not rows_of(plot, results) or plot.experiment in options.absent)))
     if missing:
         print(f"make_page: the page lacks {', '.join(missing)}", file=sys.stderr)
     return 1 if missing else 0
