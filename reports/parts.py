@@ -68,8 +68,8 @@ PARTS = (
     bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
     bench("pool_operation", "pool_operation/.*(num_blocks:(1024|65536)/|"
           "(take_release|lookup_hit)/num_blocks:1048576/batch:(16|64)/)", 2, 6, 40, 150),
-    bench("paged_decode", "paged_decode/bf16/.*(threads:2|/block:(1|64|256)/|"
-          "context:(1024/batch:32|32768))", 2, 10, 60, 150),
+    bench("paged_decode", "paged_decode/bf16/.*(block:(1|16|64|256)/shuffled/context:8192/"
+          "batch:4/ratio:4/threads:1|context:(1024/batch:32|32768))", 2, 10, 60, 150),
     bench("movement", "movement/(.*/nhd|.*_blocks|slot_mapping)/threads:1", 2, 9, 50, 90),
     Part("serving_cost", "bench",
          {"smoke": ["--filter=^serving_cost", "--smoke"],
