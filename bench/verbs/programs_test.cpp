@@ -80,7 +80,7 @@ TEST_F(Programs, BenchChecksumsDependOnTheSeedAlone) {
 TEST_F(Programs, BenchListsWhatItCanMeasure) {
   const Answer answer = run("bench", "--list");
   EXPECT_EQ(answer.exit_code, 0);
-  EXPECT_NE(answer.out.find("\nlife_cycle\n"), std::string::npos);
+  EXPECT_NE(answer.out.find("\nlife_cycle/xxh3_64k\n"), std::string::npos);
   EXPECT_NE(answer.out.find("pool_operation/free_request/num_blocks:1048576"), std::string::npos);
 }
 

@@ -18,7 +18,9 @@ LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 ROWS = {
     "optimized/subjects.h": ("inline constexpr std::tuple kSubjectRows{", """
     own_class<reference::CacheManager>("added_class", "added by a test"),
-    manager<Xxh3Digest>("added_manager", "added by a test", "added", "Xxh3Digest"),"""),
+    manager<Xxh3Digest>("added_manager", "added by a test", "added", "Xxh3Digest"),""",
+                             '#include "optimized/manager_subject.h"\n',
+                             '#include "reference/cache_manager.h"\n'),
     "properties/laws.h": ("inline constexpr Law kLaws[] = {", """
     {"Z1", "added law", "A test adds this law.", Cost::constant, Promise::safety, "a test", "",
      KVPROOF_LAW(added_law), {.always = kUsage}},"""),
@@ -117,8 +119,7 @@ def copy_tree(copy):
         if name.startswith("reports/gallery/") or not (ROOT / name).is_file():
             continue
         data = (ROOT / name).read_bytes()
-        if name in ROWS:
-            anchor, row = ROWS[name]
+        for anchor, row in zip(ROWS.get(name, ())[::2], ROWS.get(name, ())[1::2]):
             text = data.decode()
             assert text.count(anchor) == 1, f"{name}: expected '{anchor}' once"
             data = text.replace(anchor, anchor + row).encode()

@@ -3,6 +3,8 @@
 #include <cstdio>
 
 #include "optimized/subjects.h"
+#include "reference/config.h"
+#include "reference/operations.h"
 #include "reference/snapshot.h"
 
 int main() {
