@@ -50,8 +50,9 @@ def main(sources, build, work, compiler):
     builder = environment(work / "builder")
     if builder is None:
         return skip("python3 cannot make a virtual environment (Debian: python3-venv)")
-    asked = subprocess.run([builder, "-m", "pip", "install", "--quiet", "scikit-build-core>=0.10,<2"],
-                           capture_output=True, text=True)
+    asked = subprocess.run(
+        [builder, "-m", "pip", "install", "--quiet", "scikit-build-core>=0.10,<2"],
+        capture_output=True, text=True)
     if asked.returncode != 0:
         return skip("scikit-build-core cannot be had from PyPI")
     run(builder, "-m", "pip", "wheel", sources, "--no-deps", "--no-build-isolation",
