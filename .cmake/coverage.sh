@@ -13,9 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 least=98  # [%] of the lines that have code
 build=build/coverage
-# Of the tests that drive optimized/, those that need no oracles and no generators.
-programs=(allocation_failure_test allocations_test concurrent_pool_test contract_test counters_test
-          exact_hits_test facts_test manager_parts_test optimized_test tier_bytes_test)
+# The tests that drive optimized/ itself, without oracles and generators.
+programs=(allocation_failure_test allocations_test allocators_test concurrency_test facts_test)
 
 case "${1-}" in
   "")

@@ -32,7 +32,7 @@ function(kvproof_verb main)
   add_executable(kvproof-${verb} ${main})
   target_link_libraries(kvproof-${verb} PRIVATE kvproof_warnings ${arg_LIBS} kvproof_bench_support)
   add_dependencies(kvproof_verbs kvproof-${verb})
-  # where the launcher looks
+  # The launcher looks there.
   install(TARGETS kvproof-${verb} DESTINATION libexec/kvproof COMPONENT verbs)
 endfunction()
 
@@ -51,14 +51,12 @@ function(kvproof_test_headers)
 endfunction()
 
 # kvproof_test(<name> SOURCES <file>... [LIBS <target>...] [TIMEOUT <seconds>]
-#              [NEEDS <target>...] [FULL] [FULL_CASES <filter>])
+#              [NEEDS <target>...] [FULL])
 # A GoogleTest program tests/<name>. Each of its cases is one ctest entry <name>.<suite>.<case>, so
-# a skipped case is counted as skipped. Its sources are one unit with KVPROOF_UNITY. It runs in the
-# quick tier; FULL leaves the program to the full tier, FULL_CASES (as in --gtest_filter) only some
-# cases. NEEDS are programs that it starts.
+# a skipped case is counted as skipped. Its sources are one unit with KVPROOF_UNITY. FULL leaves it
+# to the full tier; otherwise the quick tier runs it, too. NEEDS are programs that it starts.
 function(kvproof_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL" "TIMEOUT;FULL_CASES"
-                        "SOURCES;LIBS;NEEDS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "FULL" "TIMEOUT" "SOURCES;LIBS;NEEDS")
   if(NOT arg_SOURCES)
     message(FATAL_ERROR "kvproof_test(${name}): SOURCES is missing")
   endif()
@@ -83,21 +81,13 @@ function(kvproof_test name)
   if(arg_NEEDS)
     add_dependencies(${name} ${arg_NEEDS})
   endif()
-  set(properties TIMEOUT ${arg_TIMEOUT})
-  set(discovery TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
-  if(arg_FULL)
-    gtest_discover_tests(${name} ${discovery} PROPERTIES ${properties} LABELS full)
-    return()
+  set(tier full)
+  if(NOT arg_FULL)
+    set(tier quick)
+    add_dependencies(kvproof_quick ${name})
   endif()
-  add_dependencies(kvproof_quick ${name})
-  set(filter)
-  if(arg_FULL_CASES)
-    gtest_discover_tests(${name} ${discovery} TEST_FILTER "${arg_FULL_CASES}"
-                         PROPERTIES ${properties} LABELS full)
-    set(filter TEST_FILTER "-${arg_FULL_CASES}")
-  endif()
-  gtest_discover_tests(${name} ${discovery} ${filter} PROPERTIES ${properties}
-                       LABELS quick)
+  gtest_discover_tests(${name} TEST_PREFIX ${name}. DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+                       PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS ${tier})
 endfunction()
 
 # kvproof_script_test(<name> COMMAND <word>... [TIMEOUT <seconds>]

@@ -187,7 +187,7 @@ Finding movement_round(std::uint64_t seed, int size, std::string_view operation,
   const auto round = [&](std::string_view name, auto rows, auto* near, auto* far) -> Finding {
     if (!operation.empty() && operation != name) return {};
     Finding f = round_of(rows, seed, size, tally, near, far);
-    if (f) *f += say("; repeat: KVPROOF_CASE=", seed, ":", size, " movement_kernels_test");
+    if (f) *f += say("; repeat: KVPROOF_CASE=", seed, ":", size, " kernels_test");
     return f;
   };
   if (Finding f = round("reshape_and_cache", kernels::reshape_and_cache(), &check_reshape_and_cache,

@@ -179,6 +179,18 @@ def check_tiers(files):
             if kind(path) == "build" and path != ".cmake/targets.cmake" and declaration.match(line)]
 
 
+def check_named_programs(files):
+    """A test program that a source or a script names, as in the command that repeats a failure, is
+    there. A file's name (a_test.cpp) is none."""
+    builds = "\n".join(text for path, text in files.items() if kind(path) == "build")
+    there = {"add_test", "kvproof_test", "kvproof_script_test",
+             *re.findall(r"(?:kvproof_test|kvproof_script_test|add_executable)\(([\w.]+)", builds)}
+    name = re.compile(r"(?<![\w./])([a-z]\w*_test)\b(?![.\w])")
+    return [f"{path}:{number}: names {word}, which no build file declares"
+            for path, number, line in lines(files) if kind(path) != "build"
+            for word in name.findall(line) if word not in there]
+
+
 def check_no_global_state(files, kept):
     """No variable of a namespace, a class or a function outlives its calls and changes."""
     variable = re.compile(

@@ -20,7 +20,7 @@ class Tree(unittest.TestCase):
     def test_obeys(self):
         complaints = (tidy.check_includes(TREE) + tidy.check_lengths(TREE) +
                       tidy.check_no_dead_files(TREE) + tidy.check_words(TREE) +
-                      tidy.check_tiers(TREE) +
+                      tidy.check_tiers(TREE) + tidy.check_named_programs(TREE) +
                       tidy.check_no_global_state(TREE, tidy.KEPT_STATE))
         self.assertEqual(complaints, [], "\n".join(complaints))
 
@@ -93,6 +93,12 @@ class Rules(unittest.TestCase):
                      {"bench/CMakeLists.txt": "  add_test(NAME a COMMAND a)\n"})
         self.accepts(tidy.check_tiers, {"bench/CMakeLists.txt": "kvproof_test(a SOURCES a.cpp)",
                                         ".cmake/targets.cmake": "  add_test(NAME ${name})"})
+
+    def test_named_programs(self):
+        check = tidy.check_named_programs
+        build = {"bench/CMakeLists.txt": "kvproof_test(a" "_test"}
+        self.refuses(check, "a.cpp:1:", {"a.cpp": 'say("repeat: gone' '_test")', **build})
+        self.accepts(check, {"a.cpp": 'say("repeat: a' '_test"); // gone' '_test.cpp', **build})
 
     def test_global_state(self):
         check = tidy.check_no_global_state
