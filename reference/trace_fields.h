@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reference/ids.h"
+#include "reference/json_fault.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::fields {
@@ -36,11 +37,16 @@ inline json parse_object(std::string_view line) {
     if (quoted) continue;
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
-    if (depth > kDeepest) throw TextError("line", "at most 16 brackets within each other");
+    if (depth > kDeepest) throw TextError("", "at most 16 brackets within each other");
   }
-  json out = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (out.is_discarded() || !out.is_object()) throw TextError("line", "one JSON object");
-  return out;
+  if (const auto fault = fault_of_text(line)) throw TextError("", *fault);
+  try {
+    json out = json::parse(line);
+    if (!out.is_object()) throw TextError("", "a JSON object, found " + kind_of(out));
+    return out;
+  } catch (const json::parse_error& error) {
+    throw TextError("", fault_of(error, error.byte));
+  }
 }
 
 inline const json& member(const json& object, const char* field) {

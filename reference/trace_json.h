@@ -22,11 +22,11 @@
 
 namespace kvproof {
 
-/// One line of a trace could not be read.
+/// One line of a trace could not be read. A field that is empty means the line as a whole.
 class TextError : public std::runtime_error {
  public:
   TextError(std::string field, std::string expected)
-      : std::runtime_error("field " + field + ": expected " + expected),
+      : std::runtime_error((field.empty() ? "" : "field " + field + ": ") + "expected " + expected),
         field_(std::move(field)),
         expected_(std::move(expected)) {}
   [[nodiscard]] const std::string& field() const { return field_; }

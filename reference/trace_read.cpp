@@ -80,7 +80,10 @@ TraceHeader read_header(const json& line) {
   }
   const bool use_eagle = flag(config, "use_eagle");
   bool marked = false;
-  for (const json& group : array(member(config, "groups"), "groups")) {
+  const json& groups = array(member(config, "groups"), "groups");
+  constexpr std::size_t kMostGroups = 64;
+  if (groups.size() > kMostGroups) throw TextError("groups", "at most 64 layer groups");
+  for (const json& group : groups) {
     out.config.groups.push_back(group_config(group, out.unsupported));
     marked = marked || out.config.groups.back().eagle;
   }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/gate/baseline.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "bench/instruments/callgrind.h"
+#include "properties/traces/input_error.h"
+#include "reference/json_fault.h"
 
 namespace kvproof::bench {
 namespace {
@@ -26,46 +29,165 @@ std::string stream_of(const GateWorkload& w) {
   return out;
 }
 
-void require(bool holds, const std::filesystem::path& path, const std::string& what) {
-  if (!holds) throw std::invalid_argument(path.string() + ": " + what);
+std::string workload_names() {
+  std::string out;
+  for (const GateWorkload& w : kGateWorkloads) {
+    out.append(out.empty() ? "" : ", ").append(w.name);
+  }
+  return out;
 }
 
-const json* find_row(const json& document, const GateWorkload& w) {
-  for (const json& row : document.at("results")) {
-    if (row.at("experiment") == "gate_record" && row.at("parameters").at("workload") == w.name) {
-      return &row;
+constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20;
+constexpr double kMostOfAnything = 1e12;  // per block, far beyond what a process can count
+
+/// Reads one result, and names the field of what is wrong with it.
+class RowReader {
+ public:
+  RowReader(const std::filesystem::path& path, const json& row, std::size_t index)
+      : path_(path),
+        where_("results[" + std::to_string(index) + "]"),
+        row_(row.is_object() ? row : refuse("", "an object")),
+        parameters_(object_at("parameters")) {}
+
+  [[nodiscard]] std::string text(const char* name) const {
+    const auto at = parameters_.find(name);
+    if (at == parameters_.end() || !at->is_string()) refuse_parameter(name, "a text");
+    return at->get<std::string>();
+  }
+  [[nodiscard]] bool is_record() const {
+    const auto at = row_.find("experiment");
+    if (at == row_.end() || !at->is_string()) refuse(".experiment", "a text");
+    return *at == "gate_record";
+  }
+  [[nodiscard]] std::uint64_t seed() const {
+    const auto at = parameters_.find("seed");
+    if (at == parameters_.end() || !at->is_number_unsigned()) {
+      refuse_parameter("seed", "a whole number from 0");
     }
+    return at->get<std::uint64_t>();
   }
-  return nullptr;
+  [[nodiscard]] CallStyle way() const {
+    const std::string found = text("way");
+    for (const CallStyle style : {CallStyle::direct, CallStyle::operations}) {
+      if (found == to_string(style)) return style;
+    }
+    refuse_parameter("way", "one of direct, operations");
+  }
+  [[nodiscard]] std::uint64_t checksum() const {
+    const std::string found = text("checksum");
+    std::uint64_t out = 0;
+    const char* end = found.data() + found.size();
+    const auto parsed = std::from_chars(found.data(), end, out);
+    if (parsed.ec == std::errc() && parsed.ptr == end) return out;
+    refuse_parameter("checksum", "the decimal digits of a number below 2^64");
+  }
+
+  /// What was measured together is there together.
+  [[nodiscard]] Counts counts() const {
+    const json& metrics = object_at("metrics");
+    Counts out;
+    for (std::size_t i = 0; i < kNumMeasures; ++i) {
+      const auto at = metrics.find(std::string(kMeasures[i].key));
+      if (at != metrics.end()) out[i] = value_of(*at, kMeasures[i]);
+    }
+    for (std::size_t i = 0; i < kNumMeasures; ++i) {
+      const Instrument instrument = kMeasures[i].instrument;
+      bool needed = instrument == Instrument::answers;
+      for (std::size_t other = 0; other < kNumMeasures; ++other) {
+        needed = needed || (out[other] && kMeasures[other].instrument == instrument);
+      }
+      if (needed && !out[i]) {
+        refuse(".metrics." + std::string(kMeasures[i].key), "this metric, found none");
+      }
+    }
+    return out;
+  }
+
+  [[noreturn]] void refuse_parameter(const std::string& name, const std::string& expected) const {
+    refuse(".parameters." + name, expected);
+  }
+
+ private:
+  [[noreturn]] const json& refuse(const std::string& field, const std::string& expected) const {
+    throw properties::InputError(path_.string(), 0, where_ + field, expected);
+  }
+  [[nodiscard]] const json& object_at(const char* name) const {
+    const auto at = row_.find(name);
+    if (at == row_.end() || !at->is_object()) refuse(std::string(".") + name, "an object");
+    return *at;
+  }
+  [[nodiscard]] double value_of(const json& metric, const Measure& measure) const {
+    const double most = measure.more_is_better ? 1 : kMostOfAnything;
+    const json value = metric.is_object() ? metric.value("value", json()) : json();
+    if (value.is_number() && value >= 0 && value <= most) return value.get<double>();
+    refuse(".metrics." + std::string(measure.key) + ".value",
+           most == 1 ? "a number from 0 to 1" : "a number from 0 to 1e12");
+  }
+
+  const std::filesystem::path& path_;
+  std::string where_;
+  const json& row_;
+  const json& parameters_;
+};
+
+json read_document(const std::filesystem::path& path) {
+  const auto refuse = [&path](const std::string& found) -> properties::InputError {
+    return {path.string(), 0, "", "a file of kvproof gate --record, found " + found};
+  };
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) throw refuse("a directory");
+  std::ifstream file(path, std::ios::binary);
+  if (!std::filesystem::is_regular_file(path, error) || !file) throw refuse("no such file");
+  if (std::filesystem::file_size(path, error) > kMostBytes) throw refuse("more than 16 MiB");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  if (const auto fault = fault_of_text(text)) throw refuse("no " + *fault);
+  try {
+    return json::parse(text);
+  } catch (const json::exception& damage) {
+    const auto* at = dynamic_cast<const json::parse_error*>(&damage);
+    throw properties::InputError(path.string(), 0, "", fault_of(damage, at ? at->byte : 0));
+  }
 }
 
-Counted read_row(const json& row, const GateWorkload& w, const std::filesystem::path& path,
-                 Recorded& out) {
-  const json& parameters = row.at("parameters");
-  out.subject = parameters.at("subject");
-  out.seed = parameters.at("seed").get<std::uint64_t>();
-  out.way = parameters.at("way") == to_string(CallStyle::direct) ? CallStyle::direct
-                                                                 : CallStyle::operations;
-  out.counted_with = parameters.at("counted_with");
-  require(parameters.at("stream") == stream_of(w), path,
-          "its workload " + std::string(w.name) +
-              " is another one than that of this kvproof: record it again");
-  Counted counted;
-  const auto checksum = parameters.at("checksum").get<std::string>();
-  const char* end = checksum.data() + checksum.size();
-  const auto parsed = std::from_chars(checksum.data(), end, counted.checksum);
-  require(parsed.ec == std::errc() && parsed.ptr == end, path, "damaged: a checksum is no number");
-  bool any = false;
-  for (std::size_t i = 0; i < kNumMeasures; ++i) {
-    const auto metric = row.at("metrics").find(std::string(kMeasures[i].key));
-    if (metric == row.at("metrics").end()) continue;
-    const double value = metric->at("value").get<double>();
-    require(value >= 0, path, std::string(kMeasures[i].key) + " is negative");
-    counted.counts[i] = value;
-    any = true;
+/// The results of a document of schema 1. @param commit is set
+const json& results_in(const json& document, const std::filesystem::path& path,
+                       std::string& commit) {
+  const auto refuse = [&path](const std::string& field, const std::string& expected) {
+    return properties::InputError(path.string(), 0, field, expected);
+  };
+  if (!document.is_object() || document.value("schema", json()) != json(1)) {
+    throw refuse("schema", "1, as in a file of kvproof gate --record, found no result file");
   }
-  require(any, path, "it holds no measures of the workload " + std::string(w.name));
-  return counted;
+  const json environment = document.value("environment", json());
+  const json name = environment.is_object() ? environment.value("commit", json()) : json();
+  if (!name.is_string()) throw refuse("environment.commit", "a text");
+  commit = name.get<std::string>();
+  const auto results = document.find("results");
+  if (results == document.end() || !results->is_array()) throw refuse("results", "a list");
+  return *results;
+}
+
+/// Adds a result to those before it, which must be of the same build.
+void add_row(const RowReader& row, bool first, Recorded& out) {
+  const std::string name = row.text("workload");
+  const auto* w = std::ranges::find(kGateWorkloads, name, &GateWorkload::name);
+  if (w == std::end(kGateWorkloads)) {
+    row.refuse_parameter("workload", "one of " + workload_names());
+  }
+  if (row.text("stream") != stream_of(*w)) {
+    row.refuse_parameter("stream", "the workload of this kvproof, found another: record it again");
+  }
+  const Recorded here{row.text("subject"), {}, row.way(), row.seed(), row.text("counted_with"), {}};
+  if (!first && here.subject != out.subject) row.refuse_parameter("subject", "one build");
+  if (!first && here.way != out.way) row.refuse_parameter("way", "one for all workloads");
+  if (!first && here.seed != out.seed) row.refuse_parameter("seed", "one for all workloads");
+  out.subject = here.subject;
+  out.way = here.way;
+  out.seed = here.seed;
+  out.counted_with = here.counted_with;
+  std::optional<Counted>& counted = out.counts[static_cast<std::size_t>(w - kGateWorkloads)];
+  if (counted) row.refuse_parameter("workload", "one result per workload");
+  counted = Counted{row.counts(), row.checksum()};
 }
 
 }  // namespace
@@ -95,29 +217,20 @@ std::vector<Result> results_of(const Recorded& recorded) {
 }
 
 Recorded read_baseline(const std::filesystem::path& path) {
-  std::error_code error;
-  std::ifstream file(path, std::ios::binary);
-  require(std::filesystem::is_regular_file(path, error) && file.good(), path,
-          "expected a file of kvproof gate --record, found no such file");
-  const json document =
-      json::parse(std::string(std::istreambuf_iterator<char>(file), {}), nullptr, false);
-  require(document.is_object() && document.value("schema", json()) == json(1), path,
-          "expected a file of kvproof gate --record, found no result file");
+  const json document = read_document(path);
   Recorded out;
-  try {
-    out.commit = document.at("environment").at("commit");
-    bool any = false;
-    for (const GateWorkload& w : kGateWorkloads) {
-      const json* row = find_row(document, w);
-      any = any || row != nullptr;
-      out.counts.push_back(row != nullptr ? std::optional(read_row(*row, w, path, out))
-                                          : std::nullopt);
-    }
-    require(any, path, "expected a file of kvproof gate --record, found other results");
-  } catch (const json::exception& damage) {
-    throw std::invalid_argument(path.string() + ": damaged: " + damage.what());
+  const json& results = results_in(document, path, out.commit);
+  out.counts.resize(std::size(kGateWorkloads));
+  bool any = false;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const RowReader row(path, results[i], i);
+    if (!row.is_record()) continue;
+    add_row(row, !any, out);
+    any = true;
   }
-  return out;
+  if (any) return out;
+  throw properties::InputError(path.string(), 0, "results",
+                               "those of kvproof gate --record, found others or none");
 }
 
 }  // namespace kvproof::bench

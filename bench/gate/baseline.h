@@ -26,7 +26,7 @@ struct Recorded {
 /// As results of the experiment gate_record.
 [[nodiscard]] std::vector<Result> results_of(const Recorded& recorded);
 
-/// @throws std::invalid_argument with one line that names the file and its mistake
+/// @throws properties::InputError that names the file and the field of its mistake
 [[nodiscard]] Recorded read_baseline(const std::filesystem::path& path);
 
 }  // namespace kvproof::bench

@@ -90,7 +90,6 @@ class Gate {
   }
 
   void progress(const char* what, const GateWorkload& w) {
-    properties::throw_if_interrupted();
     const double steps = o_.pairs > 0 ? 3.0 : 2.0;
     const auto all = static_cast<double>(std::size(kGateWorkloads)) * steps;
     o_.on_progress(std::min(1.0, done_++ / all), std::string(what) + " " + std::string(w.name));

@@ -31,7 +31,7 @@ class WrongHead : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// @pre a base or a baseline. @throws WrongHead, MeasuredTrouble for the base, Interrupted
+/// @pre a base or a baseline. @throws WrongHead, MeasuredTrouble for the base
 [[nodiscard]] GateReport run_gate(const GateOptions& options);
 
 /// The head's counts on all workloads. @throws as run_gate

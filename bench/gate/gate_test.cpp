@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
@@ -12,6 +13,7 @@
 #include "bench/gate/verdict.h"
 #include "bench/gate/wilcoxon.h"
 #include "bench/instruments/callgrind.h"
+#include "properties/traces/input_error.h"
 #include "properties/traces/test_files.h"
 
 namespace kvproof::bench {
@@ -184,7 +186,9 @@ TEST(Callgrind, ReadsTotals) {
 Recorded sample() {
   Recorded out{"mine.so", "c0ffee", CallStyle::direct, 5, "valgrind-3.19.0", {}};
   for (std::size_t i = 0; i < std::size(kGateWorkloads); ++i) {
-    out.counts.emplace_back(Counted{counts_of(100.25 + static_cast<double>(i), 48, 0.5), i + 7});
+    Counts counts = counts_of(100.25 + static_cast<double>(i), 48, 0.5);
+    for (std::optional<double>& count : counts) count = count.value_or(3);
+    out.counts.emplace_back(Counted{counts, i + 7});
   }
   return out;
 }
@@ -200,7 +204,57 @@ TEST(Baseline, ComesBackAsItWasWritten) {
   ASSERT_EQ(back.counts.size(), std::size(kGateWorkloads));
   EXPECT_EQ(back.counts[1]->counts[0], 101.25);
   EXPECT_EQ(back.counts[1]->checksum, 8U);
-  EXPECT_FALSE(back.counts[1]->counts[1]);
+  EXPECT_EQ(back.counts[1]->counts[1], 3);
+}
+
+/// Where a text of JSON has its values and members, as pointers.
+std::vector<nlohmann::json::json_pointer> places_in(const nlohmann::json& document) {
+  std::vector<nlohmann::json::json_pointer> out;
+  const nlohmann::json flat = document.flatten();
+  for (const auto& [place, value] : flat.items()) {
+    out.emplace_back(place);
+    for (auto parent = out.back().parent_pointer(); !parent.empty();
+         parent = parent.parent_pointer()) {
+      if (std::ranges::find(out, parent) == out.end()) out.push_back(parent);
+    }
+  }
+  return out;
+}
+
+TEST(Baseline, WithoutAFieldOrWithNonsenseInItIsRefusedByName) {
+  using nlohmann::json;
+  const properties::TemporaryFolder folder;
+  const json good = json::parse(to_json({{"commit", std::string("c")}}, results_of(sample())));
+  std::size_t refused = 0;
+  const auto why_not = [&](const json& document) -> std::string {
+    try {
+      (void)read_baseline(folder.write("bad.json", document.dump()));
+      return "";
+    } catch (const properties::InputError& error) {
+      ++refused;
+      return error.what();
+    }
+  };
+  for (const auto& place : places_in(good)) {
+    const std::string name = place.back();
+    if (name == "unit") continue;  // for people
+    const bool row = name.find_first_not_of("0123456789") == std::string::npos;
+    for (const json& nonsense : {json(), json("x\ud7ff"), json(-1), json(1.8e19), json::array()}) {
+      json damaged = good;
+      damaged[place] = nonsense;
+      const bool text = nonsense.is_string() && (name == "subject" || name == "counted_with" ||
+                                                 name == "commit" || name == "experiment");
+      if (text) continue;
+      EXPECT_NE(why_not(damaged), "") << place << " = " << nonsense;
+    }
+    if (row) continue;  // a workload that was not recorded
+    json lacking = good;
+    lacking[place.parent_pointer()].erase(name);
+    const std::string why = why_not(lacking);
+    EXPECT_NE(why.find(name == "value" ? "value" : name), std::string::npos)
+        << place << ": " << why;
+  }
+  EXPECT_GT(refused, 300U);
 }
 
 TEST(Baseline, RefusesWhatItIsNot) {
@@ -224,13 +278,13 @@ TEST(Baseline, RefusesWhatItIsNot) {
     try {
       (void)read_baseline(path);
       ADD_FAILURE() << "accepted: " << text.substr(0, 100);
-    } catch (const std::invalid_argument& error) {
+    } catch (const properties::InputError& error) {
       EXPECT_TRUE(std::string(error.what()).starts_with(path)) << error.what();
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
     }
   }
-  EXPECT_THROW((void)read_baseline(folder.path()), std::invalid_argument);
-  EXPECT_THROW((void)read_baseline(folder.path() / "none"), std::invalid_argument);
+  EXPECT_THROW((void)read_baseline(folder.path()), properties::InputError);
+  EXPECT_THROW((void)read_baseline(folder.path() / "none"), properties::InputError);
 }
 
 }  // namespace

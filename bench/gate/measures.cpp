@@ -30,7 +30,8 @@ ChildCommand command(const Build& build, const std::string& way, std::string_vie
                    std::to_string(options.seed), what},
           .environment = fixed_environment(),
           .folder = options.folder,
-          .limit_seconds = options.limit_seconds};
+          .limit_seconds = options.limit_seconds,
+          .memory_bytes = options.memory_bytes};
 }
 
 void require_ok(const ChildEnd& end, const Build& build, std::string_view workload) {

@@ -22,7 +22,8 @@ struct MeasureOptions {
   std::filesystem::path program;  // kvproof-measure
   std::filesystem::path folder;   // for files that go away
   std::uint64_t seed = 1;
-  double limit_seconds = 300;  // of each process
+  double limit_seconds = 300;      // of each process
+  std::uint64_t memory_bytes = 0;  // that it may take; 0 = no limit
   bool callgrind = true;
 };
 
@@ -43,7 +44,7 @@ struct Counted {
   std::uint64_t checksum = 0;  // of all its answers
 };
 
-/// @throws MeasuredTrouble, Interrupted
+/// @throws MeasuredTrouble
 [[nodiscard]] bool probe_direct(const Build& build, const MeasureOptions& options);
 
 [[nodiscard]] Counted count(const Build& build, CallStyle way, const GateWorkload& workload,

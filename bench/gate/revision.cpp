@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/gate/revision.h"
 
+#include <cstdio>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "properties/foreign/child_program.h"
@@ -41,8 +44,23 @@ std::string first_error(const ChildEnd& end) {
   return end.text();
 }
 
-void run(const std::string& what, std::vector<std::string> argv) {
-  const ChildEnd end = run_child({.argv = std::move(argv), .limit_seconds = 3600});
+/// The fraction that ninja or make has done, by the last "[3/20]" or "[ 15%]" of its output.
+std::optional<double> fraction_built(std::string_view output) {
+  const std::size_t at = output.rfind('[');
+  if (at == std::string_view::npos) return std::nullopt;
+  double done = 0, all = 100;
+  char unit = 0;
+  const std::string text(output.substr(at, 40));
+  if (std::sscanf(text.c_str(), "[%lf %c", &done, &unit) != 2) return std::nullopt;
+  if (unit == '/' && std::sscanf(text.c_str(), "[%lf/%lf]", &done, &all) != 2) return std::nullopt;
+  if (!(all > 0 && (unit == '/' || unit == '%'))) return std::nullopt;
+  return done / all;
+}
+
+void run(const std::string& what, std::vector<std::string> argv,
+         const std::function<void(std::string_view)>& on_output = {}) {
+  const ChildEnd end =
+      run_child({.argv = std::move(argv), .limit_seconds = 3600, .on_output = on_output});
   if (!end.ok()) throw std::invalid_argument(what + ": " + first_error(end));
 }
 
@@ -77,7 +95,8 @@ std::string find_revision(const Checkout& checkout, const std::string& name) {
 }
 
 fs::path build_revision(const Checkout& checkout, const std::string& commit,
-                        const std::string& digest, const fs::path& folder) {
+                        const std::string& digest, const fs::path& folder,
+                        const std::function<void(double)>& on_progress) {
   fs::create_directories(folder);
   fs::path tree = checkout.sources;
   const std::string what = commit.empty() ? "the checkout" : "revision " + commit.substr(0, 12);
@@ -111,7 +130,9 @@ fs::path build_revision(const Checkout& checkout, const std::string& commit,
   }
   run(what + " cannot be configured", configure);
   run(what + " does not build with this gate's adapter",
-      {"cmake", "--build", build.string(), "--target", "subject"});
+      {"cmake", "--build", build.string(), "--target", "subject"}, [&](std::string_view output) {
+        if (const auto fraction = fraction_built(output)) on_progress(*fraction);
+      });
   return build / "subject.so";
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace kvproof::bench {
@@ -22,10 +23,12 @@ struct Checkout {
 /// the flags of this build. Everything lies below `folder`.
 /// @param commit of find_revision(); empty: the files of the checkout as they are
 /// @param digest "Xxh3Digest" or "Sha256Digest" @return the path of the library
-/// @throws std::invalid_argument in one line when it cannot be built, Interrupted
+/// @param on_progress is told the fraction that is built, 0 to 1
+/// @throws std::invalid_argument in one line when it cannot be built
 [[nodiscard]] std::filesystem::path build_revision(const Checkout& checkout,
                                                    const std::string& commit,
                                                    const std::string& digest,
-                                                   const std::filesystem::path& folder);
+                                                   const std::filesystem::path& folder,
+                                                   const std::function<void(double)>& on_progress);
 
 }  // namespace kvproof::bench

@@ -20,6 +20,9 @@ enum class Verdict { same, better, worse, cannot_tell };
 
 [[nodiscard]] std::string_view to_string(Verdict verdict);
 
+/// What counts. Valgrind may not run here, and another's library may not count its allocations.
+enum class Instrument { callgrind, heap, answers };
+
 /// One measure that is the same in every run.
 struct Measure {
   std::string_view key;
@@ -27,17 +30,17 @@ struct Measure {
   bool more_is_better;
   double threshold_percent;  // the default
   double floor;              // smaller differences do not count, in the measure's unit
-  bool by_callgrind;
+  Instrument instrument;
 };
 
 inline constexpr Measure kMeasures[] = {
-    {"instructions_per_block", "instructions per block", false, 1, 0.5, true},
-    {"d1_misses_per_block", "D1 misses per block", false, 5, 0.05, true},
-    {"ll_misses_per_block", "LL misses per block", false, 5, 0.05, true},
-    {"allocations_per_block", "allocations per block", false, 1, 0.001, false},
-    {"bytes_per_block", "heap bytes per block", false, 1, 0.5, false},
-    {"hit_share", "share of tokens hit", true, 0.5, 0.001, false},
-    {"preemptions_per_request", "preemptions per request", false, 1, 0.01, false},
+    {"instructions_per_block", "instructions per block", false, 1, 0.5, Instrument::callgrind},
+    {"d1_misses_per_block", "D1 misses per block", false, 5, 0.05, Instrument::callgrind},
+    {"ll_misses_per_block", "LL misses per block", false, 5, 0.05, Instrument::callgrind},
+    {"allocations_per_block", "allocations per block", false, 1, 0.001, Instrument::heap},
+    {"bytes_per_block", "heap bytes per block", false, 1, 0.5, Instrument::heap},
+    {"hit_share", "share of tokens hit", true, 0.5, 0.001, Instrument::answers},
+    {"preemptions_per_request", "preemptions per request", false, 1, 0.01, Instrument::answers},
 };
 inline constexpr std::size_t kNumMeasures = std::size(kMeasures);
 

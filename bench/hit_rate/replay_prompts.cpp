@@ -9,6 +9,7 @@
 
 #include "bench/hit_rate/chosen_victims.h"
 #include "bench/hit_rate/policies.h"
+#include "bench/instruments/memory_here.h"
 #include "bench/requests/log_size.h"
 #include "optimized/cache_manager.h"
 
@@ -24,6 +25,7 @@ CacheConfig config_for(const SourceSize& size, const ReplayOptions& options) {
   const std::uint64_t blocks = options.capacity_blocks.value_or(infinite);
   if (blocks == 0) throw std::invalid_argument("a capacity of zero blocks");
   if (blocks > (1U << 30)) throw std::invalid_argument("a capacity of more than 2^30 blocks");
+  require_memory(blocks, kPoolBytesPerBlock);
   CacheConfig out;
   out.num_blocks = static_cast<std::uint32_t>(blocks) + 1;
   out.max_model_len =

@@ -38,9 +38,9 @@ std::optional<CallgrindCounts> parse_callgrind(const std::string& text) {
 ChildEnd run_callgrind(ChildCommand command, const std::string& collected, bool simulate_caches,
                        const std::filesystem::path& folder,
                        std::optional<CallgrindCounts>& counts) {
-  const std::filesystem::path file = folder / ("kvproof-callgrind." + std::to_string(getpid()));
+  const properties::Temporary file(folder / ("kvproof-callgrind." + std::to_string(getpid())));
   std::vector<std::string> argv = {"valgrind", "--tool=callgrind", "--toggle-collect=" + collected,
-                                   "--callgrind-out-file=" + file.string()};
+                                   "--callgrind-out-file=" + file.path().string(), "--vgdb=no"};
   if (simulate_caches) {
     argv.emplace_back("--cache-sim=yes");
     argv.insert(argv.end(), std::begin(kCacheGeometry), std::end(kCacheGeometry));
@@ -48,16 +48,9 @@ ChildEnd run_callgrind(ChildCommand command, const std::string& collected, bool 
   command.argv.insert(command.argv.begin(), argv.begin(), argv.end());
   command.fixed_layout = true;
   counts.reset();
-  struct Removal {
-    const std::filesystem::path& path;
-    ~Removal() {
-      std::error_code ignored;
-      std::filesystem::remove(path, ignored);
-    }
-  } removal{file};
   ChildEnd end = run_child(command);
   if (end.ok()) {
-    std::ifstream stream(file, std::ios::binary);
+    std::ifstream stream(file.path(), std::ios::binary);
     counts = parse_callgrind({std::istreambuf_iterator<char>(stream), {}});
   }
   return end;

@@ -2,11 +2,14 @@
 // Recognises the format of a log by its first line and hands it to the loader of that format.
 #include "bench/requests/open_log.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "bench/requests/formats/csv_logs.h"
+#include "bench/requests/formats/json_line.h"
 #include "bench/requests/formats/jsonl_logs.h"
 #include "bench/requests/formats/sessions.h"
 #include "properties/traces/line_reader.h"
@@ -19,6 +22,13 @@ bool begins_an_object(std::string_view line) {
   return start != std::string_view::npos && line[start] == '{';
 }
 
+/// Whether this is the header of an operation trace.
+bool names_operations(std::string_view line) {
+  if (!begins_an_object(line)) return false;
+  const std::vector<std::string> names = json_field_names(line);
+  return std::ranges::find(names, "kvproof_trace") != names.end();
+}
+
 }  // namespace
 
 std::unique_ptr<RequestSource> open_log(const std::string& path, LogOptions options) {
@@ -26,6 +36,12 @@ std::unique_ptr<RequestSource> open_log(const std::string& path, LogOptions opti
   std::string_view first;
   if (!lines->next(first)) {
     throw properties::InputError(path, 0, "", "at least one request, found an empty file");
+  }
+  if (names_operations(first)) {
+    throw properties::InputError(path, 1, "",
+                                 "a request log, found an operation trace, which goes without "
+                                 "--trace: kvproof replay " +
+                                     path);
   }
   if (!begins_an_object(first)) return open_csv_log(std::move(lines), first, options);
   if (looks_like_sessions(first)) return open_sessions(std::move(lines), first, options);

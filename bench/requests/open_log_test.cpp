@@ -170,7 +170,7 @@ TEST(LogLoaders, RefuseMooncakeLinesThatAreNotAnObject) {
   expect_errors(
       kMooncake, 3,
       {{"", "", "a JSON object, found an empty line"},
-       {"   ", "", "valid JSON"},
+       {"   ", "", "found an empty line"},
        {"17", "", "a JSON object, found 17"},
        {"[1]", "", "a JSON object, found an array"},
        {"null", "", "a JSON object, found null"},
@@ -182,7 +182,7 @@ TEST(LogLoaders, RefuseMooncakeLinesThatAreNotAnObject) {
        {sound + " x", "", "valid JSON"},
        {sound + sound, "", "valid JSON"},
        {sound.substr(0, sound.size() - 3), "hash_ids", "valid JSON"},
-       {sound + "\0garbage"s, "", "found a NUL byte"},
+       {sound + "\0garbage"s, "", "a NUL byte"},
        {"\xff\xfe", "", "valid JSON"},
        {"{\"\xff\": 1}", "", "valid JSON"},
        {"{\"x\": " + deep, "", "at most 16 levels of nesting"},

@@ -2,14 +2,20 @@
 // Writes result files.
 #include "bench/results/result_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <system_error>
+
+#include "properties/foreign/interrupt.h"
 
 namespace kvproof::bench {
 namespace {
@@ -74,6 +80,38 @@ Json object(const Metrics& metrics) {
   throw OutputError(path.string() + ": cannot be written: " + reason);
 }
 
+/// The number of a stream of this process that the path stands for, as /dev/stdout and /dev/fd/3
+/// do; -1 if it stands for none. Opened by its path it would start over at the file's beginning.
+int open_descriptor(const fs::path& path) {
+  std::error_code error;
+  fs::path at = path;
+  if (fs::is_symlink(fs::symlink_status(at, error))) {
+    const fs::path target = fs::read_symlink(at, error);
+    if (target.parent_path() == "/proc/self/fd") at = target;
+  }
+  const fs::path folder = fs::canonical(fs::absolute(at, error).parent_path(), error);
+  if (error || folder != "/proc/" + std::to_string(getpid()) + "/fd") return -1;
+  const std::string name = at.filename();
+  int out = -1;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), out);
+  return code == std::errc() && *end == '\0' ? out : -1;
+}
+
+/// Writes to a file, which may be -1, and closes it. @return false, and errno, for a failure
+bool write_all(int file, std::string_view text) {
+  if (file < 0) return false;
+  bool ok = true;
+  while (ok && !text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+    ok = written > 0 || (written < 0 && errno == EINTR);
+  }
+  const int reason = errno;
+  ok = close(file) == 0 && ok;
+  if (!ok && reason != 0) errno = reason;
+  return ok;
+}
+
 std::string last_error() { return std::strerror(errno != 0 ? errno : EIO); }
 
 }  // namespace
@@ -98,45 +136,50 @@ std::string to_json(const Parameters& environment, std::span<const Result> resul
   return text + "\n]}\n";
 }
 
-ResultFile::ResultFile(const fs::path& path) : path_(path) {
+ResultFile::ResultFile(const fs::path& path) : shown_(path), path_(path) {
+  if (path.empty()) fail("--json", "the path is empty");
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  if (path.empty()) fail("--json", "the path is empty");
   if (fs::is_directory(status)) fail(path, "it is a directory");
+  descriptor_ = open_descriptor(path);
+  in_place_ = descriptor_ >= 0 || (fs::exists(status) && !fs::is_regular_file(status));
+  if (in_place_) {
+    if (descriptor_ < 0 && access(path.c_str(), W_OK) != 0) fail(path, last_error());
+    return;
+  }
   if (fs::is_symlink(fs::symlink_status(path, error)) && fs::exists(status)) {
     path_ = fs::canonical(path, error);  // replace the file, not the link to it
     if (error) fail(path, error.message());
   }
-  const bool in_place = fs::exists(status) && !fs::is_regular_file(status);
-  temporary_ = in_place ? path : fs::path(path_.string() + ".part-" + std::to_string(getpid()));
-  if (in_place) path_ = path;
+  path_ = fs::absolute(path_, error);
+  const properties::Temporary probe(unfinished());
   errno = 0;
-  stream_.open(temporary_, std::ios::binary | std::ios::trunc);
-  if (!stream_) fail(path, last_error());
+  if (!std::ofstream(probe.path(), std::ios::binary)) fail(path, last_error());
 }
 
-ResultFile::~ResultFile() {
-  if (committed_ || temporary_ == path_) return;
-  stream_.close();
-  std::error_code ignored;
-  fs::remove(temporary_, ignored);
+fs::path ResultFile::unfinished() const {
+  return path_.string() + ".part-" + std::to_string(getpid());
 }
 
-void ResultFile::commit(const Parameters& environment, std::span<const Result> results) {
+void ResultFile::commit(const Parameters& environment, std::span<const Result> results) const {
   commit_text(to_json(environment, results));
 }
 
-void ResultFile::commit_text(const std::string& text) {
-  errno = 0;
-  stream_ << text;
-  stream_.close();
-  if (!stream_) fail(path_, last_error());
-  if (temporary_ != path_) {
-    std::error_code error;
-    fs::rename(temporary_, path_, error);
-    if (error) fail(path_, error.message());
+void ResultFile::commit_text(const std::string& text) const {
+  if (in_place_) {
+    std::cout.flush();  // what was printed comes first, if it goes to the same place
+    const int file = descriptor_ >= 0 ? dup(descriptor_) : open(path_.c_str(), O_WRONLY);
+    if (!write_all(file, text)) fail(shown_, last_error());
+    return;
   }
-  committed_ = true;
+  const properties::Temporary part(unfinished());
+  errno = 0;
+  if (!write_all(open(part.path().c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), text)) {
+    fail(shown_, last_error());
+  }
+  std::error_code error;
+  fs::rename(part.path(), path_, error);
+  if (error) fail(shown_, error.message());
 }
 
 }  // namespace kvproof::bench

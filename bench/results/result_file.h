@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -54,26 +53,25 @@ class OutputError : public std::runtime_error {
 };
 
 /// A result file that exists only when it is complete: written under another name, then renamed.
-/// A device or a pipe cannot be replaced by renaming, so it is written in place.
+/// What is no regular file (a device, a pipe, this process's standard output) is written in place.
 class ResultFile {
  public:
-  /// Opens the file, so that a path that cannot be written is found before anything is measured.
-  /// Throws OutputError.
+  /// Finds out whether the file can be written, before anything is measured; nothing is left where
+  /// it is. Throws OutputError.
   explicit ResultFile(const std::filesystem::path& path);
-  ~ResultFile();
-  ResultFile(const ResultFile&) = delete;
-  ResultFile& operator=(const ResultFile&) = delete;
 
-  /// Writes everything and gives the file its name. Throws OutputError. @pre called once
-  void commit(const Parameters& environment, std::span<const Result> results);
+  /// Writes everything and gives the file its name. Throws OutputError, and leaves nothing then.
+  void commit(const Parameters& environment, std::span<const Result> results) const;
   /// As commit(), for a file of any text.
-  void commit_text(const std::string& text);
+  void commit_text(const std::string& text) const;
 
  private:
-  std::filesystem::path path_;       // the name of the complete file
-  std::filesystem::path temporary_;  // the name until it is complete; may equal path_
-  std::ofstream stream_;
-  bool committed_ = false;
+  [[nodiscard]] std::filesystem::path unfinished() const;
+
+  std::filesystem::path shown_;  // as the user named it
+  std::filesystem::path path_;   // of the file itself, if that is a link
+  bool in_place_ = false;
+  int descriptor_ = -1;  // of a stream that this process has open already, as /dev/stdout; or -1
 };
 
 /// The text of a result file. Throws std::logic_error for a value that JSON cannot hold.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
+#include "bench/instruments/memory_here.h"
 #include "bench/requests/log_size.h"
 #include "properties/check/candidate.h"
 
@@ -87,6 +88,11 @@ Simulation simulate(const ReopenableSource& requests, const SimulationOptions& o
   const StorageRow* storage = find_storage(options.storage);
   if (storage == nullptr) throw std::invalid_argument("no storage of that name");
   MemoryOptions memory_for = memory_options(size, options);
+  if (!storage->contiguous) {
+    const std::uint64_t blocks = memory_for.capacity_tokens / options.block_size;
+    require_memory(blocks + options.host_blocks,
+                   options.audited.given() ? kAuditedBytesPerBlock : kPoolBytesPerBlock);
+  }
   std::optional<properties::Candidate> audited;
   if (options.audited.given()) {
     audited = properties::find_candidate(options.audited);

@@ -29,31 +29,37 @@ inline constexpr std::uint32_t kBlockSize = 16;     // [tokens]
 inline constexpr std::uint32_t kMaxLength = 8'192;  // [tokens] where a storage must know it
 inline constexpr std::uint64_t kUnbounded = std::uint64_t{1} << 62;  // [tokens] of capacity
 
+/// What a study depends on.
+enum class StudyInput { nothing, workloads, logs_and_workloads };
+
 struct Study {
   std::string_view name;  // also the experiment of its results
   std::string_view sentence;
+  StudyInput input;
   std::vector<Result> (*run)(const StudyOptions& options);
 };
 
 // clang-format off
 #define KVPROOF_STUDIES(ROW)                                                                      \
-  ROW(memory_of_one_request, "what one request occupies while it grows")                          \
-  ROW(memory_of_models, "what one request of each model preset takes, by its length")             \
-  ROW(utilisation, "what share of its memory a batch of short requests uses")                     \
-  ROW(waste_against_block_size, "what the last block of a request wastes")                        \
-  ROW(live_memory, "what each storage reserves while requests come and go")                       \
-  ROW(prefix_hit_rate, "what share of prompts a cache of a given size serves")                    \
-  ROW(eviction, "what that share is under other eviction policies, and at best")                  \
-  ROW(serving, "the same requests served from the same memory by every storage")                  \
-  ROW(published, "what others have published, simulated with what they stated")
+  ROW(memory_of_one_request, nothing, "what one request occupies while it grows")                 \
+  ROW(memory_of_models, nothing, "what one request of each model preset takes, by its length")    \
+  ROW(utilisation, workloads, "what share of its memory a batch of short requests uses")          \
+  ROW(waste_against_block_size, logs_and_workloads, "what the last block of a request wastes")    \
+  ROW(live_memory, logs_and_workloads, "what each storage reserves while requests come and go")   \
+  ROW(prefix_hit_rate, logs_and_workloads, "what share of prompts a cache of a given size serves") \
+  ROW(eviction, logs_and_workloads,                                                               \
+      "what that share is under other eviction policies, and at best")                            \
+  ROW(serving, logs_and_workloads,                                                                \
+      "the same requests served from the same memory by every storage")                           \
+  ROW(published, workloads, "what others have published, simulated with what they stated")
 // clang-format on
 
-#define KVPROOF_DECLARE(name, sentence) \
+#define KVPROOF_DECLARE(name, input, sentence) \
   [[nodiscard]] std::vector<Result> name(const StudyOptions& options);
 KVPROOF_STUDIES(KVPROOF_DECLARE)
 #undef KVPROOF_DECLARE
 
-#define KVPROOF_STUDY(name, sentence) {#name, sentence, &name},
+#define KVPROOF_STUDY(name, input, sentence) {#name, sentence, StudyInput::input, &name},
 inline constexpr Study kStudies[] = {KVPROOF_STUDIES(KVPROOF_STUDY)};
 #undef KVPROOF_STUDY
 

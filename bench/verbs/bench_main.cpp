@@ -20,6 +20,7 @@
 #include "bench/results/table.h"
 #include "bench/suites.h"
 #include "bench/verbs/command_line.h"
+#include "properties/traces/input_error.h"
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -28,6 +29,9 @@
 namespace kvproof::bench {
 
 namespace {
+
+constexpr Program kProgram{"kvproof bench", "not enough memory for a pool of this size",
+                           "a check failed: "};
 
 struct Arguments {
   std::string filter = ".";
@@ -47,13 +51,20 @@ std::vector<std::string> selected_cases(const Suite& suite, const std::regex& fi
   return cases;
 }
 
-std::string list_of_cases(const BenchOptions& options) {
+std::string list_of_cases(const BenchOptions& options, const std::regex& filter) {
   std::string list;
   for (const Suite& suite : kSuites) {
+    const std::vector<std::string> cases = selected_cases(suite, filter, options);
+    if (cases.empty()) continue;
     list += "\n# " + std::string(suite.name) + ": " + std::string(suite.sentence);
-    for (const std::string& name : suite.cases(options)) list += '\n' + name;
+    for (const std::string& name : cases) list += '\n' + name;
   }
   return list;
+}
+
+[[noreturn]] void refuse_filter(const Arguments& arguments) {
+  throw UsageError("--filter=" + properties::printable(arguments.filter) +
+                   ": expected a regular expression that finds a case of kvproof bench --list");
 }
 
 void print_circumstances(std::ostream& out, const Parameters& environment) {
@@ -74,10 +85,7 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
     std::vector<std::string> cases = selected_cases(suite, filter, arguments.options);
     if (!cases.empty()) work.emplace_back(&suite, std::move(cases));
   }
-  if (work.empty()) {
-    throw UsageError("--filter=" + arguments.filter +
-                     " matches none of these:" + list_of_cases(arguments.options));
-  }
+  if (work.empty()) refuse_filter(arguments);
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
 
@@ -99,27 +107,44 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
   return kHolds;
 }
 
+std::regex filter_of(const Arguments& arguments) {
+  try {
+    return std::regex(arguments.filter);
+  } catch (const std::regex_error& error) {
+    throw UsageError("--filter=" + properties::printable(arguments.filter) +
+                     ": expected a regular expression (" + error.what() + ")");
+  }
+}
+
+void add_options(CommandLine& line, Arguments& arguments) {
+  line.option("--filter", arguments.filter,
+              "measure, or list, the cases whose names this ECMAScript regex finds");
+  const auto list = line.flag("--list", arguments.list, "print the cases and measure nothing");
+  line.option("--json", arguments.json_path, "also write the results to this file")
+      .not_with({list});
+  line.flag("--smoke", arguments.options.smoke, "tiny sizes, only to see that everything works");
+  line.option("--min-seconds-per-case", arguments.min_seconds_per_case,
+              "spend at least this long on a case [s], default 0.3")
+      .between(0.001, 3600.0)
+      .not_with({list});
+  line.option("--fewest-rounds", arguments.fewest_rounds,
+              "of cases that take turns with their ceilings, default 11")
+      .between(1, 1000)
+      .not_with({list});
+  line.option("--seed", arguments.options.seed, "of every order and every key").not_with({list});
+  line.option("--count-life-cycle", arguments.count_life_cycle, "").hidden();  // not in the help
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   arguments.options.seed = kWorkloadSeed;
   std::error_code unknown;
   arguments.options.self = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (unknown) arguments.options.self = argv[0];
-  CommandLine line(
-      "Measures the allocators. Example: kvproof bench --filter=life_cycle --json=FILE");
-  line.option("--filter", arguments.filter,
-              "measure the cases whose names this ECMAScript regex finds");
-  line.option("--json", arguments.json_path, "also write the results to this file");
-  line.flag("--list", arguments.list, "print the cases and measure nothing");
-  line.flag("--smoke", arguments.options.smoke, "tiny sizes, only to see that everything works");
-  line.option("--min-seconds-per-case", arguments.min_seconds_per_case,
-              "spend at least this long on a case [s], default 0.3")
-      .between(0.001, 3600.0);
-  line.option("--fewest-rounds", arguments.fewest_rounds,
-              "of cases that take turns with their ceilings, default 11")
-      .between(1, 1000);
-  line.option("--seed", arguments.options.seed, "of every order and every key");
-  line.option("--count-life-cycle", arguments.count_life_cycle, "").hidden();  // not in the help
+  CommandLine line(kProgram,
+                   "Measures the allocators.\n"
+                   "Example: kvproof bench --filter=life_cycle --json=life_cycle.json");
+  add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
   if (!arguments.count_life_cycle.empty()) {
     return count_life_cycle(arguments.count_life_cycle, arguments.options.seed);
@@ -128,18 +153,12 @@ int run(int argc, char** argv) {
   arguments.options.fewest_rounds =
       arguments.fewest_rounds.value_or(arguments.options.smoke ? 3 : 11);
   arguments.options.min_seconds_per_case = arguments.min_seconds_per_case.value_or(usual_seconds);
-  if (arguments.list) {
-    std::cout << list_of_cases(arguments.options).substr(1) << '\n';
-    return kHolds;
-  }
-  std::regex filter;
-  try {
-    filter.assign(arguments.filter);
-  } catch (const std::regex_error& error) {
-    throw UsageError("--filter: expected a regular expression, found '" + arguments.filter + "' (" +
-                     error.what() + ")");
-  }
-  return run(arguments, filter, argc, argv);
+  const std::regex filter = filter_of(arguments);
+  if (!arguments.list) return run(arguments, filter, argc, argv);
+  const std::string list = list_of_cases(arguments.options, filter);
+  if (list.empty()) refuse_filter(arguments);
+  std::cout << list.substr(1) << '\n';
+  return kHolds;
 }
 
 }  // namespace
@@ -151,7 +170,5 @@ int main(int argc, char** argv) {
   mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif
   using namespace kvproof;
-  return bench::run_program(
-      {"kvproof bench", "not enough memory for a pool of this size", "a check failed: "},
-      [&] { return bench::run(argc, argv); });
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
 }

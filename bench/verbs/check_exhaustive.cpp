@@ -12,6 +12,7 @@
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
 #include "bench/results/table.h"
+#include "bench/verbs/command_line.h"
 #include "properties/check/candidate.h"
 #include "properties/exhaustive/search.h"
 #include "properties/exhaustive/spaces.h"
@@ -35,9 +36,7 @@ std::vector<const Space*> chosen_spaces(const ExhaustiveOptions& options) {
   for (const std::string& name : options.spaces) {
     const Space* space = find_space(name);
     if (space == nullptr) {
-      std::string names;
-      for (const Space& row : kSpaces) names += " " + std::string(row.name);
-      throw std::invalid_argument("--spaces=" + name + ": expected one of" + names);
+      throw std::invalid_argument("--space=" + name + ": expected one of " + names_of(kSpaces));
     }
     out.push_back(space);
   }
@@ -120,8 +119,8 @@ SearchReport search_with_bar(const Space& space, SearchOptions options, Progress
 void print_failure(const properties::Failure& failure, const ExhaustiveOptions& options) {
   properties::Failure named = failure;
   if (!options.make) named.subject = chosen_row(options).name;
-  const auto file = write_failure(named, 0, options.failure_folder);
-  std::cout << "a shortest trace, found breadth first\n" << describe_failure(named, 0, file);
+  std::cout << "a shortest trace, found breadth first\n"
+            << keep_failure(named, 0, options.failure_folder);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "bench/verbs/check_mutants.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
+#include "bench/verbs/limit_options.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
@@ -21,6 +22,7 @@
 namespace kvproof::bench {
 namespace {
 
+constexpr Program kProgram{.name = "kvproof check"};
 constexpr std::uint64_t kOwnOperations = 10'000;    // per configuration and profile
 constexpr std::uint64_t kForeignOperations = 2000;  // the same
 
@@ -39,18 +41,16 @@ struct Arguments {
   std::vector<std::string> spaces;
 };
 
+/// What is done instead of an ordinary check.
+struct Modes {
+  CommandLine::Option mutants, exhaustive;
+};
+
 properties::CheckOptions options_of(const Arguments& arguments) {
   properties::CheckOptions out;
   out.seed = arguments.seed;
   out.vectors = properties::vectors_folder();
-  if (!arguments.profile.empty()) {
-    const Profile* profile = find_profile(arguments.profile);
-    if (profile == nullptr) {
-      throw std::invalid_argument("--profile=" + arguments.profile + ": expected one of " +
-                                  names_of(kProfiles));
-    }
-    out.profiles = {profile};
-  }
+  if (!arguments.profile.empty()) out.profiles = {find_profile(arguments.profile)};
   for (const std::string& name : arguments.configurations) {
     const auto* row = properties::find_configuration(name);
     if (row == nullptr) {
@@ -101,35 +101,52 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   return static_cast<int>(worst);
 }
 
-void add_options(CommandLine& line, Arguments& arguments) {
-  line.option("--subject", arguments.subject.subject,
-              "an implementation of the list, or the path of a shared library that exports "
-              "kvproof_subject.h; default: all of the list");
+/// The subject, and what of it is checked in the ordinary way.
+void add_subject_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
+  const auto subject =
+      line.option("--subject", arguments.subject.subject,
+                  "an implementation of the list, or the path of a shared library that exports "
+                  "kvproof_subject.h; default: all of the list")
+          .not_with({modes.mutants})
+          .only_if(
+              [&arguments] {
+                return !arguments.exhaustive || !properties::is_library(arguments.subject.subject);
+              },
+              "--exhaustive only if it is an implementation of the list");
   line.option("--subject-command", arguments.subject.subject_command,
-              "a program that speaks JSON lines on stdin and stdout");
-  line.option("--profile", arguments.profile, "vllm-0.24 or vllm-0.22, default: as promised");
+              "a program that speaks JSON lines on stdin and stdout")
+      .not_with({subject, modes.mutants, modes.exhaustive});
+  line.option("--profile", arguments.profile, "whose behaviour, default: as promised")
+      .one_of(row_names(kProfiles))
+      .not_with({modes.mutants, modes.exhaustive});
   line.option("--configuration", arguments.configurations,
-              "a row of the list of managers, repeatable; default: all");
-  line.option("--seed", arguments.seed, "of the random runs, default 1");
+              "a row of the list of managers, repeatable; default: all")
+      .not_with({modes.mutants, modes.exhaustive});
+  add_limit_options(line, arguments.subject, AnswerLimit::with);
+}
+
+void add_options(CommandLine& line, Arguments& arguments) {
+  Modes modes{line.flag("--mutants", arguments.mutants,
+                        "instead: hunt every seeded bug, and say which oracle noticed it"),
+              line.flag("--exhaustive", arguments.exhaustive,
+                        "instead: visit all states of small managers, the subject beside the "
+                        "model")};
+  modes.exhaustive.not_with({modes.mutants});
+  add_subject_options(line, modes, arguments);
+  line.option("--seed", arguments.seed, "of the random runs, default 1")
+      .not_with({modes.exhaustive});
   line.option("--operations", arguments.operations,
               "at least so many per configuration and profile, default 10000, of others' "
-              "allocators 2000")
-      .between(std::uint64_t{1}, std::uint64_t{1} << 40);
-  line.option("--time-limit-seconds", arguments.subject.limits.answer_seconds,
-              "for each answer of another's allocator, default 10")
-      .between(0.01, 86400.0);
-  line.option("--start-limit-seconds", arguments.subject.limits.start_seconds,
-              "until it has started and answered the first header, default 60")
-      .between(0.01, 86400.0);
-  const auto mutants = line.flag("--mutants", arguments.mutants,
-                                 "instead: hunt every seeded bug, and say which oracle noticed it");
-  line.option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable").needs(mutants);
-  const auto exhaustive =
-      line.flag("--exhaustive", arguments.exhaustive,
-                "instead: visit all states of small managers, the subject beside the model");
-  line.option("--space", arguments.spaces, "search only this one, repeatable").needs(exhaustive);
+              "allocators 2000; at most so many per seeded bug")
+      .between(std::uint64_t{1}, std::uint64_t{1} << 40)
+      .not_with({modes.exhaustive});
+  line.option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")
+      .goes_with({modes.mutants});
+  const auto space = line.option("--space", arguments.spaces, "search only this one, repeatable")
+                         .goes_with({modes.exhaustive});
   line.flag("--nightly", arguments.nightly, "the space that is too large for every day")
-      .needs(exhaustive);
+      .goes_with({modes.exhaustive})
+      .not_with({space});
   line.option("--json", arguments.json_path, "also write the results to this file");
   line.option("--serve", arguments.serve, "").hidden();  // the other end of the pipe
 }
@@ -160,10 +177,12 @@ int dispatch(const Arguments& arguments, int argc, char** argv) {
 int run(int argc, char** argv) {
   Arguments arguments;
   CommandLine line(
+      kProgram,
       "Checks an allocator against every law, the model that it promises to equal, and a shadow "
       "store of contents.\nExamples: kvproof check\n"
-      "          kvproof check --subject=./libmine.so --seed=7\n"
-      "          kvproof check --subject-command='python3 adapter.py'\n"
+      "          kvproof check --subject=naive --seed=7\n"
+      "          kvproof check --subject-command='python3 "
+      "properties/foreign/examples/adapter.py'\n"
       "          kvproof check --mutants --json=mutants.json\n"
       "          kvproof check --exhaustive");
   add_options(line, arguments);
@@ -176,5 +195,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof;
-  return bench::run_program({"kvproof check"}, [&] { return bench::run(argc, argv); });
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
 }

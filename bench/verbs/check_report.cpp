@@ -146,10 +146,9 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
 void print_failure(std::ostream& out, const CheckReport& report, std::uint64_t seed,
                    const std::string& replay_options) {
   const properties::FailureReport& f = *report.failure;
-  const auto file = write_failure(f.failure, seed);
   out << "In " << f.where << ", after " << f.found_after << " operations, shrunk to "
       << f.failure.trace.size() << ":\n"
-      << describe_failure(f.failure, seed, file, replay_options);
+      << keep_failure(f.failure, seed, ".", replay_options);
   if (f.after) {
     out << "the last operation was answered " << f.answer << '\n'
         << "the state, with - before and + after it:\n"

@@ -30,39 +30,52 @@ class UsageError : public std::runtime_error {
 };
 
 struct Program {
-  std::string_view name;  // each error message begins with it
+  std::string_view name;  // as a user types it: "kvproof replay"; error messages begin with it
   /// Says where a size was too large; without it the message is that of the library.
   std::string_view no_memory = {};
   std::string_view failed = {};  // the beginning of messages about errors that no input has caused
 };
 
 /// What a program can be told. Its body is the one place that knows the library behind it.
+///
+/// Every option either has an effect or is an error: numbers are decimal and within their range, a
+/// value is not empty, an option is given once unless it takes a list, and one that means nothing
+/// here says with what it goes.
 class CommandLine {
  public:
   /// An option that was just added, to say more of it.
   class Option {
    public:
-    explicit Option(CLI::Option* option) : option_(option) {}
     template <std::integral T>
     Option& between(T least, T most) {
-      return between_integers(static_cast<std::int64_t>(least), static_cast<std::int64_t>(most));
+      return between_integers(static_cast<std::uint64_t>(least), static_cast<std::uint64_t>(most));
     }
     Option& between(double least, double most);
-    Option& one_of(const std::vector<std::string>& values);
-    Option& needs(const Option& other);
-    Option& excludes(const Option& other);
+    Option& one_of(std::vector<std::string> values);
+    /// It is an error unless one of these is given too.
+    Option& goes_with(std::vector<Option> others);
+    /// It is an error if one of these is given too.
+    Option& not_with(std::vector<Option> others);
+    /// It is an error unless `holds`, which is asked after all values are read; `other` completes
+    /// "it goes with ...".
+    Option& only_if(std::function<bool()> holds, std::string other);
+    Option& called(std::string text);              // in messages, for what comes without a name
     Option& heading(const std::string& text);      // under which the help lists it
     Option& placeholder(const std::string& text);  // for its value in the help
-    Option& one_value_each();                      // of an option that may be repeated
     Option& hidden();
+    [[nodiscard]] bool given() const;
+
+    struct Rules;  // what the option may be told, and in what company
 
    private:
-    Option& between_integers(std::int64_t least, std::int64_t most);
+    friend class CommandLine;
+    explicit Option(Rules* rules) : rules_(rules) {}
+    Option& between_integers(std::uint64_t least, std::uint64_t most);
 
-    CLI::Option* option_;
+    Rules* rules_;  // of the command line
   };
 
-  explicit CommandLine(const std::string& description);
+  CommandLine(const Program& program, const std::string& description);
   ~CommandLine();
 
   /// @param name "--option", or "files" for what comes without one
@@ -73,18 +86,33 @@ class CommandLine {
   Option option(const std::string& name, const std::function<void(double)>& take,
                 const std::string& help);
   Option flag(const std::string& name, bool& value, const std::string& help);
-  void footer(const std::string& text);
+  void footer(const std::string& text);  // above the exit codes, with which the help ends
 
   /// @return whether to go on; false after printing the help. Throws UsageError.
   [[nodiscard]] bool parse(int argc, char** argv);
 
  private:
+  Option add(CLI::Option* option, const std::string& name);
+  Option add_value(const std::string& name, const std::string& help, const std::string& placeholder,
+                   std::function<void(const Option::Rules&, const std::string&)> take);
+  void check_words(int argc, char** argv) const;
+
   std::unique_ptr<CLI::App> app_;
+  std::vector<std::unique_ptr<Option::Rules>> rules_;
 };
 
-/// Runs the body of main(). An error becomes one line on stderr.
+/// Runs the body of main(). An error becomes one line on stderr, and so does standard output that
+/// could not be written. An interrupt leaves neither processes nor files behind.
 /// @return the exit code of body; kUsage for unusable input or output; kViolated for other errors
 [[nodiscard]] int run_program(const Program& program, const std::function<int()>& body);
+
+/// The names of the rows of a list, for an option that takes one of them.
+template <class Rows>
+[[nodiscard]] std::vector<std::string> row_names(const Rows& rows) {
+  std::vector<std::string> out;
+  for (const auto& row : rows) out.emplace_back(row.name);
+  return out;
+}
 
 /// "one, two": the names of the rows of a list, for the error that there is no such row.
 template <class Rows>

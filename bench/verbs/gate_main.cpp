@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <stdexcept>
@@ -18,8 +19,10 @@
 #include "bench/results/progress.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
+#include "bench/verbs/limit_options.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
+#include "properties/foreign/interrupt.h"
 #include "properties/traces/input_error.h"
 
 namespace kvproof::bench {
@@ -27,11 +30,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kInterrupted = 130;
+constexpr Program kProgram{.name = "kvproof gate"};
 constexpr std::uint32_t kFewestPairs = 10;  // fewer cannot reach the significance of 0.001
 
+properties::SubjectOptions own_subject() {
+  properties::SubjectOptions out;
+  out.subject = optimized::subject_of(optimized::Role::standard).name;
+  return out;
+}
+
 struct Arguments {
-  std::string subject{optimized::subject_of(optimized::Role::standard).name};
+  properties::SubjectOptions subject = own_subject();
   std::string against;
   std::string baseline;
   std::string record;
@@ -46,25 +55,13 @@ struct Arguments {
   Rules rules;
 };
 
-/// The folder for built libraries and the files of callgrind; removed at the end and on Ctrl-C.
-class Workplace {
- public:
-  Workplace() {
-    std::string name = (fs::temp_directory_path() / "kvproof-gate.XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
-    path_ = name;
-  }
-  ~Workplace() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+/// A new folder for built libraries and the files of callgrind.
+std::unique_ptr<properties::Temporary> make_workplace() {
+  const properties::WithoutInterrupts until_it_is_held;
+  std::string name = (fs::temp_directory_path() / "kvproof-gate.XXXXXX").string();
+  if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
+  return std::make_unique<properties::Temporary>(name);
+}
 
 Build named_build(const std::string& subject) {
   properties::SubjectOptions options;
@@ -81,32 +78,34 @@ void set_revision_base(const Arguments& arguments, const fs::path& folder, GateO
                                 ": no subject, no shared library and no revision of this checkout "
                                 "has that name");
   }
-  const optimized::SubjectRow* own = optimized::find_subject(arguments.subject);
+  const optimized::SubjectRow* own = optimized::find_subject(arguments.subject.subject);
   const optimized::SubjectRow& row =
       own != nullptr ? *own : optimized::subject_of(optimized::Role::standard);
   if (row.digest.empty()) {
     throw std::invalid_argument("--against: a revision is compared with the optimized manager");
   }
   const std::string digest(row.digest);
-  options.on_progress(0, "building " + arguments.against);
-  options.base =
-      Build{build_revision(checkout, commit, digest, folder / "base").string(), arguments.against};
+  const auto progress_of = [&options](const std::string& what) {
+    options.on_progress(0, "configuring " + what);
+    return [&options, what](double fraction) { options.on_progress(fraction, "building " + what); };
+  };
+  options.base = Build{
+      build_revision(checkout, commit, digest, folder / "base", progress_of(arguments.against))
+          .string(),
+      arguments.against};
   if (own == nullptr) return;
-  options.on_progress(0, "building the checkout");
-  options.head.subject = build_revision(checkout, "", digest, folder / "head").string();
+  options.head.subject =
+      build_revision(checkout, "", digest, folder / "head", progress_of("the checkout")).string();
 }
 
 /// @return the law that broke, or an empty text
 std::optional<std::string> broken_law(const Arguments& arguments, Progress& progress) {
-  properties::SubjectOptions subject;
-  subject.subject = arguments.subject;
-  const properties::Candidate candidate = properties::find_candidate(subject);
+  const properties::Candidate candidate = properties::find_candidate(arguments.subject);
   properties::CheckOptions options;
   options.seed = arguments.seed;
   options.operations = arguments.operations;
   options.vectors = properties::vectors_folder();
   options.on_progress = [&](double fraction, const std::string& what) {
-    properties::throw_if_interrupted();
     progress.update(fraction, "checking " + what);
   };
   const properties::CheckReport report = check(candidate, options);
@@ -132,14 +131,14 @@ struct Outputs {
 
 int say_wrong(const Arguments& arguments, Outputs& outputs, const Parameters& environment,
               const std::string& what) {
-  std::cout << "WRONG: " << arguments.subject << ' ' << what << "; nothing was measured\n";
-  if (outputs.summary) outputs.summary->commit_text(wrong_summary(arguments.subject, what));
+  std::cout << "WRONG: " << arguments.subject.subject << ' ' << what << "; nothing was measured\n";
+  if (outputs.summary) outputs.summary->commit_text(wrong_summary(arguments.subject.subject, what));
   if (outputs.json) {
     const Result row{"gate",
                      {{"workload", std::string()},
                       {"verdict", std::string("wrong")},
                       {"because", what},
-                      {"head", arguments.subject},
+                      {"head", arguments.subject.subject},
                       {"base", arguments.against}},
                      {{"exit_code", {kViolated, "count", {}, {}}}}};
     outputs.json->commit(environment, std::span(&row, 1));
@@ -165,24 +164,22 @@ int measure(const Arguments& arguments, GateOptions& options, Outputs& outputs, 
 }
 
 void require_sense(const Arguments& arguments) {
-  const int given = (arguments.against.empty() ? 0 : 1) + (arguments.baseline.empty() ? 0 : 1) +
-                    (arguments.record.empty() ? 0 : 1);
-  if (given != 1) {
-    throw std::invalid_argument("expected one of --against, --baseline and --record");
+  if (arguments.against.empty() && arguments.baseline.empty() && arguments.record.empty()) {
+    throw UsageError("expected one of --against, --baseline and --record");
   }
   for (const std::string& name : arguments.workloads) {
     if (std::ranges::find(kGateWorkloads, name, &GateWorkload::name) != std::end(kGateWorkloads)) {
       continue;
     }
-    throw std::invalid_argument("--workload=" + name + ": expected one of " +
-                                names_of(kGateWorkloads));
+    throw UsageError("--workload=" + properties::printable(name) + ": expected one of " +
+                     names_of(kGateWorkloads));
   }
 }
 
 int gate(Arguments& arguments, int argc, char** argv) {
   require_sense(arguments);
   GateOptions options;
-  options.head = named_build(arguments.subject);
+  options.head = named_build(arguments.subject.subject);
   options.checked = options.head;
   if (!arguments.baseline.empty()) {
     options.baseline = read_baseline(arguments.baseline);
@@ -191,15 +188,18 @@ int gate(Arguments& arguments, int argc, char** argv) {
   const bool revision = !arguments.against.empty() && !properties::names_subject(arguments.against);
   if (!arguments.against.empty() && !revision) options.base = named_build(arguments.against);
   Outputs outputs(arguments);
-  properties::catch_interrupts();
-  const Workplace place;
+  const auto place = make_workplace();
   Progress progress;
   options.on_progress = [&](double fraction, const std::string& what) {
     progress.update(fraction, what);
   };
-  options.measure = {fs::read_symlink("/proc/self/exe").parent_path() / "kvproof-measure",
-                     place.path(), arguments.seed, arguments.limit_seconds,
-                     !valgrind_version().empty()};
+  options.measure = {
+      .program = fs::read_symlink("/proc/self/exe").parent_path() / "kvproof-measure",
+      .folder = place->path(),
+      .seed = arguments.seed,
+      .limit_seconds = arguments.limit_seconds,
+      .memory_bytes = static_cast<std::uint64_t>(arguments.subject.limits.memory_gib * 0x1p30),
+      .callgrind = !valgrind_version().empty()};
   options.rules = arguments.rules;
   options.pairs = arguments.no_time ? 0 : arguments.pairs;
   options.workloads = arguments.workloads;
@@ -208,7 +208,7 @@ int gate(Arguments& arguments, int argc, char** argv) {
   if (const auto broken = broken_law(arguments, progress)) {
     return say_wrong(arguments, outputs, environment, *broken);
   }
-  if (revision) set_revision_base(arguments, place.path(), options);
+  if (revision) set_revision_base(arguments, place->path(), options);
   try {
     return measure(arguments, options, outputs, progress, environment);
   } catch (const WrongHead& wrong) {
@@ -217,7 +217,8 @@ int gate(Arguments& arguments, int argc, char** argv) {
   }
 }
 
-void add_thresholds(CommandLine& line, Arguments& arguments) {
+/// @param record what compares nothing, and needs no threshold
+void add_thresholds(CommandLine& line, CommandLine::Option record, Arguments& arguments) {
   const std::pair<const char*, std::vector<std::size_t>> kOptions[] = {
       {"--instructions-percent", {0}}, {"--misses-percent", {1, 2}},
       {"--allocations-percent", {3}},  {"--bytes-percent", {4}},
@@ -232,45 +233,65 @@ void add_thresholds(CommandLine& line, Arguments& arguments) {
               for (const std::size_t i : measures) arguments.rules.threshold_percent[i] = percent;
             },
             help.str())
-        .between(0.0, 1000.0);
+        .between(0.0, 1000.0)
+        .not_with({record});
   }
+}
+
+/// Times are taken of two builds on this machine, so only with --against.
+void add_time_options(CommandLine& line, CommandLine::Option against, Arguments& arguments) {
+  const auto none =
+      line.flag("--no-time", arguments.no_time, "decide on counts alone").goes_with({against});
+  line.option("--pairs", arguments.pairs, "of timed processes per workload, default 20")
+      .between(kFewestPairs, 1000U)
+      .goes_with({against})
+      .not_with({none});
   line.option("--time-percent", arguments.rules.time_percent,
               "the smallest effect that a time may prove, default 3")
-      .between(0.0, 1000.0);
+      .between(0.0, 1000.0)
+      .goes_with({against})
+      .not_with({none});
 }
 
 void add_options(CommandLine& line, Arguments& arguments) {
-  line.option("--subject", arguments.subject,
-              "the head: an implementation of the list, default " + arguments.subject +
+  line.option("--subject", arguments.subject.subject,
+              "the head: an implementation of the list, default " + arguments.subject.subject +
                   ", or the path of a shared library that exports kvproof_subject.h");
-  line.option("--against", arguments.against,
-              "the base: the same, or a git revision of this checkout");
-  line.option("--baseline", arguments.baseline, "the base: a file that --record wrote");
-  line.option("--record", arguments.record, "compare nothing: write the head's counts here");
-  line.option("--json", arguments.json, "also write the results to this file");
+  const auto against = line.option("--against", arguments.against,
+                                   "the base: the same, or a git revision of this checkout");
+  const auto baseline =
+      line.option("--baseline", arguments.baseline, "the base: a file that --record wrote")
+          .not_with({against});
+  const auto record =
+      line.option("--record", arguments.record, "compare nothing: write the head's counts here")
+          .not_with({against, baseline});
+  line.option("--json", arguments.json, "also write the results to this file").not_with({record});
   line.option("--summary", arguments.summary,
-              "also write one line and a table in Markdown, for a pull request");
-  line.option("--seed", arguments.seed, "of the check and the streams, default 1");
+              "also write one line and a table in Markdown, for a pull request")
+      .not_with({record});
+  line.option("--seed", arguments.seed,
+              "of the check and the streams, default 1, or that of --baseline")
+      .not_with({baseline});
   line.option("--operations", arguments.operations,
               "of the check, per configuration and profile, default 2000")
       .between(std::uint64_t{1}, std::uint64_t{1} << 40);
   line.option("--workload", arguments.workloads, "only this one, repeatable");
-  line.option("--pairs", arguments.pairs, "of timed processes per workload, default 20")
-      .between(kFewestPairs, 1000U);
-  line.flag("--no-time", arguments.no_time, "decide on counts alone");
   line.option("--time-limit-seconds", arguments.limit_seconds,
               "for each measured process, default 600")
       .between(0.1, 86400.0);
-  add_thresholds(line, arguments);
+  add_limit_options(line, arguments.subject, AnswerLimit::without);
+  add_time_options(line, against, arguments);
+  add_thresholds(line, record, arguments);
 }
 
 int run(int argc, char** argv) {
   Arguments arguments;
   CommandLine line(
+      kProgram,
       "Compares two builds of an allocator: the laws first, then instructions, cache misses, "
-      "allocations, bytes and time.\nExit codes: 0 same or better, 1 worse or wrong, 2 usage, 3 "
-      "cannot tell.\nExamples: kvproof gate --against=HEAD~1\n"
-      "          kvproof gate --subject=./head.so --against=./base.so --summary=comment.md\n"
+      "allocations, bytes and time.\n"
+      "Examples: kvproof gate --against=HEAD~1\n"
+      "          kvproof gate --against=naive --no-time --summary=comment.md\n"
       "          kvproof gate --record=base.json; kvproof gate --baseline=base.json");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
@@ -282,11 +303,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof::bench;
-  return run_program({.name = "kvproof gate"}, [&] {
+  return run_program(kProgram, [&] {
     try {
       return run(argc, argv);
-    } catch (const kvproof::properties::Interrupted&) {
-      return kInterrupted;
     } catch (const std::runtime_error& error) {  // a subject or a base that cannot be used
       throw UsageError(error.what());
     }

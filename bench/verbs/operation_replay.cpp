@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/verbs/operation_replay.h"
 
-#include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "bench/requests/open_log.h"
+#include "bench/verbs/command_line.h"
 #include "properties/oracles/audit.h"
 #include "properties/traces/golden.h"
 #include "reference/operations.h"
@@ -51,22 +53,41 @@ struct Tally {
   std::uint64_t passed = 0;
   std::uint64_t failed = 0;
   std::uint64_t skipped = 0;
+  std::uint64_t vacuous = 0;  // with nothing to compare
   std::uint64_t operations = 0;
+  std::uint64_t rejected = 0;
 };
 
-void count(const std::string& file, const TraceVerdict& verdict, const std::string& subject,
-           Tally& tally) {
+/// A replayed trace, by whom, and under whose eyes.
+struct Replayed {
+  const std::string& file;
+  std::string subject;
+  bool audited = false;
+};
+
+std::string count_of(const TraceVerdict& verdict) {
+  std::string out = std::to_string(verdict.operations) + " operations, ";
+  if (verdict.rejected > 0) out += std::to_string(verdict.rejected) + " of them rejected, ";
+  return out + std::to_string(verdict.recorded) + " with recorded results";
+}
+
+void count(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
+  const std::string what = title(replayed.file, verdict.header);
   tally.operations += verdict.operations;
+  tally.rejected += verdict.rejected;
+  // An oracle compares what was performed; a recording, whatever it states.
+  const bool compared =
+      verdict.recorded > 0 || (replayed.audited && verdict.rejected < verdict.operations);
   if (!verdict.skipped.empty()) {
     ++tally.skipped;
-    std::cout << "skipped  " << title(file, verdict.header) << ": " << verdict.skipped << '\n';
+    std::cout << "skipped  " << what << ": " << verdict.skipped << '\n';
   } else if (verdict.difference) {
     ++tally.failed;
-    print_difference(file, verdict);
+    print_difference(replayed.file, verdict);
   } else {
-    ++tally.passed;
-    std::cout << "holds    " << title(file, verdict.header) << ": " << verdict.operations
-              << " operations, " << verdict.recorded << " with recorded results, by " << subject
+    ++(compared ? tally.passed : tally.vacuous);
+    std::cout << (compared ? "holds    " : "nothing  ") << what << ": " << count_of(verdict)
+              << (compared ? "" : ": there is nothing to compare") << ", by " << replayed.subject
               << '\n';
   }
 }
@@ -75,23 +96,40 @@ void count(const std::string& file, const TraceVerdict& verdict, const std::stri
 void replay_file(const std::string& file, const OperationReplayOptions& options,
                  const std::optional<properties::Candidate>& given, Tally& tally) {
   properties::GoldenReader reader(file);
-  std::string subject;
+  Replayed replayed{file, {}, false};
   const auto make = [&](const TraceHeader& header) -> std::unique_ptr<Subject> {
     properties::SubjectOptions own = options.subject;
     own.subject = header.subject;
     if (own.subject.empty()) own.subject = optimized::subject_of(optimized::Role::standard).name;
     const properties::Candidate candidate = given ? *given : find_candidate_or_mutant(own);
-    subject = candidate.name;
     properties::Opened opened = candidate.open(header.config);
     const bool ours = header.recorded_from == "kvproof";  // our failures carry no results
-    if (opened.subject == nullptr || (!ours && !options.audit)) return std::move(opened.subject);
+    replayed.subject = candidate.name;
+    replayed.audited = ours || options.audit;
+    if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
     return std::make_unique<Audited>(header.config, std::move(opened));
   };
+  std::uint64_t traces = 0;
   try {
-    while (const auto verdict = reader.next(make)) count(file, *verdict, subject, tally);
+    for (; const auto verdict = reader.next(make); ++traces) count(replayed, *verdict, tally);
   } catch (const properties::Violation& violation) {
     ++tally.failed;
-    std::cout << "VIOLATED " << file << ", by " << subject << "\n  " << violation.what() << '\n';
+    std::cout << "VIOLATED " << file << ", by " << replayed.subject << "\n  " << violation.what()
+              << '\n';
+    return;
+  }
+  if (traces == 0) {
+    throw properties::InputError(file, 0, "", "at least one trace, found an empty file");
+  }
+}
+
+/// Whether the file is one of the logs that --trace takes. It must be there to be opened again.
+bool is_request_log(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) return false;
+  try {
+    return open_log(file, {}) != nullptr;
+  } catch (const properties::InputError&) {
+    return false;
   }
 }
 
@@ -102,11 +140,23 @@ int replay_operations(const std::vector<std::string>& files,
   std::optional<properties::Candidate> given;  // found first, so that a wrong name costs no work
   if (options.subject.given()) given = find_candidate_or_mutant(options.subject);
   Tally tally;
-  for (const std::string& file : files) replay_file(file, options, given, tally);
+  for (const std::string& file : files) {
+    try {
+      replay_file(file, options, given, tally);
+    } catch (const properties::InputError& error) {
+      if (error.line() != 1 || !is_request_log(file)) throw;
+      throw properties::InputError(file, 1, "",
+                                   "an operation trace, found a request log, which goes with "
+                                   "--trace: kvproof replay --trace=" +
+                                       file);
+    }
+  }
   std::cout << tally.passed << " passed, " << tally.failed << " failed, " << tally.skipped
-            << " skipped (" << tally.operations << " operations)\n";
-  if (tally.failed > 0) return 1;
-  return tally.passed > 0 ? 0 : 3;
+            << " skipped";
+  if (tally.vacuous > 0) std::cout << ", " << tally.vacuous << " with nothing to compare";
+  std::cout << " (" << tally.operations << " operations, " << tally.rejected << " rejected)\n";
+  if (tally.failed > 0) return kViolated;
+  return tally.passed > 0 ? kHolds : kCannotTell;
 }
 
 }  // namespace kvproof::bench

@@ -20,12 +20,14 @@
 namespace kvproof::bench {
 namespace {
 
+constexpr Program kProgram{.name = "kvproof plan"};
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+constexpr double kLeastGib = 1e-6;    // about 1 KiB
 constexpr double kMostGib = 1 << 30;  // 2^60 bytes
 
 struct Arguments {
   std::string model;
-  std::string memory_gib;
+  std::optional<double> memory_gib;
   std::int64_t max_len = 0;     // 0: the model's own
   std::int64_t block_size = 0;  // 0: several
   std::int64_t in_flight_tokens = 8'192;
@@ -165,16 +167,6 @@ void print_list(std::ostream& out) {
   }
 }
 
-std::optional<double> number(const std::string& text) {
-  std::size_t used = 0;
-  try {
-    const double value = std::stod(text, &used);
-    if (used == text.size() && std::isfinite(value)) return value;
-  } catch (const std::logic_error&) {  // no number, or beyond a double
-  }
-  return std::nullopt;
-}
-
 PlanInput input_of(const Arguments& arguments, const ModelPreset& preset, const RowType& row_type,
                    double memory_gib) {
   PlanInput input;
@@ -198,39 +190,18 @@ PlanInput input_of(const Arguments& arguments, const ModelPreset& preset, const 
 }
 
 int run(const Arguments& arguments, int argc, char** argv) {
-  const ModelPreset* preset = find_model_preset(arguments.model);
-  if (preset == nullptr) {
-    throw UsageError("--model=" + properties::printable(arguments.model) + ": expected one of " +
-                     names_of(kModelPresets));
-  }
-  const auto* const row_type = std::ranges::find(kRowTypes, arguments.dtype, &RowType::name);
-  if (row_type == std::end(kRowTypes)) {
-    throw UsageError("--dtype=" + properties::printable(arguments.dtype) + ": expected one of " +
-                     names_of(kRowTypes));
-  }
-  if (row_type->format == RowFormat::fp8_ds_mla &&
-      !std::ranges::all_of(preset->spec().layers,
+  const ModelPreset& preset = *find_model_preset(arguments.model);
+  const RowType& row_type = *std::ranges::find(kRowTypes, arguments.dtype, &RowType::name);
+  if (row_type.format == RowFormat::fp8_ds_mla &&
+      !std::ranges::all_of(preset.spec().layers,
                            [](const KvSpec& spec) { return spec.kind == LayerKind::mla; })) {
     throw UsageError(
-        "--dtype=fp8_ds_mla: expected a model with multi-head latent attention, "
-        "found " +
-        std::string(preset->name));
-  }
-  if (find_workload(arguments.workload) == nullptr) {
-    throw UsageError("--workload=" + properties::printable(arguments.workload) +
-                     ": expected one of " + names_of(kWorkloads));
-  }
-  if (arguments.memory_gib.empty()) {
-    throw UsageError("expected --memory-gib=NUMBER: what weights and activations leave");
-  }
-  const std::optional<double> memory_gib = number(arguments.memory_gib);
-  if (!memory_gib || *memory_gib <= 0 || *memory_gib > kMostGib) {
-    throw UsageError("--memory-gib=" + properties::printable(arguments.memory_gib) +
-                     ": expected a number above 0 and at most 1073741824");
+        "--dtype=fp8_ds_mla: expected a model with multi-head latent attention, found " +
+        arguments.model);
   }
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
-  const PlanInput input = input_of(arguments, *preset, *row_type, *memory_gib);
+  const PlanInput input = input_of(arguments, preset, row_type, *arguments.memory_gib);
   std::vector<Result> results = plan(input);
   print_plan(std::cout, input, results);
   const bool fits = most(results, "worst_case_requests") >= 1;
@@ -246,39 +217,59 @@ int run(const Arguments& arguments, int argc, char** argv) {
   return fits ? kHolds : kViolated;
 }
 
+void add_length_options(CommandLine& line, CommandLine::Option list, Arguments& arguments) {
+  line.option("--max-len", arguments.max_len,
+              "longest request, input and output [tokens], default: the model's context")
+      .between(std::int64_t{1}, kMostTokens)
+      .not_with({list});
+  line.option("--in-flight-tokens", arguments.in_flight_tokens,
+              "computed in one step: what a window may hold beside itself, default 8192")
+      .between(std::int64_t{1}, kMostTokens)
+      .not_with({list});
+  const auto workload =
+      line.option("--workload", arguments.workload, "whose lengths are expected, default long_tail")
+          .one_of(row_names(kWorkloads))
+          .not_with({list});
+  line.option("--mean-len", arguments.mean_len, "expect requests of this length instead [tokens]")
+      .between(std::int64_t{1}, kMostTokens)
+      .not_with({workload, list});
+}
+
+void add_options(CommandLine& line, Arguments& arguments) {
+  const auto list =
+      line.flag("--list", arguments.list, "print the models and where their figures are from");
+  line.option("--model", arguments.model, "a name of --list")
+      .one_of(row_names(kModelPresets))
+      .not_with({list})
+      .placeholder("NAME");
+  line.option("--memory-gib", arguments.memory_gib,
+              "for the cache, what weights and activations leave [2^30 bytes]")
+      .between(kLeastGib, kMostGib)
+      .not_with({list});
+  line.option("--block-size", arguments.block_size,
+              "[tokens], default: 1, 8, 16, 32, 64, 128 and 256")
+      .between(1, 1 << 16)
+      .not_with({list});
+  add_length_options(line, list, arguments);
+  line.option("--dtype", arguments.dtype, "of the cached rows, default bf16")
+      .one_of(row_names(kRowTypes))
+      .not_with({list});
+  line.option("--json", arguments.json_path,
+              "also write the results, and every model's memory by length, to this file")
+      .not_with({list});
+  line.footer(
+      "  --figure=PATH               by ./kvproof: also draw every model's memory by length, PNG "
+      "or SVG");
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   CommandLine line(
+      kProgram,
       "Says what of a model's KV cache fits into a memory budget: bytes per token, blocks, and how "
       "many\nrequests at once, contiguous and paged, at each block size. Exit code 1: not one of "
       "the longest.\nExample: kvproof plan --model=llama-3-70b --memory-gib=60 --max-len=32768");
-  line.option("--model", arguments.model, "a name of --list");
-  line.option("--memory-gib", arguments.memory_gib,
-              "for the cache, what weights and activations leave [2^30 bytes]");
-  line.option("--max-len", arguments.max_len,
-              "longest request, input and output [tokens], default: the model's context")
-      .between(std::int64_t{1}, kMostTokens);
-  line.option("--block-size", arguments.block_size,
-              "[tokens], default: 1, 8, 16, 32, 64, 128 and 256")
-      .between(1, 1 << 16);
-  line.option("--in-flight-tokens", arguments.in_flight_tokens,
-              "computed in one step: what a window may hold beside itself, default 8192")
-      .between(std::int64_t{1}, kMostTokens);
-  const auto workload =
-      line.option("--workload", arguments.workload,
-                  "whose lengths are expected: " + names_of(kWorkloads) + " (default long_tail)");
-  line.option("--mean-len", arguments.mean_len, "expect requests of this length instead [tokens]")
-      .between(std::int64_t{1}, kMostTokens)
-      .excludes(workload);
-  line.option("--dtype", arguments.dtype,
-              "of the cached rows: " + names_of(kRowTypes) + " (default bf16)");
-  line.option("--json", arguments.json_path,
-              "also write the results, and every model's memory by length, to this file");
-  line.footer(
-      "  --figure=PATH               by ./kvproof: also draw every model's memory by length, PNG "
-      "or "
-      "SVG");
-  line.flag("--list", arguments.list, "print the models and where their figures are from");
+  add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
   if (arguments.list) {
     print_list(std::cout);
@@ -286,6 +277,9 @@ int run(int argc, char** argv) {
   }
   if (arguments.model.empty()) {
     throw UsageError("expected --model=NAME, one of " + names_of(kModelPresets));
+  }
+  if (!arguments.memory_gib) {
+    throw UsageError("expected --memory-gib=NUMBER: what weights and activations leave");
   }
   return run(arguments, argc, argv);
 }
@@ -295,5 +289,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof;
-  return bench::run_program({"kvproof plan"}, [&] { return bench::run(argc, argv); });
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
 }

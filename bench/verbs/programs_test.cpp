@@ -88,8 +88,7 @@ TEST_F(Programs, BenchRefusesWhatItCannotDoBeforeMeasuring) {
   const Answer none = run("bench", "--filter=no_such_case");
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_EQ(none.out, "");
-  EXPECT_NE(none.error.find("matches none"), std::string::npos);
-  EXPECT_NE(none.error.find("life_cycle"), std::string::npos) << "the list is missing";
+  EXPECT_NE(none.error.find("--list"), std::string::npos) << none.error;
   for (const std::string arguments : {"--filter='('", "--json=/no/such/folder/x.json", "--seed=abc",
                                       "--nonsense", "--min-seconds-per-case=0"}) {
     const Answer answer = run("bench", arguments);

@@ -26,6 +26,9 @@
 namespace kvproof::bench {
 namespace {
 
+constexpr Program kProgram{.name = "kvproof replay",
+                           .no_memory = "not enough memory for a cache of this size"};
+
 struct Arguments {
   std::vector<std::string> files;
   properties::SubjectOptions subject;
@@ -112,18 +115,26 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const Reopenab
 }
 
 /// The options of a log, which do not apply to a built-in workload.
-void add_log_options(CommandLine& line, LogOptions& options) {
-  line.option("--ids-block-size", options.ids_block_size,
-              "[tokens] that an id of the log stands for, default: as published or inferred")
+void add_log_options(CommandLine& line, CommandLine::Option trace, Arguments& arguments) {
+  LogOptions& options = arguments.log_options;
+  const auto for_logs = [&, trace](CommandLine::Option option) {
+    return option.goes_with({trace}).only_if(
+        [&arguments] { return find_workload(arguments.log) == nullptr; },
+        "a request log, not with a built-in workload");
+  };
+  for_logs(line.option("--ids-block-size", options.ids_block_size,
+                       "[tokens] that an id of the log stands for, default: as published or "
+                       "inferred"))
       .between(1, 1 << 20);
-  line.option("--max-context", options.max_context,
-              "leave out requests of more input and output tokens together")
+  for_logs(line.option("--max-context", options.max_context,
+                       "leave out requests of more input and output tokens together"))
       .between(std::int64_t{1}, std::int64_t{1} << 25);
-  line.flag("--skip-zero-input", options.skip_zero_input, "leave out requests without a prompt");
-  line.flag("--skip-zero-output", options.skip_zero_output,
-            "leave out requests that got no answer");
-  line.option("--sessions-at-once", options.sessions_at_once,
-              "sessions under way at a time in a log of sessions, default 1")
+  for_logs(line.flag("--skip-zero-input", options.skip_zero_input,
+                     "leave out requests without a prompt"));
+  for_logs(line.flag("--skip-zero-output", options.skip_zero_output,
+                     "leave out requests that got no answer"));
+  for_logs(line.option("--sessions-at-once", options.sessions_at_once,
+                       "sessions under way at a time in a log of sessions, default 1"))
       .between(1, 1 << 16);
 }
 
@@ -131,10 +142,6 @@ int replay_log(const Arguments& arguments, int argc, char** argv) {
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
   const Workload* row = find_workload(arguments.log);
-  if (row != nullptr && arguments.log_options != LogOptions{}) {
-    throw UsageError("the options of a request log do not apply to the built-in workload " +
-                     arguments.log);
-  }
   ReopenableSource source = row != nullptr ? row->source(kWorkloadSeed, row->full_requests)
                                            : log_source(arguments.log, arguments.log_options);
   if (arguments.most_requests) source = leading(source, *arguments.most_requests);
@@ -149,42 +156,73 @@ int replay_log(const Arguments& arguments, int argc, char** argv) {
   return kHolds;
 }
 
+/// The options of a log or a workload, simulated or not.
+void add_request_options(CommandLine& line, CommandLine::Option trace, Arguments& arguments) {
+  line.option("--requests", arguments.most_requests, "only so many, from the first one on")
+      .between(std::uint64_t{1}, std::uint64_t{1} << 62)
+      .goes_with({trace});
+  line.option("--block-size", arguments.block_size, "[tokens], default 16")
+      .between(1, 1 << 20)
+      .goes_with({trace});
+  line.option("--json", arguments.json_path, "also write the result of --trace to this file")
+      .goes_with({trace});
+}
+
+std::vector<std::string> hashes() {
+  std::set<std::string> out;
+  for (const auto& row : optimized::kSubjects) {
+    if (!row.hash.empty()) out.emplace(row.hash);
+  }
+  return {out.begin(), out.end()};
+}
+
+void add_options(CommandLine& line, Arguments& arguments) {
+  auto files =
+      line.option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
+  auto trace = line.option(
+      "--trace", arguments.log,
+      "a request log (bench/requests/formats/README.md lists the formats) or a workload");
+  files.called("an operation trace").not_with({trace});
+  auto subject = line.option(
+      "--subject", arguments.subject.subject,
+      "replay the operations, or serve, with this allocator or shared library, default: the "
+      "trace's own, else " +
+          std::string(optimized::subject_of(optimized::Role::standard).name));
+  auto command =
+      line.option("--subject-command", arguments.subject.subject_command,
+                  "replay them against a program that speaks JSON lines, as kvproof check does");
+  command.not_with({subject});
+  line.flag("--audit", arguments.audit, "also consult every law and oracle after each operation")
+      .goes_with({files});
+  add_log_options(line, trace, arguments);
+  add_request_options(line, trace, arguments);
+  const auto capacity = line.option("--capacity-blocks", arguments.capacity_blocks,
+                                    "usable blocks of the cache, default: nothing is ever evicted")
+                            .between(1, 1 << 30)
+                            .goes_with({trace});
+  const auto hash =
+      line.option("--hash", arguments.hash, "of the blocks, default " + arguments.hash)
+          .one_of(hashes())
+          .goes_with({trace})
+          .not_with({subject, command});
+  const auto simulate =
+      add_simulation_options(line, {trace, capacity, hash, subject, command}, arguments.simulation);
+  subject.goes_with({files, simulate});
+  command.goes_with({files, simulate});
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
   CommandLine line(
+      kProgram,
       "Runs recorded operations again and compares every recorded result, or replays the prompts "
-      "of a "
-      "request log.\nExamples: kvproof replay kvproof-failure-1.jsonl\n"
-      "          kvproof replay --trace=conversation_trace.jsonl --block-size=512 --json=FILE");
-  line.option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
-  line.option("--subject", arguments.subject.subject,
-              "replay the operations, or serve, with this allocator or shared library, default: "
-              "the trace's own, else " +
-                  std::string(optimized::subject_of(optimized::Role::standard).name));
-  line.option("--subject-command", arguments.subject.subject_command,
-              "replay them against a program that speaks JSON lines, as kvproof check does");
-  line.flag("--audit", arguments.audit, "also consult every law and oracle after each operation");
-  const auto trace = line.option(
-      "--trace", arguments.log,
-      "a request log (bench/requests/formats/README.md lists the formats) or a workload");
-  add_log_options(line, arguments.log_options);
-  line.option("--requests", arguments.most_requests, "only so many, from the first one on")
-      .between(std::uint64_t{1}, std::uint64_t{1} << 62)
-      .needs(trace);
-  line.option("--block-size", arguments.block_size, "[tokens], default 16").between(1, 1 << 20);
-  line.option("--capacity-blocks", arguments.capacity_blocks,
-              "usable blocks of the cache, default: nothing is ever evicted")
-      .between(1, 1 << 30);
-  std::set<std::string> hashes;
-  for (const auto& row : optimized::kSubjects) {
-    if (!row.hash.empty()) hashes.emplace(row.hash);
-  }
-  line.option("--hash", arguments.hash, "of the blocks, default " + arguments.hash)
-      .one_of({hashes.begin(), hashes.end()});
-  add_simulation_options(line, trace, arguments.simulation);
-  line.option("--json", arguments.json_path, "also write the result of --trace to this file");
+      "of a request log.\n"
+      "Examples: kvproof replay properties/traces/vectors/gates-vllm-0.24.jsonl\n"
+      "          kvproof replay --trace=chat --block-size=32 --json=chat.json\n"
+      "          kvproof replay --trace=chat --simulate --memory-gib=20");
+  add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
-  if (arguments.files.empty() == arguments.log.empty()) {
+  if (arguments.files.empty() && arguments.log.empty()) {
     throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }
   if (!arguments.log.empty()) return replay_log(arguments, argc, argv);
@@ -196,6 +234,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof;
-  return bench::run_program({"kvproof replay", "not enough memory for a cache of this size"},
-                            [&] { return bench::run(argc, argv); });
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
 }

@@ -8,13 +8,6 @@
 namespace kvproof::bench {
 namespace {
 
-template <class Rows>
-std::vector<std::string> row_names(const Rows& rows) {
-  std::vector<std::string> out;
-  for (const auto& row : rows) out.emplace_back(row.name);
-  return out;
-}
-
 StepTime step_time(const SimulateArguments& arguments) {
   StepTime out = arguments.options.engine.time;
   out.card = *find_card(arguments.card);
@@ -35,27 +28,18 @@ std::uint32_t blocks_in(double gib, const StepTime& time, std::uint32_t block_si
 SimulationOptions complete(const SimulateArguments& arguments) {
   SimulationOptions out = arguments.options;
   out.engine.time = step_time(arguments);
-  if (arguments.memory_gib && out.capacity_blocks) {
-    throw std::invalid_argument("expected --memory-gib or --capacity-blocks, not both");
-  }
   if (arguments.memory_gib) {
     out.capacity_blocks = blocks_in(*arguments.memory_gib, out.engine.time, out.block_size);
   }
   out.storage = arguments.storage;
   if (arguments.storage == "paged" && !arguments.no_prefix_cache) out.storage = "paged_shared";
-  if (arguments.storage == "paged_shared" && arguments.no_prefix_cache) {
-    throw std::invalid_argument("--storage=paged_shared and --no-prefix-cache exclude each other");
-  }
   out.whole_sequence_must_fit = !arguments.admit_by_chunk;
   out.engine.swap = arguments.preempt == "swap";
   if (out.engine.swap && out.host_blocks == 0) {
-    throw std::invalid_argument("--preempt=swap needs --host-blocks");
+    throw std::invalid_argument("--preempt=swap goes with --host-blocks");
   }
   if (arguments.laws && !out.audited.given()) {
     out.audited.subject = out.manager->name;
-  }
-  if (out.audited.given() && find_storage(out.storage)->contiguous) {
-    throw std::invalid_argument("the laws are those of a paged cache: --storage is contiguous");
   }
   return out;
 }
@@ -95,107 +79,143 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
   return out;
 }
 
-class SimulationGroup {
+/// Adds the options of the simulation, under their heading.
+class SimulationOptionsOf {
  public:
-  SimulationGroup(CommandLine& line, CommandLine::Option trace, SimulateArguments& arguments)
+  SimulationOptionsOf(CommandLine& line, const ReplayOptionsGiven& given,
+                      SimulateArguments& arguments)
       : line_(line),
+        given_(given),
+        arguments_(arguments),
         simulate_(line.flag("--simulate", arguments.simulate,
                             "serve the requests of --trace in simulated time")) {
-    simulate_.heading(kName).needs(trace);
+    simulate_.heading(kName).goes_with({given.trace});
   }
 
-  template <class T>
-  CommandLine::Option option(const char* name, T& value, const char* text) {
-    return line_.option(name, value, text).heading(kName).needs(simulate_);
-  }
-  void flag(const char* name, bool& value, const char* text) {
-    line_.flag(name, value, text).heading(kName).needs(simulate_);
+  CommandLine::Option add() {
+    flag("--over-time", arguments_.over_time, "also write up to 256 samples of what was held when");
+    add_time();
+    add_scheduler();
+    add_drafts();
+    add_memory();
+    add_preemption();
+    flag("--laws", arguments_.laws,
+         "audit every operation by the laws, the model and the content oracle: for small pools")
+        .only_if(paged(), kPaged);
+    for (CommandLine::Option option : {given_.hash, given_.subject, given_.command}) {
+      option.only_if(paged(), kPaged);
+    }
+    return simulate_;
   }
 
  private:
   static constexpr const char* kName = "Serving simulation (--simulate)";
+  static constexpr const char* kPaged = "a paged --storage";
+  static constexpr std::uint32_t kMostTokens = 1 << 24;
+
+  template <class T>
+  CommandLine::Option option(const char* name, T& value, const char* text) {
+    return line_.option(name, value, text).heading(kName).goes_with({simulate_});
+  }
+  CommandLine::Option flag(const char* name, bool& value, const char* text) {
+    return line_.flag(name, value, text).heading(kName).goes_with({simulate_});
+  }
+  [[nodiscard]] std::function<bool()> paged() const {
+    return [&arguments = arguments_] { return !find_storage(arguments.storage)->contiguous; };
+  }
+
+  void add_time();
+  void add_scheduler();
+  void add_drafts();
+  void add_memory();
+  void add_preemption();
+
   CommandLine& line_;
+  ReplayOptionsGiven given_;
+  SimulateArguments& arguments_;
   CommandLine::Option simulate_;
 };
 
-constexpr std::uint32_t kMostTokens = 1 << 24;
-
-void add_time_options(SimulationGroup& group, SimulateArguments& arguments) {
-  StepTime& time = arguments.options.engine.time;
-  group.option("--card", arguments.card, "whose rates set the time of a step, default h100")
+void SimulationOptionsOf::add_time() {
+  StepTime& time = arguments_.options.engine.time;
+  option("--card", arguments_.card, "whose rates set the time of a step, default h100")
       .one_of(row_names(kCards));
-  group.option("--model", arguments.model, "what is served, default llama-3-8b")
+  option("--model", arguments_.model, "what is served, default llama-3-8b")
       .one_of(row_names(kServedModels));
-  group.option("--bandwidth-gb-per-s", arguments.bandwidth_gb_per_s, "in place of the card's")
+  option("--bandwidth-gb-per-s", arguments_.bandwidth_gb_per_s, "in place of the card's")
       .between(1e-3, 1e6);
-  group.option("--peak-tflop-per-s", arguments.peak_tflop_per_s, "in place of the card's")
+  option("--peak-tflop-per-s", arguments_.peak_tflop_per_s, "in place of the card's")
       .between(1e-3, 1e6);
-  group.option("--bandwidth-share", time.bandwidth_share, "of it that is reached, default 1")
+  option("--bandwidth-share", time.bandwidth_share, "of it that is reached, default 1")
       .between(0.01, 1.0);
-  group.option("--compute-share", time.compute_share, "of the peak that is reached, default 1")
+  option("--compute-share", time.compute_share, "of the peak that is reached, default 1")
       .between(0.01, 1.0);
-  group.option("--step-overhead-us", arguments.overhead_us, "[us] that every step takes besides")
+  option("--step-overhead-us", arguments_.overhead_us, "[us] that every step takes besides")
       .between(0.0, 1e9);
 }
 
-/// The options of the requests, and of how many run at once.
-void add_scheduler_options(SimulationGroup& group, SimulateArguments& arguments) {
-  SimulationOptions& run = arguments.options;
-  EngineOptions& engine = run.engine;
-  group
-      .option("--step-tokens", engine.token_budget, "[tokens] that one step computes, default 8192")
+/// How many tokens a step has, and how many requests run at once.
+void SimulationOptionsOf::add_scheduler() {
+  SimulationOptions& run = arguments_.options;
+  option("--step-tokens", run.engine.token_budget, "[tokens] that one step computes, default 8192")
       .between(1U, kMostTokens);
-  group.option("--max-running", engine.max_running, "requests that run at once, default 256")
+  option("--max-running", run.engine.max_running, "requests that run at once, default 256")
       .between(1, 1 << 16);
-  group
-      .option("--closed-loop-clients", run.clients,
-              "so many clients, each waiting for its answer, in place of the log's times")
+  option("--closed-loop-clients", run.clients,
+         "so many clients, each waiting for its answer, in place of the log's times")
       .between(1, 1 << 20);
-  group.option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
-      .between(1, 64);
-  group.option("--draft-acceptance", engine.acceptance, "chance of each draft, default 0.7")
-      .between(0.0, 1.0);
-  group.option("--seed", engine.seed, "of the drafts, default 0");
+  flag("--admit-by-chunk", arguments_.admit_by_chunk,
+       "admit when the first chunk fits, not only when the whole prompt does")
+      .only_if(paged(), kPaged);
 }
 
-void add_memory_options(SimulationGroup& group, SimulateArguments& arguments) {
-  SimulationOptions& run = arguments.options;
-  group
-      .option("--memory-gib", arguments.memory_gib,
-              "[GiB] of the cache, in place of --capacity-blocks")
-      .between(1e-6, 1e6);
-  group
-      .option("--storage", arguments.storage,
-              "the allocator, default paged, which shares prefixes unless told otherwise")
+void SimulationOptionsOf::add_drafts() {
+  EngineOptions& engine = arguments_.options.engine;
+  const auto drafts =
+      option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
+          .between(1, 64);
+  option("--draft-acceptance", engine.acceptance, "chance of each draft, default 0.7")
+      .between(0.0, 1.0)
+      .goes_with({drafts});
+  option("--seed", engine.seed, "of the drafts, default 0").goes_with({drafts});
+}
+
+void SimulationOptionsOf::add_memory() {
+  SimulationOptions& run = arguments_.options;
+  option("--memory-gib", arguments_.memory_gib, "[GiB] of the cache, in place of --capacity-blocks")
+      .between(1e-6, 1e6)
+      .not_with({given_.capacity});
+  option("--storage", arguments_.storage,
+         "the allocator, default paged, which shares prefixes unless told otherwise")
       .one_of(row_names(kStorages));
-  group
-      .option("--reserve-tokens", run.reserved_tokens,
-              "[tokens] that contiguous_max_length reserves, default: the longest request")
-      .between(1U, kMostTokens);
-  group.option("--watermark", run.watermark, "share of the blocks that an admission leaves free")
-      .between(0.0, 1.0);
-  group.option("--preempt", arguments.preempt, "recompute or swap, default recompute")
-      .one_of({"recompute", "swap"});
-  group.option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
-      .between(1, 1 << 30);
-  group.flag("--no-prefix-cache", arguments.no_prefix_cache, "share nothing");
-  group.flag("--admit-by-chunk", arguments.admit_by_chunk,
-             "admit when the first chunk fits, not only when the whole prompt does");
-  group.flag(
-      "--laws", arguments.laws,
-      "audit every operation by the laws, the model and the content oracle: for small pools");
+  option("--reserve-tokens", run.reserved_tokens,
+         "[tokens] that contiguous_max_length reserves, default: the longest request")
+      .between(1U, kMostTokens)
+      .only_if([&arguments = arguments_] { return arguments.storage == "contiguous_max_length"; },
+               "--storage=contiguous_max_length");
+  flag("--no-prefix-cache", arguments_.no_prefix_cache, "share nothing")
+      .only_if([&arguments = arguments_] { return arguments.storage == "paged"; },
+               "--storage=paged");
+}
+
+void SimulationOptionsOf::add_preemption() {
+  SimulationOptions& run = arguments_.options;
+  option("--watermark", run.watermark, "share of the blocks that an admission leaves free")
+      .between(0.0, 1.0)
+      .only_if(paged(), kPaged);
+  option("--preempt", arguments_.preempt, "recompute or swap, default recompute")
+      .one_of({"recompute", "swap"})
+      .only_if(paged(), kPaged);
+  option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
+      .between(1, 1 << 30)
+      .only_if([&arguments = arguments_] { return arguments.preempt == "swap"; }, "--preempt=swap");
 }
 
 }  // namespace
 
-void add_simulation_options(CommandLine& line, CommandLine::Option trace,
-                            SimulateArguments& arguments) {
-  SimulationGroup group(line, trace, arguments);
-  group.flag("--over-time", arguments.over_time,
-             "also write up to 256 samples of what was held when");
-  add_time_options(group, arguments);
-  add_scheduler_options(group, arguments);
-  add_memory_options(group, arguments);
+CommandLine::Option add_simulation_options(CommandLine& line, const ReplayOptionsGiven& given,
+                                           SimulateArguments& arguments) {
+  return SimulationOptionsOf(line, given, arguments).add();
 }
 
 std::vector<Result> run_simulation(SimulateArguments arguments, const ReopenableSource& source,

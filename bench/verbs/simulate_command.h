@@ -31,9 +31,15 @@ struct SimulateArguments {
   bool laws = false;
 };
 
-/// @param trace the option without which none of these means anything
-void add_simulation_options(CommandLine& line, CommandLine::Option trace,
-                            SimulateArguments& arguments);
+/// The options of the replay that mean something else, or nothing, in a simulation.
+struct ReplayOptionsGiven {
+  CommandLine::Option trace, capacity, hash, subject, command;
+};
+
+/// @return the option --simulate, without which none of these means anything. `arguments` must
+/// outlive the parse.
+CommandLine::Option add_simulation_options(CommandLine& line, const ReplayOptionsGiven& given,
+                                           SimulateArguments& arguments);
 
 /// Serves the requests; the first result is that of the run, of experiment "serving". `options`
 /// must hold the values of the replay's own options. Throws as simulate(), and

@@ -21,6 +21,9 @@
 namespace kvproof::bench {
 namespace {
 
+constexpr Program kProgram{"kvproof-study", "not enough memory to play this log",
+                           "a check failed: "};
+
 struct Arguments {
   std::vector<std::string> names;
   std::string json_path;
@@ -46,8 +49,7 @@ std::vector<const Study*> selected(const std::vector<std::string>& names) {
   }
   for (const std::string& name : names) {
     if (std::ranges::find(kStudies, name, &Study::name) == std::end(kStudies)) {
-      throw UsageError("no study is called '" + properties::printable(name) +
-                       "'; these are:" + list_of_studies());
+      throw UsageError(properties::in_quotes(name) + ": expected one of " + names_of(kStudies));
     }
   }
   return studies;
@@ -114,20 +116,29 @@ int run(const Arguments& arguments, int argc, char** argv) {
   return kHolds;
 }
 
+/// Whether one of the chosen studies depends on so much.
+bool some_depend_on(StudyInput input, const Arguments& arguments) {
+  return std::ranges::any_of(selected(arguments.names),
+                             [&](const Study* study) { return study->input >= input; });
+}
+
 int run(int argc, char** argv) {
   Arguments arguments;
-  CommandLine line(
-      "Plays requests on the real allocators, for the figures of the report.\n"
-      "Example: kvproof-study utilisation live_memory --trace=FILE --json=results.json\n"
-      "Studies, all of them unless named:" +
-      list_of_studies());
+  CommandLine line(kProgram,
+                   "Plays requests on the real allocators, for the figures of the report.\n"
+                   "Example: kvproof-study utilisation live_memory --json=results.json\n"
+                   "Studies, all of them unless named:" +
+                       list_of_studies());
   line.option("names", arguments.names, "which studies").placeholder("NAME");
   line.option("--json", arguments.json_path, "write the results to this file").placeholder("PATH");
   line.option("--trace", arguments.logs,
               "also play this request log (Mooncake JSONL or Azure CSV); may be repeated")
-      .one_value_each()
+      .only_if([&] { return some_depend_on(StudyInput::logs_and_workloads, arguments); },
+               "a study that plays logs")
       .placeholder("FILE");
-  line.option("--seed", arguments.seed, "of the built-in workloads");
+  line.option("--seed", arguments.seed, "of the built-in workloads")
+      .only_if([&] { return some_depend_on(StudyInput::workloads, arguments); },
+               "a study that plays workloads");
   line.flag("--smoke", arguments.smoke, "few requests, only to see that everything works");
   if (!line.parse(argc, argv)) return kHolds;
   return run(arguments, argc, argv);
@@ -138,7 +149,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace kvproof;
-  return bench::run_program(
-      {"kvproof-study", "not enough memory to play this log", "a check failed: "},
-      [&] { return bench::run(argc, argv); });
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
 }

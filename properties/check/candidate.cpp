@@ -31,12 +31,12 @@ Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string
           .hurry = [program](bool on) { program->hurry(on); }};
 }
 
+}  // namespace
+
 bool is_library(const std::string& subject) {
   return subject.find('/') != std::string::npos || subject.ends_with(".so") ||
          subject.ends_with(".dylib");
 }
-
-}  // namespace
 
 const optimized::SubjectRow& find_row(const std::string& name) {
   if (const auto* row = optimized::find_subject(name)) return *row;
@@ -61,9 +61,6 @@ bool names_subject(const std::string& text) {
 }
 
 Candidate find_candidate(const SubjectOptions& options) {
-  if (!options.subject.empty() && !options.subject_command.empty()) {
-    throw std::invalid_argument("expected either --subject or --subject-command");
-  }
   if (!options.subject_command.empty()) {
     auto program = std::make_shared<ForeignProgram>(
         options.subject_command, command_argv(options.subject_command), options.limits);
@@ -72,8 +69,11 @@ Candidate find_candidate(const SubjectOptions& options) {
   }
   if (!is_library(options.subject)) return own_candidate(find_row(options.subject));
   if (!std::filesystem::is_regular_file(options.subject)) {
-    throw std::invalid_argument(options.subject +
-                                ": expected a shared library, found no such file");
+    const bool there = std::filesystem::exists(options.subject);
+    throw std::invalid_argument(options.subject + ": expected a shared library, found " +
+                                (std::filesystem::is_directory(options.subject) ? "a directory"
+                                 : there ? "something that is no file"
+                                         : "no such file"));
   }
   auto program = std::make_shared<ForeignProgram>(options.subject, plugin_argv(options.subject),
                                                   options.limits);

@@ -35,6 +35,9 @@ struct Candidate {
 /// An implementation of ours.
 [[nodiscard]] Candidate own_candidate(const optimized::SubjectRow& row);
 
+/// Whether this looks like the path of a shared library.
+[[nodiscard]] bool is_library(const std::string& text);
+
 /// Whether this names a row of the list or looks like the path of a shared library.
 [[nodiscard]] bool names_subject(const std::string& text);
 

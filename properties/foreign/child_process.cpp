@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -22,11 +23,17 @@ namespace {
 
 constexpr std::size_t kKeptComplaintBytes = 4096;
 
+/// Whether a complaint may come from the limit of memory: bad_alloc, MemoryError, "out of memory".
+bool speaks_of_memory(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text.find("memory") != std::string::npos || text.find("bad_alloc") != std::string::npos;
+}
+
 }  // namespace
 
-ChildProcess::ChildProcess(const std::vector<std::string>& argv) {
+ChildProcess::ChildProcess(const ChildCommand& command) : memory_bytes_(command.memory_bytes) {
   try {
-    child_ = start_child({.argv = argv});
+    child_ = start_child(command);
   } catch (const std::runtime_error& error) {
     throw ChildTrouble("crash", error.what());
   }
@@ -149,6 +156,7 @@ std::string ChildProcess::how_it_ended() {
   if (ended == 0) return "it closed its output without an answer" + last_words();
   kill(-child_.pid, SIGKILL);  // what it has started goes with it
   child_.pid = -1;
+  child_.held.reset();
   if (WIFSIGNALED(status)) {
     return say("it was ended by signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")",
                last_words());
@@ -162,8 +170,13 @@ std::string ChildProcess::last_words() const {
   if (end == std::string::npos) return {};
   const std::size_t start = said_.rfind('\n', end);
   const std::size_t first = start == std::string::npos ? 0 : start + 1;
-  return "; its last words: " +
-         printable(std::string_view(said_).substr(first, end + 1 - first), 200);
+  std::string out =
+      "; its last words: " + printable(std::string_view(said_).substr(first, end + 1 - first), 200);
+  if (memory_bytes_ > 0 && speaks_of_memory(said_)) {
+    out += say("; it may take ", static_cast<double>(memory_bytes_) / 0x1p30,
+               " GiB of memory (--memory-limit-gib)");
+  }
+  return out;
 }
 
 }  // namespace kvproof::properties

@@ -32,8 +32,8 @@ class ChildTrouble : public std::runtime_error {
 
 class ChildProcess {
  public:
-  /// Starts argv[0], looked up in PATH. @throws ChildTrouble if it cannot be started
-  explicit ChildProcess(const std::vector<std::string>& argv);
+  /// Starts it. @throws ChildTrouble if it cannot be started
+  explicit ChildProcess(const ChildCommand& command);
   ~ChildProcess();
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -55,6 +55,7 @@ class ChildProcess {
   [[nodiscard]] std::string last_words() const;
 
   StartedChild child_;
+  std::uint64_t memory_bytes_;
   std::string received_;
   std::string answer_;
   std::string said_;  // the end of its stderr

@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::size_t kLimit = 10'000;  // [bytes]
 
-ChildProcess shell(const std::string& script) { return ChildProcess({"/bin/sh", "-c", script}); }
+ChildProcess shell(const std::string& script) {
+  return ChildProcess({.argv = {"/bin/sh", "-c", script}});
+}
 
 /// @return the kind of trouble, and what was said of it
 std::pair<std::string, std::string> trouble(const std::string& script, double seconds = 5,
@@ -37,7 +39,7 @@ TEST(ChildProcess, AnswersLineByLine) {
 
 TEST(ChildProcess, ThatCannotBeStartedSaysWhy) {
   try {
-    ChildProcess child({"/no/such/program"});
+    ChildProcess child({.argv = {"/no/such/program"}});
     FAIL() << "it was started";
   } catch (const ChildTrouble& found) {
     EXPECT_STREQ(found.what(), "cannot be started: No such file or directory");

@@ -23,9 +23,12 @@
 namespace kvproof::properties {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
-
-void note_interrupt(int /*signal*/) { interrupted = 1; }
+// What is reserved and never written to costs nothing, and some programs reserve terabytes.
+#if defined(__linux__)
+constexpr auto kMemory = RLIMIT_DATA;
+#else
+constexpr auto kMemory = RLIMIT_AS;
+#endif
 
 std::vector<char*> pointers(const std::vector<std::string>& words) {
   std::vector<char*> out;
@@ -66,7 +69,15 @@ void close_all(std::initializer_list<int> ends) {
 #endif
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_DFL);
+  if (command.memory_bytes > 0) {
+    const rlimit memory{command.memory_bytes, command.memory_bytes};
+    setrlimit(kMemory, &memory);
+  }
+  forget_interrupts();
+  std::signal(SIGXFSZ, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
   if (dup2(pipes.to[1], STDIN_FILENO) >= 0 && dup2(pipes.from[1], STDOUT_FILENO) >= 0 &&
       dup2(pipes.complaints[1], STDERR_FILENO) >= 0 &&
       (command.folder.empty() || chdir(command.folder.c_str()) == 0)) {
@@ -85,11 +96,13 @@ void close_all(std::initializer_list<int> ends) {
 struct Stream {
   int from = -1;
   std::string* text = nullptr;
+  const std::function<void(std::string_view)>& on_output;
 
   void receive() {
     char buffer[65536];
     const ssize_t got = read(from, buffer, sizeof buffer);
     if (got > 0) text->append(buffer, static_cast<std::size_t>(got));
+    if (got > 0 && on_output) on_output({buffer, static_cast<std::size_t>(got)});
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) {
       close(from);
       from = -1;
@@ -102,15 +115,18 @@ class Group {
  public:
   explicit Group(pid_t leader) : leader_(leader) {}
   ~Group() {
-    kill(-leader_, SIGKILL);
-    if (!waited_) waitpid(leader_, nullptr, 0);
+    if (waited_) {
+      kill(-leader_, SIGKILL);  // what it has left behind
+    } else {
+      end_group(leader_);
+    }
   }
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   [[nodiscard]] int wait() {
     int status = 0;
-    while (waitpid(leader_, &status, 0) < 0 && errno == EINTR) throw_if_interrupted();
+    while (waitpid(leader_, &status, 0) < 0 && errno == EINTR) continue;
     waited_ = true;
     return status;
   }
@@ -125,7 +141,6 @@ bool listen_to(Stream (&streams)[2], double limit_seconds) {
   using Clock = std::chrono::steady_clock;
   const auto deadline = Clock::now() + std::chrono::duration<double>(limit_seconds);
   while (streams[0].from >= 0 || streams[1].from >= 0) {
-    throw_if_interrupted();
     if (Clock::now() > deadline) return false;
     pollfd waiting[2] = {{streams[0].from, POLLIN, 0}, {streams[1].from, POLLIN, 0}};
     if (poll(waiting, 2, 100) <= 0) continue;
@@ -155,6 +170,7 @@ StartedChild start_child(const ChildCommand& command) {
   std::vector<char*> environment;
   if (command.environment) environment = pointers(*command.environment);
   Pipes pipes;
+  const WithoutInterrupts until_it_is_held;
   const pid_t child = pipes.open() ? fork() : -1;
   if (child == 0) {
     become(command, argv.data(), command.environment ? environment.data() : nullptr, pipes);
@@ -165,7 +181,8 @@ StartedChild start_child(const ChildCommand& command) {
   close_all({pipes.failure[0]});
   if (!failed) {
     setpgid(child, child);  // here too, so that it is done when it is needed
-    return {child, pipes.to[0], pipes.from[0], pipes.complaints[0]};
+    return {child, pipes.to[0], pipes.from[0], pipes.complaints[0],
+            std::make_unique<HeldGroup>(child)};
   }
   if (child > 0) waitpid(child, nullptr, 0);
   close_all({pipes.to[0], pipes.from[0], pipes.complaints[0]});
@@ -183,25 +200,16 @@ ChildEnd run_child(const ChildCommand& command) {
     return end;
   }
   close(child.to);
-  Stream streams[2] = {{child.from, &end.out}, {child.complaints, &end.error}};
+  Stream streams[2] = {{child.from, &end.out, command.on_output},
+                       {child.complaints, &end.error, command.on_output}};
   Group group(child.pid);
   end.timed_out = !listen_to(streams, command.limit_seconds);
-  if (end.timed_out) kill(-child.pid, SIGKILL);
-  const int status = group.wait();
+  const int status = end.timed_out ? 0 : group.wait();
   close_all({streams[0].from, streams[1].from});
-  if (WIFEXITED(status) && !end.timed_out) end.exit_code = WEXITSTATUS(status);
+  if (end.timed_out) return end;
+  if (WIFEXITED(status)) end.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) end.signal = WTERMSIG(status);
   return end;
-}
-
-void catch_interrupts() {
-  struct sigaction action = {};
-  action.sa_handler = note_interrupt;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
-}
-
-void throw_if_interrupted() {
-  if (interrupted != 0) throw Interrupted();
 }
 
 }  // namespace kvproof::properties

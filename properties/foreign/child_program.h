@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Starts other programs, and runs one to its end and keeps what it printed; an interrupt ends both.
 //
-// Model:   a program gets a process group of its own, which is killed at the time limit, on Ctrl-C,
-//          and with this process. child_process.h talks with one line by line.
+// Model:   a program gets a process group of its own, which is ended at the time limit, by an
+//          interrupt (interrupt.h), and with this process. child_process.h talks with one line by
+//          line.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "properties/foreign/interrupt.h"
 
 namespace kvproof::properties {
 
@@ -20,6 +26,10 @@ struct ChildCommand {
   std::optional<std::vector<std::string>> environment = {};  // "NAME=value"; nullopt = inherited
   std::filesystem::path folder = {};                         // where it runs; empty = here
   double limit_seconds = 600;
+  /// Of memory that it may write to, where the system can limit that; 0 = no limit.
+  std::uint64_t memory_bytes = 0;
+  /// Is told of each piece of its output as it comes.
+  std::function<void(std::string_view)> on_output = {};
   bool fixed_layout = false;  // without address space randomisation, if the system allows that
 };
 
@@ -35,7 +45,7 @@ struct ChildEnd {
   [[nodiscard]] std::string text() const;
 };
 
-/// A program that cannot be started has ended with exit code 127. @throws Interrupted
+/// A program that cannot be started has ended with exit code 127.
 [[nodiscard]] ChildEnd run_child(const ChildCommand& command);
 
 /// A program that runs, and this process's ends of its streams.
@@ -44,20 +54,10 @@ struct StartedChild {
   int to = -1;          // its stdin, a socket: a write to a dead reader is an error, not a signal
   int from = -1;        // its stdout
   int complaints = -1;  // its stderr
+  std::unique_ptr<HeldGroup> held = {};
 };
 
 /// @throws std::runtime_error that says why it cannot be started
 [[nodiscard]] StartedChild start_child(const ChildCommand& command);
-
-/// Ctrl-C or a request to end. what() is one line.
-class Interrupted : public std::runtime_error {
- public:
-  Interrupted() : std::runtime_error("interrupted") {}
-};
-
-/// From now on SIGINT, SIGTERM and SIGHUP do not end this process but are found by the next call of
-/// throw_if_interrupted(), so that temporary files go away.
-void catch_interrupts();
-void throw_if_interrupted();
 
 }  // namespace kvproof::properties

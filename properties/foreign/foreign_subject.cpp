@@ -108,6 +108,12 @@ class ForeignSubject final : public Subject {
   std::optional<Violation> trouble_;
 };
 
+/// What a subject says of itself, with its name unless that says it.
+std::string named(const std::string& name, const std::string& text) {
+  const std::string plain = printable(text, 300);
+  return plain.starts_with(name) ? plain : say(name, ": ", plain);
+}
+
 std::string header_line(const CacheConfig& config) {
   TraceHeader header;
   header.recorded_from = "kvproof";
@@ -122,11 +128,15 @@ std::string header_line(const CacheConfig& config) {
 ForeignProgram::ForeignProgram(std::string name, std::vector<std::string> argv, AnswerLimits limits)
     : name_(std::move(name)), argv_(std::move(argv)), limits_(limits) {}
 
+ChildCommand ForeignProgram::command() const {
+  return {.argv = argv_, .memory_bytes = static_cast<std::uint64_t>(limits_.memory_gib * 0x1p30)};
+}
+
 std::string_view ForeignProgram::ask(const std::string& line, double limit_seconds) {
   try {
     const auto start = Clock::now();
     const bool started = child_ != nullptr;
-    if (!started) child_ = std::make_unique<ChildProcess>(argv_);
+    if (!started) child_ = std::make_unique<ChildProcess>(command());
     const double soon = std::max(kSoonestSeconds, kPatience * longest_answer_seconds_);
     const double limit = started && hurries_ ? std::min(limit_seconds, soon) : limit_seconds;
     const std::string_view answer = child_->ask(line, limit, limits_.answer_bytes);
@@ -143,10 +153,13 @@ std::string_view ForeignProgram::ask(const std::string& line, double limit_secon
 Promises ForeignProgram::greet(const CacheConfig& config) {
   const double limit = child_ ? limits_.answer_seconds : limits_.start_seconds;
   const std::string_view answer = ask(header_line(config), limit);
+  const std::string said(answer);
   try {
-    return parse_promises(answer);
+    Promises out = parse_promises(said);
+    if (out.error.empty()) return out;
+    if (!has_promised_) throw UnusableSubject(named(name_, out.error));
+    throw TextError("promises", "the same as before, found an error");
   } catch (const TextError& error) {
-    const std::string said(answer);
     end();
     throw Violation({"nonsense"}, say("nonsense: to a header it answered ",
                                       printable(said, kShownBytes), ": ", error.what()));

@@ -57,6 +57,7 @@ class ForeignProgram {
 
  private:
   [[nodiscard]] Promises greet(const CacheConfig& config);
+  [[nodiscard]] ChildCommand command() const;
 
   std::string name_;
   std::vector<std::string> argv_;

@@ -49,9 +49,9 @@ TEST(Promises, ThatCannotBeReadAreRefusedByField) {
   const std::string ids = R"(,"block_ids":true})";
   const std::string deep = std::string(10'000, '[') + std::string(10'000, ']');
   const std::pair<std::string, std::string> kCases[] = {
-      {"", "one JSON object"},
-      {"[]", "one JSON object"},
-      {"hello", "one JSON object"},
+      {"", "a JSON object, found an empty line"},
+      {"[]", "a JSON object, found an array"},
+      {"hello", "found at byte 1: syntax error"},
       {"{\"a\":" + deep + "}", "at most 16 brackets"},
       {"{}", "promises"},
       {std::string(R"({"promises":"everything",)") + kLeast + ids, "one of safety, policy"},
@@ -64,12 +64,18 @@ TEST(Promises, ThatCannotBeReadAreRefusedByField) {
       {R"({"promises":"safety","operations":[7],"block_ids":true})", "operations"},
       {std::string(R"({"promises":"safety",)") + kLeast + "}", "block_ids"},
       {std::string(R"({"promises":"safety",)") + kLeast + R"(,"block_ids":1})", "block_ids"},
-      {R"({"error":"libx.so: exports no such thing"})", "libx.so: exports no such thing"},
+      {R"({"error":""})", "a text that says why"},
+      {R"({"error":7})", "a string"},
   };
   for (const auto& [line, expected] : kCases) {
     const std::string said = refusal_of_promises(line);
     EXPECT_NE(said.find(expected), std::string::npos) << line.substr(0, 80) << "\n" << said;
   }
+}
+
+TEST(Promises, CanBeThatNothingWorks) {
+  EXPECT_EQ(parse_promises(R"({"error":"libx.so: exports no such thing"})").error,
+            "libx.so: exports no such thing");
 }
 
 /// A pool of four blocks, one group, and a request r0 that was granted one.

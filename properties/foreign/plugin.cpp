@@ -21,8 +21,10 @@ void* open_library(const std::string& path) {
   // A name without a slash would be looked for among the system's libraries.
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw PluginError(say(path, ": cannot be opened: ", dlerror()));
-  return library;
+  if (library != nullptr) return library;
+  std::string reason = dlerror();
+  if (reason.starts_with(file + ": ")) reason.erase(0, file.size() + 2);
+  throw PluginError(say(path, ": cannot be opened: ", reason));
 }
 
 }  // namespace

@@ -80,11 +80,12 @@ std::string names_of(Parts parts) {
 
 Promises parse_promises(std::string_view line) {
   const json parsed = fields::parse_object(line);
-  if (parsed.contains("error")) {
-    throw TextError("promises", say("a subject that can be used: ",
-                                    printable(fields::text(parsed, "error"), 300)));
-  }
   Promises out;
+  if (parsed.contains("error")) {
+    out.error = fields::text(parsed, "error");
+    if (out.error.empty()) throw TextError("error", "a text that says why, found an empty one");
+    return out;
+  }
   if (fields::flag(parsed, "unsupported")) {
     out.unsupported = fields::text_or_empty(parsed, "reason");
     if (out.unsupported.empty()) out.unsupported = "no reason given";

@@ -56,6 +56,7 @@ struct Promises {
   OperationSet operations = all_operations();
   bool block_ids = true;
   bool events = false;      // it says that it announces events
+  std::string error;        // why it cannot be used at all; empty if it can
   std::string unsupported;  // why it cannot be built from this header; empty if it can
 };
 

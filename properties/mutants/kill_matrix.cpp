@@ -11,6 +11,11 @@
 #include <stdexcept>
 #include <thread>
 
+#if defined(__linux__)
+#include <sys/prctl.h>
+#endif
+
+#include "properties/foreign/interrupt.h"
 #include "properties/mutants.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/mutants/patches.h"
@@ -56,6 +61,7 @@ struct Child {
 Child start(const Seeded& mutant, std::size_t index, const MatrixOptions& options) {
   int ends[2];
   if (pipe(ends) != 0) throw std::runtime_error("no pipe for a mutant's process");
+  const WithoutInterrupts in_the_child_too;  // it ends with its parent, which cleans up
   const pid_t process = fork();
   if (process < 0) throw std::runtime_error("no process for a mutant");
   if (process > 0) {
@@ -63,6 +69,9 @@ Child start(const Seeded& mutant, std::size_t index, const MatrixOptions& option
     return {process, ends[0], index};
   }
   close(ends[0]);
+#if defined(__linux__)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
   bool killed = false;
   for (const Oracles& oracles : {kLawsAlone, kModelAlone, kContentAlone}) {
     if (options.laws_only && killed) break;

@@ -3,10 +3,13 @@
 #include "properties/random/shrink.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
 
+#include "properties/foreign/interrupt.h"
 #include "properties/traces/newer_policies.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
@@ -248,7 +251,6 @@ std::string describe(const GroupConfig& group) {
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder) {
   const std::filesystem::path file = folder / say("kvproof-failure-", seed, ".jsonl");
-  const std::filesystem::path unfinished = file.string() + ".unfinished";
   TraceHeader header;
   header.recorded_from = "kvproof";
   header.family = "failure";
@@ -257,19 +259,18 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
   header.subject = failure.subject;
   header.newer_policies = newer_policies_of(failure.config.profile);
   header.config = failure.config;
-  std::ofstream out(unfinished, std::ios::binary | std::ios::trunc);
+  const Temporary unfinished(std::filesystem::absolute(file.string() + ".unfinished"));
+  std::ofstream out(unfinished.path(), std::ios::binary | std::ios::trunc);
   out << to_json(header) << '\n';
   for (const Operation& operation : failure.trace) out << to_json(operation) << '\n';
   out << end_line(failure.trace.size()) << '\n';
+  errno = 0;
   out.close();
   std::error_code error;
-  if (out) std::filesystem::rename(unfinished, file, error);
-  if (!out || error) {
-    std::error_code ignored;
-    std::filesystem::remove(unfinished, ignored);
-    throw std::runtime_error("the failing trace could not be written to " + file.string());
-  }
-  return file;
+  if (out) std::filesystem::rename(unfinished.path(), file, error);
+  if (out && !error) return file;
+  const std::string reason = error ? error.message() : std::strerror(errno != 0 ? errno : EIO);
+  throw std::runtime_error(file.string() + ": the failing trace cannot be written: " + reason);
 }
 
 std::string describe_failure(const Failure& failure, std::uint64_t seed,
@@ -284,8 +285,19 @@ std::string describe_failure(const Failure& failure, std::uint64_t seed,
   for (const GroupConfig& group : config.groups) out += "; " + describe(group);
   out += say("; ", failure.trace.size(), " operations:\n");
   for (const Operation& operation : failure.trace) out += "  " + to_json(operation) + "\n";
+  if (file.empty()) return out;
   return out + say("run it again: ./kvproof replay ", options.empty() ? "" : options + " ",
                    file.string(), "\n");
+}
+
+std::string keep_failure(const Failure& failure, std::uint64_t seed,
+                         const std::filesystem::path& folder, const std::string& options) {
+  try {
+    const auto file = write_failure(failure, seed, folder);
+    return describe_failure(failure, seed, file, options);
+  } catch (const std::runtime_error& error) {
+    return describe_failure(failure, seed, {}, options) + error.what() + "\n";
+  }
 }
 
 }  // namespace kvproof::properties

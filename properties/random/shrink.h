@@ -18,14 +18,19 @@ namespace kvproof::properties {
 [[nodiscard]] Failure shrink(const MakeSubject& make, const Failure& failure, Oracles oracles);
 
 /// Writes the trace as JSON Lines to `folder`/kvproof-failure-<seed>.jsonl: first under another
-/// name, so that there is never half a file. @return its path.
+/// name, so that there is never half a file. @return its path. @throws std::runtime_error
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder = ".");
 
-/// The report for people: seed, law, operations, and the command that runs them again.
-/// @param options of that command, if the subject that the file names is not enough
+/// The report for people: seed, law, operations, and the command that runs them again, unless the
+/// file is none. @param options of that command, if the subject that the file names is not enough
 [[nodiscard]] std::string describe_failure(const Failure& failure, std::uint64_t seed,
                                            const std::filesystem::path& file,
                                            const std::string& options = "");
+
+/// Both: a file that cannot be written is told at the end of the report, and loses nothing.
+[[nodiscard]] std::string keep_failure(const Failure& failure, std::uint64_t seed,
+                                       const std::filesystem::path& folder,
+                                       const std::string& options = "");
 
 }  // namespace kvproof::properties

@@ -221,6 +221,7 @@ void GoldenReader::perform(const TraceLine& line, Subject& subject, TraceVerdict
   const Outcome outcome = subject.apply(line.operation);
   subject.observe(state_);
   if (line.result || line.state) ++verdict.recorded;
+  if (std::holds_alternative<Rejected>(outcome.result)) ++verdict.rejected;
   if (auto what = compare(line, outcome, state_)) {
     verdict.difference = Difference{verdict.operations,
                                     lines_.line_number(),

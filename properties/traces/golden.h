@@ -33,6 +33,7 @@ struct TraceVerdict {
   TraceHeader header;
   std::uint64_t operations = 0;  // performed
   std::uint64_t recorded = 0;    // operations of the trace that came with a result or a state
+  std::uint64_t rejected = 0;    // operations that the subject called invalid
   std::string skipped;           // the reason; empty if the trace was replayed
   std::optional<Difference> difference;
 };

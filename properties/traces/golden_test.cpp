@@ -204,7 +204,18 @@ TEST_F(GoldenRejects, UnreadableTracesAreNamedByLineAndField) {
   const std::string header = good_.substr(0, good_.find('\n') + 1);
   EXPECT_EQ(error_of("{}\n"), "line 1: field op: expected a value, found none");
   EXPECT_EQ(error_of(header), "line 1: field op: expected an end line; the trace is cut short");
-  EXPECT_EQ(error_of(header + "nonsense\n"), "line 2: field line: expected one JSON object");
+  EXPECT_EQ(error_of(header + "nonsense\n"),
+            "line 2: expected valid JSON, found at byte 2: "
+            "syntax error while parsing value - invalid literal; last read: 'no'");
+  EXPECT_EQ(error_of(header + "\n"), "line 2: expected a JSON object, found an empty line");
+  EXPECT_EQ(error_of(header + std::string("{\0}\n", 4)),
+            "line 2: expected valid JSON, found at byte 2: a NUL byte");
+  EXPECT_EQ(error_of(header + "{\"op\":\"\xff\"}\n"),
+            "line 2: expected valid JSON, found at byte 8: syntax error while parsing value - "
+            "invalid string: ill-formed UTF-8 byte; last read: '\"?'");
+  EXPECT_EQ(error_of(header + "{\"op\":\"free\"\n"),
+            "line 2: expected valid JSON, found at byte 13: syntax error while parsing object - "
+            "unexpected end of input; expected '}'");
   EXPECT_EQ(error_of(header + header),
             "line 2: field op: expected the end line of the trace before");
   EXPECT_EQ(error_of(header + "{\"op\":\"end\",\"ops\":3}\n"),

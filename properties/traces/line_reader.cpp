@@ -21,6 +21,12 @@ namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;  // one read, one step of decoding
 
+/// The length of the byte order mark that some editors put before a text.
+std::size_t byte_order_mark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? kMark.size() : 0;
+}
+
 /// The complaint of a decoder, to which the reader adds the file and the line.
 struct DecodeError {
   std::string expected;
@@ -273,6 +279,7 @@ bool LineReader::next(std::string_view& line) {
   if (!complete) stop = end_;
   if (!complete && stop == begin_) return false;
   ++line_number_;
+  if (line_number_ == 1) begin_ += byte_order_mark({buffer_.data() + begin_, stop - begin_});
   const bool carriage_return = stop > begin_ && buffer_[stop - 1] == '\r';
   line = {buffer_.data() + begin_, stop - begin_ - (carriage_return ? 1 : 0)};
   if (line.size() > limits_.max_line_bytes) {

@@ -35,8 +35,8 @@ class LineReader {
   LineReader& operator=(LineReader&&) noexcept;
 
   /// Moves to the next line; false at the end of the file. The view holds the line without its
-  /// "\n" or "\r\n" and stays valid until the next call. A last line without a line ending counts;
-  /// NUL bytes are data.
+  /// "\n" or "\r\n", the first one without its byte order mark, and stays valid until the next
+  /// call. A last line without a line ending counts; NUL bytes are data.
   [[nodiscard]] bool next(std::string_view& line);
 
   [[nodiscard]] std::uint64_t line_number() const { return line_number_; }  // from 1; 0 at first

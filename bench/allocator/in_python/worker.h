@@ -43,7 +43,7 @@ class TextbookProcess {
  public:
   /// @param script worker.py. @throws properties::ChildTrouble where there is no python3
   explicit TextbookProcess(const std::filesystem::path& script)
-      : process_({"python3", script.string()}) {}
+      : process_({.argv = {"python3", script.string()}}) {}
 
   /// @throws properties::ChildTrouble with what it said when it ended instead
   TextbookAnswer ask(const std::string& command) {

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "reference/json_fault.h"
+
 namespace kvproof::bench {
 namespace {
 
@@ -119,16 +121,7 @@ class LineHandler final : public Sax {
 
   bool parse_error(std::size_t position, const std::string& /*token*/,
                    const nlohmann::detail::exception& error) override {
-    // The parser says "[id] parse error at line 1, column 9: cause" or "[id] cause"; only the cause
-    // helps a reader.
-    std::string_view text = error.what();
-    for (const std::string_view before_cause : {"] ", "column", ": "}) {
-      const std::size_t at = text.find(before_cause);
-      if (at == std::string_view::npos) break;
-      text.remove_prefix(at + before_cause.size());
-    }
-    return fail("valid JSON, found at byte " + std::to_string(position) + ": " +
-                properties::printable(text, 120));
+    return fail(fault_of(error, position));
   }
 
  private:
@@ -264,9 +257,7 @@ class NameHandler final : public Sax {
 
 const JsonObject& JsonLineReader::read(std::string_view line, const properties::LineReader& lines,
                                        std::size_t max_elements, JsonVisitor* visitor) {
-  if (line.empty()) lines.fail("", "a JSON object, found an empty line");
-  // The parser takes a NUL byte for the end of its input, which would hide what follows.
-  if (line.find('\0') != std::string_view::npos) lines.fail("", "JSON text, found a NUL byte");
+  if (const auto fault = fault_of_text(line)) lines.fail("", *fault);
   if (objects_.empty()) objects_.emplace_back();
   LineHandler handler(fields_, objects_, max_elements, visitor);
   if (!Json::sax_parse(line.data(), line.data() + line.size(), &handler)) {
