@@ -22,9 +22,10 @@ namespace kvproof {
 }
 
 /// The parser says "[id] parse error at line 1, column 9: cause" or "[id] cause"; only the cause
-/// helps a reader. @param byte counted from 1
+/// helps a reader. @param byte counted from 1; 0 = not known
 [[nodiscard]] inline std::string fault_of(const nlohmann::json::exception& error,
-                                          std::size_t byte) {
+                                          std::size_t byte = 0) {
+  if (const auto* at = dynamic_cast<const nlohmann::json::parse_error*>(&error)) byte = at->byte;
   std::string_view text = error.what();
   for (const std::string_view before_cause : {"] ", "column", ": "}) {
     const std::size_t at = text.find(before_cause);
@@ -34,7 +35,7 @@ namespace kvproof {
   constexpr std::size_t kLongest = 120;
   std::string cause(text.substr(0, kLongest));
   if (text.size() > kLongest) cause += "...";
-  return "valid JSON, found at byte " + std::to_string(byte) + ": " + cause;
+  return "valid JSON, found " + (byte > 0 ? "at byte " + std::to_string(byte) + ": " : "") + cause;
 }
 
 /// "an array", "a number": for what was found in place of something else.

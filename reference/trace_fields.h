@@ -44,8 +44,8 @@ inline json parse_object(std::string_view line) {
     json out = json::parse(line);
     if (!out.is_object()) throw TextError("", "a JSON object, found " + kind_of(out));
     return out;
-  } catch (const json::parse_error& error) {
-    throw TextError("", fault_of(error, error.byte));
+  } catch (const json::exception& error) {
+    throw TextError("", fault_of(error));
   }
 }
 

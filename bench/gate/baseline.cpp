@@ -144,8 +144,7 @@ json read_document(const std::filesystem::path& path) {
   try {
     return json::parse(text);
   } catch (const json::exception& damage) {
-    const auto* at = dynamic_cast<const json::parse_error*>(&damage);
-    throw properties::InputError(path.string(), 0, "", fault_of(damage, at ? at->byte : 0));
+    throw properties::InputError(path.string(), 0, "", fault_of(damage));
   }
 }
 

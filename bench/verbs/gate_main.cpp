@@ -58,7 +58,7 @@ struct Arguments {
 /// A new folder for built libraries and the files of callgrind.
 std::unique_ptr<properties::Temporary> make_workplace() {
   const properties::WithoutInterrupts until_it_is_held;
-  std::string name = (fs::temp_directory_path() / "kvproof-gate.XXXXXX").string();
+  std::string name = (properties::temporary_folder() / "kvproof-gate.XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
   return std::make_unique<properties::Temporary>(name);
 }

@@ -29,11 +29,19 @@ std::vector<std::vector<std::size_t>*> held(kvproof_subject& subject) {
   return out;
 }
 
+[[noreturn]] void fill_memory() {
+  std::vector<std::vector<char>> out;
+  while (true) out.emplace_back(1U << 20U, 'x');
+}
+
 }  // namespace
 
 extern "C" {
 
-uint32_t kvproof_subject_abi() { return breaks("version") ? 99 : sound_abi(); }
+uint32_t kvproof_subject_abi() {
+  if (breaks("start")) sleep(1000);
+  return breaks("version") ? 99 : sound_abi();
+}
 
 const char* kvproof_subject_apply(kvproof_subject* subject, const char* operation) {
   std::puts("what a library prints is no answer");
@@ -41,6 +49,7 @@ const char* kvproof_subject_apply(kvproof_subject* subject, const char* operatio
   if (json::parse(operation)["op"] != "allocate" || held(*subject).size() < 2) return answer;
   if (breaks("crash")) std::abort();
   if (breaks("hang")) sleep(1000);
+  if (breaks("memory")) fill_memory();
   if (breaks("nonsense")) return "{\"out\": [\"no\", }";
   if (breaks("null")) return nullptr;
   if (breaks("flood")) return (subject->answer = std::string(8U << 20U, '[') + "}").c_str();

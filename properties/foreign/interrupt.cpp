@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 #include <system_error>
@@ -115,6 +116,15 @@ HeldGroup::HeldGroup(pid_t leader) : slot_(0) {
 }
 
 HeldGroup::~HeldGroup() { groups[slot_] = 0; }
+
+std::filesystem::path temporary_folder() {
+  std::error_code error;
+  const std::filesystem::path out = std::filesystem::temp_directory_path(error);
+  if (!error) return out;
+  const char* named = std::getenv("TMPDIR");
+  throw std::runtime_error(std::string("TMPDIR=") + (named != nullptr ? named : "/tmp") +
+                           ": expected a folder: " + error.message());
+}
 
 Temporary::Temporary(std::filesystem::path path) : path_(std::move(path)), slot_(0) {
   const std::string& text = path_.native();

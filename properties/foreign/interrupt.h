@@ -51,6 +51,9 @@ class HeldGroup {
   std::size_t slot_;
 };
 
+/// Where temporary files go. @throws std::runtime_error that names a folder that is not there
+[[nodiscard]] std::filesystem::path temporary_folder();
+
 /// A temporary file, or a folder with what is in it: removed with this object, and by an interrupt.
 class Temporary {
  public:

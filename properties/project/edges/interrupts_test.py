@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hundred interruptions at random times: the signal ends the program, and nothing stays behind.
+
+Nothing: no file in the folder or among the temporary ones that was not there before and is not a
+complete result, and no process of the session, however deep.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+from program import CHECKOUT, Case, run
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+ADAPTER = os.path.join(CHECKOUT, "properties", "foreign", "examples", "adapter.py")
+
+# name, seconds until nothing more of interest begins, the program and its arguments
+RUNS = (
+    ("bench", 1.0, "bench", "--smoke", "--filter=life_cycle|pool", "--json=bench.json"),
+    ("replay", 0.3, "replay", "--trace=chat", "--json=replay.json"),
+    ("serving", 0.3, "replay", "--trace=chat", "--simulate", "--json=served.json"),
+    ("study", 0.5, "study", "utilisation", "live_memory", "--json=study.json"),
+    ("check", 1.0, "check", "--json=check.json"),
+    ("mutants", 1.0, "check", "--mutants", "--json=mutants.json"),
+    ("exhaustive", 0.5, "check", "--exhaustive", "--json=exhaustive.json"),
+    ("adapter", 0.5, "check", f"--subject-command={sys.executable} {ADAPTER}", "--json=check.json"),
+    # A program in a program, neither of which ends by itself.
+    ("hanging", 0.5, "check", "--subject-command=sleep 1000; true", "--start-limit-seconds=500"),
+    ("gate", 1.5, "gate", "--against=naive", "--operations=1", "--json=gate.json"),
+    ("revision", 3.0, "gate", "--against=HEAD", "--operations=1", "--json=gate.json"),
+)
+TIMES = {"revision": 8, "gate": 12, "mutants": 12}  # others 10
+FILES = {"kvproof-failure-1.jsonl"}
+
+
+def is_revision():
+    return subprocess.run(["git", "-C", CHECKOUT, "rev-parse", "-q", "--verify", "HEAD"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
+
+class Interruptions(Case):
+    counted = {}
+
+    @classmethod
+    def tearDownClass(cls):
+        print(f"{sum(cls.counted.values())} interruptions: " + ", ".join(
+            f"{name} {count}" for name, count in cls.counted.items()), flush=True)
+
+    def check(self, words, number, most, outcome, files):
+        self.assertEqual(outcome.files, [], f"left behind by {number.name}: {outcome}")
+        self.assertEqual(outcome.processes, [], f"left running by {number.name}: {outcome}")
+        for path, document in files.items():
+            whole = f"--json={path}" in words and document is not None
+            self.assertTrue(whole or path in FILES, f"left {path} by {number.name}: {outcome}")
+        ended = outcome.code in (-number, 0, 1, 3)  # or it was faster than the signal
+        self.assertTrue(ended, f"{number.name}: {outcome}")
+        self.assertLess(outcome.seconds, most + 8, outcome)
+
+    def test_all(self):
+        plans = []
+        for name, most, *words in RUNS:
+            if name == "revision" and not is_revision():
+                print("not interrupted: gate --against=HEAD, for this is no git checkout")
+                continue
+            self.counted[name] = TIMES.get(name, 10)
+            plans += [(words, self.random.choice(SIGNALS), most, self.random.random() * most)
+                      for _ in range(TIMES.get(name, 10))]
+        with ThreadPoolExecutor(3) as pool:  # they mostly wait
+            for ended in pool.map(lambda plan: interrupted(*plan), plans):
+                self.check(*ended)
+        self.assertGreaterEqual(len(plans), 90)
+
+    def test_a_process_that_stays_is_seen(self):
+        """The test of this test."""
+        outcome = run("/bin/sh", "-c", "sleep 7.125 & touch left.part-1; exit 0")
+        self.assertEqual(outcome.files, ["left.part-1"])
+        self.assertEqual(outcome.processes, ["sleep 7.125"])
+
+    def test_nohup_stays_nohup(self):
+        outcome = run("replay", "--trace=chat", "--requests=20000",
+                      signal_after=(signal.SIGHUP, 0.2),
+                      prepare=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.assertEqual(outcome.code, 0, outcome)
+
+
+def interrupted(words, number, most, after):
+    """What came of it: as the arguments of check()."""
+    with tempfile.TemporaryDirectory() as folder:
+        outcome = run(*words, folder=folder, signal_after=(number, after))
+        files = {path: json_in(os.path.join(folder, path)) for path in os.listdir(folder)}
+    return words, number, most, outcome, files
+
+
+def json_in(path):
+    """The document of a result file; None if it is not whole."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return json.load(stream)
+    except ValueError:
+        return None
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
