@@ -46,8 +46,9 @@ system() {
   : >"$work/log"
   : >"$work/lacking"
   for tool in sh sed grep awk cut tr head tail cat date dirname mkdir sleep sort uname readlink \
-    env getconf printf rm wc mktemp mv; do
-    real=$(command -v "$tool") && case $real in /*) ln -s "$real" "$work/bin/$tool" ;; esac
+    env getconf printf rm wc mktemp mv flock setsid; do
+    real=$(command -v "$tool" || true)
+    case $real in /*) ln -s "$real" "$work/bin/$tool" ;; esac
   done
   cp "$launcher" "$work/tree/kvproof"
   : >"$work/tree/CMakeLists.txt"
@@ -361,6 +362,103 @@ check "through a link it finds its programs" \
 code=0
 PATH=$work/bin "$prefix/bin/kvproof" test >"$work/out" 2>"$work/err" || code=$?
 check "installed, test says that it needs a checkout" exits 2
+
+# ---- signals: whatever runs below ends, and the exit code names the signal ----
+# A stand-in signals its parent, which is the launcher, alone. One of its children has a process
+# group of its own, as ninja's compilers have; one does not listen.
+ended() {
+  for pause in 0 0.1 0.2 0.4 0.8; do
+    sleep "$pause"
+    left=
+    while read -r process; do
+      if kill -0 "$process" 2>/dev/null && ! grep -qs ') Z ' "/proc/$process/stat"; then
+        left="$left $process"
+      fi
+    done <"$work/running"
+    [ -n "$left" ] || return 0
+  done
+  # shellcheck disable=SC2086
+  kill -s KILL $left
+  return 1
+}
+nothing_is_left() {
+  check "$1: everything below has ended" ended
+  check "$1: no file is left" \
+    sh -c "! find '$work/tree' '$work/temporary' -name '*part-*' -o -name '.times*' -o \
+      -name 'kvproof-*.??????' | grep -q ."
+}
+interrupted() {  # interrupted [deaf]: lines of a stand-in; the launcher gets $SIGNAL
+  printf '%s\n' "echo \$\$ >>$work/running" \
+    "\$(command -v setsid) sleep 60 & echo \$! >>$work/running"
+  [ $# = 0 ] || printf '%s\n' "sh -c 'trap \"\" TERM; while :; do sleep 1; done' &" \
+    "echo \$! >>$work/running"
+  printf '%s\n' "kill -s \$SIGNAL \$PPID; sleep 61"
+}
+mkdir "$work/temporary"
+export TMPDIR="$work/temporary"
+signals='TERM HUP INT'
+trap : INT  # or bash would follow the child
+if [ "$(sh -c 'kill -s INT $$; echo deaf')" = deaf ]; then
+  echo "launcher: interrupts are ignored here, so they are not checked"
+  signals='TERM HUP'
+fi
+trap - INT
+for SIGNAL in $signals; do
+  export SIGNAL
+  case $SIGNAL in HUP) expected=129 ;; INT) expected=130 ;; TERM) expected=143 ;; esac
+  system
+  : >"$work/running"
+  fake cmake "case \$1 in --preset) $(interrupted); esac"
+  run check
+  check "$SIGNAL while it configures: $expected" exits "$expected"
+  nothing_is_left "$SIGNAL while it configures"
+  system
+  : >"$work/running"
+  # shellcheck disable=SC2046 # a word or none
+  fake cmake "case \$1 in --build) $(interrupted $([ "$SIGNAL" != HUP ] || echo deaf)); esac"
+  run check
+  check "$SIGNAL while it builds: $expected" exits "$expected"
+  nothing_is_left "$SIGNAL while it builds"
+done
+SIGNAL=TERM
+system
+: >"$work/running"
+fake ctest "$(interrupted)"
+run test --json=summary.json
+check "a signal while it tests: 143" exits 143
+check "and no counts are written" [ ! -e "$work/tree/summary.json" ]
+nothing_is_left "a signal while it tests"
+system
+: >"$work/running"
+mkdir -p "$work/tree/build/release/bin"
+fake kvproof-plan "$(interrupted)"
+mv "$work/bin/kvproof-plan" "$work/tree/build/release/bin/"
+fake python3 'exit 0'
+run plan --figure=f.png
+check "a signal while a figure is planned: 143" exits 143
+nothing_is_left "a signal while a figure is planned"
+system
+: >"$work/running"
+mkdir -p "$work/tree/reports/device"
+interrupted >"$work/tree/reports/device/run.sh"
+run device
+check "a signal while a device is measured: 143" exits 143
+nothing_is_left "a signal while a device is measured"
+system
+: >"$work/running"
+echo g++ >"$work/lacking"
+fake apt-get "case \$* in *--download-only*) $(interrupted); esac"
+run check
+check "a signal while packages are downloaded: 143" exits 143
+nothing_is_left "a signal while packages are downloaded"
+fake apt-get "case \$* in *--download-only*) ;; *install*)" \
+  "echo begun >>$work/log; kill -s TERM \$\$ \$PPID; sleep 0.3; echo unpacked >>$work/log ;; esac"
+run check
+check "a signal while packages are installed: 143" exits 143
+check "and none is left half installed" log_is "begun
+unpacked"
+check "why it went on is said" err_has "stops when the packages are installed"
+unset TMPDIR SIGNAL
 
 # ---- doctor ----
 system
