@@ -460,6 +460,51 @@ unpacked"
 check "why it went on is said" err_has "stops when the packages are installed"
 unset TMPDIR SIGNAL
 
+# ---- two at once in one checkout ----
+if command -v flock >/dev/null 2>&1; then
+  system
+  mkdir -p "$work/tree/build/release/bin"
+  : >"$work/tree/build/release/build.ninja"
+  echo "CMAKE_HOME_DIRECTORY:INTERNAL=$here/tree" >"$work/tree/build/release/CMakeCache.txt"
+  : >"$work/tree/build/release/bin/kvproof-check"
+  chmod +x "$work/tree/build/release/bin/kvproof-check"
+  fake cmake "echo begun >>$work/log; sleep 0.5; echo ended >>$work/log; sleep 2 &"
+  fake ctest "echo begun >>$work/log; sleep 0.5; cat $work/ctest.txt; echo ended >>$work/log"
+  both() {  # both <arguments>...: the launcher twice
+    : >"$work/log"
+    for number in 1 2; do
+      (cd "$work/tree" && exec env PATH="$work/bin" ./kvproof "$@") \
+        >"$work/out.$number" 2>"$work/err.$number" </dev/null &
+    done
+    code=0
+    wait || code=$?
+    cat "$work/out.1" "$work/out.2" >"$work/out"
+    cat "$work/err.1" "$work/err.2" >"$work/err"
+  }
+  both check
+  check "one builds after the other" log_is "begun
+ended
+begun
+ended"
+  waiting="another kvproof builds $here/tree: waiting for it"
+  check "the one that waits says so in one line" [ "$(grep -cxF "$waiting" "$work/err")" = 1 ]
+  check "what a build leaves running does not hold it up" \
+    flock -n "$work/tree/build/release/build.lock" true
+  fake cmake 'exit 0'
+  both test
+  check "one tests after the other" log_is "begun
+ended
+begun
+ended"
+  check "and counts its own tests" [ "$(grep -cx "2 passed, 0 failed, 1 skipped" "$work/out")" = 2 ]
+else
+  echo "launcher: no flock here, so two builds at once are not checked"
+fi
+system
+rm -f "$work/bin/flock"
+run test
+check "without flock it goes without" exits 0
+
 # ---- doctor ----
 system
 printf '%s\n' valgrind clang nvidia-cuda-toolkit >"$work/lacking"
