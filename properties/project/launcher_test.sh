@@ -505,6 +505,60 @@ rm -f "$work/bin/flock"
 run test
 check "without flock it goes without" exits 0
 
+# ---- a checkout of somebody else ----
+theirs=$work/theirs
+if [ "$(id -u)" != 0 ]; then
+  as_other() { "$@"; }
+elif command -v setpriv >/dev/null 2>&1; then
+  as_other() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+else
+  as_other() { false; }
+fi
+if as_other true 2>/dev/null; then
+  system
+  mkdir -p "$theirs" "$work/tree/build/release/bin" "$work/tree/properties/fuzz"
+  program=$work/tree/build/release/bin/kvproof-check
+  printf '#!/bin/sh\necho result >result.json; echo "in $PWD"; exit 1\n' >"$program"
+  cp "$program" "$work/tree/build/release/bin/kvproof-plan"
+  echo 'exit 0' >"$work/tree/properties/fuzz/run.sh"
+  chmod -R a+rX "$work" && chmod 777 "$theirs" && chmod 666 "$work/log"
+  chmod +x "$work/tree/build/release/bin/"*
+  echo g++ >"$work/lacking"
+  fake python3 'exit 0'
+  [ "$(id -u)" = 0 ] || chmod -R a-w "$work/tree"
+  : >"$work/mark"
+  from_theirs() {
+    code=0
+    (cd "$theirs" && as_other env PATH="$work/bin" "$work/tree/kvproof" "$@") \
+      >"$work/out" 2>"$work/err" </dev/null || code=$?
+  }
+  from_theirs check
+  check "a checkout that cannot be written is used as it is" exits 1
+  check "that its programs may be old is said" err_has "cannot be written, so nothing was built"
+  check "in one line" err_is_one_line
+  check "results go to the caller's folder" [ -s "$theirs/result.json" ]
+  check "and nowhere else" out_has "in $(cd "$theirs" && pwd -P)"
+  from_theirs plan --figure=f.svg
+  check "a figure, too" out_has "figure: f.svg"
+  for words in "gate" "report" "test" "test --full" "fuzz"; do
+    # shellcheck disable=SC2086
+    from_theirs $words
+    check "$words cannot do without building: exit 2" exits 2
+    check "$words says so in one line" err_is_one_line
+    check "$words says what cannot be written" err_has "$here/tree cannot be written"
+  done
+  from_theirs gate
+  check "what is to be done is said" err_has "copy it: cp -r $here/tree"
+  from_theirs doctor
+  check "doctor works there" exits 0
+  check "nothing was installed or built" log_is "cmake --version"
+  check "nothing was written there" [ -z "$(find "$work/tree" -newer "$work/mark" ! -type l)" ]
+  [ "$(id -u)" = 0 ] || chmod -R u+w "$work/tree"
+else
+  echo "launcher: root without setpriv is nobody else, so a checkout that cannot be written is" \
+    "not checked"
+fi
+
 # ---- doctor ----
 system
 printf '%s\n' valgrind clang nvidia-cuda-toolkit >"$work/lacking"
