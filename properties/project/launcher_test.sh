@@ -86,22 +86,75 @@ for verb in test fuzz report check replay plan bench gate doctor; do
   run "$verb" --help
   check "$verb --help exits 0" exits 0
   check "$verb --help has an example" out_has "Example: kvproof $verb"
+  check "$verb --help ends with the exit codes" \
+    sh -c "tail -n 2 '$work/out' | grep -q '^Exit codes: 0 '"
 done
-run nonsense
-check "an unknown verb exits 2" exits 2
-check "an unknown verb is named" err_has "unknown verb 'nonsense'"
-check "an unknown verb gets one line" err_is_one_line
-run te
-check "a part of a verb is not a verb" exits 2
-run '.*'
-check "a pattern is not a verb" exits 2
-run --nonsense
-check "an unknown option exits 2" exits 2
-run test --nonsense
-check "an unknown option of test exits 2" exits 2
-run doctor extra
-check "doctor takes nothing else" exits 2
+run help
+cp "$work/out" "$work/before"
+check "help exits 0" exits 0
+run --help
+check "help says what --help says" cmp -s "$work/before" "$work/out"
+run version
+check "version says what --version says" out_has "kvproof 0."
+run help test
+cp "$work/out" "$work/before"
+run test --help
+check "help VERB says what VERB --help says" cmp -s "$work/before" "$work/out"
+run --help test
+check "and so does --help VERB" cmp -s "$work/before" "$work/out"
+
+refused() {  # refused <what its one line says> <arguments>...
+  said=$1
+  shift
+  run "$@"
+  check "$* exits 2" exits 2
+  check "$* gets one line" err_is_one_line
+  check "$* is told '$said'" err_has "$said"
+  check "$* prints nothing else" [ ! -s "$work/out" ]
+}
+refused "unknown verb 'nonsense' (see: kvproof --help)" nonsense
+refused "unknown verb 'chek' (did you mean check? see: kvproof --help)" chek
+refused "did you mean report?" --help reprot
+refused "unknown verb 'te'" te  # a part of a verb is none
+refused "unknown verb '.*'" '.*'
+refused "unknown option '--nonsense'" --nonsense
+refused "unexpected 'extra'" --version extra
+refused "unexpected 'extra'" version extra
+refused "unexpected 'extra'" doctor extra
+refused "found 'extra' too" help test extra
+refused "installs nothing" doctor --yes
+refused "installs nothing" version --no-install
+refused "exclude each other" test --yes --no-install
+refused "unknown option '--nonsense'" test --nonsense
+refused "--filter needs a value" test --filter=
+refused "--filter needs a value" test --filter
+refused "--filter is given twice" test --filter=A --filter=B
+refused "--json needs a value" test --json=
+refused "--json is given twice" test --json=a --json=b
+refused "--json=nowhere/a: cannot be written" test --json=nowhere/a
+refused "--json=reports/: cannot be written" test --json=reports/
 check "nothing was run for any of these" log_is ""
+if [ -w /dev/full ]; then
+  full() {  # full <arguments>...: with a stdout that takes nothing
+    code=0
+    (cd "$work/tree" && exec env PATH="$work/bin" KVPROOF_PREFIXES="$work/none" ./kvproof "$@") \
+      >/dev/full 2>"$work/err" </dev/null || code=$?
+    : >"$work/out"
+    check "$* with a full stdout exits 2" exits 2
+    check "$* with a full stdout says so" err_has "stdout cannot be written"
+  }
+  for words in --help help --version doctor "check --help"; do
+    # shellcheck disable=SC2086
+    full $words
+    check "$words with a full stdout gets one line" err_is_one_line
+  done
+  full test --json=summary.json
+  check "what --json asks for is written all the same" grep -q passed "$work/tree/summary.json"
+  run test --json=/dev/full
+  check "a full --json exits 2" exits 2
+  check "a full --json is named" err_has "--json=/dev/full: cannot be written"
+  check "and the counts are not lost" last_line_is "2 passed, 0 failed, 1 skipped"
+fi
 
 # ---- test: build what is stale, run, count ----
 system
@@ -124,10 +177,15 @@ run test --json=summary.json
 check "--json has the seconds and the counts" grep -qxE -e '\{"install_seconds": 0, '\
 '"build_seconds": [0-9]+, "build_cpu_seconds": [0-9.]+, "run_seconds": [0-9]+, '\
 '"run_cpu_seconds": [0-9.]+, "passed": 2, "failed": 0, "skipped": 1\}' "$work/tree/summary.json"
-: >"$work/log"
-run test --json=nowhere/summary.json
-check "an unwritable --json ends it before anything is built" exits 2
-check "and nothing was run" log_is ""
+run test --json=/dev/stdout
+check "a pipe is written to" grep -q '^{"install_seconds"' "$work/out"
+check "what stdout leads to keeps what it has" out_has "2 passed, 0 failed, 1 skipped"
+ln -s summary.json "$work/tree/link.json"
+: >"$work/tree/summary.json"
+run test --json=link.json
+check "what a link leads to is written" grep -q passed "$work/tree/summary.json"
+check "and it stays a link" [ -L "$work/tree/link.json" ]
+check "no part of a file is left" sh -c "! ls -a '$work/tree' | grep -q 'part-'"
 run test
 check "a second run still passes" exits 0
 check "a second run does not configure" lacks "configuring"
@@ -152,6 +210,17 @@ check "no tests at all is not a pass" exits 2
 echo 0 >"$work/ctest.code"
 run test
 check "no tests at all is not a pass, whatever ctest says" exits 2
+run test --filter=nobody
+check "a filter that finds no test exits 2" exits 2
+check "a filter that finds no test is named" \
+  err_has "--filter=nobody: no test of the quick tier has such a name"
+fake cmake 'echo "RegularExpression::compile(): Unmatched parentheses."; cat >/dev/null; exit 1'
+: >"$work/log"
+run test '--filter=('
+check "a filter that is no regular expression exits 2" exits 2
+check "a filter that is no regular expression says why" \
+  err_has "--filter=(: expected a regular expression of CMake: Unmatched parentheses."
+check "and nothing was built" err_is_one_line
 
 fake cmake 'echo the compiler said this; exit 1'
 run test
@@ -310,6 +379,17 @@ printf '#!/bin/sh\nfor a do echo "<$a>"; done; exit $(cat %s)\n' "$work/plan.cod
 echo 0 >"$work/plan.code"
 chmod +x "$plan"
 fake python3 'case $1 in -c) exit 0 ;; esac' 'echo "drawn $*"'
+last_said() { tail -n 1 "$work/err" | grep -qF -e "$1"; }
+run plan --list --figure=f.png
+check "--figure does not go with --list" last_said "not with --list"
+check "--figure with --list exits 2" exits 2
+run plan --figure=f.png --figure=g.png
+check "--figure twice is refused" last_said "--figure is given twice"
+run plan --figure=f.png --json=/dev/null
+check "a figure is not drawn from a device" last_said "/dev/null is none"
+check "and nothing was planned" lacks "<"
+run plan --figure=f.png --json b.json
+check "--json may be two words" out_has "draw_figure.py b.json --figure=memory-of-models"
 run plan --model=a "--json=b c"
 check "plan's arguments arrive whole" [ "$(cat "$work/out")" = "<--model=a>
 <--json=b c>" ]
