@@ -3,7 +3,8 @@
 # Runs the fuzz targets of a build on all cores, says what they did, and turns what they break into
 # regressions. POSIX sh. usage: run.sh <build folder, or - to check the options only> [options]
 #
-# Exit codes: 0 nothing broke, 1 something did, 2 usage or a target that does not run.
+# Exit codes: 0 nothing broke, 1 something did, 2 usage, unwritable output or a target that does not
+#             run, 128 and the signal's number when stopped by one.
 set -eu
 
 usage() {
@@ -13,7 +14,7 @@ usage: kvproof fuzz [--seconds=N] [--target=NAME] [--seed=N] [--jobs=N] [--merge
 Hunts with libFuzzer for operations, interleavings and files that break the allocator or a reader.
 
   --seconds=N    for all targets together, in equal parts (default: 60)
-  --target=NAME  only this one; may be repeated
+  --target=NAME  only this one, or these: one --target each
   --seed=N       of the first job; the others follow (default: 1)
   --jobs=N       processes per target (default: one per core)
   --merge        afterwards replace the committed corpus by the smallest one of the same coverage
@@ -22,39 +23,50 @@ What a run finds out stays in build/fuzz/work, where the next run goes on. What 
 and written below properties/regressions/, where every run of the tests replays it.
 
 Example: kvproof fuzz --seconds=600 --target=hybrid
+
+Exit codes: 0 nothing broke, 1 something did, 2 usage, unwritable output or a target that does not
+run, 77 no clang with libFuzzer here, 130 stopped.
 END
 }
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "kvproof fuzz: $*"; exit 2; }
-is_number() { case $1 in '' | *[!0-9]* | 0* | ????????*) return 1 ;; esac; }
+# shellcheck disable=SC2059 # it is called as printf is
+out() { printf "$@" 2>/dev/null || fail "stdout cannot be written"; }
+# once <value so far> <option>
+once() { [ -z "$1" ] || fail "${2%%=*} is given twice"; }
+# number <option> <most>
+number() {
+  case ${1#*=} in
+    '' | *[!0-9]* | 0* | ????????*) false ;;
+    *) [ "${1#*=}" -le "$2" ] ;;
+  esac || fail "$1: expected a number from 1 to $2"
+}
 
 here=$(cd "$(dirname "$0")" && pwd -P)
 build=$1
 shift
-seconds=60
-seed=1
-jobs=$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
-merge=no
-targets=
+seconds='' seed='' jobs='' targets='' merge=no
 for arg do
   value=${arg#*=}
   case $arg in
-    --help) usage; exit 0 ;;
-    --merge) merge=yes; continue ;;
+    --help) out '%s\n' "$(usage)"; exit 0 ;;
+    --merge) merge=yes ;;
     --target=*)
-      case $value in */* | "") false ;; *) [ -d "$here/corpus/$value" ] ;; esac ||
+      case $value in */* | .* | "") false ;; *) [ -d "$here/corpus/$value" ] ;; esac ||
         fail "$arg: expected one of:$(cd "$here/corpus" && printf ' %s' *)"
-      targets="$targets $value"
-      continue ;;
-    --seconds=*) is_number "$value" && seconds=$value && continue ;;
-    --seed=*) is_number "$value" && seed=$value && continue ;;
-    --jobs=*) is_number "$value" && jobs=$value && continue ;;
+      case " $targets " in *" $value "*) fail "$arg is given twice" ;; esac
+      targets="$targets $value" ;;
+    --seconds=*) once "$seconds" "$arg"; number "$arg" 9999999; seconds=$value ;;
+    --seed=*) once "$seed" "$arg"; number "$arg" 9999999; seed=$value ;;
+    --jobs=*) once "$jobs" "$arg"; number "$arg" 999; jobs=$value ;;
+    --target | --seconds | --seed | --jobs) fail "$arg needs a value: $arg=..." ;;
     *) fail "unknown option '$arg' (see: kvproof fuzz --help)" ;;
   esac
-  fail "$arg: expected a number from 1 to 9999999"
 done
 [ "$build" != - ] || exit 0
+seconds=${seconds:-60} seed=${seed:-1}
+jobs=${jobs:-$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)}
 [ -n "$targets" ] || targets=$(cd "$here/corpus" && echo *)
 # shellcheck disable=SC2086 # one word per target
 set -- $targets
@@ -76,7 +88,17 @@ limits() {  # <target>: the longest input and what else libFuzzer is told
 # ---- one target ---------------------------------------------------------------------------------
 
 children=
-trap 'kill $children 2>/dev/null; exit 130' INT TERM HUP
+# shellcheck disable=SC2317 # the traps call it
+stopped() {  # stopped <number of the signal>
+  trap '' INT TERM HUP
+  # shellcheck disable=SC2086 # one word per process
+  [ -z "$children" ] || kill $children 2>/dev/null || true
+  wait
+  exit $((128 + $1))
+}
+trap 'stopped 1' HUP
+trap 'stopped 2' INT
+trap 'stopped 15' TERM
 
 hunt() {  # <target>: all jobs, to their end
   work=$build/work/$1
@@ -109,9 +131,11 @@ figures() {
              (seconds > 0 ? operations / seconds : 0), most }' "$@"
 }
 
-# Makes what a target broke on small and lays it where the tests replay it: operations as a trace,
-# other bytes as they are.
+# Says what a target broke on, makes it small and lays it where the tests replay it: operations as
+# a trace, other bytes as they are.
 keep() {  # <target> <file>
+  out '%s\n' "$1 broke ($(basename "$2")):" "$(
+    grep -h -A 8 -e '^fuzz target failed' -e '^==[0-9]*==ERROR' "$work"/job-* | head -n 12)"
   small=$build/work/$1/small
   cp "$2" "$small"
   case $2 in
@@ -125,30 +149,28 @@ keep() {  # <target> <file>
   KVPROOF_TRACE_TO=$regressions $fixed "$build/fuzz/fuzz_$1" "$small" >"$log" 2>/dev/null \
     </dev/null || true
   if grep -q '^trace: ' "$log"; then
-    cat "$log"
+    out '%s\n' "$(cat "$log")"
   else
     mkdir -p "$regressions/$1"
     cp "$small" "$regressions/$1/$(basename "$2")"
-    echo "input: $regressions/$1/$(basename "$2")"
+    out 'input: %s\n' "$regressions/$1/$(basename "$2")"
   fi
 }
 
 # ---- all of them --------------------------------------------------------------------------------
 
 say "seed $seed, $jobs jobs, $part s for each of: $*"
-printf '%-12s %12s %12s %22s %13s\n' target executions operations "operations/s per core" \
+out '%-12s %12s %12s %22s %13s\n' target executions operations "operations/s per core" \
   "new coverage"
 code=0
 for target do
   hunt "$target"
   work=$build/work/$target
   found=$(find "$work/found" -type f | sort | head -n 1)
-  # shellcheck disable=SC2046,SC2183 # four numbers
-  printf '%-12s %12d %12d %22d %13d\n' "$target" $(figures "$work"/job-*)
+  # shellcheck disable=SC2046 # four numbers
+  out '%-12s %12d %12d %22d %13d\n' "$target" $(figures "$work"/job-*)
   if [ -n "$found" ]; then
     code=1
-    echo "$target broke ($(basename "$found")):"
-    grep -h -A 8 -e '^fuzz target failed' -e '^==[0-9]*==ERROR' "$work"/job-* | head -n 12
     keep "$target" "$found"
   elif ! grep -q '^stat::number_of_executed_units' "$work"/job-*; then
     tail -n 20 "$work/job-0" >&2
@@ -159,8 +181,11 @@ for target do
     # shellcheck disable=SC2046 # several words
     $fixed "$build/fuzz/fuzz_$target" $(limits "$target") -merge=1 "$work/merged" \
       "$here/corpus/$target" "$work/corpus" >"$work/merge" 2>&1
-    rm -rf "$here/corpus/$target"
-    cp -r "$work/merged" "$here/corpus/$target"
+    (  # all of it or nothing
+      trap '' INT TERM HUP
+      rm -rf "$here/corpus/$target"
+      cp -r "$work/merged" "$here/corpus/$target"
+    )
   fi
 done
 exit "$code"

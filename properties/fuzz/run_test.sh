@@ -57,17 +57,47 @@ for broken in bad bytes; do
   else echo "fuzz target failed: I2"; printf large >"$found/crash-1"; exit 77; fi'
 done
 
-run - --seconds=0
-check "no time at all is refused" exits 2
-run - --target=nobody
-check "a target that is not there is refused" exits 2
-check "the targets are named" has "expected one of: bad bytes good" err
-run - --target=../fuzz
-check "a path is not a target" exits 2
-run - --nonsense
-check "an unknown option is refused" exits 2
-run - --seconds=5
+refused() {  # refused <what its one line says> <option>...
+  said=$1
+  shift
+  run - "$@"
+  check "$* is refused" exits 2
+  check "$* is told '$said'" has "$said" err
+  check "$* gets one line" [ "$(wc -l <"$work/err")" = 1 ]
+}
+nines=99999999999999999999999
+for value in 0 -1 +1 010 1.5 nan '' ' 7' 7s $nines; do
+  for option in --seconds --seed --jobs; do
+    refused "expected a number from 1 to 9" "$option=$value"
+  done
+done
+refused "from 1 to 999$" --jobs=1000
+refused "from 1 to 9999999$" --seconds=10000000
+for value in nobody '' ../fuzz . .. '*' 'good bad'; do
+  refused "expected one of: bad bytes good" "--target=$value"
+done
+refused "target=good is given twice" --target=good --target=good
+refused "seconds is given twice" --seconds=5 --seconds=5
+refused "seed is given twice" --seed=5 --seed=6
+refused "jobs is given twice" --jobs=5 --jobs=6
+refused "seconds needs a value" --seconds 5
+for words in --nonsense --merge=yes --helpful nonsense ''; do
+  refused "unknown option '$words'" "$words"
+done
+run - --seconds=5 --seed=7 --jobs=2 --merge --target=good --target=bad
 check "options alone can be checked" exits 0
+run - --help
+check "the exit codes end the help" sh -c "tail -n 2 '$work/out' | grep -q '^Exit codes: 0 '"
+if [ -w /dev/full ]; then
+  for words in "- --help" "$work/build --target=good --seconds=2 --jobs=1"; do
+    code=0
+    # shellcheck disable=SC2086
+    sh "$tree/run.sh" $words >/dev/full 2>"$work/err" </dev/null || code=$?
+    check "a full stdout: 2" exits 2
+    check "a full stdout is named" has "^kvproof fuzz: stdout cannot be written" err
+  done
+  rm -f "$work/arguments"
+fi
 
 run "$work/build" --target=good --seconds=7 --seed=5 --jobs=2
 check "a target that holds: 0" exits 0
@@ -84,6 +114,18 @@ run "$work/build" --target=bytes --seconds=2 --jobs=1
 check "bytes that are no operations: 1" exits 1
 check "they are kept as they are, small" \
   grep -qx small "$work/tree/properties/fuzz/../regressions/bytes/crash-1"
+fake good 'case " $* " in *" -merge=1 "*) for last; do :; done
+  set -- $*; until [ "$1" = -merge=1 ]; do shift; done; echo merged >"$2/one" ;; esac
+  echo "stat::number_of_executed_units: 1"'
+echo old >"$tree/corpus/good/old"
+run "$work/build" --target=good --seconds=2 --jobs=1 --merge
+check "--merge: 0" exits 0
+check "--merge replaces the corpus by the smaller one" [ "$(ls "$tree/corpus/good")" = one ]
+fake good 'echo $$ >>'"$work"'/running; kill -s TERM $PPID; exec sleep 60'
+run "$work/build" --target=good --seconds=2 --jobs=2
+check "a signal ends it: 143" exits 143
+check "and its jobs" sh -c "while read -r job; do ! kill -0 \$job 2>/dev/null ||
+  grep -qs ') Z ' /proc/\$job/stat || exit 1; done <'$work/running'"
 fake good 'echo cannot start; exit 3'
 run "$work/build" --target=good --seconds=2 --jobs=1
 check "a target that does not run: 2" exits 2

@@ -6,7 +6,8 @@
 # off leaves the results that it had).
 #
 # Exit codes: 0 all of it holds and is measured, 1 a step failed (the summary says which and why),
-#             2 usage, 77 no device or no compiler here.
+#             2 usage or unwritable output, 77 no device or no compiler here, 128 and the signal's
+#             number when stopped by one.
 set -eu
 
 usage() {
@@ -26,37 +27,55 @@ Needs: nvidia-smi, nvcc, CMake 3.25, a C++20 compiler, python3. With matplotlib 
 with compute-sanitizer it looks for bad accesses and races.
 
 Example: kvproof device --output=h200
+
+Exit codes: 0 all of it holds and is measured, 1 a step failed, 2 usage or unwritable output,
+77 no device or no compiler here, 130 stopped.
 END
 }
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "kvproof device: $*"; exit 2; }
-skip() { echo "skipped: $*"; exit 77; }
+emit() { printf '%s\n' "$1" 2>/dev/null || fail "stdout cannot be written"; }
+skip() { emit "skipped: $*"; exit 77; }
+# once <value so far> <option>
+once() { [ -z "$1" ] || fail "${2%%=*} is given twice"; }
 now() { date +%s; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 here=$(cd "$(dirname "$0")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)
 python=${KVPROOF_PYTHON:-python3}
-output=
-seconds=600
-smoke=
-pack=
+output='' seconds='' smoke='' pack=''
 for arg do
   case $arg in
-    --output=?*) output=${arg#--output=} ;;
+    --output=?*) once "$output" "$arg"; output=${arg#--output=} ;;
     --seconds=?*)
+      once "$seconds" "$arg"
       seconds=${arg#--seconds=}
-      case $seconds in *[!0-9]* | ??????*) fail "'$arg': expected whole seconds" ;; esac ;;
+      case $seconds in
+        *[!0-9]* | 0?* | ??????*) fail "$arg: expected whole seconds from 0 to 99999" ;;
+      esac ;;
     --smoke) smoke=--smoke ;;
-    --pack) pack=kvproof-device ;;
-    --pack=?*) pack=${arg#--pack=} ;;
-    --help | -h) usage; exit 0 ;;
+    --pack) once "$pack" "$arg"; pack=kvproof-device ;;
+    --pack=?*) once "$pack" "$arg"; pack=${arg#--pack=} ;;
+    --help | -h) emit "$(usage)"; exit 0 ;;
     --output | --output= | --seconds | --seconds= | --pack=)
       fail "${arg%=} needs a value: ${arg%=}=..." ;;
     *) fail "unknown option '$arg' (see: kvproof device --help)" ;;
   esac
 done
+[ -z "$pack" ] || [ -z "$output$seconds$smoke" ] ||
+  fail "--pack only copies: it goes with no other option"
+seconds=${seconds:-600}
+
+work=
+written=  # what gets its name when it is complete
+# shellcheck disable=SC2317 # the traps call it
+stopped() { trap '' INT TERM HUP; exit $((128 + $1)); }
+trap 'rm -rf ${work:+"$work"} ${written:+"$written"}' EXIT
+trap 'stopped 1' HUP
+trap 'stopped 2' INT
+trap 'stopped 15' TERM
 
 commit_of() {
   if [ -f "$root/packed_commit" ]; then
@@ -90,10 +109,12 @@ END
 if [ -n "$pack" ]; then
   case $pack in -*) pack=./$pack ;; esac
   [ ! -e "$pack" ] || fail "$pack: is there already; expected the name of a new folder"
-  mkdir -p "$pack" 2>/dev/null || fail "$pack: cannot be made"
-  # shellcheck disable=SC2046 # one word per path
-  (cd "$root" && tar -cf - $(packed_paths)) | (cd "$pack" && tar -xf -)
-  commit_of >"$pack/packed_commit"
+  pack=${pack%/}
+  written=$pack.part-$$
+  # shellcheck disable=SC2015,SC2046 # whichever fails; one word per path
+  mkdir -p "$written" 2>/dev/null && commit_of 2>/dev/null >"$written/packed_commit" &&
+    (cd "$root" && tar -cf - $(packed_paths)) 2>/dev/null | tar -xf - -C "$written" 2>/dev/null &&
+    mv "$written" "$pack" || fail "$pack: cannot be written"
   say "Packed into $pack. On the machine with the GPU: $pack/kvproof device"
   exit 0
 fi
@@ -118,6 +139,10 @@ case $capability in
   *) architecture=$capability ;;
 esac
 commit=$(commit_of)
+build=$root/build/device-$architecture
+above=$build
+while [ ! -e "$above" ]; do above=${above%/*}; done
+[ -w "$above" ] || fail "$root cannot be written: kvproof device --pack=DIR makes a copy that can"
 if [ -z "$output" ]; then
   output=$root/reports/gallery/$(echo "$card" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9-')
 fi
@@ -130,9 +155,6 @@ output=$(cd "$output" && pwd -P)
 
 begin=$(now)
 work=$(mktemp -d "${TMPDIR:-/tmp}/kvproof-device.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
-build=$root/build/device-$architecture
 failed=0
 : >"$work/summary"
 
@@ -163,8 +185,9 @@ step() {
 }
 # Gives a step's output its name in the result folder. keep <step> <file name>
 keep() {
-  cat "$work/$1.out" "$work/$1.err" >"$output/$2.part-$$"
-  mv "$output/$2.part-$$" "$output/$2"
+  written=$output/$2.part-$$
+  cat "$work/$1.out" "$work/$1.err" >"$written"
+  mv "$written" "$output/$2"
 }
 last_words() {  # last_words <step>
   cat "$work/$1.err" "$work/$1.out" | sed '/^[[:space:]]*$/d' | tail -n 1 | cut -c1-200
@@ -230,7 +253,8 @@ if [ "$status" = 0 ]; then
     *) broke figures ;;
   esac
 fi
-{ echo "$card, sm_$architecture, commit $commit"; cat "$work/summary"; } >"$output/summary.part-$$"
-mv "$output/summary.part-$$" "$output/summary.txt"
-cat "$output/summary.txt"
+written=$output/summary.part-$$
+{ echo "$card, sm_$architecture, commit $commit"; cat "$work/summary"; } >"$written"
+mv "$written" "$output/summary.txt"
+emit "$(cat "$output/summary.txt")"
 exit "$failed"

@@ -42,10 +42,41 @@ fake nvidia-smi 'exit 9'
 run "$source"
 check "no GPU is a reason to skip" exits 77
 check "no GPU is named" has '^skipped: no GPU' out
-run "$source" --nonsense
-check "an unknown option is a usage error" exits 2
-run "$source" --seconds=soon
-check "seconds are a number" exits 2
+refused() {  # refused <what its one line says> <option>...
+  said=$1
+  shift
+  run "$source" "$@"
+  check "$* is a usage error" exits 2
+  check "$* is told '$said'" has "$said" err
+  check "$* gets one line" [ "$(wc -l <"$work/err")" = 1 ]
+}
+for value in soon -1 010 08 1.5 nan 7s 100000 99999999999999999999999; do
+  refused "--seconds=$value: expected whole seconds from 0 to 99999" "--seconds=$value"
+done
+for option in --seconds --output; do
+  refused "$option needs a value" "$option="
+  refused "$option needs a value" "$option"
+  refused "$option is given twice" "$option=1" "$option=2"
+done
+refused "--pack needs a value" --pack=
+refused "--pack is given twice" --pack=a --pack
+for company in --smoke --seconds=5 --output=a; do
+  refused "--pack only copies" --pack=a "$company"
+done
+for words in --nonsense --smoke=yes nonsense ''; do
+  refused "unknown option '$words'" "$words"
+done
+run "$source" --help
+check "the exit codes end the help" sh -c "tail -n 2 '$work/out' | grep -q '^Exit codes: 0 '"
+if [ -w /dev/full ]; then
+  for words in --help --seconds=5; do
+    code=0
+    PATH=$tools:/usr/bin:/bin NVCC='' sh "$source/kvproof" device "$words" \
+      >/dev/full 2>"$work/err" </dev/null || code=$?
+    check "$words with a full stdout: 2" exits 2
+    check "$words with a full stdout gets one line" [ "$(wc -l <"$work/err")" = 1 ]
+  done
+fi
 fake nvidia-smi 'case $* in *compute_cap*) echo 7.5 ;; *) echo Old ;; esac'
 fake nvcc 'echo "Build cuda_13.0"'
 run "$source"
@@ -58,6 +89,9 @@ run "$source" --pack="$pack"
 check "packing works" exits 0
 run "$source" --pack="$pack"
 check "what is there is not packed over" exits 2
+run "$source" --pack=/proc/nowhere/pack
+check "where nothing can be written: 2" exits 2
+check "where nothing can be written: one line" [ "$(wc -l <"$work/err")" = 1 ]
 
 fake nvidia-smi 'case $* in *=name\ *) echo "Fake H200" ;; *=compute_cap*) echo 9.0 ;;' \
   '  *) echo "Fake H200, 9.0, 580.1, 1 MiB, 1 MHz, 1 MHz, 1 MHz, 1 MHz, 1 W, 1, Enabled" ;; esac'
@@ -100,6 +134,22 @@ check "a violated property is named" has 'check +failed with exit code 1 .*viola
 check "a benchmark that is cut off is named" has 'bench +cut off' out
 run "$pack" --output="$work/cut" --seconds=0
 check "no time is a failure" exits 1
+program device_check "echo \$\$ >$work/running; exec sleep 60"
+(
+  until [ -s "$work/running" ]; do sleep 0.1; done
+  kill -s TERM "$(cat "$work/launcher")"
+) &
+code=0
+(
+  cd "$work"
+  sh -c 'echo $$ >launcher; exec "$@"' sh env PATH="$tools:/usr/bin:/bin" NVCC='' \
+    TMPDIR="$work" sh "$pack/kvproof" device --output="$work/stopped" >"$work/out" 2>"$work/err"
+) </dev/null || code=$?
+check "a signal ends it: 143" exits 143
+check "and what it ran" sh -c "! kill -0 $(cat "$work/running") 2>/dev/null ||
+  grep -qs ') Z ' /proc/$(cat "$work/running")/stat"
+check "and leaves no part of a file" \
+  sh -c "! ls '$work/stopped' '$work' | grep -e part- -e kvproof-"
 
 # ---- the pack is whole: every header that its sources include is in it ----
 find "$pack/kernels" "$pack/bench" "$pack/reference/attention.cpp" -name '*.c*' >"$work/todo"
