@@ -78,7 +78,8 @@ class Experiment:
 REPORT = {
     "report_part": Experiment(
         {"part": TEXT},
-        {"seconds": AMOUNT, "cpu_seconds": AMOUNT, "peak_rss_bytes": COUNT}, {}, most=100,
+        {"seconds": AMOUNT, "cpu_seconds": AMOUNT, "peak_rss_bytes": COUNT},
+        {"exit_code": COUNT}, most=100,
         most_names=100),
 }
 

@@ -122,6 +122,17 @@ class CorrectnessTest(unittest.TestCase):
         self.assertEqual((kind, words[:6]), ("bad", "Wrong."))
         self.assertIn("I3 of naive", words)
 
+    def test_too_few_operations_are_a_gap_and_not_a_fault(self):
+        laws = sample_results.document("check_law")
+        laws["results"].append(sample_results.result(
+            "check", {"subject": "half", "broken": ""}, verdict=(3, "count")))
+        kind, words = self.verdict(laws)
+        self.assertEqual(kind, "partly")
+        self.assertIn("too few operations ran to tell whether all holds of half.", words)
+        laws["results"].pop()
+        laws["results"][2]["parameters"]["verdict"] = "VACUOUS: never had a say"
+        self.assertIn("of naive.", self.verdict(laws)[1])
+
     def test_what_no_law_but_an_oracle_found_is_wrong_too(self):
         laws = sample_results.document("check_law")
         laws["results"].append(sample_results.result(

@@ -6,7 +6,8 @@ KVPROOF_BIN is the folder of the kvproof-* executables. DIR/run.json keeps what 
 what each part took: --resume goes on from it.
 
 Exit codes: 0 the page is whole, 1 a part failed or found a violation (the page says which and why),
-2 usage or unreadable input, 77 matplotlib is not installed, 130 stopped.
+2 usage, unreadable input or unwritable output, 3 kvproof check cannot tell, 77 matplotlib is not
+installed, 130 stopped.
 """
 
 import json
@@ -23,7 +24,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from experiments import words  # noqa: E402
-from parts import PAGE_SECONDS, PARTS, parts_of  # noqa: E402
+from parts import CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, parts_of  # noqa: E402
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
 from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
@@ -84,7 +85,7 @@ def say(text):
 # ---- one part -----------------------------------------------------------------------------------
 
 def run_part(command, log_path, progress):
-    """(exit code, Taken)"""
+    """@return the exit code and what it took."""
     begin = time.monotonic()
     with open(log_path, "wb") as log:
         try:
@@ -101,7 +102,7 @@ def run_part(command, log_path, progress):
                 os.killpg(process.pid, signal.SIGTERM)
                 process.wait()
     return process.returncode, Taken(time.monotonic() - begin, usage.ru_utime + usage.ru_stime,
-                                     usage.ru_maxrss * 1024)
+                                     usage.ru_maxrss * 1024, process.returncode)
 
 
 def wait(process, progress):
@@ -148,7 +149,6 @@ class Run:
                             digest_of({f"kvproof-{part.program}" for part in self.parts},
                                       programs_folder))
         self.files, self.absent = [], {}
-        self.violated = False
         self.cpu_before = cpu_seconds()
         self.progress = Progress(sys.stderr, len(self.parts) + 1, PAGE_SECONDS + sum(
             part.expected_seconds(options.mode, len(options.trace)) for part in self.parts))
@@ -194,12 +194,15 @@ class Run:
         command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
         self.remove(path)
         status, taken = run_part(command, log, self.progress)
-        found = os.path.exists(path)
-        violation = part.program == "check" and status == 1 and found
-        if (status == 0 and found) or violation:
-            self.violated = self.violated or violation
+        found = status in (VIOLATED, CANNOT_TELL) and part.program == "check"
+        if (status == 0 or found) and os.path.exists(path):
             self.files.append(path)
             self.file.add(part.name, taken)
+            if found:
+                self.progress.clear()
+                say(f"kvproof report: {part.name}: "
+                    f"{'not all of it holds' if status == VIOLATED else 'cannot tell'}; the page "
+                    "says what")
             return
         if status == 2 and part.traces and self.options.trace:
             self.progress.clear()
@@ -315,7 +318,8 @@ def measure_and_draw(run):
             f"; at most {largest[1] / 1e6:,.0f} MB of memory ({words(largest[0])})."
             if largest else "."))
         print(page, flush=True)
-    return max(code, 1) if run.violated else code
+    return code or next((found for found in (VIOLATED, CANNOT_TELL)
+                         if found in run.file.exit_codes()), 0)
 
 
 def main(arguments):

@@ -21,6 +21,7 @@ class Taken:
     seconds: float = 0.0
     cpu_seconds: float = 0.0     # much less than `seconds`: the machine had other work
     peak_rss_bytes: int = 0
+    exit_code: int = 0           # of kvproof check: what it found
 
 
 class UnlikeRun(Exception):
@@ -43,6 +44,10 @@ def options_text(mode, traces):
     """The options that the results depend on, with the name and size of each trace."""
     names = [f"{os.path.basename(path)} of {os.path.getsize(path)} bytes" for path in traces]
     return ", ".join([mode, *names])
+
+
+def exit_code_of(row):
+    return int(row.value("exit_code")) if "exit_code" in row.metrics else 0
 
 
 class RunFile:
@@ -68,7 +73,8 @@ class RunFile:
         for row in earlier.results:
             if row.experiment == EXPERIMENT:
                 self.parts[row["part"]] = Taken(row.value("seconds"), row.value("cpu_seconds"),
-                                                int(row.value("peak_rss_bytes")))
+                                                int(row.value("peak_rss_bytes")),
+                                                exit_code_of(row))
 
     def add(self, part, taken):
         self.parts[part] = taken
@@ -79,10 +85,14 @@ class RunFile:
                     "metrics": {"seconds": {"value": round(taken.seconds, 2), "unit": "s"},
                                 "cpu_seconds": {"value": round(taken.cpu_seconds, 2), "unit": "s"},
                                 "peak_rss_bytes": {"value": taken.peak_rss_bytes,
-                                                   "unit": "bytes"}}}
+                                                   "unit": "bytes"},
+                                "exit_code": {"value": taken.exit_code, "unit": "count"}}}
                    for part, taken in self.parts.items()]
         document = {"schema": 1, "environment": self.environment, "results": results}
         write(self.path, (json.dumps(document, indent=1) + "\n").encode("utf-8"))
+
+    def exit_codes(self):
+        return {taken.exit_code for taken in self.parts.values()}
 
     def largest(self):
         """(part, peak bytes) of the part that held the most memory; None if no part has run."""

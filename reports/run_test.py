@@ -53,6 +53,7 @@ esac
 END
 cp "$SAMPLES/$name.json" "$json"
 [ "$name" != "${VIOLATED:-}" ] || exit 1
+[ "$name" != "${VAGUE:-}" ] || exit 3
 """
 
 NEW_FIGURE = """
@@ -163,7 +164,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual((code, out), (0, "my results/report.html\n"), said)
         self.assertTrue(os.path.exists(self.path("my results", "figures", "live-memory.png")))
         for call in self.calls():
-            self.assertIn("--operations=50" if "-check " in call else "--smoke", call)
+            self.assertIn("--operations=1500" if "-check " in call else "--smoke", call)
             reads = call.split()[1] in [part.name for part in PARTS if part.traces]
             self.assertEqual(f"--trace={trace}" in call, reads, call)
 
@@ -263,10 +264,15 @@ class RunTest(unittest.TestCase):
                          (len(parts_of("thorough")), 0, 0))
         self.assertGreater(summary["run_cpu_seconds"], 0)
 
-    def test_violation_is_drawn_and_fails(self):
-        code, out, said = self.run_sh("--smoke", VIOLATED="check_law")
-        self.assertEqual((code, out), (1, "results/report.html\n"), said)
-        self.assertTrue('<article id="law-table">' in self.page())
+    def test_what_check_finds_is_drawn_and_is_the_exit_code(self):
+        for found, expected, words in (("VIOLATED", 1, "not all of it holds"),
+                                       ("VAGUE", 3, "cannot tell")):
+            code, out, said = self.run_sh("--smoke", **{found: "check_law"})
+            self.assertEqual((code, out), (expected, "results/report.html\n"), said)
+            self.assertIn(f"kvproof report: check: {words}; the page says what\n", said)
+            self.assertTrue('<article id="law-table">' in self.page())
+        os.unlink(self.path("results", "utilisation.json"))  # the rest is there from before
+        self.assertEqual(self.run_sh("--smoke", "--resume")[0], 3)
 
     def test_unreadable_trace_stops_at_once(self):
         code, out, said = self.run_sh("--trace=absent.jsonl")

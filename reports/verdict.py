@@ -3,9 +3,10 @@
 
 from figures.exhaustive import is_closed, split
 from figures.kill_counts import mutants_of, survivors
-from figures.law_table import is_bad
+from figures.law_table import is_broken, is_vacuous
 from figures.numbers import count
 from figures.plot import groups
+from parts import CANNOT_TELL
 
 HOLDS = 0  # the verdict of kvproof check on an allocator that passes
 
@@ -27,11 +28,17 @@ def verdict_of(results):
 def laws(results):
     """The verdict of kvproof check on each allocator."""
     rows, checks = results.of("check_law"), results.of("check")
-    bad = [f"{row['law']} of {row['subject']}" for row in rows if is_bad(row)]
-    bad += [f"{row.get('broken') or 'an oracle'} of {row.get('subject')}" for row in checks
-            if "verdict" in row.metrics and row.value("verdict") != HOLDS]
+    verdicts = [(row, row.value("verdict")) for row in checks if "verdict" in row.metrics]
+    bad = [f"{row['law']} of {row['subject']}" for row in rows if is_broken(row)]
+    bad += [f"{row.get('broken') or 'an oracle'} of {row.get('subject')}"
+            for row, verdict in verdicts if verdict not in (HOLDS, CANNOT_TELL)]
     if bad:
         return "bad", f"Not as it should be: {', '.join(dict.fromkeys(bad))}."
+    vague = [row["subject"] for row in rows if is_vacuous(row)]
+    vague += [str(row.get("subject")) for row, verdict in verdicts if verdict == CANNOT_TELL]
+    if vague:
+        return "partly", (f"Nothing is broken, but too few operations ran to tell whether all "
+                          f"holds of {', '.join(dict.fromkeys(vague))}.")
     if not rows:
         return None
     asked = [row for row in rows if row.value("checked") > 0]

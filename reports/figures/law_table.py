@@ -10,9 +10,17 @@ from figures.plot import Plot, Table, groups
 STEP = 20  # [px] from one law to the next
 
 
+def is_broken(result):
+    return result["verdict"].startswith("BROKEN")
+
+
+def is_vacuous(result):
+    """Whether the law was promised and never checked."""
+    return result["verdict"].startswith("VACUOUS")
+
+
 def is_bad(result):
-    """Whether the law was broken, or was promised and never checked."""
-    return result["verdict"].startswith(("BROKEN", "VACUOUS"))
+    return is_broken(result) or is_vacuous(result)
 
 
 def holds(result):
