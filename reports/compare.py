@@ -165,7 +165,7 @@ def draw(options):
 
 def main(arguments):
     options = parse_arguments(arguments)
-    return guarded("compare", options.output, lambda: draw(options))
+    return guarded("compare", lambda: draw(options))
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def main(arguments):
     options = parser.parse_args(arguments)
     if not options.output.lower().endswith((".png", ".svg")):
         parser.error(f"{options.output}: expected a name that ends in .png or .svg")
-    return guarded("draw_figure", options.output, lambda: draw(options, parser))
+    return guarded("draw_figure", lambda: draw(options, parser))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from parts import experiments_of  # noqa: E402
 from result_files import load  # noqa: E402
-from script import Parser, guarded, write  # noqa: E402
+from script import Parser, guarded, is_written_in_place, write_all  # noqa: E402
 
 
 def parse_arguments(arguments):
@@ -34,22 +34,28 @@ def parse_arguments(arguments):
     options = parser.parse_args(arguments)
     if not options.files and not options.absent:
         parser.error("expected at least one result file")
+    if options.png and is_written_in_place(options.output):
+        parser.error(f"--png writes beside the page: expected a file as --output, "
+                     f"found {options.output}")
     options.absent = {experiment: reason
                       for part, reason in (text.partition("=")[::2] for text in options.absent)
                       for experiment in experiments_of(part)}
     return options
 
 
-def write_pngs(results, absent, folder):
+def pngs_of(results, absent, folder):
+    """path -> bytes"""
     import io
     from figures import PLOTS, drawing, svg
     from figures.plot import rows_of
+    pngs = {}
     for plot in PLOTS:
         rows = rows_of(plot, results)
         if rows and plot.experiment not in absent:
             stream = io.BytesIO()
             svg.to_png(plot.draw(rows, drawing.WIDE), stream)
-            write(os.path.join(folder, plot.key + ".png"), stream.getvalue())
+            pngs[os.path.join(folder, plot.key + ".png")] = stream.getvalue()
+    return pngs
 
 
 def draw(options):
@@ -58,10 +64,10 @@ def draw(options):
     from page import is_due, render
     results = load(options.files, EXPERIMENTS)
     drawing.use_style()
-    write(options.output, render(results, options.absent).encode("utf-8"))
-    if options.png:
-        write_pngs(results, options.absent,
-                   os.path.join(os.path.dirname(os.path.abspath(options.output)), "figures"))
+    page = render(results, options.absent).encode("utf-8")
+    folder = os.path.join(os.path.dirname(options.output), "figures")
+    pngs = pngs_of(results, options.absent, folder) if options.png else {}
+    write_all({**pngs, options.output: page})
     missing = list(dict.fromkeys(
         plot.experiment for plot in PLOTS
         if is_due(plot, results, options.absent) and
@@ -73,7 +79,7 @@ def draw(options):
 
 def main(arguments):
     options = parse_arguments(arguments)
-    return guarded("make_page", options.output, lambda: draw(options))
+    return guarded("make_page", lambda: draw(options))
 
 
 if __name__ == "__main__":

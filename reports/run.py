@@ -28,7 +28,7 @@ from parts import CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, parts_of  # noqa: 
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
 from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
-from script import Parser, write  # noqa: E402
+from script import OutputError, Parser, write  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -304,14 +304,18 @@ def measure_and_draw(run):
             signal.signal(number, signal.SIG_IGN)
         run.say_what_is_left()
         return 130
-    except (UnlikeRun, OSError) as error:
+    except (UnlikeRun, OutputError, OSError) as error:
         say(f"kvproof report: {error}")
         return 2
     except Malformed as error:
         say(error)
         return 2
     if run.options.json:
-        write_summary(run, run.options.json)
+        try:
+            write_summary(run, run.options.json)
+        except OutputError as error:
+            say(f"kvproof report: {error}")
+            code = 2
     if page:
         largest = run.file.largest()
         say(f"The report took {run.progress.elapsed():.0f} s" + (

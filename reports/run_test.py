@@ -160,8 +160,11 @@ class RunTest(unittest.TestCase):
         trace = self.path("some trace.jsonl")
         with open(trace, "w", encoding="utf-8"):
             pass
-        code, out, said = self.run_sh("--smoke", f"--trace={trace}", "--output=my results", "--png")
-        self.assertEqual((code, out), (0, "my results/report.html\n"), said)
+        code, out, said = self.run_sh("--smoke", f"--trace={trace}", "--output=my results", "--png",
+                                      "--json=/dev/stdout")
+        summary, page = out.splitlines()
+        self.assertEqual((code, page), (0, "my results/report.html"), said)
+        self.assertEqual(json.loads(summary)["failed"], 0)
         self.assertTrue(os.path.exists(self.path("my results", "figures", "live-memory.png")))
         for call in self.calls():
             self.assertIn("--operations=1500" if "-check " in call else "--smoke", call)

@@ -2,11 +2,17 @@
 """Shared by the scripts that draw: errors of one line, exit codes, files written whole."""
 
 import argparse
+import contextlib
 import os
+import stat
 import sys
 import tempfile
 
 from result_files import InputError
+
+
+class OutputError(Exception):
+    """Output cannot be written; the text names the file and says why."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -17,7 +23,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog.removesuffix('.py')}: {message} (see: {self.prog} --help)\n")
 
 
-def guarded(name, output, draw):
+def guarded(name, draw):
     """Calls draw(). @return its exit code, 2 for bad input or output, 77 without matplotlib"""
     try:
         return draw()
@@ -25,26 +31,104 @@ def guarded(name, output, draw):
         if error.name != "matplotlib":
             raise
         code, said = 77, "matplotlib is not installed (Debian: python3-matplotlib)"
-    except InputError as error:
+    except (InputError, OutputError) as error:
         code, said = 2, error
-    except OSError as error:
-        code, said = 2, f"{error.filename or output}: cannot be written: {error.strerror}"
     print(f"{name}: {said}", file=sys.stderr)
     return code
 
 
+# ---- files written whole ------------------------------------------------------------------------
+
 def write(path, content):
-    """All of it or nothing: written under another name in the same folder, then renamed."""
-    folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix="." + os.path.basename(path) + ".")
+    write_all({path: content})
+
+
+def write_all(contents):
+    """Writes all files or none. Throws OutputError. @param contents: path -> bytes
+
+    A regular file or a new one is written beside its place and then renamed. Whatever else there is
+    (a device, a pipe, /dev/stdout) is written in place.
+    """
+    beside = {}
+    for path, content in contents.items():
+        with said_of(path):
+            if is_written_in_place(path):
+                write_in_place(path, content)
+            else:
+                beside[path] = content
+    parts, made = {}, []
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
+        for path, content in beside.items():
+            with said_of(path):
+                made += make_folders(os.path.dirname(os.path.realpath(path)))
+                write_beside(path, content, parts)
+        for path, part in parts.items():
+            with said_of(path):
+                os.replace(part, os.path.realpath(path))
     except BaseException:
-        os.unlink(temporary)
+        remove(parts.values(), made)
         raise
+
+
+@contextlib.contextmanager
+def said_of(path):
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def is_written_in_place(path):
+    try:
+        return descriptor_of(path) is not None or not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:  # it is not there, or writing will say what is wrong
+        return False
+
+
+def descriptor_of(path):
+    """N of /dev/fd/N, also behind a link like /dev/stdout; None for any other path."""
+    for _ in range(8):
+        folder, name = os.path.split(path)
+        if name.isdecimal() and os.path.realpath(folder) == os.path.realpath("/dev/fd"):
+            return int(name)
+        if not os.path.islink(path):
+            break
+        path = os.path.join(folder, os.readlink(path))
+    return None
+
+
+def write_in_place(path, content):
+    descriptor = descriptor_of(path)  # opened anew, a file would be written from its beginning
+    with open(path if descriptor is None else os.dup(descriptor), "wb") as stream:
+        stream.write(content)
+
+
+def write_beside(path, content, parts):
+    """Notes in `parts` where the content is until all of it is written."""
+    folder, name = os.path.split(os.path.realpath(path))  # a link stays one
+    handle, parts[path] = tempfile.mkstemp(dir=folder, prefix=name + ".part-")
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(content)
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(parts[path], 0o666 & ~mask)
+
+
+def make_folders(folder):
+    """@return those that were not there, the innermost first"""
+    missing, at = [], folder
+    while not os.path.lexists(at):
+        missing.append(at)
+        at = os.path.dirname(at)
+    os.makedirs(folder, exist_ok=True)
+    return missing
+
+
+def remove(files, folders):
+    """Removes the files that are still there, and the folders if they are empty then."""
+    for path in files:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    for path in sorted(folders, key=len, reverse=True):
+        with contextlib.suppress(OSError):
+            os.rmdir(path)
