@@ -24,6 +24,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 from experiments import words  # noqa: E402
+from folder import held  # noqa: E402
 from parts import CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, parts_of  # noqa: E402
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
@@ -276,18 +277,14 @@ def write_summary(run, path):
     write(path, (json.dumps(summary) + "\n").encode("utf-8"))
 
 
-def check_folders(options, programs_folder):
+def what_is_wrong(options, programs_folder):
     """Says in one line what is wrong with the folders and traces; None if nothing is."""
     if not programs_folder:
         return "KVPROOF_BIN is not set: expected the folder of the kvproof-* executables"
     for trace in options.trace:
         if not (os.path.isfile(trace) and os.access(trace, os.R_OK)):
             return f"{trace}: cannot be read; expected a trace"
-    try:
-        os.makedirs(options.output, exist_ok=True)
-    except OSError as error:
-        return f"{options.output}: cannot be made ({error.strerror}); expected a folder"
-    return None if os.access(options.output, os.W_OK) else f"{options.output}: cannot be written"
+    return None
 
 
 def stop(*_):
@@ -326,14 +323,14 @@ def measure_and_draw(run):
                          if found in run.file.exit_codes()), 0)
 
 
-def main(arguments):
-    options = parse_arguments(arguments)
-    if options.compare:
-        from compare import main as compare
-        return compare([*options.compare,
-                        f"--output={os.path.join(options.output, 'compare.html')}"])
+def compare(options):
+    from compare import main as draw
+    return draw([*options.compare, f"--output={os.path.join(options.output, 'compare.html')}"])
+
+
+def report(options):
     programs_folder = os.environ.get("KVPROOF_BIN")
-    wrong = check_folders(options, programs_folder)
+    wrong = what_is_wrong(options, programs_folder)
     if wrong:
         say(f"kvproof report: {wrong}")
         return 2
@@ -341,6 +338,16 @@ def main(arguments):
         signal.signal(number, stop)
     with tempfile.TemporaryDirectory(prefix="kvproof-report.") as work:
         return measure_and_draw(Run(options, programs_folder, work))
+
+
+def main(arguments):
+    options = parse_arguments(arguments)
+    try:
+        with held(options.output):
+            return compare(options) if options.compare else report(options)
+    except OutputError as error:
+        say(f"kvproof report: {error}")
+        return 2
 
 
 if __name__ == "__main__":

@@ -189,16 +189,44 @@ class RunTest(unittest.TestCase):
         self.assertEqual((code, out), (1, "results/report.html\n"), said)
         self.assertTrue("not measured: kvproof-bench is not built" in self.page())
 
-    def interrupt(self, *arguments, **environment):
-        """Ctrl-C while the part SLOW runs; (exit code, stderr)"""
+    def begin(self, *arguments, **environment):
+        """@return the process, which runs the part SLOW now"""
         process = self.start(*arguments, **environment)
         for _ in range(600):
             if os.path.exists(self.path("samples", "slow")):
                 break
             time.sleep(0.1)
+        return process
+
+    def interrupt(self, *arguments, **environment):
+        """Ctrl-C while the part SLOW runs; (exit code, stderr)"""
+        process = self.begin(*arguments, **environment)
         os.kill(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=120)
         return process.returncode, said
+
+    def contents(self, folder):
+        """name -> (inode, bytes) of each file"""
+        found = {}
+        for name in os.listdir(self.path(folder)):
+            with open(self.path(folder, name), "rb") as stream:
+                found[name] = (os.fstat(stream.fileno()).st_ino, stream.read())
+        return found
+
+    def test_folder_of_a_running_report_is_left_alone(self):
+        running = self.begin("--smoke", "--output=o", SLOW=SLOW_PART)
+        before = self.contents("o")
+        for arguments in (["--smoke"], ["--smoke", "--resume"], [f"--compare={self.samples}"]):
+            code, out, said = self.run_sh(*arguments, "--output=o")
+            self.assertEqual((code, out), (2, ""), said)
+            self.assertRegex(said, r"^kvproof report: o: (process \d+|another process) writes a "
+                             r"report into it; expected a folder of its own\n$")
+        self.assertEqual(self.contents("o"), before)
+        if os.path.exists("/proc/locks"):
+            self.assertIn(f"process {running.pid} ", said)
+        os.kill(running.pid, signal.SIGINT)
+        running.communicate(timeout=120)
+        self.assertEqual(self.run_sh(f"--compare={self.samples}", "--output=o")[0], 0)
 
     def test_interrupt_leaves_finished_result_files(self):
         code, said = self.interrupt("--thorough", SLOW=SLOW_PART)
@@ -284,7 +312,7 @@ class RunTest(unittest.TestCase):
         code, out, said = self.run_sh(f"--trace={__file__}", UNREADABLE="live_memory")
         self.assertEqual((code, out), (2, ""))
         self.assertEqual(said.splitlines()[-1], "trace.jsonl:7: input_length: expected a number")
-        self.assertEqual(os.listdir(self.path("results")), [])
+        self.assertFalse(os.path.exists(self.path("results")))
 
     def test_usage_errors_are_one_line(self):
         with open(self.path("file"), "w", encoding="utf-8"):

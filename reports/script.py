@@ -116,7 +116,7 @@ def write_beside(path, content, parts):
 
 def make_folders(folder):
     """@return those that were not there, the innermost first"""
-    missing, at = [], folder
+    missing, at = [], os.path.abspath(folder)
     while not os.path.lexists(at):
         missing.append(at)
         at = os.path.dirname(at)
