@@ -16,6 +16,11 @@ from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import stopping  # noqa: E402  before all that takes its time
+
+if __name__ == "__main__":
+    stopping.end_at_once()
+
 from result_files import InputError, load, paths_in, plain_name  # noqa: E402
 from script import Parser, guarded, write  # noqa: E402
 

@@ -16,8 +16,8 @@ def held(folder):
         made = make_folders(folder)
         handle = os.open(folder, os.O_RDONLY)
     except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror}); expected a folder") \
-            from None
+        raise OutputError(
+            f"{folder}: cannot be made ({error.strerror}); expected a folder") from None
     try:
         try:
             if not os.access(folder, os.W_OK):

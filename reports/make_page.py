@@ -14,6 +14,11 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
+import stopping  # noqa: E402  before all that takes its time
+
+if __name__ == "__main__":
+    stopping.end_at_once()
+
 from parts import experiments_of  # noqa: E402
 from result_files import load  # noqa: E402
 from script import Parser, guarded, is_written_in_place, write_all  # noqa: E402

@@ -2,6 +2,7 @@
 """Says how far a run is and how long it still takes: a bar on a terminal, else a line for each
 part."""
 
+import contextlib
 import time
 
 BAR = 24
@@ -26,14 +27,13 @@ class Progress:
         self.name, self.expected, self.part_begin = name.replace("_", " "), expected, \
             time.monotonic()
         if not self.is_terminal:
-            print(self.line(), file=self.stream, flush=True)
+            self.put(self.line() + "\n")
 
     def update(self):
         if self.is_terminal:
             share = (self.past_seconds + self.inside()) / self.all_seconds
             bar = "#" * min(BAR, int(BAR * share))
-            self.stream.write(f"\r\033[K[{bar:<{BAR}}] {self.line()}")
-            self.stream.flush()
+            self.put(f"\r\033[K[{bar:<{BAR}}] {self.line()}")
 
     def end(self):
         self.past_seconds += self.expected
@@ -41,7 +41,11 @@ class Progress:
 
     def clear(self):
         if self.is_terminal:
-            self.stream.write("\r\033[K")
+            self.put("\r\033[K")
+
+    def put(self, text):
+        with contextlib.suppress(OSError):  # nobody listens
+            self.stream.write(text)
             self.stream.flush()
 
     def elapsed(self):

@@ -10,18 +10,26 @@ Exit codes: 0 the page is whole, 1 a part failed or found a violation (the page 
 installed, 130 stopped.
 """
 
-import json
 import os
-import re
-import resource
-import shlex
-import signal
-import subprocess
 import sys
-import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import stopping  # noqa: E402  before all that takes its time
+
+if __name__ == "__main__":
+    stopping.end_at_once()
+
+import contextlib  # noqa: E402
+import json  # noqa: E402
+import re  # noqa: E402
+import resource  # noqa: E402
+import shlex  # noqa: E402
+import shutil  # noqa: E402
+import signal  # noqa: E402
+import subprocess  # noqa: E402
+import tempfile  # noqa: E402
+import time  # noqa: E402
 
 from experiments import words  # noqa: E402
 from folder import held  # noqa: E402
@@ -29,12 +37,12 @@ from parts import CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, parts_of  # noqa: 
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
 from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
-from script import OutputError, Parser, write  # noqa: E402
+from script import OutputError, Parser, said_of, write  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-class Stopped(BaseException):
+class Stopped(Exception):
     """The user, or another program, has asked this program to stop."""
 
 
@@ -80,43 +88,20 @@ def parse_arguments(arguments):
 
 
 def say(text):
-    print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # nobody listens
+        print(text, file=sys.stderr, flush=True)
 
 
 # ---- one part -----------------------------------------------------------------------------------
 
-def run_part(command, log_path, progress):
-    """@return the exit code and what it took."""
-    begin = time.monotonic()
-    with open(log_path, "wb") as log:
-        try:
-            # In a session of its own, so that Ctrl-C reaches only this program, which then ends
-            # everything that the part has started.
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True,
-                                       stdout=subprocess.DEVNULL, stderr=log)
-        except OSError:
-            return 127, Taken()
-        try:
-            usage = wait(process, progress)
-        finally:
-            if process.returncode is None:
-                os.killpg(process.pid, signal.SIGTERM)
-                process.wait()
-    return process.returncode, Taken(time.monotonic() - begin, usage.ru_utime + usage.ru_stime,
-                                     usage.ru_maxrss * 1024, process.returncode)
-
-
-def wait(process, progress):
-    """Waits until the process ends. @return the resources that it used"""
-    pause = 0.01
-    while True:
-        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-        if pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return usage
-        progress.update()
-        time.sleep(pause)
-        pause = min(0.25, 2 * pause)
+def end_group(process):
+    """Ends the process and all that it has started."""
+    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def reason_of(status, log_path, program):
@@ -142,8 +127,10 @@ def is_whole(path):
 # ---- all of them --------------------------------------------------------------------------------
 
 class Run:
-    def __init__(self, options, programs_folder, work):
+    def __init__(self, options, programs_folder, work, signals):
+        """@param signals: a list to which a signal is added when it comes"""
         self.options, self.programs, self.work = options, programs_folder, work
+        self.signals = signals
         self.parts = parts_of(options.mode)
         self.file = RunFile(options.output, "kvproof report " + self.words(),
                             options_text(options.mode, options.trace),
@@ -166,8 +153,45 @@ class Run:
     def path_of(self, name):
         return os.path.join(self.options.output, f"{name}.json")
 
+    def check_signals(self):
+        if self.signals:
+            raise Stopped
+
+    def run_part(self, command, log_path):
+        """@return the exit code and what it took. Throws Stopped."""
+        begin = time.monotonic()
+        with open(log_path, "wb") as log:
+            try:
+                # In a session of its own, so that Ctrl-C reaches only this program, which then ends
+                # everything that the part has started.
+                process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, start_new_session=True,
+                    stdout=subprocess.DEVNULL, stderr=log, env={**os.environ, "TMPDIR": self.work})
+            except OSError:
+                return 127, Taken()
+            try:
+                usage = self.wait(process)
+            finally:
+                if process.returncode is None:
+                    end_group(process)
+        return process.returncode, Taken(time.monotonic() - begin, usage.ru_utime + usage.ru_stime,
+                                         usage.ru_maxrss * 1024, process.returncode)
+
+    def wait(self, process):
+        """Waits until the process ends. @return the resources that it used. Throws Stopped."""
+        pause = 0.01
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return usage
+            self.check_signals()
+            self.progress.update()
+            time.sleep(pause)
+            pause = min(0.25, 2 * pause)
+
     def measure(self):
-        """Measures one part after the other. Throws UnlikeRun, Malformed."""
+        """Measures one part after the other. Throws Stopped, UnlikeRun, Malformed."""
         there = set()
         if self.options.resume:
             self.file.go_on()
@@ -179,6 +203,7 @@ class Run:
         say(f"{len(self.parts) - len(there)} parts, about {self.progress.all_seconds} s in all; "
             "Ctrl-C keeps those that are finished.")
         for part in self.parts:
+            self.check_signals()
             expected = part.expected_seconds(self.options.mode, len(self.options.trace))
             if part.name in there:
                 self.progress.skip(expected)
@@ -194,7 +219,7 @@ class Run:
         command = [program, *part.arguments[self.options.mode], f"--json={path}"]
         command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
         self.remove(path)
-        status, taken = run_part(command, log, self.progress)
+        status, taken = self.run_part(command, log)
         found = status in (VIOLATED, CANNOT_TELL) and part.program == "check"
         if (status == 0 or found) and os.path.exists(path):
             self.files.append(path)
@@ -235,11 +260,16 @@ class Run:
         log = os.path.join(self.work, "page")
         self.remove(page)
         self.progress.start("drawing the page", PAGE_SECONDS)
-        status, _ = run_part(command, log, self.progress)
+        try:
+            status, _ = self.run_part(command, log)
+            self.check_signals()
+        except Stopped:
+            self.remove(page)
+            raise
         self.progress.end()
         if status != 0:
             with open(log, encoding="utf-8", errors="replace") as stream:
-                sys.stderr.write(stream.read())
+                say(stream.read().rstrip("\n"))
         if status in (0, 1) and os.path.exists(page):
             return status, page
         say("kvproof report: the page could not be drawn; the result files are in "
@@ -287,32 +317,25 @@ def what_is_wrong(options, programs_folder):
     return None
 
 
-def stop(*_):
-    raise Stopped
-
-
 def measure_and_draw(run):
-    """@return the exit code"""
+    """@return the exit code of the page, and its path. Ends where the run has to end."""
     try:
         run.measure()
-        code, page = run.draw()
-    except (Stopped, KeyboardInterrupt):
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        return run.draw()
+    except Stopped:
         run.say_what_is_left()
-        return 130
+        sys.exit(stopping.STOPPED)
     except (UnlikeRun, OutputError, OSError) as error:
         say(f"kvproof report: {error}")
-        return 2
     except Malformed as error:
         say(error)
-        return 2
+    sys.exit(2)
+
+
+def finish(run, code, page):
+    """Says how it went. @return the exit code"""
     if run.options.json:
-        try:
-            write_summary(run, run.options.json)
-        except OutputError as error:
-            say(f"kvproof report: {error}")
-            code = 2
+        write_summary(run, run.options.json)
     if page:
         largest = run.file.largest()
         say(f"The report took {run.progress.elapsed():.0f} s" + (
@@ -325,7 +348,20 @@ def measure_and_draw(run):
 
 def compare(options):
     from compare import main as draw
-    return draw([*options.compare, f"--output={os.path.join(options.output, 'compare.html')}"])
+    is_there = os.path.isdir(options.output)  # else nothing in it can be harmed
+    with held(options.output) if is_there else contextlib.nullcontext():
+        return draw([*options.compare, f"--output={os.path.join(options.output, 'compare.html')}"])
+
+
+@contextlib.contextmanager
+def temporary_folder():
+    """Also takes what the parts leave behind when they are ended."""
+    with said_of("the temporary folder"):
+        path = tempfile.mkdtemp(prefix="kvproof-report.")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def report(options):
@@ -334,17 +370,18 @@ def report(options):
     if wrong:
         say(f"kvproof report: {wrong}")
         return 2
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
-    with tempfile.TemporaryDirectory(prefix="kvproof-report.") as work:
-        return measure_and_draw(Run(options, programs_folder, work))
+    signals = stopping.note()
+    with held(options.output), temporary_folder() as work:
+        run = Run(options, programs_folder, work, signals)
+        code, page = measure_and_draw(run)
+    stopping.end_at_once()
+    return stopping.STOPPED if signals else finish(run, code, page)
 
 
 def main(arguments):
     options = parse_arguments(arguments)
     try:
-        with held(options.output):
-            return compare(options) if options.compare else report(options)
+        return compare(options) if options.compare else report(options)
     except OutputError as error:
         say(f"kvproof report: {error}")
         return 2

@@ -9,4 +9,9 @@ if ! command -v "$python" >/dev/null 2>&1; then
   echo "kvproof report: $python is not here, and the page needs it (Debian: python3)" >&2
   exit 77
 fi
-exec "$python" "$(dirname "$0")/run.py" "$@"
+# Where env can, it lets a signal wait until run.py handles it: a Python that starts answers with a
+# traceback.
+later="env --block-signal=INT,TERM,HUP"
+$later true 2>/dev/null || later=
+# shellcheck disable=SC2086 # two words or none
+exec $later "$python" "$(dirname "$0")/run.py" "$@"

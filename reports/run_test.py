@@ -239,6 +239,28 @@ class RunTest(unittest.TestCase):
         self.assertIn("make_page.py results/*.json --output=results/report.html", said)
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
 
+    def test_signal_at_the_start_and_while_it_draws_leaves_nothing_unfinished(self):
+        for delay, number in ((0.1, signal.SIGINT), (0.2, signal.SIGTERM), (0.4, signal.SIGHUP)):
+            process = self.start("--smoke", "--output=new", SLOW=NAMES[0])
+            time.sleep(delay)
+            process.send_signal(number)
+            _, said = process.communicate(timeout=120)
+            # Before run.py is there, the shell that starts it ends by the signal.
+            self.assertIn(process.returncode, (130, -number), said)
+            self.assertNotIn("Traceback", said)
+            self.assertFalse(os.path.exists(self.path("new")), said)
+        process = self.start("--smoke", "--output=o", "--png")
+        while "drawing" not in process.stderr.readline():
+            self.assertIsNone(process.poll())
+        time.sleep(0.7)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 130, said)
+        self.assertTrue(said.startswith(f"Stopped; {NUM_PARTS} of {NUM_PARTS} parts"), said)
+        self.assertEqual(sorted(os.listdir(self.path("o"))),
+                         sorted(f"{name}.json" for name in [*NAMES, "run"]))
+        self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+
     def test_resume_measures_only_what_is_missing(self):
         self.interrupt("--smoke", "--output=o", SLOW=SLOW_PART)
         with open(self.path("o", "prefix_hit_rate.json"), "w", encoding="utf-8") as stream:

@@ -8,6 +8,7 @@ import stat
 import sys
 import tempfile
 
+import stopping
 from result_files import InputError
 
 
@@ -57,17 +58,18 @@ def write_all(contents):
             else:
                 beside[path] = content
     parts, made = {}, []
-    try:
-        for path, content in beside.items():
-            with said_of(path):
-                made += make_folders(os.path.dirname(os.path.realpath(path)))
-                write_beside(path, content, parts)
-        for path, part in parts.items():
-            with said_of(path):
-                os.replace(part, os.path.realpath(path))
-    except BaseException:
-        remove(parts.values(), made)
-        raise
+    with stopping.Held():
+        try:
+            for path, content in beside.items():
+                with said_of(path):
+                    made += make_folders(os.path.dirname(os.path.realpath(path)))
+                    write_beside(path, content, parts)
+            for path, part in parts.items():
+                with said_of(path):
+                    os.replace(part, os.path.realpath(path))
+        except BaseException:
+            remove(parts.values(), made)
+            raise
 
 
 @contextlib.contextmanager
