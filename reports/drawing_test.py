@@ -57,6 +57,47 @@ class DrawFigureTest(unittest.TestCase):
             self.assertFalse(os.path.exists(self.path(output)))
 
 
+class PythonTest(unittest.TestCase):
+    """With -S an interpreter does not see the packages of the system, matplotlib among them."""
+
+    def run_without(self, code, *arguments, **environment):
+        """@return the exit code, and what was said"""
+        done = subprocess.run([sys.executable, "-S", *code, *arguments], cwd=self.folder,
+                              env={**os.environ, **environment}, capture_output=True, text=True,
+                              check=False)
+        return done.returncode, done.stderr
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        sample_results.write_all(self.folder)
+
+    def test_scripts_go_on_in_an_interpreter_that_can_draw(self):
+        other = os.path.join(self.folder, "another python")
+        with open(other, "w", encoding="utf-8") as stream:
+            stream.write(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        os.chmod(other, 0o755)
+        for script, *arguments in (
+                ("draw_figure.py", "--figure=memory-of-models", "--output=a b.svg"),
+                ("compare.py", "--output=a b.html")):
+            self.assertEqual(self.run_without([os.path.join(HERE, script)], "memory_of_models.json",
+                                              "utilisation.json", *arguments,
+                                              KVPROOF_PYTHON=other), (0, ""))
+            self.assertTrue(os.path.exists(os.path.join(self.folder, arguments[-1][9:])))
+
+    def test_without_any_of_them_the_exit_code_is_77(self):
+        code = f"""
+import sys
+sys.path.insert(0, {HERE!r})
+import script, make_page
+script.PYTHONS = ("absent", "false", sys.executable)
+sys.exit(make_page.main(sys.argv[1:]))
+"""
+        self.assertEqual(self.run_without(["-c", code], "memory_of_models.json"), (
+            77, "make_page: matplotlib is not installed (Debian: python3-matplotlib)\n"))
+
+
 class DrawingTest(unittest.TestCase):
     def test_colours_can_be_read_on_light_and_dark(self):
         def luminance(colour):

@@ -4,7 +4,9 @@
 import argparse
 import contextlib
 import os
+import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 
@@ -27,15 +29,36 @@ class Parser(argparse.ArgumentParser):
 def guarded(name, draw):
     """Calls draw(). @return its exit code, 2 for bad input or output, 77 without matplotlib"""
     try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        go_on_in(python_that_draws())
+        print(f"{name}: matplotlib is not installed (Debian: python3-matplotlib)", file=sys.stderr)
+        return 77
+    try:
         return draw()
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        code, said = 77, "matplotlib is not installed (Debian: python3-matplotlib)"
     except (InputError, OutputError) as error:
-        code, said = 2, error
-    print(f"{name}: {said}", file=sys.stderr)
-    return code
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+
+
+# ---- an interpreter with matplotlib -------------------------------------------------------------
+
+PYTHONS = (os.environ.get("KVPROOF_PYTHON", ""), "python3", "/usr/bin/python3")  # as the launcher
+
+
+def python_that_draws():
+    """Another interpreter that has matplotlib; None if there is none."""
+    found = dict.fromkeys(shutil.which(name) for name in PYTHONS if name)
+    return next((path for path in found if path not in (None, sys.executable) and subprocess.run(
+        [path, "-c", "import matplotlib.figure"], check=False, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0), None)
+
+
+def go_on_in(python):
+    """Starts this script anew in that interpreter, if it is one."""
+    if python:
+        with stopping.Held():  # until the script handles signals there
+            os.execv(python, [python, *sys.argv])
 
 
 # ---- files written whole ------------------------------------------------------------------------
