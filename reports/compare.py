@@ -4,8 +4,7 @@
 
     python3 reports/compare.py reports/gallery/*/ results --output=results/compare.html
 
-Only what was measured alike stands side by side. Exit codes: 0 drawn, 2 usage or a file that cannot
-be used, 77 matplotlib is not installed.
+Only what was measured alike stands side by side.
 """
 
 import os
@@ -22,11 +21,15 @@ if __name__ == "__main__":
     stopping.end_at_once()
 
 from result_files import InputError, load, paths_in, plain_name  # noqa: E402
-from script import Parser, guarded, write  # noqa: E402
+from script import Parser, guarded, put, write  # noqa: E402
 
 
 def parse_arguments(arguments):
-    parser = Parser("compare.py", description="Compares machines from their result files.")
+    parser = Parser(
+        "compare.py", description="Compares machines from their result files.",
+        example="python3 reports/compare.py reports/gallery/*/ results",
+        exit_codes="0 drawn, 2 usage, unreadable input or unwritable output, 77 matplotlib is not "
+        "installed, 130 stopped")
     parser.add_argument("paths", metavar="PATH", nargs="+",
                         help="the result files of one machine: a folder, or one file")
     parser.add_argument("--output", metavar="FILE", default="compare.html",
@@ -164,7 +167,7 @@ def draw(options):
     drawing.use_style()
     page = render(machines_of(options.paths), os.path.dirname(os.path.abspath(options.output)))
     write(options.output, page.encode("utf-8"))
-    print(options.output)
+    put(options.output)
     return 0
 
 

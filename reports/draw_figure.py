@@ -4,8 +4,7 @@
 
     python3 reports/draw_figure.py plan.json --figure=memory-of-models --output=models.png
 
-The ending of --output says how: .png or .svg. Exit codes: 0 drawn, 2 usage or a file that cannot be
-used, 77 matplotlib is not installed.
+The ending of --output says how: .png or .svg.
 """
 
 import io
@@ -46,7 +45,12 @@ def draw(options, parser):
 
 
 def main(arguments):
-    parser = Parser("draw_figure.py", description="Draws one figure from result files.")
+    parser = Parser(
+        "draw_figure.py", description="Draws one figure from result files.",
+        example="python3 reports/draw_figure.py plan.json --figure=memory-of-models "
+        "--output=models.png",
+        exit_codes="0 drawn, 2 usage, unreadable input or unwritable output, 77 matplotlib is not "
+        "installed, 130 stopped")
     parser.add_argument("files", metavar="FILE.json", nargs="+", help="result files (schema 1)")
     parser.add_argument("--figure", metavar="NAME", required=True, help="its anchor on the page")
     parser.add_argument("--output", metavar="FILE", required=True, help="a .png or .svg")

@@ -4,9 +4,7 @@
 
     python3 reports/make_page.py DIR/*.json --output=DIR/report.html
 
-Exit codes: 0 every figure is there, 1 the page is written but a figure lacks its results,
-2 usage or a file that cannot be used (one line says which, where, and what was expected),
-77 matplotlib is not installed.
+One line says which file cannot be used, where, and what was expected.
 """
 
 import os
@@ -19,7 +17,7 @@ import stopping  # noqa: E402  before all that takes its time
 if __name__ == "__main__":
     stopping.end_at_once()
 
-from parts import experiments_of  # noqa: E402
+from parts import PARTS, experiments_of  # noqa: E402
 from result_files import load  # noqa: E402
 from script import Parser, guarded, is_written_in_place, write_all  # noqa: E402
 
@@ -28,7 +26,10 @@ def parse_arguments(arguments):
     parser = Parser(
         prog="make_page.py",
         description="Draws one self-contained page from result files.",
-        epilog="Example: python3 reports/make_page.py results/*.json --output=results/report.html")
+        example="python3 reports/make_page.py results/*.json --output=results/report.html",
+        exit_codes="0 every figure is there, 1 the page is written but a figure lacks its "
+        "results, 2 usage, unreadable input or unwritable output, 77 matplotlib is not installed, "
+        "130 stopped")
     parser.add_argument("files", metavar="FILE.json", nargs="*", help="result files (schema 1)")
     parser.add_argument("--output", metavar="FILE", default="report.html",
                         help="the page (default: report.html)")
@@ -42,10 +43,22 @@ def parse_arguments(arguments):
     if options.png and is_written_in_place(options.output):
         parser.error(f"--png writes beside the page: expected a file as --output, "
                      f"found {options.output}")
-    options.absent = {experiment: reason
-                      for part, reason in (text.partition("=")[::2] for text in options.absent)
-                      for experiment in experiments_of(part)}
+    options.absent = absent_of(options.absent, parser)
     return options
+
+
+def absent_of(texts, parser):
+    """experiment -> why it has no results, of PART=REASON; an experiment stands for its part, too"""
+    absent = {}
+    for text in texts:
+        part, _, reason = text.partition("=")
+        if not experiments_of(part):
+            parser.error(f"--absent={part}: expected one of "
+                         + ", ".join(part.name for part in PARTS))
+        if not reason:
+            parser.error(f"--absent={text}: expected PART=REASON")
+        absent.update(dict.fromkeys(experiments_of(part), reason))
+    return absent
 
 
 def pngs_of(results, absent, folder):

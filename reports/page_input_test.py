@@ -190,12 +190,20 @@ class OtherResultsTest(unittest.TestCase):
             self.assertIn(f"results[0].parameters.{parameter}: expected", said)
 
     def test_usage_errors_are_one_line(self):
-        for arguments in ([], ["--bogus"], [os.path.join(self.folder.name, "absent.json")],
-                          [self.write(sample_results.document("life_cycle")),
-                           "--output=/proc/no/page.html"]):
+        good = self.write(sample_results.document("life_cycle"))
+        for arguments, expected in (
+                ([], "expected at least one result file"), (["--bogus"], "unrecognized"),
+                ([os.path.join(self.folder.name, "absent.json")], "cannot be read"),
+                ([good, "--output=/proc/no/page.html"], "/proc/no/page.html: cannot be written"),
+                ([good, "--output="], "--output: expected a value"),
+                ([good, "--output=a", "--output=b"], "--output is given twice"),
+                ([good, "--outp=a"], "unrecognized arguments: --outp=a"),
+                ([good, "--absent=nothing=why"], "--absent=nothing: expected one of live_memory"),
+                ([good, "--absent=check"], "--absent=check: expected PART=REASON"),
+                ([good, "--png", "--output=/dev/stdout"], "--png writes beside the page")):
             code, said = run(*arguments)
-            self.assertEqual(code, 2)
-            self.assertEqual(said.count("\n"), 1, said)
+            self.assertEqual((code, said.count("\n")), (2, 1), said)
+            self.assertIn(expected, said)
 
 
 if __name__ == "__main__":

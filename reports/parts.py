@@ -90,5 +90,7 @@ def parts_of(mode):
 
 
 def experiments_of(name):
-    """The experiments of the part of that name; the name itself if no part has it."""
-    return next((part.experiments for part in PARTS if part.name == name), ()) or (name,)
+    """The experiments of the part of that name, or the one of that name; else none."""
+    found = {part.name: part.experiments or (part.name,) for part in PARTS}
+    every = [experiment for experiments in found.values() for experiment in experiments]
+    return found.get(name) or tuple(experiment for experiment in every if experiment == name)

@@ -4,10 +4,6 @@
 
 KVPROOF_BIN is the folder of the kvproof-* executables. DIR/run.json keeps what was asked for and
 what each part took: --resume goes on from it.
-
-Exit codes: 0 the page is whole, 1 a part failed or found a violation (the page says which and why),
-2 usage, unreadable input or unwritable output, 3 kvproof check cannot tell, 77 matplotlib is not
-installed, 130 stopped.
 """
 
 import os
@@ -37,7 +33,7 @@ from parts import CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, parts_of  # noqa: 
 from progress import Progress  # noqa: E402
 from result_files import InputError, load_file  # noqa: E402
 from run_file import RunFile, Taken, UnlikeRun, digest_of, options_text  # noqa: E402
-from script import OutputError, Parser, said_of, write  # noqa: E402
+from script import OutputError, Parser, put, said_of, write  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -53,9 +49,12 @@ class Malformed(Exception):
 def parse_arguments(arguments):
     parser = Parser(
         prog="kvproof report", usage="kvproof report [option]...",
-        description="Measures the built-in workloads and draws one page: figures with the commands "
-                    "that made them.",
-        epilog="Example: kvproof report --trace=conversation_trace.jsonl.zst --output=results")
+        description="Measures the built-in workloads and draws one page: figures with the\n"
+                    "commands that made them.",
+        example="kvproof report --trace=conversation_trace.jsonl.zst --output=results",
+        exit_codes="0 the page is whole, 1 a part failed or something does not hold (the page says "
+        "what), 2 usage, unreadable input or unwritable output, 3 kvproof check cannot tell, 77 "
+        "matplotlib is not installed, 130 stopped")
     parser.add_argument("--output", metavar="DIR", default="results",
                         help="where the result files and report.html go (default: ./results)")
     parser.add_argument("--trace", metavar="FILE", action="append", default=[],
@@ -82,9 +81,18 @@ def parse_arguments(arguments):
                         help="instead: draw DIR/compare.html of machines from their result files, "
                              "a folder each; repeat it for each")
     options = parser.parse_args(arguments)
-    if not options.output:
-        parser.error("--output needs a value: --output=DIR")
+    if options.compare:
+        check_compared(options, parser)
     return options
+
+
+def check_compared(options, parser):
+    """What says how to measure or what else to write says nothing to a comparison."""
+    given = (("trace", options.trace), (options.mode, options.mode != "default"),
+             ("resume", options.resume), ("json", options.json), ("png", options.png))
+    for name, is_given in given:
+        if is_given:
+            parser.error(f"--{name} does not go with --compare, which takes --output only")
 
 
 def say(text):
@@ -341,7 +349,7 @@ def finish(run, code, page):
         say(f"The report took {run.progress.elapsed():.0f} s" + (
             f"; at most {largest[1] / 1e6:,.0f} MB of memory ({words(largest[0])})."
             if largest else "."))
-        print(page, flush=True)
+        put(page)
     return code or next((found for found in (VIOLATED, CANNOT_TELL)
                          if found in run.file.exit_codes()), 0)
 

@@ -342,18 +342,38 @@ class RunTest(unittest.TestCase):
         for arguments, expected in ((["--bogus"], "unrecognized arguments: --bogus"),
                                     (["--trace"], "--trace: expected one argument"),
                                     (["--smoke", "--full"], "not allowed with"),
-                                    (["--output="], "--output needs a value"),
+                                    (["--output="], "--output: expected a value"),
+                                    (["--output=a", "--output=b"], "--output is given twice"),
+                                    (["--smo"], "unrecognized arguments: --smo"),
+                                    *((["--compare=samples", option],
+                                       f"{option.partition('=')[0]} does not go with --compare")
+                                      for option in ("--trace=file", "--smoke", "--thorough",
+                                                     "--full", "--resume", "--json=a", "--png")),
                                     (["--output=file/results"], "cannot be made")):
             code, out, said = self.run_sh(*arguments)
             self.assertEqual((code, out, said.count("\n")), (2, "", 1), said)
             self.assertIn(expected, said)
         self.assertEqual(self.run_sh(KVPROOF_BIN="")[0], 2)
 
-    def test_help_has_an_example(self):
+    def test_help_has_an_example_and_ends_with_the_exit_codes(self):
         code, out, _ = self.run_sh("--help")
         self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("usage: kvproof report "), out)
         self.assertIn("Example: kvproof report", out)
+        self.assertRegex(out, r"\nExit codes: 0 [^:]*130 stopped\.\n$")
         self.assertFalse(os.path.exists(self.path("results")))
+
+    def test_result_that_cannot_be_printed_is_an_error_of_one_line(self):
+        why = "the standard output: cannot be written: No space left on device\n"
+        for arguments, ends in ((["--help"], "kvproof report: " + why),
+                                ([f"--compare={self.samples}"], "compare: " + why),
+                                (["--smoke"], "kvproof report: " + why)):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run(["sh", os.path.join(HERE, "run.sh"), *arguments],
+                                      cwd=self.folder, env=self.environment, text=True, stdout=full,
+                                      stderr=subprocess.PIPE, check=False)
+            self.assertEqual((done.returncode, done.stderr.splitlines(True)[-1]), (2, ends))
+        self.assertIn("report.html", os.listdir(self.path("results")))
 
     def test_works_from_an_installation(self):
         """Only what is installed, in a folder that nobody may write to."""

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 import stopping
 from result_files import InputError
@@ -19,11 +20,46 @@ class OutputError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    def __init__(self, prog, **other):
-        super().__init__(prog=prog, allow_abbrev=False, **other)
+    """@param example: a command line; exit_codes: what they mean. Both end the help."""
+
+    def __init__(self, prog, example, exit_codes, **other):
+        ends = [f"Example: {example}", *textwrap.wrap(f"Exit codes: {exit_codes}.", 78)]
+        super().__init__(prog=prog, allow_abbrev=False, epilog="\n".join(ends),
+                         formatter_class=argparse.RawDescriptionHelpFormatter, **other)
+        self.register("action", None, Once)
+        self.register("type", None, something)
 
     def error(self, message):
         self.exit(2, f"{self.prog.removesuffix('.py')}: {message} (see: {self.prog} --help)\n")
+
+    def print_help(self, file=None):
+        try:
+            put(self.format_help())
+        except OutputError as error:
+            self.exit(2, f"{self.prog.removesuffix('.py')}: {error}\n")
+
+
+class Once(argparse.Action):
+    """What an option without another action does: it takes one value, and is given once."""
+    is_given = False
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        if option_string and self.is_given:
+            parser.error(f"{option_string} is given twice; expected once")
+        self.is_given = True
+        setattr(namespace, self.dest, values)
+
+
+def something(text):
+    if not text:
+        raise argparse.ArgumentTypeError("expected a value")
+    return text
+
+
+def put(text):
+    """Prints a result. Throws OutputError."""
+    with said_of("the standard output"):
+        print(text.rstrip("\n"), flush=True)
 
 
 def guarded(name, draw):
