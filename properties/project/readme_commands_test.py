@@ -4,8 +4,9 @@
 
     readme_commands_test.py <build folder>
 
-The documents are all of the tree's *.md but CHANGELOG.md, which speaks of former versions too. What
-is a command is a rule of form, so that nobody has to mark one, and nobody can hide one:
+The documents are all of the tree's *.md but CHANGELOG.md, which speaks of former versions too, and
+the examples in each verb's --help. What is a command is a rule of form, so that nobody has to mark
+one, and nobody can hide one:
 
 - In a fenced block without a language every line is a command. Where a line of it begins with "$ ",
   the block is a transcript: those lines are the commands, the others are output. Lines of "#" are
@@ -15,6 +16,8 @@ is a command is a rule of form, so that nobody has to mark one, and nobody can h
   or if it has several words and the first, after NAME=value, is a program: on the PATH, below
   build/, or one of the lists below. "kvproof VERB" alone is the name of a verb. A span with an
   option is a command or begins with that option.
+
+- The lines of a --help behind "Example:" or "Examples:" are commands.
 
 The commands of a document run in turn in one folder of their own, which links to the entries of the
 checkout. Each must end with 0, or with the N of "exit code N" in its remark or in the parenthesis
@@ -62,13 +65,16 @@ LONG = {
         "./kvproof bench --filter=movement/slot", "./kvproof bench --filter=movement/swap"],
     "checks for minutes": [
         "./kvproof check", "./kvproof check --mutants", "./kvproof check --exhaustive",
+        "./kvproof check --mutants --json=mutants.json", "./kvproof check --subject=naive --seed=7",
         "build/release/bin/kvproof-study published",
         "build/release/bin/kvproof-study live_memory --json=live.json"],
     "builds and measures twice": [
         "./kvproof gate --against=HEAD~1",
         "./kvproof gate --subject=./libmine.so --against=./base.so --summary=comment.md",
         "./kvproof gate --record=base.json && ./kvproof gate --baseline=base.json --json=gate.json",
-        "(cd mine && sh gate.sh .. HEAD summary.md)"],
+        "(cd mine && sh gate.sh .. HEAD summary.md)",
+        "./kvproof gate --against=naive --no-time --summary=comment.md",
+        "./kvproof gate --record=base.json; ./kvproof gate --baseline=base.json"],
     "draws every figure of the page": [
         "python3 reports/make_page.py results/*.json --output=results/report.html --png",
         "python3 reports/make_page.py reports/gallery/amd-epyc-zen3-2cpu/*.json.gz "
@@ -85,6 +91,7 @@ NOT_RUN = {
         "conversation_trace.jsonl",
         "./kvproof replay --trace=conversation_trace.jsonl --block-size=512 "
         "--capacity-blocks=18279",
+        "./kvproof report --trace=conversation_trace.jsonl.zst --output=results",
         "awk 1 traces/*.json >sessions.jsonl",
         "python3 -m venv V && V/bin/pip install --no-deps vllm==0.24.0 && "
         "V/bin/pip install msgspec cbor2 pyzmq typing_extensions",
@@ -92,12 +99,13 @@ NOT_RUN = {
         './kvproof check --subject-command="V/bin/python properties/foreign/vllm_adapter.py '
         '--around-known"',
         "pip install .", "pip wheel ."],
-    "needs a GPU": ["./kvproof device"],
+    "needs a GPU": ["./kvproof device", "./kvproof device --output=h200"],
     "needs root and the network": [".ci/bare", '.ci/bare "test --full"'],
     "needs AFL++": [
         "afl-fuzz -i properties/fuzz/corpus/full -o out -- build/fuzz/fuzz_full"],
     "builds everything once more, in a folder of its own": [
-        "./kvproof test --non-unity", "./kvproof fuzz", ".cmake/coverage.sh",
+        "./kvproof test --non-unity", ".cmake/coverage.sh", "./kvproof fuzz",
+        "./kvproof fuzz --seconds=600 --target=hybrid",
         "cmake --workflow --preset debug-audit", "cmake --workflow --preset asan-ubsan",
         "cmake --workflow --preset tsan", "cmake --workflow --preset clang",
         "cmake --preset clang && clang-tidy -p build/clang optimized/*.cpp"],
@@ -216,6 +224,25 @@ def find_commands(place, text):
     return sorted(commands, key=lambda command: int(command.place.rsplit(":")[-1])), complaints
 
 
+def find_examples(place, text):
+    """The commands of the help of a verb."""
+    match = re.search(r"^Examples?: (.*\n(?: +.*\n)*)", text, re.M)
+    for line in match[1].splitlines() if match else ["none"]:
+        here = re.sub(r"(^|; )kvproof ", r"\1./kvproof ", line.strip())
+        yield Command(f"{place}:1", here, 0, span=True)
+
+
+def verbs():
+    said = subprocess.run([ROOT / "kvproof", "--help"], capture_output=True, text=True, check=True)
+    return re.findall(r"^  ([a-z]+) ", said.stdout, re.M)
+
+
+def helps():
+    for verb in verbs():
+        yield verb, subprocess.run([ROOT / "kvproof", verb, "--help"], capture_output=True,
+                                   text=True, check=True).stdout
+
+
 def test_find_commands():
     """The rule finds what it says, and complains of what it says."""
     found, wrong = find_commands("a", "\n".join([
@@ -226,6 +253,8 @@ def test_find_commands():
     assert [(c.text, c.code) for c in found] == [
         ("./kvproof a", 0), ("X=1 sh b", 0), ("sh c", 0), ("sh d e", 3), ("sh g", 0), ("sh j", 1),
         (".ci/run", 0)], found
+    found = find_examples("a", "a\nExamples: kvproof a\n  kvproof b; kvproof c\nUsage: x\n")
+    assert [c.text for c in found] == ["./kvproof a", "./kvproof b; ./kvproof c"]
     for text in ("```text\nsh a\n```", "```json\n./a\n```", "a:\n\n    sh a", "`unknown --a`",
                  "```\nunknown a\n```", "`kvproof gate --a`", "```\nsh a"):
         assert find_commands("a", text)[1], f"no complaint of {text!r}"
@@ -419,11 +448,9 @@ def expanded(commands):
     """VERB is each verb; a long command of a sentence runs only where no block has it."""
     listed = {text for texts in LONG.values() for text in texts}
     seen = {command.text for command in commands if not command.span}
-    said = subprocess.run([ROOT / "kvproof", "--help"], capture_output=True, text=True, check=True)
-    verbs = re.findall(r"^  ([a-z]+) ", said.stdout, re.M)
     for command in commands:
         if " VERB" in command.text:
-            for verb in verbs:
+            for verb in verbs():
                 yield Command(command.place, command.text.replace("VERB", verb), 0, command.span)
         elif not (command.span and command.text in listed and command.text in seen):
             seen.add(command.text)
@@ -431,7 +458,7 @@ def expanded(commands):
 
 
 def run_document(work, name, commands, reasons, failures, lock):
-    folder = Folder(work, name.replace("/", "."))
+    folder = Folder(work, re.sub(r"[/ ]", ".", name))
     for command in commands:
         reason = reasons.get(command.text, "")
         lacks = lacking(command.text)
@@ -459,6 +486,8 @@ def main(build):
     for name, text in documents():
         by_document[name], complaints = find_commands(name, text)
         failures += complaints
+    for verb, text in helps():
+        by_document[f"kvproof {verb} --help"] = list(find_examples(f"kvproof {verb} --help", text))
     found = {command.text for commands in by_document.values() for command in commands}
     reasons = {text: reason for group in (LONG, NOT_RUN) for reason, texts in group.items()
                for text in texts}
