@@ -43,8 +43,8 @@ def machines_of(paths):
     found = {}
     for path in paths:
         is_folder = os.path.isdir(path)
-        name = os.path.basename(os.path.abspath(path))
-        name = name if is_folder else plain_name(name).removesuffix(".json")
+        name = plain_name(os.path.abspath(path))
+        name = name if is_folder else name.removesuffix(".json")
         files = paths_in(path) if is_folder else [path]
         if not files:
             raise InputError(f"{path}: expected a folder with result files in it")

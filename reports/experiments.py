@@ -27,14 +27,26 @@ def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def is_whole(value):
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+# Up to here every whole number is a double, with which figures compute.
+LARGEST, LARGEST_TEXT = 2 ** 53, "2^53"
+
 TEXT = Kind("a text", lambda value: isinstance(value, str) and value != "", ("a", "b", "c"))
-COUNT = Kind("a whole number of 0 or more",
-             lambda value: isinstance(value, int) and is_number(value) and value >= 0, (0, 1, 2))
-POSITIVE = Kind("a number above 0", lambda value: is_number(value) and value > 0, (1, 2, 4))
-AMOUNT = Kind("a number of 0 or more", lambda value: is_number(value) and value >= 0, (0, 0.5, 8))
+COUNT = Kind(f"a whole number of 0 or more, at most {LARGEST_TEXT}",
+             lambda value: is_whole(value) and 0 <= value <= LARGEST, (0, 1, 2))
+SIZE = Kind(f"a whole number above 0, at most {LARGEST_TEXT}",
+            lambda value: is_whole(value) and 0 < value <= LARGEST, (1, 2, 4))
+POSITIVE = Kind(f"a number above 0, at most {LARGEST_TEXT}",
+                lambda value: is_number(value) and 0 < value <= LARGEST, (1, 2, 4))
+AMOUNT = Kind(f"a number of 0 or more, at most {LARGEST_TEXT}",
+              lambda value: is_number(value) and 0 <= value <= LARGEST, (0, 0.5, 8))
 SHARE = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1,
              (0, 0.5, 1))
-NUMBER = Kind("a number", is_number, (-1, 0, 0.5))
+NUMBER = Kind(f"a number from -{LARGEST_TEXT} to {LARGEST_TEXT}",
+              lambda value: is_number(value) and abs(value) <= LARGEST, (-1, 0, 0.5))
 
 STORAGES = {
     "contiguous_max_length": "contiguous, max length",

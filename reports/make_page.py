@@ -18,7 +18,7 @@ if __name__ == "__main__":
     stopping.end_at_once()
 
 from parts import PARTS, experiments_of  # noqa: E402
-from result_files import load  # noqa: E402
+from result_files import load, readable  # noqa: E402
 from script import Parser, guarded, is_written_in_place, write_all  # noqa: E402
 
 
@@ -51,7 +51,7 @@ def absent_of(texts, parser):
     """experiment -> why it has no results, of PART=REASON; an experiment stands for its part, too"""
     absent = {}
     for text in texts:
-        part, _, reason = text.partition("=")
+        part, _, reason = readable(text).partition("=")
         if not experiments_of(part):
             parser.error(f"--absent={part}: expected one of "
                          + ", ".join(part.name for part in PARTS))

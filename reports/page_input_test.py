@@ -23,8 +23,10 @@ class OtherResultsTest(unittest.TestCase):
 
     def write(self, content, name="a.json"):
         path = os.path.join(self.folder.name, name)
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(content if isinstance(content, str) else json.dumps(content))
+        if not isinstance(content, (str, bytes)):
+            content = json.dumps(content)
+        with open(path, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
         return path
 
     def test_missing_result_is_named_and_the_rest_is_drawn(self):
@@ -75,6 +77,14 @@ class OtherResultsTest(unittest.TestCase):
                 code, said = run(self.write(case), f"--output={self.path}")
                 self.assertEqual((code, said.count("\n")), (1, 1), f"{maker.__name__}: {said}")
 
+    def test_byte_order_mark_and_ends_of_lines_of_another_system_are_accepted(self):
+        document = json.dumps(sample_results.document("life_cycle"), indent=1)
+        run(self.write(document), f"--output={self.path}")
+        page = read(self.path)
+        content = b"\xef\xbb\xbf" + document.replace("\n", "\r\n").encode()
+        run(self.write(content), f"--output={self.path}")
+        self.assertEqual(read(self.path), page)
+
     def test_malformed_files_are_named_with_field_and_expectation(self):
         good = sample_results.document("life_cycle")
 
@@ -91,13 +101,21 @@ class OtherResultsTest(unittest.TestCase):
             ('{"schema":1,\n "environment"', "line 2, column 15: expected JSON"),
             ('{"schema": NaN}', "NaN"),
             ("[" * 100_000, "expected less nesting"),
+            (b'{"schema": 1,\n "environment": {"cpu": "\xff"}', "line 2: expected UTF-8"),
+            ('{"schema": 1, "environment": {"cpu": "\0"}}', "line 1, column 39: expected JSON"),
+            ("\0", "line 1, column 1: expected JSON"),
             ('{"schema":1,"environment":{},"results":[' + "9" * 5000 + "]}", "expected JSON"),
             ([], "the document: expected an object"),
             (broken(lambda d: d.update(schema=2)), "schema: expected 1"),
             (broken(lambda d: d.update(schema=True)), "schema: expected 1"),
             (broken(lambda d: d.pop("environment")), "environment: expected an object"),
             (broken(lambda d: d["environment"].update(memory_bytes=10 ** 400)),
-             "environment.memory_bytes: expected a finite number"),
+             "environment.memory_bytes: expected a text"),
+            (broken(lambda d: d["environment"].update(cpu="\ud800")),
+             "environment.cpu: expected a text of at most 100000 printable characters"),
+            (broken(lambda d: d["environment"].update(cpu=[[]])), "environment.cpu: expected"),
+            (broken(lambda d: d["environment"].update({"a\nb": 1})),
+             "environment.a?b: expected a name of printable characters"),
             (broken(lambda d: d.update(results={})), "results: expected a list"),
             (broken(lambda d: d["results"].append(3)), "results[3]: expected an object"),
             (broken(lambda d: d["results"][0].pop("experiment")),
@@ -106,6 +124,24 @@ class OtherResultsTest(unittest.TestCase):
              "results[0].parameters: expected an object"),
             (broken(lambda d: d["results"][0]["parameters"].update(x=[1])),
              "results[0].parameters.x: expected a text"),
+            (broken(lambda d: d["results"][0]["parameters"].update(x="\ud800")),
+             "results[0].parameters.x: expected a text"),
+            (broken(lambda d: d["results"][0]["parameters"].update(x="\0")),
+             "results[0].parameters.x: expected a text"),
+            (broken(lambda d: d["results"][0]["parameters"].update(x=2 ** 64 + 1)),
+             "results[0].parameters.x: expected a text of at most 1000 printable characters, a "
+             "finite number, at most 2^64 in size"),
+            (broken(lambda d: d["results"][0]["parameters"].update(num_blocks=2 ** 64)),
+             "results[0].parameters.num_blocks: expected a whole number above 0, at most 2^53"),
+            (broken(lambda d: d["results"][0].update(experiment="\ud800")),
+             "results[0].experiment: expected a name"),
+            (broken(lambda d: metric(d).update(unit="\ud800")),
+             "results[0].metrics.ns_per_block.unit: expected a text"),
+            (broken(lambda d: metric(d).update(min=-1)),
+             "results[0].metrics.ns_per_block.min: expected a number above 0"),
+            (broken(lambda d: d["results"][0]["metrics"].update(
+                {f"m{n}": metric(d) for n in range(201)})),
+             "expected at most 200 different names of parameters and metrics of life_cycle"),
             (broken(lambda d: metric(d).update(value="4")),
              "results[0].metrics.ns_per_block.value: expected a finite number"),
             (broken(lambda d: metric(d).update(value=10 ** 400)),

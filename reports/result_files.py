@@ -6,19 +6,28 @@ it cannot use.
 import glob
 import gzip
 import json
-import math
 import os
 import re
 import zlib
+from collections import Counter
 from dataclasses import dataclass, field
 
 from experiments import is_number, words
 
 LARGEST_FILE_BYTES = 64 << 20  # unpacked
+# What any figure and any table can show.
+LARGEST, SMALLEST = 2 ** 64, 1e-100
+NUMBER = f"a finite number, at most 2^64 in size, and at least {SMALLEST:g} if it is not 0"
+LONGEST_TEXT, LONGEST_COMMAND, MOST_NAMES = 1000, 100_000, 200
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+SIMPLE = "a text of at most {} printable characters, " + NUMBER + ", or a truth value"
 
 
 class InputError(Exception):
-    """Input cannot be used; the text names the file, the field and what was expected."""
+    """Input cannot be used; the text names the file, the field and what was expected, in a line."""
+
+    def __init__(self, text):
+        super().__init__("".join(c if c.isprintable() else "?" for c in text))
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,9 @@ class Metric:
     @property
     def has_spread(self):
         return self.low != self.high
+
+
+FIELDS = {"value": "value", "min": "low", "max": "high"}  # of a metric in a file -> here
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,12 @@ class Results:
 
 def plain_name(path):
     """Without the folder and .gz: packed results are the same results."""
-    return os.path.basename(path).removesuffix(".gz")
+    return readable(os.path.basename(path).removesuffix(".gz"))
+
+
+def readable(text):
+    """The text of an argument or a path, which may hold any bytes."""
+    return UNPRINTABLE.sub("?", os.fsencode(text).decode("utf-8", "replace"))
 
 
 def paths_in(folder):
@@ -103,7 +120,7 @@ def load(paths, experiments):
 
 def check_cases(files, paths, experiments):
     """Requires one result for each case in all files, and no more cases than a page can show."""
-    seen, names, counts = {}, {}, {}
+    seen, names, counts, found = {}, {}, {}, {}
     for file, path in zip(files, paths):
         for index, row in enumerate(file.results):
             where = f"{path}: results[{index}]"
@@ -117,6 +134,11 @@ def check_cases(files, paths, experiments):
             if known and counts[row.experiment] > known.most:
                 raise InputError(f"{where}: expected at most {known.most} results "
                                  f"of {row.experiment}")
+            known_names = found.setdefault(row.experiment, set())
+            known_names.update(row.parameters, row.metrics)
+            if len(known_names) > MOST_NAMES:
+                raise InputError(f"{where}: expected at most {MOST_NAMES} different names of "
+                                 f"parameters and metrics of {row.experiment}")
             for name, value in row.parameters.items():
                 if isinstance(value, str):
                     values = names.setdefault((row.experiment, name), set())
@@ -133,9 +155,10 @@ def name_sources(files, experiments):
               for name in ("source", "workload") if isinstance(row.get(name), str)]
     names = {source: re.sub(r"(\.(zst|jsonl|json|csv))+$", "", os.path.basename(source)) or source
              for source in {parameters[name] for parameters, name in fields}}
+    uses = Counter(names.values())
     for parameters, field_name in fields:
         name = names[parameters[field_name]]
-        if list(names.values()).count(name) == 1:
+        if uses[name] == 1:
             parameters[field_name] = words(name)
 
 
@@ -143,7 +166,7 @@ def load_file(path, experiments):
     document = parse(path)
 
     def wrong(where, expected):
-        return InputError(f"{path}: {where}: expected {expected}")
+        return InputError(f"{path}: {where[:200]}: expected {expected}")
 
     if not isinstance(document, dict):
         raise wrong("the document", "an object with schema, environment and results")
@@ -152,9 +175,10 @@ def load_file(path, experiments):
     environment = document.get("environment")
     if not isinstance(environment, dict):
         raise wrong("environment", "an object")
+    check_names(environment, "environment", wrong)
     for name, value in environment.items():
-        if is_number(value) and not is_finite(value):
-            raise wrong(f"environment.{name}", "a finite number")
+        if not is_simple(value, LONGEST_COMMAND):
+            raise wrong(f"environment.{name}", SIMPLE.format(LONGEST_COMMAND))
     rows = document.get("results")
     if not isinstance(rows, list):
         raise wrong("results", "a list")
@@ -178,13 +202,16 @@ def parse(path):
     if len(data) > LARGEST_FILE_BYTES:
         raise InputError(f"{path}: the file: expected at most {LARGEST_FILE_BYTES >> 20} MiB")
     try:
-        return json.loads(data.decode("utf-8"), parse_constant=no_constant)
+        return json.loads(data.decode("utf-8-sig"), parse_constant=no_constant)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}: line {line}: expected UTF-8") from None
     except json.JSONDecodeError as error:
         raise InputError(f"{path}: line {error.lineno}, column {error.colno}: "
                          f"expected JSON ({error.msg})") from None
     except RecursionError:
         raise InputError(f"{path}: the document: expected less nesting") from None
-    except ValueError as error:  # not UTF-8, NaN, a number of thousands of digits
+    except ValueError as error:  # NaN, a number of thousands of digits
         raise InputError(f"{path}: the document: expected JSON ({error})") from None
 
 
@@ -192,17 +219,14 @@ def read_result(row, source, where, wrong, experiments):
     if not isinstance(row, dict):
         raise wrong(where, "an object")
     experiment = row.get("experiment")
-    if not isinstance(experiment, str) or not experiment:
+    if not is_name(experiment):
         raise wrong(f"{where}.experiment", "a name")
-    parameters = row.get("parameters")
-    if not isinstance(parameters, dict):
-        raise wrong(f"{where}.parameters", "an object")
+    parameters, metrics = row.get("parameters"), row.get("metrics")
+    check_names(parameters, f"{where}.parameters", wrong)
     for name, value in parameters.items():
-        if not (value is None or isinstance(value, (str, bool)) or is_finite(value)):
-            raise wrong(f"{where}.parameters.{name}", "a text, a finite number or a truth value")
-    metrics = row.get("metrics")
-    if not isinstance(metrics, dict):
-        raise wrong(f"{where}.metrics", "an object")
+        if not is_simple(value):
+            raise wrong(f"{where}.parameters.{name}", SIMPLE.format(LONGEST_TEXT))
+    check_names(metrics, f"{where}.metrics", wrong)
     result = Result(experiment, parameters, {
         name: read_metric(metric, f"{where}.metrics.{name}", wrong)
         for name, metric in metrics.items()}, source)
@@ -213,13 +237,13 @@ def read_result(row, source, where, wrong, experiments):
 def read_metric(metric, where, wrong):
     if not isinstance(metric, dict):
         raise wrong(where, "an object with value and unit")
-    if not is_finite(metric.get("value")):
-        raise wrong(f"{where}.value", "a finite number")
-    if not isinstance(metric.get("unit"), str):
+    if not is_in_range(metric.get("value")):
+        raise wrong(f"{where}.value", NUMBER)
+    if not isinstance(metric.get("unit"), str) or not is_simple(metric["unit"]):
         raise wrong(f"{where}.unit", "a text")
     for bound in ("min", "max"):
-        if metric.get(bound) is not None and not is_finite(metric[bound]):
-            raise wrong(f"{where}.{bound}", "a finite number")
+        if metric.get(bound) is not None and not is_in_range(metric[bound]):
+            raise wrong(f"{where}.{bound}", NUMBER)
     value = metric["value"]
     low = value if metric.get("min") is None else metric["min"]
     high = value if metric.get("max") is None else metric["max"]
@@ -228,11 +252,28 @@ def read_metric(metric, where, wrong):
     return Metric(value, metric["unit"], low, high)
 
 
-def is_finite(value):
-    try:
-        return is_number(value) and math.isfinite(value)
-    except OverflowError:  # an integer beyond any double
-        return False
+def check_names(named, where, wrong):
+    """Requires an object whose names can be read."""
+    if not isinstance(named, dict):
+        raise wrong(where, "an object")
+    for name in named:
+        if not is_name(name):
+            raise wrong(f"{where}.{name}", "a name of printable characters")
+
+
+def is_name(value):
+    return isinstance(value, str) and is_simple(value) and value.isprintable() and value.strip()
+
+
+def is_simple(value, longest=LONGEST_TEXT):
+    """Whether it is a text, a number or a truth value that a page can show, or nothing."""
+    if isinstance(value, str):
+        return len(value) <= longest and not UNPRINTABLE.search(value)
+    return value is None or isinstance(value, bool) or is_in_range(value)
+
+
+def is_in_range(value):
+    return is_number(value) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
 
 
 def check(result, experiment, where, wrong):
@@ -249,5 +290,7 @@ def check(result, experiment, where, wrong):
         if name not in result.metrics:
             raise wrong(f"{where}.metrics.{name}", "this metric")
     for name, kind in (experiment.metrics | experiment.optional).items():
-        if name in result.metrics and not kind.holds(result.metrics[name].value):
-            raise wrong(f"{where}.metrics.{name}.value", kind.expected)
+        metric = result.metrics.get(name)
+        for field_name in ("value", "min", "max") if metric else ():
+            if not kind.holds(getattr(metric, FIELDS[field_name])):
+                raise wrong(f"{where}.metrics.{name}.{field_name}", kind.expected)

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 
 from experiments import REPORT
-from result_files import InputError, load_file
+from result_files import InputError, load_file, readable
 from script import write
 
 NAME = "run.json"
@@ -54,7 +54,7 @@ class RunFile:
     def __init__(self, folder, command, options, programs):
         self.path = os.path.join(folder, NAME)
         self.environment = {
-            "command": command, "options": options, "programs": programs,
+            "command": readable(command), "options": readable(options), "programs": programs,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
         self.parts = {}  # name -> Taken
 

@@ -12,7 +12,7 @@ import tempfile
 import textwrap
 
 import stopping
-from result_files import InputError
+from result_files import InputError, readable
 
 
 class OutputError(Exception):
@@ -59,7 +59,10 @@ def something(text):
 def put(text):
     """Prints a result. Throws OutputError."""
     with said_of("the standard output"):
-        print(text.rstrip("\n"), flush=True)
+        try:
+            print(text.rstrip("\n"), flush=True)
+        except UnicodeEncodeError:  # a path with bytes that are no text
+            print(readable(text), flush=True)
 
 
 def guarded(name, draw):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a block size costs: tokens wasted in the last block against entries of the block table."""
 
-from experiments import AMOUNT, POSITIVE, SHARE, TEXT, Experiment
+from experiments import AMOUNT, POSITIVE, SHARE, SIZE, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import count, digits, percent, short
 from figures.plot import Plot, groups, plain_table
@@ -74,7 +74,7 @@ def draw_expected(axes, lines):
         mean_tokens = known.value("mean_waste_tokens") * (1 - share) / share
         sizes = [r["block_size"] for r in rows]
         waste = [(size - 1) / 2 for size in sizes]
-        axes.plot(sizes, [100 * w / (mean_tokens + w) for w in waste], color=d.SOFT,
+        axes.plot(sizes, [100 * w / (mean_tokens + w) if w else 0 for w in waste], color=d.SOFT,
                   linewidth=0.9, zorder=2)
     axes.annotate("thin: (block size − 1)/2 tokens", (0, 1), xytext=(8, -4),
                   xycoords="axes fraction", textcoords="offset points", color=d.SOFT, va="top",
@@ -115,7 +115,7 @@ def finding(results):
 
 EXPERIMENTS = {
     "waste_against_block_size": Experiment(
-        {"block_size": POSITIVE, "workload": TEXT},
+        {"block_size": SIZE, "workload": TEXT},
         {"mean_waste_tokens": AMOUNT, "waste_share": SHARE,
          "table_entries_per_request": POSITIVE}, {}),
 }

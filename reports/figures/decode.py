@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paged decode: the share of the read ceiling and the price of paging, by block size and shape."""
 
-from experiments import LAYOUT, POSITIVE, TEXT, Experiment
+from experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
 from figures import drawing as d
 from figures import kernel_rows
 from figures.numbers import binary, count, digits, times
@@ -27,9 +27,12 @@ def main_case(results):
     return (found or results)[0]
 
 
+CASE = (*BASE, "implementation")
+
+
 def differs(result, base):
     """The parameters in which two cases differ; context and batch go together."""
-    found = [name for name in BASE if result.get(name) != base.get(name)]
+    found = [name for name in CASE if result.get(name) != base.get(name)]
     same = all(result.get(name) == base.get(name) for name in ("context", "batch"))
     return found if same else found + ["context"]
 
@@ -37,7 +40,7 @@ def differs(result, base):
 def by_block_size(results, layout):
     """Shuffled cases of one layout that differ in nothing but the block size, ascending."""
     base = main_case(results)
-    same = [name for name in (*BASE, "context", "batch") if name not in ("layout", "block_size")]
+    same = [name for name in (*CASE, "context", "batch") if name not in ("layout", "block_size")]
     rows = [r for r in results
             if r.get("layout") == layout and all(r.get(n) == base.get(n) for n in same)]
     return sorted(rows, key=lambda r: r["block_size"])
@@ -165,9 +168,7 @@ def shape_rows(results):
         names = differs(result, base)
         if "block_size" in names:
             continue
-        if result is base:
-            names = [""]
-        key = "+".join(n for n in names if n != "layout") or names[0]
+        key = "+".join(n for n in names if n != "layout") or "".join(names)
         groups.setdefault(key, []).append(result)
     rows = []
     for key in ["", *[k for k in groups if k]]:
@@ -184,7 +185,7 @@ def label_of(result, key):
     parts = [result["layout"].upper()]
     if "context" in key:
         parts.append(f"{result['batch']} × {binary(result['context'])}")
-    for name in ("type", "order", "threads", "ratio"):
+    for name in ("type", "order", "threads", "ratio", "implementation"):
         if name in key.split("+"):
             parts.append(f"{result[name]} threads" if name == "threads" else str(result[name]))
     if not key:
@@ -229,8 +230,8 @@ COMMAND = "kvproof bench --filter=paged_decode"
 
 EXPERIMENTS = {
     "paged_decode": Experiment(
-        {"type": TEXT, "layout": LAYOUT, "block_size": POSITIVE, "order": TEXT,
-         "context": POSITIVE, "batch": POSITIVE, "ratio": POSITIVE, "threads": POSITIVE,
+        {"type": TEXT, "layout": LAYOUT, "block_size": SIZE, "order": TEXT,
+         "context": SIZE, "batch": SIZE, "ratio": SIZE, "threads": SIZE,
          "implementation": TEXT},
         {"gb_per_second": POSITIVE, "fraction_of_read_ceiling": POSITIVE,
          "fraction_of_gather_ceiling": POSITIVE, "paged_over_contiguous": POSITIVE,

@@ -6,6 +6,7 @@ makes them follow the page.
 """
 
 import math
+import warnings
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -52,6 +53,7 @@ SERIES_LOOK = [(BLUE, SOLID, "o"), (VERMILLION, DASHED, "s"), (GREEN, DASHDOT, "
 
 def use_style():
     """Sets matplotlib's own defaults and our style; the settings of the user do not count."""
+    warnings.filterwarnings("ignore", "Glyph")  # a name in a script that the font lacks
     matplotlib.rcdefaults()
     matplotlib.rcParams.update(STYLE)
 
@@ -92,7 +94,8 @@ def x_title(axes, text):
 
 def ticks(axis, values, text):
     """Exactly these ticks, written by `text`."""
-    axis.set_major_locator(FixedLocator(list(values)))
+    # As doubles: an array of larger integers has no logarithm.
+    axis.set_major_locator(FixedLocator([float(value) for value in values]))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
 
@@ -196,4 +199,9 @@ def powers(low, high, base=10):
 def log_marks(low, high, most=9):
     """The ticks of a log axis: 1, 2, 5, 10 ... if they are few enough, else the powers of ten."""
     marks = [m for p in powers(low / 10, high) for m in (p, 2 * p, 5 * p) if low <= m <= high]
-    return marks if len(marks) <= most else powers(low, high)
+    return marks if len(marks) <= most else thin(powers(low, high), most)
+
+
+def thin(marks, most):
+    """At most so many of them, equally far apart."""
+    return marks[::max(1, math.ceil(len(marks) / most))]

@@ -3,7 +3,7 @@
 
 import math
 
-from experiments import AMOUNT, POSITIVE, SHARE, TEXT, Experiment
+from experiments import AMOUNT, SHARE, SIZE, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import percent, short
 from figures.plot import Number, Plot, groups, plain_table
@@ -37,7 +37,7 @@ def name(policy):
 
 
 def tokens(result):
-    return result["capacity_blocks"] * result["block_size"]
+    return float(result["capacity_blocks"] * result["block_size"])
 
 
 def rate(result):
@@ -148,7 +148,7 @@ def table(results):
 
 EXPERIMENTS = {
     "eviction": Experiment(
-        {"source": TEXT, "policy": TEXT, "capacity_blocks": POSITIVE, "block_size": POSITIVE},
+        {"source": TEXT, "policy": TEXT, "capacity_blocks": SIZE, "block_size": SIZE},
         {"hit_rate_blocks": SHARE}, {"hit_rate_tokens": SHARE, "evictions": AMOUNT}, most=1000),
 }
 

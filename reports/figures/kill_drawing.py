@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws the kill matrix: families against laws, or on a phone families with their laws."""
 
-import math
-
 from matplotlib.patches import Rectangle
 
 from experiments import FATES
@@ -167,7 +165,7 @@ def draw_operations(axes, rows, spots):
     axes.set_xlim(0.7, most * 1.5)
     draw_dots(axes, rows, spots, "operations_to_kill")
     marks = d.powers(1, most)
-    d.ticks(axes.xaxis, marks[::max(1, math.ceil(len(marks) / 3))], short)
+    d.ticks(axes.xaxis, d.thin(marks, 3), short)
     panel_title(axes, "operations to", "first kill, log")
 
 

@@ -66,12 +66,12 @@ def set_scale(axes, values, most_marks):
     if least > 0:
         axes.set_xscale("log")
         axes.set_xlim(least / 2, most * 2)
-        marks = d.powers(least / 2, most * 2)
+        marks = d.log_marks(least / 2, most * 2, most_marks)
     else:
         axes.set_xscale("symlog", linthresh=1, linscale=0.5)
         axes.set_xlim(0, most * 2)
         marks = [0] + d.powers(1, most * 2)
-    d.ticks(axes.xaxis, marks[::-(-len(marks) // most_marks)], short)
+    d.ticks(axes.xaxis, d.thin(marks, most_marks), short)
 
 
 def draw_law(axes, index, law, rows, looks, narrow):

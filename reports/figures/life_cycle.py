@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time of a request's whole life, per block, against the target, and its parts."""
 
-from experiments import POSITIVE, Experiment, words
+from experiments import POSITIVE, SIZE, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import binary, digits
 from figures.plot import Number, Plot, plain_table
@@ -20,8 +20,8 @@ PHASES = (("ns_per_admission", 1, "admission", 1.0),
 
 
 def is_target_case(result):
-    return (result.get("num_blocks") == TARGET_NUM_BLOCKS and
-            str(result.get("hash", "")).lower().startswith(TARGET_HASH))
+    return (result["num_blocks"] == TARGET_NUM_BLOCKS and
+            result["hash"].lower().startswith(TARGET_HASH))
 
 
 def in_order(results):
@@ -30,10 +30,7 @@ def in_order(results):
 
 
 def name_of(result):
-    parts = [str(result[name]) for name in ("hash",) if name in result.parameters]
-    if isinstance(result.get("num_blocks"), int):
-        parts.append(f"{binary(result['num_blocks'])} blocks")
-    return ", ".join(parts) or words(str(result.get("case", "life cycle")))
+    return f"{result['hash']}, {binary(result['num_blocks'])} blocks"
 
 
 def draw(results, width):
@@ -152,9 +149,10 @@ def number(results):
 
 EXPERIMENTS = {
     "life_cycle": Experiment(
-        {}, {"ns_per_block": POSITIVE},
+        {"case": TEXT, "hash": TEXT, "num_blocks": SIZE}, {"ns_per_block": POSITIVE},
         {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,
-         "ns_per_decode_token": POSITIVE}, most=32),
+         "hash_alone_ns_per_block": POSITIVE, "ns_per_admission": POSITIVE,
+         "ns_per_decode_token": POSITIVE, "ns_per_finish": POSITIVE}, most=32),
 }
 
 PLOT = Plot(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory over time while a trace is served: each reservation policy against paged blocks."""
 
-from experiments import AMOUNT, POSITIVE, SHARE, STORAGE, TEXT, Experiment
+from experiments import AMOUNT, SHARE, SIZE, STORAGE, TEXT, Experiment
 from figures.live_drawing import draw, panels
 from figures.numbers import count, digits, percent, times
 from figures.plot import Number, Plot, Table, label_cell, number_cell
@@ -65,7 +65,7 @@ def table(results):
 
 EXPERIMENTS = {
     "live_memory": Experiment(
-        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT, "max_length": POSITIVE},
+        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT, "max_length": SIZE},
         {"live_tokens": AMOUNT, "reserved_tokens": AMOUNT},
         {"external_fragmentation": SHARE, "moved_tokens": AMOUNT}),
     # The totals of a run of live_memory: the table below its figure.

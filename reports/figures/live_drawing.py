@@ -146,8 +146,8 @@ def time_axis(axes, lines):
     axes.set_xlim(0, max(last, 1e-9))
     axes.xaxis.get_major_locator().set_params(nbins=7)
     axes.xaxis.set_major_formatter(lambda value, _: f"{value / unit:g}")
-    step = next(s for s in (1, 2, 5, 10, 15, 20, 30, 60, 120, 240, 480, 1440, 10 ** 9)
-                if last / unit / s <= 7)
+    step = next((s for s in (1, 2, 5, 10, 15, 20, 30, 60, 120, 240, 480, 1440)
+                 if last / unit / s <= 7), last / unit / 7)
     d.ticks(axes.xaxis, [step * unit * i for i in range(int(last / unit / step) + 1)],
             lambda v: count(v / unit))
     d.x_title(axes, f"{name} since the first request")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one request of each model preset takes, by its length: linear, capped, or flat."""
 
-from experiments import POSITIVE, TEXT, Experiment
+from experiments import POSITIVE, SIZE, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits, short
 from figures.plot import Plot, groups, plain_table
@@ -113,8 +113,8 @@ def table(results):
 
 EXPERIMENTS = {
     "memory_of_models": Experiment(
-        {"model": TEXT, "cache": TEXT, "tokens": POSITIVE, "block_size": POSITIVE,
-         "context_tokens": POSITIVE},
+        {"model": TEXT, "cache": TEXT, "tokens": SIZE, "block_size": SIZE,
+         "context_tokens": SIZE},
         {"allocated_bytes": POSITIVE, "live_bytes": POSITIVE}, {}, most=4000),
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Data movement: bytes over time as a share of the fastest copy, per operation."""
 
-from experiments import LAYOUT, POSITIVE, TEXT, Experiment
+from experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
 from figures import drawing as d
 from figures import kernel_rows
 from figures.numbers import digits
@@ -64,7 +64,7 @@ def finding(results):
 EXPERIMENTS = {
     "movement": Experiment(
         {"operation": TEXT, "type": TEXT, "cache_type": TEXT, "layout": LAYOUT,
-         "threads": POSITIVE, "implementation": TEXT},
+         "threads": SIZE, "implementation": TEXT},
         {"ns_per_call": POSITIVE},
         {"fraction_of_copy_ceiling": POSITIVE, "ns_per_token": POSITIVE}, most=500,
         most_names=500),

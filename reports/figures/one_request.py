@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of one request as it grows: one buffer of the maximum length against blocks."""
 
-from experiments import AMOUNT, COUNT, POSITIVE, STORAGE, Experiment
+from experiments import AMOUNT, COUNT, SIZE, STORAGE, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits
 from figures.plot import Plot, groups, plain_table
@@ -21,8 +21,8 @@ def draw(results, width):
     figure = d.new_figure(width, height)
     axes = d.place(figure, 38, 32, width - 38 - 14, height - 32 - 46)
     lines = lines_of(results)
-    top = max(r.value("allocated_bytes") for r in results) / GB
-    last = max(r["tokens"] for r in results)
+    top = max(r.value("allocated_bytes") for r in results) / GB or 1
+    last = max(r["tokens"] for r in results) or 1
     draw_waste(axes, lines)
     for storage, rows in lines.items():
         colour, dash, _ = d.STORAGE_LOOK[storage]
@@ -83,7 +83,7 @@ def draw_staircase(figure, rows, narrow, height):
     inset.plot(tokens, allocated, color=d.BLUE, drawstyle="steps-pre", linewidth=1.5)
     inset.plot(tokens, used, color=d.INK, linewidth=1)
     inset.set_xlim(0, 4 * block)
-    inset.set_ylim(0, max(allocated) * 1.05)
+    inset.set_ylim(0, max(allocated) * 1.05 or 1)
     d.ticks(inset.xaxis, range(0, 4 * block + 1, block), count)
     per_block = near[-1].value("allocated_bytes") / max(1, -(-near[-1]["tokens"] // block)) / MB
     d.ticks(inset.yaxis, [0, 2 * per_block, 4 * per_block], lambda v: digits(v, 2))
@@ -116,8 +116,8 @@ def table(results):
 
 EXPERIMENTS = {
     "memory_of_one_request": Experiment(
-        {"storage": STORAGE, "tokens": COUNT, "block_size": POSITIVE,
-         "bytes_per_token": POSITIVE, "max_length": POSITIVE},
+        {"storage": STORAGE, "tokens": COUNT, "block_size": SIZE,
+         "bytes_per_token": SIZE, "max_length": SIZE},
         {"allocated_bytes": AMOUNT, "used_bytes": AMOUNT}, {}),
 }
 

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from typing import Callable
 
-from experiments import STORAGES, is_number, words
+from experiments import STORAGES, is_number, is_whole, words
 from figures.numbers import count, metric_text
 from result_files import Metric
 
@@ -72,10 +72,6 @@ def number_cell(value, unit=""):
     return (metric_text(value, unit), value)
 
 
-def is_whole(value):
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def header(name, unit):
     plain = unit in ("", "1", "count", "bytes", "B", "share", "ratio", "fraction")
     named = unit and unit in words(name).split()
@@ -88,10 +84,11 @@ def plain_table(results, parameters=None, metrics=None):
     metrics = metrics or list(dict.fromkeys(m for r in results for m in r.metrics))
     metrics = [name for name in metrics if any(name in r.metrics for r in results)]
     columns = [(words(name), any(is_number(r.get(name)) for r in results)) for name in parameters]
+    spread = {name for name in metrics if has_spread(results, name)}
     for name in metrics:
         unit = next(r.metrics[name].unit for r in results if name in r.metrics)
         columns.append((header(name, unit), True))
-        if has_spread(results, name):
+        if name in spread:
             columns.append(("min to max", True))
     rows = []
     for result in results:
@@ -99,7 +96,7 @@ def plain_table(results, parameters=None, metrics=None):
         for name in metrics:
             metric = result.metrics.get(name)
             row.append(number_cell(metric.value, metric.unit) if metric else ("", ""))
-            if has_spread(results, name):
+            if name in spread:
                 row.append(spread_cell(metric))
         rows.append(row)
     return Table(columns, rows)

@@ -3,7 +3,7 @@
 
 import math
 
-from experiments import POSITIVE, TEXT, Experiment, words
+from experiments import COUNT, POSITIVE, SIZE, TEXT, Experiment, words
 from figures import drawing as d
 from figures.numbers import binary, count, digits, short, time_text
 from figures.plot import Plot, groups, plain_table
@@ -31,14 +31,13 @@ def main_cases(results):
     """One case for each operation: the one of the middle batch size."""
     by_operation = {}
     for (operation, batch), (rows, _) in cases(results).items():
-        by_operation.setdefault(operation, []).append((batch or 0, rows))
+        by_operation.setdefault(operation, []).append((batch, rows))
     return {operation: sorted(choices, key=lambda c: c[0])[len(choices) // 2][1]
             for operation, choices in by_operation.items()}
 
 
 def name_of(row):
-    batch = row.get("batch")
-    return words(row["operation"]) + (f" × {count(batch)}" if isinstance(batch, int) else "")
+    return f"{words(row['operation'])} × {count(row['batch'])}"
 
 
 def draw(results, width):
@@ -96,7 +95,7 @@ def draw_bare_list(axes, lines):
             axes.plot([r["num_blocks"] for r in rows],
                       [r.value("floor_ns_per_block") for r in rows], color=d.SOFT, linewidth=0.9)
             ends.append((rows[-1]["num_blocks"], rows[-1].value("floor_ns_per_block"),
-                         f"bare list × {count(rows[0].get('batch') or 1)}", d.SOFT))
+                         f"bare list × {count(rows[0]['batch'])}", d.SOFT))
     return ends
 
 
@@ -161,7 +160,7 @@ def finding(results):
             f"{digits(high.value('ns_per_block'))} ns a block ({words(high['operation'])})")
     timed = [rows[-1] for rows, _ in cases(results).values() if has_calls(rows)]
     if timed:
-        longest = max(timed, key=lambda r: (r.get("batch") or 0, r.value("call_p50")))
+        longest = max(timed, key=lambda r: (r["batch"], r.value("call_p50")))
         text += f"; one call of {name_of(longest)} takes {time_text(longest.value('call_p50'))}"
         if "calls" not in longest.metrics or longest.value("calls") >= 100:
             text += f", 99 of 100 at most {time_text(longest.value('call_p99'))}"
@@ -170,14 +169,15 @@ def finding(results):
 
 def table(results):
     return plain_table(sorted(results, key=lambda r: (
-        r["operation"], r.get("batch") or 0, str(r.get("order")), r["num_blocks"])))
+        r["operation"], r["batch"], r["order"], r["num_blocks"])))
 
 
 EXPERIMENTS = {
     "pool_operation": Experiment(
-        {"operation": TEXT, "num_blocks": POSITIVE},
+        {"operation": TEXT, "num_blocks": SIZE, "batch": SIZE, "order": TEXT},
         {"ns_per_block": POSITIVE},
-        {"call_p50": POSITIVE, "call_p99": POSITIVE, "call_worst": POSITIVE}, most=1000),
+        {"call_p50": POSITIVE, "call_p99": POSITIVE, "call_worst": POSITIVE, "calls": COUNT,
+         "floor_ns_per_block": POSITIVE}, most=1000),
 }
 
 PLOT = Plot(

@@ -3,7 +3,7 @@
 
 import math
 
-from experiments import AMOUNT, POSITIVE, SHARE, TEXT, Experiment, is_number
+from experiments import AMOUNT, POSITIVE, SHARE, SIZE, TEXT, Experiment, Kind
 from figures import drawing as d
 from figures.numbers import count, percent, short
 from figures.plot import Number, Plot, groups, plain_table
@@ -20,10 +20,11 @@ def is_known(source):
     return "mooncake" in source.lower() and "conversation" in source.lower()
 
 
+INFINITE = "infinite"
+
+
 def is_infinite(result):
-    """Whether the capacity is the word `infinite` and not a share of the distinct blocks."""
-    return not (is_number(result.get("capacity_blocks")) and result["capacity_blocks"] > 0 and
-                is_number(result.get("capacity_share")) and result["capacity_share"] > 0)
+    return result["capacity_share"] == INFINITE
 
 
 def panels(results):
@@ -54,7 +55,7 @@ def draw(results, width):
 
 
 def cache_tokens(result):
-    return result["capacity_blocks"] * result["block_size"]
+    return float(result["capacity_blocks"] * result["block_size"])
 
 
 def draw_panel(axes, source, lines):
@@ -144,12 +145,14 @@ def number(results):
 
 def table(results):
     return plain_table(sorted(results, key=lambda r: (
-        r["source"], r["block_size"], is_infinite(r), r.get("capacity_blocks") or 0)))
+        r["source"], r["block_size"], is_infinite(r), r["capacity_blocks"])))
 
 
 EXPERIMENTS = {
     "prefix_hit_rate": Experiment(
-        {"source": TEXT, "block_size": POSITIVE},
+        {"source": TEXT, "block_size": SIZE, "capacity_blocks": SIZE, "capacity_share": Kind(
+            f"a number above 0, the share of the distinct blocks, or {INFINITE}",
+            lambda value: value == INFINITE or POSITIVE.holds(value), (0.1, 0.5, INFINITE))},
         {"hit_rate_tokens": SHARE}, {"hit_rate_blocks": SHARE, "evictions": AMOUNT}),
 }
 

@@ -3,7 +3,7 @@
 
 import textwrap
 
-from experiments import AMOUNT, COUNT, POSITIVE, SHARE, STORAGE, STORAGES, TEXT, Experiment
+from experiments import AMOUNT, COUNT, SHARE, SIZE, STORAGE, STORAGES, TEXT, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits, times
 from figures.plot import Plot, groups, plain_table
@@ -199,9 +199,9 @@ def table(results):
 
 EXPERIMENTS = {
     "serving_run": Experiment(
-        {"source": TEXT, "storage": STORAGE, "model": TEXT, "block_size": POSITIVE,
-         "clients": POSITIVE},
-        {"requests": COUNT, "refused": COUNT, "preemptions": COUNT, "capacity_blocks": POSITIVE,
+        {"source": TEXT, "storage": STORAGE, "model": TEXT, "block_size": SIZE,
+         "clients": SIZE},
+        {"requests": COUNT, "refused": COUNT, "preemptions": COUNT, "capacity_blocks": SIZE,
          "simulated_seconds": AMOUNT, "running_mean": AMOUNT, "output_tokens_per_second": AMOUNT,
          "first_token_seconds_p50": AMOUNT, "first_token_seconds_p99": AMOUNT,
          "hit_rate_tokens": SHARE}, {}, most=200),

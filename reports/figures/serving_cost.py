@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of the serving simulation itself: time for each block that it touches."""
 
-from experiments import AMOUNT, POSITIVE, Experiment
+from experiments import AMOUNT, POSITIVE, SIZE, Experiment
 from figures import drawing as d
 from figures.numbers import digits, short, time_text
 from figures.plot import Plot, plain_table
@@ -48,7 +48,7 @@ def finding(results):
 
 EXPERIMENTS = {
     "serving_cost": Experiment(
-        {"blocks": POSITIVE, "pool_blocks": POSITIVE},
+        {"blocks": SIZE, "pool_blocks": SIZE},
         {"ns_per_block": POSITIVE, "seconds": AMOUNT}, {}, most=100),
 }
 

@@ -9,6 +9,7 @@ STYLE = {
     "font.family": "DejaVu Sans",
     "font.size": 11.5,
     "text.color": "#1b1f24",
+    "text.parse_math": False,  # a name may hold a $
     "axes.labelcolor": "#57606a",
     "axes.labelsize": 11.5,
     "axes.titlesize": 11.5,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a hundred requests, allocated and used, beside a published run of the same kind."""
 
-from experiments import AMOUNT, POSITIVE, SHARE, STORAGE, STORAGES, Experiment
+from experiments import AMOUNT, POSITIVE, SHARE, SIZE, STORAGE, STORAGES, Experiment
 from figures import drawing as d
 from figures.numbers import bytes_text, count, digits, percent, times
 from figures.plot import Number, Plot, plain_table
@@ -133,9 +133,9 @@ def number(results):
 
 EXPERIMENTS = {
     "utilisation": Experiment(
-        {"storage": STORAGE, "requests": POSITIVE},
+        {"storage": STORAGE, "requests": SIZE},
         {"allocated_bytes": POSITIVE, "used_bytes": AMOUNT, "utilisation": SHARE},
-        {"saving_factor": POSITIVE}, most=32),
+        {"arena_bytes": AMOUNT, "saving_factor": POSITIVE}, most=32),
 }
 
 PLOT = Plot(
