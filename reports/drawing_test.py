@@ -11,7 +11,9 @@ import unittest
 import page_test_support  # noqa: F401  first: it skips without matplotlib
 
 import sample_results
-from figures import drawing, numbers, svg
+from figures import EXPERIMENTS, PLOTS, drawing, numbers, svg
+from figures.plot import rows_of
+from result_files import load, paths_in
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -109,8 +111,31 @@ class DrawingTest(unittest.TestCase):
             paper = luminance(drawing.COLOURS["paper"][side])
             for role, pair in drawing.COLOURS.items():
                 high, low = sorted((luminance(pair[side]), paper), reverse=True)
-                least = 1 if role in ("paper", "grid") else 4
+                least = 1 if role in ("paper", "grid") else 4.5  # as text
                 self.assertGreaterEqual((high + 0.05) / (low + 0.05), least, role)
+
+    def test_no_two_marks_have_one_label(self):
+        gallery = os.path.join(HERE, "gallery", "amd-epyc-zen3-2cpu")
+        for folder in (self.samples(), gallery):
+            results = load(paths_in(folder), EXPERIMENTS)
+            for plot in PLOTS:
+                rows = rows_of(plot, results)
+                for width in (drawing.WIDE, drawing.NARROW) if rows else ():
+                    for axes in plot.draw(rows, width).axes:
+                        for axis in (axes.xaxis, axes.yaxis):
+                            self.check_labels(axis, plot.key)
+
+    def samples(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        sample_results.write_all(folder.name)
+        return folder.name
+
+    def check_labels(self, axis, where):
+        low, high = sorted(axis.get_view_interval())
+        labels = [text.get_text() for text, at in zip(axis.get_ticklabels(), axis.get_ticklocs())
+                  if text.get_text() and low <= at <= high]
+        self.assertEqual(sorted(set(labels)), sorted(labels), where)
 
     def test_labels_are_pushed_apart_and_stay_inside(self):
         spots = drawing.spread([50, 50, 51, 99], 14, 0, 100)

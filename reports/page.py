@@ -29,9 +29,8 @@ def render(results, absent):
     shown = [(name, plots) for name, plots in SECTIONS.items()
              if any(is_due(plot, results, absent) for plot in plots)]
     for name, plots in shown:
-        articles = [article(plot, results, absent) for plot in plots]
         sections.append(f'<section id="{anchor(name)}">\n<h2>{escape(name)}</h2>\n' +
-                        "\n".join(articles) + "\n</section>")
+                        "\n".join(articles(plots, results, absent)) + "\n</section>")
     further = [name for name in results.experiments() if name not in EXPERIMENTS]
     if further:
         sections.append('<section id="further">\n<h2>Further results</h2>\n' + "\n".join(
@@ -199,6 +198,25 @@ def why_absent(plot, rows, absent):
     return "the results lack a case that this number compares"
 
 
+def articles(plots, results, absent):
+    """The figures of a section; what several of them have in common stands once, above them."""
+    said = set()
+    for plot in plots:
+        if plot.family and plot.family not in said:
+            said.add(plot.family)
+            yield preface(plot, results, absent)
+        if not plot.family or is_due(plot, results, absent):
+            yield article(plot, results, absent)
+
+
+def preface(plot, results, absent):
+    """The words of a family of figures; where it is not part of the run, that it is not."""
+    if is_due(plot, results, absent):
+        return (f'<div class="family"><p class="how">{escape(plot.family)}</p>\n'
+                f"{made_by(plot, results)}</div>")
+    return gap(plot, "", True)
+
+
 def article(plot, results, absent):
     rows = rows_of(plot, results)
     if not rows:
@@ -217,7 +235,7 @@ def article(plot, results, absent):
             f'<div class="body">\n<figure>{drawings}</figure>\n<div class="notes">\n'
             f"<p>{escape(plot.see)}</p>\n"
             f'<p class="how">{escape(plot.measured)}</p>\n'
-            f"{made_by(plot, results)}\n</div>\n</div>\n"
+            f"{'' if plot.family else made_by(plot, results)}\n</div>\n</div>\n"
             f"<details><summary>The numbers</summary>\n{html_table(table)}\n</details>\n"
             "</article>")
 
@@ -232,7 +250,7 @@ def gap(plot, reason, of_another_run):
     name = escape(words(plot.experiment).capitalize())
     made = f"<code>{html_words(plot.command)}</code>"
     if of_another_run:
-        name = capital(words(plot.key.replace("-", " ")))
+        name = capital(words(plot.experiment if plot.family else plot.key.replace("-", " ")))
         return (f'<p id="{plot.key}" class="absent">{name}: not part of this run; {made} adds it.'
                 "</p>")
     return (f'<article id="{plot.key}" class="absent">\n<h3>{name}</h3>\n'

@@ -24,7 +24,7 @@ COLOURS = {
     "paper": ("#ffffff", "#111418"),
     "blue": ("#0069a8", "#57b0ea"),
     "vermillion": ("#c8500a", "#f58a4b"),
-    "amber": ("#a07800", "#dcb134"),
+    "amber": ("#946e00", "#dcb134"),
     "pink": ("#b0508a", "#e394c3"),
     "green": ("#00835f", "#35c49a"),
     "grey": ("#68717d", "#98a2ae"),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time of a request's whole life, per block, against the target, and its parts."""
 
-from experiments import POSITIVE, SIZE, TEXT, Experiment
+from experiments import POSITIVE, SIZE, TEXT, Experiment, words
 from figures import drawing as d
 from figures.numbers import binary, digits
 from figures.plot import Number, Plot, plain_table
@@ -30,7 +30,10 @@ def in_order(results):
 
 
 def name_of(result):
-    return f"{result['hash']}, {binary(result['num_blocks'])} blocks"
+    """"xxh3-128, 64 Ki blocks", or "xxh3-128, 64 Ki, residency" with what else makes the case."""
+    kind = result["case"].rpartition("_")[0]
+    what = "blocks" if result["hash"].startswith(kind) else f", {words(kind)}"
+    return f"{result['hash']}, {binary(result['num_blocks'])}{' ' if what == 'blocks' else ''}{what}"
 
 
 def draw(results, width):

@@ -52,8 +52,8 @@ def table(results):
 MAX_LENGTH, PAGED = "contiguous_max_length", "paged"
 HELD, AT_ONCE, OUTPUT = ("share of memory that holds tokens", "requests that run at once",
                          "output throughput")
-SIMULATED = ("Simulated with what the source states, fixed before anything ran and fitted to "
-             "nothing. ")
+FAMILY = ("Each of these claims was simulated with what its source states, fixed before anything ran "
+          "and fitted to nothing.")
 
 CLAIMS = (
     Claim(
@@ -66,7 +66,7 @@ CLAIMS = (
         "Pages and max-length buffers are the same rule here and there. The other two waste less "
         "here: they are placed first fit, by buddies in the source, and a power of two is that of "
         "the tokens which are there now, not of the final length.",
-        SIMULATED + "OPT 13B on an A100 of 40 GB, a saturated engine. Range: the spread of the "
+        "OPT 13B on an A100 of 40 GB, a saturated engine. Range: the spread of the "
         "lengths, of which the source gives the means. Published: Kwon et al., SOSP 2023, "
         "figure 2."),
     Claim(
@@ -78,7 +78,7 @@ CLAIMS = (
         "The published range lies between two ways to count. Long requests stay longer, so "
         "that in service a request is on average a longer one; counted once, each has the "
         "same weight.",
-        SIMULATED + "Half of the requests have up to 128 tokens, 30 % up to 512, 15 % up to "
+        "Half of the requests have up to 128 tokens, 30 % up to 512, 15 % up to "
         "2,048, 5 % up to 8,192; buffers have 8,192. Range: 16 to 256 requests at once."),
     Claim(
         "concurrency_8b",
@@ -89,7 +89,7 @@ CLAIMS = (
         "As many buffers of 32,768 tokens run as fit, whatever is in them. How many requests pages "
         "hold is decided by their lengths, which the source leaves out: a range as wide "
         "as this cannot confirm its values.",
-        SIMULATED + "Qwen3 8B on one H100, 60 GB of cache. Range: 2,048 to 8,192 tokens a request "
+        "Qwen3 8B on one H100, 60 GB of cache. Range: 2,048 to 8,192 tokens a request "
         "on average, a quarter to three quarters of them output, 60 to 100 % of the card's rates."),
     Claim(
         "concurrency_70b",
@@ -98,7 +98,7 @@ CLAIMS = (
         "and with pages {1.here} requests ({1.range}; published {1.published})",
         "As before: the buffers that fit are a matter of division, and what pages hold depends "
         "on lengths that the source leaves out.",
-        SIMULATED + "Llama 3 70B, buffers of 32,768 tokens. The weights need more than one card, "
+        "Llama 3 70B, buffers of 32,768 tokens. The weights need more than one card, "
         "so that no times are compared. Range: 512 to 2,048 tokens a request on average."),
     Claim(
         "watermark",
@@ -109,7 +109,7 @@ CLAIMS = (
         "The fall and its bend are the same. The published count no longer falls beyond 0.10, "
         "ours does; the source counted on a real engine, whose steps differ in length from the "
         "simulated ones.",
-        SIMULATED + "Qwen2.5 7B on one GB200, 299,584 tokens of cache, 450 requests of 1,000 "
+        "Qwen2.5 7B on one GB200, 299,584 tokens of cache, 450 requests of 1,000 "
         "tokens in and 5,000 out, 20 % more or less, 128 clients. Range: three seeds; theirs is "
         "not stated. Published: vLLM pull request 44594."),
     Claim(
@@ -119,7 +119,7 @@ CLAIMS = (
         "found ({0.range}; published {0.published})",
         "The hit rate is the system prompt's share of a prompt: it is set by what follows, "
         "which the source leaves out.",
-        SIMULATED + "Range: 128 to 512 tokens on average behind the system prompt."),
+        "Range: 128 to 512 tokens on average behind the system prompt."),
     Claim(
         "first_token",
         ((PAGED, "500 tokens computed"), (PAGED, "500 tokens cached"), (PAGED, "under load"),
@@ -130,7 +130,7 @@ CLAIMS = (
         "A step reads all weights: 16 GB at 3.35 TB/s are 4.8 ms, so that 1 ms cannot include a "
         "pass of an 8B model on one card. What falls is the prefix's own share, from about 8.4 to "
         "under 0.1 ms. Where memory does not limit, pages and buffers start equally soon.",
-        SIMULATED + "The sources name no model, card or load: Llama 3 8B on an H100, 60 GB of "
+        "The sources name no model, card or load: Llama 3 8B on an H100, 60 GB of "
         "cache. Range: 1 to 5 prompts of 1,000 to 3,000 tokens a second under load, else the "
         "cards A100, H100 and H200."),
     Claim(
@@ -141,7 +141,7 @@ CLAIMS = (
         "{2.published})",
         "Nothing differs: a last block holds any number of tokens equally often, and lacks "
         "(block size \u2212 1) / 2 of them on average.",
-        SIMULATED + "The built-in chat workload, counted over all steps. Published: SGLang pull "
+        "The built-in chat workload, counted over all steps. Published: SGLang pull "
         "request 35635."),
 )
 
@@ -154,5 +154,5 @@ EXPERIMENTS = {
 PLOTS = [
     Plot("published-" + claim.key.replace("_", "-"), "published", "kvproof-study published", draw,
          partial(finding, claim), claim.see, claim.measured, table, case=("claim", claim.key),
-         optional=True, section="Serving", place=30)
+         family=FAMILY, optional=True, section="Serving", place=30)
     for claim in CLAIMS]
