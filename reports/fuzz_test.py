@@ -32,14 +32,15 @@ SECONDS, SEED = 15, 1
 MOST_SECONDS = 20  # for one page
 MOST_ROWS = 40  # of one file: a page of many takes long
 
-NUMBERS = (0, 1, 2, 3, 7, 16, 1000, 65536, -1, -0.5, 0.5, 1e-9, 1e-40, 1e-99, 1e-101, 1e-300, 5e-324,
-           1e9, 2 ** 31, 2 ** 53, 2 ** 53 + 1, 1e15, 2 ** 63, 2 ** 64, 2 ** 64 + 1, 1e19, 1e20, 1e300,
-           10 ** 400, 0.999999, 1.0, 100.0, 1 / 3)
-TEXTS = ("", "a", "x" * 40, "x" * 999, "x" * 1001, "$x$", "$\\frac{", "a_b^c", "\\$", "<b>&\"'", "%s {0}",
-         "a\nb", "\x00", "\x1b[31m", "\ud800", "\ufffe", "\u202e", "日本語", "🙂" * 30, "e\u0301", "-", " ",
-         "I1", "I1 I2", "I", "A", "optimized/", "BROKEN", "VACUOUS: x", "holds", "infinite", "paged",
-         "mooncake_conversation", "lru", "optimum", "hnd", "survived", "expected", "other_law", "crash",
-         "worse", "cannot tell", "xxh3-128", "naive")
+NUMBERS = (0, 1, 2, 3, 7, 16, 1000, 65536, -1, -0.5, 0.5, 1 / 3, 0.999999, 1.0, 100.0, 1e-9, 1e-40,
+           1e-99, 1e-101, 1e-300, 5e-324, 1e9, 1e15, 1e19, 1e20, 1e300, 10 ** 400,
+           2 ** 31, 2 ** 53, 2 ** 53 + 1, 2 ** 63, 2 ** 64, 2 ** 64 + 1)
+TEXTS = ("", "a", "-", " ", "x" * 40, "x" * 999, "x" * 1001, "$x$", "$\\frac{", "a_b^c", "\\$",
+         "<b>&\"'", "%s {0}", "a\nb", "\x00", "\x1b[31m", "\ud800", "\ufffe", "\u202e",
+         "\u65e5\u672c", "\U0001f642" * 30, "e\u0301",
+         "I1", "I1 I2", "I", "A", "optimized/", "BROKEN", "VACUOUS: x", "holds", "naive",
+         "survived", "expected", "other_law", "crash", "worse", "cannot tell", "xxh3-128", "hnd",
+         "paged", "infinite", "lru", "optimum", "mooncake_conversation")
 OTHERS = (None, True, False, [], {}, [1], {"a": 1}, [[[]]])
 
 

@@ -48,7 +48,7 @@ def parse_arguments(arguments):
 
 
 def absent_of(texts, parser):
-    """experiment -> why it has no results, of PART=REASON; an experiment stands for its part, too"""
+    """experiment -> why it has no results; @param texts: PART=REASON, or EXPERIMENT=REASON"""
     absent = {}
     for text in texts:
         part, _, reason = readable(text).partition("=")
