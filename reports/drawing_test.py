@@ -3,6 +3,7 @@
 """Tests of single figures, of what they are drawn with, and of draw_figure.py."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -122,8 +123,7 @@ class DrawingTest(unittest.TestCase):
                 rows = rows_of(plot, results)
                 for width in (drawing.WIDE, drawing.NARROW) if rows else ():
                     for axes in plot.draw(rows, width).axes:
-                        for axis in (axes.xaxis, axes.yaxis):
-                            self.check_labels(axis, plot.key)
+                        self.check_labels(axes, plot.key)
 
     def samples(self):
         folder = tempfile.TemporaryDirectory()
@@ -131,10 +131,23 @@ class DrawingTest(unittest.TestCase):
         sample_results.write_all(folder.name)
         return folder.name
 
-    def check_labels(self, axis, where):
-        low, high = sorted(axis.get_view_interval())
-        labels = [text.get_text() for text, at in zip(axis.get_ticklabels(), axis.get_ticklocs())
-                  if text.get_text() and low <= at <= high]
+    def check_labels(self, axes, where):
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            self.check_texts([text for text, at in zip(axis.get_ticklabels(), axis.get_ticklocs())
+                              if low <= at <= high], where)
+        # Dark words in one column name rows; what is bold, soft or no words are values.
+        columns = {}
+        for text in axes.texts:
+            x = getattr(text, "xy", text.get_position())[0]
+            name = text.get_weight() != "bold" and text.get_color() == drawing.INK
+            if name and re.search("[a-z]{3}", text.get_text()):
+                columns.setdefault((x, text.get_ha()), []).append(text)
+        for column in columns.values():
+            self.check_texts(column, where)
+
+    def check_texts(self, texts, where):
+        labels = [text.get_text() for text in texts if text.get_text()]
         self.assertEqual(sorted(set(labels)), sorted(labels), where)
 
     def test_labels_are_pushed_apart_and_stay_inside(self):
