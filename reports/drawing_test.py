@@ -102,19 +102,6 @@ sys.exit(make_page.main(sys.argv[1:]))
 
 
 class DrawingTest(unittest.TestCase):
-    def test_colours_can_be_read_on_light_and_dark(self):
-        def luminance(colour):
-            parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
-            linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-            return sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear))
-
-        for side in (0, 1):
-            paper = luminance(drawing.COLOURS["paper"][side])
-            for role, pair in drawing.COLOURS.items():
-                high, low = sorted((luminance(pair[side]), paper), reverse=True)
-                least = 1 if role in ("paper", "grid") else 4.5  # as text
-                self.assertGreaterEqual((high + 0.05) / (low + 0.05), least, role)
-
     def test_no_two_marks_have_one_label(self):
         gallery = os.path.join(HERE, "gallery", "amd-epyc-zen3-2cpu")
         for folder in (self.samples(), gallery):

@@ -8,9 +8,7 @@ import os
 import tempfile
 import unittest
 
-from page_test_support import read, run  # first: it skips without matplotlib
-
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from page_test_support import read, run, texts_of  # first: it skips without matplotlib
 
 import sample_results
 from figures import EXPERIMENTS, decode, drawing, published, serving, serving_memory
@@ -207,18 +205,6 @@ class FiguresTest(unittest.TestCase):
     def test_failed_part_explains_both_figures_that_it_makes(self):
         _, _, page = self.page(self.samples("published"), "--absent=serving=it ended early")
         self.assertEqual(page.count("missing: not measured: it ended early"), 2)
-
-
-def texts_of(figure):
-    """Every visible text with the box that it takes once it is drawn. [px]"""
-    canvas = FigureCanvasAgg(figure)
-    canvas.draw()
-    texts = []
-    for axes in figure.axes:
-        ticks = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label]
-        texts += [*axes.texts, *(ticks if axes.axison else [])]
-    return [(text, text.get_window_extent(canvas.get_renderer()))
-            for text in texts if text.get_visible() and text.get_text()]
 
 
 def faults_of(texts, inside):

@@ -13,6 +13,8 @@ except ModuleNotFoundError:
     print("skipped: matplotlib is not installed (Debian: python3-matplotlib)")
     sys.exit(77)
 
+from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
+
 import make_page  # noqa: E402
 
 
@@ -25,6 +27,18 @@ def run(*arguments):
         except SystemExit as end:
             code = end.code
     return code, said.getvalue()
+
+
+def texts_of(figure):
+    """Every visible text with the box that it takes once it is drawn. [px]"""
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    texts = []
+    for axes in figure.axes:
+        ticks = [*axes.get_xticklabels(), *axes.get_yticklabels(), axes.xaxis.label]
+        texts += [*axes.texts, *(ticks if axes.axison else [])]
+    return [(text, text.get_window_extent(canvas.get_renderer()))
+            for text in texts if text.get_visible() and text.get_text()]
 
 
 def read(path):

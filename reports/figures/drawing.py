@@ -16,7 +16,7 @@ from figures.style import STYLE
 
 WIDE, NARROW = 760, 350  # [CSS px]
 
-# role: (light, dark). Every colour except the grid has a contrast of at least 4:1 on its paper.
+# role: (light, dark). Every colour except the grid has a contrast of at least 4.5:1 on its paper.
 COLOURS = {
     "ink": ("#1b1f24", "#e7e9ec"),
     "soft": ("#57606a", "#a0a9b4"),
@@ -24,7 +24,7 @@ COLOURS = {
     "paper": ("#ffffff", "#111418"),
     "blue": ("#0069a8", "#57b0ea"),
     "vermillion": ("#c8500a", "#f58a4b"),
-    "amber": ("#946e00", "#dcb134"),
+    "amber": ("#926d00", "#dcb134"),
     "pink": ("#b0508a", "#e394c3"),
     "green": ("#00835f", "#35c49a"),
     "grey": ("#68717d", "#98a2ae"),

@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the page's style and of every figure, of the samples and of the gallery: each text can be
+read on what is behind it."""
+
+import os
+import re
+import tempfile
+import unittest
+
+from page_test_support import read, texts_of  # first: it skips without matplotlib
+
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import Patch
+
+import sample_results
+from figures import EXPERIMENTS, PLOTS, drawing
+from figures.plot import rows_of
+from result_files import load, paths_in
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LEAST_CONTRAST = 4.5
+ROLES = {light: role for role, (light, _) in drawing.COLOURS.items()}
+
+
+def every_result():
+    """name -> results: the samples, and each machine of the gallery"""
+    with tempfile.TemporaryDirectory() as folder:
+        found = {"samples": load(sample_results.write_all(folder), EXPERIMENTS)}
+    gallery = os.path.join(HERE, "gallery")
+    for name in sorted(os.listdir(gallery)) if os.path.isdir(gallery) else ():
+        paths = paths_in(os.path.join(gallery, name))
+        if paths:
+            found[name] = load(paths, EXPERIMENTS)
+    return found
+
+
+def every_figure():
+    """(where it comes from, figure) of everything that can be drawn"""
+    drawing.use_style()
+    for name, results in every_result().items():
+        for plot in PLOTS:
+            rows = rows_of(plot, results)
+            for width in (drawing.WIDE, drawing.NARROW) if rows else ():
+                yield f"{plot.key} of {name}, {width} px", plot.draw(rows, width)
+
+
+# ---- contrast -----------------------------------------------------------------------------------
+
+def luminance(colour):
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in to_rgb(colour)]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear))
+
+
+def contrast(one, other):
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def colour_of(role, side):
+    return drawing.COLOURS[role][side]
+
+
+def role_of(colour):
+    """A figure has no other colours than those that follow the page."""
+    return ROLES[to_hex(colour)]
+
+
+def fills_of(figure):
+    """(axes, artist, colour with opacity, path and clip on the screen) in the order of drawing"""
+    for axes in figure.axes:
+        for artist in sorted(axes.get_children(), key=lambda child: child.get_zorder()):
+            if not isinstance(artist, (Patch, PolyCollection)) or not artist.get_visible():
+                continue
+            paths = artist.get_paths() if isinstance(artist, PolyCollection) else \
+                [artist.get_path()]
+            colours = artist.get_facecolor()
+            for path in paths:
+                colour = colours[0] if isinstance(artist, PolyCollection) else colours
+                if len(path.vertices) and colour[3] > 0:
+                    clip = artist.get_clip_box() if artist.get_clip_on() else None
+                    yield axes, artist, colour, artist.get_transform().transform_path(path), clip
+
+
+def behind(text, box, fills, side):
+    """The colours behind the middle and the corners of a text."""
+    own = text.get_bbox_patch()
+    if own is not None:
+        return {colour_of(role_of(own.get_facecolor()), side)}
+    found = set()
+    for x, y in ((0.5, 0.5), (0.1, 0.2), (0.9, 0.2), (0.1, 0.8), (0.9, 0.8)):
+        point = (box.x0 + x * box.width, box.y0 + y * box.height)
+        colour = to_rgb(colour_of("paper", side))
+        for axes, artist, fill, path, clip in fills:
+            is_under = axes is not text.axes or artist.get_zorder() <= text.get_zorder()
+            is_there = path.contains_point(point) and (clip is None or clip.contains(*point))
+            if is_under and is_there:
+                upper, opacity = to_rgb(colour_of(role_of(fill), side)), fill[3]
+                colour = tuple(opacity * u + (1 - opacity) * c for u, c in zip(upper, colour))
+        found.add(colour)
+    return found
+
+
+class ContrastTest(unittest.TestCase):
+    def test_colours_can_be_read_in_light_and_dark(self):
+        for role in drawing.COLOURS.keys() - {"paper", "grid"}:
+            for side in (0, 1):
+                self.assertGreaterEqual(contrast(colour_of(role, side), colour_of("paper", side)),
+                                        LEAST_CONTRAST, role)
+
+    def test_texts_of_the_page_can_be_read_in_light_and_dark(self):
+        style = re.sub(r"/\*.*?\*/", "", read(os.path.join(HERE, "page.css")), flags=re.S)
+        pairs = set()
+        for selector, body in re.findall(r"([^{}]+)\{([^{}]*)\}", style):
+            rule = dict(re.findall(r"(?:^|;)\s*([a-z-]+)\s*:\s*([^;]+)", body))
+            roles = {name: re.fullmatch(r"var\(--(\w+)\)", rule[name].strip())
+                     for name in ("color", "background") if rule.get(name) not in (None, "inherit")}
+            self.assertTrue(all(roles.values()), f"{selector}: a colour of its own")
+            if "color" in roles:
+                pairs.add((roles["color"][1], roles["background"][1] if "background" in roles
+                           else "paper"))
+        self.assertLessEqual({("ink", "paper"), ("soft", "paper"), ("blue", "paper")}, pairs)
+        for colour, background in sorted(pairs):
+            for side in (0, 1):
+                self.assertGreaterEqual(
+                    contrast(colour_of(colour, side), colour_of(background, side)),
+                    LEAST_CONTRAST, f"{colour} on {background}")
+
+    def test_texts_of_the_figures_can_be_read_in_light_and_dark(self):
+        faults = {}
+        for where, figure in every_figure():
+            texts, fills = texts_of(figure), list(fills_of(figure))
+            for text, box in texts:
+                for side, scheme in enumerate(("light", "dark")):
+                    colour = colour_of(role_of(text.get_color()), side)
+                    least = min(contrast(colour, under)
+                                for under in behind(text, box, fills, side))
+                    if least < LEAST_CONTRAST:
+                        faults[f"{where}, {scheme}: {role_of(text.get_color())} "
+                               f"{text.get_text()!r}"] = round(least, 2)
+        self.assertEqual(faults, {}, "\n".join(f"{k} {v}" for k, v in faults.items()))
+
+
+if __name__ == "__main__":
+    unittest.main()
