@@ -175,9 +175,11 @@ check "--json has the seconds and the counts" grep -qxE -e '\{"install_seconds":
 '"run_cpu_seconds": [0-9.]+, "passed": 2, "failed": 0, "skipped": 1\}' "$work/tree/summary.json"
 mkfifo "$work/tree/pipe"
 cat "$work/tree/pipe" >"$work/piped" &
+reader=$!
 run test --json=pipe
 check "it stays a pipe" [ -p "$work/tree/pipe" ]
-[ -p "$work/tree/pipe" ] && wait
+[ -p "$work/tree/pipe" ] || kill "$reader"
+wait "$reader" || true
 check "what reads a pipe gets it" grep -q '^{"install_seconds"' "$work/piped"
 ln -s summary.json "$work/tree/link.json"
 : >"$work/tree/summary.json"
@@ -468,10 +470,10 @@ nothing_is_left() {
 }
 interrupted() {  # interrupted [deaf]: lines of a stand-in; the launcher gets $SIGNAL
   printf '%s\n' "echo \$\$ >>$work/running" \
-    "\$(command -v setsid) sleep 60 & echo \$! >>$work/running"
+    "\$(command -v setsid) sleep 600 & echo \$! >>$work/running"
   [ $# = 0 ] || printf '%s\n' "sh -c 'trap \"\" TERM; while :; do sleep 1; done' &" \
     "echo \$! >>$work/running"
-  printf '%s\n' "kill -s \$SIGNAL \$PPID; sleep 61 & wait"
+  printf '%s\n' "kill -s \$SIGNAL \$PPID; sleep 601 & wait"
 }
 mkdir "$work/temporary"
 export TMPDIR="$work/temporary"
@@ -511,7 +513,7 @@ nothing_is_left "a signal while it tests"
 system
 : >"$work/running"
 fake ctest "kill -s TERM \$PPID; n=0" \
-  "while [ \$((n += 1)) -lt 300 ]; do sleep 60 & echo \$! >>$work/running; done; wait"
+  "while [ \$((n += 1)) -lt 300 ]; do sleep 600 & echo \$! >>$work/running; done; wait"
 run test
 nothing_is_left "a signal while tests are started"
 system
