@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws one figure of the page by itself, from result files:
 
-    python3 reports/draw_figure.py plan.json --figure=memory-of-models --output=models.png
+    python3 reports/draw_figure.py memory_of_models.json --figure=memory-of-models --output=a.png
 
 The ending of --output says how: .png or .svg.
 """
@@ -47,8 +47,8 @@ def draw(options, parser):
 def main(arguments):
     parser = Parser(
         "draw_figure.py", description="Draws one figure from result files.",
-        example="python3 reports/draw_figure.py plan.json --figure=memory-of-models "
-        "--output=models.png",
+        example="python3 reports/draw_figure.py reports/gallery/amd-epyc-zen3-2cpu/"
+        "memory_of_models.json.gz --figure=memory-of-models --output=models.png",
         exit_codes="0 drawn, 2 usage, unreadable input or unwritable output, 77 matplotlib is not "
         "installed, 130 stopped")
     parser.add_argument("files", metavar="FILE.json", nargs="+", help="result files (schema 1)")

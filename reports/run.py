@@ -51,7 +51,7 @@ def parse_arguments(arguments):
         prog="kvproof report", usage="kvproof report [option]...",
         description="Measures the built-in workloads and draws one page: figures with the\n"
                     "commands that made them.",
-        example="kvproof report --trace=conversation_trace.jsonl.zst --output=results",
+        example="kvproof report --thorough --output=results",
         exit_codes="0 the page is whole, 1 a part failed or something does not hold (the page says "
         "what), 2 usage, unreadable input or unwritable output, 3 kvproof check cannot tell, 77 "
         "matplotlib is not installed, 130 stopped")
@@ -292,6 +292,8 @@ class Run:
                 self.remove(self.path_of(part.name))
         say(f"Stopped; {len(done)} of {len(self.parts)} parts are finished"
             + (f" ({', '.join(done)})" if done else "") + f", in {self.options.output}.")
+        if not done:
+            return
         say(f"Go on with:   kvproof report {self.words(resume=True)}")
         say(f"Draw them:    {shlex.join([sys.executable, os.path.join(HERE, 'make_page.py')])} "
             f"{self.options.output}/*.json --output={self.options.output}/report.html")

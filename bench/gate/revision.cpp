@@ -18,6 +18,9 @@ namespace fs = std::filesystem;
 using properties::ChildEnd;
 using properties::run_child;
 
+// A checkout may be somebody else's: git would not read it, and only reading is asked of it here.
+constexpr const char* kAnyOwner[] = {"-c", "safe.directory=*"};
+
 /// The values of a CMakeCache.txt.
 std::map<std::string, std::string> read_cache(const fs::path& build) {
   std::map<std::string, std::string> out;
@@ -89,8 +92,9 @@ Checkout find_checkout() {
 
 std::string find_revision(const Checkout& checkout, const std::string& name) {
   if (checkout.sources.empty() || name.empty() || name.front() == '-') return {};
-  const ChildEnd end = run_child({.argv = {"git", "-C", checkout.sources.string(), "rev-parse",
-                                           "--verify", "--quiet", name + "^{commit}"}});
+  const ChildEnd end =
+      run_child({.argv = {"git", kAnyOwner[0], kAnyOwner[1], "-C", checkout.sources.string(),
+                          "rev-parse", "--verify", "--quiet", name + "^{commit}"}});
   return end.ok() ? end.out.substr(0, end.out.find('\n')) : "";
 }
 
@@ -104,8 +108,8 @@ fs::path build_revision(const Checkout& checkout, const std::string& commit,
     tree = folder / "tree";
     fs::create_directories(tree);
     const std::string archive = (folder / "tree.tar").string();
-    run(what,
-        {"git", "-C", checkout.sources.string(), "archive", "--format=tar", "-o", archive, commit});
+    run(what, {"git", kAnyOwner[0], kAnyOwner[1], "-C", checkout.sources.string(), "archive",
+               "--format=tar", "-o", archive, commit});
     run(what, {"cmake", "-E", "chdir", tree.string(), "cmake", "-E", "tar", "xf", archive});
   }
   const fs::path adapter = copy_adapter(checkout, folder);

@@ -251,8 +251,8 @@ Option CommandLine::flag(const std::string& name, bool& value, const std::string
 
 void CommandLine::footer(const std::string& text) {
   app_->footer(text + (text.empty() ? "" : "\n\n") +
-               "Exit codes: 0 holds, 1 violated or worse, 2 usage or unreadable input, 3 cannot "
-               "tell.");
+               "Exit codes: 0 holds, 1 violated or worse, 2 usage, unreadable input or unwritable "
+               "output, 3 cannot tell, 130 stopped.");
 }
 
 /// The library takes the next word for a missing value, even if that is an option.

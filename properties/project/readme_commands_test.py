@@ -91,7 +91,6 @@ NOT_RUN = {
         "conversation_trace.jsonl",
         "./kvproof replay --trace=conversation_trace.jsonl --block-size=512 "
         "--capacity-blocks=18279",
-        "./kvproof report --trace=conversation_trace.jsonl.zst --output=results",
         "awk 1 traces/*.json >sessions.jsonl",
         "python3 -m venv V && V/bin/pip install --no-deps vllm==0.24.0 && "
         "V/bin/pip install msgspec cbor2 pyzmq typing_extensions",

@@ -32,8 +32,8 @@ def in_order(results):
 def name_of(result):
     """"xxh3-128, 64 Ki blocks", or "xxh3-128, 64 Ki, residency" with what else makes the case."""
     kind = result["case"].rpartition("_")[0]
-    what = "blocks" if result["hash"].startswith(kind) else f", {words(kind)}"
-    return f"{result['hash']}, {binary(result['num_blocks'])}{' ' if what == 'blocks' else ''}{what}"
+    what = " blocks" if result["hash"].startswith(kind) else f", {words(kind)}"
+    return f"{result['hash']}, {binary(result['num_blocks'])}{what}"
 
 
 def draw(results, width):
