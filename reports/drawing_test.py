@@ -3,7 +3,6 @@
 """Tests of single figures, of what they are drawn with, and of draw_figure.py."""
 
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -12,9 +11,7 @@ import unittest
 import page_test_support  # noqa: F401  first: it skips without matplotlib
 
 import sample_results
-from figures import EXPERIMENTS, PLOTS, drawing, numbers, svg
-from figures.plot import rows_of
-from result_files import load, paths_in
+from figures import drawing, numbers, svg
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -102,41 +99,6 @@ sys.exit(make_page.main(sys.argv[1:]))
 
 
 class DrawingTest(unittest.TestCase):
-    def test_no_two_marks_have_one_label(self):
-        gallery = os.path.join(HERE, "gallery", "amd-epyc-zen3-2cpu")
-        for folder in (self.samples(), gallery):
-            results = load(paths_in(folder), EXPERIMENTS)
-            for plot in PLOTS:
-                rows = rows_of(plot, results)
-                for width in (drawing.WIDE, drawing.NARROW) if rows else ():
-                    for axes in plot.draw(rows, width).axes:
-                        self.check_labels(axes, plot.key)
-
-    def samples(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        sample_results.write_all(folder.name)
-        return folder.name
-
-    def check_labels(self, axes, where):
-        for axis in (axes.xaxis, axes.yaxis):
-            low, high = sorted(axis.get_view_interval())
-            self.check_texts([text for text, at in zip(axis.get_ticklabels(), axis.get_ticklocs())
-                              if low <= at <= high], where)
-        # Dark words in one column name rows; what is bold, soft or no words are values.
-        columns = {}
-        for text in axes.texts:
-            x = getattr(text, "xy", text.get_position())[0]
-            name = text.get_weight() != "bold" and text.get_color() == drawing.INK
-            if name and re.search("[a-z]{3}", text.get_text()):
-                columns.setdefault((x, text.get_ha()), []).append(text)
-        for column in columns.values():
-            self.check_texts(column, where)
-
-    def check_texts(self, texts, where):
-        labels = [text.get_text() for text in texts if text.get_text()]
-        self.assertEqual(sorted(set(labels)), sorted(labels), where)
-
     def test_labels_are_pushed_apart_and_stay_inside(self):
         spots = drawing.spread([50, 50, 51, 99], 14, 0, 100)
         self.assertTrue(all(b - a >= 13.9 for a, b in zip(spots, spots[1:])))

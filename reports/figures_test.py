@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the page's style and of every figure, of the samples and of the gallery: each text can be
-read on what is behind it."""
+read on what is behind it, and each mark has a name of its own."""
 
 import os
 import re
 import tempfile
 import unittest
+from collections import Counter
 
 from page_test_support import read, texts_of  # first: it skips without matplotlib
 
@@ -140,6 +141,33 @@ class ContrastTest(unittest.TestCase):
                         faults[f"{where}, {scheme}: {role_of(text.get_color())} "
                                f"{text.get_text()!r}"] = round(least, 2)
         self.assertEqual(faults, {}, "\n".join(f"{k} {v}" for k, v in faults.items()))
+
+
+# ---- labels -------------------------------------------------------------------------------------
+
+# What is said of a mark and is no name of it.
+STATES = re.compile(r"refuses all|serves nothing|(not )?closed at depth .*|alone: model .*")
+
+
+def labels_of(figure):
+    """(axes, heading above, text) of every text of the panels that names something"""
+    for axes in figure.axes:
+        heading = ""
+        for text in axes.texts:
+            words = text.get_text()
+            if not re.match(r"[^\W\d_]", words) or STATES.fullmatch(words):
+                continue
+            yield axes, heading, words
+            if text.get_weight() == "bold":
+                heading = words
+
+
+class LabelTest(unittest.TestCase):
+    def test_no_two_marks_of_a_panel_bear_the_same_label(self):
+        for where, figure in every_figure():
+            labels = Counter(labels_of(figure))
+            twice = [label[1:] for label, times in labels.items() if times > 1]
+            self.assertEqual(twice, [], where)
 
 
 if __name__ == "__main__":

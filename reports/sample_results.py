@@ -222,6 +222,7 @@ def pool_operation():
 def life_cycle():
     for case, hash_name, exponent, ns in (("sha256_64k", "sha256", 16, 150.5),
                                           ("xxh3_64k", "xxh3-128", 16, 48.5),
+                                          ("hybrid_64k", "xxh3-128", 16, 110.0),
                                           ("xxh3_1m", "xxh3-128", 20, 75.0)):
         yield result("life_cycle", {"case": case, "hash": hash_name, "num_blocks": 1 << exponent},
                      ns_per_block=(ns, "ns", ns - 1.5, ns + 2.5), bytes_per_block=(44, "bytes"),

@@ -266,7 +266,7 @@ def draw_block(axes, row, chips, top, width):
     axes.plot([0, width], [top + 1, top + 1], color=d.GRID, linewidth=0.8)
     axes.annotate(row.id, (0, top + 14), va="center", color=colour, weight="bold")
     axes.annotate(d.shorten(row.name, 40), (32 if row.id else 0, top + 14), va="center",
-                  color=colour)
+                  color=colour, weight="normal" if row.id else "bold")
     axes.annotate(count(len(row.mutants)), (width - 2, top + 14), va="center", ha="right",
                   color=d.SOFT)
     for x, line, size, text, shade in chips:
