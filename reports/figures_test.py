@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the page's style and of every figure, of the samples and of the gallery: each text can be
-read on what is behind it, and each mark has a name of its own."""
+"""Tests of the page's style and of every figure, of the samples and of the gallery: each text can
+be read on what is behind it, and each mark has a name of its own."""
 
 import os
 import re

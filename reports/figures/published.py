@@ -52,8 +52,8 @@ def table(results):
 MAX_LENGTH, PAGED = "contiguous_max_length", "paged"
 HELD, AT_ONCE, OUTPUT = ("share of memory that holds tokens", "requests that run at once",
                          "output throughput")
-FAMILY = ("Each of these claims was simulated with what its source states, fixed before anything ran "
-          "and fitted to nothing.")
+FAMILY = ("Each of these claims was simulated with what its source states, fixed before anything "
+          "ran and fitted to nothing.")
 
 CLAIMS = (
     Claim(
