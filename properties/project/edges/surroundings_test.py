@@ -4,8 +4,11 @@
 import gzip
 import json
 import os
+import re
 import resource
+import select
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -111,6 +114,25 @@ class Output(Folder):
         self.assertIn(b"kvproof-failure-1.jsonl: the failing trace cannot be written", outcome.out)
         self.assertIn(b'{"op":"allocate"', outcome.out)
         self.assertEqual(os.listdir(self.folder), ["kvproof-failure-1.jsonl"])
+
+    def test_a_terminal_is_told_what_gate_builds(self):
+        if subprocess.run(["git", "-C", CHECKOUT, "rev-parse", "-q", "--verify", "HEAD"],
+                          capture_output=True, check=False).returncode != 0:
+            self.skipTest("this is no git checkout")
+        ours, its = os.openpty()
+        gate = subprocess.Popen([program("gate"), "--against=HEAD", "--operations=1"], stderr=its,
+                                stdout=subprocess.DEVNULL, start_new_session=True)
+        os.close(its)
+        told = b""
+        try:
+            while not re.search(rb"[1-9] %[^\r]* building HEAD", told):
+                self.assertTrue(select.select([ours], [], [], 100)[0], told)
+                told += os.read(ours, 4096)  # an error when it has ended
+        finally:
+            gate.terminate()
+            gate.wait()
+            os.close(ours)
+        self.assertIn(b"configuring HEAD", told)
 
     def test_no_folder_for_temporary_files(self):
         outcome = run("gate", *SHORT["gate"], environment={"TMPDIR": "/no/such/folder"})
