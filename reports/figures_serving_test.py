@@ -202,6 +202,16 @@ class FiguresTest(unittest.TestCase):
         self.assertEqual(page.count('<article id="published-'), 8)
         self.assertEqual(page.count("<svg"), 2 * 7)
 
+    def test_what_is_said_of_all_claims_is_said_once(self):
+        page = self.page(self.samples("published"))[2]
+        for words in (published.FAMILY, ">--json=published.json</span>"):
+            self.assertEqual(page[:page.index('id="sources"')].count(words), 1, words)
+        other = self.samples("paged_decode")
+        for arguments, words in (([], "Published: not part of this run"),
+                                 (["--absent=published=why"], "missing: not measured: why")):
+            page = self.page(other, *arguments)[2]
+            self.assertEqual((page.count(words), page.count('id="published-')), (1, 1))
+
     def test_failed_part_explains_both_figures_that_it_makes(self):
         _, _, page = self.page(self.samples("published"), "--absent=serving=it ended early")
         self.assertEqual(page.count("missing: not measured: it ended early"), 2)

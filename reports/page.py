@@ -205,16 +205,16 @@ def articles(plots, results, absent):
         if plot.family and plot.family not in said:
             said.add(plot.family)
             yield preface(plot, results, absent)
-        if not plot.family or is_due(plot, results, absent):
+        if not plot.family or results.of(plot.experiment):
             yield article(plot, results, absent)
 
 
 def preface(plot, results, absent):
-    """The words of a family of figures; where it is not part of the run, that it is not."""
-    if is_due(plot, results, absent):
+    """The words of a family of figures; where none of them can be drawn, why."""
+    if results.of(plot.experiment):
         return (f'<div class="family"><p class="how">{escape(plot.family)}</p>\n'
                 f"{made_by(plot, results)}</div>")
-    return gap(plot, "", True)
+    return gap(plot, why_absent(plot, [], absent), not is_due(plot, results, absent))
 
 
 def article(plot, results, absent):
