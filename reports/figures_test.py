@@ -3,6 +3,7 @@
 """Tests of the page's style and of every figure, of the samples and of the gallery: each text can
 be read on what is behind it, and each mark has a name of its own."""
 
+import functools
 import os
 import re
 import tempfile
@@ -37,8 +38,13 @@ def every_result():
     return found
 
 
+@functools.cache
 def every_figure():
     """(where it comes from, figure) of everything that can be drawn"""
+    return list(drawn())
+
+
+def drawn():
     drawing.use_style()
     for name, results in every_result().items():
         for plot in PLOTS:
