@@ -53,7 +53,7 @@ extern const Scenes added_law_scenes = {
     "bench/suites.h": ("#define KVPROOF_SUITES(ROW)", """\\
   ROW(added_suite, "added by a test") """),
     "bench/studies/studies.h": ("#define KVPROOF_STUDIES(ROW)", """\\
-  ROW(added_study, "added by a test") """),
+  ROW(added_study, nothing, "added by a test") """),
     "bench/storage/storage.h": ("inline constexpr StorageRow kStorages[] = {", """
     {.name = "added_storage", .sentence = "added by a test", .contiguous = true,
      .needs_ids = false, .make = &contiguous_memory<reference::Reservation::oracle>},"""),
