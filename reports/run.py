@@ -51,7 +51,7 @@ def parse_arguments(arguments):
         prog="kvproof report", usage="kvproof report [option]...",
         description="Measures the built-in workloads and draws one page: figures with the\n"
                     "commands that made them.",
-        example="kvproof report --thorough --output=results",
+        example="kvproof report --thorough",
         exit_codes="0 the page is whole, 1 a part failed or something does not hold (the page says "
         "what), 2 usage, unreadable input or unwritable output, 3 kvproof check cannot tell, 77 "
         "matplotlib is not installed, 130 stopped")
