@@ -191,21 +191,6 @@ TEST_F(GatePrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
   }
 }
 
-TEST_F(GatePrograms, AnInterruptLeavesNothingBehind) {
-  for (const char* seconds : {"0.2", "1.5", "3"}) {
-    const Answer answer =
-        run(std::string("TMPDIR=$PWD/tmp timeout --preserve-status -s INT ") + seconds +
-            " " KVPROOF_BINARY_DIR "/bin/kvproof-gate --operations=50 --json=gate.json --subject=" +
-            plugin("gate_first") + " --against=" + plugin("gate_again"));
-    EXPECT_EQ(answer.exit_code, 130) << seconds << answer.out << answer.error;
-    EXPECT_EQ(answer.error, "");
-    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
-      const std::string name = entry.path().filename().string();
-      EXPECT_TRUE(name == "tmp") << name;
-    }
-  }
-}
-
 // A stranger's repository: its script, with a base commit and a change on top.
 TEST_F(GatePrograms, TheExampleRepositoryGatesItself) {
   if (!kCounts) GTEST_SKIP() << "a sanitized program keeps its own heap";

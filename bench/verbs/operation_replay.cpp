@@ -58,7 +58,7 @@ struct Tally {
   std::uint64_t rejected = 0;
 };
 
-/// A replayed trace, by whom, and under whose eyes.
+/// A file that is replayed, the subject of its trace, and whether the oracles watch it.
 struct Replayed {
   const std::string& file;
   std::string subject;

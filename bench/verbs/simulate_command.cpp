@@ -80,16 +80,15 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
 }
 
 /// Adds the options of the simulation, under their heading.
-class SimulationOptionsOf {
+class SimulationGroup {
  public:
-  SimulationOptionsOf(CommandLine& line, const ReplayOptionsGiven& given,
-                      SimulateArguments& arguments)
+  SimulationGroup(CommandLine& line, const RelatedOptions& related, SimulateArguments& arguments)
       : line_(line),
-        given_(given),
+        related_(related),
         arguments_(arguments),
         simulate_(line.flag("--simulate", arguments.simulate,
                             "serve the requests of --trace in simulated time")) {
-    simulate_.heading(kName).goes_with({given.trace});
+    simulate_.heading(kName).goes_with({related.trace});
   }
 
   CommandLine::Option add() {
@@ -102,7 +101,7 @@ class SimulationOptionsOf {
     flag("--laws", arguments_.laws,
          "audit every operation by the laws, the model and the content oracle: for small pools")
         .only_if(paged(), kPaged);
-    for (CommandLine::Option option : {given_.hash, given_.subject, given_.command}) {
+    for (CommandLine::Option option : {related_.hash, related_.subject, related_.command}) {
       option.only_if(paged(), kPaged);
     }
     return simulate_;
@@ -131,12 +130,12 @@ class SimulationOptionsOf {
   void add_preemption();
 
   CommandLine& line_;
-  ReplayOptionsGiven given_;
+  RelatedOptions related_;
   SimulateArguments& arguments_;
   CommandLine::Option simulate_;
 };
 
-void SimulationOptionsOf::add_time() {
+void SimulationGroup::add_time() {
   StepTime& time = arguments_.options.engine.time;
   option("--card", arguments_.card, "whose rates set the time of a step, default h100")
       .one_of(row_names(kCards));
@@ -155,7 +154,7 @@ void SimulationOptionsOf::add_time() {
 }
 
 /// How many tokens a step has, and how many requests run at once.
-void SimulationOptionsOf::add_scheduler() {
+void SimulationGroup::add_scheduler() {
   SimulationOptions& run = arguments_.options;
   option("--step-tokens", run.engine.token_budget, "[tokens] that one step computes, default 8192")
       .between(1U, kMostTokens);
@@ -169,7 +168,7 @@ void SimulationOptionsOf::add_scheduler() {
       .only_if(paged(), kPaged);
 }
 
-void SimulationOptionsOf::add_drafts() {
+void SimulationGroup::add_drafts() {
   EngineOptions& engine = arguments_.options.engine;
   const auto drafts =
       option("--draft-tokens", engine.drafts, "verified in each decode step, default 0")
@@ -180,11 +179,11 @@ void SimulationOptionsOf::add_drafts() {
   option("--seed", engine.seed, "of the drafts, default 0").goes_with({drafts});
 }
 
-void SimulationOptionsOf::add_memory() {
+void SimulationGroup::add_memory() {
   SimulationOptions& run = arguments_.options;
   option("--memory-gib", arguments_.memory_gib, "[GiB] of the cache, in place of --capacity-blocks")
       .between(1e-6, 1e6)
-      .not_with({given_.capacity});
+      .not_with({related_.capacity});
   option("--storage", arguments_.storage,
          "the allocator, default paged, which shares prefixes unless told otherwise")
       .one_of(row_names(kStorages));
@@ -198,7 +197,7 @@ void SimulationOptionsOf::add_memory() {
                "--storage=paged");
 }
 
-void SimulationOptionsOf::add_preemption() {
+void SimulationGroup::add_preemption() {
   SimulationOptions& run = arguments_.options;
   option("--watermark", run.watermark, "share of the blocks that an admission leaves free")
       .between(0.0, 1.0)
@@ -213,9 +212,9 @@ void SimulationOptionsOf::add_preemption() {
 
 }  // namespace
 
-CommandLine::Option add_simulation_options(CommandLine& line, const ReplayOptionsGiven& given,
+CommandLine::Option add_simulation_options(CommandLine& line, const RelatedOptions& related,
                                            SimulateArguments& arguments) {
-  return SimulationOptionsOf(line, given, arguments).add();
+  return SimulationGroup(line, related, arguments).add();
 }
 
 std::vector<Result> run_simulation(SimulateArguments arguments, const ReopenableSource& source,

@@ -31,14 +31,14 @@ struct SimulateArguments {
   bool laws = false;
 };
 
-/// The options of the replay that mean something else, or nothing, in a simulation.
-struct ReplayOptionsGiven {
+/// The options of an ordinary replay whose company a simulation changes.
+struct RelatedOptions {
   CommandLine::Option trace, capacity, hash, subject, command;
 };
 
 /// @return the option --simulate, without which none of these means anything. `arguments` must
 /// outlive the parse.
-CommandLine::Option add_simulation_options(CommandLine& line, const ReplayOptionsGiven& given,
+CommandLine::Option add_simulation_options(CommandLine& line, const RelatedOptions& related,
                                            SimulateArguments& arguments);
 
 /// Serves the requests; the first result is that of the run, of experiment "serving". `options`

@@ -19,7 +19,7 @@ namespace kvproof::properties {
 /// From now on those signals clean up before they end this process.
 void clean_up_on_interrupts();
 
-/// For a child that goes on without exec: signals end it, and what its parent holds stays.
+/// For a child before its exec: these signals only end it, since what it knows of is its parent's.
 void forget_interrupts();
 
 /// Holds off those signals; they arrive when this goes out of scope.
