@@ -4,8 +4,8 @@
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
 // Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
-//          C1..C11 are ours. Both profiles obey every row, with caching on or off, in any number of
-//          groups of any kind; a row that is about one kind names it.
+//          the C rows are ours. Both profiles obey every row, with caching on or off, in any number
+//          of groups of any kind; a row that is about one kind names it.
 // Answers: a law repairs nothing, aborts nothing and prints nothing. A violation is a sentence; the
 //          audit throws it.
 #pragma once
@@ -276,6 +276,16 @@ inline constexpr Law kLaws[] = {
      KVPROOF_LAW(preemption_starts_over),
      {.always = kIds, .when_caching = kProgress, .speaks = when::preemptions,
       .operations = {"free"}}},
+    {"C12", "rejection has its cause",
+     "A rejected call has broken the precondition that the rejection names, or is beyond a "
+     "declared capacity; what is declined is declined again.",
+     Cost::constant, Promise::safety, "reference/contract.h", "",
+     KVPROOF_LAW(rejection_has_cause), {.always = 0}},
+    {"C13", "refusal has its cause",
+     "Nobody is refused while the whole request fits, with a quarter of the pool to spare beyond "
+     "what is reserved.",
+     Cost::constant, Promise::safety, "vLLM allocate_slots; a watermark is smaller", "",
+     KVPROOF_LAW(refusal_has_cause), {.always = 0, .speaks = when::refusals}},
 };
 // clang-format on
 }  // namespace law

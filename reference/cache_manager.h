@@ -87,6 +87,7 @@ class CacheManager final : public Subject {
 
   Request& request(const std::string& name);
   Request& resident(const std::string& name);  // its blocks are neither in transfer nor on the host
+  void expect_new_transfer(const std::string& name) const;
   void add_tokens(Request& request, const std::vector<TokenId>& tokens);
   [[nodiscard]] PrefixKey key(const Request& request, GroupId group, std::size_t block) const;
   [[nodiscard]] bool running(const Request& request) const;

@@ -130,8 +130,9 @@ void CacheManager::release_tables(Request& r) {
 }
 
 Result CacheManager::perform(const op::Fork& o) {
-  Request& parent = resident(o.req);
+  request(o.req);
   expects(!requests_.contains(o.child), Breach::duplicate_request, "fork to a name in use");
+  Request& parent = resident(o.req);
   for (const GroupConfig& group : config_.groups) {
     expects(group.kind != LayerKind::mamba, Breach::not_supported, "fork of a running state");
   }
@@ -174,6 +175,8 @@ Result CacheManager::perform(const op::Pin& o) {
   for (BlockId block : o.blocks) {
     expects(block != kNullBlock && block < pool_.num_blocks(), Breach::block_out_of_range,
             "pin of a block that cannot be held");
+  }
+  for (BlockId block : o.blocks) {
     expects(pool_.ref_cnt(block) > 0 || pool_.cache().key_of(block) != nullptr, Breach::no_content,
             "pin of a free block without content");
   }

@@ -56,11 +56,16 @@ std::optional<Granted> CacheManager::start_copies(const std::vector<Blocks>& sou
   return out;
 }
 
+void CacheManager::expect_new_transfer(const std::string& name) const {
+  expects(!transfers_.contains(name) && !name.empty(), Breach::duplicate_transfer,
+          "swap under a transfer in use, or without a name");
+}
+
 Result CacheManager::perform(const op::SwapOut& o) {
+  request(o.req);
+  expect_new_transfer(o.transfer);
   Request& r = resident(o.req);
   expects(host_.num_blocks() > 0, Breach::not_supported, "swap without a host tier");
-  expects(!transfers_.contains(o.transfer) && !o.transfer.empty(), Breach::duplicate_transfer,
-          "swap under a transfer in use, or without a name");
   std::vector<Blocks> tables;
   for (const GroupTable& table : r.groups) tables.push_back(table.blocks);
   expects(std::ranges::any_of(tables, [](const Blocks& b) { return !b.empty(); }),
@@ -76,10 +81,9 @@ Result CacheManager::perform(const op::SwapOut& o) {
 
 Result CacheManager::perform(const op::SwapIn& o) {
   Request& r = request(o.req);
+  expect_new_transfer(o.transfer);
   expects(r.transfer.empty(), Breach::in_transfer, "swap in while a transfer is in flight");
   expects(!r.host.empty(), Breach::not_in_transfer, "swap in of a request that is not swapped out");
-  expects(!transfers_.contains(o.transfer) && !o.transfer.empty(), Breach::duplicate_transfer,
-          "swap under a transfer in use, or without a name");
   std::vector<Blocks> target;
   std::optional<Granted> granted = start_copies(r.host, host_, pool_, target);
   if (!granted) return Refused{};

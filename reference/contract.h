@@ -6,6 +6,7 @@
 // tests shrink exceptions and lose the case on an abort.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -56,6 +57,15 @@ enum class Breach {
     case Breach::not_supported: return "not_supported";
   }
   return "unnamed";
+}
+
+/// @return the breach whose name begins this text, as that of a ContractViolation does
+[[nodiscard]] constexpr std::optional<Breach> breach_of(std::string_view text) {
+  for (int i = 0; i <= static_cast<int>(Breach::not_supported); ++i) {
+    const auto breach = static_cast<Breach>(i);
+    if (text.substr(0, text.find(':')) == to_string(breach)) return breach;
+  }
+  return std::nullopt;
 }
 
 class ContractViolation : public std::logic_error {

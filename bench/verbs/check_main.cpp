@@ -11,6 +11,7 @@
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/verbs/check_exhaustive.h"
+#include "bench/verbs/check_liars.h"
 #include "bench/verbs/check_mutants.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
@@ -18,6 +19,8 @@
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
+#include "properties/liars/lies.h"
+#include "reference/trace_names.h"
 
 namespace kvproof::bench {
 namespace {
@@ -36,6 +39,9 @@ struct Arguments {
   std::string serve;
   bool mutants = false;
   std::vector<std::string> mutant_ids;
+  bool liars = false;
+  std::string lie;
+  std::string lie_about;
   bool exhaustive = false;
   bool nightly = false;
   std::vector<std::string> spaces;
@@ -43,7 +49,7 @@ struct Arguments {
 
 /// What is done instead of an ordinary check.
 struct Modes {
-  CommandLine::Option mutants, exhaustive;
+  CommandLine::Option mutants, liars, exhaustive;
 };
 
 properties::CheckOptions options_of(const Arguments& arguments) {
@@ -107,7 +113,7 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
       line.option("--subject", arguments.subject.subject,
                   "an implementation of the list, or the path of a shared library that exports "
                   "kvproof_subject.h; default: all of the list")
-          .not_with({modes.mutants})
+          .not_with({modes.mutants, modes.liars})
           .only_if(
               [&arguments] {
                 return !arguments.exhaustive || !properties::is_library(arguments.subject.subject);
@@ -115,23 +121,26 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
               "--exhaustive only if it is an implementation of the list");
   line.option("--subject-command", arguments.subject.subject_command,
               "a program that speaks JSON lines on stdin and stdout")
-      .not_with({subject, modes.mutants, modes.exhaustive});
+      .not_with({subject, modes.mutants, modes.liars, modes.exhaustive});
   line.option("--profile", arguments.profile, "whose behaviour, default: as promised")
       .one_of(row_names(kProfiles))
-      .not_with({modes.mutants, modes.exhaustive});
+      .not_with({modes.mutants, modes.liars, modes.exhaustive});
   line.option("--configuration", arguments.configurations,
               "a row of the list of managers, repeatable; default: all")
-      .not_with({modes.mutants, modes.exhaustive});
+      .not_with({modes.mutants, modes.liars, modes.exhaustive});
   add_limit_options(line, arguments.subject, AnswerLimit::with);
 }
 
 void add_options(CommandLine& line, Arguments& arguments) {
   Modes modes{line.flag("--mutants", arguments.mutants,
                         "instead: hunt every seeded bug, and say which oracle noticed it"),
+              line.flag("--liars", arguments.liars,
+                        "instead: let a sound allocator lie in every way, and say which lies pass"),
               line.flag("--exhaustive", arguments.exhaustive,
                         "instead: visit all states of small managers, the subject beside the "
                         "model")};
-  modes.exhaustive.not_with({modes.mutants});
+  modes.liars.not_with({modes.mutants});
+  modes.exhaustive.not_with({modes.mutants, modes.liars});
   add_subject_options(line, modes, arguments);
   line.option("--seed", arguments.seed, "of the random runs, default 1")
       .not_with({modes.exhaustive});
@@ -142,6 +151,12 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .not_with({modes.exhaustive});
   line.option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")
       .goes_with({modes.mutants});
+  line.option("--lie", arguments.lie, "tell only this one")
+      .one_of(row_names(properties::all_lies()))
+      .goes_with({modes.liars});
+  line.option("--lie-about", arguments.lie_about, "tell lies about this operation only")
+      .one_of({std::begin(kOperationNames), std::end(kOperationNames)})
+      .goes_with({modes.liars});
   const auto space = line.option("--space", arguments.spaces, "search only this one, repeatable")
                          .goes_with({modes.exhaustive});
   line.flag("--nightly", arguments.nightly, "the space that is too large for every day")
@@ -161,6 +176,15 @@ int dispatch(const Arguments& arguments, int argc, char** argv) {
     options.json_path = arguments.json_path;
     if (arguments.operations) options.most_operations = *arguments.operations;
     return check_mutants(options, argc, argv);
+  }
+  if (arguments.liars) {
+    LiarArguments options;
+    options.seed = arguments.seed;
+    options.lie = arguments.lie;
+    options.operation = arguments.lie_about;
+    options.json_path = arguments.json_path;
+    if (arguments.operations) options.operations = *arguments.operations;
+    return check_liars(options, argc, argv);
   }
   if (arguments.exhaustive) {
     ExhaustiveOptions options;

@@ -145,6 +145,26 @@ TEST_F(CheckPrograms, ACrashAHangAndNonsenseAreVerdictsInTime) {
   }
 }
 
+// To say no is no way out: what was not declared is a violation, what was declared is told.
+TEST_F(CheckPrograms, WhoSaysNoIsJudged) {
+  struct Case {
+    const char* how;
+    int exit_code;
+    const char* said;
+  };
+  for (const Case& c : {Case{"full", 1,
+                             "valid calls were answered by one if the check goes on; "
+                             "the first was arrive: full"},
+                        Case{"declared_full", 0, "HOLDS"}, Case{"moods", 1, "C12 rejection has"},
+                        Case{"declared_moods", 0, "declined: append "},
+                        Case{"says_unsupported", 1, "asked the same once more"},
+                        Case{"never_appends", 0, "; not exercised: append"}}) {
+    const Answer answer = check_broken(c.how);
+    EXPECT_EQ(answer.exit_code, c.exit_code) << c.how << answer.out << answer.error;
+    expect_in(c.said, answer.out);
+  }
+}
+
 TEST_F(CheckPrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
   folder_.write("text.so", "this is no library\n");
   const std::pair<std::string, std::string> kCases[] = {

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <iomanip>
 #include <map>
+#include <numeric>
 #include <ostream>
 
 #include "properties/check/drawing.h"
 #include "properties/laws.h"
 #include "properties/random/shrink.h"
+#include "reference/trace_names.h"
 
 namespace kvproof::bench {
 namespace {
@@ -95,6 +97,24 @@ void print_vacuous(std::ostream& out, const CheckReport& report) {
   }
 }
 
+/// What it declined, and how often.
+void print_declined(std::ostream& out, const CheckReport& report) {
+  for (std::size_t i = 0; i < properties::kNumOperations; ++i) {
+    if (report.counts.declined[i] == 0) continue;
+    out << "declined: " << kOperationNames[i] << ' ' << report.counts.declined[i] << " of "
+        << report.counts.asked[i] << " times: " << report.declined[i] << '\n';
+  }
+}
+
+/// "; not exercised: allocate": what the verdict does not cover, because it was mostly declined.
+std::string not_exercised(const CheckReport& report) {
+  std::string out;
+  for (const std::string_view name : report.not_exercised()) {
+    out.append(out.empty() ? "; not exercised: " : ", ").append(name);
+  }
+  return out;
+}
+
 Metric metric(std::uint64_t value, const char* unit = "count") {
   return {static_cast<double>(value), unit, {}, {}};
 }
@@ -136,11 +156,17 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
   }
   out << line << '\n';
   print_vacuous(out, report);
+  print_declined(out, report);
+  if (report.errors.count > 0) {
+    out << "errors: " << report.errors.count << " of " << report.errors.calls
+        << " valid calls were answered by one if the check goes on; the first was "
+        << report.errors.first << '\n';
+  }
   const CheckVerdict verdict = verdict_of(report);
   out << (verdict == CheckVerdict::violated  ? "VIOLATED"
           : verdict == CheckVerdict::vacuous ? "CANNOT TELL: some of it was vacuous"
                                              : "HOLDS")
-      << ": " << report.subject << "\n\n";
+      << ": " << report.subject << not_exercised(report) << "\n\n";
 }
 
 void print_failure(std::ostream& out, const CheckReport& report, std::uint64_t seed,
@@ -162,13 +188,19 @@ void print_failure(std::ostream& out, const CheckReport& report, std::uint64_t s
 
 std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, double seconds) {
   std::vector<Result> out;
+  const std::uint64_t declined =
+      std::accumulate(report.counts.declined.begin(), report.counts.declined.end(), 0ULL);
   Result whole{"check",
                {{"subject", report.subject},
                 {"promises", level_text(report.promises)},
                 {"seed", static_cast<std::int64_t>(seed)},
                 {"broken", std::string()}},
                {{"verdict", metric(static_cast<std::uint64_t>(verdict_of(report)))},
-                {"seconds", {seconds, "s", {}, {}}}}};
+                {"seconds", {seconds, "s", {}, {}}},
+                {"operations_per_second",
+                 {static_cast<double>(report.counts.operations) / seconds, "1/s", {}, {}}},
+                {"declined", metric(declined)},
+                {"errors", metric(report.errors.count)}}};
   if (report.failure) {
     std::string broken;
     for (const std::string& id : report.failure->failure.breaches) {

@@ -8,6 +8,7 @@
 #include "properties/traces/golden.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
+#include "reference/trace_names.h"
 
 namespace kvproof::properties {
 namespace {
@@ -42,12 +43,13 @@ OperationSet asked_in(const Configuration& row) {
 class AuditedRun::Run {
  public:
   /// @param asked operations that are sure to be tried, so that laws about them must be checked
-  Run(const Candidate& candidate, CheckReport& report, const CacheConfig& config,
-      const OperationSet& asked)
-      : report_(report), config_(config), opened_(candidate.open(config)) {
+  Run(const AuditedRun& all, const CacheConfig& config, const OperationSet& asked)
+      : report_(all.report_), config_(config), opened_(all.candidate_.open(config)) {
     if (opened_.subject == nullptr) return;
+    CheckReport& report = report_;
     ended_.demands = opened_.demands;
     ended_.oracles = oracles_for(config, opened_.demands);
+    ended_.oracles.laws_left_out |= all.laws_left_out_;
     audit_.emplace(config, *opened_.subject, ended_.oracles);
     report.model = report.model || ended_.oracles.model;
     report.content = report.content || ended_.oracles.content;
@@ -95,16 +97,33 @@ class AuditedRun::Run {
  private:
   void count(const Operation& operation, const Outcome& outcome) {
     const auto* rejected = std::get_if<Rejected>(&outcome.result);
-    if (rejected != nullptr && rejected->error.starts_with(kUnsupported)) {
-      ended_.declined.set(operation.index());
+    if (rejected != nullptr && declines(promises(), operation, *rejected)) {
+      note_declined(operation, *rejected);
+      return;
     }
-    if (rejected != nullptr && rejected->error.starts_with("not_supported")) return;
+    if (rejected != nullptr && promises().valid_calls_only) {
+      if (report_.errors.first.empty()) {
+        report_.errors.first = say(kOperationNames[operation.index()], ": ", rejected->error);
+      }
+      ++ended_.errors;
+    }
     for (std::size_t i = 0; i < std::size(kLaws); ++i) {
       if ((ended_.oracles.laws_left_out >> i & 1U) != 0) continue;
       const Speaks said = speaks(kLaws[i], *audit_, operation, outcome);
       if (said == Speaks::yes) ++report_.laws[i].checked;
       if (said == Speaks::suspended) ++report_.laws[i].suspended;
     }
+  }
+
+  void note_declined(const Operation& operation, const Rejected& rejected) {
+    if (rejected.error.starts_with(kNotAsked)) return;
+    ended_.declined.set(operation.index());
+    std::string& said = report_.declined[operation.index()];
+    if (!said.empty()) return;
+    const std::string& declared = promises().declines[operation.index()];
+    said = !declared.empty()                          ? declared
+           : rejected.error.starts_with(kUnsupported) ? rejected.error.substr(kUnsupported.size())
+                                                      : rejected.error;
   }
 
   CheckReport& report_;
@@ -117,7 +136,7 @@ class AuditedRun::Run {
 
 AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
                                     std::span<const Operation> operations, Counts& counts) {
-  Run run(candidate_, report_, config, {});
+  Run run(*this, config, {});
   for (const Operation& operation : operations) {
     if (!run.possible() || !run.apply(operation)) break;
   }
@@ -126,7 +145,7 @@ AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
 
 AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<const TraceLine> lines,
                                         Counts& counts) {
-  Run run(candidate_, report_, config, {});
+  Run run(*this, config, {});
   for (const TraceLine& line : lines) {
     const auto differs = [&](const Outcome& outcome) {
       return compare(line, outcome, run.audit().state());
@@ -139,7 +158,7 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
 AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration& row,
                                      const Case& c, Counts& counts) {
   const CacheConfig config = draw_config(profile, row, c.setup);
-  Run run(candidate_, report_, config, asked_in(row));
+  Run run(*this, config, asked_in(row));
   if (!run.possible()) return run.end(counts);
   Swarm swarm = draw_swarm(row, mix64(c.setup));
   leave_out(swarm, run.promises(), candidate_.foreign);

@@ -24,12 +24,13 @@ class AuditedRun {
     std::optional<Failure> failure;
     Oracles oracles;
     Demands demands;
-    OperationSet declined;  // operations that it declares but does not perform here
+    OperationSet declined;     // operations that it declares but does not perform here
+    std::uint64_t errors = 0;  // of valid calls
   };
 
   /// Adds the counts of the laws to the report.
-  AuditedRun(const Candidate& candidate, CheckReport& report)
-      : candidate_(candidate), report_(report) {}
+  AuditedRun(const Candidate& candidate, CheckReport& report, std::uint64_t laws_left_out = 0)
+      : candidate_(candidate), report_(report), laws_left_out_(laws_left_out) {}
 
   Ended trace(const CacheConfig& config, std::span<const Operation> operations, Counts& counts);
   /// The subject must also reproduce every recorded answer and state.
@@ -41,6 +42,7 @@ class AuditedRun {
 
   const Candidate& candidate_;
   CheckReport& report_;
+  std::uint64_t laws_left_out_;
 };
 
 /// Removes from a configuration what the subject does not declare. @return the reason if nothing of

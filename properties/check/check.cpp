@@ -8,6 +8,7 @@
 #include "properties/random/shrink.h"
 #include "properties/traces/golden.h"
 #include "properties/traces/scenarios.h"
+#include "reference/trace_names.h"
 
 namespace kvproof::properties {
 namespace {
@@ -38,11 +39,32 @@ class Check {
   void fail(Failure failure, const std::string& where, Oracles oracles, bool shrinks = true) {
     options_.on_progress(1, "shrinking what failed");
     const double most = candidate_.foreign ? options_.shrink_seconds : 1e9;
+    shrinks = shrinks && options_.shrinks;
+    const bool error = failure.names("C12") && report_.promises.valid_calls_only;
     report_.failure =
         report_failure(candidate_, std::move(failure), where, oracles, shrinks ? most : 0);
+    if (error && options_.shrinks) count_errors();
     for (std::size_t i = 0; i < report_.laws.size(); ++i) {
       report_.laws[i].broken = report_.failure->failure.names(std::string(kLaws[i].id));
     }
+  }
+
+  // How many valid calls are answered by an error, if nobody minds.
+  void count_errors() {
+    CheckReport aside;
+    AuditedRun run(candidate_, aside, 1ULL << (find_law("C12") - kLaws));
+    ChoiceStream choices(options_.seed);
+    Counts counts;
+    for (std::size_t i = 0;
+         counts.operations < options_.operations && i < 2 * std::size(kConfigurations); ++i) {
+      Configuration row = kConfigurations[i % std::size(kConfigurations)];
+      if (!fit(row, report_.promises).empty()) continue;
+      const auto ended =
+          run.random(*profiles_.front(), row, draw_case(choices, kMostOperationsPerCase), counts);
+      report_.errors.count += ended.errors;
+    }
+    for (std::size_t i = 0; i < kNumOperations; ++i) report_.errors.calls += counts.asked[i];
+    report_.errors.first = aside.errors.first;
   }
 
   // Our subjects follow every profile; a foreign subject says which. A subject that promises only
@@ -147,6 +169,7 @@ class Check {
       if (out.counts.operations < options_.operations) return false;
       return out.vacuous.empty() || out.counts.operations >= 8 * options_.operations;
     };
+    OperationSet declined;
     for (int refused = 0; out.not_run.empty() && !enough();) {
       const double part =
           static_cast<double>(out.counts.operations) / static_cast<double>(options_.operations);
@@ -164,8 +187,8 @@ class Check {
         fail(*ended.failure, out.name, ended.oracles);
         break;
       }
-      out.declined |= ended.declined;
-      ended.demands.promises.operations &= ~out.declined;
+      declined |= ended.declined;
+      ended.demands.promises.operations &= ~declined;
       out.vacuous = idle_counters(row, out.counts, candidate_.foreign, ended.demands);
     }
     if (done()) out.vacuous.clear();
@@ -197,6 +220,14 @@ bool CheckReport::vacuous() const {
   const bool nothing = std::ranges::all_of(
       runs, [](const RunReport& run) { return !run.not_run.empty() || run.runs == 0; });
   return idle || still || nothing;
+}
+
+std::vector<std::string_view> CheckReport::not_exercised() const {
+  std::vector<std::string_view> out;
+  for (std::size_t i = 0; i < kNumOperations; ++i) {
+    if (2 * counts.declined[i] > counts.asked[i]) out.push_back(kOperationNames[i]);
+  }
+  return out;
 }
 
 std::vector<std::string> idle_counters(const Configuration& row, const Counts& counts, bool foreign,

@@ -28,7 +28,8 @@ struct CheckOptions {
   std::vector<const Profile*> profiles;    // empty: the profiles that the subject promises
   std::vector<const Configuration*> rows;  // empty: all rows of the list
   std::string vectors;                     // folder of recorded traces; empty: not found
-  double shrink_seconds = 30;              // at most, for a foreign subject
+  bool shrinks = true;                     // a failure, for at most so long if it is foreign:
+  double shrink_seconds = 30;
   std::function<void(double fraction, const std::string& what)> on_progress =
       [](double, const std::string&) {};
 };
@@ -48,7 +49,6 @@ struct RunReport {
   std::string profile;
   std::uint64_t runs = 0;
   Counts counts = {};
-  OperationSet declined = {};             // operations that it answered with "unsupported"
   std::string not_run = {};               // the reason; empty if it was run
   std::vector<std::string> vacuous = {};  // counters that did not move
 };
@@ -62,6 +62,13 @@ struct FailureReport {
   std::optional<Snapshot> after;  // nullopt if the subject showed no state
 };
 
+/// Errors in answer to valid calls, over a whole run in which nobody objects to them.
+struct Errors {
+  std::uint64_t count = 0;
+  std::uint64_t calls = 0;  // that were made
+  std::string first;        // "append: full"
+};
+
 struct CheckReport {
   std::string subject;
   Promises promises;
@@ -71,9 +78,13 @@ struct CheckReport {
   bool content = false;  // the content oracle was consulted
   std::vector<RunReport> runs;
   Counts counts;
+  std::array<std::string, kNumOperations> declined;  // what it said when it first declined each
+  Errors errors;
   std::optional<FailureReport> failure;
 
   [[nodiscard]] bool vacuous() const;
+  /// The operations that it declined in more than half of its calls.
+  [[nodiscard]] std::vector<std::string_view> not_exercised() const;
 };
 
 /// @throws UnusableSubject

@@ -58,6 +58,7 @@ Oracles oracles_for(const CacheConfig& config, const Demands& demands) {
   for (std::size_t i = 0; i < std::size(kLaws); ++i) {
     if (!why_left_out(kLaws[i], config, demands).empty()) out.laws_left_out |= 1ULL << i;
   }
+  out.promises = demands.promises;
   const Promises& promises = demands.promises;
   const Parts shown = demands.shown;
   const Parts to_compare = kIds | kQueue | kReferences | (config.enable_caching ? kCached : 0U) |

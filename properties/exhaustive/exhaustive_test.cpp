@@ -17,8 +17,8 @@
 namespace kvproof::properties::exhaustive {
 namespace {
 
-constexpr Oracles kLaws{true, false, false};
-constexpr Oracles kLawsAndModel{true, true, false};
+const Oracles kLaws{true, false, false};
+const Oracles kLawsAndModel{true, true, false};
 
 MakeSubject make_optimized() {
   return make_small(optimized::subject_of(optimized::Role::standard));

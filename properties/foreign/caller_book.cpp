@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "properties/say.h"
+#include "reference/layer_rules.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
@@ -21,6 +23,24 @@ bool may_evict(const Operation& operation) {
          std::holds_alternative<op::Complete>(operation);
 }
 
+/// Whether a block is known to hold something: it has a key or a holder that is shown.
+bool holds_content(const Snapshot& state, BlockId block) {
+  if (block < state.blocks.size() &&
+      (state.blocks[block].hashed || state.blocks[block].ref_cnt > 0)) {
+    return true;
+  }
+  return std::ranges::any_of(state.requests, [&](const RequestState& r) {
+    return std::ranges::any_of(r.tables, [&](const auto& table) {
+      return std::ranges::find(table, block) != table.end();
+    });
+  });
+}
+
+bool has_blocks(const RequestState* r) {
+  return r != nullptr &&
+         std::ranges::any_of(r->tables, [](const auto& table) { return !table.empty(); });
+}
+
 }  // namespace
 
 const CallerBook::Request* CallerBook::find(const std::string& name) const {
@@ -33,12 +53,24 @@ bool CallerBook::has(const std::vector<BlockId>& blocks) const {
       blocks, [&](BlockId block) { return block != kNullBlock && block < config_.num_blocks; });
 }
 
+// A block that its tokens have completed may be published as soon as it is granted.
+const char* CallerBook::breach_of_truncate(std::uint32_t tokens, const Request& r) const {
+  if (tokens < r.computed) return "a cut below the computed tokens";
+  for (const GroupConfig& group : config_.groups) {
+    const std::uint64_t kept = ceil_div<std::uint64_t>(tokens, group.block_size);
+    if (kept < r.published / group.block_size) {
+      return "a cut below the published blocks";
+    }
+  }
+  return nullptr;
+}
+
 const char* CallerBook::breach_of_swap(const std::string& transfer) const {
   if (config_.num_host_blocks == 0) return "a swap without a host tier";
   return transfer.empty() || transfers_.contains(transfer) ? "a transfer that is in use" : nullptr;
 }
 
-const char* CallerBook::breach(const Operation& operation) const {
+const char* CallerBook::breach(const Operation& operation, const Snapshot& state) const {
   constexpr const char* kNoBlock = "a block that the pool does not have";
   if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
     if (arrive->req.empty() || find(arrive->req) != nullptr) return "a name in use";
@@ -58,7 +90,10 @@ const char* CallerBook::breach(const Operation& operation) const {
   }
   if (const auto* pin = std::get_if<op::Pin>(&operation)) {
     if (leases_.contains(pin->lease)) return "a lease that is in use";
-    return has(pin->blocks) ? nullptr : kNoBlock;
+    if (!has(pin->blocks)) return kNoBlock;
+    const bool kept = std::ranges::all_of(
+        pin->blocks, [&](BlockId block) { return holds_content(state, block); });
+    return kept ? nullptr : "a block without content";
   }
   if (const auto* unpin = std::get_if<op::Unpin>(&operation)) {
     return leases_.contains(unpin->lease) ? nullptr : "a lease that was not given";
@@ -68,10 +103,11 @@ const char* CallerBook::breach(const Operation& operation) const {
   }
   if (request_of(operation).empty()) return nullptr;
   const Request* r = find(request_of(operation));
-  return r != nullptr ? breach_of_request(operation, *r) : "no request of that name";
+  return r != nullptr ? breach_of_request(operation, *r, state) : "no request of that name";
 }
 
-const char* CallerBook::breach_of_request(const Operation& operation, const Request& r) const {
+const char* CallerBook::breach_of_request(const Operation& operation, const Request& r,
+                                          const Snapshot& state) const {
   const bool resident = r.transfer.empty() && !r.on_host;
   if (const auto* append = std::get_if<op::Append>(&operation)) {
     const std::uint64_t all = std::uint64_t{r.num_tokens} + append->tokens.size();
@@ -90,6 +126,7 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
     return r.granted || !r.hit_fresh ? "a hit that is not of now" : nullptr;
   }
   if (const auto* recycle = std::get_if<op::Recycle>(&operation)) {
+    if (!resident) return "a recycling of a request that is swapped";
     return recycle->processed > r.computed ? "tokens that are not computed" : nullptr;
   }
   if (const auto* cache = std::get_if<op::Cache>(&operation)) {
@@ -100,11 +137,12 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
     return resident ? nullptr : "a fork of a request that is swapped";
   }
   if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
-    if (truncate->tokens < r.computed) return "a cut below the computed tokens";
-    return r.granted && resident ? nullptr : "a cut of what is not there";
+    if (!r.granted || !resident) return "a cut of what is not there";
+    return breach_of_truncate(truncate->tokens, r);
   }
   if (const auto* out = std::get_if<op::SwapOut>(&operation)) {
-    return resident && r.granted ? breach_of_swap(out->transfer) : "a swap of what is not there";
+    const bool there = resident && r.granted && has_blocks(state.find(out->req));
+    return there ? breach_of_swap(out->transfer) : "a swap of what is not there";
   }
   if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
     return r.on_host && r.transfer.empty() ? breach_of_swap(in->transfer)
@@ -156,7 +194,13 @@ void CallerBook::fold_request(const Operation& operation, const Result& result, 
     const AllocateArgs& args = allocate->args;
     const std::uint64_t start = std::uint64_t{r.computed} + (args.use_lookup ? r.hit_tokens : 0);
     r.scheduled = std::max(r.scheduled, start + args.external + args.new_tokens);
+    const std::uint64_t whole = std::min<std::uint64_t>(r.scheduled, r.num_tokens);
+    const std::uint64_t loaded = start + args.external;
+    const bool publishes = config_.enable_caching && !args.delay_cache;
+    r.published = std::max({r.published, loaded, publishes ? whole : loaded});
     r.granted = true;
+  } else if (const auto* cache = std::get_if<op::Cache>(&operation)) {
+    r.published = std::max<std::uint64_t>(r.published, std::min(cache->computed, r.num_tokens));
   } else if (const auto* truncate = std::get_if<op::Truncate>(&operation)) {
     r.scheduled = std::min<std::uint64_t>(r.scheduled, truncate->tokens);
   } else if (std::holds_alternative<op::Free>(operation)) {
@@ -194,6 +238,16 @@ std::vector<LeaseState> CallerBook::leases() const {
   std::vector<LeaseState> out;
   for (const auto& [name, blocks] : leases_) out.push_back({name, blocks});
   return out;
+}
+
+std::optional<Outcome> answer_unasked(const Operation& operation, const Promises& promises,
+                                      const CallerBook& book, const Snapshot& state) {
+  if (!promises.operations.test(operation.index())) {
+    return Outcome{Rejected{say(kNotAsked, "it does not declare this operation")}, {}};
+  }
+  const char* breach = promises.valid_calls_only ? book.breach(operation, state) : nullptr;
+  if (breach == nullptr) return std::nullopt;
+  return Outcome{Rejected{say(kNotAsked, "for the caller would be at fault: ", breach)}, {}};
 }
 
 }  // namespace kvproof::properties

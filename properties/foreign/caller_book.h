@@ -7,9 +7,11 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "properties/foreign/promises.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"
@@ -23,6 +25,7 @@ class CallerBook {
     std::uint32_t num_tokens = 0;
     std::uint32_t computed = 0;
     std::uint64_t scheduled = 0;   // [tokens] that a grant covers
+    std::uint64_t published = 0;   // [tokens] whose blocks may be published, or were loaded
     std::uint32_t hit_tokens = 0;  // of the last lookup
     bool hit_fresh = false;        // nothing since then can have taken its blocks
     bool granted = false;
@@ -32,8 +35,9 @@ class CallerBook {
 
   explicit CallerBook(const CacheConfig& config) : config_(config) {}
 
+  /// @param state what was shown last
   /// @return why this call would break the caller's side of the contract; nullptr if it is valid
-  [[nodiscard]] const char* breach(const Operation& operation) const;
+  [[nodiscard]] const char* breach(const Operation& operation, const Snapshot& state) const;
 
   /// Notes the effect of an operation. @pre it was performed
   void fold(const Operation& operation, const Result& result);
@@ -49,7 +53,9 @@ class CallerBook {
   };
 
   [[nodiscard]] const Request* find(const std::string& name) const;
-  [[nodiscard]] const char* breach_of_request(const Operation& operation, const Request& r) const;
+  [[nodiscard]] const char* breach_of_request(const Operation& operation, const Request& r,
+                                              const Snapshot& state) const;
+  [[nodiscard]] const char* breach_of_truncate(std::uint32_t tokens, const Request& r) const;
   [[nodiscard]] const char* breach_of_swap(const std::string& transfer) const;
   [[nodiscard]] bool has(const std::vector<BlockId>& blocks) const;
   void fold_request(const Operation& operation, const Result& result, Request& r);
@@ -61,5 +67,11 @@ class CallerBook {
   std::map<std::string, std::vector<BlockId>> leases_;
   std::map<std::string, Transfer> transfers_;
 };
+
+/// The answer to an operation that a subject is not asked: one that it does not declare, or one
+/// that a caller must not ask where only valid calls are made. nullopt = it is asked
+[[nodiscard]] std::optional<Outcome> answer_unasked(const Operation& operation,
+                                                    const Promises& promises,
+                                                    const CallerBook& book, const Snapshot& state);
 
 }  // namespace kvproof::properties

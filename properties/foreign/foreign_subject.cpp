@@ -57,13 +57,8 @@ class ForeignSubject final : public Subject {
 
   Outcome apply(const Operation& operation) override {
     if (trouble_) throw Violation(*trouble_);
-    if (!promises_.operations.test(operation.index())) {
-      return {Rejected{"not_supported: it does not declare this operation"}, {}};
-    }
-    if (const char* breach = book_.breach(operation)) {
-      return {Rejected{say("not_supported: not asked, for the caller would be at fault: ", breach)},
-              {}};
-    }
+    if (auto answer = answer_unasked(operation, promises_, book_, state_.snapshot()))
+      return *std::move(answer);
     try {
       return perform(operation);
     } catch (const Violation& violation) {
@@ -156,6 +151,7 @@ Promises ForeignProgram::greet(const CacheConfig& config) {
   const std::string said(answer);
   try {
     Promises out = parse_promises(said);
+    out.valid_calls_only = true;
     if (out.error.empty()) return out;
     if (!has_promised_) throw UnusableSubject(named(name_, out.error));
     throw TextError("promises", "the same as before, found an error");

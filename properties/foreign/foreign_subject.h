@@ -26,9 +26,6 @@
 
 namespace kvproof::properties {
 
-/// The beginning of the rejection that stands for a subject's "unsupported".
-inline constexpr std::string_view kUnsupported = "not_supported: it says ";
-
 class ForeignProgram {
  public:
   /// @param name of the subject in messages @param argv what is run

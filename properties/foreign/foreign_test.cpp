@@ -170,12 +170,14 @@ TEST(ForeignState, WithoutIdsTablesHaveLengthsOnly) {
 
 TEST(CallerBook, HoldsBackCallsThatBreakTheCallersSide) {
   CallerBook book(pool(4, {full(2)}));
+  Snapshot state;
+  state.blocks.resize(4);
   const auto done = [&](const Operation& operation, const Result& result = {}) {
-    EXPECT_EQ(book.breach(operation), nullptr) << to_json(operation);
+    EXPECT_EQ(book.breach(operation, state), nullptr) << to_json(operation);
     book.fold(operation, result);
   };
   const auto held_back = [&](const Operation& operation) {
-    EXPECT_NE(book.breach(operation), nullptr) << to_json(operation);
+    EXPECT_NE(book.breach(operation, state), nullptr) << to_json(operation);
   };
   held_back(op::Lookup{"r0"});
   held_back(op::Unpin{"l"});
@@ -200,6 +202,8 @@ TEST(CallerBook, HoldsBackCallsThatBreakTheCallersSide) {
   done(op::Release{{2}});
   done(op::Fork{"r0", "r1"});
   held_back(op::Fork{"r0", "r1"});
+  held_back(op::Pin{{1}, "l"});  // nothing is known to be in it
+  state.blocks[1].ref_cnt = 1;
   done(op::Pin{{1}, "l"});
   held_back(op::Pin{{1}, "l"});
   done(op::Unpin{"l"});

@@ -7,6 +7,7 @@
 #include "properties/say.h"
 #include "properties/traces/input_error.h"
 #include "reference/config.h"
+#include "reference/contract.h"
 #include "reference/trace_fields.h"
 #include "reference/trace_names.h"
 
@@ -47,7 +48,49 @@ void read_level(const std::string& text, Promises& out) {
   }
 }
 
+std::size_t known_operation(const json& name, const char* field) {
+  const std::size_t index =
+      name.is_string() ? operation_index(name.get<std::string>()) : kNumOperations;
+  if (index == kNumOperations) {
+    throw TextError(field, say("names of operations, found ", in_quotes(name.dump())));
+  }
+  return index;
+}
+
+Capacities read_capacity(const json& header) {
+  Capacities out;
+  if (!header.contains("capacity")) return out;
+  const json& given = header["capacity"];
+  if (!given.is_object()) throw TextError("capacity", "an object, found " + kind_of(given));
+  for (const auto& [name, value] : given.items()) {
+    const bool requests = name == "requests";
+    if (!requests && name != "table_entries") {
+      throw TextError("capacity", say("requests and table_entries, found ", in_quotes(name)));
+    }
+    (requests ? out.requests : out.table_entries) =
+        fields::integer<std::uint64_t>(value, "capacity." + name);
+  }
+  return out;
+}
+
+void read_declines(const json& header, Promises& out) {
+  if (!header.contains("declines")) return;
+  for (const json& row : fields::array(header["declines"], "declines")) {
+    if (!row.is_object()) {
+      throw TextError("declines", "objects with operation and reason, found " + kind_of(row));
+    }
+    const std::size_t index = known_operation(fields::member(row, "operation"), "declines");
+    out.declines[index] = fields::text(row, "reason");
+    if (out.declines[index].empty()) throw TextError("declines", "a reason, found an empty one");
+  }
+}
+
 }  // namespace
+
+bool declines(const Promises& promises, const Operation& operation, const Rejected& rejected) {
+  return rejected.error.starts_with(to_string(Breach::not_supported)) ||
+         !promises.declines[operation.index()].empty();
+}
 
 std::size_t operation_index(std::string_view name) {
   const auto* at = std::ranges::find(kOperationNames, name);
@@ -94,12 +137,7 @@ Promises parse_promises(std::string_view line) {
   read_level(fields::text(parsed, "promises"), out);
   out.operations.reset();
   for (const json& name : fields::array(fields::member(parsed, "operations"), "operations")) {
-    const std::size_t index =
-        name.is_string() ? operation_index(name.get<std::string>()) : kNumOperations;
-    if (index == kNumOperations) {
-      throw TextError("operations", say("names of operations, found ", in_quotes(name.dump())));
-    }
-    out.operations.set(index);
+    out.operations.set(known_operation(name, "operations"));
   }
   for (const char* needed : {"arrive", "append", "advance", "allocate", "finish"}) {
     if (!out.operations.test(operation_index(needed))) {
@@ -112,6 +150,8 @@ Promises parse_promises(std::string_view line) {
   }
   out.block_ids = fields::flag(parsed, "block_ids");
   out.events = fields::flag(parsed, "events") || out.level == Level::profile;
+  out.capacity = read_capacity(parsed);
+  read_declines(parsed, out);
   if (!out.block_ids) {  // operations that name blocks cannot be used
     out.operations &= ~operation_set({"evict", "take", "touch", "release", "pin", "unpin"});
   }

@@ -2,14 +2,17 @@
 // What a subject promises and shows, which decides what may be demanded of it.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "reference/operations.h"
+#include "reference/outcomes.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
@@ -50,15 +53,34 @@ inline constexpr Parts kAllParts = (1U << 13U) - 1;
 
 enum class Level { safety, policy, profile };
 
+/// What a subject has room for; nullopt = as much as it is asked for.
+struct Capacities {
+  std::optional<std::uint64_t> requests;       // that live at one time
+  std::optional<std::uint64_t> table_entries;  // of all tables together
+};
+
+/// The beginning of the rejection that stands for an operation that was never sent.
+inline constexpr std::string_view kNotAsked = "not_supported: not asked, ";
+/// The beginning of the rejection that stands for a subject's "unsupported".
+inline constexpr std::string_view kUnsupported = "not_supported: it says ";
+
 struct Promises {
   Level level = Level::profile;
   std::string profile;  // it equals this one block for block; empty = none, or all for our own
   OperationSet operations = all_operations();
   bool block_ids = true;
-  bool events = false;      // it says that it announces events
-  std::string error;        // why it cannot be used at all; empty if it can
-  std::string unsupported;  // why it cannot be built from this header; empty if it can
+  bool events = false;  // it says that it announces events
+  Capacities capacity = {};
+  std::array<std::string, kNumOperations> declines = {};  // why it may decline each; empty = no
+  bool valid_calls_only = false;  // it is never asked what a caller must not ask
+  std::string error;              // why it cannot be used at all; empty if it can
+  std::string unsupported;        // why it cannot be built from this header; empty if it can
 };
+
+/// Whether a rejection says that the subject does not perform such calls at all. Nothing can be
+/// demanded of it then; the audit counts them.
+[[nodiscard]] bool declines(const Promises& promises, const Operation& operation,
+                            const Rejected& rejected);
 
 /// Reads the answer to a header. @throws TextError, also for {"error":"why it cannot be used"}
 [[nodiscard]] Promises parse_promises(std::string_view line);

@@ -39,8 +39,9 @@ std::string_view request_if(bool holds, const Operation& operation) {
 
 }  // namespace
 
-History::History(const CacheConfig& its_config)
+History::History(const CacheConfig& its_config, Promises its_promises)
     : config(its_config),
+      promises(std::move(its_promises)),
       num_blocks(its_config.num_blocks),
       unit_tokens(std::max(its_config.hash_block_size, 1U)),
       align(alignment(its_config)),

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "properties/foreign/promises.h"
 #include "properties/laws/extent.h"
 #include "properties/laws/tally.h"
 #include "properties/oracles/prefix_digest.h"
@@ -113,7 +114,7 @@ struct Places {
 };
 
 struct History {
-  explicit History(const CacheConfig& its_config);
+  explicit History(const CacheConfig& its_config, Promises its_promises = {});
 
   void fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
             const Snapshot& after);
@@ -122,6 +123,7 @@ struct History {
   [[nodiscard]] const TransferRecord* find_transfer(std::string_view name) const;
 
   CacheConfig config;
+  Promises promises;  // of the subject
   std::uint32_t num_blocks;
   std::uint32_t unit_tokens;
   std::uint64_t align;                    // [tokens] alignment(config)

@@ -93,6 +93,10 @@ struct Step {
                                                        GroupId group, std::uint64_t from,
                                                        std::uint64_t slots);
 
+/// Whether every block that a lookup found still carries the content that it was found for.
+[[nodiscard]] bool still_published(const Step& step, const RequestState& r,
+                                   const FoundPrefix& found);
+
 /// The checks of a single pool. The rows about the device and the row about the host call them.
 namespace pool_law {
 Finding queue_walks(const PoolState& pool);

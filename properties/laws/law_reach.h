@@ -58,6 +58,7 @@ inline Speaks publications(const Step& s) {
 }
 inline Speaks preemptions(const Step& s) { return yes_if(is<op::Free>(s) && !failed(s)); }
 inline Speaks failures(const Step& s) { return yes_if(failed(s)); }
+inline Speaks refusals(const Step& s) { return yes_if(answered<Refused>(s)); }
 inline Speaks successes(const Step& s) { return yes_if(!failed(s)); }
 inline Speaks gates(const Step& s) {
   const auto* allocate = std::get_if<op::Allocate>(&s.operation);

@@ -27,6 +27,20 @@ std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r
   return out;
 }
 
+bool still_published(const Step& step, const RequestState& r, const FoundPrefix& found) {
+  for (GroupId g = 0; g < found.blocks.size(); ++g) {
+    for (std::size_t i = 0; i < found.blocks[g].size(); ++i) {
+      const BlockId block = found.blocks[g][i];
+      if (block == kNullBlock) continue;
+      const bool carries = block < step.before.blocks.size() && step.before.blocks[block].hashed &&
+                           step.before.blocks[block].group == g &&
+                           own_key(step, r, g, i) == step.before.blocks[block].key;
+      if (!carries) return false;
+    }
+  }
+  return true;
+}
+
 namespace law {
 namespace {
 
@@ -101,20 +115,6 @@ Demand demand_of(const Step& step, const Call& call) {
   return d;
 }
 
-bool still_published(const Step& step, const RequestState& r, const FoundPrefix& found) {
-  for (GroupId g = 0; g < found.blocks.size(); ++g) {
-    for (std::size_t i = 0; i < found.blocks[g].size(); ++i) {
-      const BlockId block = found.blocks[g][i];
-      if (block == kNullBlock) continue;
-      const bool carries = block < step.before.blocks.size() && step.before.blocks[block].hashed &&
-                           step.before.blocks[block].group == g &&
-                           own_key(step, r, g, i) == step.before.blocks[block].key;
-      if (!carries) return false;
-    }
-  }
-  return true;
-}
-
 std::optional<Call> valid_call(const Step& step) {
   const auto* allocate = std::get_if<op::Allocate>(&step.operation);
   if (allocate == nullptr || !step.history.asked) return std::nullopt;
@@ -157,26 +157,16 @@ Finding admission_prediction(const Step& step) {
   if (!call) return std::nullopt;
   const Demand d = demand_of(step, *call);
   if (std::holds_alternative<Granted>(step.outcome.result)) return check_granted(step, *call, d);
-  const auto* rejected = std::get_if<Rejected>(&step.outcome.result);
-  if (rejected != nullptr &&
-      (rejected->error.starts_with("capacity") || rejected->error.starts_with("not_supported"))) {
-    return std::nullopt;
-  }
+  if (!std::holds_alternative<Refused>(step.outcome.result)) return std::nullopt;  // C12
   const bool fits = d.need + d.watermark + d.reserved <= d.free;
-  const bool whole = whole_fits(step, *call, d);
-  if (rejected == nullptr ? fits && whole : !fits || whole) {
-    return say(
-        call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
-        " to stay free and ", d.reserved, " reserved, and was ",
-        rejected == nullptr ? "refused" : "rejected: ", rejected == nullptr ? "" : rejected->error);
-  }
-  return std::nullopt;
+  if (!fits || !whole_fits(step, *call, d)) return std::nullopt;
+  return say(call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
+             " to stay free and ", d.reserved, " reserved, and was refused");
 }
 
 extern const Scenes admission_prediction_scenes = {
     {"one block too many taken", play::share, [](Scene& s) { --s.after.num_free; }},
     {"refused though it fits", play::share, [](Scene& s) { s.outcome.result = Refused{}; }},
-    {"rejected without cause", play::share, [](Scene& s) { s.outcome.result = Rejected{"no"}; }},
     {"granted though it does not fit", play::refuse_third,
      [](Scene& s) { s.outcome.result = Granted{{{}}}; }},
     {"copy not counted", play::copy, [](Scene& s) { ++s.after.num_free; }},

@@ -54,8 +54,8 @@ Outcome FaultHost::apply(const Operation& operation) {
 }
 
 Result FaultHost::run(const op::Arrive& o) {
-  require(sequences_.count(o.req) == 0, "duplicate request");
-  require(o.tokens.size() <= config_.max_model_len, "a prompt beyond the token limit");
+  require(sequences_.count(o.req) == 0, "duplicate_request: arrive with a name in use");
+  require(o.tokens.size() <= config_.max_model_len, "capacity: a prompt beyond the token limit");
   Sequence& s = sequences_[o.req];
   s.tokens = o.tokens;
   s.extra = o.extra;
@@ -68,7 +68,8 @@ Result FaultHost::run(const op::Arrive& o) {
 
 Result FaultHost::run(const op::Append& o) {
   Sequence& s = sequence(o.req);
-  require(s.tokens.size() + o.tokens.size() <= config_.max_model_len, "beyond the token limit");
+  require(s.tokens.size() + o.tokens.size() <= config_.max_model_len,
+          "capacity: append beyond the token limit");
   s.tokens.insert(s.tokens.end(), o.tokens.begin(), o.tokens.end());
   extend_hashes(s);
   return {};
@@ -76,7 +77,7 @@ Result FaultHost::run(const op::Append& o) {
 
 Result FaultHost::run(const op::Advance& o) {
   Sequence& s = sequence(o.req);
-  require(o.computed <= s.tokens.size(), "more computed tokens than tokens");
+  require(o.computed <= s.tokens.size(), "computed_beyond_tokens: advance beyond the tokens");
   s.computed = o.computed;
   return {};
 }
@@ -91,7 +92,7 @@ Result FaultHost::run(const op::Free& o) {
     for (GroupId g = 0; g < s.tables.size(); ++g) free_table(s, g);
     return {};
   }
-  require(s.transfer.empty(), "the blocks are in flight");
+  require(s.transfer.empty(), "in_transfer: the blocks are in flight");
   if (is("preempt_frees_published")) {
     for (const Table& table : s.tables) {
       for (BlockId block : table.blocks) pool_[block].hashed = false;
@@ -106,7 +107,7 @@ Result FaultHost::run(const op::Free& o) {
 
 Result FaultHost::run(const op::Finish& o) {
   Sequence& s = sequence(o.req);
-  require(s.transfer.empty() || is("finish_in_transfer"), "the blocks are in flight");
+  require(s.transfer.empty() || is("finish_in_transfer"), "in_transfer: the blocks are in flight");
   if (is("free_after_finish")) finished_[o.req] = s;
   if (is("finish_keeps_unpublished")) {
     for (Table& table : s.tables) {
@@ -132,7 +133,8 @@ Result FaultHost::run(const op::Step&) {
 }
 
 Result FaultHost::run(const op::Evict& o) {
-  for (BlockId block : o.blocks) require(block < pool_.size(), "evict of an unknown block");
+  for (BlockId block : o.blocks)
+    require(block < pool_.size(), "block_out_of_range: evict of an unknown block");
   for (std::size_t i = 0; i < o.blocks.size(); ++i) {
     if (is("evict_marks_first_only") && i > 0) break;
     pool_.unpublish(o.blocks[i]);
@@ -177,13 +179,14 @@ Result FaultHost::run(const op::CommonPrefix& o) {
 
 FaultHost::Sequence& FaultHost::sequence(const std::string& name) {
   const auto at = sequences_.find(name);
-  require(at != sequences_.end(), "unknown request");
+  require(at != sequences_.end(), "unknown_request: no request of that name");
   return at->second;
 }
 
 FaultHost::Sequence& FaultHost::resident(const std::string& name) {
   Sequence& s = sequence(name);
-  require(s.transfer.empty() && s.host.empty(), "the blocks are not in the device pool");
+  require(s.transfer.empty() && s.host.empty(),
+          "in_transfer: the blocks are not in the device pool");
   return s;
 }
 

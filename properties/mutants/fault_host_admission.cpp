@@ -12,7 +12,7 @@ namespace kvproof::properties {
 Result FaultHost::run(const op::Allocate& o) {
   Sequence& s = resident(o.req);
   const AllocateArgs& args = o.args;
-  require(args.new_tokens > 0 || args.external > 0, "nothing to allocate");
+  require(args.new_tokens > 0 || args.external > 0, "nothing_to_allocate: no tokens");
   const auto any = [&](const auto& holds) {
     return std::any_of(s.tables.begin(), s.tables.end(), holds);
   };
@@ -22,7 +22,7 @@ Result FaultHost::run(const op::Allocate& o) {
   const std::uint64_t limit = config_.max_model_len;
   ask.computed = s.computed + (ask.found ? s.found_tokens : 0) + args.external;
   ask.external = args.external;
-  require(ask.computed <= limit, "external tokens beyond the token limit");
+  require(ask.computed <= limit, "capacity: external tokens beyond the token limit");
   ask.starts = (ask.found || args.external > 0) &&
                !any([](const Table& t) { return t.cached || !t.blocks.empty(); });
   const bool admission = args.has_scheduled && args.status != RequestStatus::running;
@@ -61,7 +61,8 @@ Result FaultHost::run(const op::Allocate& o) {
 void FaultHost::check_hit(const Sequence& s) const {
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     const Table& table = s.tables[g];
-    require(table.blocks.empty() && !table.cached, "a prefix for a running request");
+    require(table.blocks.empty() && !table.cached,
+            "hit_on_running: a prefix for a running request");
     if (is("stale_hit_accepted")) continue;
     for (std::size_t i = 0; i < table.found.size(); ++i) {
       if (table.found[i] == kNullBlock) continue;
@@ -70,7 +71,8 @@ void FaultHost::check_hit(const Sequence& s) const {
       bool same = b.key.group == g && b.key.hash == own.hash;
       if (is("first_block_found_by_tokens")) same = b.key.tier_hash == own.tier_hash;
       if (is("lookup_compares_bucket_only")) same = true;
-      require(b.hashed && (same || is("hit_checked_by_presence")), "the prefix is gone");
+      require(b.hashed && (same || is("hit_checked_by_presence")),
+              "stale_lookup: the prefix is gone");
     }
   }
 }

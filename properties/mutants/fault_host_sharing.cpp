@@ -22,7 +22,7 @@ Result FaultHost::run(const op::Take& o) {
 
 Result FaultHost::run(const op::Touch& o) {
   for (BlockId block : o.blocks) {
-    require(block != kNullBlock && block < pool_.size(), "touch of no block");
+    require(block != kNullBlock && block < pool_.size(), "block_out_of_range: touch of no block");
   }
   pool_.touch(o.blocks);
   raw_.insert(raw_.end(), o.blocks.begin(), o.blocks.end());
@@ -33,7 +33,7 @@ Result FaultHost::run(const op::Release& o) {
   Blocks left = raw_;
   for (BlockId block : o.blocks) {
     const auto held = std::find(left.begin(), left.end(), block);
-    require(held != left.end(), "release of a block that is not held");
+    require(held != left.end(), "not_held: release of a block that is not held");
     left.erase(held);
   }
   raw_ = std::move(left);
@@ -42,12 +42,13 @@ Result FaultHost::run(const op::Release& o) {
 }
 
 Result FaultHost::run(const op::Fork& o) {
+  sequence(o.req);
+  require(sequences_.count(o.child) == 0, "duplicate_request: fork to a name in use");
   const Sequence& named = resident(o.req);
-  require(sequences_.count(o.child) == 0, "fork to a name in use");
   const bool has_state =
       std::any_of(config_.groups.begin(), config_.groups.end(),
                   [](const GroupConfig& group) { return group.kind == LayerKind::mamba; });
-  require(!has_state, "fork of a running state");
+  require(!has_state, "not_supported: fork of a running state");
   Sequence child = is("fork_of_first_request") ? sequences_.begin()->second : named;
   for (Table& table : child.tables) {
     pool_.touch(table.blocks);
@@ -67,10 +68,10 @@ Result FaultHost::run(const op::Truncate& o) {
     if (is("truncate_rounds_down")) return o.tokens / block_size;
     return ceil_div<std::size_t>(o.tokens, block_size);
   };
-  require(o.tokens >= s.computed, "truncate below the computed tokens");
+  require(o.tokens >= s.computed, "published_tail: truncate below the computed tokens");
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     require(!grows(g) || kept(g) >= s.tables[g].cached.value_or(0),
-            "truncate below what is published");
+            "published_tail: truncate below what is published");
   }
   for (GroupId g = 0; g < s.tables.size(); ++g) {
     Blocks& table = s.tables[g].blocks;
@@ -85,10 +86,13 @@ Result FaultHost::run(const op::Truncate& o) {
 }
 
 Result FaultHost::run(const op::Pin& o) {
-  require(leases_.count(o.lease) == 0, "pin under a lease in use");
+  require(leases_.count(o.lease) == 0, "duplicate_lease: pin under a lease in use");
   for (BlockId block : o.blocks) {
-    require(block != kNullBlock && block < pool_.size(), "pin of no block");
-    require(pool_[block].refs > 0 || pool_[block].hashed, "pin of a free block without content");
+    require(block != kNullBlock && block < pool_.size(), "block_out_of_range: pin of no block");
+  }
+  for (BlockId block : o.blocks) {
+    require(pool_[block].refs > 0 || pool_[block].hashed,
+            "no_content: pin of a free block without content");
   }
   Blocks held = o.blocks;
   for (BlockId& block : held) {
@@ -105,7 +109,7 @@ Result FaultHost::run(const op::Pin& o) {
 
 Result FaultHost::run(const op::Unpin& o) {
   const auto at = leases_.find(o.lease);
-  require(at != leases_.end(), "unpin of a lease that was not given");
+  require(at != leases_.end(), "unknown_lease: unpin of a lease that was not given");
   if (is("unpin_drops_twice_clamped")) {
     for (BlockId block : at->second) {
       if (pool_[block].refs > 1) --pool_[block].refs;  // never below one: "as a hack"

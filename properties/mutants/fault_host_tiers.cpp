@@ -52,13 +52,15 @@ std::optional<Granted> FaultHost::start_copies(const std::vector<Blocks>& source
 }
 
 Result FaultHost::run(const op::SwapOut& o) {
+  sequence(o.req);
+  require(transfers_.count(o.transfer) == 0 && !o.transfer.empty(),
+          "duplicate_transfer: a transfer in use");
   Sequence& s = resident(o.req);
-  require(host_.size() > 0, "no host tier");
-  require(transfers_.count(o.transfer) == 0 && !o.transfer.empty(), "a transfer in use");
+  require(host_.size() > 0, "not_supported: no host tier");
   std::vector<Blocks> tables;
   for (const Table& table : s.tables) tables.push_back(table.blocks);
   require(std::any_of(tables.begin(), tables.end(), [](const Blocks& b) { return !b.empty(); }),
-          "swap out of a request without blocks");
+          "not_in_transfer: swap out of a request without blocks");
   std::vector<Blocks> target;
   std::optional<Granted> granted = start_copies(tables, pool_, host_, target);
   if (!granted) {
@@ -81,9 +83,10 @@ Result FaultHost::run(const op::SwapIn& o) {
     settle_out(s, true);
     s.transfer.clear();
   }
-  require(s.transfer.empty(), "a transfer is in flight");
-  require(!s.host.empty(), "the request is not swapped out");
-  require(transfers_.count(o.transfer) == 0 && !o.transfer.empty(), "a transfer in use");
+  require(transfers_.count(o.transfer) == 0 && !o.transfer.empty(),
+          "duplicate_transfer: a transfer in use");
+  require(s.transfer.empty(), "in_transfer: a transfer is in flight");
+  require(!s.host.empty(), "not_in_transfer: the request is not swapped out");
   std::vector<Blocks> target;
   std::optional<Granted> granted = start_copies(s.host, host_, pool_, target);
   if (!granted) return Refused{};
@@ -98,7 +101,7 @@ Result FaultHost::run(const op::SwapIn& o) {
 
 Result FaultHost::run(const op::Complete& o) {
   const auto at = transfers_.find(o.transfer);
-  require(at != transfers_.end(), "no such transfer is in flight");
+  require(at != transfers_.end(), "unknown_transfer: no such transfer is in flight");
   Sequence& s = sequence(at->second.req);
   if (at->second.out) {
     settle_out(s, o.ok);

@@ -26,9 +26,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr Oracles kLawsAlone{true, false, false};
-constexpr Oracles kModelAlone{false, true, false};
-constexpr Oracles kContentAlone{false, false, true};
+const Oracles kLawsAlone{true, false, false};
+const Oracles kModelAlone{false, true, false};
+const Oracles kContentAlone{false, false, true};
 constexpr std::size_t kLongestCase = 200;  // [operations]
 
 double seconds_since(Clock::time_point start) {

@@ -23,7 +23,7 @@ namespace kvproof::properties {
 namespace {
 
 constexpr std::uint64_t kMostOperations = 200000;  // within which a patch must show
-constexpr Oracles kLawsAlone{true, false, false};
+const Oracles kLawsAlone{true, false, false};
 
 TEST(Patches, AreKilledByTheirLawAloneWithAShortTrace) {
   for (const Patch& row : all_patches()) {

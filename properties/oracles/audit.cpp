@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "properties/laws.h"
+#include "reference/contract.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
@@ -22,11 +23,18 @@ Counts& Counts::operator+=(const Counts& other) {
         &Counts::failed_swaps, &Counts::skipped, &Counts::blind}) {
     this->*field += other.*field;
   }
+  for (std::size_t i = 0; i < kNumOperations; ++i) {
+    asked[i] += other.asked[i];
+    declined[i] += other.declined[i];
+  }
   return *this;
 }
 
 Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles)
-    : config_(config), subject_(subject), oracles_(oracles), history_(config) {
+    : config_(config),
+      subject_(subject),
+      oracles_(std::move(oracles)),
+      history_(config, oracles_.promises) {
   if (oracles_.model) model_.emplace(config, oracles_.compared);
   if (oracles_.content) content_.emplace(config);
   subject_.observe(*after_);
@@ -48,6 +56,7 @@ const Outcome& Audit::apply(const Operation& operation) {
   history_.fold(*before_, operation, outcome_, *after_);
   count_sharing(operation);
   if (oracles_.laws) check_laws(operation);
+  check_declined(operation);
   check_content(operation);
   check_model(operation);
   return outcome_;
@@ -69,15 +78,30 @@ void Audit::check_content(const Operation& operation) {
   counts_.blind += content_->caller_broke_contract() ? 1 : 0;
 }
 
-// A subject may refuse operations beyond the capacity that it was built for, while the model has no
-// limit; and a subject need not have every mechanism.
-void Audit::check_model(const Operation& operation) {
+void Audit::check_declined(const Operation& operation) {
   const auto* rejected = std::get_if<Rejected>(&outcome_.result);
-  if (!model_ || (rejected != nullptr && rejected->error.starts_with("capacity"))) return;
-  if (rejected != nullptr && rejected->error.starts_with("not_supported")) {
-    counts_.skipped += model_->performs(operation) ? 1 : 0;
+  if (rejected != nullptr && rejected->error.starts_with(kNotAsked)) return;
+  ++counts_.asked[operation.index()];
+  if (rejected == nullptr || !declines(oracles_.promises, operation, *rejected)) return;
+  ++counts_.declined[operation.index()];
+  if (!oracles_.laws || !oracles_.promises.declines[operation.index()].empty()) return;
+  if (subject_.apply(operation).result == outcome_.result) return;
+  throw Violation({"C12"}, say("C12 rejection has its cause: ", rejected->error,
+                               "; asked the same once more, it answered otherwise"));
+}
+
+// A subject need not have every mechanism, and may reject what is beyond its capacity, while the
+// model has no limit. Whether it is beyond is for a law to say (C12).
+void Audit::check_model(const Operation& operation) {
+  if (!model_) return;
+  const auto* rejected = std::get_if<Rejected>(&outcome_.result);
+  const bool declined = rejected != nullptr && declines(oracles_.promises, operation, *rejected);
+  const bool full = rejected != nullptr && breach_of(rejected->error) == Breach::capacity;
+  if ((declined || full) && model_->performs(operation)) {
+    counts_.skipped += declined ? 1 : 0;
     return;
   }
+  if (declined && oracles_.promises.valid_calls_only) return;
   if (const Finding finding = model_->follow(operation, outcome_, *after_)) {
     throw Violation({"model"}, "model: " + *finding);
   }

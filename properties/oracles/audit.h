@@ -3,11 +3,13 @@
 //
 // Oracles: laws (laws.h), the model (model_oracle.h), content (content_oracle.h); each can be
 //          switched on alone, so that a catch can be credited to it.
-// Partial: when a subject answers "not_supported", the model does not perform the operation either.
-//          Such operations are counted, so that a test can demand that there are none.
+// Partial: when a subject declines an operation, the model does not perform it either. It is asked
+//          once more, because a call that is performed the second time could have been performed at
+//          once. Such operations are counted, so that a test can demand that there are none.
 // Ends:    with the first violation; everything after it would say nothing new.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,6 +32,7 @@ struct Oracles {
   bool content = true;
   std::uint64_t laws_left_out = 0;  // bit i: not the i-th row of the list
   ComparedParts compared = {};      // the parts that the model compares
+  Promises promises = {};           // of the subject
 };
 
 /// An oracle objected after an operation.
@@ -66,6 +69,8 @@ struct Counts {
   std::uint64_t failed_swaps = 0;  // swaps that did not
   std::uint64_t skipped = 0;  // operations that the subject does not perform, but the model does
   std::uint64_t blind = 0;    // operations after a mistake of the caller that hides the content
+  std::array<std::uint64_t, kNumOperations> asked = {};     // by kind
+  std::array<std::uint64_t, kNumOperations> declined = {};  // of these; see declines()
 
   Counts& operator+=(const Counts& other);
 };
@@ -87,6 +92,7 @@ class Audit {
 
  private:
   void check_pools() const;
+  void check_declined(const Operation& operation);
   void check_content(const Operation& operation);
   void check_model(const Operation& operation);
   void count(const Operation& operation);

@@ -114,18 +114,50 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
   EXPECT_TRUE(lost->names("I5"));
 }
 
-// A named refusal beyond what a subject was built for is not a difference to the model, which has
-// no bound.
-TEST(Audit, AllowsASubjectToBeFull) {
+// A subject may be full where it says how much it holds: the model, which has no bound, follows it.
+TEST(Audit, ASubjectMayBeFullWhereItSaysSo) {
   const CacheConfig config = small_config();
+  Oracles oracles;
+  oracles.promises.capacity.requests = 1;
   const auto subject = optimized::make_manager_subject<optimized::Xxh3Digest>(config, 1);
-  Audit audit(config, *subject);
+  Audit audit(config, *subject, oracles);
   audit.apply(op::Arrive{"a", {1, 2}});
   const Outcome full = audit.apply(op::Arrive{"b", {1, 2}});
   EXPECT_TRUE(std::holds_alternative<Rejected>(full.result));
   audit.apply(op::Finish{"a"});
   const Outcome free = audit.apply(op::Arrive{"c", {1, 2}});
   EXPECT_FALSE(std::holds_alternative<Rejected>(free.result));
+
+  const auto silent = optimized::make_manager_subject<optimized::Xxh3Digest>(config, 1);
+  Audit strict(config, *silent);
+  strict.apply(op::Arrive{"a", {1, 2}});
+  EXPECT_THROW(strict.apply(op::Arrive{"b", {1, 2}}), Violation);
+}
+
+/// Answers one call in two as it should, and declines the others.
+class Moody final : public Subject {
+ public:
+  explicit Moody(const CacheConfig& config) : sound_(config) {}
+  Outcome apply(const Operation& operation) override {
+    if (std::holds_alternative<op::Append>(operation) && ++asked_ % 2 == 0) {
+      return {Rejected{"not_supported: not now"}, {}};
+    }
+    return sound_.apply(operation);
+  }
+  void observe(Snapshot& out) const override { sound_.observe(out); }
+
+ private:
+  reference::CacheManager sound_;
+  int asked_ = 0;
+};
+
+TEST(Audit, WhatIsDeclinedIsDeclinedAgain) {
+  const CacheConfig config = small_config();
+  Moody subject(config);
+  Audit audit(config, subject);
+  audit.apply(op::Arrive{"a", {1, 2}});
+  audit.apply(op::Append{"a", {1}});
+  EXPECT_THROW(audit.apply(op::Append{"a", {1}}), Violation);
 }
 
 TEST(Audit, CountsWhatHappened) {

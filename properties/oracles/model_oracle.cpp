@@ -4,15 +4,19 @@
 
 #include <cmath>
 
+#include "reference/contract.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
 namespace {
 
+// Of a rejection, what was broken is compared, not the words.
 bool same_answer(const Result& model, const Result& subject) {
-  if (std::holds_alternative<Rejected>(model)) return std::holds_alternative<Rejected>(subject);
-  return model == subject;
+  const auto* expected = std::get_if<Rejected>(&model);
+  if (expected == nullptr) return model == subject;
+  const auto* rejected = std::get_if<Rejected>(&subject);
+  return rejected != nullptr && breach_of(rejected->error) == breach_of(expected->error);
 }
 
 Finding compare_blocks(const PoolState& model, const PoolState& subject, ComparedParts compared) {

@@ -2,7 +2,7 @@
 // The model oracle: the naive manager runs beside the subject, and every answer and state must
 // agree.
 //
-// Compared: outcome (a rejection by its kind only), events, and of both tiers free queue, counts,
+// Compared: outcome (a rejection by what was broken), events, and of both tiers free queue, counts,
 //           keys by which blocks share them, tables, progress, leases, raw references. Not
 //           compared: the values of hashes, which are each allocator's own.
 #pragma once

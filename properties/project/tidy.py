@@ -24,6 +24,7 @@ KEPT_STATE = {
     "properties/concurrency/race_point.h": "the pool under test is a template without arguments",
     "properties/concurrency/sanitized_unlocked.cpp": "the locks are made inside of the pool",
     "properties/concurrency/scheduled_pool.h": "the locks are made inside of the pool",
+    "properties/foreign/broken_plugin.cpp": "the library that it breaks has no place for it",
     "properties/foreign/interrupt.cpp": "a signal handler reads it",
     "properties/fuzz/fuzz_target.h": "libFuzzer calls a function without context",
     "properties/kernels/armed_fault.h": "which seeded fault the checks put in force",

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Not the model: whether it equals the recordings is what replaying them shows.
-constexpr Oracles kLawsAndContent{true, false, true};
+const Oracles kLawsAndContent{true, false, true};
 
 fs::path golden_folder() {
   const char* shared = std::getenv("KVPROOF_SHARED");
