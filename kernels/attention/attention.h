@@ -5,6 +5,10 @@
 //          Query head h reads KV head h / (num_heads / num_kv_heads). A query token at position p
 //          of its sequence sees positions [max(0, p + 1 - window), p]; the last query token of a
 //          sequence of n tokens is at position n - 1 (causal, aligned to the end).
+// Pads:    a sequence of length 0 pads a batch: its query tokens, if it has any, get zeros and a
+//          log-sum-exp of -infinity. Table entries of positions that no query token of the sequence
+//          sees (beyond its length, before its window) may hold anything, -1 among it, or not be
+//          there. Those of visible positions name blocks; block 0 is one like any other.
 // Source:  Kwon et al., SOSP'23, sec. 4.1; Dao, FlashAttention-2 (arXiv:2307.08691);
 //          Flash-Decoding for the splits. Soft cap: Gemma 2 (arXiv:2408.00118), sec. 2.
 #pragma once
@@ -98,7 +102,7 @@ struct AttentionParams {
   std::int32_t num_query_tokens = 0;           // decode: num_seqs
   const std::int32_t* query_starts = nullptr;  // shape [num_seqs + 1], ascending from 0
   const std::int32_t* seq_lens = nullptr;      // shape [num_seqs] [tokens], the query's own
-                                               // included; 0: zeros, log-sum-exp -infinity
+                                               // included; 0: a pad
   const void* query = nullptr;  // shape [num_query_tokens, num_heads, head_size], type `type`
   std::int64_t query_token_stride = 0;
   std::int64_t query_head_stride = 0;
@@ -152,8 +156,10 @@ template <class Kv>
 KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, std::int32_t seq,
                                                  std::int32_t token) {
   const std::int32_t len = p.seq_lens[KVPROOF_FAULT(182) ? (seq + 1) % p.num_seqs : seq];
+  KVPROOF_FAULTY_READ(23, p.seq_lens[seq + 1]);
   const std::int32_t first = p.query_starts == nullptr ? token : p.query_starts[seq];
   const std::int32_t next = p.query_starts == nullptr ? token + 1 : p.query_starts[seq + 1];
+  if (p.query_starts != nullptr) KVPROOF_FAULTY_READ(255, p.query_starts[seq + 2]);
   TokenRange out = visible_to(token - first, next - first, len, p.shape.window);
   if (KVPROOF_FAULT(192) && out.end > 0 && out.end % p.kv.key_layout.block_size == 0) ++out.end;
   return out;

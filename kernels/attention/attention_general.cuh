@@ -112,6 +112,7 @@ __device__ inline void add_values(const AttentionParams<Kv>& p, const GeneralSta
   if (KVPROOF_FAULT(196) || KVPROOF_FAULT(197) || KVPROOF_FAULT(199) || KVPROOF_FAULT(201)) {
     out[0][0] += unmasked_values(p, seq, kv_head, begin, end);
   }
+  if (KVPROOF_FAULT(259)) out[0][0] += followed_block(p, seq, kv_head, begin);
 }
 
 template <class Kv>
@@ -162,6 +163,7 @@ __global__ void __launch_bounds__(kGeneralThreads)
   const auto kv_head = static_cast<std::int32_t>(blockIdx.y);
   const auto split = static_cast<std::int32_t>(blockIdx.z);
   const std::int32_t seq = sequence_of(p.query_starts, p.num_seqs, token);
+  if (KVPROOF_FAULT(34) && p.seq_lens[seq] == 0) return;
   const TokenRange range = split_of(visible_of(p, seq, token), split, p.num_splits, kGeneralTile);
   const std::int32_t ratio = s.num_heads / s.num_kv_heads;
   for (std::int32_t done = 0; done < ratio; done += kGeneralHeads) {
@@ -180,7 +182,9 @@ __global__ void __launch_bounds__(kGeneralThreads)
     }
     float out[kGeneralHeads][kGeneralElements] = {};
     if (!KVPROOF_FAULT(1)) KVPROOF_BARRIER();  // the query is there
+    read_past_query(p, token, first_head, num_heads);
     for (std::int32_t begin = range.begin; begin < range.end; begin += kGeneralTile) {
+      read_ahead(p, seq, begin + kGeneralTile);
       score_tile(p, state, query, num_heads, seq, kv_head, begin, range.end);
       if (!KVPROOF_FAULT(2)) KVPROOF_BARRIER();  // scores -> probabilities
       soften_tile(state, num_heads);

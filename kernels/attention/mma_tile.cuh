@@ -83,7 +83,10 @@ struct MmaLoader {
   __device__ void look_up(std::int32_t step) {
     const std::int32_t mine = position(step, static_cast<int>(threadIdx.x) % 32 % Tile::kWarpRows);
     block = seq;
-    if (kv.block_tables != nullptr) block = mine < range.end ? kv.block_of(seq, mine) : 0;
+    if (kv.block_tables == nullptr) return;
+    block = mine < range.end || KVPROOF_FAULT(36) ? kv.block_of(seq, mine) : 0;
+    const std::int32_t column = mine / kv.key_layout.block_size;
+    KVPROOF_FAULTY_READ(253, kv.block_tables[seq * kv.table_stride + column]);
   }
   /// Starts the copies of step `step` and closes their group. @pre look_up(step) was the last
   __device__ void start(std::int32_t step) {
@@ -91,7 +94,7 @@ struct MmaLoader {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const std::int32_t mine = position(step, lane % Tile::kWarpRows);
     std::int64_t key_row = 0, value_row = 0;
-    if (mine < range.end) {
+    if (mine < range.end || KVPROOF_FAULT(36)) {
       const std::int32_t token =
           kv.block_tables != nullptr ? mine % kv.key_layout.block_size : mine;
       key_row = kv.key_layout.row(block, token, kv_head);
@@ -108,7 +111,7 @@ struct MmaLoader {
       const int done = 32 * n / Tile::kRowLanes;  // rows, or pieces of the same rows
       const int row = (kWhole ? done : 0) + lane / Tile::kRowLanes;
       const int chunk = (kWhole ? 0 : n * Tile::kRowLanes) + lane % Tile::kRowLanes;
-      const bool valid = position(step, row) < range.end || KVPROOF_FAULT(11);
+      const bool valid = position(step, row) < range.end || KVPROOF_FAULT(11) || KVPROOF_FAULT(36);
       const int at = Tile::at(warp * Tile::kWarpRows + row, chunk);
       const std::int64_t from_key = KVPROOF_SHUFFLE(key_row, row);
       copy_async16(to + at, key + from_key * kBytes + chunk * 16, valid);

@@ -39,11 +39,21 @@ __device__ inline Part part_of(const CopyBlocksParams& p, std::int64_t part) {
           left < kPartBytes ? left : kPartBytes};
 }
 
+/// Whether this thread block's pair is a pad.
+__device__ inline bool is_skipped(const CopyBlocksParams& p) {
+  const std::int64_t* pair = p.pairs + std::int64_t{blockIdx.x} * 2;
+  KVPROOF_FAULTY_READ(26, pair[2]);
+  if (KVPROOF_FAULT(32)) return false;
+  if (KVPROOF_FAULT(33)) return pair[1] < 0;
+  return is_pad(pair);
+}
+
 __device__ inline std::int64_t parts_of(const CopyBlocksParams& p) {
   return ((KVPROOF_FAULT(188) ? p.block_stride : p.block_bytes) + kPartBytes - 1) / kPartBytes;
 }
 
 __global__ void __launch_bounds__(kThreads) copy_blocks_kernel(const CopyBlocksParams p) {
+  if (is_skipped(p)) return;
   const std::int64_t parts = parts_of(p);
   for (std::int64_t n = blockIdx.z; n < parts; n += gridDim.z) {
     const Part part = part_of(p, n);
@@ -52,6 +62,7 @@ __global__ void __launch_bounds__(kThreads) copy_blocks_kernel(const CopyBlocksP
 }
 
 __global__ void __launch_bounds__(kThreads) copy_blocks_vector_kernel(const CopyBlocksParams p) {
+  if (is_skipped(p)) return;
   const std::int64_t parts = parts_of(p);
   for (std::int64_t n = blockIdx.z; n < parts; n += gridDim.z) {
     const Part part = part_of(p, n);

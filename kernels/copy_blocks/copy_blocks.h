@@ -3,6 +3,7 @@
 //
 // Model:   For each cache and pair, block `from` over block `to`, block_bytes each. No block is
 //          written twice, and no pair reads a block that another pair writes.
+// Pads:    a pair with an id below 0 on either side copies nothing.
 // Source:  vLLM copy_blocks (PR 30967 names its contract).
 #pragma once
 
@@ -10,6 +11,7 @@
 #include <span>
 
 #include "kernels/implementation.h"
+#include "reference/layout.h"
 
 namespace kvproof::kernels {
 
@@ -23,6 +25,11 @@ struct CopyBlocksParams {
   std::int64_t alignment = 1;  // [bytes] every caches[i] is a multiple of it; the caller says so,
                                // because the addresses themselves may be on the device
 };
+
+/// Whether a pair of block ids stands for no copy.
+[[nodiscard]] KVPROOF_HOST_DEVICE inline bool is_pad(const std::int64_t* pair) {
+  return pair[0] < 0 || pair[1] < 0;
+}
 
 [[nodiscard]] Refusal refuse(const CopyBlocksParams& params);
 

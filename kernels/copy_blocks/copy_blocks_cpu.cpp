@@ -9,14 +9,15 @@
 namespace kvproof::kernels {
 namespace {
 
-/// The source and the destination of product `i` of caches and pairs.
+/// The source and the destination of product `i` of caches and pairs; null for a pad.
 struct Ends {
-  const char* from;
-  char* to;
+  const char* from = nullptr;
+  char* to = nullptr;
 };
 Ends ends_of(const CopyBlocksParams& p, std::int64_t i) {
   auto* const cache = static_cast<char*>(p.caches[i / p.num_pairs]);
   const std::int64_t* pair = p.pairs + 2 * (i % p.num_pairs);
+  if (is_pad(pair)) return {};
   return {cache + pair[0] * p.block_stride, cache + pair[1] * p.block_stride};
 }
 
@@ -28,6 +29,7 @@ Refusal copy_blocks_cpu(const CopyBlocksParams& p, const Context& context) {
   const auto copy = [&p](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const Ends ends = ends_of(p, i);
+      if (ends.to == nullptr) continue;
       std::memmove(ends.to, ends.from, static_cast<std::size_t>(p.block_bytes));
     }
   };
@@ -42,6 +44,7 @@ Refusal copy_blocks_stream(const CopyBlocksParams& p, const Context& context) {
   const auto copy = [&p](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const Ends ends = ends_of(p, i);
+      if (ends.to == nullptr) continue;
       stream_bytes(ends.to, ends.from, p.block_bytes,
                    i + 1 < end ? ends_of(p, i + 1).from : nullptr);
     }

@@ -24,8 +24,10 @@ __device__ inline Place place_of(const GatherCacheParams& p, std::int64_t row) {
   const std::int64_t position = first + row - p.starts[seq];
   std::int32_t size = p.layout.block_size;
   if (KVPROOF_FAULT(187) && p.layout.token_stride < p.layout.head_stride) size = p.num_heads;
-  return {p.block_tables[seq * p.table_stride + position / size],
-          static_cast<std::int32_t>(position % size)};
+  const std::int32_t* entry = p.block_tables + seq * p.table_stride + position / size;
+  KVPROOF_FAULTY_READ(256, entry[1]);
+  const std::int64_t block = KVPROOF_FAULT(31) && *entry < 0 ? 0 : *entry;
+  return {block, static_cast<std::int32_t>(position % size)};
 }
 
 /// Element offset of a head's row in the cache.
@@ -64,9 +66,19 @@ __device__ inline void gather_element(const GatherCacheParams& p, std::int64_t f
   }
 }
 
+/// Whether the row's block was given back, and its zeros are written.
+__device__ inline bool wrote_zeros(const GatherCacheParams& p, Place place, std::int64_t row) {
+  if (place.block >= 0 || KVPROOF_FAULT(30)) return false;
+  const std::int64_t bytes = std::int64_t{p.num_heads} * p.head_size * bytes_of(p.type);
+  auto* to = static_cast<char*>(p.out) + row * bytes;
+  for (std::int64_t i = threadIdx.x; i < bytes; i += kThreads) to[i] = 0;
+  return true;
+}
+
 __global__ void __launch_bounds__(kThreads) gather_cache_kernel(const GatherCacheParams p) {
   const std::int64_t row = blockIdx.x;
   const Place place = place_of(p, row);
+  if (wrote_zeros(p, place, row)) return;
   const std::int32_t size = p.num_heads * p.head_size;
   for (std::int32_t i = static_cast<std::int32_t>(threadIdx.x); i < size; i += kThreads) {
     gather_element(p, row_in(p, place, i / p.head_size) + i % p.head_size, row * size + i);
@@ -100,6 +112,7 @@ template <class How>
 __global__ void __launch_bounds__(kThreads) gather_cache_vector_kernel(const GatherCacheParams p) {
   const std::int64_t row = blockIdx.x;
   const Place place = place_of(p, row);
+  if (wrote_zeros(p, place, row)) return;
   const std::int32_t bytes = bytes_of(p.cache_type);
   const std::int32_t of_head = p.head_size * bytes / 16;  // chunks of the cache
   const std::int32_t size = p.num_heads * of_head;

@@ -4,6 +4,8 @@
 //
 // Model:   out[starts[s] + i] = cache row of position first_positions[s] + i of sequence s, for i
 //          in [0, starts[s + 1] - starts[s]).
+// Pads:    an entry below 0 within the range stands for a block that was given back: its rows of
+//          out become zeros. Entries outside of the range are not read.
 // Source:  vLLM v1 cp_gather_cache and gather_and_maybe_dequant_cache.
 #pragma once
 

@@ -43,8 +43,14 @@ template <class How>
 void gather_part(const GatherCacheParams& p, std::int64_t block, std::int64_t next_block,
                  std::int32_t token, std::int64_t row, std::int32_t count) {
   const CacheLayout& layout = p.layout;
-  const std::int64_t next = (next_block - block) * layout.block_stride;
+  const std::int64_t next = (std::max<std::int64_t>(next_block, 0) - block) * layout.block_stride;
   const std::int64_t size = std::int64_t{p.num_heads} * p.head_size;  // [elements] of a token
+  if (block < 0) {
+    const std::int64_t bytes = size * bytes_of(p.type);
+    std::memset(static_cast<char*>(p.out) + row * bytes, 0,
+                static_cast<std::size_t>(count * bytes));
+    return;
+  }
   const bool heads_dense = layout.head_stride == p.head_size;
   if (heads_dense && layout.token_stride == size) {
     return How::move(p, layout.row(block, token, 0), row * size, count * size, next);

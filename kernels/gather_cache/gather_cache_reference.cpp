@@ -34,6 +34,11 @@ Refusal gather_cache_reference(const GatherCacheParams& p, const Context&) {
       const std::int64_t position = first + row - p.starts[seq];
       const std::int64_t block =
           p.block_tables[seq * p.table_stride + position / p.layout.block_size];
+      if (block < 0) {
+        const std::int64_t bytes = std::int64_t{p.num_heads} * p.head_size * bytes_of(p.type);
+        std::memset(static_cast<char*>(p.out) + row * bytes, 0, static_cast<std::size_t>(bytes));
+        continue;
+      }
       for (std::int32_t head = 0; head < p.num_heads; ++head) {
         gather_row(
             p, p.layout.row(block, static_cast<std::int32_t>(position % p.layout.block_size), head),

@@ -4,6 +4,7 @@
 //
 // Model:   A cache row is [latent, rope]; a query head is [latent, rope], the key's up-projection
 //          absorbed; out = softmax(scale * q . row) . row[0, latent).
+// Pads:    as in attention.h.
 // Source:  DeepSeek-V2 (arXiv:2405.04434), sec. 2.1; vLLM v1 cache of 512 + 64 elements.
 #pragma once
 

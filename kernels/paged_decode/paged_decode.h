@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decode attention through block tables: one query token per sequence.
+//
+// Pads:    as in attention.h.
 #pragma once
 
 #include <span>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention of ragged query batches through block tables: chunked, prefix cached already.
+//
+// Pads:    as in attention.h.
 #pragma once
 
 #include <span>

@@ -28,7 +28,20 @@ __device__ inline std::int64_t row_in(const CacheSide& side, SlotId slot, std::i
   return row;
 }
 
-__device__ inline bool is_written(SlotId slot) { return slot >= 0 || KVPROOF_FAULT(172); }
+/// The slot of a token; below 0: nothing is written.
+__device__ inline SlotId slot_of_token(const ReshapeAndCacheParams& p, std::int64_t token) {
+  const SlotId slot = p.slot_mapping[token];
+  if (KVPROOF_FAULT(258) && slot < 0) return 0;
+  for (std::int64_t i = 0; KVPROOF_FAULT(29) && i < token; ++i) {
+    if (p.slot_mapping[i] < 0) return kPadSlotId;
+  }
+  return slot;
+}
+
+__device__ inline bool is_written(SlotId slot) {
+  if (KVPROOF_FAULT(28)) return slot != kPadSlotId;
+  return slot >= 0 || KVPROOF_FAULT(172);
+}
 
 __device__ inline void write_elements(const ReshapeAndCacheParams& p, const CacheSide& side,
                                       std::int64_t token, SlotId slot) {
@@ -38,6 +51,7 @@ __device__ inline void write_elements(const ReshapeAndCacheParams& p, const Cach
     const std::int32_t head = i / side.head_size;
     const std::int64_t to = row_in(side, slot, head, p.num_heads) + i % side.head_size;
     const std::int32_t bytes = bytes_of(p.type);
+    KVPROOF_FAULTY_READ(24, static_cast<const char*>(side.rows)[(from + 1) * bytes]);
     if (p.cache_type != p.type) {
       const float scale = KVPROOF_FAULT(219) ? 1.0F : side.scale;
       store_element(side.cache, to, p.cache_type, load_element(side.rows, from, p.type) / scale);
@@ -55,7 +69,7 @@ __device__ inline void write_elements(const ReshapeAndCacheParams& p, const Cach
 __global__ void __launch_bounds__(kThreads)
     reshape_and_cache_kernel(const ReshapeAndCacheParams p) {
   const std::int64_t token = blockIdx.x;
-  const SlotId slot = p.slot_mapping[token];
+  const SlotId slot = slot_of_token(p, token);
   if (!is_written(slot)) return;
   write_elements(p, key_side(p), token, slot);
   write_elements(p, value_side(p), token, slot);
@@ -108,7 +122,7 @@ template <class How>
 __global__ void __launch_bounds__(kThreads)
     reshape_and_cache_vector_kernel(const ReshapeAndCacheParams p) {
   const std::int64_t token = blockIdx.x;
-  const SlotId slot = p.slot_mapping[token];
+  const SlotId slot = slot_of_token(p, token);
   if (!is_written(slot)) return;
   const std::int32_t in_bytes = bytes_of(p.type), bytes = bytes_of(p.cache_type);
   const CacheSide key = key_side(p);

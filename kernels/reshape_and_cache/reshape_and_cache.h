@@ -2,8 +2,9 @@
 // Writes the K and V rows of new tokens into their slots, quantising where the cache is fp8.
 //
 // Model:   cache[slot] = element if the types are equal, else round(element / scale), saturated;
-//          the quotient is rounded to fp32 first. A slot below 0 writes nothing. Two tokens never
-//          have one slot.
+//          the quotient is rounded to fp32 first. Two tokens never have one slot.
+// Pads:    a token whose slot is below 0, wherever it stands among the others, and rows beyond
+//          num_tokens: nothing of the caches is written, and their K and V are not read.
 // Source:  vLLM v1 reshape_and_cache_flash; MLA's concatenation is the same operation on two views
 //          of one cache (K the latent part, V the rope part).
 #pragma once

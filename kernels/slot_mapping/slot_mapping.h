@@ -2,7 +2,9 @@
 // From block tables and positions to one slot per token of a batch.
 //
 // Model:   slots[t] = table[sequence][position / block_size] * block_size + position % block_size;
-//          kPadSlotId where the position lies beyond the table's width, and for padding tokens.
+//          kPadSlotId where there is no such block.
+// Pads:    a position below 0, one beyond the table's width, an entry below 0 and the slots beyond
+//          num_tokens become kPadSlotId. Entries of no position are not read.
 // Source:  vLLM v1 worker/block_table.py; the bound on the column: vLLM issue 53982.
 #pragma once
 
@@ -20,7 +22,7 @@ struct SlotMappingParams {
   std::int32_t table_width = 0;                // [entries] that belong to a row
   std::int32_t block_size = 0;                 // [tokens per block] of these tables
   const std::int32_t* query_starts = nullptr;  // shape [num_seqs + 1], ascending from 0 [tokens]
-  const std::int64_t* positions = nullptr;     // shape [query_starts[num_seqs]], each >= 0
+  const std::int64_t* positions = nullptr;     // shape [query_starts[num_seqs]]; below 0: a pad
   std::int32_t num_seqs = 0;
   std::int64_t num_tokens = 0;  // query_starts[num_seqs]
   SlotId* slots = nullptr;      // shape [num_slots]

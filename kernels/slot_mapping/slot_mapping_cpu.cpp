@@ -15,13 +15,16 @@ void map_tokens(const SlotMappingParams& p, const std::int32_t* row, std::int64_
   while (begin < end) {
     const std::int64_t position = p.positions[begin];
     const std::int64_t column = position / size, offset = position % size;
-    const bool inside = column < p.table_width;
-    const SlotId first = inside ? SlotId{row[column]} * size + offset : kPadSlotId;
+    const bool inside = position >= 0 && column < p.table_width;
+    const std::int32_t block = inside ? row[column] : -1;
+    if (block < 0) {
+      p.slots[begin++] = kPadSlotId;
+      continue;
+    }
+    const SlotId first = SlotId{block} * size + offset;
     const std::int64_t most = std::min(end - begin, size - offset);
     std::int64_t i = 0;
-    for (; i < most && p.positions[begin + i] == position + i; ++i) {
-      p.slots[begin + i] = inside ? first + i : kPadSlotId;
-    }
+    for (; i < most && p.positions[begin + i] == position + i; ++i) p.slots[begin + i] = first + i;
     begin += i;
   }
 }

@@ -10,10 +10,11 @@ Refusal slot_mapping_reference(const SlotMappingParams& p, const Context&) {
   if (p.num_tokens == 0) return {};
   for (std::int32_t seq = 0; seq < p.num_seqs; ++seq) {
     for (std::int64_t token = p.query_starts[seq]; token < p.query_starts[seq + 1]; ++token) {
-      const std::int64_t column = p.positions[token] / p.block_size;
-      if (column >= p.table_width) continue;
-      p.slots[token] = SlotId{p.block_tables[seq * p.table_stride + column]} * p.block_size +
-                       p.positions[token] % p.block_size;
+      const std::int64_t position = p.positions[token];
+      const std::int64_t column = position / p.block_size;
+      if (position < 0 || column >= p.table_width) continue;
+      const std::int32_t block = p.block_tables[seq * p.table_stride + column];
+      if (block >= 0) p.slots[token] = SlotId{block} * p.block_size + position % p.block_size;
     }
   }
   return {};

@@ -4,6 +4,7 @@
 // Model:   For each pair, block `from` of the source over block `to` of the destination. Pairs
 //          whose blocks follow one another on both sides become one transfer. No block of the
 //          destination is written twice.
+// Pads:    none: the pairs are on the host, so a pair with an id below 0 is refused.
 // Source:  vLLM v1 swap_blocks.
 #pragma once
 

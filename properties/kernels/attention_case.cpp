@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/typed.h"
+#include "properties/kernels/armed_fault.h"
 
 namespace kvproof::properties {
 namespace {
@@ -206,7 +207,9 @@ void AttentionProblem::make_outputs() {
   const auto make = [&](OutputMemory& out, std::int32_t row, std::int32_t element_bytes) {
     const std::int64_t last =
         (tokens - 1) * out.token_stride + (s.num_heads - 1) * out.head_stride + row;
-    const std::int64_t elements = tokens == 0 ? 0 : last + (sparse() ? 0 : plan_.output_gap);
+    const std::int64_t behind = kAddressesAreChecked ? 0 : out.token_stride + out.head_stride;
+    std::int64_t elements = tokens == 0 ? 0 : last;
+    if (!sparse()) elements += behind + (tokens == 0 ? 0 : plan_.output_gap);
     out.element_bytes = element_bytes;
     const auto bytes = static_cast<std::size_t>(elements * element_bytes);
     out.bytes = sparse() ? Memory::sparse(bytes) : Memory(bytes);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases for attention: a plan that is drawn from a seed, and the memory that it stands for.
 //
-// Biased:  towards inputs that break attention: lengths 0, 1, k*B-1, k*B, k*B+1; shared and
+// Biased:  towards inputs that break attention: lengths 0, 1, k*B-1, k*B, k*B+1; pads; shared and
 //          repeated blocks; wide tables with garbage behind the entries; windows that are no
 //          multiple of a block; scales other than 1; V rows shorter than K rows; gaps between rows;
 //          more splits than tiles; ids near 2^15 and 2^16, and offsets beyond 2^31 and 2^32.
@@ -66,7 +66,8 @@ struct CacheMemory {
   std::int64_t key_offset = 0, value_offset = 0;  // [elements]
 };
 
-/// Rows that a kernel writes, and the query token that each element belongs to.
+/// Rows that a kernel writes, and the query token that each element belongs to. A row behind the
+/// last must stay as it is; under AddressSanitizer it is not even there.
 struct OutputMemory {
   Memory bytes;
   std::vector<std::int32_t> owner;  // per element: its query token; -1 if it belongs to none

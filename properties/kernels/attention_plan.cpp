@@ -112,6 +112,10 @@ void draw_batch(AttentionPlan& plan, int size, Random& random) {
       plan.query_lens.push_back(std::min(std::max(len, 1), random.between(1, 2 + size / 10)));
     }
   }
+  for (std::int32_t pads = random.of({0, 1, 1, 2}); pads > 0; --pads) {  // as a captured graph has
+    plan.seq_lens.push_back(0);
+    plan.query_lens.push_back(plan.one_token_each() || random.one_in(3) ? 1 : 0);
+  }
 }
 
 void draw_window(AttentionPlan& plan, Random& random) {

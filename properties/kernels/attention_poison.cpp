@@ -88,21 +88,24 @@ void AttentionProblem::poison(Poison poison, std::uint8_t cells, std::int32_t on
   if ((cells & CacheMemory::kGap) == 0) return;
   poison_queries(poison, only, random);
   auto* entries = tables_.as<std::int32_t>();
+  constexpr auto null = static_cast<std::int32_t>(kNullBlock);
+  constexpr std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  constexpr std::int32_t least = std::numeric_limits<std::int32_t>::min();
   for (std::int64_t at = 0; at < static_cast<std::int64_t>(tables_.size() / 4); ++at) {
     const auto row = static_cast<std::size_t>(at / table_stride_);
     const auto column = static_cast<std::int32_t>(at % table_stride_);
     const auto used = static_cast<std::int32_t>(plan_.tables[row].size());
     if (column >= used) {
-      entries[at] = random.of({-1, 0x7FFFFFFF, std::numeric_limits<std::int32_t>::min(), 0});
+      entries[at] = random.of({-1, most, least, null});
       continue;
     }
-    // A block that no query sees any more was given back: its entry names the null block.
+    // A block that no query sees any more was given back: its entry is not to be followed.
     bool needed = false;
     for (std::int32_t t = 0; t < plan_.block_size && !needed; ++t) {
       const std::int32_t position = column * plan_.block_size + t;
       needed = position < plan_.seq_lens[row] && seen(plan_, row, position);
     }
-    if (!needed) entries[at] = static_cast<std::int32_t>(kNullBlock);
+    if (!needed) entries[at] = random.of({null, null, -1, most, least});
   }
 }
 

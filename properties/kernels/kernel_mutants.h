@@ -10,11 +10,19 @@
 
 namespace kvproof::properties {
 
+/// Which hunts must notice a fault.
+enum class NoticedBy {
+  both,       // results are wrong, or the program ends
+  addresses,  // results are right: what is read outside of an array is thrown away, and only
+              // AddressSanitizer sees it
+};
+
 struct KernelMutant {
   std::string_view name;    // "B<number> <operation>": a row of kernels/kernels.h; M: of no report
   int fault;                // what KVPROOF_FAULT compares with
   std::string_view report;  // below https://github.com/
   std::string_view sentence;
+  NoticedBy noticed_by = NoticedBy::both;
 
   [[nodiscard]] constexpr std::string_view operation() const {
     return name.substr(name.find(' ') + 1);
@@ -79,6 +87,24 @@ inline constexpr KernelMutant kKernelMutants[] = {
      "The vector path looks at the alignment of its input only."},
     {"B234 reshape_and_cache", 234, "ggml-org/llama.cpp/pull/17891",
      "The vector path looks at the alignment of shapes, not of strides."},
+    {"B256 gather_cache", 256, "vllm-project/vllm/issues/45462",
+     "The table's entry behind the range is read, too.", NoticedBy::addresses},
+    {"B257 slot_mapping", 257, "gittensor-ai-lab/sparkinfer/pull/152",
+     "An entry of -1 loses its sign, and is a block."},
+    {"B258 reshape_and_cache", 258, "sgl-project/sglang/issues/36207",
+     "Padding tokens are written to slot 0."},
+    {"M24 reshape_and_cache", 24, "", "One element behind a row is read, too.",
+     NoticedBy::addresses},
+    {"M25 slot_mapping", 25, "", "The position of a padding token is read before it is masked.",
+     NoticedBy::addresses},
+    {"M26 copy_blocks", 26, "", "The pair behind the last is read ahead.", NoticedBy::addresses},
+    {"M27 slot_mapping", 27, "", "A position below 0 is looked up in the entry before the row."},
+    {"M28 reshape_and_cache", 28, "", "Of the slots below 0 only -1 writes nothing."},
+    {"M29 reshape_and_cache", 29, "", "What follows a padding token is taken for padding."},
+    {"M30 gather_cache", 30, "", "An entry of -1 is a block like any other."},
+    {"M31 gather_cache", 31, "", "An entry of -1 is read as block 0."},
+    {"M32 copy_blocks", 32, "", "A pair with -1 is copied like any other."},
+    {"M33 copy_blocks", 33, "", "Only the destination of a pair is looked at for -1."},
     // Attention.
     {"B163 paged_decode", 163, "vllm-project/vllm/pull/47671",
      "The offset of a K row is held in 32 bits, with a sign."},
@@ -146,7 +172,22 @@ inline constexpr KernelMutant kKernelMutants[] = {
      "Every thread sums one element: the rest of a long V row is ignored."},
     {"B230 paged_decode", 230, "NVIDIA/TensorRT-LLM/pull/18244",
      "At a head size of 256 V's position advances per tile."},
+    {"B251 paged_decode", 251, "vllm-project/vllm/pull/40745",
+     "Lanes without an element of the head read on behind the query.", NoticedBy::addresses},
+    {"B254 mla_decode", 254, "flashinfer-ai/flashinfer/pull/4365",
+     "The table's entries for the next tile are read where there is none.", NoticedBy::addresses},
+    {"B255 paged_prefill", 255, "microsoft/onnxruntime/pull/31651",
+     "The start behind the last of the query's starts is read.", NoticedBy::addresses},
+    {"B259 paged_decode", 259, "kekzl/imp/issues/1678",
+     "Entries of blocks before the window are followed."},
+    {"M23 paged_decode", 23, "", "The length of the sequence behind the last is read ahead.",
+     NoticedBy::addresses},
+    {"M34 paged_decode", 34, "", "The rows of a padded sequence are not written."},
     // The tuned kernel.
+    {"B252 paged_prefill", 252, "vllm-project/vllm/pull/46548",
+     "The query is read for the row behind a block's last.", NoticedBy::addresses},
+    {"B253 paged_decode", 253, "vllm-project/flash-attention/pull/42",
+     "The table is read up to the end of a tile, not of the sequence.", NoticedBy::addresses},
     {"B233 paged_decode", 233, "vllm-project/vllm/pull/45466",
      "The tuned kernel looks at the alignment of strides, not of pointers."},
     {"B234 paged_decode", 234, "ggml-org/llama.cpp/pull/17891",
@@ -159,6 +200,8 @@ inline constexpr KernelMutant kKernelMutants[] = {
     {"M15 paged_decode", 15, "", "What was summed is not brought to a new maximum."},
     {"M16 paged_prefill", 16, "",
      "A row sees what another row of its block sees at its window's start."},
+    {"M35 paged_prefill", 35, "", "A sequence without query tokens writes the row of the next."},
+    {"M36 paged_prefill", 36, "", "Entries behind the length are followed."},
 };
 // clang-format on
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "properties/say.h"
+#include "reference/mix64.h"
 
 #if defined(KVPROOF_CUDA)
 #include <cuda_runtime_api.h>
@@ -24,7 +25,6 @@
 #include <sys/mman.h>
 
 #include "kernels/simt/runtime.h"
-#include "reference/mix64.h"
 #endif
 
 namespace kvproof::properties {

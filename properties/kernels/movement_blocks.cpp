@@ -54,6 +54,18 @@ std::vector<std::int64_t> draw_pairs(Random& random, std::int64_t count,
   return out;
 }
 
+/// Puts pairs that stand for no copy among the others.
+void add_pads(Random& random, std::int64_t num_blocks, std::vector<std::int64_t>& pairs) {
+  const auto none = [&] { return random.of<std::int64_t>({-1, -1, -2}); };
+  for (std::int32_t left = random.one_in(2) ? 0 : random.between(1, 3); left > 0; --left) {
+    const std::int64_t block = random.between(0, static_cast<int>(num_blocks - 1));
+    const std::int32_t way = random.between(0, 2);
+    const std::int64_t pad[] = {way == 0 ? block : none(), way == 1 ? block : none()};
+    const auto at = 2 * random.between(0, static_cast<int>(pairs.size() / 2));
+    pairs.insert(pairs.begin() + at, pad, pad + 2);
+  }
+}
+
 /// The largest power of two up to 64 that the address is a multiple of.
 std::int64_t alignment_of(const std::byte* address) {
   std::int64_t out = 64;
@@ -78,7 +90,10 @@ Finding check_copy_blocks(std::uint64_t seed, int size,
   p.num_caches = random.between(0, 3);
   std::vector<std::int64_t> blocks = draw_distinct(random, num_blocks, num_blocks);
   const std::vector<std::int64_t> sources(blocks.begin() + num_blocks / 2, blocks.end());
-  const Arena pairs = arena_of(random, draw_pairs(random, p.num_pairs, sources, blocks));
+  std::vector<std::int64_t> list = draw_pairs(random, p.num_pairs, sources, blocks);
+  add_pads(random, num_blocks, list);
+  p.num_pairs = static_cast<std::int64_t>(list.size() / 2);
+  const Arena pairs = arena_of(random, list);
   p.pairs = pairs.as<std::int64_t>();
   p.alignment = 64;
   std::vector<Arena> caches;
@@ -89,8 +104,8 @@ Finding check_copy_blocks(std::uint64_t seed, int size,
     addresses.push_back(caches.back().at(0));
     p.alignment = std::min(p.alignment, alignment_of(caches.back().at(0)));
   }
-  const Memory list = memory_of(addresses);
-  p.caches = list.as<void*>();
+  const Memory bases = memory_of(addresses);
+  p.caches = bases.as<void*>();
   std::vector<const Arena*> arenas;
   for (const Arena& cache : caches) arenas.push_back(&cache);
   return compare_memory(row, p, &kernels::copy_blocks_reference, arenas, seed,
@@ -136,11 +151,13 @@ Finding check_slot_mapping(std::uint64_t seed, int size,
   p.num_seqs = random.between(0, 1 + size / 10);
   p.table_width = random.between(0, 6);
   p.table_stride = p.table_width + (random.one_in(2) ? 0 : random.between(1, 3));
+  constexpr std::int32_t kNoBlock = std::numeric_limits<std::int32_t>::min();
   const std::int32_t highest =
       random.one_in(4) ? std::numeric_limits<std::int32_t>::max() : 1000;  // 64-bit slots
   std::vector<std::int32_t> tables, starts{0};
   for (std::int64_t i = 0; i < p.num_seqs * p.table_stride; ++i) {
-    tables.push_back(random.between(0, highest));
+    tables.push_back(random.one_in(10) ? random.of({-1, -1, kNoBlock})
+                                       : random.between(0, highest));
   }
   std::vector<std::int64_t> positions;
   for (std::int32_t seq = 0; seq < p.num_seqs; ++seq) {
@@ -148,8 +165,9 @@ Finding check_slot_mapping(std::uint64_t seed, int size,
     const std::int32_t room = p.table_width * p.block_size;
     std::int32_t first = random.between(0, std::max(0, room - length));
     if (random.one_in(4)) first = std::max(0, room - random.between(0, length));  // past the end
+    if (random.one_in(6)) first = -random.between(1, 4);                          // pads first
     for (std::int32_t i = 0; i < length; ++i) {
-      positions.push_back(random.one_in(40) ? random.between(0, room) : first + i);
+      positions.push_back(random.one_in(40) ? random.between(-room, room) : first + i);
     }
     starts.push_back(starts.back() + length);
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gather_cache: random tables over random caches.
 #include <cmath>
+#include <limits>
 
 #include "properties/kernels/movement_checks.h"
 
@@ -16,14 +17,16 @@ struct GatherCase {
   Arena tables, first_positions, starts, out;
 };
 
-/// The table entries that no token needs name a block that does not exist. Under a seeded fault,
-/// which may read such an entry, they name a wrong block instead.
-[[maybe_unused]] std::int32_t unused_entry(Random& random, std::int32_t num_blocks) {
-#if defined(KVPROOF_KERNEL_FAULTS)
-  return random.between(0, num_blocks - 1);
-#else
-  return random.of({num_blocks + 1'000'000'000, -1'000'000'000});
-#endif
+constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
+
+/// A table entry that a token needs: a block, or what is left of one that was given back.
+std::int32_t used_entry(Random& random, std::int32_t num_blocks) {
+  return random.one_in(8) ? random.of({-1, -1, kLeast}) : random.between(0, num_blocks - 1);
+}
+
+/// One that no token needs: anything.
+std::int32_t unused_entry(Random& random, std::int32_t num_blocks) {
+  return random.of({-1, kLeast, num_blocks + 1'000'000'000, random.between(0, num_blocks - 1)});
 }
 
 /// Ragged ranges of sequences, empty ones among them, and a table that shares and repeats blocks.
@@ -44,6 +47,7 @@ void draw_batch(Random& random, int size, const DrawnSizes& sizes, GatherCase& o
   p.num_tokens = starts.back();
   p.table_stride = width + (random.one_in(2) ? 0 : random.between(1, 4));
   std::vector<std::int32_t> tables;
+  std::size_t needed = 0;  // entries up to the last one that a token needs
   for (std::int32_t seq = 0; seq < p.num_seqs; ++seq) {
     const auto s = static_cast<std::size_t>(seq);
     const std::int64_t begin = firsts[s] / sizes.block_size;
@@ -51,10 +55,12 @@ void draw_batch(Random& random, int size, const DrawnSizes& sizes, GatherCase& o
         ceil_div(firsts[s] + starts[s + 1] - starts[s], std::int64_t{sizes.block_size});
     for (std::int64_t column = 0; column < p.table_stride; ++column) {
       const bool used = column >= begin && column < end && starts[s + 1] > starts[s];
-      tables.push_back(used ? random.between(0, sizes.num_blocks - 1)
+      tables.push_back(used ? used_entry(random, sizes.num_blocks)
                             : unused_entry(random, sizes.num_blocks));
+      if (used) needed = tables.size();
     }
   }
+  if (random.one_in(2)) tables.resize(needed);
   out.tables = arena_of(random, tables);
   out.first_positions = arena_of(random, firsts);
   out.starts = arena_of(random, starts);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 
 #include "kernels/reshape_and_cache/quantise.h"
 #include "properties/kernels/movement_checks.h"
@@ -165,6 +166,78 @@ TEST(MovementReferences, SlotMappingKnowsTheColumnAndThePadding) {
   p.num_slots = 7;
   ASSERT_FALSE(kernels::slot_mapping_reference(p, {}));
   EXPECT_EQ(slots, (std::vector<SlotId>{28, 13, 39, 20, -1, -1, -1}));
+}
+
+// A pad is -1, or any number below 0.
+
+TEST(MovementReferences, SlotMappingKnowsPads) {
+  const std::vector<std::int32_t> table{-1, 3, std::numeric_limits<std::int32_t>::min()};
+  const std::vector<std::int32_t> starts{0, 3, 3, 6};  // the second sequence has no tokens
+  const std::vector<std::int64_t> positions{0, 5, -1, -4, 5, 0};
+  std::vector<SlotId> slots(6, 1234);
+  SlotMappingParams p;
+  p.block_tables = table.data();
+  p.table_stride = 1;
+  p.table_width = 1;
+  p.block_size = 4;
+  p.query_starts = starts.data();
+  p.positions = positions.data();
+  p.num_seqs = 3;
+  p.num_tokens = p.num_slots = 6;
+  p.slots = slots.data();
+  ASSERT_FALSE(kernels::slot_mapping_reference(p, {}));
+  EXPECT_EQ(slots, (std::vector<SlotId>{-1, -1, -1, -1, -1, -1}));
+  p.table_stride = p.table_width = 2;
+  p.num_seqs = 1;
+  p.num_tokens = 3;
+  ASSERT_FALSE(kernels::slot_mapping_reference(p, {}));
+  EXPECT_EQ(slots, (std::vector<SlotId>{-1, 13, -1, -1, -1, -1}));
+}
+
+TEST(MovementReferences, WritesGathersAndCopiesKnowPads) {
+  const std::vector<float> rows{1, 2, 3, 4};
+  const std::vector<SlotId> slots{-1, 2, std::numeric_limits<SlotId>::min(), 0};
+  std::vector<float> cache{10, 11, 12, 13};  // four blocks of one token
+  ReshapeAndCacheParams w;
+  w.key = w.value = rows.data();
+  w.num_rows = w.num_tokens = 4;
+  w.key_token_stride = w.value_token_stride = 1;
+  w.key_cache = w.value_cache = cache.data();
+  w.key_layout = w.value_layout = {1, 1, 1, 1};
+  w.num_heads = w.head_size = w.value_head_size = 1;
+  w.type = w.cache_type = ElementType::fp32;
+  w.slot_mapping = slots.data();
+  ASSERT_FALSE(kernels::reshape_and_cache_reference(w, {}));
+  EXPECT_EQ(cache, (std::vector<float>{4, 11, 2, 13}));
+
+  const std::vector<std::int32_t> table{-7, 1, -1, 3};  // the range begins behind the first
+  const std::vector<std::int64_t> starts{0, 3};
+  const std::int32_t first = 1;
+  std::vector<float> out(4, 99);
+  GatherCacheParams g;
+  g.cache = cache.data();
+  g.layout = w.key_layout;
+  g.block_tables = table.data();
+  g.table_stride = 4;
+  g.first_positions = &first;
+  g.starts = starts.data();
+  g.num_seqs = g.num_heads = g.head_size = 1;
+  g.num_tokens = 3;
+  g.out = out.data();
+  g.type = g.cache_type = ElementType::fp32;
+  ASSERT_FALSE(kernels::gather_cache_reference(g, {}));
+  EXPECT_EQ(out, (std::vector<float>{11, 0, 13, 99}));
+
+  const std::vector<std::int64_t> pairs{-1, 0, 1, 2, 3, -1, -2, -2};
+  void* const caches[] = {cache.data()};
+  CopyBlocksParams c;
+  c.caches = caches;
+  c.num_caches = 1;
+  c.pairs = pairs.data();
+  c.num_pairs = 4;
+  c.block_stride = c.block_bytes = 4;
+  ASSERT_FALSE(kernels::copy_blocks_reference(c, {}));
+  EXPECT_EQ(cache, (std::vector<float>{4, 11, 11, 13}));
 }
 
 TEST(MovementReferences, WriteAndGatherKnowSlotsLayoutsAndScales) {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reshape_and_cache: random batches into random caches.
+#include <limits>
+
 #include "properties/kernels/movement_checks.h"
 
 namespace kvproof::properties {
@@ -36,11 +38,12 @@ std::vector<SlotId> draw_slots(Random& random, const DrawnSizes& sizes, int size
   }
   p.num_rows = static_cast<std::int64_t>(slots.size());
   p.num_tokens = random.one_in(2) ? p.num_rows : random.between(0, static_cast<int>(p.num_rows));
+  constexpr SlotId least = std::numeric_limits<SlotId>::min();
   const std::int32_t pads = random.one_in(2) ? 0 : random.between(1, 4);
   for (std::int32_t i = 0; i < pads; ++i) {
     const auto where =
         random.one_in(2) ? p.num_tokens : random.between(0, static_cast<int>(p.num_tokens));
-    slots.insert(slots.begin() + where, random.of<SlotId>({kPadSlotId, kPadSlotId, -3}));
+    slots.insert(slots.begin() + where, random.of<SlotId>({kPadSlotId, kPadSlotId, -3, least}));
     ++p.num_tokens;
     ++p.num_rows;
   }
