@@ -167,7 +167,8 @@ class Check {
     ChoiceStream choices(options_.seed ^ fingerprint(out.name + out.profile));
     const auto enough = [&] {
       if (out.counts.operations < options_.operations) return false;
-      return out.vacuous.empty() || out.counts.operations >= 8 * options_.operations;
+      return !options_.waits || out.vacuous.empty() ||
+             out.counts.operations >= 8 * options_.operations;
     };
     OperationSet declined;
     for (int refused = 0; out.not_run.empty() && !enough();) {

@@ -28,6 +28,7 @@ struct CheckOptions {
   std::vector<const Profile*> profiles;    // empty: the profiles that the subject promises
   std::vector<const Configuration*> rows;  // empty: all rows of the list
   std::string vectors;                     // folder of recorded traces; empty: not found
+  bool waits = true;                       // for counters that have not moved, eight times as long
   bool shrinks = true;                     // a failure, for at most so long if it is foreign:
   double shrink_seconds = 30;
   std::function<void(double fraction, const std::string& what)> on_progress =

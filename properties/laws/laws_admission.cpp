@@ -5,6 +5,7 @@
 
 #include "properties/laws/law_scenes.h"
 #include "properties/laws/pool_replay.h"
+#include "reference/contract.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
 
@@ -133,6 +134,11 @@ bool whole_fits(const Step& step, const Call& call, const Demand& d) {
   return !call.args->full_sequence_must_fit || d.whole_need + d.watermark <= step.before.num_free;
 }
 
+bool is_excused(const Step& step, const Rejected& rejected) {
+  return declines(step.history.promises, step.operation, rejected) ||
+         breach_of(rejected.error) == Breach::capacity;
+}
+
 Finding check_granted(const Step& step, const Call& call, const Demand& d) {
   if (d.need + d.watermark + d.reserved > d.free) {
     return say(call.before->name, " was granted ", d.need, " blocks with ", d.free, " free, ",
@@ -157,16 +163,23 @@ Finding admission_prediction(const Step& step) {
   if (!call) return std::nullopt;
   const Demand d = demand_of(step, *call);
   if (std::holds_alternative<Granted>(step.outcome.result)) return check_granted(step, *call, d);
-  if (!std::holds_alternative<Refused>(step.outcome.result)) return std::nullopt;  // C12
-  const bool fits = d.need + d.watermark + d.reserved <= d.free;
-  if (!fits || !whole_fits(step, *call, d)) return std::nullopt;
-  return say(call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
-             " to stay free and ", d.reserved, " reserved, and was refused");
+  const bool fits = d.need + d.watermark + d.reserved <= d.free && whole_fits(step, *call, d);
+  const auto* rejected = std::get_if<Rejected>(&step.outcome.result);
+  // Whether a rejection has another cause is for C12 to say; a shortage is none.
+  if (fits ? rejected != nullptr : rejected == nullptr || is_excused(step, *rejected)) {
+    return std::nullopt;
+  }
+  return say(
+      call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
+      " to stay free and ", d.reserved, " reserved, and was ",
+      rejected == nullptr ? "refused" : "rejected: ", rejected == nullptr ? "" : rejected->error);
 }
 
 extern const Scenes admission_prediction_scenes = {
     {"one block too many taken", play::share, [](Scene& s) { --s.after.num_free; }},
     {"refused though it fits", play::share, [](Scene& s) { s.outcome.result = Refused{}; }},
+    {"rejected for a shortage", play::refuse_third,
+     [](Scene& s) { s.outcome.result = Rejected{"no free blocks"}; }},
     {"granted though it does not fit", play::refuse_third,
      [](Scene& s) { s.outcome.result = Granted{{{}}}; }},
     {"copy not counted", play::copy, [](Scene& s) { ++s.after.num_free; }},

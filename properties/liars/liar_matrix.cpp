@@ -44,9 +44,9 @@ Telltale run(const Lie& lie, std::size_t operation, const View& view, const Freq
   const Candidate candidate = liar(lie, operation, view, frequency, options.seed, out.told);
   CheckOptions check_options;
   check_options.seed = options.seed;
-  check_options.operations = options.operations;
+  check_options.operations = std::max<std::uint64_t>(1, options.operations * frequency.one_in / 50);
   check_options.profiles = {find_profile("vllm-0.24")};
-  check_options.shrinks = false;
+  check_options.shrinks = check_options.waits = false;
   const CheckReport report = check(candidate, check_options);
   out.operations = report.counts.operations;
   const auto idle = report.not_exercised();
@@ -86,6 +86,7 @@ std::vector<LiarCell> run_liars(const LiarOptions& options,
     for (const Lie& lie : all_lies()) {
       for (const View& view : kViews) {
         if (!lie.about().test(operation)) continue;
+        if (lie.is_a_code && view.level != Level::profile) continue;
         if (!options.lie.empty() && options.lie != lie.name) continue;
         if (!options.operation.empty() && options.operation != kOperationNames[operation]) continue;
         cells.push_back({kOperationNames[operation], lie.name, view.name, {}, {}});

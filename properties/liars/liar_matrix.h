@@ -22,10 +22,11 @@ namespace kvproof::properties {
 
 struct LiarOptions {
   std::uint64_t seed = 1;
-  std::uint64_t operations = 2000;  // at least so many per configuration, of a lie that is missed
-  std::uint32_t threads = 0;        // 0 = as many as there are cores
-  std::string lie;                  // only this one; empty = all
-  std::string operation;            // only this one; empty = all
+  // At least so many per configuration for a lie that is told seldom; fewer if it is told often.
+  std::uint64_t operations = 2000;
+  std::uint32_t threads = 0;  // 0 = as many as there are cores
+  std::string lie;            // only this one; empty = all
+  std::string operation;      // only this one; empty = all
 };
 
 /// How one frequency of a cell ended.

@@ -223,6 +223,9 @@ void lose_a_host_block(const Telling&, Snapshot& state) {
   if (state.host.num_free > 0) --state.host.num_free;
 }
 
+OperationSet can_announce() {
+  return operation_set({"allocate", "cache", "evict", "reset", "take", "swap_in", "complete"});
+}
 OperationSet can_refuse() { return operation_set({"allocate", "take", "swap_out", "swap_in"}); }
 
 template <Breach breach>
@@ -231,7 +234,8 @@ constexpr Lie rejects(std::string_view name) {
           .sentence = "it rejects the call for that reason",
           .tell = reject<breach>,
           .show = nullptr,
-          .about = all_operations};
+          .about = all_operations,
+          .is_a_code = breach != Breach::capacity};
 }
 
 constexpr Lie kLies[] = {
@@ -278,11 +282,16 @@ constexpr Lie kLies[] = {
      .tell = answer_more},
     {.name = "announces_nothing",
      .sentence = "what entered or left the index is not announced",
-     .tell = announce_nothing},
-    {.name = "announces_twice", .sentence = "it is announced twice", .tell = announce_twice},
+     .tell = announce_nothing,
+     .about = can_announce},
+    {.name = "announces_twice",
+     .sentence = "it is announced twice",
+     .tell = announce_twice,
+     .about = can_announce},
     {.name = "announces_late",
      .sentence = "it is announced with the next answer",
-     .tell = announce_late},
+     .tell = announce_late,
+     .about = can_announce},
     {.name = "shows_the_state_before",
      .sentence = "nothing seems to have changed",
      .show = show_the_state_before},

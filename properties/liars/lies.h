@@ -34,6 +34,7 @@ struct Lie {
   Outcome (*tell)(Telling& telling) = nullptr;
   void (*show)(const Telling& telling, Snapshot& state) = nullptr;
   OperationSet (*about)() = all_operations;  // the operations about which it can be told
+  bool is_a_code = false;                    // told only where codes are compared
 };
 
 [[nodiscard]] std::span<const Lie> all_lies();

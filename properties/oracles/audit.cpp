@@ -75,7 +75,7 @@ void Audit::check_content(const Operation& operation) {
   if (const Finding finding = content_->follow(operation, outcome_, *before_, *after_)) {
     throw Violation({"content"}, "content: " + *finding);
   }
-  counts_.blind += content_->caller_broke_contract() ? 1 : 0;
+  counts_.blind += content_->breach_of_caller().empty() ? 0 : 1;
 }
 
 void Audit::check_declined(const Operation& operation) {

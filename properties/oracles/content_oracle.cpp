@@ -52,8 +52,9 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
     return std::nullopt;
   }
   const bool judge = perform(operation, result, before, after);
-  publish_states(operation, outcome);
-  if (!judge || caller_broke_contract_) return std::nullopt;
+  if (!breach_of_caller_.empty()) return std::nullopt;
+  if (Finding finding = check_published(operation, outcome)) return finding;
+  if (!judge) return std::nullopt;
   if (const auto* hit = std::get_if<Hit>(&result)) {
     const Request* r = find(request_of(operation));
     return r != nullptr ? check_hit(*r, *hit) : std::nullopt;
@@ -102,7 +103,7 @@ bool ContentOracle::perform_own(Request& r, const Operation& operation, const Re
   } else if (const auto* append_o = std::get_if<op::Append>(&operation)) {
     return append(r, append_o->tokens), false;
   } else if (const auto* cache = std::get_if<op::Cache>(&operation)) {
-    if (std::min(cache->computed, r.num_tokens) > r.written) caller_broke_contract_ = true;
+    if (std::min(cache->computed, r.num_tokens) > r.written) breach_of_caller_ = kNeverComputed;
     return false;
   } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
     const auto* granted = std::get_if<Granted>(&result);
@@ -119,7 +120,7 @@ bool ContentOracle::perform_own(Request& r, const Operation& operation, const Re
     r.written = std::min<std::uint64_t>(r.written, truncate->tokens);
     r.draft_end = std::min<std::uint64_t>(r.draft_end, truncate->tokens);
   } else if (std::holds_alternative<op::Free>(operation)) {
-    r.written = r.draft_end = r.processed = r.hit_tokens = 0;
+    r.written = r.draft_end = r.state_end = r.processed = r.hit_tokens = 0;
     r.granted = r.on_host = false;
   } else if (std::holds_alternative<op::Finish>(operation)) {
     contiguous_.erase(r.name);
@@ -184,12 +185,15 @@ void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& g
   r.granted = true;
   r.processed = std::max(r.processed, known);
   if (admits ? was.computed > 0 : start > r.written) {
-    caller_broke_contract_ = true;  // tokens before `start` were never computed
+    breach_of_caller_ = kNeverComputed;
     return;
   }
+  if (!admits) judge_states(r, was.tables, start, end);
   if (admits) write_encoder_rows(r, now.tables);
   write(r, now, start, end, false);
   write(r, now, std::max<std::uint64_t>(end, start), drafted, true);
+  write_states(r, now.tables, start, std::min<std::uint64_t>(known, r.num_tokens));
+  write_states(r, now.tables, known, end);
   r.written = std::max({r.written, hit, end});
   r.draft_end = drafted;
 }
@@ -216,10 +220,11 @@ void ContentOracle::take(const Granted& granted, const Tables& was, const Tables
 void ContentOracle::advance(Request& r, std::uint32_t computed, const RequestState& now) {
   if (computed <= r.written) return;
   if (computed > r.num_tokens || computed > r.draft_end) {
-    caller_broke_contract_ = true;
+    breach_of_caller_ = kNeverComputed;
     return;
   }
   write(r, now, r.written, computed, false);
+  write_states(r, now.tables, r.written, computed);
   r.written = computed;
 }
 
@@ -248,11 +253,54 @@ void ContentOracle::complete(const op::Complete& o) {
   if (transfer.out) r->hit_tokens = 0;
 }
 
-// A state is complete when its block is: it is written under the key that it is published by.
-void ContentOracle::publish_states(const Operation& operation, const Outcome& outcome) {
-  if (outcome.events.empty()) return;
-  const Request* r = find(request_of(operation));
-  if (r == nullptr) return;
+// A chunk begins with the state of its first token, and where states move it leaves one: that of
+// its last token, in the place of the one that the chunk before left in the same block.
+void ContentOracle::judge_states(const Request& r, const Tables& tables, std::uint64_t start,
+                                 std::uint64_t end) {
+  if (!config_.enable_caching || end <= start) return;
+  for (GroupId g = 0; g < config_.groups.size() && g < tables.size(); ++g) {
+    const GroupConfig& group = config_.groups[g];
+    if (group.kind != LayerKind::mamba) continue;
+    if (start > 0 && start < r.state_end) {
+      const std::uint64_t index = (start - 1) / group.block_size;
+      const bool there = index < tables[g].size() && device_.has(tables[g][index]) &&
+                         device_.row(tables[g][index], 0).digest == digest_of(r, g, start - 1);
+      if (!there) breach_of_caller_ = kStateMovedBack;
+    }
+    const std::uint64_t from = std::max(start, r.state_end);
+    const bool in_one_go = end - start <= 1 + std::uint64_t{group.speculative_blocks};
+    if (moves_state(group) && !in_one_go && leaves_block(group, from, end)) {
+      breach_of_caller_ = kUnalignedChunk;
+    }
+  }
+}
+
+void ContentOracle::write_states(Request& r, const Tables& tables, std::uint64_t from,
+                                 std::uint64_t to) {
+  if (from >= to) return;
+  r.state_end = std::max(r.state_end, to);
+  for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
+    const GroupConfig& group = config_.groups[g];
+    if (group.kind != LayerKind::mamba) continue;
+    const auto write_state = [&](std::uint64_t length) {
+      const std::uint64_t index = (length - 1) / group.block_size;
+      if (index >= tables[g].size() || !device_.has(tables[g][index])) return;
+      device_.row(tables[g][index], 0) = {digest_of(r, g, length - 1), r.id,
+                                          static_cast<std::uint32_t>(length - 1)};
+    };
+    const bool each = !moves_state(group) || to - from <= 1 + group.speculative_blocks;
+    for (std::uint64_t end = (from / group.block_size + 1) * group.block_size; each && end <= to;
+         end += group.block_size) {
+      write_state(end);
+    }
+    write_state(to);
+  }
+}
+
+Finding ContentOracle::check_published(const Operation& operation, const Outcome& outcome) const {
+  if (outcome.events.empty()) return std::nullopt;
+  const auto r = position_of(requests_, request_of(operation));
+  if (r == requests_.end() || r->name != request_of(operation)) return std::nullopt;
   for (const Event& event : outcome.events) {
     const auto* stored = std::get_if<event::Stored>(&event);
     if (stored == nullptr || stored->group >= config_.groups.size()) continue;
@@ -260,10 +308,17 @@ void ContentOracle::publish_states(const Operation& operation, const Outcome& ou
     for (const StoredBlock& block : stored->blocks) {
       if (!device_.has(block.block) || block.prefix_tokens == 0) continue;
       if (block.prefix_tokens > r->num_tokens) continue;
-      const std::uint32_t last = block.prefix_tokens - 1;
-      device_.row(block.block, 0) = {digest_of(*r, stored->group, last), r->id, last};
+      const Row& row = device_.row(block.block, 0);
+      if (row.digest == digest_of(*r, stored->group, block.prefix_tokens - 1)) continue;
+      return say("block ", block.block, " of group ", stored->group,
+                 " was published as the state of ", r->name, " after ", block.prefix_tokens,
+                 " tokens, and holds ",
+                 row.writer == Row::kNobody
+                     ? std::string("poison")
+                     : say("that of ", names_[row.writer], " after ", row.position + 1));
     }
   }
+  return std::nullopt;
 }
 
 void ContentOracle::write(const Request& r, const RequestState& now, std::uint64_t from,

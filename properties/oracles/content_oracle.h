@@ -7,9 +7,11 @@
 //          Blocks handed out are poisoned, copies are made, a grant writes its tokens, drafts write
 //          garbage until they are accepted, a transfer moves rows when it lands.
 // Reads:   attention reads the tokens that its group has not skipped (layer_rules.h); cross
-//          attention reads all encoder rows; Mamba reads the states that a lookup hands over. A
-//          Mamba state is written when it is published; running states are not followed, because
-//          no table says which of them is read.
+//          attention reads all encoder rows; Mamba reads the states that a lookup hands over.
+// States:  a grant writes the state of its last token into the block of that token, and of each
+//          block that it completes where the kernel keeps those (mode all, or a token and its
+//          drafts). A state that is published must be that of the tokens of its key. Running states
+//          are not followed further, because no table says which of them is read.
 // Leaves out: any knowledge of a subject. The oracle sees operations, outcomes and tables, so it
 //          works for all subjects. It catches a stale hash, a double owner, a hit past a hole.
 #pragma once
@@ -29,6 +31,12 @@
 
 namespace kvproof::properties {
 
+/// The caller's mistakes.
+inline constexpr std::string_view kNeverComputed = "tokens that were never computed";
+inline constexpr std::string_view kUnalignedChunk =
+    "a chunk that leaves a block in which another one ended, with more than a token and its drafts";
+inline constexpr std::string_view kStateMovedBack = "a chunk from a state that is gone";
+
 class ContentOracle {
  public:
   explicit ContentOracle(const CacheConfig& config);
@@ -37,9 +45,9 @@ class ContentOracle {
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& before,
                  const Snapshot& after);
 
-  /// The caller advanced over tokens, or published tokens, that were never computed. From then on
-  /// it is the caller's fault what a request reads, and the oracle reports nothing.
-  [[nodiscard]] bool caller_broke_contract() const { return caller_broke_contract_; }
+  /// What the caller did wrong: from then on it is its fault what a request reads, and the oracle
+  /// reports nothing. Empty = nothing.
+  [[nodiscard]] std::string_view breach_of_caller() const { return breach_of_caller_; }
 
  private:
   using Tables = std::vector<std::vector<BlockId>>;
@@ -54,6 +62,7 @@ class ContentOracle {
     bool granted = false;          // since admission
     std::uint64_t written = 0;     // [tokens] so many leading ones must read right
     std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
+    std::uint64_t state_end = 0;   // [tokens] of the last Mamba state that was written
     std::uint64_t processed = 0;   // [tokens] that recycling took as computed: skipped for good
     std::uint32_t hit_tokens = 0;  // found by the last lookup
     bool on_host = false;          // its rows are read in the host tier
@@ -80,7 +89,9 @@ class ContentOracle {
   void advance(Request& r, std::uint32_t computed, const RequestState& now);
   void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
   void complete(const op::Complete& o);
-  void publish_states(const Operation& operation, const Outcome& outcome);
+  Finding check_published(const Operation& operation, const Outcome& outcome) const;
+  void write_states(Request& r, const Tables& tables, std::uint64_t from, std::uint64_t to);
+  void judge_states(const Request& r, const Tables& tables, std::uint64_t start, std::uint64_t end);
   void write(const Request& r, const RequestState& now, std::uint64_t from, std::uint64_t to,
              bool draft);
   void write_encoder_rows(const Request& r, const Tables& tables);
@@ -88,7 +99,8 @@ class ContentOracle {
   [[nodiscard]] const Tables& tables_of(const Request& r, const RequestState& state) const;
   [[nodiscard]] ShadowStore& store_of(const Request& r) { return r.on_host ? host_ : device_; }
   [[nodiscard]] bool reads_tokens(GroupId group) const;
-  [[nodiscard]] std::uint64_t digest_of(const Request& r, GroupId group, std::uint64_t position);
+  [[nodiscard]] std::uint64_t digest_of(const Request& r, GroupId group,
+                                        std::uint64_t position) const;
   Finding check_request(const Request& r, const RequestState& state);
   Finding check_hit(const Request& r, const Hit& hit);
   Finding check_row(const Request& r, GroupId group, std::uint64_t position,
@@ -103,7 +115,7 @@ class ContentOracle {
   std::vector<Request> requests_;  // sorted by name
   std::vector<Transfer> transfers_;
   std::vector<std::string> names_;  // the names of all requests that ever arrived
-  bool caller_broke_contract_ = false;
+  std::string_view breach_of_caller_;
 };
 
 }  // namespace kvproof::properties

@@ -84,7 +84,7 @@ TEST(ContentOracle, AcceptsSharingDraftsExternalTokensAndPreemption) {
       {op::Free{"a"}, op::Arrive{"c", counting(4, 40)}, load, op::Cache{"c", 4}, op::Finish{"b"}});
   s.expect_right({op::Lookup{"a"}, allocate("a", 1, true), op::Advance{"a", 5}, op::Finish{"a"},
                   op::Finish{"c"}});
-  EXPECT_FALSE(s.oracle().caller_broke_contract());
+  EXPECT_EQ(s.oracle().breach_of_caller(), "");
 }
 
 TEST(ContentOracle, SeesABlockWithTwoOwners) {
@@ -178,10 +178,10 @@ TEST(ContentOracle, SeesARejectedDraftThatIsRead) {
 TEST(ContentOracle, BlamesNobodyAfterTheCallerAdvancedOverNothing) {
   ContentScene s;
   s.expect_right({op::Arrive{"a", counting(4)}, op::Advance{"a", 4}});
-  EXPECT_TRUE(s.oracle().caller_broke_contract());
+  EXPECT_EQ(s.oracle().breach_of_caller(), kNeverComputed);
   ContentScene published;
   published.expect_right({op::Arrive{"a", counting(4)}, allocate("a", 1), op::Cache{"a", 4}});
-  EXPECT_TRUE(published.oracle().caller_broke_contract());
+  EXPECT_EQ(published.oracle().breach_of_caller(), kNeverComputed);
 }
 
 // Requests beyond the first arena: runs move and the arena is rebuilt, the rows move along.
@@ -310,10 +310,10 @@ TEST(ContentOracle, SeesAPublishedBlockThatARelativeWritesInto) {
                   op::Append{"a", {0, 0, 0}}, op::Advance{"a", 4}, op::Cache{"a", 4},
                   op::Finish{"a"}, op::Append{"b", {1, 1, 1, 1}}, allocate("b", 4),
                   op::Arrive{"c", {0, 0, 0, 0, 0}}, op::Lookup{"c"}});
-  EXPECT_FALSE(s.oracle().caller_broke_contract());
+  EXPECT_EQ(s.oracle().breach_of_caller(), "");
 }
 
-TEST(ContentOracle, ReadsStatesThatALookupHandsOverAndEncoderRows) {
+TEST(ContentOracle, ReadsStatesThatALookupHandsOver) {
   CacheConfig states = config_of(20, 2);
   states.groups.push_back({.kind = LayerKind::mamba, .block_size = 2, .mode = MambaMode::all});
   ContentScene s(states);
@@ -326,6 +326,45 @@ TEST(ContentOracle, ReadsStatesThatALookupHandsOverAndEncoderRows) {
                    if (other != hit) hit = other;
                  }
                }).has_value());
+}
+
+CacheConfig moving_states() {
+  CacheConfig out = config_of(20, 4);
+  out.groups.push_back({.kind = LayerKind::mamba, .block_size = 4, .mode = MambaMode::align});
+  return out;
+}
+
+// A state is that of the token at which its chunk ended, whatever key it is published under.
+TEST(ContentOracle, SeesAStateOfAnotherLength) {
+  ContentScene sound(moving_states());
+  sound.expect_right({op::Arrive{"a", counting(9)}, allocate("a", 4), op::Advance{"a", 4},
+                      allocate("a", 5), op::Advance{"a", 9}, op::Append{"a", counting(3)},
+                      allocate("a", 1), op::Advance{"a", 10}});
+  ContentScene early(moving_states());
+  early.expect_right({op::Arrive{"a", counting(9)}});
+  EXPECT_TRUE(early
+                  .play(allocate("a", 3),
+                        [](Outcome& answer, Snapshot& shown) {
+                          const BlockId block = shown.requests[0].tables[1].back();
+                          answer.events.emplace_back(event::Stored{1, 0, 4, {{block, 4}}});
+                        })
+                  .has_value());
+}
+
+// It is the caller's mistake to leave a block half way: the state of that block is never written.
+TEST(ContentOracle, NamesAChunkThatLosesAState) {
+  ContentScene s(moving_states());
+  s.expect_right({op::Arrive{"a", counting(9)}, allocate("a", 3), op::Advance{"a", 3}});
+  EXPECT_EQ(s.oracle().breach_of_caller(), "");
+  s.expect_right({allocate("a", 3)});
+  EXPECT_EQ(s.oracle().breach_of_caller(), kUnalignedChunk);
+  ContentScene back(moving_states());
+  back.expect_right(
+      {op::Arrive{"a", counting(9)}, allocate("a", 8), op::Advance{"a", 4}, allocate("a", 4)});
+  EXPECT_EQ(back.oracle().breach_of_caller(), kStateMovedBack);
+}
+
+TEST(ContentOracle, ReadsEncoderRows) {
   CacheConfig cross = config_of(20, 2);
   cross.enable_caching = false;
   cross.groups.push_back({.kind = LayerKind::cross, .block_size = 2});

@@ -17,7 +17,8 @@ bool ContentOracle::reads_tokens(GroupId group) const {
   return kind != LayerKind::mamba && kind != LayerKind::cross;
 }
 
-std::uint64_t ContentOracle::digest_of(const Request& r, GroupId group, std::uint64_t position) {
+std::uint64_t ContentOracle::digest_of(const Request& r, GroupId group,
+                                       std::uint64_t position) const {
   if (config_.groups[group].kind == LayerKind::cross) {
     return of_group(mix64(mix64(r.encoder) + position), group);
   }

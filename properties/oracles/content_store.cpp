@@ -27,6 +27,11 @@ std::uint64_t* ContiguousRows::rows(const std::string& name) {
   return tenant != nullptr ? rows_.data() + tenant->run.offset : nullptr;
 }
 
+const std::uint64_t* ContiguousRows::rows(const std::string& name) const {
+  const auto at = std::ranges::find(tenants_, name, &Tenant::name);
+  return at != tenants_.end() ? rows_.data() + at->run.offset : nullptr;
+}
+
 void ContiguousRows::place(const std::string& name, std::uint32_t num_tokens) {
   if (num_tokens == 0) return;
   const bool known = find(name) != nullptr;

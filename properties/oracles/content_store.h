@@ -83,6 +83,7 @@ class ContiguousRows {
 
   /// @return the first of the request's rows; valid until the next place. @pre it has tokens
   [[nodiscard]] std::uint64_t* rows(const std::string& name);
+  [[nodiscard]] const std::uint64_t* rows(const std::string& name) const;
 
  private:
   struct Tenant {

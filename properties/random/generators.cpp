@@ -32,6 +32,7 @@ Generator::Generator(const CacheConfig& config, const Swarm& swarm)
       state_size_ = group.block_size;
       draft_states_ = group.speculative_blocks;
     }
+    has_states_ = has_states_ || group.kind == LayerKind::mamba;
     if (group.kind == LayerKind::cross) encoder_units_ = group.block_size;
   }
 }
@@ -201,13 +202,7 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   const RequestRecord& record = *found[m.draws.below(n)];
   const RequestState& r = *state_of(m, record);
   if (without_blocks(r)) return admit(m, r, record);
-  // Moving states must have been computed before they move on.
-  const auto done =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(record.content_tokens, r.num_tokens));
-  if (state_size_ > 0 && r.computed < done && !m.draws.one_in(8)) {
-    return op::Advance{r.name, done};
-  }
-  return extend(m, r, record);
+  return extend(m, r);
 }
 
 // A part of the tokens that are left to compute; moving states stop at the ends of blocks.
@@ -216,6 +211,13 @@ std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t res
   if (state_size_ == 0 || n == rest || m.draws.one_in(8)) return n;
   const std::uint32_t end = (start + n) / state_size_ * state_size_;
   return end > start ? end - start : rest;
+}
+
+// A scheduler ends its chunks on the blocks of moving states. @return at most `n`
+std::uint32_t Generator::without_loss(std::uint64_t start, std::uint32_t n) const {
+  const auto rest = state_size_ == 0 ? 0 : static_cast<std::uint32_t>(start % state_size_);
+  if (rest == 0 || n <= 1 + draft_states_) return n;
+  return std::min(n, state_size_ - rest);
 }
 
 Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
@@ -236,6 +238,7 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
       args.delay_cache = true;
     }
   }
+  args.new_tokens = without_loss(r.computed + hit + args.external, args.new_tokens);
   const std::uint32_t gates = m.draws.below(16);
   args.has_scheduled = (gates & 1) != 0;
   args.full_sequence_must_fit = (gates & 2) != 0;
@@ -245,7 +248,10 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   return op::Allocate{r.name, args};
 }
 
-Operation Generator::extend(Moment& m, const RequestState& r, const RequestRecord& record) const {
+Operation Generator::extend(Moment& m, const RequestState& r) const {
+  const RequestRecord* record = m.history.find(r.name);
+  const std::uint32_t granted = record == nullptr ? 0 : granted_tokens(*record, r);
+  if (has_states_ && granted > r.computed) return op::Advance{r.name, granted};
   AllocateArgs args;
   args.status = RequestStatus::running;
   args.has_scheduled = true;
@@ -253,28 +259,25 @@ Operation Generator::extend(Moment& m, const RequestState& r, const RequestRecor
   args.new_tokens = rest > 1 && m.draws.one_in(4) ? chunk(m, r.computed, rest) : rest;
   const bool drafts = swarm_.draft_one_in > 0 && m.draws.one_in(swarm_.draft_one_in);
   std::uint32_t most = 3;
-  if (state_size_ > 0 && !m.draws.one_in(8)) most = std::min(most, draft_states_);
+  if (state_size_ > 0) most = std::min(most, draft_states_);
   if (most > 0 && args.new_tokens == rest && (drafts || rest == 0)) {
     args.new_tokens += 1 + m.draws.below(most);
   }
   args.new_tokens = std::max(args.new_tokens, 1U);
-  const std::uint64_t end = r.computed + args.new_tokens;  // states never move back
-  if (state_size_ > 0 && end < record.scheduled_tokens && !m.draws.one_in(8)) {
-    args.new_tokens = static_cast<std::uint32_t>(record.scheduled_tokens - r.computed);
-  }
+  args.new_tokens = without_loss(r.computed, args.new_tokens);
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(12)) args.delay_cache = true;
   return op::Allocate{r.name, args};
 }
 
 // Advances only over scheduled tokens: a caller that advances over tokens that were never computed
-// reads garbage. Sometimes it goes back by one, as after a load that left no token to compute.
+// reads garbage. Sometimes it goes back by one, as after a load that left no token to compute; not
+// where there are states, which cannot go back.
 std::optional<Operation> Generator::advance(Moment& m) const {
   const auto reach = [&](const RequestRecord& x) -> std::uint32_t {
     const RequestState* r = state_of(m, x);
     if (r == nullptr) return 0;
-    const auto end =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(x.scheduled_tokens, r->num_tokens));
+    const std::uint32_t end = granted_tokens(x, *r);
     return end > r->computed ? end - r->computed : 0;
   };
   const auto* record =
@@ -282,6 +285,7 @@ std::optional<Operation> Generator::advance(Moment& m) const {
   if (record == nullptr) return std::nullopt;
   const std::uint32_t now = state_of(m, *record)->computed;
   const std::uint32_t most = reach(*record);
+  if (has_states_) return op::Advance{record->name, now + most};
   if (now > 0 && m.draws.one_in(16)) return op::Advance{record->name, now - 1};
   const std::uint32_t by = m.draws.one_in(4) ? m.draws.below(most + 1) : most;
   return op::Advance{record->name, now + by};

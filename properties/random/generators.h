@@ -144,6 +144,12 @@ class Generator {
     if (at < states.size() && states[at].name == record.name) return &states[at];
     return m.state.find(record.name);
   }
+  /// The tokens that the last grant covers and that are no drafts.
+  [[nodiscard]] static std::uint32_t granted_tokens(const RequestRecord& record,
+                                                    const RequestState& r) {
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(record.scheduled_tokens, r.num_tokens));
+  }
   [[nodiscard]] std::optional<Operation> make(Kind kind, Moment& m) const;
   [[nodiscard]] std::optional<Operation> make_rest(Kind kind, Moment& m) const;
   [[nodiscard]] std::optional<Operation> follow_up(Moment& m) const;
@@ -153,9 +159,9 @@ class Generator {
   [[nodiscard]] std::optional<Operation> allocate(Moment& m) const;
   [[nodiscard]] Operation admit(Moment& m, const RequestState& r,
                                 const RequestRecord& record) const;
-  [[nodiscard]] Operation extend(Moment& m, const RequestState& r,
-                                 const RequestRecord& record) const;
+  [[nodiscard]] Operation extend(Moment& m, const RequestState& r) const;
   [[nodiscard]] std::uint32_t chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const;
+  [[nodiscard]] std::uint32_t without_loss(std::uint64_t start, std::uint32_t n) const;
   [[nodiscard]] std::optional<Operation> advance(Moment& m) const;
   [[nodiscard]] std::optional<Operation> append(Moment& m) const;
   [[nodiscard]] std::optional<Operation> cache(Moment& m) const;
@@ -170,7 +176,7 @@ class Generator {
   [[nodiscard]] std::optional<Operation> fork(Moment& m) const;
   [[nodiscard]] std::optional<Operation> relatives(Moment& m) const;
   [[nodiscard]] std::optional<Operation> write_on(Moment& m, const RequestState& r,
-                                                  const RequestRecord& record, BlockId block) const;
+                                                  BlockId block) const;
   [[nodiscard]] std::optional<Operation> truncate(Moment& m) const;
   [[nodiscard]] Operation pin(Moment& m) const;
   [[nodiscard]] std::optional<Operation> unpin(Moment& m) const;
@@ -186,6 +192,7 @@ class Generator {
   std::uint32_t align_;              // [tokens] at whose multiples groups publish
   std::uint32_t state_size_ = 0;     // [tokens] block of a group whose states move; 0 = none does
   std::uint32_t draft_states_ = 0;   // how many states such a group has for drafts
+  bool has_states_ = false;          // in some group
   std::uint32_t encoder_units_ = 0;  // [tokens] block of a cross group; 0 = there is none
 };
 

@@ -42,7 +42,7 @@ std::optional<Operation> Generator::relatives(Moment& m) const {
     const std::uint32_t at = r->progress.front().value_or(0);
     if (at >= table.size() || table[at] == kNullBlock) continue;
     const BlockState& block = m.state.blocks[table[at]];
-    if (block.hashed) return write_on(m, *r, x, table[at]);
+    if (block.hashed) return write_on(m, *r, table[at]);
     const std::uint32_t end =
         ceil_div((at + 1) * config_.groups.front().block_size, align_) * align_;
     if (x.scheduled_tokens < end) continue;
@@ -59,7 +59,7 @@ std::optional<Operation> Generator::relatives(Moment& m) const {
 
 // Waits until no other request holds the block that a relative has published.
 std::optional<Operation> Generator::write_on(Moment& m, const RequestState& r,
-                                             const RequestRecord& record, BlockId block) const {
+                                             BlockId block) const {
   if (m.state.blocks[block].ref_cnt > 1) {
     const auto* other = pick(m.history, m.draws, [&](const RequestRecord& x) {
       const RequestState* holder =
@@ -69,7 +69,7 @@ std::optional<Operation> Generator::write_on(Moment& m, const RequestState& r,
     if (other == nullptr) return std::nullopt;
     return op::Finish{other->name};
   }
-  if (r.num_tokens > r.computed) return extend(m, r, record);
+  if (r.num_tokens > r.computed) return extend(m, r);
   if (r.num_tokens >= config_.max_model_len) return std::nullopt;
   return op::Append{r.name, {token_at(2, r.num_tokens)}};
 }
@@ -80,7 +80,7 @@ std::optional<Operation> Generator::truncate(Moment& m) const {
       pick(m.history, m.draws, [](const RequestRecord& x) { return x.resident() && x.holds(); });
   const RequestState* r = record != nullptr ? state_of(m, *record) : nullptr;
   if (r == nullptr) return std::nullopt;
-  std::uint32_t kept = r->computed;
+  std::uint32_t kept = has_states_ ? granted_tokens(*record, *r) : r->computed;
   for (GroupId g = 0; g < r->progress.size(); ++g) {
     const bool grows = config_.groups[g].kind != LayerKind::mamba;
     if (grows && !m.draws.one_in(8)) {
