@@ -16,6 +16,7 @@
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/limit_options.h"
+#include "bench/verbs/mutation_score.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
@@ -26,8 +27,7 @@ namespace kvproof::bench {
 namespace {
 
 constexpr Program kProgram{.name = "kvproof check"};
-constexpr std::uint64_t kOwnOperations = 10'000;    // per configuration and profile
-constexpr std::uint64_t kForeignOperations = 2000;  // the same
+constexpr std::uint64_t kForeignOperations = 2000;  // per configuration and profile
 
 struct Arguments {
   properties::SubjectOptions subject;
@@ -38,10 +38,13 @@ struct Arguments {
   std::string json_path;
   std::string serve;
   bool mutants = false;
+  std::optional<std::uint32_t> num_mutants;
   std::vector<std::string> mutant_ids;
   bool liars = false;
   std::string lie;
   std::string lie_about;
+  bool mutation_score = false;
+  MutationOptions mutation;
   bool exhaustive = false;
   bool nightly = false;
   std::vector<std::string> spaces;
@@ -49,13 +52,12 @@ struct Arguments {
 
 /// What is done instead of an ordinary check.
 struct Modes {
-  CommandLine::Option mutants, liars, exhaustive;
+  CommandLine::Option mutants, liars, exhaustive, mutation_score;
 };
 
 properties::CheckOptions options_of(const Arguments& arguments) {
-  properties::CheckOptions out;
+  properties::CheckOptions out = own_check();
   out.seed = arguments.seed;
-  out.vectors = properties::vectors_folder();
   if (!arguments.profile.empty()) out.profiles = {find_profile(arguments.profile)};
   for (const std::string& name : arguments.configurations) {
     const auto* row = properties::find_configuration(name);
@@ -79,6 +81,7 @@ std::vector<properties::Candidate> candidates_of(const Arguments& arguments) {
 int check_subjects(const Arguments& arguments, int argc, char** argv) {
   using Clock = std::chrono::steady_clock;
   properties::CheckOptions options = options_of(arguments);
+  const std::uint64_t own = options.operations;
   const std::vector<properties::Candidate> candidates = candidates_of(arguments);
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
@@ -88,7 +91,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   for (const properties::Candidate& candidate : candidates) {
     Progress progress;
     options.operations =
-        arguments.operations.value_or(candidate.foreign ? kForeignOperations : kOwnOperations);
+        arguments.operations.value_or(candidate.foreign ? kForeignOperations : own);
     options.on_progress = [&progress](double fraction, const std::string& what) {
       progress.update(fraction, what);
     };
@@ -113,7 +116,7 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
       line.option("--subject", arguments.subject.subject,
                   "an implementation of the list, or the path of a shared library that exports "
                   "kvproof_subject.h; default: all of the list")
-          .not_with({modes.mutants, modes.liars})
+          .not_with({modes.mutants, modes.liars, modes.mutation_score})
           .only_if(
               [&arguments] {
                 return !arguments.exhaustive || !properties::is_library(arguments.subject.subject);
@@ -121,36 +124,59 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
               "--exhaustive only if it is an implementation of the list");
   line.option("--subject-command", arguments.subject.subject_command,
               "a program that speaks JSON lines on stdin and stdout")
-      .not_with({subject, modes.mutants, modes.liars, modes.exhaustive});
+      .not_with({subject, modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   line.option("--profile", arguments.profile, "whose behaviour, default: as promised")
       .one_of(row_names(kProfiles))
-      .not_with({modes.mutants, modes.liars, modes.exhaustive});
+      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   line.option("--configuration", arguments.configurations,
               "a row of the list of managers, repeatable; default: all")
-      .not_with({modes.mutants, modes.liars, modes.exhaustive});
+      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   add_limit_options(line, arguments.subject, AnswerLimit::with);
 }
 
+void add_mutation_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
+  const auto all = line.flag("--all", arguments.mutation.all, "every mutant, for the night")
+                       .goes_with({modes.mutation_score})
+                       .not_with({modes.mutants});
+  line.option("--only", arguments.mutation.only, "only the mutant of this id, repeatable")
+      .goes_with({modes.mutation_score})
+      .not_with({modes.mutants, all});
+  line.option("--excuses", arguments.mutation.excuses,
+              "the list of equivalent mutants, default: "
+              "properties/mutants/operators/equivalent.tsv")
+      .goes_with({modes.mutation_score});
+}
+
 void add_options(CommandLine& line, Arguments& arguments) {
-  Modes modes{line.flag("--mutants", arguments.mutants,
-                        "instead: hunt every seeded bug, and say which oracle noticed it"),
-              line.flag("--liars", arguments.liars,
-                        "instead: let a sound allocator lie in every way, and say which lies pass"),
-              line.flag("--exhaustive", arguments.exhaustive,
-                        "instead: visit all states of small managers, the subject beside the "
-                        "model")};
-  modes.liars.not_with({modes.mutants});
-  modes.exhaustive.not_with({modes.mutants, modes.liars});
+  Modes modes{
+      line.flag_or_option("--mutants", arguments.mutants, arguments.num_mutants,
+                          "instead: hunt every seeded bug, and say which oracle noticed it; with "
+                          "--mutation-score: draw N mutants, default 220"),
+      line.flag("--liars", arguments.liars,
+                "instead: let a sound allocator lie in every way, and say which lies pass"),
+      line.flag("--exhaustive", arguments.exhaustive,
+                "instead: visit all states of small managers, the subject beside the "
+                "model"),
+      line.flag("--mutation-score", arguments.mutation_score,
+                "instead: say which share of the operator mutants of optimized/ this check "
+                "notices")};
+  modes.mutants.between(1U, 1'000'000U)
+      .only_if([&] { return !arguments.num_mutants || arguments.mutation_score; },
+               "--mutation-score, or takes no value");
+  modes.liars.not_with({modes.mutants, modes.mutation_score});
+  modes.exhaustive.not_with({modes.mutants, modes.liars, modes.mutation_score});
   add_subject_options(line, modes, arguments);
-  line.option("--seed", arguments.seed, "of the random runs, default 1")
+  line.option("--seed", arguments.seed, "of the random runs, or of the draw of mutants, default 1")
       .not_with({modes.exhaustive});
   line.option("--operations", arguments.operations,
               "at least so many per configuration and profile, default 10000, of others' "
               "allocators 2000; at most so many per seeded bug")
       .between(std::uint64_t{1}, std::uint64_t{1} << 40)
-      .not_with({modes.exhaustive});
+      .not_with({modes.exhaustive, modes.mutation_score});
   line.option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")
-      .goes_with({modes.mutants});
+      .goes_with({modes.mutants})
+      .not_with({modes.mutation_score});
+  add_mutation_options(line, modes, arguments);
   line.option("--lie", arguments.lie, "tell only this one")
       .one_of(row_names(properties::all_lies()))
       .goes_with({modes.liars});
@@ -169,6 +195,13 @@ void add_options(CommandLine& line, Arguments& arguments) {
 /// Runs the kind of check that was asked for. @return its exit code
 int dispatch(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.serve.empty()) return properties::serve(arguments.serve);
+  if (arguments.mutation_score) {
+    MutationOptions options = arguments.mutation;
+    options.mutants = arguments.num_mutants.value_or(options.mutants);
+    options.seed = arguments.seed;
+    options.json_path = arguments.json_path;
+    return mutation_score(options, argc, argv);
+  }
   if (arguments.mutants) {
     MutantOptions options;
     options.ids = arguments.mutant_ids;
@@ -208,7 +241,8 @@ int run(int argc, char** argv) {
       "          kvproof check --subject-command='python3 "
       "properties/foreign/examples/adapter.py'\n"
       "          kvproof check --mutants --json=mutants.json\n"
-      "          kvproof check --exhaustive");
+      "          kvproof check --exhaustive\n"
+      "          kvproof check --mutation-score --mutants=20 --seed=7");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
   return dispatch(arguments, argc, argv);

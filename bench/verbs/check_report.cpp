@@ -7,6 +7,7 @@
 #include <numeric>
 #include <ostream>
 
+#include "properties/check/candidate.h"
 #include "properties/check/drawing.h"
 #include "properties/laws.h"
 #include "properties/random/shrink.h"
@@ -128,6 +129,13 @@ std::string level_text(const properties::Promises& promises) {
 }
 
 }  // namespace
+
+properties::CheckOptions own_check() {
+  properties::CheckOptions out;
+  out.operations = 10'000;
+  out.vectors = properties::vectors_folder();
+  return out;
+}
 
 CheckVerdict verdict_of(const CheckReport& report) {
   if (report.failure) return CheckVerdict::violated;

@@ -13,6 +13,9 @@ namespace kvproof::bench {
 
 enum class CheckVerdict { holds = 0, violated = 1, vacuous = 3 };
 
+/// What is run of an allocator of ours unless more, less or another seed is asked for.
+[[nodiscard]] properties::CheckOptions own_check();
+
 [[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
 
 /// Prints what was run, the laws one by one, the counters, and the verdict.

@@ -249,6 +249,16 @@ Option CommandLine::flag(const std::string& name, bool& value, const std::string
   return add(app_->add_flag(name, value, help)->disable_flag_override(), name);
 }
 
+Option CommandLine::flag_or_option(const std::string& name, bool& flag,
+                                   std::optional<std::uint32_t>& value, const std::string& help) {
+  Option out = add_value(name, help, "[=N]", [&](const Rules& rules, const std::string& text) {
+    flag = true;
+    if (!text.empty()) read(rules, text, value);
+  });
+  out.rules_->option->expected(0, 1);
+  return out;
+}
+
 void CommandLine::footer(const std::string& text) {
   app_->footer(text + (text.empty() ? "" : "\n\n") +
                "Exit codes: 0 holds, 1 violated or worse, 2 usage, unreadable input or unwritable "
@@ -274,6 +284,7 @@ void CommandLine::check_words(int argc, char** argv) const {
       if (word.size() == name.size() + 1) throw UsageError(name + "=: expected a value");
       continue;
     }
+    if (option->get_items_expected_min() == 0) continue;
     ++i;
     if (i < argc && argv[i][0] != '\0' && !std::string_view(argv[i]).starts_with("--")) continue;
     throw UsageError(name + ": expected a value" +

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -86,6 +87,9 @@ class CommandLine {
   Option option(const std::string& name, const std::function<void(double)>& take,
                 const std::string& help);
   Option flag(const std::string& name, bool& value, const std::string& help);
+  /// @param flag whether it is given @param value what follows "=", if anything does
+  Option flag_or_option(const std::string& name, bool& flag, std::optional<std::uint32_t>& value,
+                        const std::string& help);
   void footer(const std::string& text);  // above the exit codes, with which the help ends
 
   /// @return whether to go on; false after printing the help. Throws UsageError.

@@ -4,20 +4,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
-
-#include "properties/foreign/interrupt.h"
 #include "properties/mutants.h"
 #include "properties/mutants/fault_host.h"
+#include "properties/mutants/forked.h"
 #include "properties/mutants/patches.h"
 #include "properties/random/shrink.h"
 
@@ -51,27 +45,7 @@ bool read(std::istream& in, Kill& kill) {
   return static_cast<bool>(in);
 }
 
-struct Child {
-  pid_t process = 0;
-  int pipe = -1;
-  std::size_t index = 0;
-  Clock::time_point started = Clock::now();
-};
-
-Child start(const Seeded& mutant, std::size_t index, const MatrixOptions& options) {
-  int ends[2];
-  if (pipe(ends) != 0) throw std::runtime_error("no pipe for a mutant's process");
-  const WithoutInterrupts in_the_child_too;  // it ends with its parent, which cleans up
-  const pid_t process = fork();
-  if (process < 0) throw std::runtime_error("no process for a mutant");
-  if (process > 0) {
-    close(ends[1]);
-    return {process, ends[0], index};
-  }
-  close(ends[0]);
-#if defined(__linux__)
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-#endif
+void hunt_all(const Seeded& mutant, const MatrixOptions& options, int pipe) {
   bool killed = false;
   for (const Oracles& oracles : {kLawsAlone, kModelAlone, kContentAlone}) {
     if (options.laws_only && killed) break;
@@ -81,27 +55,19 @@ Child start(const Seeded& mutant, std::size_t index, const MatrixOptions& option
     write(line, kill);
     killed = killed || kill.killed;
     const std::string bytes = line.str();
-    if (::write(ends[1], bytes.data(), bytes.size()) < 0) _exit(1);
+    if (::write(pipe, bytes.data(), bytes.size()) < 0) _exit(1);
   }
-  _exit(0);
 }
 
-MatrixRow finish(const Child& child) {
-  std::string bytes;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = ::read(child.pipe, buffer, sizeof buffer)) > 0;) {
-    bytes.append(buffer, static_cast<std::size_t>(n));
-  }
-  close(child.pipe);
-  int status = 0;
-  waitpid(child.process, &status, 0);
+MatrixRow row_of(const Ended& ended) {
   MatrixRow row;
-  std::istringstream in(bytes);
+  row.seconds = ended.seconds;
+  std::istringstream in(ended.bytes);
   for (Kill* kill : {&row.laws, &row.model, &row.content}) {
     if (!read(in, *kill)) break;
   }
-  const bool hung = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
-  const bool crashed = status != 0;
+  const bool hung = WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGALRM;
+  const bool crashed = ended.status != 0;
   if (row.killed()) {
     row.fate = Fate::noticed;
   } else {
@@ -139,31 +105,14 @@ Kill hunt(const Seeded& mutant, Oracles oracles, const MatrixOptions& options) {
 std::vector<MatrixRow> run_matrix(
     const std::vector<Seeded>& mutants, const MatrixOptions& options,
     const std::function<void(std::size_t index, const MatrixRow& row)>& done) {
-  const std::size_t most =
-      options.processes > 0 ? options.processes : std::max(1U, std::thread::hardware_concurrency());
   std::vector<MatrixRow> rows(mutants.size());
-  std::vector<Child> running;
-  std::size_t next = 0;
-  while (next < mutants.size() || !running.empty()) {
-    while (next < mutants.size() && running.size() < most) {
-      running.push_back(start(mutants[next], next, options));
-      ++next;
-    }
-    siginfo_t info{};
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOWAIT) != 0) {
-      throw std::runtime_error("no process of a mutant to wait for");
-    }
-    const auto ended = std::find_if(running.begin(), running.end(),
-                                    [&](const Child& c) { return c.process == info.si_pid; });
-    if (ended == running.end()) {  // a child that this hunt did not start
-      waitpid(info.si_pid, nullptr, 0);
-      continue;
-    }
-    rows[ended->index] = finish(*ended);
-    rows[ended->index].seconds = seconds_since(ended->started);
-    done(ended->index, rows[ended->index]);
-    running.erase(ended);
-  }
+  run_forked(
+      mutants.size(), options.processes,
+      [&](std::size_t index, int pipe) { hunt_all(mutants[index], options, pipe); },
+      [&](std::size_t index, const Ended& ended) {
+        rows[index] = row_of(ended);
+        done(index, rows[index]);
+      });
   return rows;
 }
 

@@ -98,6 +98,9 @@ NOT_RUN = {
         './kvproof check --subject-command="V/bin/python properties/foreign/vllm_adapter.py '
         '--around-known"',
         "pip install .", "pip wheel ."],
+    "compiles every mutant of optimized/": [
+        "./kvproof check --mutation-score", "./kvproof check --mutation-score --all",
+        "./kvproof check --mutation-score --mutants=20 --seed=7"],
     "needs a GPU": ["./kvproof device", "./kvproof device --output=h200"],
     "needs root and the network": [".ci/bare", '.ci/bare "test --full"'],
     "needs AFL++": [

@@ -29,6 +29,8 @@ KEPT_STATE = {
     "properties/fuzz/fuzz_target.h": "libFuzzer calls a function without context",
     "properties/kernels/armed_fault.h": "which seeded fault the checks put in force",
     "properties/mutants/active_patch.h": "patched sources ask it wherever they are",
+    "properties/mutants/operators/active_mutant.h": "mutated sources ask it wherever they are",
+    "properties/mutants/operators/operator_mutants.cpp": "mutated sources ask it wherever they are",
     "properties/random/state_machine_test.cpp": "one sentence about the seed per process",
 }
 

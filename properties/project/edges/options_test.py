@@ -19,8 +19,10 @@ NOWHERE = "/no/such/folder/x.json"  # ends a run before anything is measured
 WRONG = {"N": ["-1", "010", "0x10", "+1", "1.5", "1e3", "nan", "9" * 23, "", "x", " 1", "1 "],
          "X": ["nan", "inf", "-inf", "1e999", "0x1p3", "", "x", "1,5", " 1", "1 "],
          "TEXT": [""], "PATH": [""], "FILE": [""]}
-REPEATABLE = {("check", "--configuration"), ("check", "--mutant"), ("check", "--space"),
-              ("gate", "--workload"), ("study", "--trace")}
+REPEATABLE = {("check", "--configuration"), ("check", "--mutant"), ("check", "--only"),
+              ("check", "--space"), ("gate", "--workload"), ("study", "--trace")}
+
+MAY = "[=N]"  # a flag that may have a value
 
 # A value that is right wherever the option is.
 RIGHT = {"--trace": "chat", "--subject": "naive", "--subject-command": "cat",
@@ -51,12 +53,15 @@ MODES = (
                    "--fewest-rounds", "--seed"]),
     ("bench", ["--list"], ["--filter", "--smoke"]),
     ("check", [], ["--subject", "--subject-command", "--profile", "--configuration", "--seed",
-                   "--operations", "--mutants", "--liars", "--exhaustive", "--json"]),
+                   "--operations", "--mutants", "--liars", "--exhaustive", "--mutation-score",
+                   "--json"]),
     ("check", ["--subject=naive"], ["--profile", "--configuration", "--seed", "--operations",
                                     "--json", "--exhaustive"]),
     ("check", ["--subject-command=cat"], ["--profile", "--configuration", "--seed", "--operations",
                                           "--json", "--time-limit-seconds", *LIMITS]),
-    ("check", ["--mutants"], ["--mutant", "--seed", "--operations", "--json"]),
+    ("check", ["--mutants"], ["--mutant", "--seed", "--operations", "--mutation-score", "--json"]),
+    ("check", ["--mutation-score"], ["--mutants", "--seed", "--all", "--only", "--excuses",
+                                     "--json"]),
     ("check", ["--liars"], ["--lie", "--lie-about", "--seed", "--operations", "--json"]),
     ("check", ["--exhaustive"], ["--subject", "--space", "--nightly", "--json"]),
     ("check", ["--exhaustive", "--space=lone"], ["--subject", "--json"]),
@@ -107,7 +112,7 @@ def options_of(program):
 
 
 def as_word(name, placeholder):
-    if not placeholder:
+    if not placeholder or placeholder == MAY:
         return name
     choices = placeholder.split("|")
     right = RIGHT.get(name, {"N": "1", "X": "0.5"}.get(placeholder, choices[0]))
@@ -144,6 +149,8 @@ class Options(Case):
                 wrong = WRONG.get(placeholder, ["", "nobody"])
                 for value in wrong:
                     self.refused(self.ask(program, f"{name}={value}"), name)
+                if placeholder == MAY:
+                    continue
                 self.refused(self.ask(program, name), f"{name}: expected a value")
                 self.refused(self.ask(program, name, "--json"), f"{name}: expected a value")
 

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operator mutants of optimized/: small changes of its text that a program has made.
+//
+// Model:   mutate.py copies optimized/ with each mutant behind a switch; the number of a row is
+//          that of its switch. optimized/ itself stays as it is.
+// Leaves out: optimized/concurrent and slot_mapping.h, which no operation of `check` reaches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "properties/random/runner.h"
+
+namespace kvproof::properties {
+
+struct OperatorMutant {
+  std::uint32_t number;
+  std::string_view id;    // stays while its text and what is around it stay
+  std::string_view file;  // below optimized/
+  std::uint32_t line;
+  std::string_view function;
+  std::string_view operator_class;
+  std::string_view change;  // "< to <="
+  std::string_view text;    // around it, the part that is changed in backticks
+  std::uint32_t ordinal;    // among those of the same file, function, change and text
+};
+
+/// An allocator out of the mutated copy.
+struct MutatedSubject {
+  std::string name;
+  MakeSubject make;
+};
+
+/// The rows, in the order of the text.
+[[nodiscard]] std::span<const OperatorMutant> operator_mutants();
+
+/// The cache managers of subjects.h, out of the mutated copy.
+[[nodiscard]] std::vector<MutatedSubject> mutated_subjects();
+
+/// Puts a mutant in force in this process. @param number 0 = none
+void put_in_force(std::uint32_t number);
+
+}  // namespace kvproof::properties
