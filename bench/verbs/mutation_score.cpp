@@ -44,8 +44,11 @@ struct Verdict {
   std::string excuse = {};  // why it is equivalent; empty if it is not
   Trial check = Trial::survived;
   bool unit_tests = false;  // killed it, after check did not
+  bool met = true;          // check comes by its place
 
-  [[nodiscard]] bool by_check() const { return check != Trial::survived; }
+  [[nodiscard]] bool by_check() const {
+    return check != Trial::survived && check != Trial::cannot_tell;
+  }
   [[nodiscard]] bool killed() const { return by_check() || unit_tests; }
   [[nodiscard]] bool excused() const { return !excuse.empty(); }
 };
@@ -70,9 +73,10 @@ struct Score {
 
 // ---- the judges ---------------------------------------------------------------------------------
 
-/// Whether `kvproof check` objects to the cache managers of the copy.
-bool check_objects(std::uint32_t number, const std::function<void()>& alive) {
+/// What `kvproof check` says of the cache managers of the copy.
+Trial checked(std::uint32_t number, const std::function<void()>& alive) {
   properties::put_in_force(number);
+  Trial worst = Trial::survived;
   for (const properties::MutatedSubject& row : properties::mutated_subjects()) {
     properties::CheckOptions options = own_check();
     options.shrinks = false;
@@ -83,13 +87,15 @@ bool check_objects(std::uint32_t number, const std::function<void()>& alive) {
       return properties::Opened{row.make(config), {}};
     };
     alive();
-    if (verdict_of(check(candidate, options)) == CheckVerdict::violated) return true;
+    const CheckVerdict verdict = verdict_of(check(candidate, options));
+    if (verdict == CheckVerdict::violated) return Trial::objected;
+    if (verdict == CheckVerdict::vacuous) worst = Trial::cannot_tell;
   }
-  return false;
+  return worst;
 }
 
 /// Becomes one of the unit tests' programs; its exit code is 1 if a test fails.
-bool become_unit_tests(std::uint32_t number, const std::string& program) {
+Trial become_unit_tests(std::uint32_t number, const std::string& program) {
   setenv("KVPROOF_MUTANT", std::to_string(number).c_str(), 1);
   execl(program.c_str(), program.c_str(), "--gtest_fail_fast", "--gtest_brief=1", nullptr);
   throw std::runtime_error(program + " cannot be run");
@@ -113,26 +119,28 @@ class Trials {
  public:
   explicit Trials(std::vector<Verdict>& verdicts) : verdicts_(verdicts) {}
 
-  void run() {
-    const std::vector<std::string> programs = unit_tests();
-    try_check();
-    for (const std::string& program : programs) try_unit_tests(program);
+  void run_unit_tests() {
+    for (const std::string& program : unit_tests()) try_unit_tests(program);
   }
 
- private:
-  void try_check() {
+  /// @pre a check without a mutant was run in this process
+  void run_check() {
     properties::TrialLimits limits;
     limits.silent_seconds = kCheckSilence;
     limits.memory_bytes = kCheckMemory;
+    std::vector<Verdict*> met;
+    for (Verdict& verdict : verdicts_) {
+      verdict.met = properties::was_met(verdict.mutant->number);
+      if (verdict.met) met.push_back(&verdict);
+    }
     const std::vector<Trial> ends = properties::run_trials(
-        verdicts_.size(), limits,
-        [&](std::size_t i, const auto& alive) {
-          return check_objects(verdicts_[i].mutant->number, alive);
-        },
-        [&](std::size_t) { step("check", verdicts_.size()); });
-    for (std::size_t i = 0; i < ends.size(); ++i) verdicts_[i].check = ends[i];
+        met.size(), limits,
+        [&](std::size_t i, const auto& alive) { return checked(met[i]->mutant->number, alive); },
+        [&](std::size_t) { step("check", met.size()); });
+    for (std::size_t i = 0; i < ends.size(); ++i) met[i]->check = ends[i];
   }
 
+ private:
   void try_unit_tests(const std::string& program) {
     std::vector<Verdict*> left;
     for (Verdict& verdict : verdicts_) {
@@ -166,16 +174,17 @@ class Trials {
   std::size_t done_ = 0;
 };
 
-// Else a kill would say nothing about the mutant.
+/// Else a kill would say nothing about the mutant. Notes which mutants check meets, too.
 void try_without_mutant() {
   const OperatorMutant none{};
   std::vector<Verdict> verdicts{{&none}};
-  Trials(verdicts).run();
-  if (verdicts.front().killed()) {
-    throw std::runtime_error(
-        "the copy of optimized/ fails without a mutant, so that nothing can be "
-        "said about mutants");
+  Trials tests(verdicts);
+  if (checked(0, [] {}) == Trial::survived) {
+    tests.run_unit_tests();
+    if (!verdicts.front().killed()) return;
   }
+  throw std::runtime_error(
+      "the copy of optimized/ fails without a mutant, so that nothing can be said about mutants");
 }
 
 // ---- the report ---------------------------------------------------------------------------------
@@ -185,9 +194,12 @@ std::string fate_of(const Verdict& verdict) {
     case Trial::objected: return "objected";
     case Trial::crashed: return "crashed";
     case Trial::hung: return "hung";
-    case Trial::survived: break;
+    case Trial::survived:
+    case Trial::cannot_tell: break;
   }
-  return verdict.unit_tests ? "unit_tests" : "survived";
+  if (verdict.unit_tests) return "unit_tests";
+  if (verdict.check == Trial::cannot_tell) return "cannot_tell";
+  return verdict.met ? "survived" : "not_met";
 }
 
 Result result_of(const Verdict& verdict) {
@@ -228,6 +240,8 @@ void print_list(const std::vector<Verdict>& verdicts, const std::string& heading
     std::cout << "  optimized/" << m.file << ':' << m.line << ": " << m.operator_class << ", "
               << m.change << ", in " << m.function << ": " << m.text
               << (m.ordinal > 1 ? properties::say(" #", m.ordinal) : "")
+              << (verdict.met ? "" : " (check never comes here)")
+              << (verdict.check == Trial::cannot_tell ? " (check cannot tell)" : "")
               << "\n    ./kvproof check --mutation-score --only=" << m.id << '\n';
   }
 }
@@ -309,9 +323,12 @@ int mutation_score(const MutationOptions& options, int argc, const char* const* 
   if (!options.json_path.empty()) file.emplace(options.json_path);
   std::cout << "seed " << options.seed << ", " << verdicts.size() << " of " << mutants.size()
             << " operator mutants of optimized/, but for concurrent/ and slot_mapping.h, which no "
-            << "check reaches\n\n";
+            << "check reaches\n\n"
+            << std::flush;
   try_without_mutant();
-  Trials(verdicts).run();
+  Trials trials(verdicts);
+  trials.run_check();
+  trials.run_unit_tests();
   Score sum;
   for (const Verdict& verdict : verdicts) sum.add(verdict);
   const int code = print_report(verdicts, sum, mutants.size(), excuses.size());

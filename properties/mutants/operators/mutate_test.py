@@ -62,7 +62,10 @@ template struct Box<std::optional<int>>;
 MAIN = """#include <cstdlib>
 #include <iostream>
 #include "sample/a.cpp"
-namespace kvproof::mutants { std::uint32_t active = 0; }
+namespace kvproof::mutants {
+std::uint32_t active = 0;
+bool met[100];
+}
 int main(int, char** words) {
   kvproof::mutants::active = static_cast<std::uint32_t>(std::atoi(words[1]));
   std::cout << sample::calls(2) << ' ' << sample::logic(true, false) << sample::logic(true, true)

@@ -3,6 +3,7 @@
 // of optimized/ is that copy, in namespace kvproof::mutated.
 #include "properties/mutants/operators/operator_mutants.h"
 
+#include <array>
 #include <cstdlib>
 
 #include "optimized/subjects.h"
@@ -10,6 +11,10 @@
 
 namespace kvproof::mutants {
 namespace {
+
+constexpr auto kRows = std::to_array<properties::OperatorMutant>({
+#include "optimized/mutants.inc"
+});
 
 std::uint32_t named_by_environment() {
   const char* number = std::getenv("KVPROOF_MUTANT");
@@ -19,19 +24,13 @@ std::uint32_t named_by_environment() {
 }  // namespace
 
 std::uint32_t active = named_by_environment();
+bool met[kRows.back().number + 1];
 
 }  // namespace kvproof::mutants
 
 namespace kvproof::properties {
-namespace {
 
-constexpr OperatorMutant kOperatorMutants[] = {
-#include "optimized/mutants.inc"
-};
-
-}  // namespace
-
-std::span<const OperatorMutant> operator_mutants() { return kOperatorMutants; }
+std::span<const OperatorMutant> operator_mutants() { return mutants::kRows; }
 
 std::vector<MutatedSubject> mutated_subjects() {
   std::vector<MutatedSubject> out;
@@ -42,5 +41,7 @@ std::vector<MutatedSubject> mutated_subjects() {
 }
 
 void put_in_force(std::uint32_t number) { mutants::active = number; }
+
+bool was_met(std::uint32_t number) { return mutants::met[number]; }
 
 }  // namespace kvproof::properties

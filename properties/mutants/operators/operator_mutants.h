@@ -43,4 +43,7 @@ struct MutatedSubject {
 /// Puts a mutant in force in this process. @param number 0 = none
 void put_in_force(std::uint32_t number);
 
+/// Whether this process has come by the place of a mutant.
+[[nodiscard]] bool was_met(std::uint32_t number);
+
 }  // namespace kvproof::properties

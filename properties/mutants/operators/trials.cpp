@@ -14,8 +14,6 @@
 namespace kvproof::properties {
 namespace {
 
-constexpr int kObjected = 1;
-
 /// The process ends by SIGPROF unless it asks again before it has used so much of the processor.
 void allow(double seconds) {
   const auto whole = static_cast<time_t>(seconds);
@@ -40,8 +38,8 @@ void confine(const TrialLimits& limits) {
 
 Trial trial_of(int status) {
   if (WIFSIGNALED(status)) return WTERMSIG(status) == SIGPROF ? Trial::hung : Trial::crashed;
-  if (WEXITSTATUS(status) == 0) return Trial::survived;
-  return WEXITSTATUS(status) == kObjected ? Trial::objected : Trial::crashed;
+  const int code = WEXITSTATUS(status);
+  return code <= static_cast<int>(Trial::cannot_tell) ? Trial(code) : Trial::crashed;
 }
 
 }  // namespace
@@ -53,8 +51,7 @@ std::vector<Trial> run_trials(std::size_t count, const TrialLimits& limits, cons
       count, limits.processes,
       [&](std::size_t index, int) noexcept {  // an exception is a crash
         confine(limits);
-        const bool objects = judge(index, [&] { allow(limits.silent_seconds); });
-        _exit(objects ? kObjected : 0);
+        _exit(static_cast<int>(judge(index, [&] { allow(limits.silent_seconds); })));
       },
       [&](std::size_t index, const Ended& ended) {
         out[index] = trial_of(ended.status);

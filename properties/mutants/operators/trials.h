@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trial gives one mutant to a judge in a process of its own, with limits.
 //
-// Model:   a mutant is noticed if the judge says so, if the process crashes, runs out of memory, or
-//          shows no sign of life for too long. Time is that of the processor, so that the verdict
+// Model:   a mutant is noticed if the judge objects, if the process crashes, runs out of memory, or
+//          shows no sign of life for too long; a judge that cannot tell has not noticed it. Time is that of the processor, so that the verdict
 //          does not depend on what else the machine does.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace kvproof::properties {
 
-enum class Trial { survived, objected, crashed, hung };
+enum class Trial { survived, objected, cannot_tell, crashed, hung };
 
 struct TrialLimits {
   double silent_seconds = 10;      // of the processor, between two signs of life
@@ -21,8 +21,9 @@ struct TrialLimits {
   std::uint32_t processes = 0;     // at one time; 0 = as many as there are cores
 };
 
-/// @param alive to be called as a sign of life @return whether it objects to that mutant
-using Judge = std::function<bool(std::size_t index, const std::function<void()>& alive)>;
+/// @param alive to be called as a sign of life @return its verdict on that mutant, one of the first
+/// three
+using Judge = std::function<Trial(std::size_t index, const std::function<void()>& alive)>;
 
 /// Tries `count` mutants. @param done is called after each @return how each ended
 [[nodiscard]] std::vector<Trial> run_trials(std::size_t count, const TrialLimits& limits,

@@ -37,16 +37,18 @@ TEST(Trials, TellHowAMutantEnded) {
   };
   const Judge judge = [&](std::size_t index, const std::function<void()>& alive) {
     switch (index) {
-      case 0: return false;
-      case 1: return true;
+      case 0: return Trial::survived;
+      case 1: return Trial::objected;
       case 2: std::abort();
       case 3: throw std::runtime_error("not caught");
-      case 4: spin([] {}); return false;
-      default: spin(alive); return true;
+      case 4: spin([] {}); return Trial::survived;
+      case 5: return Trial::cannot_tell;
+      default: spin(alive); return Trial::objected;
     }
   };
-  EXPECT_EQ(trials_of(judge, 6), (std::vector{Trial::survived, Trial::objected, Trial::crashed,
-                                              Trial::crashed, Trial::hung, Trial::objected}));
+  EXPECT_EQ(trials_of(judge, 7),
+            (std::vector{Trial::survived, Trial::objected, Trial::crashed, Trial::crashed,
+                         Trial::hung, Trial::cannot_tell, Trial::objected}));
 }
 
 TEST(Trials, EndAMutantThatAsksForEndlessMemory) {
@@ -58,7 +60,7 @@ TEST(Trials, EndAMutantThatAsksForEndlessMemory) {
       all.emplace_back(1 << 20, 'x');
       alive();
     }
-    return false;
+    return Trial::survived;
   };
   EXPECT_EQ(trials_of(judge, 1), std::vector{Trial::crashed});
 }
