@@ -213,7 +213,7 @@ Result result_of(const Verdict& verdict) {
            {"text", std::string(mutant.text)},
            {"fate", fate_of(verdict)},
            {"equivalent", verdict.excuse}},
-          {{"line", count(mutant.line)}}};
+          {{"line", count(mutant.line)}, {"ordinal", count(mutant.ordinal)}}};
 }
 
 Result result_of(const Score& score, const MutationOptions& options, std::size_t all,

@@ -2,8 +2,9 @@
 // A trial gives one mutant to a judge in a process of its own, with limits.
 //
 // Model:   a mutant is noticed if the judge objects, if the process crashes, runs out of memory, or
-//          shows no sign of life for too long; a judge that cannot tell has not noticed it. Time is that of the processor, so that the verdict
-//          does not depend on what else the machine does.
+//          shows no sign of life for too long; a judge that cannot tell has not noticed it. Time is
+//          that of the processor, so that the verdict does not depend on what else the machine
+//          does.
 #pragma once
 
 #include <cstddef>
