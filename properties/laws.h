@@ -286,6 +286,11 @@ inline constexpr Law kLaws[] = {
      "what is reserved.",
      Cost::constant, Promise::safety, "vLLM allocate_slots; a watermark is smaller", "",
      KVPROOF_LAW(refusal_has_cause), {.always = 0, .speaks = when::refusals}},
+    {"C14", "done as asked",
+     "Tokens, computed tokens, raw references and the answer of a reset are as the caller can "
+     "count them; a grant has room for its slots, a preempted request none.",
+     Cost::linear, Promise::safety, "vLLM Request; BlockPool", "",
+     KVPROOF_LAW(done_as_asked), {.always = 0, .speaks = when::successes}},
 };
 // clang-format on
 }  // namespace law
