@@ -16,6 +16,7 @@ INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
 # Files with state that no object owns, and why.
 KEPT_STATE = {
     "bench/gate/heap_use.cpp": "malloc is replaced for the whole process",
+    "bench/verbs/mutation_score_test.cpp": "mutated sources ask it wherever they are",
     "bench/instruments/allocation_count.cpp": "malloc is replaced for the whole process",
     "kernels/fault.h": "which seeded fault is in force; a kernel has no argument for it",
     "kernels/simt/runtime.cpp": "threadIdx and its kin are global in CUDA",
