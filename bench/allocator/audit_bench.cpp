@@ -28,7 +28,7 @@ struct Watch {
   const char* name;
   properties::Oracles oracles;
 };
-constexpr Watch kWatches[] = {{"all", {true, true, true}},
+const Watch kWatches[] = {{"all", {true, true, true}},
                               {"laws", {true, false, false}},
                               {"model", {false, true, false}},
                               {"content", {false, false, true}},
