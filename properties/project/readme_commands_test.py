@@ -65,6 +65,7 @@ LONG = {
         "./kvproof bench --filter=movement/slot", "./kvproof bench --filter=movement/swap"],
     "checks for minutes": [
         "./kvproof check", "./kvproof check --mutants", "./kvproof check --exhaustive",
+        "./kvproof check --liars",
         "./kvproof check --mutants --json=mutants.json", "./kvproof check --subject=naive --seed=7",
         "build/release/bin/kvproof-study published",
         "build/release/bin/kvproof-study live_memory --json=live.json"],
