@@ -30,7 +30,7 @@ const std::string* new_transfer(const Operation& operation) {
   return in != nullptr ? &in->transfer : nullptr;
 }
 
-/// The blocks that an operation names, and whether the null block may be among them.
+/// The blocks that an operation names, if it is about blocks that need not be the caller's.
 const std::vector<BlockId>* named_blocks(const Operation& operation) {
   if (const auto* evict = std::get_if<op::Evict>(&operation)) return &evict->blocks;
   if (const auto* touch = std::get_if<op::Touch>(&operation)) return &touch->blocks;
@@ -43,9 +43,8 @@ bool uses_hit(const Step& step) { return step.history.asked && step.history.aske
 // Breach by breach: whether this call breaks the precondition.
 
 bool unknown_request(const Step& s) {
-  return !request_of(s.operation).empty() && new_request(s.operation) == nullptr
-             ? !knows(s, request_of(s.operation))
-             : std::holds_alternative<op::Fork>(s.operation) && !knows(s, request_of(s.operation));
+  const std::string& name = request_of(s.operation);
+  return !std::holds_alternative<op::Arrive>(s.operation) && !name.empty() && !knows(s, name);
 }
 bool duplicate_request(const Step& s) {
   const std::string* name = new_request(s.operation);

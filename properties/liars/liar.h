@@ -2,7 +2,6 @@
 // A sound allocator that lies in one way about one operation, as a candidate of a check.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
