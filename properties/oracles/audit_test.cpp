@@ -134,6 +134,32 @@ TEST(Audit, ASubjectMayBeFullWhereItSaysSo) {
   EXPECT_THROW(strict.apply(op::Arrive{"b", {1, 2}}), Violation);
 }
 
+/// Rejects the pin of a block that is not there for a cause that the call has, too.
+class OtherCode final : public Subject {
+ public:
+  explicit OtherCode(const CacheConfig& config) : sound_(config) {}
+  Outcome apply(const Operation& operation) override {
+    if (std::holds_alternative<op::Pin>(operation)) return {Rejected{"no_content: free"}, {}};
+    return sound_.apply(operation);
+  }
+  void observe(Snapshot& out) const override { sound_.observe(out); }
+
+ private:
+  reference::CacheManager sound_;
+};
+
+TEST(Audit, CodesAreComparedWithTheModels) {
+  const CacheConfig config = small_config();
+  OtherCode subject(config);
+  Audit audit(config, subject);
+  try {
+    audit.apply(op::Pin{{1, 99}, "l"});
+    FAIL() << "the model says that block 99 is out of range";
+  } catch (const Violation& violation) {
+    EXPECT_EQ(violation.breaches(), std::vector<std::string>{"model"}) << violation.what();
+  }
+}
+
 /// Answers one call in two as it should, and declines the others.
 class Moody final : public Subject {
  public:
