@@ -130,6 +130,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   const std::vector<const Space*> spaces = chosen_spaces(options);
   SearchOptions search;
   search.make = options.make ? options.make : make_small(chosen_row(options));
+  search.own_memory = !options.make;
   search.threads =
       options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
   if (!options.json_path.empty()) file.emplace(options.json_path);
@@ -152,6 +153,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
     } else if (options.count_by_model && report.closed) {
       SearchOptions alone = search;
       alone.make = make_small(optimized::subject_of(optimized::Role::model));
+      alone.own_memory = true;
       alone.oracles = Oracles{false, false, false};
       const SearchReport model = search_with_bar(space, alone, bar, 0, 1);
       wrong = model.states != report.states || model.counts.edges != report.counts.edges;

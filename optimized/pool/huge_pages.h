@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <new>
 #include <vector>
 
@@ -28,22 +27,28 @@ struct HugePageAllocator {
 
   [[nodiscard]] T* allocate(std::size_t n) {
     const std::size_t bytes = n * sizeof(T);
-    const std::size_t alignment = bytes >= kHugePageBytes ? kHugePageBytes : kLineBytes;
+    const std::size_t alignment = alignment_of(bytes);
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-    void* memory = n == 0 || rounded < bytes ? nullptr : std::aligned_alloc(alignment, rounded);
-    if (memory == nullptr) throw std::bad_alloc();
+    if (n == 0 || rounded < bytes) throw std::bad_alloc();
+    void* memory = ::operator new (rounded, std::align_val_t{alignment});
 #if defined(__linux__)
     if (bytes >= kHugePageBytes) madvise(memory, rounded, MADV_HUGEPAGE);  // may be refused
 #endif
     return static_cast<T*>(memory);
   }
-  void deallocate(T* memory, std::size_t /*n*/) { std::free(memory); }
+  void deallocate(T* memory, std::size_t n) {
+    ::operator delete (memory, std::align_val_t{alignment_of(n * sizeof(T))});
+  }
 
   friend bool operator==(const HugePageAllocator&, const HugePageAllocator&) { return true; }
 
  private:
   static constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
   static constexpr std::size_t kLineBytes = 64;
+
+  static constexpr std::size_t alignment_of(std::size_t bytes) {
+    return bytes >= kHugePageBytes ? kHugePageBytes : kLineBytes;
+  }
 };
 
 template <class T>

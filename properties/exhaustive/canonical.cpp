@@ -164,8 +164,8 @@ std::uint8_t Canonical::number_of(BlockId block) {
 }
 
 Text Canonical::text_of(const History& history, std::uint64_t key) const {
-  const auto facts = history.keys.of_key.find(key);
-  if (facts == history.keys.of_key.end()) return kUnknownText;
+  const auto facts = history.keys->of_key.find(key);
+  if (facts == history.keys->of_key.end()) return kUnknownText;
   const auto text = contents_.find(facts->second.content);
   return text == contents_.end() ? kUnknownText : text->second;
 }

@@ -122,6 +122,42 @@ TEST(Exhaustive, FiguresDoNotDependOnThreads) {
   EXPECT_EQ(one.counts.hits, three.counts.hits);
 }
 
+TEST(Exhaustive, ASubjectComesBackAsIfItPerformedItsPathAgain) {
+  for (const char* name : {"forks", "raw", "hybrid"}) {
+    const auto cut = [&](bool own_memory) {
+      return search(*find_space(name), {.make = make_optimized(),
+                                        .own_memory = own_memory,
+                                        .oracles = kLawsAndModel,
+                                        .most_states = 5000});
+    };
+    const SearchReport back = cut(true);
+    const SearchReport again = cut(false);
+    ASSERT_FALSE(back.failure || again.failure) << name;
+    EXPECT_EQ(back.states, again.states) << name;
+    EXPECT_EQ(back.counts.edges, again.counts.edges) << name;
+    EXPECT_EQ(back.counts.evictions, again.counts.evictions) << name;
+  }
+}
+
+TEST(Arena, PutsBackWhatWasThereAndRefusesWhatIsMoreThanItHas) {
+  Arena arena;
+  auto* text = static_cast<char*>(arena.take(100, 16));
+  auto* aligned = arena.take(300, 64);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(aligned) % 64, 0U);
+  EXPECT_EQ(Arena::of(text), &arena);
+  EXPECT_EQ(Arena::of(&arena), nullptr);
+  text[99] = 'a';
+  Arena::Image image;
+  arena.save(image);
+  text[99] = 'b';
+  arena.give(text);
+  EXPECT_EQ(arena.take(100, 16), text) << "memory that was given back is taken first";
+  arena.restore(image);
+  EXPECT_EQ(text[99], 'a');
+  EXPECT_NE(arena.take(100, 16), text);
+  EXPECT_THROW(arena.take(Arena::kBytes, 16), std::bad_alloc);
+}
+
 TEST(Canonical, NamesOfRequestsAndBlocksDoNotMatter) {
   const Space& space = *find_space("full");
   const std::vector<Operation> run = {arrive("a", {0, 1}), admit("a", 2), op::Advance{"a", 2},

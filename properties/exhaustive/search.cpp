@@ -79,7 +79,7 @@ class Search {
  private:
   struct Worker {
     Worker(const Space& space, const SearchOptions& options)
-        : walker(space, options.make, options.oracles) {}
+        : walker(space, options.make, options.oracles, options.own_memory) {}
     Walker walker;
     Choices path;
     Objection objection;

@@ -28,6 +28,7 @@ struct SearchProgress {
 
 struct SearchOptions {
   MakeSubject make;
+  bool own_memory = true;  // subjects take all of theirs from operator new; see arena.h
   Oracles oracles{true, true, false};
   std::uint32_t threads = 1;
   std::uint64_t most_states = 0;  // the search stops, unclosed, at so many states; 0 = no limit

@@ -31,7 +31,7 @@ EdgeCounts& EdgeCounts::operator+=(const EdgeCounts& other) {
   return *this;
 }
 
-Walker::Walker(const Space& space, MakeSubject make, Oracles oracles)
+Walker::Walker(const Space& space, MakeSubject make, Oracles oracles, bool own_memory)
     : space_(space),
       config_(space.config()),
       make_(std::move(make)),
@@ -39,8 +39,11 @@ Walker::Walker(const Space& space, MakeSubject make, Oracles oracles)
       canonical_(space),
       next_(config_) {
   levels_.emplace_back(config_);
+  if (own_memory) arena_ = std::make_unique<Arena>();
+  if (arena_ && !arena_->serves_operator_new()) arena_.reset();
   make_subject();
   Level& root = here();
+  if (arena_) arena_->save(root.image);
   subject_->observe(root.state);
   root.history.tally.count(root.state);
   if (oracles_.model) root.model.emplace(config_);
@@ -52,7 +55,7 @@ void Walker::go(std::span<const std::uint8_t> choices) {
   while (common < choices.size() && common < depth_ && levels_[common].choice == choices[common]) {
     ++common;
   }
-  if (common < depth_ || performed_.size() != depth_) subject_.reset();
+  if (common < depth_ || performed_.size() != depth_) left_ = true;
   depth_ = common;
   for (std::size_t i = common; i < choices.size(); ++i) descend(choices[i]);
 }
@@ -63,21 +66,45 @@ void Walker::descend(std::uint8_t choice) {
   Level& from = levels_[depth_];
   Level& to = levels_[depth_ + 1];
   from.choice = choice;
-  if (!subject_) make_subject();
+  if (left_) bring_subject();
   step(from, from.operations[choice], to);
   if (!wrong_.empty()) throw std::logic_error("a path that was found right is wrong: " + wrong_);
   operations_in(space_, to.state, to.history, to.texts, to.operations);
+  if (arena_) arena_->save(to.image);
   ++depth_;
 }
 
-/// Makes a new subject and lets it perform the path.
-void Walker::make_subject() {
-  subject_ = make_(config_);
+/// Brings the subject to this state as if it had performed the path and nothing else.
+void Walker::bring_subject() {
+  left_ = false;
   performed_.clear();
   for (std::size_t i = 0; i < depth_; ++i) {
-    const Operation& operation = levels_[i].operations[levels_[i].choice];
-    subject_->apply(operation);
-    performed_.push_back(&operation);
+    performed_.push_back(&levels_[i].operations[levels_[i].choice]);
+  }
+  if (arena_) {
+    arena_->restore(here().image);
+  } else {
+    make_subject();
+    for (const Operation* operation : performed_) subject_->apply(*operation);
+  }
+}
+
+void Walker::make_subject() {
+  const Arena::Scope scope(arena_.get());
+  subject_ = make_(config_);
+}
+
+// The answer is copied out of the subject's memory, which may be put back.
+void Walker::perform(const Operation& operation) {
+  std::optional<Outcome> answer;
+  {
+    const Arena::Scope scope(arena_.get());
+    answer = subject_->apply(operation);
+  }
+  if (arena_) {
+    outcome_ = std::as_const(*answer);
+  } else {
+    outcome_ = std::move(*answer);
   }
 }
 
@@ -85,7 +112,7 @@ void Walker::make_subject() {
 void Walker::step(const Level& from, const Operation& operation, Level& to) {
   wrong_.clear();
   try {
-    outcome_ = subject_->apply(operation);
+    perform(operation);
     subject_->observe(to.state);
   } catch (const std::exception& error) {
     wrong_ = say("exception: the subject threw: ", error.what());
@@ -123,7 +150,7 @@ void Walker::expand(const std::function<void(const Edge&)>& visit) {
     throw std::logic_error("a state with more operations than a choice can number");
   }
   for (std::size_t i = 0; i < from.operations.size(); ++i) {
-    if (!subject_) make_subject();
+    if (left_) bring_subject();
     const Operation& operation = from.operations[i];
     step(from, operation, next_);
     judge(from, operation, next_);
@@ -135,7 +162,7 @@ void Walker::expand(const std::function<void(const Edge&)>& visit) {
       edge.fingerprint = canonical_.fingerprint(next_.state, next_.history, next_.texts);
     }
     visit(edge);
-    if (!edge.same) subject_.reset();
+    left_ = !edge.same;
   }
 }
 

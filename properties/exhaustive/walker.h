@@ -4,7 +4,8 @@
 // Model:   a path is one choice per step: the position of the operation in operations_in(). States
 //          on the way are kept (history, snapshot, model: values), so a path that shares its
 //          beginning with the one before costs only its end. A subject is not a value: after each
-//          operation that changed something it is made anew and performs the path again.
+//          operation that changed something its memory is put back as it was (arena.h), or where
+//          that cannot be, it is made anew and performs the path again.
 // Checked: on every edge the laws, over the subject's own states, and the naive model's answer and
 //          state against the subject's. The content oracle is left out: a law or the model also
 //          sees what it sees, and its store would have to be part of the state.
@@ -19,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "properties/exhaustive/arena.h"
 #include "properties/exhaustive/canonical.h"
 #include "properties/exhaustive/space.h"
 #include "properties/laws/history.h"
@@ -53,7 +55,8 @@ struct Edge {
 class Walker {
  public:
   /// @param oracles laws and model; content is not consulted
-  Walker(const Space& space, MakeSubject make, Oracles oracles);
+  /// @param own_memory subjects take all of theirs from operator new
+  Walker(const Space& space, MakeSubject make, Oracles oracles, bool own_memory = true);
 
   /// Goes to the state at the end of a path. Throws std::logic_error if the path does not exist.
   void go(std::span<const std::uint8_t> choices);
@@ -81,11 +84,13 @@ class Walker {
     Texts texts{};
     std::vector<Operation> operations;
     std::uint8_t choice = 0;  // taken from here
+    Arena::Image image;       // the memory of a subject that stands here
   };
 
   [[nodiscard]] Level& here() { return levels_[depth_]; }
   [[nodiscard]] const Level& here() const { return levels_[depth_]; }
   void descend(std::uint8_t choice);
+  void bring_subject();
   void make_subject();
   void perform(const Operation& operation);
   void step(const Level& from, const Operation& operation, Level& to);
@@ -100,8 +105,10 @@ class Walker {
   Canonical canonical_;
   std::vector<Level> levels_;  // the path; levels beyond depth_ are kept for their memory
   std::size_t depth_ = 0;
-  Level next_;                               // the state behind the current edge
-  std::unique_ptr<Subject> subject_;         // stands here; nullptr if it has left this state
+  Level next_;                    // the state behind the current edge
+  std::unique_ptr<Arena> arena_;  // with all memory of the subject; nullptr = none
+  std::unique_ptr<Subject> subject_;
+  bool left_ = false;                        // the subject does not stand here any more
   std::vector<const Operation*> performed_;  // the operations that it performed
   Outcome outcome_;                          // of its last operation
   std::string wrong_;                        // the objection to its last operation

@@ -71,7 +71,7 @@ const TransferRecord* History::find_transfer(std::string_view name) const {
 
 void History::fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
                    const Snapshot& after) {
-  keys.clash.reset();
+  clash.reset();
   asked.reset();
   settled.reset();
   const auto* allocate = std::get_if<op::Allocate>(&operation);
@@ -79,7 +79,7 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
     const RequestRecord* r = find(allocate->req);
     const RequestState* state = before.find(allocate->req);
     if (r != nullptr && state != nullptr) {
-      asked = extent_of(config, *state, r->hit, r->encoder_tokens, r->holds(), allocate->args);
+      asked = extent_of(*config, *state, r->hit, r->encoder_tokens, r->holds(), allocate->args);
       asked->waits = asked->uses_hit && hits_new_state(*state, r->hit);
     }
   }
@@ -199,7 +199,7 @@ void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
 }
 
 void History::fold_grant(RequestRecord& r, const RequestState& state) {
-  for (const GroupConfig& group : config.groups) {
+  for (const GroupConfig& group : config->groups) {
     if (!moves_state(group)) continue;
     const bool many = asked->main - asked->total > 1 + std::uint64_t{group.speculative_blocks};
     const bool drafts = asked->main > state.num_tokens || r.scheduled_tokens > r.content_tokens;
@@ -211,7 +211,7 @@ void History::fold_grant(RequestRecord& r, const RequestState& state) {
   r.granted_from = asked->total;
   r.lengths.clear();
   for (const GroupExtent& group : asked->groups) r.lengths.push_back(group.length);
-  r.scheduled_tokens = std::min<std::uint64_t>(asked->main, config.max_model_len);
+  r.scheduled_tokens = std::min<std::uint64_t>(asked->main, config->max_model_len);
   r.content_tokens =
       std::max(r.content_tokens, std::min<std::uint64_t>(r.scheduled_tokens, state.num_tokens));
   r.status = RequestStatus::running;
@@ -220,7 +220,7 @@ void History::fold_grant(RequestRecord& r, const RequestState& state) {
 void History::fold_truncate(RequestRecord& r, std::uint32_t tokens) {
   r.ahead = true;
   for (GroupId g = 0; g < r.lengths.size(); ++g) {
-    const GroupConfig& group = config.groups[g];
+    const GroupConfig& group = config->groups[g];
     if (group.kind == LayerKind::mamba || group.kind == LayerKind::cross) continue;
     r.lengths[g] =
         std::min(r.lengths[g], ceil_div<std::uint64_t>(tokens, std::uint64_t{group.block_size}));
@@ -304,14 +304,16 @@ void History::fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens,
   for (std::size_t i = known; i < units; ++i) {
     const std::uint64_t key = state->hashes[i];
     const std::uint64_t content = r.contents[i];
+    if (keys->knows(key, content)) continue;
+    KeyBook& book = keys.change();
     const auto [by_key, new_key] =
-        keys.of_key.try_emplace(key, KeyBook::Facts{content, i > 0 ? state->hashes[i - 1] : 0, i});
-    const auto [by_content, new_content] = keys.key_of_content.try_emplace(content, key);
-    if (keys.clash) continue;
+        book.of_key.try_emplace(key, KeyBook::Facts{content, i > 0 ? state->hashes[i - 1] : 0, i});
+    const auto [by_content, new_content] = book.key_of_content.try_emplace(content, key);
+    if (clash) continue;
     if (by_key->second.content != content) {
-      keys.clash = KeyBook::Clash{i, true};
+      clash = KeyBook::Clash{i, true};
     } else if (by_content->second != key) {
-      keys.clash = KeyBook::Clash{i, false};
+      clash = KeyBook::Clash{i, false};
     }
   }
 }

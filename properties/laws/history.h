@@ -17,6 +17,7 @@
 
 #include "properties/foreign/promises.h"
 #include "properties/laws/extent.h"
+#include "properties/laws/shared_value.h"
 #include "properties/laws/tally.h"
 #include "properties/oracles/prefix_digest.h"
 #include "reference/config.h"
@@ -94,9 +95,14 @@ struct KeyBook {
     std::size_t unit = 0;
     bool same_key = false;
   };
+  [[nodiscard]] bool knows(std::uint64_t key, std::uint64_t content) const {
+    const auto by_key = of_key.find(key);
+    const auto by_content = key_of_content.find(content);
+    return by_key != of_key.end() && by_key->second.content == content &&
+           by_content != key_of_content.end() && by_content->second == key;
+  }
   std::unordered_map<std::uint64_t, Facts> of_key;
   std::unordered_map<std::uint64_t, std::uint64_t> key_of_content;
-  std::optional<Clash> clash;  // this operation has shown it
 };
 
 /// Facts that follow from the configuration of a group alone.
@@ -122,8 +128,8 @@ struct History {
   [[nodiscard]] const RequestRecord* find(std::string_view name) const;
   [[nodiscard]] const TransferRecord* find_transfer(std::string_view name) const;
 
-  CacheConfig config;
-  Promises promises;  // of the subject
+  SharedValue<CacheConfig> config;
+  SharedValue<Promises> promises;  // of the subject
   std::uint32_t num_blocks;
   std::uint32_t unit_tokens;
   std::uint64_t align;                    // [tokens] alignment(config)
@@ -146,7 +152,8 @@ struct History {
   bool chains_loose = false;   // since the last reset, something may have broken chains
   Mirror mirror;
   Tally tally;  // of the state after the last operation
-  KeyBook keys;
+  SharedValue<KeyBook> keys;
+  std::optional<KeyBook::Clash> clash;  // this operation has shown it
 
  private:
   RequestRecord* record(std::string_view name);

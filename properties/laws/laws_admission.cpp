@@ -135,7 +135,7 @@ bool whole_fits(const Step& step, const Call& call, const Demand& d) {
 }
 
 bool is_excused(const Step& step, const Rejected& rejected) {
-  return declines(step.history.promises, step.operation, rejected) ||
+  return declines(*step.history.promises, step.operation, rejected) ||
          breach_of(rejected.error) == Breach::capacity;
 }
 

@@ -151,7 +151,7 @@ extern const Scenes one_group_per_block_scenes = {
 Finding keys_downward_closed(const Step& step) {
   if (step.history.chains_loose || step.outcome.events.empty()) return std::nullopt;
   const Keys keys(step.after.index);
-  const auto& of_key = step.history.keys.of_key;
+  const auto& of_key = step.history.keys->of_key;
   for (const IndexEntry& entry : step.after.index) {
     if (entry.group >= step.config.groups.size() || entry.blocks.empty()) continue;
     const GroupConfig& group = step.config.groups[entry.group];
@@ -297,7 +297,7 @@ Finding hash_chain(const Step& step) {
       return say("a hash that request ", r.name, " already had has changed");
     }
   }
-  if (const auto& clash = step.history.keys.clash) {
+  if (const auto& clash = step.history.clash) {
     return say("unit ", clash->unit, " of ", request_of(step.operation),
                clash->same_key ? " has the key of other content"
                                : " has another key than equal content had before");

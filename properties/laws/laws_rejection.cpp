@@ -132,7 +132,7 @@ bool not_in_transfer(const Step& s) {
 
 /// More tokens than the configuration allows, or more than the subject says that it has room for.
 bool capacity(const Step& s) {
-  const Capacities& room = s.history.promises.capacity;
+  const Capacities& room = s.history.promises->capacity;
   const std::uint64_t limit = s.config.max_model_len;
   const RequestState* r = own_before(s);
   if (new_request(s.operation) != nullptr &&
@@ -187,7 +187,7 @@ constexpr Precondition kPreconditions[] = {
 
 Finding rejection_has_cause(const Step& step) {
   const auto* rejected = std::get_if<Rejected>(&step.outcome.result);
-  const Promises& promises = step.history.promises;
+  const Promises& promises = *step.history.promises;
   if (rejected == nullptr || declines(promises, step.operation, *rejected)) return std::nullopt;
   if (promises.valid_calls_only) {
     if (capacity(step)) return std::nullopt;

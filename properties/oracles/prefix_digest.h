@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,7 +23,7 @@ namespace kvproof::properties {
 class PrefixDigest {
  public:
   PrefixDigest(ExtraKeys extra, std::uint32_t unit_tokens)
-      : extra_(std::move(extra)), unit_tokens_(unit_tokens) {}
+      : extra_(std::make_shared<const ExtraKeys>(std::move(extra))), unit_tokens_(unit_tokens) {}
 
   /// Takes the next token of the sequence. @return the digest of the prefix that ends with it.
   std::uint64_t next(TokenId token) {
@@ -37,11 +38,11 @@ class PrefixDigest {
  private:
   // Each kind has its own tag, so that an adapter and a salt of one name stay apart.
   void begin_unit() {
-    if (!extra_.lora.empty()) mix_text(1, extra_.lora);
-    mix_overlapping(2, extra_.mm);
-    mix_overlapping(5, extra_.embeds);
-    if (position_ == 0 && !extra_.salt.empty()) mix_text(3, extra_.salt);
-    if (position_ == 0 && !extra_.layout.empty()) mix_text(6, extra_.layout);
+    if (!extra_->lora.empty()) mix_text(1, extra_->lora);
+    mix_overlapping(2, extra_->mm);
+    mix_overlapping(5, extra_->embeds);
+    if (position_ == 0 && !extra_->salt.empty()) mix_text(3, extra_->salt);
+    if (position_ == 0 && !extra_->layout.empty()) mix_text(6, extra_->layout);
     mix(4);
   }
 
@@ -62,7 +63,7 @@ class PrefixDigest {
 
   void mix(std::uint64_t value) { state_ = mix64((state_ ^ mix64(value + kMixStep)) + kMixStep); }
 
-  ExtraKeys extra_;
+  std::shared_ptr<const ExtraKeys> extra_;  // copies of the digest share it
   std::uint32_t unit_tokens_;
   std::uint32_t position_ = 0;  // [tokens] taken so far
   std::uint64_t state_ = 0;
