@@ -163,7 +163,7 @@ inline constexpr Law kLaws[] = {
      "announces nothing; a refused allocation may have given back what its request has skipped.",
      Cost::linear, Promise::safety, "vLLM allocate_slots; vllm#11565, inference-sim#354", "",
      KVPROOF_LAW(failure_changes_nothing),
-     {.always = 0, .speaks = when::failures, .orders_skipped = true}},
+     {.always = 0, .speaks = when::failures}},
     {"I21", "whole-sequence gate",
      "Asked that the whole sequence must fit, no sequence that cannot fit is admitted.",
      Cost::linear, Promise::safety, "vLLM full_sequence_must_fit; vllm#45388", "",
@@ -177,8 +177,8 @@ inline constexpr Law kLaws[] = {
      {.always = 0, .speaks = when::reads,
       .operations = {"lookup", "common_prefix", "step", "recycle"}}},
     {"I23", "drained is free",
-     "When no request, lease, raw owner or transfer holds a block of a tier, every usable block "
-     "of it is free and no progress is left.",
+     "No more blocks of a tier are held than tables, leases and the raw owner have entries; when "
+     "there are none, no progress is left.",
      Cost::linear, Promise::safety, "vLLM free; leaks on abort", "",
      KVPROOF_LAW(drained_is_free), {.always = 0}},
     {"I24", "reset clears",
@@ -246,7 +246,7 @@ inline constexpr Law kLaws[] = {
      {.always = kHost, .about = About::host_tier, .operations = {"swap_out"}}},
     {"C7", "keys leave with cause",
      "A block loses its key when it is handed out, evicted by name, reset or written anew, and not "
-     "otherwise; an evict leaves no key on the blocks that it names.",
+     "otherwise.",
      Cost::linear, Promise::policy, "vLLM BlockPool; sglang#4987, vllm#4761", "",
      KVPROOF_LAW(keys_leave_with_cause),
      {.always = 0, .when_caching = kIds | kContent, .about = About::caching}},
@@ -282,13 +282,13 @@ inline constexpr Law kLaws[] = {
      Cost::constant, Promise::safety, "reference/contract.h", "",
      KVPROOF_LAW(rejection_has_cause), {.always = 0}},
     {"C13", "refusal has its cause",
-     "Nobody is refused while the whole request fits, with a quarter of the pool to spare beyond "
-     "what is reserved.",
+     "No allocation is refused while the whole request fits, with a quarter of the pool to spare "
+     "beyond what is reserved; no take and no swap while all its blocks do.",
      Cost::constant, Promise::safety, "vLLM allocate_slots; a watermark is smaller", "",
      KVPROOF_LAW(refusal_has_cause), {.always = 0, .speaks = when::refusals}},
     {"C14", "done as asked",
-     "Tokens, computed tokens, raw references and the answer of a reset are as the caller can "
-     "count them; a grant has room for its slots, a preempted request none.",
+     "Tokens, computed tokens, the lengths of tables, raw references, common prefixes and the "
+     "answer of a reset are as the caller can count them; what is evicted or recycled is gone.",
      Cost::linear, Promise::safety, "vLLM Request; BlockPool", "",
      KVPROOF_LAW(done_as_asked), {.always = 0, .speaks = when::successes}},
 };

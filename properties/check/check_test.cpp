@@ -49,7 +49,7 @@ TEST(Reach, WhoShowsNoBlocksIsHeldToCounts) {
   EXPECT_EQ(demanded(pool(9, {full(2)}), counts),
             (Ids{"I20", "I22", "I23", "I31", "C12", "C13", "C14"}));
   EXPECT_EQ(demanded(pool(9, {full(2), window(2, 3)}), counts),
-            (Ids{"I22", "I23", "I31", "C12", "C13", "C14"}));
+            (Ids{"I20", "I22", "I23", "I31", "C12", "C13", "C14"}));
   const Oracles oracles = oracles_for(pool(9, {full(2)}), counts);
   EXPECT_FALSE(oracles.content || oracles.model);
 }

@@ -41,8 +41,6 @@ std::string why_left_out(const Law& law, const CacheConfig& config, const Demand
   if (!declares(demands.promises.operations, law.reach)) {
     return say("it does not declare ", law.reach.operations.front());
   }
-  if (law.reach.orders_skipped && !ours && !all_read(config))
-    return "it promises safety, not policy";
   const bool counts_suffice = law.reach.counts_suffice && !config.enable_caching &&
                               all_read(config) &&
                               !demands.promises.operations.test(operation_index("fork"));

@@ -73,6 +73,10 @@ struct Step {
   return group < r.progress.size() ? r.progress[group].value_or(0) : 0;
 }
 
+/// Whether the tables of a request are as long as what was granted needs, in either tier.
+[[nodiscard]] Finding check_lengths(const Step& step, const RequestState& r,
+                                    const RequestRecord& record);
+
 /// The positions of a request in a group that the operation of this step recycled.
 [[nodiscard]] inline Recycled recycled_in(const Step& step, const RequestState& was,
                                           const RequestState& now, GroupId group) {

@@ -88,7 +88,6 @@ struct Reach {
   About about = About::anything;
   Speaks (*speaks)(const Step&) = when::always;
   std::array<std::string_view, 4> operations = {};  // the subject must declare one of them
-  bool orders_skipped = false;  // it fixes which end of the queue a refusal's skipped blocks go to
   bool counts_suffice = false;  // without a cache, forks and windows it needs no part: only counts
 };
 

@@ -35,6 +35,14 @@ Finding check_tokens(const Step& step) {
                  told.computed, " of ", told.tokens);
     }
   }
+  const auto* fork = std::get_if<op::Fork>(&step.operation);
+  const RequestState* parent = own_after(step);
+  const RequestState* child = fork != nullptr ? step.after.find(fork->child) : nullptr;
+  if (fork != nullptr && parent != nullptr &&
+      (child == nullptr || child->num_tokens != parent->num_tokens ||
+       child->computed != parent->computed)) {
+    return say(fork->child, " has not the tokens of ", own);
+  }
   const auto* arrive = std::get_if<op::Arrive>(&step.operation);
   const RequestState* now = step.after.find(own);
   if (arrive != nullptr && (now == nullptr || now->num_tokens != arrive->tokens.size())) {
@@ -84,18 +92,73 @@ Finding check_raw(const Step& step) {
   return say("the raw owner holds ", list_of(step.after.raw), " instead of ", list_of(raw));
 }
 
-Finding check_room(const Step& step) {
-  const RequestState* now = own_after(step);
-  if (now == nullptr) return std::nullopt;
-  if (std::holds_alternative<op::Free>(step.operation) && !without_blocks(*now)) {
-    return say(now->name, " was preempted, and has blocks");
+Finding check_tables(const Step& step) {
+  for (const RequestState& r : step.after.requests) {
+    const RequestRecord* record = record_of(step, r);
+    if (record == nullptr) return say("request ", r.name, " is there but never arrived");
+    if (auto finding = check_lengths(step, r, *record)) return finding;
   }
-  const auto& asked = step.history.asked;
-  for (GroupId g = 0; asked && g < asked->groups.size(); ++g) {
-    const GroupConfig& group = step.config.groups[g];
-    const std::uint64_t room = table_of(*now, g).size() * std::uint64_t{group.block_size};
-    if (reads_all(group.kind) && room < asked->slots) {
-      return say(now->name, " was granted ", asked->slots, " slots, and has room for ", room);
+  const RequestState* was = own_before(step);
+  const RequestState* now = own_after(step);
+  if (was == nullptr || now == nullptr || !when::is<op::Recycle>(step)) return std::nullopt;
+  for (GroupId g = 0; g < step.config.groups.size(); ++g) {
+    for (const std::size_t i : recycled_in(step, *was, *now, g).run) {
+      if (table_of(*now, g)[i] == kNullBlock) continue;
+      return say("position ", i, " of ", now->name, " in group ", g,
+                 " is not read any more, and was not recycled");
+    }
+  }
+  return std::nullopt;
+}
+
+/// The most leading blocks that two requests can share: those of equal content, and of relatives by
+/// a fork all.
+std::uint64_t may_share(const Step& step, GroupId g, const RequestRecord& a,
+                        const RequestRecord& b) {
+  if (!a.holds() || !b.holds()) return 0;
+  if (a.forked && b.forked) return std::min(a.lengths[g], b.lengths[g]);
+  const auto parted = std::ranges::mismatch(a.contents, b.contents).in1;
+  const auto units = static_cast<std::uint64_t>(parted - a.contents.begin());
+  return units / step.history.groups[g].units_per_block;
+}
+
+/// A lone table is its own common prefix; several share at most what has equal content.
+Finding check_shared(const Step& step) {
+  const auto* shared = std::get_if<SharedBlocks>(&step.outcome.result);
+  const RequestState* own = own_after(step);
+  const RequestRecord* record = own_record(step);
+  if (shared == nullptr || own == nullptr || record == nullptr) return std::nullopt;
+  for (GroupId g = 0; g < shared->size() && g < step.config.groups.size(); ++g) {
+    const bool counted = step.config.enable_caching && reads_all(step.config.groups[g].kind);
+    std::uint64_t most = counted ? table_of(*own, g).size() : 0;
+    bool lone = true;
+    for (const RequestState& other : step.after.requests) {
+      const RequestRecord* theirs = record_of(step, other);
+      if (&other == own || theirs == nullptr || table_of(other, g).empty()) continue;
+      lone = false;
+      most = std::min(most, may_share(step, g, *record, *theirs));
+    }
+    const std::uint64_t said = (*shared)[g];
+    if (said > most || (lone && said != most)) {
+      return say("the common prefix of group ", g, " is said to be ", said,
+                 " blocks; by their tokens ", most, " can be");
+    }
+  }
+  return std::nullopt;
+}
+
+/// Hits are counted when they are used (C9), and at no other time.
+Finding check_counters(const Step& step) {
+  if (step.before.counters == step.after.counters || step.history.asked) return std::nullopt;
+  return say("the hit counters changed without an allocation");
+}
+
+Finding check_evicted(const Step& step) {
+  const auto* evict = std::get_if<op::Evict>(&step.operation);
+  for (std::size_t i = 0; evict != nullptr && i < evict->blocks.size(); ++i) {
+    const BlockId block = evict->blocks[i];
+    if (block < step.after.blocks.size() && step.after.blocks[block].hashed) {
+      return say("block ", block, " was evicted and still carries a key");
     }
   }
   return std::nullopt;
@@ -107,7 +170,10 @@ Finding done_as_asked(const Step& step) {
   if (when::failed(step)) return std::nullopt;  // I20
   if (auto finding = check_tokens(step)) return finding;
   if (auto finding = check_raw(step)) return finding;
-  if (auto finding = check_room(step)) return finding;
+  if (auto finding = check_tables(step)) return finding;
+  if (auto finding = check_shared(step)) return finding;
+  if (auto finding = check_evicted(step)) return finding;
+  if (auto finding = check_counters(step)) return finding;
   const auto* reset = std::get_if<bool>(&step.outcome.result);
   const bool idle = step.before.num_free + 1 == step.config.num_blocks;
   if (reset == nullptr || step.config.num_host_blocks > 0 || *reset == idle) return std::nullopt;
@@ -126,6 +192,13 @@ extern const Scenes done_as_asked_scenes = {
      [](Scene& s) { granted(s).blocks.front().pop_back(); }},
     {"a raw reference kept", play::look_up, [](Scene& s) { s.after.raw.push_back(1); }},
     {"no room for what was granted", play::share, [](Scene& s) { s.table(1).pop_back(); }},
+    {"child without its parent's tokens", play::fork,
+     [](Scene& s) { --s.after.requests[1].computed; }},
+    {"not recycled", play::recycle, [](Scene& s) { s.after = s.before; }, with::window},
+    {"more shared than held", play::common_prefix,
+     [](Scene& s) { s.outcome.result = SharedBlocks{3}; }},
+    {"hits counted by a lookup", play::look_up, [](Scene& s) { s.after.counters.emplace(); }},
+    {"evicted in vain", play::evict, [](Scene& s) { s.block(1).hashed = true; }},
     {"preempted with blocks", play::preempt,
      [](Scene& s) { s.after.requests = s.before.requests, s.after.requests[0].computed = 0; }},
     {"reset in vain", play::reset_device, [](Scene& s) { s.outcome.result = false; }},

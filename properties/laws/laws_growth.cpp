@@ -23,17 +23,6 @@ std::vector<Copy> copies_of(const Step& step, const RequestState& was, const Req
   return out;
 }
 
-namespace law {
-namespace {
-
-using Blocks = std::vector<BlockId>;
-
-bool releases(const Operation& o) {
-  return std::holds_alternative<op::Free>(o) || std::holds_alternative<op::Finish>(o) ||
-         std::holds_alternative<op::Truncate>(o) || std::holds_alternative<op::SwapIn>(o) ||
-         std::holds_alternative<op::Complete>(o);
-}
-
 Finding check_lengths(const Step& step, const RequestState& r, const RequestRecord& record) {
   const std::size_t groups = step.config.groups.size();
   if (r.tables.size() != groups) {
@@ -56,6 +45,17 @@ Finding check_lengths(const Step& step, const RequestState& r, const RequestReco
     }
   }
   return std::nullopt;
+}
+
+namespace law {
+namespace {
+
+using Blocks = std::vector<BlockId>;
+
+bool releases(const Operation& o) {
+  return std::holds_alternative<op::Free>(o) || std::holds_alternative<op::Finish>(o) ||
+         std::holds_alternative<op::Truncate>(o) || std::holds_alternative<op::SwapIn>(o) ||
+         std::holds_alternative<op::Complete>(o);
 }
 
 /// Whether this entry of the operation's own request may have changed to its new value.

@@ -74,13 +74,6 @@ bool may_lose_its_key(const Step& step, BlockId block) {
 }  // namespace
 
 Finding keys_leave_with_cause(const Step& step) {
-  if (const auto* evict = std::get_if<op::Evict>(&step.operation); evict && !rejected(step)) {
-    for (BlockId block : evict->blocks) {
-      if (block < step.after.blocks.size() && step.after.blocks[block].hashed) {
-        return say("block ", block, " was evicted and still carries a key");
-      }
-    }
-  }
   const std::size_t n = std::min(step.before.blocks.size(), step.after.blocks.size());
   for (BlockId block = 1; block < n; ++block) {
     const BlockState& was = step.before.blocks[block];
@@ -96,7 +89,6 @@ Finding keys_leave_with_cause(const Step& step) {
 extern const Scenes keys_leave_with_cause_scenes = {
     {"key lost by a lookup", play::hit, [](Scene& s) { s.block(1).hashed = false; }},
     {"key changed by a grant", play::admit_hit, [](Scene& s) { ++s.block(1).key; }},
-    {"evicted in vain", play::evict, [](Scene& s) { s.block(1).hashed = true; }},
     {"evicted beyond what was named", play::evict, [](Scene& s) { s.block(2).hashed = false; }},
 };
 

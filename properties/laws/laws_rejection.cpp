@@ -252,8 +252,10 @@ Finding refusal_has_cause(const Step& step) {
   const PoolState& pool = host ? step.before.host : step.before;
   const std::uint64_t most = most_needed(step);
   const auto* allocate = std::get_if<op::Allocate>(&step.operation);
-  const std::uint64_t kept = (pool.blocks.size() + 3) / 4 + step.config.watermark_blocks() +
-                             (allocate != nullptr ? allocate->args.reserved : 0);
+  const std::uint64_t kept =
+      allocate == nullptr
+          ? 0
+          : (pool.blocks.size() + 3) / 4 + step.config.watermark_blocks() + allocate->args.reserved;
   if (most + kept > pool.num_free) return std::nullopt;
   return say("refused with ", pool.num_free, " free blocks, where all that it can need is ", most);
 }

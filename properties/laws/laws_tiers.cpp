@@ -153,8 +153,9 @@ Finding transfer_keeps_both(const Step& step) {
   if (r == nullptr) return std::nullopt;
   const RequestState* was = own_before(step);
   const bool kept =
-      was == nullptr || (out ? was->tables == r->tables : was->host_tables == r->host_tables);
-  if (!kept) return say("the start of a swap changed the blocks of ", r->name, " where they were");
+      was == nullptr || ((out ? was->tables == r->tables : was->host_tables == r->host_tables) &&
+                         was->progress == r->progress);
+  if (!kept) return say("the start of a swap changed ", r->name, " where it was");
   if (!step.outcome.events.empty() && out) return say("a swap out was announced before it landed");
   return check_started(step, *r, *granted, out);
 }

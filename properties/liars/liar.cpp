@@ -93,6 +93,7 @@ class Liar final : public Subject {
     Snapshot next;
     look(sound_, next);
     if (habit_.lie.show != nullptr) habit_.lie.show(telling, next);
+    if (!habit_.view.block_ids) show_counts_only(next);
     state_ = std::move(next);
     Outcome visible = out;
     if (!habit_.view.block_ids) {

@@ -5,8 +5,7 @@
 // Model:   a cell is a lie about an operation on a level. It is noticed if the verdict names it at
 //          each frequency: a violation, or the operation as not exercised. A lie that never changes
 //          anything that this level shows is no cell.
-// Excused: a lie that no caller can observe, by a row of kExcuses that says why. An excuse of a
-//          cell that is noticed is stale, which is an error.
+// Excused: a lie that no caller can observe, by a row of kExcuses that says why.
 #pragma once
 
 #include <array>

@@ -67,8 +67,13 @@ Outcome answer_more(Telling& t) {
     hit->hit_tokens += t.config.groups.front().block_size;
     for (auto& list : hit->blocks) list.push_back(1);
   } else if (auto* granted = std::get_if<Granted>(&out.result)) {
-    if (granted->blocks.empty()) granted->blocks.emplace_back();
-    granted->blocks.back().push_back(1);
+    if (std::holds_alternative<op::SwapOut>(t.operation) ||
+        std::holds_alternative<op::SwapIn>(t.operation)) {
+      granted->copies.push_back({1, 1});
+    } else {
+      if (granted->blocks.empty()) granted->blocks.emplace_back();
+      granted->blocks.back().push_back(1);
+    }
   } else if (auto* flag = std::get_if<bool>(&out.result)) {
     *flag = true;
   } else if (auto* shared = std::get_if<SharedBlocks>(&out.result)) {
