@@ -68,6 +68,7 @@ PARTS = (
           smoke=["--operations=1500"], default=["--operations=2000"],
           thorough=["--operations=2000"], full=[]),
     check("mutants", "mutant", {"full": 130}, full=["--mutants"]),
+    check("liars", "liar", {"full": 110}, full=["--liars"]),
     check("exhaustive", "exhaustive", {"full": 460}, full=["--exhaustive"]),
     bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
     bench("pool_operation", "pool_operation/.*(num_blocks:(1024|65536)/|"

@@ -35,6 +35,7 @@ for arg do
     --json=*) json=${arg#--json=} ;;
     --filter=*) name=${arg#--filter=^}; name=${name%%/*} ;;
     --mutants) name=mutant ;;
+    --liars) name=liar ;;
     --exhaustive) name=exhaustive ;;
     --*) ;;
     *) name=$arg ;;
@@ -295,10 +296,11 @@ class RunTest(unittest.TestCase):
         code, out, said = self.run_sh("--full")
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         calls = [" ".join(call.split()[:-1]) for call in self.calls()]
-        for call in ("kvproof-check --mutants", "kvproof-check --exhaustive", "kvproof-check",
+        for call in ("kvproof-check --mutants", "kvproof-check --liars",
+                     "kvproof-check --exhaustive", "kvproof-check",
                      "kvproof-bench --filter=^movement --min-seconds-per-case=1"):
             self.assertIn(call, calls)
-        for key in ("kill-matrix", "exhaustive-search", "law-table"):
+        for key in ("kill-matrix", "liar-matrix", "exhaustive-search", "law-table"):
             self.assertTrue(f'<article id="{key}">' in self.page(), key)
 
     def test_thorough_run_looks_longer_than_a_first_look(self):

@@ -298,8 +298,27 @@ def gate_measure():
                  threshold_percent=(3, "percent"))
 
 
+def liar():
+    """Two lies about two operations: one cell is missed, one excused, all others are noticed."""
+    for operation in ("allocate", "evict"):
+        for lie in ("does_nothing", "turns_the_queue"):
+            for level in ("safety", "policy", "profile", "counts_only"):
+                excused = (operation, lie, level) == ("evict", "turns_the_queue", "safety")
+                missed = (operation, lie, level) == ("evict", "does_nothing", "counts_only")
+                by = "-" if missed or excused else "C14"
+                yield result("liar", {
+                    "operation": operation, "lie": lie, "level": level,
+                    "excuse": "its order is free" if excused else "-", "seldom_by": by,
+                    "often_by": by, "always_by": by},
+                    noticed=(0 if missed or excused else 1, "count"),
+                    seldom_operations=(4000, "count"), often_operations=(500, "count"),
+                    always_operations=(60, "count"))
+    yield result("liars", {}, cells=(16, "count"), noticed=(14, "count"), excused=(1, "count"),
+                 missed=(1, "count"), seconds=(61.5, "s"))
+
+
 # kvproof check and gate make these; kvproof report makes those in MEASURED.
-CHECKED = (mutant, exhaustive, check_law, gate_measure)
+CHECKED = (mutant, liar, exhaustive, check_law, gate_measure)
 
 
 def paged_decode():

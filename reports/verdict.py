@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the results are right: by the laws, the seeded bugs and the exhaustive search."""
+"""Whether the results are right: by the laws, seeded bugs, liars and the exhaustive search."""
 
 from figures.exhaustive import is_closed, split
 from figures.kill_counts import mutants_of, survivors
 from figures.law_table import is_broken, is_vacuous
+from figures.liar_matrix import fates_of
 from figures.numbers import count
 from figures.plot import groups
 from parts import CANNOT_TELL
@@ -13,7 +14,7 @@ HOLDS = 0  # the verdict of kvproof check on an allocator that passes
 
 def verdict_of(results):
     """(kind, title, lines); the kind is a class of the page: bad, partly, good or unknown."""
-    found = [part(results) for part in (laws, mutants, spaces)]
+    found = [part(results) for part in (laws, mutants, lies, spaces)]
     found = [part for part in found if part]
     if not found:
         return "unknown", "Correctness was not checked in this run.", [
@@ -56,6 +57,16 @@ def mutants(results):
     lives = len(survivors(rows))
     return ("partly" if lives else "good",
             f"{count(len(rows) - lives)} of {count(len(rows))} seeded bugs are noticed.")
+
+
+def lies(results):
+    cells = results.of("liar")
+    if not cells:
+        return None
+    fates = fates_of(cells)
+    return ("partly" if fates["missed"] else "good",
+            f"{count(fates['noticed'])} of {count(len(cells))} lies of a sound allocator are "
+            f"noticed, {count(fates['missed'])} pass.")
 
 
 def spaces(results):

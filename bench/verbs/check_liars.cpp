@@ -105,11 +105,11 @@ std::vector<Result> liar_results(const std::vector<LiarCell>& cells, double seco
                {{"operation", std::string(cell.operation)},
                 {"lie", std::string(cell.lie)},
                 {"level", std::string(cell.level)},
-                {"excuse", std::string(cell.excuse)}},
+                {"excuse", cell.excuse.empty() ? "-" : std::string(cell.excuse)}},
                {{"noticed", count(cell.noticed() ? 1 : 0)}}};
     for (std::size_t f = 0; f < std::size(kFrequencies); ++f) {
       const std::string name(kFrequencies[f].name);
-      row.parameters.emplace_back(name + "_by", cell.told[f].by);
+      row.parameters.emplace_back(name + "_by", cell.told[f].by.empty() ? "-" : cell.told[f].by);
       row.metrics.emplace_back(name + "_operations", count(cell.told[f].operations));
     }
     out.push_back(std::move(row));
