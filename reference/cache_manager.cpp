@@ -119,7 +119,8 @@ Result CacheManager::perform(const op::Allocate& o) {
   if (use_hit) check_hit(r);
 
   const std::uint64_t limit = config_.max_model_len;
-  const std::uint64_t total = r.computed + (use_hit ? r.hit_tokens : 0U) + args.external;
+  const std::uint64_t total =
+      std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0U) + args.external;
   expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
   const bool idle = !running(r) && std::ranges::all_of(r.groups, [](const GroupTable& t) {
     return t.blocks.empty();

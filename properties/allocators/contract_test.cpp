@@ -75,6 +75,8 @@ void add_requests(std::vector<Broken>& out) {
       op::Allocate{"b", {.external = 65}});
   add(Breach::capacity, "a negative number of loaded tokens", one_and({arrive("b", 10)}),
       op::Allocate{"b", {.external = kMinusOne}});
+  add(Breach::capacity, "a negative number of tokens behind computed ones", kOne,
+      op::Allocate{"a", {.external = kMinusOne}});
 }
 
 void add_admission(std::vector<Broken>& out) {

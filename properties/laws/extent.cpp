@@ -56,7 +56,7 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const F
   e.uses_hit = args.use_lookup && !found.empty();
   e.starts =
       (e.uses_hit || args.external > 0) && without_blocks(request) && without_progress(request);
-  e.total = request.computed + (e.uses_hit ? found.tokens : 0U) + args.external;
+  e.total = std::uint64_t{request.computed} + (e.uses_hit ? found.tokens : 0U) + args.external;
   e.main = std::min(e.total + args.new_tokens, limit);
   e.slots = std::min(e.main + args.lookahead, limit);
   const std::uint64_t whole = std::min<std::uint64_t>(request.num_tokens, limit);

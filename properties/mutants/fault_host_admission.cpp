@@ -20,7 +20,7 @@ Result FaultHost::run(const op::Allocate& o) {
   ask.found = args.use_lookup && any([](const Table& t) { return !t.found.empty(); });
   if (ask.found) check_hit(s);
   const std::uint64_t limit = config_.max_model_len;
-  ask.computed = s.computed + (ask.found ? s.found_tokens : 0) + args.external;
+  ask.computed = std::uint64_t{s.computed} + (ask.found ? s.found_tokens : 0) + args.external;
   ask.external = args.external;
   require(ask.computed <= limit, "capacity: external tokens beyond the token limit");
   ask.starts = (ask.found || args.external > 0) &&

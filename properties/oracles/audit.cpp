@@ -81,6 +81,8 @@ void Audit::check_content(const Operation& operation) {
 void Audit::check_declined(const Operation& operation) {
   const auto* rejected = std::get_if<Rejected>(&outcome_.result);
   if (rejected != nullptr && rejected->error.starts_with(kNotAsked)) return;
+  // Without a host tier nobody swaps: it is not the subject that declines.
+  if (config_.num_host_blocks == 0 && std::holds_alternative<op::SwapOut>(operation)) return;
   ++counts_.asked[operation.index()];
   if (rejected == nullptr || !declines(oracles_.promises, operation, *rejected)) return;
   ++counts_.declined[operation.index()];

@@ -3,6 +3,8 @@
 #include "properties/random/generators.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
@@ -10,13 +12,20 @@
 namespace kvproof::properties {
 namespace {
 
-constexpr std::uint32_t kNumTexts = 3;
+constexpr std::uint32_t kTexts[] = {0, 0, 0, 1, 2};  // mostly one, so that prompts hit
 
 constexpr const char* kAdapters[] = {"a", "b", "b@2"};
-constexpr const char* kImages[] = {"x-1234", "y-1234"};
 
-// An image's length follows from its identity, as its content does.
-std::uint32_t image_length(std::uint32_t image) { return image == 0 ? 1 : 3; }
+/// An image's length follows from its identity, as its content does.
+struct Image {
+  const char* id;
+  std::uint32_t length;
+};
+constexpr Image kImages[] = {{"x-1234", 1}, {"y-1234", 3}};
+
+// What a careless serialisation takes for each other: "x" at 12 and "x1" at 2, "x" before "1-x" and
+// "x1" before "-x".
+constexpr Image kImitators[] = {{"x", 1}, {"x1", 1}, {"1-x", 1}, {"-x", 1}, {"x-12345", 1}};
 
 }  // namespace
 
@@ -139,17 +148,18 @@ std::optional<Operation> Generator::make_rest(Kind kind, Moment& m) const {
 }
 
 Operation Generator::arrive(Moment& m) const {
-  const std::uint32_t text = m.draws.below(kNumTexts);
+  const std::uint32_t text = kTexts[m.draws.below(std::size(kTexts))];
   // Mostly so long that several requests fit, sometimes longer than the pool.
   const std::uint32_t most = m.draws.one_in(6) ? config_.num_blocks : 1 + config_.num_blocks / 3;
   const std::uint32_t blocks = m.draws.below(most + 1);
   std::uint32_t n = blocks * block_size_ + m.draws.below(3);  // k*B-1, k*B, k*B+1 ...
   n = std::clamp(n > 0 ? n - 1 : 0, m.draws.one_in(16) ? 0U : 1U, config_.max_model_len);
+  if (m.draws.one_in(24)) n = config_.max_model_len;
   op::Arrive out;
   out.req.append(1, 'r').append(std::to_string(m.history.arrivals));
   out.tokens.resize(n);
   for (std::uint32_t i = 0; i < n; ++i) out.tokens[i] = token_at(text, i);
-  if (n > 0 && m.draws.one_in(5)) {  // one token differs from the text
+  if (n > 0 && m.draws.one_in(8)) {  // one token differs from the text
     TokenId& token = out.tokens[m.draws.below(n)];
     token = (token + 1) % 3;
   }
@@ -160,20 +170,46 @@ Operation Generator::arrive(Moment& m) const {
 }
 
 // Draws names that an adapter, a salt and a layout share, or an image and an embedded row; versions
-// of an adapter; one image at two places; two images at one place, or with the same ending.
+// of an adapter; one image at two places; two images at one place, or with the same ending; and
+// keys that imitate each other.
 ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
+  if (m.draws.one_in(4)) return imitation(m, num_tokens);
   ExtraKeys out;
   const std::uint32_t what = m.draws.below(7);  // 2, 4 and 6: rows alone
   if (what == 0 || what == 3) out.lora = kAdapters[m.draws.below(3)];
   if (what == 1) out.salt.assign(1, m.draws.below(2) == 0 ? 'a' : 's');
   if (what == 5) out.layout.assign(1, m.draws.below(2) == 0 ? 'a' : 'd');
   if (what < 2 || what == 5) return out;
-  const std::uint32_t image = m.draws.one_in(4) ? 1 : 0;
-  const std::uint32_t length = image_length(image);
-  if (num_tokens >= length) {
+  const Image& image = kImages[m.draws.one_in(4) ? 1 : 0];
+  if (num_tokens >= image.length) {
     (what == 6 ? out.embeds : out.mm)
-        .push_back({kImages[image],
-                    m.draws.below(std::min(num_tokens - length + 1, block_size_ + 1)), length});
+        .push_back({image.id,
+                    m.draws.below(std::min(num_tokens - image.length + 1, block_size_ + 1)),
+                    image.length});
+  }
+  return out;
+}
+
+// Different keys whose parts spell the same when they are written one behind the other, and an id
+// at places whose digits continue it.
+ExtraKeys Generator::imitation(Moment& m, std::uint32_t num_tokens) const {
+  ExtraKeys out;
+  if (m.draws.below(3) == 0) {  // an adapter and a salt: always "abc"
+    const auto cut = static_cast<std::ptrdiff_t>(m.draws.below(4));
+    constexpr std::string_view kWhole = "abc";
+    out.lora.assign(kWhole.begin(), kWhole.begin() + cut);
+    (m.draws.below(3) == 0 ? out.layout : out.salt).assign(kWhole.begin() + cut, kWhole.end());
+    return out;
+  }
+  auto& items = m.draws.one_in(4) ? out.embeds : out.mm;
+  std::uint32_t at = 0;
+  for (std::uint32_t i = 1 + m.draws.below(2); i > 0; --i) {
+    constexpr std::uint32_t kPlaces[] = {0, 1, 2, 12};
+    at += kPlaces[m.draws.below(4)];
+    const Image& image = kImitators[m.draws.below(std::size(kImitators))];
+    if (at + image.length > num_tokens) break;
+    items.push_back({image.id, at, image.length});
+    at += image.length;
   }
   return out;
 }
@@ -201,8 +237,11 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   if (n == 0) return std::nullopt;
   const RequestRecord& record = *found[m.draws.below(n)];
   const RequestState& r = *state_of(m, record);
-  if (without_blocks(r)) return admit(m, r, record);
-  return extend(m, r);
+  if (!without_blocks(r)) return extend(m, r);
+  if (m.draws.one_in(12)) return admit_as_running(m, r);
+  const bool could_hit = config_.enable_caching && !record.skip_lookup && !record.looked_up;
+  if (could_hit && m.draws.below(2) == 0) return op::Lookup{r.name};
+  return admit(m, r, record);
 }
 
 // A part of the tokens that are left to compute; moving states stop at the ends of blocks.
@@ -232,8 +271,10 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   if (!record.looked_up) args.use_lookup = how == 7;  // no lookup since preemption: there is no hit
   if (swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in) && rest > 1) {
     args.external = 1 + m.draws.below(rest - 1);
+    // A load may leave no token to compute, above all one that ends at the token limit.
+    if (m.draws.one_in(r.num_tokens == config_.max_model_len ? 2 : 8)) args.external = rest;
     args.new_tokens = std::min(args.new_tokens, rest - args.external);
-    if (m.draws.below(2) == 0) {  // an asynchronous load: nothing is computed yet
+    if (args.new_tokens == 0 || m.draws.below(2) == 0) {  // asynchronous: nothing is computed yet
       args.new_tokens = 0;
       args.delay_cache = true;
     }
@@ -245,6 +286,15 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   if (config_.profile.admission_gates && gates >= 12) args.reserved = 1 + m.draws.below(3);
   if (m.draws.one_in(4)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(10)) args.delay_cache = true;
+  return op::Allocate{r.name, args};
+}
+
+// A caller that takes the request for a running one: no lookup and no gate, but it has no blocks.
+Operation Generator::admit_as_running(Moment& m, const RequestState& r) const {
+  const std::uint32_t rest = r.num_tokens > r.computed ? r.num_tokens - r.computed : 1;
+  AllocateArgs args{.has_scheduled = true, .status = RequestStatus::running};
+  args.new_tokens = without_loss(r.computed, chunk(m, r.computed, rest));
+  if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   return op::Allocate{r.name, args};
 }
 

@@ -155,10 +155,12 @@ class Generator {
   [[nodiscard]] std::optional<Operation> follow_up(Moment& m) const;
   [[nodiscard]] Operation arrive(Moment& m) const;
   [[nodiscard]] ExtraKeys extra(Moment& m, std::uint32_t num_tokens) const;
+  [[nodiscard]] ExtraKeys imitation(Moment& m, std::uint32_t num_tokens) const;
   [[nodiscard]] std::optional<Operation> lookup(Moment& m) const;
   [[nodiscard]] std::optional<Operation> allocate(Moment& m) const;
   [[nodiscard]] Operation admit(Moment& m, const RequestState& r,
                                 const RequestRecord& record) const;
+  [[nodiscard]] Operation admit_as_running(Moment& m, const RequestState& r) const;
   [[nodiscard]] Operation extend(Moment& m, const RequestState& r) const;
   [[nodiscard]] std::uint32_t chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const;
   [[nodiscard]] std::uint32_t without_loss(std::uint64_t start, std::uint32_t n) const;
@@ -171,6 +173,8 @@ class Generator {
   [[nodiscard]] static std::string someone_gone(Moment& m);
   [[nodiscard]] Operation wrong(Moment& m) const;
   [[nodiscard]] std::optional<Operation> wrong_sharing(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> wrong_swap(Moment& m) const;
+  [[nodiscard]] std::optional<Operation> wrong_length(Moment& m) const;
   [[nodiscard]] std::optional<Operation> recycle(Moment& m) const;
   // generators_sharing.cpp
   [[nodiscard]] std::optional<Operation> fork(Moment& m) const;

@@ -22,7 +22,7 @@ std::uint32_t Draws::below(std::uint32_t n) {
 Swarm draw_swarm(const Configuration& configuration, Choice choice) {
   Draws draws(choice);
   constexpr std::array<std::uint8_t, kNumKinds> kUsual = {7, 7, 12, 9, 6, 5, 3, 2, 1, 1, 1, 1,
-                                                          1, 2, 2,  3, 2, 3, 2, 2, 2, 3, 4, 5};
+                                                          1, 2, 2,  3, 2, 3, 2, 2, 2, 6, 8, 6};
   Swarm swarm;
   for (std::size_t k = 0; k < kNumKinds; ++k) {
     const std::uint32_t draw =

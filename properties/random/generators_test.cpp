@@ -103,6 +103,10 @@ void note_arrival(const CacheConfig& config, const op::Arrive& o,
   if (size > 1 && n > size && n % size == 1) ++seen["prompt of k*B+1"];
   if (n / size >= config.num_blocks - 1) ++seen["prompt beyond the pool"];
   if (n > size && !prompts.insert(o.tokens).second) ++seen["prompt replayed"];
+  if (n == config.max_model_len) ++seen["prompt of the token limit"];
+  if (n > config.max_model_len) ++seen["prompt beyond the token limit"];
+  if (!o.extra.lora.empty() && !o.extra.salt.empty()) ++seen["adapter before a salt"];
+  if (o.extra.mm.size() > 1) ++seen["two images"];
   if (o.skip_lookup) ++seen["skip_lookup"];
   if (!o.extra.lora.empty()) ++seen["adapter " + o.extra.lora];
   if (!o.extra.salt.empty()) ++seen["salt " + o.extra.salt];
@@ -125,8 +129,25 @@ void note_allocation(const op::Allocate& o, const Audit& audit, std::map<std::st
   if (r == nullptr) return;
   const std::uint32_t end = r->computed + args.new_tokens;
   if (!without_blocks(*r) && end > r->num_tokens) ++seen["drafts"];
+  const RequestRecord& record = *audit.history().find(o.req);
+  if (args.status == RequestStatus::running && !record.holds()) {
+    ++seen[say("running, but ", record.status == RequestStatus::waiting ? "new" : "preempted")];
+  }
+  const std::uint64_t loaded = std::uint64_t{r->computed} + args.external;
+  if (args.external > 0 && loaded == audit.config().max_model_len) ++seen["load up to the limit"];
+  if (args.external > 0 && loaded > audit.config().max_model_len) ++seen["load beyond the limit"];
+  if (args.use_lookup && record.swapped && record.resident()) ++seen["lookup used after a swap"];
   if (without_blocks(*r) && args.external == 0 && !args.use_lookup && end < r->num_tokens)
     ++seen["chunk"];
+}
+
+void note_swap(const Operation& operation, const Audit& audit, std::map<std::string, int>& seen) {
+  const RequestRecord* r = audit.history().find(request_of(operation));
+  const bool tier = audit.config().num_host_blocks > 0;
+  if (std::holds_alternative<op::SwapOut>(operation) && !tier) ++seen["swap without a tier"];
+  if (!std::holds_alternative<op::SwapIn>(operation) || r == nullptr) return;
+  const TransferRecord* transfer = audit.history().find_transfer(r->transfer);
+  if (transfer != nullptr && !transfer->out) ++seen["second swap_in"];
 }
 
 template <class Op>
@@ -138,19 +159,61 @@ void note_duplicates(const char* what, const Operation& operation,
   if (distinct.size() < o->blocks.size()) ++seen[what];
 }
 
+constexpr const char* kBiases[] = {"prompt of k*B-1",
+                                   "prompt of k*B",
+                                   "prompt of k*B+1",
+                                   "prompt beyond the pool",
+                                   "prompt replayed",
+                                   "prompt of the token limit",
+                                   "prompt beyond the token limit",
+                                   "adapter before a salt",
+                                   "two images",
+                                   "running, but new",
+                                   "running, but preempted",
+                                   "load up to the limit",
+                                   "load beyond the limit",
+                                   "lookup used after a swap",
+                                   "swap without a tier",
+                                   "second swap_in",
+                                   "skip_lookup",
+                                   "adapter a",
+                                   "adapter b",
+                                   "salt a",
+                                   "salt s",
+                                   "layout a",
+                                   "layout d",
+                                   "embedded x-1234",
+                                   "image x-1234",
+                                   "image y-1234",
+                                   "use_lookup",
+                                   "lookahead",
+                                   "external",
+                                   "asynchronous load",
+                                   "delay_cache",
+                                   "full_sequence_must_fit",
+                                   "has_scheduled",
+                                   "reserved",
+                                   "retry after preemption",
+                                   "drafts",
+                                   "chunk",
+                                   "duplicate touch",
+                                   "duplicate release",
+                                   "duplicate evict"};
+
 TEST(Generators, ReachWhatTheyAreBiasedTowards) {
   std::map<std::string, int> seen;
   std::set<std::size_t> kinds;
   ChoiceStream stream(1);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     std::set<std::vector<TokenId>> prompts;  // of one manager
-    tour(*find_configuration("full_host"), draw_case(stream, 200),
+    tour(*find_configuration(i % 4 == 0 ? "full" : "full_host"), draw_case(stream, 200),
          [&](const CacheConfig& config, const Operation& operation, const Audit& audit) {
            kinds.insert(operation.index());
            if (const auto* arrive = std::get_if<op::Arrive>(&operation))
              note_arrival(config, *arrive, prompts, seen);
            if (const auto* allocate = std::get_if<op::Allocate>(&operation))
              note_allocation(*allocate, audit, seen);
+           note_swap(operation, audit, seen);
            note_duplicates<op::Touch>("duplicate touch", operation, seen);
            note_duplicates<op::Release>("duplicate release", operation, seen);
            note_duplicates<op::Evict>("duplicate evict", operation, seen);
@@ -158,35 +221,7 @@ TEST(Generators, ReachWhatTheyAreBiasedTowards) {
   }
   EXPECT_EQ(kinds.size(), std::variant_size_v<OperationVariant>)
       << "some operation is never generated";
-  for (const char* what : {"prompt of k*B-1",
-                           "prompt of k*B",
-                           "prompt of k*B+1",
-                           "prompt beyond the pool",
-                           "prompt replayed",
-                           "skip_lookup",
-                           "adapter a",
-                           "adapter b",
-                           "salt a",
-                           "salt s",
-                           "layout a",
-                           "layout d",
-                           "embedded x-1234",
-                           "image x-1234",
-                           "image y-1234",
-                           "use_lookup",
-                           "lookahead",
-                           "external",
-                           "asynchronous load",
-                           "delay_cache",
-                           "full_sequence_must_fit",
-                           "has_scheduled",
-                           "reserved",
-                           "retry after preemption",
-                           "drafts",
-                           "chunk",
-                           "duplicate touch",
-                           "duplicate release",
-                           "duplicate evict"}) {
+  for (const char* what : kBiases) {
     EXPECT_GE(seen[what], 10) << what;
   }
 }

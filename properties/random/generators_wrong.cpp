@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decodes choices into calls that break the caller's side of the contract.
 #include <algorithm>
+#include <limits>
 #include <string>
+#include <utility>
 
 #include "properties/random/generators.h"
 #include "reference/operations.h"
@@ -19,8 +21,10 @@ std::string Generator::someone_gone(Moment& m) {
 
 // Calls that break the caller's side of the contract. Each must be rejected and change nothing.
 Operation Generator::wrong(Moment& m) const {
-  if (m.draws.below(3) == 0) {
-    if (auto operation = wrong_sharing(m)) return *operation;
+  const std::uint32_t about = m.draws.below(8);
+  if (about < 5) {
+    auto operation = about < 2 ? wrong_sharing(m) : about < 4 ? wrong_swap(m) : wrong_length(m);
+    if (operation) return std::move(*operation);
   }
   const auto running = [](const RequestRecord& r) { return r.holds(); };
   const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
@@ -78,6 +82,43 @@ std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
   if (busy != nullptr) return op::SwapIn{busy->name, "wrong"};
   if (known != nullptr && !known->on_host) return op::SwapIn{known->name, "wrong"};
   return op::SwapOut{"nobody", "wrong"};
+}
+
+// Swaps without a host tier, of a request in flight, and under the name of another transfer; and a
+// lookup that is used by a request with blocks, as one that was looked up before it was swapped.
+std::optional<Operation> Generator::wrong_swap(Moment& m) const {
+  const bool swapped = config_.num_host_blocks > 0 && m.draws.below(2) == 0;
+  const RequestRecord* holder = pick(m.history, m.draws, [&](const RequestRecord& x) {
+    return x.holds() && x.resident() && (x.swapped || !swapped);
+  });
+  const RequestRecord* busy =
+      pick(m.history, m.draws, [](const RequestRecord& x) { return !x.transfer.empty(); });
+  const std::uint32_t how = m.draws.below(4);
+  const auto in = std::ranges::find(m.history.transfers, false, &TransferRecord::out);
+  if (in != m.history.transfers.end() && how < 2) return op::SwapIn{in->req, "wrong"};
+  if (busy != nullptr && how == 0) return op::SwapIn{busy->name, "wrong"};
+  if (busy != nullptr && how == 1) return op::SwapOut{busy->name, "wrong"};
+  if (holder == nullptr) return std::nullopt;
+  if (busy != nullptr && how == 2) return op::SwapOut{holder->name, busy->transfer};
+  if (config_.num_host_blocks == 0 && how < 3) return op::SwapOut{holder->name, "wrong"};
+  Operation out = extend(m, *state_of(m, *holder));
+  if (auto* allocate = std::get_if<op::Allocate>(&out)) allocate->args.use_lookup = true;
+  return out;
+}
+
+// A token more than the limit, or as many as can be written.
+std::optional<Operation> Generator::wrong_length(Moment& m) const {
+  const std::uint32_t limit = config_.max_model_len;
+  const std::uint32_t what = m.draws.below(3);
+  if (what == 0) return op::Arrive{"long", std::vector<TokenId>(limit + 1)};
+  const RequestRecord* known =
+      pick(m.history, m.draws, [&](const RequestRecord& x) { return what == 1 || x.resident(); });
+  const RequestState* r = known != nullptr ? state_of(m, *known) : nullptr;
+  if (r == nullptr) return std::nullopt;
+  if (what == 1) return op::Append{r->name, std::vector<TokenId>(limit - r->num_tokens + 1)};
+  AllocateArgs args{.new_tokens = 1, .external = limit - r->computed + 1};
+  if (m.draws.one_in(4)) args.external = std::numeric_limits<std::uint32_t>::max();
+  return op::Allocate{r->name, args};
 }
 
 }  // namespace kvproof::properties
