@@ -3,7 +3,8 @@
 // tier. Sizes are drawn per run.
 //
 // A row is named after its groups. Unless the row says otherwise, block sizes are equal, there is a
-// prefix cache, and requests fork, truncate and are pinned.
+// prefix cache, and requests fork, truncate and are pinned. What no row of the list has is drawn:
+// draw_row() in random/generators.h makes a row of features.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,9 @@
 
 namespace kvproof::properties {
 
+/// How long a window is, beside its block.
+enum class WindowLength { drawn, third_of_block, block };
+
 /// One group of a row; `units` gives its block size in hash units.
 struct GroupShape {
   LayerKind kind = LayerKind::full;
@@ -24,22 +28,31 @@ struct GroupShape {
   bool eagle = false;
   MambaMode mode = MambaMode::none;
   std::uint32_t speculative_blocks = 0;
+  WindowLength window = WindowLength::drawn;
+  bool twin = false;  // like the group before it, whatever was drawn for that; eagle may differ
 };
 
-/// At most three, as one list.
+/// At most six, as one list.
 class GroupShapes {
  public:
   constexpr GroupShapes(std::initializer_list<GroupShape> shapes) : size_(shapes.size()) {
     std::copy(shapes.begin(), shapes.end(), shapes_.begin());
   }
+  constexpr void push_back(const GroupShape& shape) { shapes_.at(size_++) = shape; }
+  [[nodiscard]] constexpr auto begin() { return shapes_.begin(); }
+  [[nodiscard]] constexpr auto end() { return begin() + size_; }
   [[nodiscard]] constexpr auto begin() const { return shapes_.begin(); }
   [[nodiscard]] constexpr auto end() const { return begin() + size_; }
   [[nodiscard]] constexpr std::size_t size() const { return size_; }
 
  private:
-  std::array<GroupShape, 3> shapes_{};
+  std::array<GroupShape, 6> shapes_{};
   std::size_t size_;
 };
+
+/// The blocks of a pool: some for each group; hardly enough for one request; or so many that the
+/// index has more chunks than they need at least.
+enum class PoolSize { usual, tight, wide };
 
 struct Configuration {
   std::string_view name;
@@ -49,6 +62,8 @@ struct Configuration {
   bool sharing = true;     // fork, truncate, pin, unpin
   bool host_tier = false;  // swap_out, swap_in, complete
   bool tail_keys = false;  // the policy prompt_tail_keys
+  PoolSize pool = PoolSize::usual;
+  std::uint32_t unit_tokens = 0;  // per hash unit; 0 = drawn, 1 to 4
 
   [[nodiscard]] constexpr bool has(LayerKind kind) const {
     for (const GroupShape& shape : groups) {
@@ -173,7 +188,16 @@ inline constexpr Configuration kConfigurations[] = {
      .tail_keys = true},
 };
 
+/// Stands for the rows that draw_row() makes, and has what some of them have.
+inline constexpr Configuration kSwarm{
+    .name = "swarm",
+    .sentence = "drawn for each run, so that no pair of features is absent",
+    .groups = {shape::kFull, shape::kWindow},
+    .host_tier = true,
+    .tail_keys = true};
+
 [[nodiscard]] constexpr const Configuration* find_configuration(std::string_view name) {
+  if (name == kSwarm.name) return &kSwarm;
   for (const Configuration& row : kConfigurations) {
     if (row.name == name) return &row;
   }

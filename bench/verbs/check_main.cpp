@@ -63,7 +63,7 @@ properties::CheckOptions options_of(const Arguments& arguments) {
     const auto* row = properties::find_configuration(name);
     if (row == nullptr) {
       throw std::invalid_argument("--configuration=" + name + ": expected one of " +
-                                  names_of(properties::kConfigurations));
+                                  names_of(properties::kConfigurations) + ", swarm");
     }
     out.rows.push_back(row);
   }
@@ -129,7 +129,7 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
       .one_of(row_names(kProfiles))
       .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   line.option("--configuration", arguments.configurations,
-              "a row of the list of managers, repeatable; default: all")
+              "a row of the list of managers, or swarm for drawn ones, repeatable; default: all")
       .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   add_limit_options(line, arguments.subject, AnswerLimit::with);
 }
@@ -169,8 +169,9 @@ void add_options(CommandLine& line, Arguments& arguments) {
   line.option("--seed", arguments.seed, "of the random runs, or of the draw of mutants, default 1")
       .not_with({modes.exhaustive});
   line.option("--operations", arguments.operations,
-              "at least so many per configuration and profile, default 10000, of others' "
-              "allocators 2000; at most so many per seeded bug")
+              "at least so many per configuration and profile, default 6000, of others' "
+              "allocators 2000; twice as many with a host tier, Mamba or keys of tails, ten times "
+              "in drawn ones; at most so many per seeded bug")
       .between(std::uint64_t{1}, std::uint64_t{1} << 40)
       .not_with({modes.exhaustive, modes.mutation_score});
   line.option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")

@@ -116,6 +116,21 @@ std::string not_exercised(const CheckReport& report) {
   return out;
 }
 
+/// How deep the random runs went: the pairs of features that they had, and how long.
+void print_depth(std::ostream& out, const CheckReport& report) {
+  const std::vector<std::uint64_t> each = report.pairs.operations();
+  if (each.back() == 0) return;  // there were no random runs
+  const std::vector<std::string> missing = report.pairs.missing();
+  out << report.pairs.reached() << " of " << each.size()
+      << " pairs of features; operations of each: " << each.front() << " at least, "
+      << each[each.size() / 2] << " in the median, " << each.back() << " at most\n";
+  for (std::size_t i = 0; i < std::min<std::size_t>(missing.size(), 3); ++i) {
+    out << (i == 0 ? "absent: " : ", ") << missing[i];
+  }
+  if (missing.size() > 3) out << ", and " << missing.size() - 3 << " more";
+  if (!missing.empty()) out << '\n';
+}
+
 Metric metric(std::uint64_t value, const char* unit = "count") {
   return {static_cast<double>(value), unit, {}, {}};
 }
@@ -132,7 +147,7 @@ std::string level_text(const properties::Promises& promises) {
 
 properties::CheckOptions own_check() {
   properties::CheckOptions out;
-  out.operations = 10'000;
+  out.operations = 6'000;
   out.vectors = properties::vectors_folder();
   return out;
 }
@@ -163,6 +178,7 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
     line += (line.empty() ? "" : ", ") + std::to_string(value) + ' ' + counter.name;
   }
   out << line << '\n';
+  print_depth(out, report);
   print_vacuous(out, report);
   print_declined(out, report);
   if (report.errors.count > 0) {
@@ -198,6 +214,7 @@ std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, do
   std::vector<Result> out;
   const std::uint64_t declined =
       std::accumulate(report.counts.declined.begin(), report.counts.declined.end(), 0ULL);
+  const std::vector<std::uint64_t> each = report.pairs.operations();
   Result whole{"check",
                {{"subject", report.subject},
                 {"promises", level_text(report.promises)},
@@ -207,6 +224,10 @@ std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, do
                 {"seconds", {seconds, "s", {}, {}}},
                 {"operations_per_second",
                  {static_cast<double>(report.counts.operations) / seconds, "1/s", {}, {}}},
+                {"pairs_of_features", metric(report.pairs.reached())},
+                {"pairs_possible", metric(each.size())},
+                {"operations_per_pair_least", metric(each.front())},
+                {"operations_per_pair_median", metric(each[each.size() / 2])},
                 {"declined", metric(declined)},
                 {"errors", metric(report.errors.count)}}};
   if (report.failure) {

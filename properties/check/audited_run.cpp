@@ -164,8 +164,13 @@ AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration
   leave_out(swarm, run.promises(), candidate_.foreign);
   const Generator generator(config, swarm);
   const Audit& audit = run.audit();
+  const FeatureSet features = features_of({row, config, swarm});
+  const auto end = [&] {
+    report_.pairs.add(features, audit.counts().operations);
+    return run.end(counts);
+  };
   for (const Choice choice : c.choices) {
-    if (!run.apply(generator.next(choice, audit.state(), audit.history()))) return run.end(counts);
+    if (!run.apply(generator.next(choice, audit.state(), audit.history()))) return end();
   }
   // As in runner.h: what is left needs one operation each.
   const std::size_t enough = audit.history().requests.size() + audit.history().transfers.size() +
@@ -174,7 +179,7 @@ AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration
     auto operation = Generator::drain(audit.state(), audit.history());
     if (!operation || !run.apply(std::move(*operation))) break;
   }
-  return run.end(counts);
+  return end();
 }
 
 std::string fit(Configuration& row, const Promises& promises) {

@@ -2,8 +2,9 @@
 // Runs everything against one subject, with every oracle that applies to it.
 //
 // Runs:    the directed scenarios, the recorded vectors of the profile that it promises, and the
-//          random state machine over the list of configurations. The report names the runs that
-//          were left out, with the reason. The first failure ends the check and is shrunk.
+//          random state machine over the list of configurations and over drawn ones (the swarm).
+//          The report names the runs that were left out, with the reason. The first failure ends
+//          the check and is shrunk.
 // Vacuous: a law that applies but was never checked, and a counter that a configuration promises to
 //          move and that did not move: the run has shown nothing about it.
 #pragma once
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "properties/check/candidate.h"
+#include "properties/check/features.h"
 #include "properties/configurations.h"
 #include "properties/laws.h"
 #include "properties/random/runner.h"
@@ -24,9 +26,11 @@ namespace kvproof::properties {
 
 struct CheckOptions {
   std::uint64_t seed = 1;
-  std::uint64_t operations = 4000;         // at least so many per configuration and profile
+  // At least so many per configuration and profile; twice as many where bugs were found late, and
+  // kSwarmShare times as many in drawn configurations.
+  std::uint64_t operations = 4000;
   std::vector<const Profile*> profiles;    // empty: the profiles that the subject promises
-  std::vector<const Configuration*> rows;  // empty: all rows of the list
+  std::vector<const Configuration*> rows;  // empty: all rows of the list, and kSwarm
   std::string vectors;                     // folder of recorded traces; empty: not found
   bool waits = true;                       // for counters that have not moved, eight times as long
   bool shrinks = true;                     // a failure, for at most so long if it is foreign:
@@ -34,6 +38,8 @@ struct CheckOptions {
   std::function<void(double fraction, const std::string& what)> on_progress =
       [](double, const std::string&) {};
 };
+
+inline constexpr std::uint64_t kSwarmShare = 10;
 
 struct LawReport {
   std::uint64_t checked = 0;    // steps
@@ -79,6 +85,7 @@ struct CheckReport {
   bool content = false;  // the content oracle was consulted
   std::vector<RunReport> runs;
   Counts counts;
+  FeaturePairs pairs;                                // of the random runs
   std::array<std::string, kNumOperations> declined;  // what it said when it first declined each
   Errors errors;
   std::optional<FailureReport> failure;

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <iostream>
+#include <map>
+
 #include "properties/check/drawing.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/ways.h"
@@ -152,6 +155,55 @@ TEST(Check, NamesWhatItDidNotRun) {
     const CheckReport report = check(plain, options(row, 10));
     EXPECT_EQ(report.runs.back().not_run, reason);
     EXPECT_EQ(report.runs.back().runs, 0U);
+  }
+}
+
+TEST(Swarm, ReachesEveryPairOfFeaturesThatCanBe) {
+  std::map<std::string_view, int> excused;
+  for (std::size_t a = 0; a < kNumFeatures; ++a) {
+    for (std::size_t b = a + 1; b < kNumFeatures; ++b) ++excused[why_apart(a, b)];
+  }
+  EXPECT_EQ(excused[{}], static_cast<int>(FeaturePairs::possible()));
+  for (const auto& [why, pairs] : excused) {
+    if (!why.empty()) std::cout << pairs << " pairs cannot be: " << why << '\n';
+  }
+  for (const auto& row : optimized::kSubjects) {
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      CheckOptions few;
+      few.rows = {&kSwarm};
+      few.seed = seed;
+      few.operations = 2000;
+      const CheckReport report = check(own_candidate(row), few);
+      EXPECT_FALSE(report.vacuous());
+      ASSERT_FALSE(report.failure.has_value()) << row.name << ": " << report.failure->failure.text;
+      for (const std::string& pair : report.pairs.missing()) ADD_FAILURE() << pair << " is absent";
+    }
+  }
+}
+
+// Without drawn rows pairs are absent, and a pair that is said to be impossible never is there.
+TEST(Swarm, TheListAloneLacksPairs) {
+  CheckOptions few;
+  few.operations = 100;
+  few.waits = false;
+  for (const Configuration& row : kConfigurations) few.rows.push_back(&row);
+  const CheckReport report = check(own_candidate(optimized::kSubjects[0]), few);
+  EXPECT_LT(report.pairs.reached(), FeaturePairs::possible());
+  ChoiceStream choices(1);
+  for (int i = 0; i < 2000; ++i) {
+    const Configuration row = draw_row(choices.next());
+    const Choice setup = choices.next();
+    for (const Profile& profile : kProfiles) {
+      const CacheConfig config = draw_config(profile, row, setup);
+      EXPECT_EQ(unsupported(config), std::nullopt);
+      const FeatureSet has = features_of({row, config, draw_swarm(row, setup)});
+      for (std::size_t a = 0; a < kNumFeatures; ++a) {
+        for (std::size_t b = a + 1; b < kNumFeatures; ++b) {
+          EXPECT_TRUE(!has[a] || !has[b] || why_apart(a, b).empty())
+              << kFeatures[a].name << " with " << kFeatures[b].name << ": " << why_apart(a, b);
+        }
+      }
+    }
   }
 }
 

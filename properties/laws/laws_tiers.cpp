@@ -61,7 +61,7 @@ Finding check_started(const Step& step, const RequestState& r, const Granted& gr
 }
 
 // A block that has arrived carries the key that its source had; on the device it may carry another
-// key by then.
+// key by then. The key of a prompt that ends inside a block stays behind.
 Finding check_landed(const Step& step, const RequestState& was, bool out) {
   const PoolState& device = step.before;
   const PoolState& from = out ? device : step.before.host;
@@ -74,6 +74,7 @@ Finding check_landed(const Step& step, const RequestState& was, bool out) {
       const BlockId copy = target[g][i];
       if (block >= from.blocks.size() || copy >= to.blocks.size() || !from.blocks[block].hashed)
         continue;
+      if (from.blocks[block].prefix_tokens % step.config.groups[g].block_size != 0) continue;
       if (!to.blocks[copy].hashed) {
         return say("position ", i, " of ", was.name, " in group ", g, " landed in block ", copy,
                    " without the key of block ", block);

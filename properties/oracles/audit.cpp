@@ -31,12 +31,12 @@ Counts& Counts::operator+=(const Counts& other) {
 }
 
 Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles)
-    : config_(config),
+    : config_(with_eagle_kin(config)),
       subject_(subject),
       oracles_(std::move(oracles)),
-      history_(config, oracles_.promises) {
-  if (oracles_.model) model_.emplace(config, oracles_.compared);
-  if (oracles_.content) content_.emplace(config);
+      history_(config_, oracles_.promises) {
+  if (oracles_.model) model_.emplace(config_, oracles_.compared);
+  if (oracles_.content) content_.emplace(config_);
   subject_.observe(*after_);
   history_.tally.count(*after_);
 }

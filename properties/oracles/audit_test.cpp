@@ -86,6 +86,21 @@ void lose_blocks(const Operation& o, Outcome*, Snapshot* s) {
 
 TEST(Audit, AcceptsACorrectSubject) { EXPECT_FALSE(audit_lie(honest, {}).has_value()); }
 
+// Of two groups that are alike, one drops: both keep what a lookup of both needs.
+TEST(Audit, KnowsThatAlikeGroupsDropTogether) {
+  const GroupConfig window{.kind = LayerKind::sliding_window, .block_size = 1, .window = 1};
+  CacheConfig config = small_config();
+  config.num_blocks = 20;
+  config.hash_block_size = 1;
+  config.groups = {window, {.block_size = 2}, window};
+  config.groups.back().eagle = true;
+  reference::CacheManager subject(config);
+  Audit audit(config, subject);
+  audit.apply(op::Arrive{"a", {0, 1, 2, 3, 4}});
+  EXPECT_NO_THROW(audit.apply(allocate("a", 5)));
+  EXPECT_FALSE(audit.state().index.empty());
+}
+
 TEST(Audit, CreditsEachOracleAlone) {
   const auto laws = audit_lie(leak, {true, false, false});
   ASSERT_TRUE(laws.has_value());

@@ -93,6 +93,10 @@ struct Swarm {
 /// Draws a swarm. Kinds that do nothing in a configuration are off.
 [[nodiscard]] Swarm draw_swarm(const Configuration& configuration, Choice choice);
 
+/// A row of features, which all have their share: kinds of layers, alike groups, lengths of blocks
+/// and windows, EAGLE on some of them, units, pools, tiers, policies.
+[[nodiscard]] Configuration draw_row(Choice choice);
+
 /// A small manager of the row: 3..12 usable blocks per group, in units of 1..4 tokens.
 [[nodiscard]] CacheConfig draw_config(const Profile& profile, const Configuration& configuration,
                                       Choice choice);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decodes a choice into the manager of a run and the kinds of operations that it performs.
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 
 #include "properties/random/generators.h"
 #include "reference/mix64.h"
@@ -67,7 +69,12 @@ GroupConfig draw_group(const GroupShape& shape, std::uint32_t unit, Draws& draws
   out.kind = shape.kind == LayerKind::full && draws.one_in(4) ? LayerKind::mla : shape.kind;
   out.block_size = shape.units * unit;
   out.eagle = shape.eagle;
-  if (out.kind == LayerKind::sliding_window) out.window = 1 + draws.below(3 * out.block_size + 1);
+  if (out.kind == LayerKind::sliding_window) {
+    const bool drawn = shape.window == WindowLength::drawn;
+    out.window = drawn                                 ? 1 + draws.below(3 * out.block_size + 1)
+                 : shape.window == WindowLength::block ? out.block_size
+                                                       : std::max(out.block_size / 3, 1U);
+  }
   if (out.kind == LayerKind::chunked_local) out.chunk = (1 + draws.below(3)) * out.block_size;
   if (out.kind == LayerKind::mamba) {
     out.mode = shape.mode;
@@ -84,10 +91,14 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
   CacheConfig config;
   config.profile = profile;
   config.enable_caching = configuration.caching;
-  config.num_blocks = 4 + draws.below(10 * num_groups);
-  const std::uint32_t unit = 1 + draws.below(4);
+  config.num_blocks = configuration.pool == PoolSize::usual   ? 4 + draws.below(10 * num_groups)
+                      : configuration.pool == PoolSize::tight ? 4 + draws.below(2)
+                                                              : 100 + draws.below(50);
+  const bool given = configuration.unit_tokens > 0;
+  const std::uint32_t unit = given ? configuration.unit_tokens : 1 + draws.below(4);
   for (const GroupShape& shape : configuration.groups) {
-    config.groups.push_back(draw_group(shape, unit, draws));
+    config.groups.push_back(shape.twin ? config.groups.back() : draw_group(shape, unit, draws));
+    config.groups.back().eagle = shape.eagle;
   }
   config.hash_block_size = unit;
   config.profile.prompt_tail_keys = configuration.tail_keys;
@@ -103,6 +114,75 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
     if (may && draws.one_in(4)) newer.apply(config.profile);
   }
   return config;
+}
+
+namespace {
+
+/// What the groups of a drawn row have in common: a model has one kind of states.
+GroupShape draw_states(bool caching, std::uint32_t most_units, Draws& draws) {
+  GroupShape out{.kind = LayerKind::mamba, .units = 1 + draws.below(most_units)};
+  if (caching) out.mode = draws.below(2) == 0 ? MambaMode::align : MambaMode::all;
+  out.speculative_blocks = draws.below(2) == 0 ? 0 : 1 + draws.below(2);
+  return out;
+}
+
+GroupShape draw_shape(const Configuration& row, const GroupShape& states, std::uint32_t most_units,
+                      Draws& draws) {
+  constexpr LayerKind kKinds[] = {
+      LayerKind::full,  LayerKind::full,  LayerKind::sliding_window, LayerKind::sliding_window,
+      LayerKind::mamba, LayerKind::mamba, LayerKind::chunked_local,  LayerKind::cross};
+  GroupShape out{.kind = kKinds[draws.below(row.caching ? 7 : 8)]};
+  if (out.kind == LayerKind::mamba) return states;
+  out.units = 1 + draws.below(most_units);
+  constexpr WindowLength kLengths[] = {WindowLength::drawn, WindowLength::third_of_block,
+                                       WindowLength::block};
+  if (out.kind == LayerKind::sliding_window) out.window = kLengths[draws.below(3)];
+  return out;
+}
+
+// One group is as long as the hash unit, and a chunk as the alignment (unsupported() says so).
+void make_supported(Configuration& row) {
+  std::uint32_t align = 1;
+  for (GroupShape& shape : row.groups) {
+    if (row.groups.size() == 1) shape.units = 1;
+    align = std::lcm(align, shape.units);
+  }
+  for (GroupShape& shape : row.groups) {
+    if (shape.kind != LayerKind::chunked_local) continue;
+    shape.units = align;
+    shape.eagle = false;
+  }
+}
+
+}  // namespace
+
+// What was found late, host tiers, states and keys of tails, is drawn more often than it is used.
+Configuration draw_row(Choice choice) {
+  Draws draws(choice);
+  constexpr std::uint32_t kUnits[] = {1, 1, 2, 3, 4, 16};
+  constexpr std::uint32_t kNumGroups[] = {1, 1, 2, 2, 3, 3, 4, 6};
+  Configuration row{.name = kSwarm.name, .sentence = kSwarm.sentence, .groups = {}};
+  row.caching = !draws.one_in(4);
+  row.sharing = !draws.one_in(4);
+  row.host_tier = draws.below(2) == 1;
+  row.tail_keys = row.caching && draws.one_in(3);
+  row.pool = draws.one_in(8) ? PoolSize::wide : draws.one_in(8) ? PoolSize::tight : PoolSize::usual;
+  row.unit_tokens = kUnits[draws.below(std::size(kUnits))];
+  const std::uint32_t most_units = 1 + draws.below(3);
+  const GroupShape states = draw_states(row.caching, most_units, draws);
+  const std::uint32_t eagle_one_in = row.caching ? 1 + draws.below(3) : 0;  // 1 = never
+  const std::uint32_t num_groups = kNumGroups[draws.below(std::size(kNumGroups))];
+  for (std::uint32_t g = 0; g < num_groups; ++g) {
+    GroupShape shape = draw_shape(row, states, most_units, draws);
+    if (g > 0 && draws.one_in(6)) {
+      shape = *(row.groups.end() - 1);
+      shape.twin = true;
+    }
+    shape.eagle = eagle_one_in > 1 && draws.one_in(eagle_one_in);
+    row.groups.push_back(shape);
+  }
+  make_supported(row);
+  return row;
 }
 
 }  // namespace kvproof::properties
