@@ -18,7 +18,7 @@ struct Excuse {
 };
 
 // Safety leaves to the allocator what it keeps, publishes and finds, and in which order it does so.
-// Where it shows numbers only, the caller does not see which entries are null.
+// Where it shows numbers only, the caller does not see which entries are null or one block.
 constexpr Excuse kExcuses[] = {
     {"cache", "does_less", "safety", "what is not published is not found, and that is safe"},
     {"cache", "serves_another", "safety", "what is not published is not found, and that is safe"},
@@ -27,6 +27,10 @@ constexpr Excuse kExcuses[] = {
     {"recycle", "does_less", "counts_only", "null entries are not shown"},
     {"recycle", "serves_another", "counts_only", "null entries are not shown"},
     {"recycle", "shows_the_state_before", "counts_only", "null entries are not shown"},
+    {"common_prefix", "serves_another", "counts_only", "which entries are one block is not shown"},
+    {"common_prefix", "answers_less", "counts_only", "which entries are one block is not shown"},
+    {"common_prefix", "answers_the_call_before", "counts_only",
+     "which entries are one block is not shown"},
 };
 
 std::string_view excuse_of(const LiarCell& cell) {
