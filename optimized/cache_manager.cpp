@@ -531,6 +531,8 @@ void CacheManager<Digest>::truncate(RequestId id, std::uint32_t tokens) {
     if (!group.is_written_again() || kept >= table.length) continue;
     pool_.release(Reversed(table.table().subspan(kept)));
     group.set_length(table, kept);
+    group.set_kept_from(table,
+                        std::min(table.kept_from, kept));  // what grows anew is recycled anew
   }
   refresh(id);
   audit();

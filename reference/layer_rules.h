@@ -63,12 +63,4 @@ struct CacheMask {
   return group.kind == LayerKind::mamba && group.mode == MambaMode::align;
 }
 
-/// Whether tokens up to `to` leave a block that `from` lies inside of: what is kept once for the
-/// whole block was written half way, and is not written again.
-[[nodiscard]] constexpr bool leaves_block(const GroupConfig& group, std::uint64_t from,
-                                          std::uint64_t to) {
-  const std::uint64_t size = group.block_size;
-  return from % size != 0 && to > (from / size + 1) * size;
-}
-
 }  // namespace kvproof

@@ -120,7 +120,7 @@ bool ContentOracle::perform_own(Request& r, const Operation& operation, const Re
     r.written = std::min<std::uint64_t>(r.written, truncate->tokens);
     r.draft_end = std::min<std::uint64_t>(r.draft_end, truncate->tokens);
   } else if (std::holds_alternative<op::Free>(operation)) {
-    r.written = r.draft_end = r.state_end = r.processed = r.hit_tokens = 0;
+    r.written = r.draft_end = r.state_end = r.reach = r.processed = r.hit_tokens = 0;
     r.granted = r.on_host = false;
   } else if (std::holds_alternative<op::Finish>(operation)) {
     contiguous_.erase(r.name);
@@ -196,6 +196,7 @@ void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& g
   write_states(r, now.tables, known, end);
   r.written = std::max({r.written, hit, end});
   r.draft_end = drafted;
+  r.reach = std::max(r.reach, drafted);
 }
 
 // New blocks hold garbage; then all copies are made; only then is anything written.
@@ -224,7 +225,7 @@ void ContentOracle::advance(Request& r, std::uint32_t computed, const RequestSta
     return;
   }
   write(r, now, r.written, computed, false);
-  write_states(r, now.tables, r.written, computed);
+  write_states(r, tables_of(r, now), r.written, computed);
   r.written = computed;
 }
 
@@ -269,7 +270,10 @@ void ContentOracle::judge_states(const Request& r, const Tables& tables, std::ui
     }
     const std::uint64_t from = std::max(start, r.state_end);
     const bool in_one_go = end - start <= 1 + std::uint64_t{group.speculative_blocks};
-    if (moves_state(group) && !in_one_go && leaves_block(group, from, end)) {
+    // The block of `from` has a place for its state, because a grant ended there or drafts did.
+    const bool waits = from % group.block_size != 0 || r.reach > from;
+    const bool leaves = end > (from / group.block_size + 1) * group.block_size;
+    if (moves_state(group) && !in_one_go && waits && leaves) {
       breach_of_caller_ = kUnalignedChunk;
     }
   }
@@ -279,14 +283,15 @@ void ContentOracle::write_states(Request& r, const Tables& tables, std::uint64_t
                                  std::uint64_t to) {
   if (from >= to) return;
   r.state_end = std::max(r.state_end, to);
+  ShadowStore& store = store_of(r);
   for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
     const GroupConfig& group = config_.groups[g];
     if (group.kind != LayerKind::mamba) continue;
     const auto write_state = [&](std::uint64_t length) {
       const std::uint64_t index = (length - 1) / group.block_size;
-      if (index >= tables[g].size() || !device_.has(tables[g][index])) return;
-      device_.row(tables[g][index], 0) = {digest_of(r, g, length - 1), r.id,
-                                          static_cast<std::uint32_t>(length - 1)};
+      if (index >= tables[g].size() || !store.has(tables[g][index])) return;
+      store.row(tables[g][index], 0) = {digest_of(r, g, length - 1), r.id,
+                                        static_cast<std::uint32_t>(length - 1)};
     };
     const bool each = !moves_state(group) || to - from <= 1 + group.speculative_blocks;
     for (std::uint64_t end = (from / group.block_size + 1) * group.block_size; each && end <= to;

@@ -63,6 +63,7 @@ class ContentOracle {
     std::uint64_t written = 0;     // [tokens] so many leading ones must read right
     std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
     std::uint64_t state_end = 0;   // [tokens] of the last Mamba state that was written
+    std::uint64_t reach = 0;       // [tokens] of the longest grant since admission, with drafts
     std::uint64_t processed = 0;   // [tokens] that recycling took as computed: skipped for good
     std::uint32_t hit_tokens = 0;  // found by the last lookup
     bool on_host = false;          // its rows are read in the host tier

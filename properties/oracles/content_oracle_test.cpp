@@ -364,6 +364,27 @@ TEST(ContentOracle, NamesAChunkThatLosesAState) {
   EXPECT_EQ(back.oracle().breach_of_caller(), kStateMovedBack);
 }
 
+// A rejected draft has a block for its state, which a longer chunk would publish unwritten.
+TEST(ContentOracle, NamesAChunkThatPassesOverADraft) {
+  ContentScene s(moving_states());
+  s.expect_right({op::Arrive{"a", counting(4)}, allocate("a", 4), op::Advance{"a", 4},
+                  allocate("a", 1), op::Append{"a", {4, 5, 6, 7, 8}}});
+  EXPECT_EQ(s.oracle().breach_of_caller(), "");
+  s.expect_right({allocate("a", 5)});
+  EXPECT_EQ(s.oracle().breach_of_caller(), kUnalignedChunk);
+}
+
+TEST(ContentOracle, KnowsTheStateOfADraftThatIsAcceptedInTheHostTier) {
+  CacheConfig config = moving_states();
+  config.num_host_blocks = 20;
+  ContentScene s(config);
+  s.expect_right({op::Arrive{"a", counting(7)}, allocate("a", 7), op::Advance{"a", 7},
+                  allocate("a", 1), op::SwapOut{"a", "t"}, op::Complete{"t", true},
+                  op::Append{"a", {7}}, op::Advance{"a", 8}, op::SwapIn{"a", "u"},
+                  op::Complete{"u", true}, allocate("a", 1)});
+  EXPECT_EQ(s.oracle().breach_of_caller(), "");
+}
+
 TEST(ContentOracle, ReadsEncoderRows) {
   CacheConfig cross = config_of(20, 2);
   cross.enable_caching = false;

@@ -259,6 +259,18 @@ std::uint32_t Generator::without_loss(std::uint64_t start, std::uint32_t n) cons
   return std::min(n, state_size_ - rest);
 }
 
+// Drafts that were not accepted leave a place for a state at the block in which they ended. A chunk
+// that passes over it would not write the state.
+bool Generator::waits_for_state(const RequestState& r) const {
+  for (GroupId g = 0; g < r.tables.size(); ++g) {
+    const GroupConfig& group = config_.groups[g];
+    const std::size_t next = r.computed / group.block_size;
+    const bool fresh = moves_state(group) && r.computed % group.block_size == 0;
+    if (fresh && next + group.speculative_blocks < r.tables[g].size()) return true;
+  }
+  return false;
+}
+
 Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
   AllocateArgs args;
   args.status = record.status;
@@ -315,6 +327,7 @@ Operation Generator::extend(Moment& m, const RequestState& r) const {
   }
   args.new_tokens = std::max(args.new_tokens, 1U);
   args.new_tokens = without_loss(r.computed, args.new_tokens);
+  if (waits_for_state(r)) args.new_tokens = std::min(args.new_tokens, 1 + draft_states_);
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(12)) args.delay_cache = true;
   return op::Allocate{r.name, args};

@@ -167,6 +167,7 @@ class Generator {
   [[nodiscard]] Operation admit_as_running(Moment& m, const RequestState& r) const;
   [[nodiscard]] Operation extend(Moment& m, const RequestState& r) const;
   [[nodiscard]] std::uint32_t chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const;
+  [[nodiscard]] bool waits_for_state(const RequestState& r) const;
   [[nodiscard]] std::uint32_t without_loss(std::uint64_t start, std::uint32_t n) const;
   [[nodiscard]] std::optional<Operation> advance(Moment& m) const;
   [[nodiscard]] std::optional<Operation> append(Moment& m) const;
