@@ -10,6 +10,7 @@
 
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
+#include "bench/verbs/check_deep.h"
 #include "bench/verbs/check_exhaustive.h"
 #include "bench/verbs/check_liars.h"
 #include "bench/verbs/check_mutants.h"
@@ -27,12 +28,12 @@ namespace kvproof::bench {
 namespace {
 
 constexpr Program kProgram{.name = "kvproof check"};
-constexpr std::uint64_t kForeignOperations = 2000;  // per configuration and profile
 
 struct Arguments {
   properties::SubjectOptions subject;
   std::string profile;
   std::vector<std::string> configurations;
+  std::optional<std::uint64_t> given_seed;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> operations;
   std::string json_path;
@@ -48,6 +49,8 @@ struct Arguments {
   bool exhaustive = false;
   bool nightly = false;
   std::vector<std::string> spaces;
+  std::optional<double> deep_seconds;
+  std::string resume;
 };
 
 /// What is done instead of an ordinary check.
@@ -110,6 +113,27 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   return static_cast<int>(worst);
 }
 
+/// The ordinary check with seed after seed.
+int check_deep(const Arguments& arguments, int argc, char** argv) {
+  const std::vector<properties::Candidate> candidates = candidates_of(arguments);
+  DeepOptions options{.seconds = *arguments.deep_seconds,
+                      .seed = arguments.given_seed,
+                      .resume = arguments.resume,
+                      .what = {},
+                      .json_path = arguments.json_path};
+  for (const properties::Candidate& candidate : candidates) {
+    options.what += (options.what.empty() ? "" : " ") + candidate.name;
+  }
+  if (!arguments.profile.empty()) options.what += " --profile=" + arguments.profile;
+  for (const std::string& name : arguments.configurations) {
+    options.what += " --configuration=" + name;
+  }
+  if (arguments.operations) {
+    options.what += " --operations=" + std::to_string(*arguments.operations);
+  }
+  return check_deep(options, candidates, options_of(arguments), arguments.operations, argc, argv);
+}
+
 /// The subject, and what of it is checked in the ordinary way.
 void add_subject_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
   const auto subject =
@@ -147,6 +171,18 @@ void add_mutation_options(CommandLine& line, const Modes& modes, Arguments& argu
       .goes_with({modes.mutation_score});
 }
 
+void add_deep_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
+  const auto deep =
+      line.option("--deep", arguments.deep_seconds,
+                  "[s] check with seed after seed for so long; the last is finished")
+          .between(0.001, 1e8)
+          .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  line.option("--resume", arguments.resume,
+              "a file in which --deep remembers the next seed; it goes on there if the file exists")
+      .placeholder("FILE")
+      .goes_with({deep});
+}
+
 void add_options(CommandLine& line, Arguments& arguments) {
   Modes modes{
       line.flag_or_option("--mutants", arguments.mutants, arguments.num_mutants,
@@ -166,7 +202,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
   modes.liars.not_with({modes.mutants, modes.mutation_score});
   modes.exhaustive.not_with({modes.mutants, modes.liars, modes.mutation_score});
   add_subject_options(line, modes, arguments);
-  line.option("--seed", arguments.seed, "of the random runs, or of the draw of mutants, default 1")
+  line.option("--seed", arguments.given_seed,
+              "of the random runs, or of the draw of mutants, default 1; the first of --deep")
       .not_with({modes.exhaustive});
   line.option("--operations", arguments.operations,
               "at least so many per configuration and profile, default 6000, of others' "
@@ -184,6 +221,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
   line.option("--lie-about", arguments.lie_about, "tell lies about this operation only")
       .one_of({std::begin(kOperationNames), std::end(kOperationNames)})
       .goes_with({modes.liars});
+  add_deep_options(line, modes, arguments);
   const auto space = line.option("--space", arguments.spaces, "search only this one, repeatable")
                          .goes_with({modes.exhaustive});
   line.flag("--nightly", arguments.nightly, "the space that is too large for every day")
@@ -196,6 +234,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
 /// Runs the kind of check that was asked for. @return its exit code
 int dispatch(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.serve.empty()) return properties::serve(arguments.serve);
+  if (arguments.deep_seconds) return check_deep(arguments, argc, argv);
   if (arguments.mutation_score) {
     MutationOptions options = arguments.mutation;
     options.mutants = arguments.num_mutants.value_or(options.mutants);
@@ -243,9 +282,11 @@ int run(int argc, char** argv) {
       "properties/foreign/examples/adapter.py'\n"
       "          kvproof check --mutants --json=mutants.json\n"
       "          kvproof check --exhaustive\n"
+      "          kvproof check --deep=60 --resume=deep.json\n"
       "          kvproof check --mutation-score --mutants=20 --seed=7");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
+  arguments.seed = arguments.given_seed.value_or(1);
   return dispatch(arguments, argc, argv);
 }
 

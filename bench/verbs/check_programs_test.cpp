@@ -60,6 +60,35 @@ TEST_F(CheckPrograms, HasTheSameOutcomeForTheSameSeed) {
   EXPECT_NE(counts("5"), counts("6"));
 }
 
+TEST_F(CheckPrograms, GoesDeepSeedAfterSeedAndGoesOnWhereItEnded) {
+  const std::string deep = "--deep=0.001 --configuration=plain --subject=";
+  const auto next = [&] {
+    const json document = json::parse(text_of(folder_.path() / "deep.json"));
+    return document.at("results").at(0).at("parameters").at("next_seed").get<int>();
+  };
+  const Answer first = check(deep + "naive --resume=deep.json --seed=7");
+  ASSERT_EQ(first.exit_code, 0) << first.out << first.error;
+  EXPECT_EQ(next(), 8);
+  const Answer second = check(deep + "naive --resume=deep.json");
+  expect_in("seeds from 8", second.out);
+  expect_in("2 seeds held", second.out);
+  EXPECT_EQ(next(), 9);
+  const Answer other = check(deep + "optimized-xxh3 --resume=deep.json");
+  EXPECT_EQ(other.exit_code, 2);
+  expect_in("deep.json: field results.0.parameters.what: expected optimized-xxh3", other.error);
+  expect_one_line(other);
+  EXPECT_EQ(next(), 9) << "a refused file is as it was";
+}
+
+TEST_F(CheckPrograms, ADeepRunThatFailsSaysHowToFindItAgain) {
+  const std::string broken = "--subject=" + plugin("broken_plugin") + " --time-limit-seconds=1";
+  const Answer deep = check(broken + " --deep=1 --seed=3 --resume=deep.json", "KVPROOF_BREAK=leak");
+  EXPECT_EQ(deep.exit_code, 1) << deep.out << deep.error;
+  expect_in("found again by: ./kvproof check --subject=", deep.out);
+  expect_in("--seed=3", deep.out);
+  expect_in("the next seed is 3", deep.out);
+}
+
 // All laws, the content oracle and the model, over the text and back.
 TEST_F(CheckPrograms, HoldsForOurOwnBehindThePipe) {
   const Answer answer =

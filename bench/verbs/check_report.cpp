@@ -116,21 +116,6 @@ std::string not_exercised(const CheckReport& report) {
   return out;
 }
 
-/// How deep the random runs went: the pairs of features that they had, and how long.
-void print_depth(std::ostream& out, const CheckReport& report) {
-  const std::vector<std::uint64_t> each = report.pairs.operations();
-  if (each.back() == 0) return;  // there were no random runs
-  const std::vector<std::string> missing = report.pairs.missing();
-  out << report.pairs.reached() << " of " << each.size()
-      << " pairs of features; operations of each: " << each.front() << " at least, "
-      << each[each.size() / 2] << " in the median, " << each.back() << " at most\n";
-  for (std::size_t i = 0; i < std::min<std::size_t>(missing.size(), 3); ++i) {
-    out << (i == 0 ? "absent: " : ", ") << missing[i];
-  }
-  if (missing.size() > 3) out << ", and " << missing.size() - 3 << " more";
-  if (!missing.empty()) out << '\n';
-}
-
 Metric metric(std::uint64_t value, const char* unit = "count") {
   return {static_cast<double>(value), unit, {}, {}};
 }
@@ -178,7 +163,7 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
     line += (line.empty() ? "" : ", ") + std::to_string(value) + ' ' + counter.name;
   }
   out << line << '\n';
-  print_depth(out, report);
+  print_depth(out, report.pairs);
   print_vacuous(out, report);
   print_declined(out, report);
   if (report.errors.count > 0) {
@@ -191,6 +176,20 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
           : verdict == CheckVerdict::vacuous ? "CANNOT TELL: some of it was vacuous"
                                              : "HOLDS")
       << ": " << report.subject << not_exercised(report) << "\n\n";
+}
+
+void print_depth(std::ostream& out, const properties::FeaturePairs& pairs) {
+  const std::vector<std::uint64_t> each = pairs.operations();
+  if (each.back() == 0) return;  // there were no random runs
+  const std::vector<std::string> missing = pairs.missing();
+  out << pairs.reached() << " of " << each.size()
+      << " pairs of features; operations of each: " << each.front() << " at least, "
+      << each[each.size() / 2] << " in the median, " << each.back() << " at most\n";
+  for (std::size_t i = 0; i < std::min<std::size_t>(missing.size(), 3); ++i) {
+    out << (i == 0 ? "absent: " : ", ") << missing[i];
+  }
+  if (missing.size() > 3) out << ", and " << missing.size() - 3 << " more";
+  if (!missing.empty()) out << '\n';
 }
 
 void print_failure(std::ostream& out, const CheckReport& report, std::uint64_t seed,

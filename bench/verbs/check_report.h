@@ -16,10 +16,15 @@ enum class CheckVerdict { holds = 0, violated = 1, vacuous = 3 };
 /// What is run of an allocator of ours unless more, less or another seed is asked for.
 [[nodiscard]] properties::CheckOptions own_check();
 
+inline constexpr std::uint64_t kForeignOperations = 2000;  // the same of another's allocator
+
 [[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
 
 /// Prints what was run, the laws one by one, the counters, and the verdict.
 void print_report(std::ostream& out, const properties::CheckReport& report, double seconds);
+
+/// How deep random runs went: the pairs of features that they had, and for how many operations.
+void print_depth(std::ostream& out, const properties::FeaturePairs& pairs);
 
 /// Writes the failure of a report to a file, prints it and draws it. @pre there is one
 /// @param replay_options the options that name the subject

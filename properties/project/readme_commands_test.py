@@ -64,7 +64,8 @@ LONG = {
         "./kvproof bench --filter=movement/gather", "./kvproof bench --filter=movement/reshape",
         "./kvproof bench --filter=movement/slot", "./kvproof bench --filter=movement/swap"],
     "checks for minutes": [
-        "./kvproof check", "./kvproof check --mutants", "./kvproof check --exhaustive",
+        "./kvproof check", "./kvproof check --deep=60 --resume=deep.json",
+        "./kvproof check --mutants", "./kvproof check --exhaustive",
         "./kvproof check --liars",
         "./kvproof check --mutants --json=mutants.json", "./kvproof check --subject=naive --seed=7",
         "build/release/bin/kvproof-study published",
