@@ -77,12 +77,12 @@ Progressed read_state(const DeepOptions& options) {
     throw InputError(options.resume, 0, path.substr(1), "a number below 10^18");
   };
   member_at(document, options.resume, "/results/0/experiment", "check_deep", is("check_deep"));
-  member_at(document, options.resume, parameters + "what", options.what + ", as asked for now",
+  member_at(document, options.resume, parameters + "what", options.what + ", as this run asks",
             is(options.what));
   out.first_seed = whole(parameters + "seed");
   if (options.seed && *options.seed != out.first_seed) {
     throw InputError(options.resume, 0, "results.0.parameters.seed",
-                     std::to_string(*options.seed) + ", as asked for now");
+                     std::to_string(*options.seed) + ", as this run asks");
   }
   out.next_seed = std::max(whole(parameters + "next_seed"), out.first_seed);
   out.operations = whole("/results/0/metrics/operations/value");

@@ -203,7 +203,7 @@ class Check {
     report_.runs.push_back(std::move(out));
   }
 
-  /// Draws a row and a setup that has a new pair of features with it, unless those are hard to find.
+  /// Draws a row and a setup that has a new pair of features with it, unless all those are rare.
   /// @return why there is none that fits
   [[nodiscard]] std::string draw_new(const Profile& profile, ChoiceStream& choices,
                                      Configuration& row, Choice& setup, FeaturePairs& had) const {
