@@ -85,7 +85,7 @@ void CacheManager<Digest>::refresh(RequestId id) {
   r.may_share = r.forked || (r.may_share && std::ranges::any_of(groups_, [&](const Group& group) {
                                return Copies::shares(group, own[group.id()], pool_);
                              }));
-  const bool settled = r.live && r.place == Place::device && !r.may_share && !r.forked;
+  const bool settled = r.live && r.place == Place::device && !r.may_share;
   r.plain = settled && steps_alike_;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
   r.quiet_until = settled && pool_.tails() == nullptr ? kNever : 0;
@@ -104,7 +104,6 @@ void CacheManager<Digest>::release_tables(RequestId id) {
   for (const Group& group : groups_) group.release(requests_.tables(id)[group.id()], pool_);
   if (r.place == Place::host) tier_.release(id);
   r.place = Place::device;
-  r.hit_tokens = 0;
 }
 
 template <class Digest>
@@ -131,7 +130,6 @@ template <class Digest>
 std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
   Request& r = requests_.live(id);
   GroupTable* const own = requests_.tables(id);
-  r.hit_tokens = 0;
   for (GroupId g = 0; g < groups_.size(); ++g) own[g].hit_length = 0;
   if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return 0;
   // The last token is always computed anew: its output is what the request came for.
@@ -284,7 +282,14 @@ std::uint32_t CacheManager<Digest>::grow(RequestId id, const Demand& demand) {
   for (const Group& group : groups_) {
     GroupTable& table = requests_.tables(id)[group.id()];
     if (r.may_share) taken += copies_.make(group, table, demand, pool_);
-    if (r.forked) forget_relatives(group, table, r, demand, pool_);
+    // The number of the block before counts only while that block has its content.
+    const auto holds = [&](std::uint32_t i) {
+      if (!exact_) return true;
+      const BlockId before = i == 0 ? kNullBlock : table.blocks[i - 1];
+      return (i == 0 || pool_.holds_whole(before)) &&
+             exact_->holds(table.blocks[i], exact_->expected(r, requests_.extra(id), i, before));
+    };
+    if (r.forked) forget_relatives(group, table, r, demand, pool_, holds);
     taken += group.allocate(table, demand, pool_);
   }
   return taken;
@@ -575,7 +580,6 @@ void CacheManager<Digest>::complete(RequestId id, bool ok) {
           "complete of no transfer in flight");
   if (r.place == Place::leaving && ok) {
     tier_.settle_there(id, own, pool_);
-    r.hit_tokens = 0;
     r.place = Place::host;
   } else if (r.place == Place::leaving) {
     tier_.release(id);

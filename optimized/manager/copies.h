@@ -90,9 +90,11 @@ class Copies {
 
 /// A relative of a forked request may have published a block that they share under the content that
 /// it wrote there, and left. The request writes the block anew, so that key goes.
-template <class Key>
+/// @param holds(i) whether the block at position i, whose key is the request's own, has its content
+template <class Key, class Holds>
 void forget_relatives(const LayerGroup<Key>& group, const GroupTable& table,
-                      const HotRequest<Key>& request, const Demand& demand, BlockPool<Key>& pool) {
+                      const HotRequest<Key>& request, const Demand& demand, BlockPool<Key>& pool,
+                      const Holds& holds) {
   const auto [from, end] = group.written(table, demand);
   const std::uint32_t unit_tokens = group.block_size() / group.units_per_block();
   for (std::uint32_t i = from; i < end; ++i) {
@@ -102,8 +104,8 @@ void forget_relatives(const LayerGroup<Key>& group, const GroupTable& table,
     const Key& key = whole ? pool.record(block).key : pool.tails()->key(block);
     const std::uint32_t units = whole ? (i + 1) * group.units_per_block()
                                       : pool.tails()->prefix_tokens(block) / unit_tokens;
-    const bool own =
-        units <= request.num_hashes && key == in_group(request.hashes[units - 1], group.id());
+    const bool own = units <= request.num_hashes &&
+                     key == in_group(request.hashes[units - 1], group.id()) && holds(i);
     if (!own) pool.forget(block);
   }
 }

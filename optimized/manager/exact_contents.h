@@ -105,7 +105,7 @@ class ExactContents {
     const auto end =
         static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens / block_size_, table.length));
     for (std::uint32_t i = table.progress(); i < end; ++i) {
-      if (pool.hashed(table.blocks[i])) continue;  // a fork has published it
+      if (pool.holds_whole(table.blocks[i])) continue;  // a fork has published it
       const BlockId before = i == 0 ? kNullBlock : table.blocks[i - 1];
       note(pool.index(), request.hashes[i], table.blocks[i], expected(request, extra, i, before));
     }

@@ -52,10 +52,7 @@ std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key*
     const Group& group = groups_[kin.first];
     const std::uint64_t block_size = group.block_size();
     const LayerKind kind = group.config().kind;
-    if (reads_all(kind) && kin.looked_up) {  // every shorter prefix is a hit as well
-      current = std::min<std::uint64_t>(current, kin.length * block_size);
-      continue;
-    }
+    if (reads_all(kind) && kin.looked_up) continue;  // every shorter prefix is a hit as well
     const bool drop_last = kin.eagle && !kin.verified;
     const bool margin = drop_last && (kind != LayerKind::mamba || mamba_margin_);
     const std::uint64_t limit = margin ? std::min(current + block_size, max_tokens) : current;
@@ -88,9 +85,9 @@ bool PrefixSearch<Key>::probe(const Search& search, std::uint32_t block) const {
 }
 
 template <class Key>
-void PrefixSearch<Key>::set_null(const Search& search, std::uint32_t from, std::uint32_t to) const {
+void PrefixSearch<Key>::set_null(const Search& search, std::uint32_t count) const {
   for (const GroupId g : search.kin.members) {
-    std::fill(search.tables[g].hit + from, search.tables[g].hit + to, kNullBlock);
+    std::fill_n(search.tables[g].hit, count, kNullBlock);
   }
 }
 
@@ -147,7 +144,7 @@ std::uint32_t PrefixSearch<Key>::longest_window(const Search& search) const {
   }
   end = at + run;  // at 0, the rest of the run reaches back to the first block
   if (run < wanted) end = trimmed(search, end);
-  set_null(search, 0, std::min(at, end));
+  set_null(search, std::min(at, end));
   return search.drop_last && end > 0 ? trimmed(search, end - 1) : end;
 }
 
@@ -158,7 +155,7 @@ std::uint32_t PrefixSearch<Key>::longest_chunk(const Search& search) const {
   const auto most = static_cast<std::uint32_t>(search.tokens / config.block_size);
   auto length =
       static_cast<std::uint32_t>(search.tokens / config.chunk * config.chunk / config.block_size);
-  set_null(search, 0, length);
+  set_null(search, length);
   while (length < most && probe(search, length)) ++length;
   return length;
 }
@@ -168,7 +165,7 @@ std::uint32_t PrefixSearch<Key>::longest_state(const Search& search) const {
   const std::uint64_t block_size = search.group.block_size();
   for (auto end = static_cast<std::uint32_t>(search.tokens / block_size); end > 0; --end) {
     if (end * block_size % align_ != 0 || !probe(search, end - 1)) continue;
-    set_null(search, 0, end - 1);
+    set_null(search, end - 1);
     return end;
   }
   return 0;

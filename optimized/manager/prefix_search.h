@@ -64,7 +64,8 @@ class PrefixSearch {
   };
 
   bool probe(const Search& search, std::uint32_t block) const;
-  void set_null(const Search& search, std::uint32_t from, std::uint32_t to) const;
+  /// The first `count` positions of the hit are not read.
+  void set_null(const Search& search, std::uint32_t count) const;
   std::uint32_t trimmed(const Search& search, std::uint32_t length) const;
   std::uint32_t longest(const Search& search) const;
   std::uint32_t longest_full(const Search& search) const;

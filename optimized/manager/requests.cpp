@@ -82,7 +82,7 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
   make_room(id, capacity, encoder_tokens);
   unused_.pop_back();
   Request& r = requests_[id];
-  r.num_tokens = r.num_hashes = r.computed = r.hit_tokens = 0;
+  r.num_tokens = r.num_hashes = r.computed = 0;
   r.next_unit_end = caching_ ? unit_ : kNever;
   r.live = true;
   r.may_share = r.forked = false;

@@ -57,7 +57,7 @@ struct alignas(64) HotRequest {
   bool forked = false;     // it has, or had, relatives that started with its blocks
   Place place = Place::device;
   std::uint32_t num_hashes = 0;
-  std::uint32_t hit_tokens = 0;  // found by the last lookup
+  std::uint32_t hit_tokens = 0;  // found by the last lookup, if it has found blocks
   std::uint32_t hit_epoch = 0;   // BlockPool::num_forgotten() at that time
   std::uint32_t prompt_tokens = 0;
   std::uint32_t encoder_tokens = 0;

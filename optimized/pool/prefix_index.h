@@ -31,7 +31,7 @@ class PrefixIndex {
  public:
   using Record = BlockRecord<Key>;
 
-  /// @param records shape [num_blocks + 1], owned by the pool.
+  /// @param records shape [num_blocks], owned by the pool.
   PrefixIndex(Record* records, std::uint32_t num_blocks);
 
   [[nodiscard]] std::uint32_t num_keys() const { return num_keys_; }

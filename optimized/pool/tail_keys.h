@@ -19,7 +19,7 @@ class TailKeys {
   using Record = BlockRecord<Key>;
 
   explicit TailKeys(std::uint32_t num_blocks)
-      : records_(num_blocks + 1), index_(records_.data(), num_blocks), prefix_tokens_(num_blocks) {}
+      : records_(num_blocks), index_(records_.data(), num_blocks), prefix_tokens_(num_blocks) {}
 
   /// @pre the block has no such key
   void insert(BlockId block, const Key& key, std::uint32_t prefix_tokens) {
@@ -38,7 +38,7 @@ class TailKeys {
   [[nodiscard]] const PrefixIndex<Key>& index() const { return index_; }
 
  private:
-  std::vector<Record> records_;  // shape [num_blocks + 1]; links unused
+  std::vector<Record> records_;  // shape [num_blocks]; links unused
   PrefixIndex<Key> index_;
   std::vector<std::uint32_t> prefix_tokens_;  // shape [num_blocks]
 };

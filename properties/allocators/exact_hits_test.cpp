@@ -100,6 +100,41 @@ TEST(ExactHits, NoCollisionServesWrongContent) {
   }
 }
 
+// The parent publishes the block that both hold and leaves; the child writes it anew. Where their
+// keys collide, the parent's content is gone all the same.
+TEST(ExactHits, AForkForgetsWhatItsRelativePublishedUnderTheSameKey) {
+  for (TokenId token = 1; token < 200; ++token) {
+    CacheManager<WeakDigest> manager(small_pool(), {.max_requests = 3, .exact_hits = true});
+    const auto parent = manager.arrive({.tokens = std::vector<TokenId>{7}});
+    ASSERT_TRUE(manager.allocate(parent, {.new_tokens = 2}));
+    const auto child = manager.fork(parent);
+    manager.append(parent, std::vector<TokenId>{0});
+    manager.append(child, std::vector<TokenId>{token});
+    manager.cache(parent, 2);
+    manager.finish(parent);
+    ASSERT_TRUE(manager.allocate(child, {.new_tokens = 2}));
+    const auto again = manager.arrive({.tokens = std::vector<TokenId>{7, 0, 0}});
+    EXPECT_EQ(manager.lookup(again), 0U) << "the child wrote " << token << " into that block";
+  }
+}
+
+// The same over two blocks, of which the second has the same tokens in both.
+TEST(ExactHits, AForkForgetsWhatStandsBehindAForgottenBlock) {
+  for (TokenId token = 1; token < 200; ++token) {
+    CacheManager<WeakDigest> manager(small_pool(), {.max_requests = 3, .exact_hits = true});
+    const auto parent = manager.arrive({.tokens = std::vector<TokenId>{7}});
+    ASSERT_TRUE(manager.allocate(parent, {.new_tokens = 4}));
+    const auto child = manager.fork(parent);
+    manager.append(parent, std::vector<TokenId>{0, 1, 2});
+    manager.append(child, std::vector<TokenId>{token, 1, 2});
+    manager.cache(parent, 4);
+    manager.finish(parent);
+    ASSERT_TRUE(manager.allocate(child, {.new_tokens = 4, .delay_cache = true}));
+    EXPECT_FALSE(manager.pool().hashed(manager.table(child)[0])) << token;
+    EXPECT_FALSE(manager.pool().hashed(manager.table(child)[1])) << token;
+  }
+}
+
 TEST(ExactHits, ChangeNothingWhereNothingCollides) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const Served without = Serving<Xxh3Digest>(false).run(seed, 2'000);

@@ -55,11 +55,14 @@ TEST_F(CopiesTest, AKeyOfARelativeGoesBeforeTheBlockIsWritten) {
   request.hashes = units.data();
   request.num_hashes = 2;
   pool.publish(blocks[1], {{9, 9}}, 0, 8);
-  forget_relatives(group, table, request, next, pool);
+  const auto holds = [](std::uint32_t) { return true; };
+  forget_relatives(group, table, request, next, pool, holds);
   EXPECT_FALSE(pool.hashed(blocks[1]));
   pool.publish(blocks[1], group.key(units.data(), 1), 0, 8);
-  forget_relatives(group, table, request, next, pool);
+  forget_relatives(group, table, request, next, pool, holds);
   EXPECT_TRUE(pool.hashed(blocks[1])) << "its own key";
+  forget_relatives(group, table, request, next, pool, [](std::uint32_t) { return false; });
+  EXPECT_FALSE(pool.hashed(blocks[1])) << "its own key by a collision";
 }
 
 }  // namespace
