@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -133,8 +134,20 @@ void observe_manager(const Manager& manager, const CallerNames& names, Snapshot&
     held->blocks.assign(blocks.begin(), blocks.end());
     ++held;
   }
+  const auto& pool = manager.pool();
   const Counters& counted = manager.counters();
   out.counters = {counted.lookups, counted.lookup_tokens, counted.hit_tokens};
+  out.work = {.taken = counted.taken,
+              .evictions = counted.evictions,
+              .revivals = counted.revivals,
+              .refusals = counted.refusals,
+              .preemptions = counted.preemptions,
+              .copies = counted.copies,
+              .granted = names.granted,
+              .keys = pool.num_keys(),
+              .lost_events = pool.events().num_lost(),
+              .lifetime = pool.residency().lifetime().buckets(),
+              .idle = pool.residency().idle().buckets()};
 }
 
 namespace {
@@ -164,14 +177,14 @@ class ManagerSubject final : public Subject {
   Result perform(const op::Arrive& o) {
     expects(!names_.requests.contains(o.req), Breach::duplicate_request,
             "arrive with a name in use");
-    names_.requests[o.req] = manager_.arrive({.tokens = o.tokens,
-                                              .extra = &o.extra,
-                                              .skip_lookup = o.skip_lookup,
-                                              .encoder_tokens = o.encoder_tokens});
+    name_request(o.req, manager_.arrive({.tokens = o.tokens,
+                                         .extra = &o.extra,
+                                         .skip_lookup = o.skip_lookup,
+                                         .encoder_tokens = o.encoder_tokens}));
     return {};
   }
   Result perform(const op::Append& o) {
-    return manager_.append(request(o.req), o.tokens), Result();
+    return manager_.append(o.tokens.empty() ? live(o.req) : request(o.req), o.tokens), Result();
   }
   Result perform(const op::Advance& o) {
     return manager_.advance(request(o.req), o.computed), Result();
@@ -188,8 +201,10 @@ class ManagerSubject final : public Subject {
   Result perform(const op::Allocate& o);
   Result perform(const op::Free& o) { return manager_.free(request(o.req)), Result(); }
   Result perform(const op::Finish& o) {
-    manager_.finish(request(o.req));
+    const RequestId id = request(o.req);
+    manager_.finish(id);
     names_.requests.erase(o.req);
+    gone_[o.req] = id;
     return {};
   }
   Result perform(const op::Recycle& o) {
@@ -204,14 +219,13 @@ class ManagerSubject final : public Subject {
   Result perform(const op::CommonPrefix& o) {
     SharedBlocks shared;
     for (GroupId g = 0; g < num_groups(); ++g) {
-      shared.push_back(manager_.common_prefix(request(o.req), g));
+      shared.push_back(manager_.common_prefix(live(o.req), g));
     }
     return shared;
   }
   Result perform(const op::Take& o) {
-    if (o.n > manager_.pool().num_free()) return Refused{};
-    Blocks blocks(o.n);
-    manager_.take(blocks);
+    Blocks blocks(std::min(o.n, manager_.pool().num_free() + 1));  // one too many is enough
+    if (!manager_.take(blocks)) return Refused{};
     names_.raw.insert(names_.raw.end(), blocks.begin(), blocks.end());
     return Granted{{std::move(blocks)}};
   }
@@ -224,8 +238,7 @@ class ManagerSubject final : public Subject {
     Blocks left = names_.raw;
     for (const BlockId block : o.blocks) {
       const auto at = std::find(left.begin(), left.end(), block);
-      expects(at != left.end(), Breach::not_held,
-              "release of a block that the raw owner does not hold");
+      if (at == left.end()) refuse_release(block);
       left.erase(at);
     }
     manager_.release(o.blocks);
@@ -234,9 +247,9 @@ class ManagerSubject final : public Subject {
   }
 
   Result perform(const op::Fork& o) {
-    const RequestId parent = request(o.req);
+    const RequestId parent = live(o.req);
     expects(!names_.requests.contains(o.child), Breach::duplicate_request, "fork to a name in use");
-    names_.requests[o.child] = manager_.fork(parent);
+    name_request(o.child, manager_.fork(parent));
     return {};
   }
   Result perform(const op::Truncate& o) {
@@ -244,23 +257,24 @@ class ManagerSubject final : public Subject {
   }
   Result perform(const op::Pin& o) {
     expects(!names_.leases.contains(o.lease), Breach::duplicate_lease, "pin under a lease in use");
-    names_.leases[o.lease] = manager_.pin(o.blocks);
+    const LeaseId lease = manager_.pin(o.blocks);
+    std::erase_if(returned_, [&](const auto& entry) { return entry.second == lease; });
+    names_.leases[o.lease] = lease;
     return {};
   }
   Result perform(const op::Unpin& o) {
-    const auto at = names_.leases.find(o.lease);
-    expects(at != names_.leases.end(), Breach::unknown_lease,
-            "unpin of a lease that was not given");
-    manager_.unpin(at->second);
-    names_.leases.erase(at);
+    const LeaseId lease = handle(names_.leases, returned_, o.lease, Breach::unknown_lease);
+    manager_.unpin(lease);
+    names_.leases.erase(o.lease);
+    returned_[o.lease] = lease;
     return {};
   }
   Result perform(const op::SwapOut& o) {
-    const RequestId id = request(o.req);
+    const RequestId id = live(o.req);
     return start(id, o.transfer, [&] { return manager_.swap_out(id); });
   }
   Result perform(const op::SwapIn& o) {
-    const RequestId id = request(o.req);
+    const RequestId id = live(o.req);
     return start(id, o.transfer, [&] { return manager_.swap_in(id); });
   }
   Result perform(const op::Complete& o) {
@@ -284,15 +298,40 @@ class ManagerSubject final : public Subject {
     return granted;
   }
 
-  RequestId request(const std::string& name) const {
-    const auto at = names_.requests.find(name);
-    expects(at != names_.requests.end(), Breach::unknown_request, "no request of that name");
+  // A handle that was given back, too: whether it is in use is for the manager to say.
+  template <class Id>
+  static Id handle(const std::map<std::string, Id>& used, const std::map<std::string, Id>& gone,
+                   const std::string& name, Breach breach) {
+    if (const auto at = used.find(name); at != used.end()) return at->second;
+    const auto at = gone.find(name);
+    expects(at != gone.end(), breach, "a name that was never given");
     return at->second;
+  }
+  [[nodiscard]] RequestId request(const std::string& name) const {
+    return handle(names_.requests, gone_, name, Breach::unknown_request);
+  }
+  // For the calls whose handle is not the first thing that is looked at.
+  [[nodiscard]] RequestId live(const std::string& name) const {
+    return handle(names_.requests, {}, name, Breach::unknown_request);
+  }
+  void name_request(const std::string& name, RequestId id) {
+    std::erase_if(gone_, [&](const auto& entry) { return entry.second == id; });
+    names_.requests[name] = id;
+  }
+  // The manager knows holders, not owners: it can only say so of a block that nobody holds.
+  void refuse_release(BlockId block) {
+    const auto& pool = manager_.pool();
+    if (block != kNullBlock && block < pool.num_blocks() && pool.record(block).ref_cnt == 0) {
+      manager_.release(std::span(&block, 1));
+    }
+    violated(Breach::not_held, "release of a block that the raw owner does not hold");
   }
   [[nodiscard]] std::size_t num_groups() const { return manager_.config().groups.size(); }
 
   Manager manager_;
   CallerNames names_;
+  std::map<std::string, RequestId> gone_;    // names of handles that were not given again
+  std::map<std::string, LeaseId> returned_;  // the same of leases
   std::map<std::string, RequestId> transfers_;
   std::vector<std::size_t> held_;  // shape [groups]: table lengths before the allocation
 };
@@ -303,7 +342,9 @@ Result ManagerSubject<Manager>::perform(const op::Allocate& o) {
   const RequestId id = request(o.req);
   held_.clear();
   for (GroupId g = 0; g < num_groups(); ++g) held_.push_back(manager_.table(id, g).size());
-  if (!manager_.allocate(id, o.args)) return Refused{};
+  const Admission admission = manager_.allocate(id, o.args);
+  if (!admission) return Refused{};
+  names_.granted += *admission;
   Granted granted;
   granted.blocks.resize(num_groups());
   for (const BlockCopy& copy : manager_.take_copies()) {
@@ -324,6 +365,7 @@ template <class Digest>
 std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config, const Capacity& capacity) {
   Capacity announcing = capacity;
   announcing.event_records = 4 * config.num_blocks + 16;
+  announcing.residency = true;
   return std::make_unique<ManagerSubject<CacheManager<Digest>>>(config, announcing);
 }
 

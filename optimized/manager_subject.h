@@ -16,11 +16,13 @@ namespace kvproof::optimized {
 
 struct Capacity;
 
-/// The caller's names for its requests and leases, and the blocks that it holds itself.
+/// The caller's names for its requests and leases, the blocks that it holds itself, and how many
+/// its allocations were granted.
 struct CallerNames {
   std::map<std::string, RequestId> requests;
   std::map<std::string, LeaseId> leases;
   std::vector<BlockId> raw;
+  std::uint64_t granted = 0;
 };
 
 /// The manager as its caller sees it.
@@ -31,7 +33,8 @@ void observe_manager(const Manager& manager, const CallerNames& names, Snapshot&
 template <class Digest>
 [[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
                                                             std::uint32_t max_requests = 4096);
-/// @param capacity its event_records are set here, so that no event is lost between operations
+/// @param capacity its event_records are set here, so that no event is lost between operations, and
+/// its residency, which a snapshot shows
 template <class Digest>
 [[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
                                                             const Capacity& capacity);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reference/block_pool.h"
 
+#include <bit>
 #include <utility>
 
 #include "reference/contract.h"
@@ -8,7 +9,7 @@
 namespace kvproof::reference {
 
 BlockPool::BlockPool(std::uint32_t num_blocks, FreeOrder order)
-    : order_(order), ref_cnt_(num_blocks, 0) {
+    : order_(order), ref_cnt_(num_blocks, 0), residency_(num_blocks) {
   for (BlockId block = 1; block < num_blocks; ++block) queue_.push_back(block);
 }
 
@@ -18,6 +19,13 @@ std::vector<BlockId> BlockPool::take(std::uint32_t n) {
   for (std::uint32_t i = 0; i < n; ++i) {
     const BlockId block = queue_.front();
     queue_.pop_front();
+    ++work_.taken;
+    if (cache_.key_of(block) != nullptr) {
+      ++work_.evictions;
+      ++work_.lifetime[std::bit_width(step_ - residency_[block].taken)];
+      ++work_.idle[std::bit_width(step_ - residency_[block].last_held)];
+    }
+    residency_[block] = {step_, step_};
     forget(block);
     ref_cnt_[block] = 1;
     out.push_back(block);
@@ -28,7 +36,10 @@ std::vector<BlockId> BlockPool::take(std::uint32_t n) {
 void BlockPool::touch(const std::vector<BlockId>& blocks) {
   for (BlockId block : blocks) {
     if (block == kNullBlock) continue;
-    if (ref_cnt_[block] == 0) queue_.remove(block);
+    if (ref_cnt_[block] == 0) {
+      queue_.remove(block);
+      ++work_.revivals;
+    }
     ++ref_cnt_[block];
   }
 }
@@ -40,6 +51,7 @@ void BlockPool::release(const std::vector<BlockId>& blocks) {
     if (block == kNullBlock) continue;
     expects(ref_cnt_[block] > 0, Breach::not_held, "release of a block that nobody holds");
     if (--ref_cnt_[block] > 0) continue;
+    residency_[block].last_held = step_;
     const bool to_front = order_ == FreeOrder::prepend ||
                           (order_ == FreeOrder::unhashed_first && cache_.key_of(block) == nullptr);
     (to_front ? front : back).push_back(block);

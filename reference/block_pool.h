@@ -18,6 +18,7 @@
 #include "reference/config.h"
 #include "reference/outcomes.h"
 #include "reference/prefix_cache.h"
+#include "reference/snapshot.h"
 
 namespace kvproof::reference {
 
@@ -50,6 +51,11 @@ class BlockPool {
   /// Forgets all content. @pre all_free()
   void reset();
 
+  /// A scheduling step starts; the residency of blocks is counted in steps.
+  void step() { ++step_; }
+  [[nodiscard]] const WorkCounters& work() const { return work_; }
+  [[nodiscard]] WorkCounters& work() { return work_; }
+
   [[nodiscard]] std::uint32_t num_blocks() const {
     return static_cast<std::uint32_t>(ref_cnt_.size());
   }
@@ -63,6 +69,11 @@ class BlockPool {
   std::vector<Event> take_events();
 
  private:
+  struct Residency {
+    std::uint32_t taken = 0;  // [steps]
+    std::uint32_t last_held = 0;
+  };
+
   void forget(BlockId block);
 
   FreeOrder order_;
@@ -70,6 +81,9 @@ class BlockPool {
   std::list<BlockId> queue_;            // head first
   PrefixCache cache_;
   std::vector<Event> events_;
+  std::uint32_t step_ = 0;
+  std::vector<Residency> residency_;  // shape [num_blocks]
+  WorkCounters work_;
 };
 
 }  // namespace kvproof::reference

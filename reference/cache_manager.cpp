@@ -129,16 +129,20 @@ Result CacheManager::perform(const op::Allocate& o) {
   const bool admission = args.has_scheduled && args.status != RequestStatus::running;
   const std::int64_t watermark = admission ? config_.watermark_blocks() : 0;
   const std::int64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
+  const auto refuse = [&] {
+    ++pool_.work().refusals;
+    return Refused{};
+  };
   if (args.full_sequence_must_fit) {
     const std::uint64_t whole = r.tokens.size();
     const Demand all{whole, whole, total, args.external, r.encoder_tokens, starts, true};
-    if (need(r, use_hit, all) + watermark > pool_.num_free()) return Refused{};
+    if (need(r, use_hit, all) + watermark > pool_.num_free()) return refuse();
   }
   const std::uint64_t main = std::min(total + args.new_tokens, limit);
   const std::uint64_t slots = std::min(main + args.lookahead, limit);
   const Demand demand{slots, main, total, args.external, r.encoder_tokens, starts, false};
   for (GroupId g = 0; g < r.groups.size(); ++g) layer_groups_[g].recycle(r.groups[g], total, pool_);
-  if (need(r, use_hit, demand) + watermark + reserved > pool_.num_free()) return Refused{};
+  if (need(r, use_hit, demand) + watermark + reserved > pool_.num_free()) return refuse();
 
   // All hits before any taking: a hit may stand in the free queue, and a group must not take it
   // from another.
@@ -170,6 +174,7 @@ Result CacheManager::perform(const op::Free& o) {
   release_tables(r);
   release_host(r);
   r.computed = 0;
+  ++pool_.work().preemptions;
   return {};
 }
 
@@ -232,6 +237,7 @@ Result CacheManager::perform(const op::CommonPrefix& o) {
 
 Result CacheManager::perform(const op::Step&) {
   new_states_.clear();
+  pool_.step();
   return {};
 }
 
@@ -362,6 +368,8 @@ void CacheManager::observe(Snapshot& out) const {
     observe(r, *state++);
   }
   out.counters = counters_;
+  out.work = pool_.work();
+  out.work->keys = pool_.cache().entries().size();
   out.raw = raw_;
   std::ranges::sort(out.raw);
   out.leases.resize(leases_.size());

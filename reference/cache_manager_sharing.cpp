@@ -51,6 +51,7 @@ void CacheManager::forget_relatives(const Request& r, GroupId group, const Deman
 Granted CacheManager::grow(Request& r, const Demand& demand) {
   Granted out;
   out.blocks.reserve(r.groups.size());
+  const std::uint64_t taken_before = pool_.work().taken;
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     GroupTable& table = r.groups[g];
     Blocks& fresh = out.blocks.emplace_back();
@@ -59,11 +60,13 @@ Granted CacheManager::grow(Request& r, const Demand& demand) {
       pool_.release({shared});
       fresh.push_back(table.blocks[at]);
       out.copies.push_back({shared, table.blocks[at]});
+      ++pool_.work().copies;
     }
     forget_relatives(r, g, demand);
     const Blocks taken = layer_groups_[g].allocate(table, demand, pool_);
     fresh.insert(fresh.end(), taken.begin(), taken.end());
   }
+  pool_.work().granted += pool_.work().taken - taken_before;
   return out;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -74,12 +75,39 @@ struct HitCounters {
   bool operator==(const HitCounters&) const = default;
 };
 
+/// Bucket k counts durations of [2^(k-1), 2^k) steps, bucket 0 those of none.
+using StepBuckets = std::array<std::uint64_t, 33>;
+
+/// What a manager says of its own work on the device since construction.
+struct WorkCounters {
+  std::uint64_t taken = 0;        // [blocks] handed out
+  std::uint64_t evictions = 0;    // [blocks] that lost their content when they were handed out
+  std::uint64_t revivals = 0;     // [blocks] that were held again while they waited in the queue
+  std::uint64_t refusals = 0;     // of allocations
+  std::uint64_t preemptions = 0;  // requests that were freed
+  std::uint64_t copies = 0;       // [blocks] copied because they had another holder
+  std::uint64_t granted = 0;      // [blocks] that the answers to allocations count
+  std::uint64_t keys = 0;         // in the index now
+  std::uint64_t lost_events = 0;
+  StepBuckets lifetime{};  // [evictions] by the steps since the block was handed out before
+  StepBuckets idle{};      // [evictions] by the steps since it was last held
+
+  /// Whether the same work was done: a refusal did none.
+  bool operator==(const WorkCounters& other) const {
+    return taken == other.taken && evictions == other.evictions && revivals == other.revivals &&
+           preemptions == other.preemptions && copies == other.copies && granted == other.granted &&
+           keys == other.keys && lost_events == other.lost_events && lifetime == other.lifetime &&
+           idle == other.idle;
+  }
+};
+
 struct Snapshot : PoolState {
   PoolState host;                       // the host tier; no blocks when there is none
   std::vector<RequestState> requests;   // sorted by name
   std::vector<BlockId> raw;             // references held by the raw owner, sorted, with repeats
   std::vector<LeaseState> leases;       // sorted by name
   std::optional<HitCounters> counters;  // nullopt if the manager does not count
+  std::optional<WorkCounters> work;     // the same
   bool operator==(const Snapshot&) const = default;
 
   [[nodiscard]] const RequestState* find(std::string_view name) const {

@@ -75,9 +75,7 @@ properties::CheckOptions options_of(const Arguments& arguments) {
 
 std::vector<properties::Candidate> candidates_of(const Arguments& arguments) {
   if (arguments.subject.given()) return {properties::find_candidate(arguments.subject)};
-  std::vector<properties::Candidate> out;
-  for (const auto& row : optimized::kSubjects) out.push_back(properties::own_candidate(row));
-  return out;
+  return properties::own_candidates();
 }
 
 /// Checks the subjects one after another, up to the first that fails.

@@ -83,9 +83,7 @@ Trial checked(std::uint32_t number, const std::function<void()>& alive) {
     options.on_progress = [&](double, const std::string&) { alive(); };
     properties::Candidate candidate;
     candidate.name = row.name;
-    candidate.open = [&row](const CacheConfig& config) {
-      return properties::Opened{row.make(config), {}};
-    };
+    candidate.open = row.open;
     alive();
     const CheckVerdict verdict = verdict_of(check(candidate, options));
     if (verdict == CheckVerdict::violated) return Trial::objected;

@@ -37,7 +37,8 @@ std::uint32_t in_force = 0;
 std::span<const OperatorMutant> operator_mutants() { return kMade; }
 std::vector<MutatedSubject> mutated_subjects() {
   return {{"patched", [](const CacheConfig& config) {
-             return make_patched(in_force == 1 ? all_patches().data() : nullptr, config);
+             const Patch* patch = in_force == 1 ? all_patches().data() : nullptr;
+             return Opened{make_patched(patch, config), {}};
            }}};
 }
 void put_in_force(std::uint32_t number) { in_force = number; }

@@ -6,12 +6,12 @@
 // Source:  vLLM v1 prefix-cache statistics and KV-cache residency metrics.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "reference/ids.h"
+#include "reference/snapshot.h"
 
 namespace kvproof::optimized {
 
@@ -28,15 +28,13 @@ struct Counters {
   std::uint64_t copies = 0;  // [blocks] copied because they had another holder
 };
 
-/// Bucket k counts durations of [2^(k-1), 2^k) steps, bucket 0 those of none.
 class StepHistogram {
  public:
-  static constexpr std::size_t kBuckets = 33;
   void add(std::uint32_t steps) { ++buckets_[std::bit_width(steps)]; }
-  [[nodiscard]] const std::array<std::uint64_t, kBuckets>& buckets() const { return buckets_; }
+  [[nodiscard]] const StepBuckets& buckets() const { return buckets_; }
 
  private:
-  std::array<std::uint64_t, kBuckets> buckets_{};
+  StepBuckets buckets_{};
 };
 
 /// When each block was handed out and last held, and histograms of these times at its eviction.

@@ -2,7 +2,6 @@
 // How long blocks lived and lay idle, on a script whose answers are known.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <initializer_list>
 
 #include "optimized/cache_manager.h"
@@ -12,7 +11,7 @@ namespace kvproof::properties {
 namespace {
 
 using Fast = optimized::CacheManager<optimized::Xxh3Digest>;
-using Buckets = std::array<std::uint64_t, optimized::StepHistogram::kBuckets>;
+using Buckets = StepBuckets;
 
 Buckets buckets(std::initializer_list<std::size_t> filled) {
   Buckets out{};

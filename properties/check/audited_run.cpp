@@ -66,6 +66,7 @@ class AuditedRun::Run {
 
   [[nodiscard]] bool possible() const { return audit_.has_value(); }
   [[nodiscard]] const Audit& audit() const { return *audit_; }
+  [[nodiscard]] const Demands& demands() const { return opened_.demands; }
   [[nodiscard]] const Promises& promises() const { return opened_.demands.promises; }
 
   /// @return whether the step held; if it did not, the failure is noted
@@ -146,6 +147,12 @@ AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
 AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<const TraceLine> lines,
                                         Counts& counts) {
   Run run(*this, config, {});
+  const bool whole_recording = run.demands().shown == kAllParts && run.promises().operations.all();
+  if (run.promises().whole && !whole_recording) {
+    Ended out = run.end(counts);
+    out.unsupported = "it does not perform and show all that was recorded";
+    return out;
+  }
   for (const TraceLine& line : lines) {
     const auto differs = [&](const Outcome& outcome) {
       return compare(line, outcome, run.audit().state());

@@ -42,6 +42,7 @@ const optimized::SubjectRow& find_row(const std::string& name) {
   if (const auto* row = optimized::find_subject(name)) return *row;
   std::string known;
   for (const auto& row : optimized::kSubjects) known += " " + std::string(row.name) + ",";
+  for (const auto& row : optimized::kVariants) known += " " + std::string(row.name) + ",";
   throw std::invalid_argument("no subject of the name " + name + "; there are:" + known +
                               " or the path of a shared library");
 }
@@ -51,9 +52,22 @@ Candidate own_candidate(const optimized::SubjectRow& row) {
   return {.name = name,
           .option = "--subject=" + name,
           .address = name,
-          .open = [&row](const CacheConfig& config) {
-            return Opened{row.make(config), {}};
-          }};
+          .open = [&row](const CacheConfig& config) { return open_row(row, config); }};
+}
+
+Candidate own_candidate(const optimized::VariantRow& row) {
+  const std::string name(row.name);
+  return {.name = name,
+          .option = "--subject=" + name,
+          .address = name,
+          .open = [&row](const CacheConfig& config) { return open_row(row, config); }};
+}
+
+std::vector<Candidate> own_candidates() {
+  std::vector<Candidate> out;
+  for (const auto& row : optimized::kSubjects) out.push_back(own_candidate(row));
+  for (const auto& row : optimized::kVariants) out.push_back(own_candidate(row));
+  return out;
 }
 
 bool names_subject(const std::string& text) {
@@ -66,6 +80,9 @@ Candidate find_candidate(const SubjectOptions& options) {
         options.subject_command, command_argv(options.subject_command), options.limits);
     return foreign_candidate(std::move(program),
                              "--subject-command=" + quoted(options.subject_command), "");
+  }
+  for (const auto& row : optimized::kVariants) {
+    if (options.subject == row.name) return own_candidate(row);
   }
   if (!is_library(options.subject)) return own_candidate(find_row(options.subject));
   if (!std::filesystem::is_regular_file(options.subject)) {

@@ -6,8 +6,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "optimized/subjects.h"
+#include "optimized/variants.h"
 #include "properties/check/reach.h"
 #include "properties/check/subject_options.h"
 #include "properties/foreign/foreign_subject.h"
@@ -32,8 +35,30 @@ struct Candidate {
 /// The row of that name. @throws std::invalid_argument that lists the names
 [[nodiscard]] const optimized::SubjectRow& find_row(const std::string& name);
 
+/// Builds a row of subjects.h, or of a copy of it. Our managers are whole.
+template <class Row>
+[[nodiscard]] Opened open_row(const Row& row, const CacheConfig& config) {
+  Opened out;
+  out.demands.promises.whole = true;
+  if constexpr (requires { row.digest; }) {
+    out.demands.promises.whole = !row.digest.empty();
+  } else {  // a variant
+    out.demands.promises.unsupported = row.unsupported(config);
+    for (const std::string_view name : row.declines) {
+      out.demands.promises.operations &= ~operation_set({name});
+    }
+    if (!row.shows_keys) out.demands.shown &= ~Parts{kKeys | kIndex | kHashes};
+  }
+  if (out.demands.promises.unsupported.empty()) out.subject = row.make(config);
+  return out;
+}
+
 /// An implementation of ours.
 [[nodiscard]] Candidate own_candidate(const optimized::SubjectRow& row);
+[[nodiscard]] Candidate own_candidate(const optimized::VariantRow& row);
+
+/// All of them.
+[[nodiscard]] std::vector<Candidate> own_candidates();
 
 /// Whether this looks like the path of a shared library.
 [[nodiscard]] bool is_library(const std::string& text);

@@ -74,7 +74,6 @@ class Check {
     profiles_ = options_.profiles;
     if (!candidate_.foreign) {
       report_.promises.profile = "any";
-      report_.shown = kAllParts;
       for (const Profile& row : kProfiles) {
         if (options_.profiles.empty()) profiles_.push_back(&row);
       }

@@ -64,7 +64,9 @@ Oracles oracles_for(const CacheConfig& config, const Demands& demands) {
   out.content = (shown & kIds) != 0;
   out.model = promises.level == Level::profile && (to_compare & ~shown) == 0 &&
               (promises.profile.empty() || promises.profile == config.profile.name);
-  out.compared = {.index = (shown & kIndex) != 0, .progress = (shown & kProgress) != 0};
+  out.compared = {.index = (shown & kIndex) != 0,
+                  .progress = (shown & kProgress) != 0,
+                  .counters = promises.whole};
   return out;
 }
 

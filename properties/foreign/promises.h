@@ -72,6 +72,7 @@ struct Promises {
   bool events = false;  // it says that it announces events
   Capacities capacity = {};
   std::array<std::string, kNumOperations> declines = {};  // why it may decline each; empty = no
+  bool whole = false;  // it performs whatever the model performs, and shows all counters
   bool valid_calls_only = false;  // it is never asked what a caller must not ask
   std::string error;              // why it cannot be used at all; empty if it can
   std::string unsupported;        // why it cannot be built from this header; empty if it can

@@ -99,11 +99,17 @@ void Audit::check_model(const Operation& operation) {
   const auto* rejected = std::get_if<Rejected>(&outcome_.result);
   const bool declined = rejected != nullptr && declines(oracles_.promises, operation, *rejected);
   const bool full = rejected != nullptr && breach_of(rejected->error) == Breach::capacity;
+  const Promises& promises = oracles_.promises;
+  const bool declared = promises.operations.test(operation.index());
   if ((declined || full) && model_->performs(operation)) {
+    if (declined && declared && promises.whole) {
+      throw Violation({"model"},
+                      say("model: it performs what the subject declines: ", rejected->error));
+    }
     counts_.skipped += declined ? 1 : 0;
     return;
   }
-  if (declined && oracles_.promises.valid_calls_only) return;
+  if (declined && (promises.valid_calls_only || !declared)) return;
   if (const Finding finding = model_->follow(operation, outcome_, *after_)) {
     throw Violation({"model"}, "model: " + *finding);
   }

@@ -129,6 +129,39 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
   EXPECT_TRUE(lost->names("I5"));
 }
 
+void decline_lookup(const Operation& o, Outcome* answer, Snapshot*) {
+  if (answer != nullptr && std::holds_alternative<op::Lookup>(o)) {
+    answer->result = Rejected{"not_supported: no lookups"};
+  }
+}
+
+void hide_counters(const Operation&, Outcome*, Snapshot* s) {
+  if (s != nullptr) s->work.reset();
+}
+
+void miscount(const Operation& o, Outcome*, Snapshot* s) {
+  if (s != nullptr && std::holds_alternative<op::Finish>(o)) ++s->work->granted;
+}
+
+void misplace_eviction(const Operation& o, Outcome*, Snapshot* s) {
+  if (s != nullptr && std::holds_alternative<op::Finish>(o)) ++s->work->idle[3];
+}
+
+// What others may leave out, our own managers must do and show.
+TEST(Audit, OurManagersAreWhole) {
+  Oracles whole;
+  whole.promises.whole = true;
+  whole.compared.counters = true;
+  EXPECT_FALSE(audit_lie(honest, whole).has_value());
+  for (const Lying::Lie lie : {decline_lookup, hide_counters, miscount, misplace_eviction}) {
+    const auto found = audit_lie(lie, whole);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_TRUE(found->names("model")) << found->what();
+  }
+  EXPECT_FALSE(audit_lie(decline_lookup, {}).has_value());
+  EXPECT_FALSE(audit_lie(hide_counters, {}).has_value());
+}
+
 // A subject may be full where it says how much it holds: the model, which has no bound, follows it.
 TEST(Audit, ASubjectMayBeFullWhereItSaysSo) {
   const CacheConfig config = small_config();

@@ -3,6 +3,7 @@
 #include "properties/oracles/model_oracle.h"
 
 #include <cmath>
+#include <utility>
 
 #include "reference/contract.h"
 #include "reference/operations.h"
@@ -96,6 +97,43 @@ Finding compare_pools(const PoolState& model, const PoolState& subject, Compared
   return compared.index ? compare_index(model, subject) : std::nullopt;
 }
 
+Finding compare_counters(const Snapshot& model, const Snapshot& subject, ComparedParts compared) {
+  if (!compared.counters) return std::nullopt;
+  if (!subject.counters || !subject.work) return "the subject shows no counters";
+  for (std::size_t b = 0; b < model.blocks.size(); ++b) {
+    if (model.blocks[b].prefix_tokens == subject.blocks[b].prefix_tokens) continue;
+    return say("the key of block ", b, " covers ", subject.blocks[b].prefix_tokens,
+               " tokens, in the model ", model.blocks[b].prefix_tokens);
+  }
+  const HitCounters& hits = *subject.counters;
+  if (hits != *model.counters) {
+    return say(hits.hit_tokens, " of ", hits.lookup_tokens, " tokens are counted as hit, in the ",
+               "model ", model.counters->hit_tokens, " of ", model.counters->lookup_tokens);
+  }
+  const auto differ = [&](const char* what, std::uint64_t WorkCounters::*count) -> Finding {
+    if ((*subject.work).*count == (*model.work).*count) return std::nullopt;
+    return say((*subject.work).*count, " ", what, " are counted, in the model ",
+               (*model.work).*count);
+  };
+  for (const auto& [what, count] : {std::pair{"blocks taken", &WorkCounters::taken},
+                                    {"evictions", &WorkCounters::evictions},
+                                    {"revivals", &WorkCounters::revivals},
+                                    {"refusals", &WorkCounters::refusals},
+                                    {"preemptions", &WorkCounters::preemptions},
+                                    {"copies", &WorkCounters::copies},
+                                    {"blocks granted", &WorkCounters::granted},
+                                    {"lost events", &WorkCounters::lost_events}}) {
+    if (Finding finding = differ(what, count)) return finding;
+  }
+  if (Finding finding = compared.index ? differ("keys", &WorkCounters::keys) : std::nullopt) {
+    return finding;
+  }
+  if (subject.work->lifetime != model.work->lifetime || subject.work->idle != model.work->idle) {
+    return "the histograms of how long blocks lived and lay idle differ from the model's";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
@@ -116,7 +154,8 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
     return say("there are ", after.leases.size(), " leases, in the model ", state_.leases.size(),
                ", or they list other blocks");
   }
-  return compare_requests(state_, after, compared_);
+  if (Finding finding = compare_requests(state_, after, compared_)) return finding;
+  return compare_counters(state_, after, compared_);
 }
 
 bool ModelOracle::performs(const Operation& operation) const {

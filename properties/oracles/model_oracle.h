@@ -3,8 +3,9 @@
 // agree.
 //
 // Compared: outcome (a rejection by what was broken), events, and of both tiers free queue, counts,
-//           keys by which blocks share them, tables, progress, leases, raw references. Not
-//           compared: the values of hashes, which are each allocator's own.
+//           keys by which blocks share them, tables, progress, leases, raw references, counters
+//           of those that promise to be whole. Not compared: the values of hashes, which are each
+//           allocator's own.
 #pragma once
 
 #include "properties/say.h"
@@ -16,6 +17,7 @@ namespace kvproof::properties {
 struct ComparedParts {
   bool index = true;  // keys by which blocks share them, second keys
   bool progress = true;
+  bool counters = false;  // they must be shown, too
 };
 
 class ModelOracle {

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compiled with -Doptimized=mutated, and with the mutated copy before the sources: what it includes
-// of optimized/ is that copy, in namespace kvproof::mutated.
 #include "properties/mutants/operators/operator_mutants.h"
 
 #include <array>
 #include <cstdlib>
 
-#include "optimized/subjects.h"
 #include "properties/mutants/operators/active_mutant.h"
 
 namespace kvproof::mutants {
@@ -31,14 +28,6 @@ bool met[kRows.back().number + 1];
 namespace kvproof::properties {
 
 std::span<const OperatorMutant> operator_mutants() { return mutants::kRows; }
-
-std::vector<MutatedSubject> mutated_subjects() {
-  std::vector<MutatedSubject> out;
-  for (const auto& row : optimized::kSubjects) {
-    if (!row.digest.empty()) out.push_back({std::string(row.name), row.make});
-  }
-  return out;
-}
 
 void put_in_force(std::uint32_t number) { mutants::active = number; }
 

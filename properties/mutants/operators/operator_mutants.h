@@ -7,12 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "properties/random/runner.h"
+#include "properties/check/candidate.h"
 
 namespace kvproof::properties {
 
@@ -31,13 +32,13 @@ struct OperatorMutant {
 /// An allocator out of the mutated copy.
 struct MutatedSubject {
   std::string name;
-  MakeSubject make;
+  std::function<Opened(const CacheConfig&)> open;
 };
 
 /// The rows, in the order of the text.
 [[nodiscard]] std::span<const OperatorMutant> operator_mutants();
 
-/// The cache managers of subjects.h, out of the mutated copy.
+/// The cache managers of subjects.h and their variants, out of the mutated copy.
 [[nodiscard]] std::vector<MutatedSubject> mutated_subjects();
 
 /// Puts a mutant in force in this process. @param number 0 = none
