@@ -140,6 +140,59 @@ Scenario gates() {
   return out;
 }
 
+Scenario gates_of_a_step() {
+  Scenario out{
+      "gates_of_a_step",
+      "A running request meets the gates too, if the call asks for them; one that asks for "
+      "nothing is rejected.",
+      pool(6, 4),
+      {}};
+  admit(out.operations, "r0", range(0, 4), 0);
+  admit(out.operations, "r1", range(100, 8), 0);
+  const auto ask = [&out](AllocateArgs args) {
+    args.status = RequestStatus::running;
+    out.operations.push_back(op::Allocate{"r0", args});
+  };
+  ask({});
+  ask({.new_tokens = 4, .reserved = 2});
+  ask({.new_tokens = 4, .reserved = 1});
+  ask({.new_tokens = 1, .external = 4});
+  out.operations.push_back(op::Append{"r0", range(50, 16)});
+  ask({.new_tokens = 1, .full_sequence_must_fit = true});
+  ask({.new_tokens = 1, .use_lookup = true});
+  out.operations.push_back(op::Finish{"r1"});
+  ask({.new_tokens = 9, .reserved = 1});
+  ask({.new_tokens = 9, .full_sequence_must_fit = true});
+  return out;
+}
+
+Scenario what_is_gone() {
+  Scenario out{"what_is_gone",
+               "The names of a request and of a lease that are gone, until they are given again.",
+               pool(9, 4),
+               {}};
+  admit(out.operations, "r0", range(0, 8), 0);
+  admit(out.operations, "r1", range(100, 8), 0);
+  out.operations.push_back(op::Pin{{1}, "l0"});
+  out.operations.push_back(op::Pin{{2}, "l1"});
+  out.operations.push_back(op::Finish{"r0"});
+  out.operations.push_back(op::Unpin{"l0"});
+  for (const int round : {0, 1}) {
+    out.operations.insert(
+        out.operations.end(),
+        {op::Append{"r0", {1}}, op::Advance{"r0", 1}, op::Lookup{"r0"}, op::Free{"r0"},
+         op::Allocate{"r0", {.new_tokens = 1}}, op::Cache{"r0", 4}, op::Recycle{"r0", 4},
+         op::Allocate{"r0", {.new_tokens = 1, .status = RequestStatus::running}}, op::Finish{"r0"},
+         op::Truncate{"r0", 8}, op::CommonPrefix{"r0"}, op::Unpin{"l0"}, op::Release{{8}}});
+    if (round > 0) continue;
+    admit(out.operations, "r2", range(200, 4), 0);
+    out.operations.push_back(op::Pin{{1}, "l2"});
+  }
+  out.operations.push_back(op::Unpin{"l2"});
+  out.operations.push_back(op::Unpin{"l1"});
+  return out;
+}
+
 Scenario lookahead_and_external() {
   Scenario out{
       "lookahead_and_external",
@@ -201,7 +254,8 @@ std::vector<Scenario> scenarios() {
   std::vector<Scenario> out;
   for (const Profile& profile : kProfiles) {
     for (Scenario scenario : {prefix_reuse(), eviction_order(), hits_in_the_queue(), duplicates(),
-                              gates(), lookahead_and_external(), extra_keys(), without_caching()}) {
+                              gates(), gates_of_a_step(), what_is_gone(), lookahead_and_external(),
+                              extra_keys(), without_caching()}) {
       scenario.config.profile = profile;
       out.push_back(std::move(scenario));
     }
