@@ -215,5 +215,32 @@ TEST(Leases, GoBackAndAreGivenAgainWithoutMemory) {
   }
 }
 
+// A handle of which the caller was never told is no request.
+TEST(Requests, ThatWereRefusedMemoryAreUnknown) {
+  const std::vector<TokenId> prompt = {1, 2, 3, 4};
+  const ExtraKeys extra{.lora = "an adapter whose name does not fit into a string object"};
+  for (std::uint64_t granted = 0;; ++granted) {
+    optimized::CacheManager<optimized::Xxh3Digest> manager(short_pool(8, {full(4)}),
+                                                           {.max_requests = 2});
+    allocations_left = granted;
+    try {
+      manager.arrive({.tokens = prompt, .extra = &extra});
+      allocations_left = kNoLimit;
+      EXPECT_GT(granted, 2U) << "of which the buffer is the last";
+      return;
+    } catch (const std::bad_alloc&) {
+      allocations_left = kNoLimit;
+    }
+    const AllocateArgs step{.new_tokens = 1, .status = RequestStatus::running};
+    EXPECT_THROW(manager.append(0, {prompt.data(), 1}), ContractViolation) << granted;
+    EXPECT_THROW(manager.advance(0, 1), ContractViolation) << granted;
+    EXPECT_THROW(manager.allocate(0, step), ContractViolation) << granted;
+    EXPECT_THROW(manager.free(0), ContractViolation) << granted;
+    const auto id = manager.arrive({.tokens = prompt});
+    EXPECT_EQ(manager.common_prefix(id), 0U);
+    EXPECT_TRUE(manager.allocate(id, step));
+  }
+}
+
 }  // namespace
 }  // namespace kvproof::properties

@@ -14,6 +14,7 @@
 namespace {
 
 std::uint64_t num_allocations = 0;
+std::uint64_t num_bytes = 0;  // asked for
 
 }  // namespace
 
@@ -29,6 +30,7 @@ void* __libc_memalign(std::size_t alignment, std::size_t bytes);
 
 void* malloc(std::size_t bytes) {
   ++num_allocations;
+  num_bytes += bytes;
   return __libc_malloc(bytes);
 }
 void* calloc(std::size_t count, std::size_t bytes) {
@@ -41,6 +43,7 @@ void* realloc(void* old, std::size_t bytes) {
 }
 void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
   ++num_allocations;
+  num_bytes += bytes;
   return __libc_memalign(alignment, bytes);
 }
 }
@@ -184,6 +187,48 @@ TYPED_TEST(Allocations, NoneInTheStepsOfForkedRequests) {
     }
     EXPECT_GT(copies, 1U) << "nothing was shared";
   }
+}
+
+/// Builds a part, and compares the memory that it reports with what it has asked for.
+template <class Make, class Report>
+void expect_reported(const char* what, const Make& make, const Report& report) {
+  constexpr double kRounding = 512;  // up to cache lines, and what is not an array
+  const std::uint64_t before = num_bytes;
+  const auto part = make();
+  const std::uint64_t asked = num_bytes - before;
+  EXPECT_NEAR(static_cast<double>(report(part)), static_cast<double>(asked), kRounding) << what;
+}
+
+TEST(Memory, IsReportedAsItWasAskedFor) {
+  if (kNotCounted != nullptr) GTEST_SKIP() << kNotCounted;
+  constexpr std::uint32_t kBlocks = 3000;
+  const auto bytes = [](const auto& part) { return part.bytes(); };
+  expect_reported(
+      "events", [] { return optimized::EventLog(1000, kBlocks); }, bytes);
+  expect_reported(
+      "residency", [] { return optimized::Residency(kBlocks); }, bytes);
+  expect_reported(
+      "exact contents", [] { return optimized::ExactContents(kBlocks, 4); }, bytes);
+  std::vector<optimized::BlockRecord<optimized::Key128>> records(kBlocks + 1);
+  expect_reported(
+      "index", [&] { return optimized::PrefixIndex<optimized::Key128>(records.data(), kBlocks); },
+      bytes);
+  expect_reported(
+      "pool", [] { return optimized::BlockPool<optimized::Key256>(kBlocks, {}); }, bytes);
+  CacheConfig config = pool(128, {full(4), window(4, 8)});
+  const auto groups = optimized::make_groups<optimized::Key128>(config);
+  const auto requests = [&] {
+    return optimized::RequestTable<optimized::Xxh3Digest>(config, groups, kBlocks, 0);
+  };
+  expect_reported("requests", requests, bytes);
+  const auto opened = [&] {
+    auto table = requests();
+    table.open({.tokens = range(0, 40)});
+    return table;
+  };
+  expect_reported("a request", opened, [&](const auto& table) {
+    return table.bytes() + 40 * sizeof(TokenId);  // and the prompt, which is the test's
+  });
 }
 
 }  // namespace

@@ -134,6 +134,38 @@ TEST(PrefixIndex, RecordsAndIndexTakeAtMost48And64BytesPerBlock) {
   }
 }
 
+// Every block under a key of its own leaves few slots empty, whatever the size.
+TEST(PrefixIndex, HasRoomForAKeyOfEveryBlock) {
+  std::mt19937_64 random(1);
+  for (std::uint32_t n = 2; n < 300; ++n) {
+    BlockPool<Key128> pool(n, {});
+    std::vector<BlockId> blocks(n - 1);
+    pool.take(blocks);
+    for (const BlockId block : blocks) pool.publish(block, {{random(), random()}});
+    EXPECT_EQ(pool.num_keys(), n - 1);
+    for (const BlockId block : blocks) {
+      ASSERT_EQ(pool.index().find(pool.record(block).key), block) << n << " blocks";
+    }
+  }
+}
+
+// More keys want one chunk than it counts; when some of them leave, the others are still found.
+TEST(PrefixIndex, FindsKeysBehindAChunkThatHasLostCount) {
+  constexpr std::uint32_t kKeys = 1000;
+  BlockPool<Key128> pool(2 * kKeys, {});
+  std::vector<BlockId> blocks(kKeys);
+  pool.take(blocks);
+  for (const BlockId block : blocks) pool.publish(block, {{0, std::uint32_t{block}}});
+  for (std::size_t gone = 0; gone < kKeys; ++gone) {
+    pool.forget(blocks[gone]);
+    for (const std::size_t left : {gone + 1, (gone + kKeys) / 2, std::size_t{kKeys - 1}}) {
+      if (left <= gone || left >= kKeys) continue;
+      const BlockId block = blocks[left];
+      ASSERT_EQ(pool.index().find(pool.record(block).key), block) << gone << " are gone";
+    }
+  }
+}
+
 // Different contents must have different messages: the pairs below collide when extra keys are
 // untagged, unseparated, or without their place.
 TEST(Hashing, ExtraKeysAreInjective) {
@@ -284,6 +316,11 @@ TEST(EventLog, CountsWhatDoesNotFitUntilItIsTaken) {
   EXPECT_EQ(log.num_lost(), 1U) << "since construction";
   EXPECT_GE(log.bytes(), 8 * sizeof(std::uint32_t));
   EXPECT_EQ(EventLog(0, 8).bytes(), 0U) << "off";
+  EventLog smallest(1, 8);
+  smallest.stored(0, {0, 0});
+  EXPECT_EQ(smallest.take(), (std::vector<Event>{event::Stored{}}));
+  smallest.stored_block(5, 4);
+  EXPECT_EQ(smallest.prefix_tokens(5), 4U);
 }
 
 TEST(CacheManager, SlotsFollowTheTableAndPaddingIsMinusOne) {

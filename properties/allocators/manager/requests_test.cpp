@@ -34,12 +34,18 @@ TEST_F(RequestTableTest, HashesTheUnitsThatAreComplete) {
   EXPECT_FALSE(requests.append(id, {&ten, 1}));
   const TokenId eleven = 11;
   EXPECT_TRUE(requests.append(id, {&eleven, 1})) << "a unit is complete";
-  EXPECT_EQ(requests.hash_units(id).size(), 1U);
+  const auto next = requests.hash_units(id);
+  EXPECT_EQ(next.size(), 1U);
+  EXPECT_EQ(next.data(), &requests[id].hashes[2]);
   EXPECT_EQ(requests[id].num_hashes, 3U);
   EXPECT_EQ(requests[id].next_unit_end, 16U);
   const Key128 by_steps = requests[id].hashes[2];
   const RequestId other = open(12);
   EXPECT_EQ(requests[other].hashes[2], by_steps);
+  requests.append(id, counted_tokens(8));
+  const auto two = requests.hash_units(id);
+  EXPECT_EQ(two.size(), 2U);
+  EXPECT_EQ(two.data(), &requests[id].hashes[3]);
 }
 
 TEST_F(RequestTableTest, GivesAHandleAgainWithItsMemory) {
