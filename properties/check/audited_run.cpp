@@ -153,11 +153,16 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
     out.unsupported = "it does not perform and show all that was recorded";
     return out;
   }
+  // A recording may hold what a subject of valid calls is not asked: the rest follows from it.
+  bool ends = false;
   for (const TraceLine& line : lines) {
     const auto differs = [&](const Outcome& outcome) {
-      return compare(line, outcome, run.audit().state());
+      const auto* rejected = std::get_if<Rejected>(&outcome.result);
+      const bool asked = rejected == nullptr || !rejected->error.starts_with(kNotAsked);
+      ends = !asked && line.result && !std::holds_alternative<Rejected>(*line.result);
+      return ends ? std::nullopt : compare(line, outcome, run.audit().state());
     };
-    if (!run.possible() || !run.apply(line.operation, differs)) break;
+    if (!run.possible() || !run.apply(line.operation, differs) || ends) break;
   }
   return run.end(counts);
 }

@@ -106,6 +106,7 @@ class Liar final : public Subject {
 
   void look(const reference::CacheManager& manager, Snapshot& out) const {
     manager.observe(out);
+    out.work.reset();  // others are not asked for it
     if (!habit_.view.block_ids) show_counts_only(out);
   }
 
