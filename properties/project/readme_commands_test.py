@@ -65,6 +65,7 @@ LONG = {
         "./kvproof bench --filter=movement/slot", "./kvproof bench --filter=movement/swap"],
     "checks for minutes": [
         "./kvproof check", "./kvproof check --deep=60 --resume=deep.json",
+        "./kvproof check --deep=3600",
         "./kvproof check --mutants", "./kvproof check --exhaustive",
         "./kvproof check --liars",
         "./kvproof check --mutants --json=mutants.json", "./kvproof check --subject=naive --seed=7",
