@@ -74,7 +74,8 @@ struct Score {
 // ---- the judges ---------------------------------------------------------------------------------
 
 /// What `kvproof check` says of the cache managers of the copy.
-Trial checked(std::uint32_t number, const std::function<void()>& alive) {
+/// @param why where the check objects, or what it missed
+Trial checked(std::uint32_t number, const std::function<void()>& alive, std::string& why) {
   properties::put_in_force(number);
   Trial worst = Trial::survived;
   for (const properties::MutatedSubject& row : properties::mutated_subjects()) {
@@ -85,9 +86,16 @@ Trial checked(std::uint32_t number, const std::function<void()>& alive) {
     candidate.name = row.name;
     candidate.open = row.open;
     alive();
-    const CheckVerdict verdict = verdict_of(check(candidate, options));
-    if (verdict == CheckVerdict::violated) return Trial::objected;
-    if (verdict == CheckVerdict::vacuous) worst = Trial::cannot_tell;
+    const properties::CheckReport report = check(candidate, options);
+    const CheckVerdict verdict = verdict_of(report);
+    if (verdict == CheckVerdict::violated) {
+      why = report.failure ? row.name + ": " + report.failure->failure.text : row.name;
+      return Trial::objected;
+    }
+    if (verdict == CheckVerdict::vacuous) {
+      why = row.name + ": too little was exercised";
+      worst = Trial::cannot_tell;
+    }
   }
   return worst;
 }
@@ -133,7 +141,10 @@ class Trials {
     }
     const std::vector<Trial> ends = properties::run_trials(
         met.size(), limits,
-        [&](std::size_t i, const auto& alive) { return checked(met[i]->mutant->number, alive); },
+        [&](std::size_t i, const auto& alive) {
+          std::string why;
+          return checked(met[i]->mutant->number, alive, why);
+        },
         [&](std::size_t) { step("check", met.size()); });
     for (std::size_t i = 0; i < ends.size(); ++i) met[i]->check = ends[i];
   }
@@ -177,12 +188,15 @@ void try_without_mutant() {
   const OperatorMutant none{};
   std::vector<Verdict> verdicts{{&none}};
   Trials tests(verdicts);
-  if (checked(0, [] {}) == Trial::survived) {
+  std::string why;
+  if (checked(
+          0, [] {}, why) == Trial::survived) {
     tests.run_unit_tests();
     if (!verdicts.front().killed()) return;
+    why = "its unit tests";
   }
-  throw std::runtime_error(
-      "the copy of optimized/ fails without a mutant, so that nothing can be said about mutants");
+  throw std::runtime_error("the copy of optimized/ fails without a mutant (" + why +
+                           "), so that nothing can be said about mutants");
 }
 
 // ---- the report ---------------------------------------------------------------------------------

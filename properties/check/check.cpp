@@ -194,8 +194,8 @@ class Check {
       }
       declined |= ended.declined;
       ended.demands.promises.operations &= ~declined;
-      // Of drawn rows, another's allocator may support those only that move few counters.
-      if (drawn && candidate_.foreign) continue;
+      // Who supports some of the drawn rows only may support those that move few counters.
+      if (drawn && (candidate_.foreign || refused > 0)) continue;
       out.vacuous = idle_counters(listed, out.counts, candidate_.foreign, ended.demands);
     }
     if (done()) out.vacuous.clear();
