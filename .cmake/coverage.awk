@@ -4,7 +4,8 @@
 /^ *-: *0:Source:/ {
   file = $0
   sub(/.*Source:/, "", file)
-  wanted = sub(/^(.*\/)?optimized\//, "optimized/", file)
+  wanted = sub(/^(.*\/)?optimized\//, "optimized/", file) ||
+           sub(/^(.*\/)?reference\//, "reference/", file)
   if (wanted) files[file] = 1
   next
 }
@@ -12,7 +13,14 @@
 # "count:line:text"; a count with an asterisk has parts that were not executed.
 wanted && /^ *([0-9]+|#####|=====)[*]?: *[0-9]+:/ {
   split($0, field, ":")
-  executed[file, field[2] + 0] += field[1] ~ /[1-9]/
+  line = field[2] + 0
+  executed[file, line] += field[1] ~ /[1-9]/
+  next
+}
+
+# "branch  0 taken 12 (fallthrough)"; an exception is no branch that somebody wrote.
+wanted && /^branch / && !/\(throw\)/ {
+  taken[file, line, $2] += $3 == "taken" && $4 > 0
 }
 
 function report(name,    at, text, number, has_code, given, used) {
@@ -39,12 +47,21 @@ function report(name,    at, text, number, has_code, given, used) {
     } else if (given || at) {
       ++argued[name]
       used = 1
-    } else {
+    } else if (name ~ /^optimized/) {
       complain(name, number, text)
     }
   }
   check_used(name, at, used)
   close(root "/" name)
+}
+function count_branches(    at, part, folder) {
+  for (at in taken) {
+    split(at, part, SUBSEP)
+    folder = part[1]
+    sub(/\/.*/, "", folder)
+    ++branches[folder]
+    branches_taken[folder] += taken[at] > 0
+  }
 }
 function check_used(name, at, used) {
   if (at && !used) complain(name, at, "gives a reason for lines that are executed")
@@ -67,6 +84,10 @@ END {
     report(name)
     row(name, lines[name], hit[name], argued[name])
     all += lines[name]; done += hit[name]; reasons += argued[name]
+  }
+  count_branches()
+  for (folder in branches) {
+    row("branches of " folder, branches[folder], branches_taken[folder], 0)
   }
   row("all", all, done, reasons)
   for (i = 1; i <= num_complaints; ++i) print complaints[i]

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Which lines of optimized/ its ordinary tests execute, by g++ and its own gcov:
+# Which lines and branches of optimized/ and reference/ tests execute, by g++ and its own gcov:
 #
 #   .cmake/coverage.sh           build, run, report
 #   .cmake/coverage.sh --report  report what was executed last
 #
-# Exit code 1 below 98 %, or where a line that was not executed lacks its reason, or a reason has
+# Exit code 1 below 98 % of all lines, or where a line of optimized/ lacks its reason, or a reason has
 # become stale. The reason is a comment `// unreached: ...`: at the end of the line, or alone above
 # the lines it speaks of, as far as the next executed line.
 set -euo pipefail
@@ -13,8 +13,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 least=98  # [%] of the lines that have code
 build=build/coverage
-# The tests that drive optimized/ itself, without oracles and generators.
-programs=(allocation_failure_test allocations_test allocators_test concurrency_test facts_test)
+# The tests that drive the two folders themselves, without oracles and generators.
+programs=(allocation_failure_test allocations_test allocators_test concurrency_test facts_test
+          kernels_test traces_test)
 
 case "${1-}" in
   "")
@@ -33,5 +34,5 @@ esac
 root=$PWD
 cd $build
 find . -name '*.gcda' -print0 | sort -z |
-  xargs -0 gcov --stdout --relative-only --source-prefix "$root" 2>/dev/null |
+  xargs -0 gcov --branch-probabilities --branch-counts --stdout --relative-only --source-prefix "$root" 2>/dev/null |
   awk -v root="$root" -v least="$least" -f "$root/.cmake/coverage.awk"

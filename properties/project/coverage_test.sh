@@ -33,6 +33,10 @@ expect 1 '^optimized/a.h:3: int b;' 'a line without a reason'
 (gcov 7 '#####'; gcov '#####' 2) >"$work/gcov"
 expect 0 'all  *2  *2  *100.00' 'a header in several objects'
 
+gcov 4 4 | sed -e '4a branch  0 taken 3 (fallthrough)' -e '4a branch  1 taken 0' \
+  -e '4a branch  2 taken 0 (throw)' >"$work/gcov"
+expect 0 'branches of optimized  *2  *1  *50.00  *0$' 'branches, but for exceptions'
+
 printf '//\nint a;\nint b;  // unreached: nobody asks\n' >"$work/optimized/a.h"
 gcov 4 '#####' >"$work/gcov"
 expect 0 'all  *2  *1  *50.00  *1$' 'a reason at the line'
