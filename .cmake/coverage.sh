@@ -5,9 +5,9 @@
 #   .cmake/coverage.sh           build, run, report
 #   .cmake/coverage.sh --report  report what was executed last
 #
-# Exit code 1 below 98 % of all lines, or where a line of optimized/ lacks its reason, or a reason has
-# become stale. The reason is a comment `// unreached: ...`: at the end of the line, or alone above
-# the lines it speaks of, as far as the next executed line.
+# Exit code 1 below 98 % of all lines, or where a line of optimized/ that was not executed lacks its
+# reason, or a reason has become stale. The reason is a comment `// unreached: ...`: at the end of
+# the line, or alone above the lines it speaks of, as far as the next executed line.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -34,5 +34,6 @@ esac
 root=$PWD
 cd $build
 find . -name '*.gcda' -print0 | sort -z |
-  xargs -0 gcov --branch-probabilities --branch-counts --stdout --relative-only --source-prefix "$root" 2>/dev/null |
+  xargs -0 gcov --branch-probabilities --branch-counts --stdout --relative-only \
+    --source-prefix "$root" 2>/dev/null |
   awk -v root="$root" -v least="$least" -f "$root/.cmake/coverage.awk"
