@@ -2,6 +2,9 @@
 // Arenas of one process.
 #include "properties/exhaustive/arena.h"
 
+#include <sys/mman.h>
+
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <new>
@@ -10,12 +13,22 @@
 namespace kvproof::properties::exhaustive {
 namespace {
 
-// The memory of all arenas in one place, so that operator delete knows an address of theirs. What
-// no arena has used takes no memory.
-alignas(4096) constinit std::byte arena_memory[Arena::kMost][Arena::kBytes] = {};
+constexpr std::size_t kAllBytes = Arena::kMost * Arena::kBytes;
+
+// The memory of all arenas in one place, so that operator delete knows an address of theirs; nullptr
+// until there is one. It is mapped then and not before, because it counts against memory limits.
+constinit std::atomic<std::byte*> arena_memory = nullptr;
 constinit Arena* arenas[Arena::kMost] = {};
 constinit std::mutex arenas_mutex;
 constinit thread_local Arena* arena_in_use = nullptr;
+
+/// @throws std::bad_alloc
+std::byte* map_memory() {
+  void* const memory = mmap(nullptr, kAllBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
+}
 
 constexpr std::size_t rounded_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
 
@@ -23,10 +36,11 @@ constexpr std::size_t rounded_up(std::size_t n, std::size_t to) { return (n + to
 
 Arena::Arena() : memory_(nullptr) {
   const std::lock_guard lock(arenas_mutex);
+  if (arena_memory == nullptr) arena_memory = map_memory();
   for (std::size_t i = 0; i < kMost; ++i) {
     if (arenas[i] != nullptr) continue;
     arenas[i] = this;
-    memory_ = arena_memory[i];
+    memory_ = arena_memory + i * kBytes;
     new (memory_) Book{.used = rounded_up(sizeof(Book), kStep)};
     return;
   }
@@ -45,13 +59,14 @@ Arena* Arena::in_use() { return arena_in_use; }
 
 Arena::~Arena() {
   const std::lock_guard lock(arenas_mutex);
-  arenas[(memory_ - arena_memory[0]) / kBytes] = nullptr;
+  arenas[(memory_ - arena_memory) / kBytes] = nullptr;
 }
 
 Arena* Arena::of(const void* memory) {
+  const std::byte* const first = arena_memory.load(std::memory_order_relaxed);
   const auto at =
-      reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(arena_memory[0]);
-  return at < sizeof arena_memory ? arenas[at / kBytes] : nullptr;
+      reinterpret_cast<std::uintptr_t>(memory) - reinterpret_cast<std::uintptr_t>(first);
+  return at < kAllBytes ? arenas[at / kBytes] : nullptr;
 }
 
 Arena::Book& Arena::book() const { return *std::launder(reinterpret_cast<Book*>(memory_)); }
