@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::size_t kAllBytes = Arena::kMost * Arena::kBytes;
 
-// The memory of all arenas in one place, so that operator delete knows an address of theirs; nullptr
-// until there is one. It is mapped then and not before, because it counts against memory limits.
+// The memory of all arenas in one place, so that operator delete knows an address of theirs. It is
+// mapped for the first of them and not before, because it counts against memory limits.
 constinit std::atomic<std::byte*> arena_memory = nullptr;
 constinit Arena* arenas[Arena::kMost] = {};
 constinit std::mutex arenas_mutex;
