@@ -13,18 +13,19 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 least=98  # [%] of the lines that have code
 build=build/coverage
-# The tests that drive the two folders themselves, without oracles and generators.
+# The tests that drive the two folders themselves, and a short check, which drives its variants.
 programs=(allocation_failure_test allocations_test allocators_test concurrency_test facts_test
-          kernels_test traces_test)
+          traces_test)
 
 case "${1-}" in
   "")
     cmake --preset coverage >/dev/null
-    cmake --build $build --target "${programs[@]}" --parallel "$(nproc)"
+    cmake --build $build --target "${programs[@]}" kvproof-check --parallel "$(nproc)"
     find $build -name '*.gcda' -delete
     for program in "${programs[@]}"; do
       $build/tests/"$program" --gtest_brief=1
     done
+    $build/bin/kvproof-check --operations=1500
     ;;
   --report) ;;
   *) echo "usage: .cmake/coverage.sh [--report]" >&2 && exit 2 ;;
