@@ -189,8 +189,8 @@ void try_without_mutant() {
   std::vector<Verdict> verdicts{{&none}};
   Trials tests(verdicts);
   std::string why;
-  if (checked(
-          0, [] {}, why) == Trial::survived) {
+  const auto unwatched = [] {};
+  if (checked(0, unwatched, why) == Trial::survived) {
     tests.run_unit_tests();
     if (!verdicts.front().killed()) return;
     why = "its unit tests";

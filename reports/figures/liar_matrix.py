@@ -60,7 +60,7 @@ def draw_bars(axes, _, lies):
             axes.barh(y, size, 0.7, start, color=LOOKS[name], linewidth=0)
             start += size
     d.ticks(axes.xaxis, [0, most], count)
-    d.x_title(axes, "operations and promises about which it is told")
+    d.x_title(axes, "number of cells")
 
 
 def draw_cells(axes, cells, lies):
