@@ -18,6 +18,8 @@
 
 namespace kvproof::properties {
 
+struct Abilities;  // foreign/abilities.h
+
 /// How long a window is, beside its block.
 enum class WindowLength { drawn, third_of_block, block };
 
@@ -64,6 +66,7 @@ struct Configuration {
   bool tail_keys = false;  // the policy prompt_tail_keys
   PoolSize pool = PoolSize::usual;
   std::uint32_t unit_tokens = 0;  // per hash unit; 0 = drawn, 1 to 4
+  const Abilities* within = nullptr;  // of a subject that has not all; what is drawn stays inside
 
   [[nodiscard]] constexpr bool has(LayerKind kind) const {
     for (const GroupShape& shape : groups) {

@@ -195,8 +195,8 @@ TEST_P(Safety, HoldsAfterEveryOperation) {
   EXPECT_FALSE(report.vacuous());
   EXPECT_GT(report.counts.evictions, 0U);
   EXPECT_GT(report.counts.revivals, 0U);
-  if (report.failure)
-    ADD_FAILURE() << report.failure->where << "\n" << report.failure->failure.text;
+  if (report.failure())
+    ADD_FAILURE() << report.failure()->where << "\n" << report.failure()->failure.text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Listed, Safety, testing::ValuesIn(kEvictionPolicies),

@@ -105,7 +105,7 @@ Result result_of(const Progressed& done, const DeepOptions& options, CheckVerdic
 std::string command_of(const properties::CheckReport& report,
                        const properties::Candidate& candidate, std::uint64_t seed,
                        std::uint64_t operations) {
-  const properties::FailureReport& failure = *report.failure;
+  const properties::FailureReport& failure = *report.failure();
   std::string out = "./kvproof check " + candidate.option + " --seed=" + std::to_string(seed) +
                     " --operations=" + std::to_string(operations) +
                     " --profile=" + std::string(failure.failure.config.profile.name);
@@ -178,10 +178,10 @@ class Deep {
     if (verdict == CheckVerdict::holds) return;
     worst_ = verdict;
     progress_.clear();
-    if (report.failure) print_failure(std::cout, report, per_seed_.seed, candidate.option);
+    print_failures(std::cout, report, per_seed_.seed, candidate.option);
     print_report(std::cout, report, elapsed());
     failed_ = results_of(report, per_seed_.seed, elapsed());
-    if (!report.failure) return;
+    if (report.failure() == nullptr) return;
     std::cout << "found again by: "
               << command_of(report, candidate, per_seed_.seed, per_seed_.operations) << "\n\n";
   }

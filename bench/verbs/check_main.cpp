@@ -4,6 +4,7 @@
 #include <chrono>
 #include <iostream>
 #include <optional>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
+#include "properties/laws.h"
 #include "properties/liars/lies.h"
 #include "reference/trace_names.h"
 
@@ -51,6 +53,10 @@ struct Arguments {
   std::vector<std::string> spaces;
   std::optional<double> deep_seconds;
   std::string resume;
+  std::optional<std::uint32_t> findings;
+  std::vector<std::string> without_laws;
+  std::string known;
+  std::string required;
 };
 
 /// What is done instead of an ordinary check.
@@ -58,9 +64,33 @@ struct Modes {
   CommandLine::Option mutants, liars, exhaustive, mutation_score;
 };
 
+/// The place of a law in the list. @throws std::invalid_argument that names the option
+std::size_t place_of(const std::string& id, const char* option) {
+  const properties::Law* law = properties::find_law(id);
+  if (law != nullptr) return static_cast<std::size_t>(law - properties::kLaws);
+  std::string known;
+  for (const properties::Law& row : properties::kLaws) {
+    known.append(known.empty() ? "" : ", ").append(row.id);
+  }
+  throw std::invalid_argument(std::string(option) + '=' + id + ": expected one of " + known);
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) out.push_back(part);
+  return out;
+}
+
 properties::CheckOptions options_of(const Arguments& arguments) {
   properties::CheckOptions out = own_check();
   out.seed = arguments.seed;
+  for (const std::string& id : arguments.without_laws) {
+    out.laws_left_out |= std::uint64_t{1} << place_of(id, "--without-law");
+  }
+  out.required = split_at_commas(arguments.required);
+  for (const std::string& id : out.required) static_cast<void>(place_of(id, "--require"));
+  if (!arguments.known.empty()) out.known = properties::read_known(arguments.known);
   if (!arguments.profile.empty()) out.profiles = {find_profile(arguments.profile)};
   for (const std::string& name : arguments.configurations) {
     const auto* row = properties::find_configuration(name);
@@ -93,6 +123,9 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
     Progress progress;
     options.operations =
         arguments.operations.value_or(candidate.foreign ? kForeignOperations : own);
+    const bool goes_on = candidate.foreign || !options.known.empty();
+    options.findings = arguments.findings.value_or(goes_on ? kForeignFindings : 1);
+    options.least_operations = candidate.foreign && !arguments.operations ? kForeignAtLeast : 0;
     options.on_progress = [&progress](double fraction, const std::string& what) {
       progress.update(fraction, what);
     };
@@ -100,7 +133,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
     const properties::CheckReport report = check(candidate, options);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     progress.clear();
-    if (report.failure) print_failure(std::cout, report, arguments.seed, candidate.option);
+    print_failures(std::cout, report, arguments.seed, candidate.option);
     print_report(std::cout, report, seconds);
     std::ranges::move(results_of(report, arguments.seed, seconds), std::back_inserter(results));
     const CheckVerdict verdict = verdict_of(report);
@@ -154,6 +187,26 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
               "a row of the list of managers, or swarm for drawn ones, repeatable; default: all")
       .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   add_limit_options(line, arguments.subject, AnswerLimit::with);
+}
+
+void add_finding_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
+  line.option("--findings", arguments.findings,
+              "end after so many distinct findings, default 1, of others' allocators and with "
+              "--known 5")
+      .between(1U, 1000U)
+      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  line.option("--without-law", arguments.without_laws, "do not ask this law, repeatable")
+      .placeholder("ID")
+      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  line.option("--known", arguments.known,
+              "a file of expected findings, JSON Lines with finding, reason and link; only others "
+              "are violations")
+      .placeholder("FILE")
+      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  line.option("--require", arguments.required,
+              "laws joined by commas; exit code 3 unless each of them had a say")
+      .placeholder("IDS")
+      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
 }
 
 void add_mutation_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
@@ -219,6 +272,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
   line.option("--lie-about", arguments.lie_about, "tell lies about this operation only")
       .one_of({std::begin(kOperationNames), std::end(kOperationNames)})
       .goes_with({modes.liars});
+  add_finding_options(line, modes, arguments);
   add_deep_options(line, modes, arguments);
   const auto space = line.option("--space", arguments.spaces, "search only this one, repeatable")
                          .goes_with({modes.exhaustive});

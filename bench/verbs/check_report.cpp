@@ -24,18 +24,19 @@ using properties::RunReport;
 struct Counter {
   const char* name;
   std::uint64_t Counts::*value;
+  properties::Parts seen_in = 0;  // what must be shown so that it can move
 };
 
 constexpr Counter kCounters[] = {
     {"operations", &Counts::operations},
     {"grants", &Counts::grants},
     {"hits", &Counts::hits},
-    {"evictions", &Counts::evictions},
+    {"evictions", &Counts::evictions, properties::kEvents},
     {"refusals", &Counts::refusals},
-    {"revivals", &Counts::revivals},
+    {"revivals", &Counts::revivals, properties::kCached | properties::kReferences},
     {"preemptions", &Counts::preemptions},
     {"rejections", &Counts::rejections},
-    {"recycled", &Counts::recycled},
+    {"recycled", &Counts::recycled, properties::kIds},
     {"forks", &Counts::forks},
     {"copies", &Counts::copies},
     {"truncations", &Counts::truncations},
@@ -46,10 +47,12 @@ constexpr Counter kCounters[] = {
 };
 
 std::string verdict_text(const LawReport& law) {
-  if (law.broken) return "BROKEN";
+  if (law.broken) return law.known ? "broken, as is known" : "BROKEN";
   if (!law.demanded) return "not demanded: " + law.left_out;
   if (law.checked == 0) return law.promised ? "VACUOUS: never had a say" : "no run was about it";
-  return law.left_out.empty() ? "holds" : "holds; in part not demanded: " + law.left_out;
+  std::string out = "holds";
+  if (law.worded > 0) out += ", " + std::to_string(law.worded) + " times as a trait words it";
+  return law.left_out.empty() ? out : out + "; in part not demanded: " + law.left_out;
 }
 
 void print_laws(std::ostream& out, const CheckReport& report) {
@@ -62,7 +65,8 @@ void print_laws(std::ostream& out, const CheckReport& report) {
         << verdict_text(law) << '\n';
   }
   const auto oracle = [&](const char* name, bool consulted, const char* why) {
-    const bool broken = report.failure && report.failure->failure.names(name);
+    const bool broken = std::ranges::any_of(
+        report.findings, [&](const auto& finding) { return finding.failure.names(name); });
     out << std::left << std::setw(6) << "" << std::setw(47) << name << std::right << "  "
         << (broken      ? "BROKEN"
             : consulted ? "holds"
@@ -128,6 +132,80 @@ std::string level_text(const properties::Promises& promises) {
   }
 }
 
+void print_counters(std::ostream& out, const CheckReport& report) {
+  std::string line;
+  std::string unseen;
+  for (const Counter& counter : kCounters) {
+    if ((counter.seen_in & ~report.shown) != 0) {
+      unseen.append(unseen.empty() ? "not shown: " : ", ").append(counter.name);
+      continue;
+    }
+    const std::uint64_t value = report.counts.*counter.value;
+    line += (line.empty() ? "" : ", ") + std::to_string(value) + ' ' + counter.name;
+  }
+  out << line << '\n' << unseen << (unseen.empty() ? "" : "\n");
+}
+
+/// What its traits have worded, and what its abilities leave out.
+void print_abilities(std::ostream& out, const CheckReport& report) {
+  const std::string traits = traits_text(report.promises.traits);
+  if (!traits.empty()) out << "judged with its traits: " << traits << '\n';
+  std::string line;
+  for (const std::string& words : left_out_by(report.promises.abilities)) {
+    line.append(line.empty() ? "not asked, for it has no such abilities: " : "; ").append(words);
+  }
+  out << line << (line.empty() ? "" : "\n");
+  for (const RunReport& run : report.runs) {
+    if (run.cut.empty()) continue;
+    out << "fewer operations than asked for in " << run.name << ": " << run.counts.operations
+        << ", because " << run.cut << '\n';
+  }
+}
+
+void print_known(std::ostream& out, const CheckReport& report) {
+  const auto ids = [](const properties::KnownFinding& known) {
+    std::string text;
+    for (const std::string& id : known.laws) text.append(text.empty() ? "" : "+").append(id);
+    return text;
+  };
+  for (const auto& finding : report.findings) {
+    if (!finding.known) continue;
+    out << "known: " << finding.laws() << ", " << finding.seen
+        << " times: " << finding.known->reason << ' ' << finding.known->link << '\n';
+  }
+  for (const auto& known : report.gone) {
+    out << "known, and did not occur: " << ids(known) << ": " << known.reason << ' ' << known.link
+        << '\n';
+  }
+}
+
+std::string with_commas(std::uint64_t n) {
+  std::string out = std::to_string(n);
+  for (std::size_t at = out.size(); at > 3;) out.insert(at -= 3, 1, ',');
+  return out;
+}
+
+std::string count_of(std::uint64_t n, const std::string& thing) {
+  return with_commas(n) + ' ' + thing + (n == 1 ? "" : "s");
+}
+
+/// "HOLDS: 13 of 42 laws spoke, 2 of 35 configurations, 49,431 operations: naive"
+void print_verdict(std::ostream& out, const CheckReport& report) {
+  const CheckVerdict verdict = verdict_of(report);
+  const std::size_t known = report.num_known();
+  const std::size_t unknown = report.findings.size() - known;
+  out << (verdict == CheckVerdict::violated  ? "VIOLATED: "
+          : verdict == CheckVerdict::vacuous ? "CANNOT TELL, for some of it was vacuous: "
+                                             : "HOLDS: ");
+  if (unknown > 0) out << count_of(unknown, "finding") << ", ";
+  if (known > 0) out << count_of(known, "known finding") << ", ";
+  for (const std::string& id : report.silent) out << id << " was required and had no say, ";
+  out << report.laws_spoke() << " of " << report.laws.size() << " laws spoke, " << report.rows_run()
+      << " of " << std::size(properties::kConfigurations) << " configurations, "
+      << count_of(report.counts.operations, "operation") << ": " << report.subject
+      << not_exercised(report) << "\n\n";
+}
+
 }  // namespace
 
 properties::CheckOptions own_check() {
@@ -138,7 +216,7 @@ properties::CheckOptions own_check() {
 }
 
 CheckVerdict verdict_of(const CheckReport& report) {
-  if (report.failure) return CheckVerdict::violated;
+  if (report.failure() != nullptr) return CheckVerdict::violated;
   return report.vacuous() ? CheckVerdict::vacuous : CheckVerdict::holds;
 }
 
@@ -157,25 +235,18 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
   print_not_run(out, report);
   out << '\n';
   print_laws(out, report);
-  std::string line;
-  for (const Counter& counter : kCounters) {
-    const std::uint64_t value = report.counts.*counter.value;
-    line += (line.empty() ? "" : ", ") + std::to_string(value) + ' ' + counter.name;
-  }
-  out << line << '\n';
+  print_counters(out, report);
   print_depth(out, report.pairs);
   print_vacuous(out, report);
   print_declined(out, report);
+  print_abilities(out, report);
   if (report.errors.count > 0) {
     out << "errors: " << report.errors.count << " of " << report.errors.calls
         << " valid calls were answered by one if the check goes on; the first was "
         << report.errors.first << '\n';
   }
-  const CheckVerdict verdict = verdict_of(report);
-  out << (verdict == CheckVerdict::violated  ? "VIOLATED"
-          : verdict == CheckVerdict::vacuous ? "CANNOT TELL: some of it was vacuous"
-                                             : "HOLDS")
-      << ": " << report.subject << not_exercised(report) << "\n\n";
+  print_known(out, report);
+  print_verdict(out, report);
 }
 
 void print_depth(std::ostream& out, const properties::FeaturePairs& pairs) {
@@ -192,12 +263,16 @@ void print_depth(std::ostream& out, const properties::FeaturePairs& pairs) {
   if (!missing.empty()) out << '\n';
 }
 
-void print_failure(std::ostream& out, const CheckReport& report, std::uint64_t seed,
-                   const std::string& replay_options) {
-  const properties::FailureReport& f = *report.failure;
+void print_failure(std::ostream& out, const CheckReport& report, const properties::FailureReport& f,
+                   std::uint64_t seed, const std::string& replay_options) {
+  const bool one = report.findings.size() == 1;
+  const auto at = static_cast<std::size_t>(&f - report.findings.data());
+  if (!one) out << "Finding " << at + 1 << " of " << report.findings.size() << ". ";
   out << "In " << f.where << ", after " << f.found_after << " operations, shrunk to "
-      << f.failure.trace.size() << ":\n"
-      << keep_failure(f.failure, seed, ".", replay_options);
+      << f.failure.trace.size() << (f.seen > 1 ? ", and " + std::to_string(f.seen - 1) : "")
+      << (f.seen > 1 ? " more of its kind" : "") << ":\n"
+      << keep_failure(f.failure, seed + at, ".", replay_options);
+  if (!f.intended.empty()) out << "if intended: \"traits\":{" << f.intended << "}\n";
   if (f.after) {
     out << "the last operation was answered " << f.answer << '\n'
         << "the state, with - before and + after it:\n"
@@ -209,11 +284,65 @@ void print_failure(std::ostream& out, const CheckReport& report, std::uint64_t s
   out << '\n';
 }
 
+void print_failures(std::ostream& out, const CheckReport& report, std::uint64_t seed,
+                    const std::string& replay_options) {
+  for (const properties::FailureReport& f : report.findings) {
+    if (!f.known) print_failure(out, report, f, seed, replay_options);
+  }
+}
+
+namespace {
+
+void add_laws(const CheckReport& report, std::vector<Result>& out) {
+  for (std::size_t i = 0; i < report.laws.size(); ++i) {
+    const LawReport& law = report.laws[i];
+    out.push_back({"check_law",
+                   {{"subject", report.subject},
+                    {"law", std::string(properties::kLaws[i].id)},
+                    {"name", std::string(properties::kLaws[i].name)},
+                    {"verdict", verdict_text(law)}},
+                   {{"checked", metric(law.checked)},
+                    {"suspended", metric(law.suspended)},
+                    {"worded", metric(law.worded)}}});
+  }
+  for (const properties::FailureReport& f : report.findings) {
+    out.push_back(
+        {"check_finding",
+         {{"subject", report.subject},
+          {"finding", f.laws()},
+          {"shape", f.shape()},
+          {"text", f.failure.text},
+          {"where", f.where},
+          {"intended", f.intended},
+          {"known", f.known ? f.known->reason : ""},
+          {"link", f.known ? f.known->link : ""}},
+         {{"trace_operations", metric(f.failure.trace.size())}, {"seen", metric(f.seen)}}});
+  }
+}
+
+void add_runs(const CheckReport& report, std::vector<Result>& out) {
+  for (const RunReport& run : report.runs) {
+    Result row{"check_run",
+               {{"subject", report.subject},
+                {"configuration", run.name},
+                {"profile", run.profile},
+                {"not_run", run.not_run}},
+               {{"runs", metric(run.runs)}}};
+    for (const Counter& c : kCounters)
+      row.metrics.emplace_back(c.name, metric(run.counts.*c.value));
+    out.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
 std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, double seconds) {
   std::vector<Result> out;
   const std::uint64_t declined =
       std::accumulate(report.counts.declined.begin(), report.counts.declined.end(), 0ULL);
   const std::vector<std::uint64_t> each = report.pairs.operations();
+  std::uint64_t worded = 0;
+  for (const LawReport& law : report.laws) worded += law.worded;
   Result whole{"check",
                {{"subject", report.subject},
                 {"promises", level_text(report.promises)},
@@ -228,38 +357,27 @@ std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, do
                 {"operations_per_pair_least", metric(each.front())},
                 {"operations_per_pair_median", metric(each[each.size() / 2])},
                 {"declined", metric(declined)},
-                {"errors", metric(report.errors.count)}}};
-  if (report.failure) {
+                {"errors", metric(report.errors.count)},
+                {"laws_spoke", metric(report.laws_spoke())},
+                {"laws", metric(report.laws.size())},
+                {"configurations", metric(report.rows_run())},
+                {"configurations_known", metric(std::size(properties::kConfigurations))},
+                {"findings_new", metric(report.findings.size() - report.num_known())},
+                {"findings_known", metric(report.num_known())},
+                {"worded", metric(worded)}}};
+  if (const properties::FailureReport* first = report.failure()) {
     std::string broken;
-    for (const std::string& id : report.failure->failure.breaches) {
+    for (const std::string& id : first->failure.breaches) {
       broken.append(broken.empty() ? "" : " ").append(id);
     }
     whole.parameters.back().second = broken;
-    whole.metrics.emplace_back("trace_operations", metric(report.failure->failure.trace.size()));
+    whole.metrics.emplace_back("trace_operations", metric(first->failure.trace.size()));
   }
   for (const Counter& c : kCounters)
     whole.metrics.emplace_back(c.name, metric(report.counts.*c.value));
   out.push_back(std::move(whole));
-  for (std::size_t i = 0; i < report.laws.size(); ++i) {
-    const LawReport& law = report.laws[i];
-    out.push_back({"check_law",
-                   {{"subject", report.subject},
-                    {"law", std::string(properties::kLaws[i].id)},
-                    {"name", std::string(properties::kLaws[i].name)},
-                    {"verdict", verdict_text(law)}},
-                   {{"checked", metric(law.checked)}, {"suspended", metric(law.suspended)}}});
-  }
-  for (const RunReport& run : report.runs) {
-    Result row{"check_run",
-               {{"subject", report.subject},
-                {"configuration", run.name},
-                {"profile", run.profile},
-                {"not_run", run.not_run}},
-               {{"runs", metric(run.runs)}}};
-    for (const Counter& c : kCounters)
-      row.metrics.emplace_back(c.name, metric(run.counts.*c.value));
-    out.push_back(std::move(row));
-  }
+  add_laws(report, out);
+  add_runs(report, out);
   return out;
 }
 

@@ -16,7 +16,9 @@ enum class CheckVerdict { holds = 0, violated = 1, vacuous = 3 };
 /// What is run of an allocator of ours unless more, less or another seed is asked for.
 [[nodiscard]] properties::CheckOptions own_check();
 
-inline constexpr std::uint64_t kForeignOperations = 2000;  // the same of another's allocator
+inline constexpr std::uint64_t kForeignOperations = 2000;  // the same of another's allocator,
+inline constexpr std::uint64_t kForeignAtLeast = 50'000;   // over all that it can be
+inline constexpr std::size_t kForeignFindings = 5;         // its check goes on until there are
 
 [[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
 
@@ -26,12 +28,12 @@ void print_report(std::ostream& out, const properties::CheckReport& report, doub
 /// How deep random runs went: the pairs of features that they had, and for how many operations.
 void print_depth(std::ostream& out, const properties::FeaturePairs& pairs);
 
-/// Writes the failure of a report to a file, prints it and draws it. @pre there is one
+/// Writes each finding that is not known to a file, prints it and draws it.
 /// @param replay_options the options that name the subject
-void print_failure(std::ostream& out, const properties::CheckReport& report, std::uint64_t seed,
-                   const std::string& replay_options);
+void print_failures(std::ostream& out, const properties::CheckReport& report, std::uint64_t seed,
+                    const std::string& replay_options);
 
-/// One result for the subject, one for each law, one for each run.
+/// One result for the subject, one for each law, finding and run.
 [[nodiscard]] std::vector<Result> results_of(const properties::CheckReport& report,
                                              std::uint64_t seed, double seconds);
 

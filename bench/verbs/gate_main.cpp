@@ -110,10 +110,10 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
   };
   const properties::CheckReport report = check(candidate, options);
   progress.clear();
-  if (!report.failure) return std::nullopt;
-  print_failure(std::cout, report, arguments.seed, candidate.option);
+  if (report.failure() == nullptr) return std::nullopt;
+  print_failures(std::cout, report, arguments.seed, candidate.option);
   std::string laws;
-  for (const std::string& law : report.failure->failure.breaches) {
+  for (const std::string& law : report.failure()->failure.breaches) {
     laws += (laws.empty() ? "" : ", ") + law;
   }
   return "breaks " + laws;

@@ -89,7 +89,7 @@ Trial checked(std::uint32_t number, const std::function<void()>& alive, std::str
     const properties::CheckReport report = check(candidate, options);
     const CheckVerdict verdict = verdict_of(report);
     if (verdict == CheckVerdict::violated) {
-      why = report.failure ? row.name + ": " + report.failure->failure.text : row.name;
+      why = report.failure() ? row.name + ": " + report.failure()->failure.text : row.name;
       return Trial::objected;
     }
     if (verdict == CheckVerdict::vacuous) {

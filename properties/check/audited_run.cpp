@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, kNumKinds> kOperationOfKind = {
     "",       "fork",   "truncate",      "pin",     "unpin",  "swap_out", "swap_in", "complete"};
 
 // Only our own subjects are called with mistakes; a foreign subject gets calls that hold.
-void leave_out(Swarm& swarm, const Promises& promises, bool foreign) {
+void switch_off(Swarm& swarm, const Promises& promises, bool foreign) {
   for (std::size_t kind = 0; kind < kNumKinds; ++kind) {
     const std::string_view name = kOperationOfKind[kind];
     const bool asked = name.empty() ? !foreign : promises.operations.test(operation_index(name));
@@ -60,7 +60,8 @@ class AuditedRun::Run {
       law.demanded = law.demanded || !left_out;
       law.promised =
           law.promised || (!left_out && asked.any() && is_about(kLaws[i], config, asked));
-      if (left_out) law.left_out = why_left_out(kLaws[i], config, opened_.demands);
+      const std::string why = why_left_out(kLaws[i], config, opened_.demands);
+      if (left_out && !why.empty()) law.left_out = why;
     }
   }
 
@@ -90,7 +91,12 @@ class AuditedRun::Run {
   }
 
   Ended end(Counts& counts) {
-    if (audit_) counts += audit_->counts();
+    if (audit_) {
+      counts += audit_->counts();
+      for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+        report_.laws[i].worded += audit_->worded().of_law[i];
+      }
+    }
     if (!audit_) ended_.unsupported = "it says: " + opened_.demands.promises.unsupported;
     return std::move(ended_);
   }
@@ -173,7 +179,7 @@ AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration
   Run run(*this, config, asked_in(row));
   if (!run.possible()) return run.end(counts);
   Swarm swarm = draw_swarm(row, mix64(c.setup));
-  leave_out(swarm, run.promises(), candidate_.foreign);
+  switch_off(swarm, run.promises(), candidate_.foreign);
   const Generator generator(config, swarm);
   const Audit& audit = run.audit();
   const FeatureSet features = features_of({row, config, swarm});
@@ -194,11 +200,37 @@ AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration
   return end();
 }
 
+namespace {
+
+/// @return what of the row is beyond the abilities; empty if nothing is
+std::string beyond(const Configuration& row, const Abilities& has) {
+  if (row.caching && !has.cached) return "it has no managers with a prefix cache";
+  if (!row.caching && !has.uncached) return "it has no managers without a prefix cache";
+  if (row.groups.size() > has.groups) return say("it has ", has.groups, " groups at most");
+  for (const GroupShape& shape : row.groups) {
+    const bool either = shape.kind == LayerKind::full && has.kinds.test(1);
+    if (!has.kinds.test(static_cast<std::size_t>(shape.kind)) && !either) {
+      return say("it has no layers of the kind ", kKindNames[static_cast<std::size_t>(shape.kind)]);
+    }
+    if (shape.eagle && !has.eagle) return "it has no draft heads";
+  }
+  if (!has.block_sizes.empty() && units_within(row).empty()) {
+    return "it has no blocks of such sizes";
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string fit(Configuration& row, const Promises& promises) {
   const auto does = [&](std::string_view name) {
     return promises.operations.test(operation_index(name));
   };
-  if (row.caching && !does("lookup")) return "it does not declare lookup";
+  row.within = &promises.abilities;
+  if (std::string missing = beyond(row, promises.abilities); !missing.empty()) return missing;
+  if (row.caching && !does("lookup") && !promises.traits.looks_up_within()) {
+    return "it does not declare lookup";
+  }
   if (row.host_tier && !(does("swap_out") && does("swap_in") && does("complete"))) {
     return "it does not declare swap_out, swap_in and complete";
   }
@@ -259,6 +291,56 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
     look_again(candidate, oracles, out);
   }
   out.failure.subject = candidate.name;
+  return out;
+}
+
+namespace {
+
+/// Whether a trace holds when its subject is judged by these traits.
+bool holds_with(const Candidate& candidate, const Failure& failure, const Traits& traits) {
+  candidate.suppose(traits);
+  const Opened opened = candidate.open(failure.config);
+  if (opened.subject == nullptr) return false;
+  Audit audit(failure.config, *opened.subject, oracles_for(failure.config, opened.demands));
+  try {
+    for (const Operation& operation : failure.trace) audit.apply(operation);
+    return true;
+  } catch (const Violation&) {
+    return false;
+  }
+}
+
+/// Those that differ in one row more. What another dialogue would need is not supposed.
+std::vector<Traits> with_one_more(const Traits& traits) {
+  std::vector<Traits> out;
+  for (std::size_t i = 0; i < kNumTraits; ++i) {
+    if (kTraits[i].name == "lookup" || kTraits[i].name == "granularity") continue;
+    for (std::uint8_t v = 1; v < kTraits[i].values.size(); ++v) {
+      if (traits.value[i] != 0 || kTraits[i].values[v].name.empty()) continue;
+      out.push_back(traits);
+      out.back().value[i] = v;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string trait_that_words(const Candidate& candidate, const Failure& failure) {
+  if (!candidate.suppose) return {};
+  const Traits own = candidate.open(failure.config).demands.promises.traits;
+  std::vector<Traits> tried = with_one_more(own);
+  const std::size_t singles = tried.size();
+  for (std::size_t i = 0; i < singles; ++i) {
+    for (const Traits& two : with_one_more(tried[i])) tried.push_back(two);
+  }
+  std::string out;
+  for (const Traits& traits : tried) {
+    if (!holds_with(candidate, failure, traits)) continue;
+    out = traits_text(traits);
+    break;
+  }
+  candidate.suppose(std::nullopt);
   return out;
 }
 

@@ -32,6 +32,9 @@ class AuditedRun {
   AuditedRun(const Candidate& candidate, CheckReport& report, std::uint64_t laws_left_out = 0)
       : candidate_(candidate), report_(report), laws_left_out_(laws_left_out) {}
 
+  /// From the next run on these laws are not asked. Bit i: the i-th row of the list.
+  void leave_out(std::uint64_t laws) { laws_left_out_ = laws; }
+
   Ended trace(const CacheConfig& config, std::span<const Operation> operations, Counts& counts);
   /// The subject must also reproduce every recorded answer and state.
   Ended recording(const CacheConfig& config, std::span<const TraceLine> lines, Counts& counts);
@@ -53,6 +56,10 @@ class AuditedRun {
 [[nodiscard]] FailureReport report_failure(const Candidate& candidate, Failure failure,
                                            const std::string& where, Oracles oracles,
                                            double shrink_seconds);
+
+/// The one trait, or else the two, with which the trace of a failure holds. Empty if there is none,
+/// or if the candidate cannot be judged by other traits than its own.
+[[nodiscard]] std::string trait_that_words(const Candidate& candidate, const Failure& failure);
 
 [[nodiscard]] std::uint64_t fingerprint(std::string_view text);
 

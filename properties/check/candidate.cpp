@@ -28,7 +28,8 @@ Candidate foreign_candidate(std::shared_ptr<ForeignProgram> program, std::string
                 ForeignProgram::Opening opening = program->open(config);
                 return Opened{std::move(opening.subject), {opening.promises, opening.shown}};
               },
-          .hurry = [program](bool on) { program->hurry(on); }};
+          .hurry = [program](bool on) { program->hurry(on); },
+          .suppose = [program](std::optional<Traits> traits) { program->suppose(traits); }};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,8 @@ struct Candidate {
   bool foreign = false;
   std::function<Opened(const CacheConfig&)> open;
   std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
+  // As ForeignProgram::suppose; null if it cannot be judged by other traits.
+  std::function<void(std::optional<Traits>)> suppose = {};
 };
 
 /// The row of that name. @throws std::invalid_argument that lists the names

@@ -18,10 +18,28 @@ bool has_profile(const std::vector<const Profile*>& profiles, const Profile& pro
   return std::ranges::any_of(profiles, [&](const Profile* p) { return p->name == profile.name; });
 }
 
+/// Who promises only safety is asked without watermark and reserved blocks.
+constexpr Profile kWithoutGates = [] {
+  Profile out = kProfiles[0];
+  out.admission_gates = false;
+  return out;
+}();
+
+bool has_gates(const Scenario& scenario) {
+  const auto reserves = [](const Operation& operation) {
+    const auto* allocate = std::get_if<op::Allocate>(&operation);
+    return allocate != nullptr && allocate->args.reserved > 0;
+  };
+  return scenario.config.watermark > 0 || std::ranges::any_of(scenario.operations, reserves);
+}
+
 class Check {
  public:
   Check(const Candidate& candidate, const CheckOptions& options)
-      : candidate_(candidate), options_(options), run_(candidate, report_) {
+      : candidate_(candidate),
+        options_(options),
+        findings_(options.findings, options.known),
+        run_(candidate, report_, options.laws_left_out) {
     report_.subject = candidate.name;
   }
 
@@ -31,22 +49,45 @@ class Check {
     run_vectors();
     run_configurations();
     for (const RunReport& run : report_.runs) report_.counts += run.counts;
+    conclude();
     return std::move(report_);
   }
 
  private:
-  [[nodiscard]] bool done() const { return report_.failure.has_value(); }
+  [[nodiscard]] bool done() const { return findings_.enough() || hangs_; }
 
   void fail(Failure failure, const std::string& where, Oracles oracles, bool shrinks = true) {
+    if (findings_.counts_only(failure)) return;
+    hangs_ = failure.names("hang");  // each would take as long
     options_.on_progress(1, "shrinking what failed");
-    const double most = candidate_.foreign ? options_.shrink_seconds : 1e9;
+    const double first = findings_.all().empty() ? 1.0 : 1.0 / 3;
+    const double most = candidate_.foreign ? first * options_.shrink_seconds : 1e9;
     shrinks = shrinks && options_.shrinks;
     const bool error = failure.names("C12") && report_.promises.valid_calls_only;
-    report_.failure =
+    FailureReport found =
         report_failure(candidate_, std::move(failure), where, oracles, shrinks ? most : 0);
-    if (error && options_.shrinks) count_errors();
+    if (options_.shrinks) found.intended = trait_that_words(candidate_, found.failure);
+    if (error && options_.shrinks && report_.errors.calls == 0) count_errors();
+    findings_.add(std::move(found));
+  }
+
+  // What is broken, what was known and did not occur, and what had to be exercised and was not.
+  void conclude() {
+    report_.findings = findings_.all();
+    report_.gone = findings_.gone();
     for (std::size_t i = 0; i < report_.laws.size(); ++i) {
-      report_.laws[i].broken = report_.failure->failure.names(std::string(kLaws[i].id));
+      LawReport& law = report_.laws[i];
+      const std::string id(kLaws[i].id);
+      law.known = true;
+      for (const FailureReport& finding : report_.findings) {
+        if (!finding.failure.names(id)) continue;
+        law.broken = true;
+        law.known = law.known && finding.known.has_value();
+      }
+      if ((options_.laws_left_out >> i & 1U) != 0) law.left_out = "--without-law";
+      const auto& required = options_.required;
+      const bool asked = std::ranges::find(required, id) != required.end();
+      if (asked && law.checked == 0) report_.silent.push_back(id);
     }
   }
 
@@ -68,8 +109,7 @@ class Check {
     report_.errors.first = aside.errors.first;
   }
 
-  // Our subjects follow every profile; a foreign subject says which. A subject that promises only
-  // safety is asked without watermark and reserved blocks.
+  // Our subjects follow every profile; a foreign subject says which.
   void choose_profiles() {
     profiles_ = options_.profiles;
     if (!candidate_.foreign) {
@@ -79,19 +119,27 @@ class Check {
       }
       return;
     }
-    for (const Profile& row : kProfiles) {
-      const Opened opened = candidate_.open(draw_config(row, *find_configuration("plain"), 0));
-      report_.promises = opened.demands.promises;
-      report_.shown = opened.demands.shown;
-      if (opened.demands.promises.unsupported.empty()) break;
-    }
+    learn_promises();
     if (!profiles_.empty()) return;
     const Promises& promises = report_.promises;
     const Profile* promised = find_profile(promises.profile);
-    if (promised == nullptr) {
-      promised = find_profile(promises.level == Level::safety ? "vllm-0.22" : "vllm-0.24");
-    }
+    if (promised == nullptr) promised = &kProfiles[0];
+    if (promises.level == Level::safety) promised = &kWithoutGates;
     profiles_.push_back(promised);
+  }
+
+  // From the first manager that it has; abilities may be stated before there is one.
+  void learn_promises() {
+    for (const Configuration& row : kConfigurations) {
+      for (const Profile& profile : kProfiles) {
+        Configuration asked = row;
+        if (!fit(asked, report_.promises).empty()) continue;
+        const Opened opened = candidate_.open(draw_config(profile, asked, 0));
+        report_.promises = opened.demands.promises;
+        report_.shown = opened.demands.shown;
+        if (report_.promises.unsupported.empty()) return;
+      }
+    }
   }
 
   void run_scenarios() {
@@ -99,6 +147,7 @@ class Check {
     if (profiles_.size() == 1) out.profile = profiles_.front()->name;
     for (const Scenario& scenario : scenarios()) {
       if (done() || !has_profile(profiles_, scenario.config.profile)) continue;
+      if (profiles_.front() == &kWithoutGates && has_gates(scenario)) continue;
       const AuditedRun::Ended ended = run_.trace(scenario.config, scenario.operations, out.counts);
       if (!ended.unsupported.empty() && out.runs == 0) out.not_run = ended.unsupported;
       if (ended.unsupported.empty()) ++out.runs;
@@ -154,43 +203,85 @@ class Check {
     for (const Profile* profile : profiles_) {
       for (const Configuration* row : rows) {
         if (done()) return;
-        run_configuration(*profile, *row, step / steps, 1 / steps);
+        report_.runs.push_back(
+            {.name = std::string(row->name), .profile = std::string(profile->name)});
+        run_configuration(*profile, *row, options_.operations * depth_of(*row), report_.runs.back(),
+                          {step / steps, 1 / steps});
         step += 1;
       }
     }
+    run_more();
   }
 
-  void run_configuration(const Profile& profile, const Configuration& listed, double from,
-                         double share) {
-    RunReport out{.name = std::string(listed.name), .profile = std::string(profile.name)};
+  // Where few rows can be run, each gets a larger share.
+  void run_more() {
+    std::uint64_t have = 0;
+    std::size_t ran = 0;
+    for (const RunReport& run : report_.runs) {
+      have += run.counts.operations;
+      ran += run.runs > 0 && find_configuration(run.name) != nullptr ? 1 : 0;
+    }
+    if (have >= options_.least_operations || ran == 0) return;
+    const std::uint64_t each = (options_.least_operations - have) / ran + 1;
+    const double steps = static_cast<double>(ran);
+    double step = 0;
+    for (RunReport& run : report_.runs) {
+      const Configuration* row = find_configuration(run.name);
+      if (row == nullptr || run.runs == 0 || done()) continue;
+      run_configuration(*find_promised(run.profile), *row, run.counts.operations + each, run,
+                        {step / steps, 1 / steps});
+      step += 1;
+    }
+  }
+
+  [[nodiscard]] const Profile* find_promised(std::string_view name) const {
+    return *std::ranges::find(profiles_, name, [](const Profile* p) { return p->name; });
+  }
+
+  /// Where a row stands in the whole, for the progress.
+  struct Part {
+    double from = 0;
+    double share = 1;
+  };
+
+  /// Adds runs to `out` until it has so many operations.
+  void run_configuration(const Profile& profile, const Configuration& listed, std::uint64_t fewest,
+                         RunReport& out, const Part& part_of_all) {
     Configuration row = listed;
     const bool drawn = &listed == &kSwarm;
     if (!drawn) out.not_run = fit(row, report_.promises);
-    ChoiceStream choices(options_.seed ^ fingerprint(out.name + out.profile));
+    const std::string more = out.runs > 0 ? " once more" : "";
+    ChoiceStream choices(options_.seed ^ fingerprint(out.name + out.profile + more));
     FeaturePairs had;
-    const std::uint64_t fewest = options_.operations * depth_of(listed);
     const auto enough = [&] {
       if (out.counts.operations < fewest) return false;
       return !options_.waits || out.vacuous.empty() || out.counts.operations >= 8 * fewest;
     };
     OperationSet declined;
+    int failed = 0;
     for (int refused = 0; out.not_run.empty() && !enough();) {
       const double part = static_cast<double>(out.counts.operations) / static_cast<double>(fewest);
-      options_.on_progress(from + share * std::min(part, 1.0),
+      options_.on_progress(part_of_all.from + part_of_all.share * std::min(part, 1.0),
                            say(candidate_.name, " as ", profile.name, ", ", row.name));
       Case c = draw_case(choices, kMostOperationsPerCase);
       if (drawn) out.not_run = draw_new(profile, choices, row, c.setup, had);
       if (!out.not_run.empty()) break;
+      // What breaks again and again hides nothing: every other run goes on without it.
+      const std::uint64_t often = out.runs % 2 == 1 ? findings_.laws_seen_enough() : 0;
+      run_.leave_out(options_.laws_left_out | often);
       AuditedRun::Ended ended = run_.random(profile, row, c, out.counts);
       if (!ended.unsupported.empty()) {
-        if (++refused < kMostRefusedCases * (out.runs == 0 ? 1 : 10)) continue;
+        const int most = kMostRefusedCases * (out.runs == 0 ? 1 : kPatience);
+        if (++refused < most + kPatience * static_cast<int>(out.runs)) continue;
         if (out.runs == 0) out.not_run = ended.unsupported;
+        if (out.runs > 0 && !drawn) out.cut = ended.unsupported;
         break;
       }
       ++out.runs;
       if (ended.failure) {
         fail(*ended.failure, out.name, ended.oracles);
-        break;
+        if (done() || ++failed == kMostFailed) break;
+        continue;
       }
       declined |= ended.declined;
       ended.demands.promises.operations &= ~declined;
@@ -198,8 +289,8 @@ class Check {
       if (drawn && (candidate_.foreign || refused > 0)) continue;
       out.vacuous = idle_counters(listed, out.counts, candidate_.foreign, ended.demands);
     }
-    if (done()) out.vacuous.clear();
-    report_.runs.push_back(std::move(out));
+    run_.leave_out(options_.laws_left_out);
+    if (!findings_.all().empty()) out.vacuous.clear();
   }
 
   /// Draws a row and a setup that has a new pair of features with it, unless all those are rare.
@@ -209,11 +300,15 @@ class Check {
     std::string unfit;
     bool found = false;
     FeatureSet features;
-    for (int tries = 0; tries < kMostTries; ++tries) {
+    for (int tries = 0, unfits = 0; tries < kMostTries && unfits < kMostUnfit;) {
       Configuration next = draw_row(choices.next());
       const Choice choice = choices.next();
       unfit = fit(next, report_.promises);
-      if (!unfit.empty()) continue;
+      if (!unfit.empty()) {
+        ++unfits;
+        continue;
+      }
+      ++tries;
       row = next;
       setup = choice;
       found = true;
@@ -232,13 +327,18 @@ class Check {
     return row.host_tier || row.tail_keys || row.has(LayerKind::mamba) ? 2 : 1;
   }
 
-  static constexpr int kMostTries = 16;
+  static constexpr int kMostTries = 16;    // rows that fit
+  static constexpr int kMostUnfit = 2000;  // rows that do not
   static constexpr std::size_t kMostOperationsPerCase = 200;
   static constexpr int kMostRefusedCases = 8;
+  static constexpr int kPatience = 20;
+  static constexpr int kMostFailed = 50;  // runs of a row that fail
 
   const Candidate& candidate_;
   const CheckOptions& options_;
   CheckReport report_;
+  Findings findings_;
+  bool hangs_ = false;
   AuditedRun run_;
   std::vector<const Profile*> profiles_;
 };
@@ -250,6 +350,32 @@ bool forgets(const Configuration& row) {
 
 }  // namespace
 
+const FailureReport* CheckReport::failure() const {
+  const auto at = std::ranges::find_if(findings, [](const FailureReport& f) { return !f.known; });
+  return at != findings.end() ? &*at : nullptr;
+}
+
+std::size_t CheckReport::num_known() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(findings, [](const FailureReport& f) { return f.known.has_value(); }));
+}
+
+std::size_t CheckReport::laws_spoke() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(laws, [](const LawReport& law) { return law.checked > 0; }));
+}
+
+std::size_t CheckReport::rows_run() const {
+  std::size_t out = 0;
+  for (const Configuration& row : kConfigurations) {
+    out += std::ranges::any_of(
+               runs, [&](const RunReport& run) { return run.name == row.name && run.runs > 0; })
+               ? 1
+               : 0;
+  }
+  return out;
+}
+
 bool CheckReport::vacuous() const {
   const bool idle = std::ranges::any_of(
       laws, [](const LawReport& law) { return law.promised && law.checked == 0; });
@@ -257,7 +383,8 @@ bool CheckReport::vacuous() const {
       runs, [](const RunReport& run) { return run.not_run.empty() && !run.vacuous.empty(); });
   const bool nothing = std::ranges::all_of(
       runs, [](const RunReport& run) { return !run.not_run.empty() || run.runs == 0; });
-  return idle || still || nothing;
+  const bool cut = std::ranges::any_of(runs, [](const RunReport& run) { return !run.cut.empty(); });
+  return idle || still || nothing || cut || !silent.empty();
 }
 
 std::vector<std::string_view> CheckReport::not_exercised() const {

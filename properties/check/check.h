@@ -3,8 +3,8 @@
 //
 // Runs:    the directed scenarios, the recorded vectors of the profile that it promises, and the
 //          random state machine over the list of configurations and over drawn ones (the swarm).
-//          The report names the runs that were left out, with the reason. The first failure ends
-//          the check and is shrunk.
+//          The report names the runs that were left out, with the reason. A failure ends its run
+//          and is shrunk; others go on until as many distinct findings are there as were asked for.
 // Vacuous: a law that applies but was never checked, and a counter that a configuration promises to
 //          move and that did not move: the run has shown nothing about it.
 #pragma once
@@ -18,6 +18,7 @@
 
 #include "properties/check/candidate.h"
 #include "properties/check/features.h"
+#include "properties/check/findings.h"
 #include "properties/configurations.h"
 #include "properties/laws.h"
 #include "properties/random/runner.h"
@@ -35,6 +36,11 @@ struct CheckOptions {
   bool waits = true;                       // for counters that have not moved, eight times as long
   bool shrinks = true;                     // a failure, for at most so long if it is foreign:
   double shrink_seconds = 30;
+  std::size_t findings = 1;                // ends after so many distinct ones
+  std::vector<KnownFinding> known = {};    // expected ones
+  std::uint64_t laws_left_out = 0;         // bit i: the i-th law is not asked
+  std::vector<std::string> required = {};  // laws that must have a say
+  std::uint64_t least_operations = 0;      // over all rows, which are run again until there are
   std::function<void(double fraction, const std::string& what)> on_progress =
       [](double, const std::string&) {};
 };
@@ -47,7 +53,9 @@ struct LawReport {
   bool demanded = false;        // in some run
   bool promised = false;        // some run should have checked it
   bool broken = false;
-  std::string left_out;  // the reason if it was not demanded
+  bool known = false;        // and only by findings that are known
+  std::uint64_t worded = 0;  // observations that a trait words
+  std::string left_out;      // the reason if it was not demanded
 };
 
 /// One run of the state machine, or one kind of directed runs.
@@ -58,15 +66,7 @@ struct RunReport {
   Counts counts = {};
   std::string not_run = {};               // the reason; empty if it was run
   std::vector<std::string> vacuous = {};  // counters that did not move
-};
-
-struct FailureReport {
-  Failure failure;                // shrunk
-  std::size_t found_after = 0;    // [operations] of the trace before it was shrunk
-  std::string where;              // the configuration, the scenario or the vector
-  std::string answer;             // to the last operation; empty if the subject gave none
-  Snapshot before;                // the state before the last operation
-  std::optional<Snapshot> after;  // nullopt if the subject showed no state
+  std::string cut = {};                   // why there are fewer operations than asked for
 };
 
 /// Errors in answer to valid calls, over a whole run in which nobody objects to them.
@@ -88,8 +88,15 @@ struct CheckReport {
   FeaturePairs pairs;                                // of the random runs
   std::array<std::string, kNumOperations> declined;  // what it said when it first declined each
   Errors errors;
-  std::optional<FailureReport> failure;
+  std::vector<FailureReport> findings;
+  std::vector<KnownFinding> gone;   // known findings that did not occur
+  std::vector<std::string> silent;  // laws that were required and had no say
 
+  /// The first finding that is not known; nullptr if there is none.
+  [[nodiscard]] const FailureReport* failure() const;
+  [[nodiscard]] std::size_t num_known() const;
+  [[nodiscard]] std::size_t laws_spoke() const;
+  [[nodiscard]] std::size_t rows_run() const;  // of the list of configurations
   [[nodiscard]] bool vacuous() const;
   /// The operations that it declined in more than half of its calls.
   [[nodiscard]] std::vector<std::string_view> not_exercised() const;

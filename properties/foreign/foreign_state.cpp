@@ -2,7 +2,9 @@
 #include "properties/foreign/foreign_state.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <tuple>
 
 #include "properties/say.h"
 
@@ -79,6 +81,10 @@ void ForeignState::read(const RecordedState& state, const Promises& promises,
   shown_ |= shown;
   read_ = true;
   read_pool(state, config_.num_blocks, snapshot_);
+  if (promises.traits.free_list_is_a_set()) {  // laws then see one order, that of the ids
+    std::ranges::sort(snapshot_.queue);
+    std::ranges::sort(snapshot_.queue_backward, std::ranges::greater());
+  }
   snapshot_.host = {};
   snapshot_.host.blocks.resize(config_.num_host_blocks);
   if (state.host && config_.num_host_blocks > 0) {
@@ -140,8 +146,10 @@ void ForeignState::read_pool(const RecordedPool& pool, std::uint32_t num_blocks,
   }
   out.index = pool.index.value_or(std::vector<IndexEntry>());
   for (const IndexEntry& entry : out.index) check_blocks(entry.blocks, num_blocks, "index");
-  std::ranges::stable_sort(out.index, {}, [](const IndexEntry& e) {
-    return e.blocks.empty() ? BlockId{0} : e.blocks.front();
+  // A block may have two keys: one order, whatever the order in which they were listed.
+  std::ranges::sort(out.index, {}, [&](const IndexEntry& e) {
+    const BlockId first = e.blocks.empty() ? BlockId{0} : e.blocks.front();
+    return std::tuple(first, out.blocks[first].key != e.key, e.group, e.key);
   });
 }
 

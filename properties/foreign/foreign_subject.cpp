@@ -152,6 +152,7 @@ Promises ForeignProgram::greet(const CacheConfig& config) {
   try {
     Promises out = parse_promises(said);
     out.valid_calls_only = true;
+    if (supposed_) out.traits = *supposed_;
     if (out.error.empty()) return out;
     if (!has_promised_) throw UnusableSubject(named(name_, out.error));
     throw TextError("promises", "the same as before, found an error");

@@ -49,6 +49,9 @@ class ForeignProgram {
   /// so far have taken.
   void hurry(bool on) { hurries_ = on; }
 
+  /// From the next manager on it is judged as if it had declared these traits; nullopt = its own.
+  void suppose(std::optional<Traits> traits) { supposed_ = traits; }
+
   [[nodiscard]] const AnswerLimits& limits() const { return limits_; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -61,6 +64,7 @@ class ForeignProgram {
   AnswerLimits limits_;
   std::unique_ptr<ChildProcess> child_;
   bool hurries_ = false;
+  std::optional<Traits> supposed_;
   double longest_answer_seconds_ = 0;
   bool has_promised_ = false;  // some header was answered: from now on trouble is a verdict
 };

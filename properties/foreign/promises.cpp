@@ -85,6 +85,29 @@ void read_declines(const json& header, Promises& out) {
   }
 }
 
+void read_traits(const json& header, Promises& out) {
+  if (!header.contains("traits")) return;
+  const json& given = header["traits"];
+  if (!given.is_object()) throw TextError("traits", "an object, found " + kind_of(given));
+  for (const auto& [name, value] : given.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    if (const std::string expected = set_trait(out.traits, name, text); !expected.empty()) {
+      throw TextError("traits", expected);
+    }
+  }
+}
+
+void read_abilities(const json& header, Promises& out) {
+  if (header.contains("abilities")) {
+    const json& given = header["abilities"];
+    if (!given.is_object()) throw TextError("abilities", "an object, found " + kind_of(given));
+    out.abilities = parse_abilities(given.dump());
+  }
+  if (out.traits.pages_are_tokens()) out.abilities.block_sizes = {1};
+  out.abilities.lookup_within = out.traits.looks_up_within();
+  if (out.capacity.requests) out.abilities.most_requests = *out.capacity.requests;
+}
+
 }  // namespace
 
 bool declines(const Promises& promises, const Operation& operation, const Rejected& rejected) {
@@ -129,6 +152,9 @@ Promises parse_promises(std::string_view line) {
     if (out.error.empty()) throw TextError("error", "a text that says why, found an empty one");
     return out;
   }
+  out.capacity = read_capacity(parsed);
+  read_traits(parsed, out);
+  read_abilities(parsed, out);
   if (fields::flag(parsed, "unsupported")) {
     out.unsupported = fields::text_or_empty(parsed, "reason");
     if (out.unsupported.empty()) out.unsupported = "no reason given";
@@ -150,7 +176,6 @@ Promises parse_promises(std::string_view line) {
   }
   out.block_ids = fields::flag(parsed, "block_ids");
   out.events = fields::flag(parsed, "events") || out.level == Level::profile;
-  out.capacity = read_capacity(parsed);
   read_declines(parsed, out);
   if (!out.block_ids) {  // operations that name blocks cannot be used
     out.operations &= ~operation_set({"evict", "take", "touch", "release", "pin", "unpin"});

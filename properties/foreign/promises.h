@@ -11,6 +11,8 @@
 #include <string_view>
 #include <variant>
 
+#include "properties/foreign/abilities.h"
+#include "properties/foreign/traits.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"
 #include "reference/trace_json.h"
@@ -71,8 +73,10 @@ struct Promises {
   bool block_ids = true;
   bool events = false;  // it says that it announces events
   Capacities capacity = {};
+  Traits traits = {};                                     // what it does otherwise
+  Abilities abilities = {};                               // what may be asked of it
   std::array<std::string, kNumOperations> declines = {};  // why it may decline each; empty = no
-  bool whole = false;  // it performs whatever the model performs, and shows all counters
+  bool whole = false;             // it performs whatever the model performs, and shows all counters
   bool valid_calls_only = false;  // it is never asked what a caller must not ask
   std::string error;              // why it cannot be used at all; empty if it can
   std::string unsupported;        // why it cannot be built from this header; empty if it can

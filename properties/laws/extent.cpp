@@ -69,6 +69,8 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const F
     std::uint64_t all = length_for(group, whole, whole, encoder_tokens);
     if (const auto cap = admission_cap(config, group)) all = std::min(all, *cap);
     g.length = std::max(g.loaded, wanted);
+    g.most =
+        std::max(g.length, length_for(group, std::max(whole, e.slots), e.main, encoder_tokens));
     if (moves_state(group)) {
       g.fresh = fresh_states(group, wanted, g.loaded, has_states);
       g.whole_new = g.loaded - g.begun + fresh_states(group, all, g.loaded, has_states);

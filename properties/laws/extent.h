@@ -32,6 +32,7 @@ struct GroupExtent {
   std::uint64_t begun = 0;      // length with hit blocks, before new blocks are taken
   std::uint64_t loaded = 0;     // length with the blocks of external tokens
   std::uint64_t length = 0;     // length in the end
+  std::uint64_t most = 0;       // length with room for all tokens known now
   std::uint64_t fresh = 0;      // taken beyond `loaded`; fewer than the growth if states move
   std::uint64_t whole_new = 0;  // new blocks that all tokens known now would take
 };

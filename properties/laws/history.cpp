@@ -48,6 +48,7 @@ History::History(const CacheConfig& its_config, Promises its_promises)
       evicted(its_config.num_blocks, 0),
       forked(its_config.num_blocks, 0) {
   mirror.blocks.resize(its_config.num_blocks);
+  if (promises->traits.newest_keeps()) superseded.resize(its_config.num_blocks, 0);
   for (const GroupConfig& group : its_config.groups) {
     groups.push_back({cache_mask(its_config, group), group.block_size / unit_tokens});
     moves_states = moves_states || moves_state(group);
@@ -84,7 +85,7 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
     }
   }
   if (!changed_nothing(outcome.result)) {
-    fold_call(before, operation, outcome.result);
+    fold_call(before, operation, outcome.result, after);
     fold_evicted(before, operation, outcome.result, after);
     if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
       fold_tokens(*record(arrive->req), arrive->tokens, after);
@@ -92,6 +93,7 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
       if (RequestRecord* r = record(append->req)) fold_tokens(*r, append->tokens, after);
     }
   }
+  if (!superseded.empty()) fold_superseded(before, after);
   just_looked_up.assign(request_if(std::holds_alternative<op::Lookup>(operation), operation));
   const bool refused = allocate != nullptr && std::holds_alternative<Refused>(outcome.result);
   just_refused.assign(request_if(refused, operation));
@@ -129,7 +131,8 @@ bool History::hits_new_state(const RequestState& state, const FoundPrefix& hit) 
   });
 }
 
-void History::fold_call(const Snapshot& before, const Operation& operation, const Result& result) {
+void History::fold_call(const Snapshot& before, const Operation& operation, const Result& result,
+                        const Snapshot& after) {
   if (const auto* arrive = std::get_if<op::Arrive>(&operation)) return fold_arrival(*arrive);
   if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, before);
   if (const auto* complete = std::get_if<op::Complete>(&operation)) return fold_complete(*complete);
@@ -141,7 +144,7 @@ void History::fold_call(const Snapshot& before, const Operation& operation, cons
     const auto* hit = std::get_if<Hit>(&result);
     r->hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
   } else if (std::holds_alternative<op::Allocate>(operation)) {
-    if (const RequestState* state = before.find(r->name)) fold_grant(*r, *state);
+    if (const RequestState* state = before.find(r->name)) fold_grant(*r, *state, after);
   } else if (const auto* advance = std::get_if<op::Advance>(&operation)) {
     if (advance->computed > r->scheduled_tokens) r->ahead = true;
     r->content_tokens = std::max<std::uint64_t>(r->content_tokens, advance->computed);
@@ -198,7 +201,7 @@ void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
   requests.insert(at, std::move(child));
 }
 
-void History::fold_grant(RequestRecord& r, const RequestState& state) {
+void History::fold_grant(RequestRecord& r, const RequestState& state, const Snapshot& after) {
   for (const GroupConfig& group : config->groups) {
     if (!moves_state(group)) continue;
     const bool many = asked->main - asked->total > 1 + std::uint64_t{group.speculative_blocks};
@@ -210,11 +213,67 @@ void History::fold_grant(RequestRecord& r, const RequestState& state) {
   if (r.holds() && stands_still) r.ahead = true;
   r.granted_from = asked->total;
   r.lengths.clear();
-  for (const GroupExtent& group : asked->groups) r.lengths.push_back(group.length);
+  const RequestState* now = promises->traits.reserves_prompt() ? after.find(r.name) : nullptr;
+  for (GroupId g = 0; g < asked->groups.size(); ++g) {
+    const GroupExtent& group = asked->groups[g];
+    const std::uint64_t shown =
+        now != nullptr && g < now->tables.size() ? now->tables[g].size() : 0;
+    r.lengths.push_back(
+        std::clamp(shown, group.length, now != nullptr ? group.most : group.length));
+  }
   r.scheduled_tokens = std::min<std::uint64_t>(asked->main, config->max_model_len);
   r.content_tokens =
       std::max(r.content_tokens, std::min<std::uint64_t>(r.scheduled_tokens, state.num_tokens));
   r.status = RequestStatus::running;
+}
+
+namespace {
+
+/// The block that the index names alone under each of its keys.
+const IndexEntry* entry_of(const PoolState& pool, const IndexEntry& like) {
+  const auto at = std::ranges::find_if(
+      pool.index, [&](const IndexEntry& e) { return e.key == like.key && e.group == like.group; });
+  return at != pool.index.end() ? &*at : nullptr;
+}
+
+bool names(const IndexEntry* entry, BlockId block) {
+  return entry != nullptr && std::ranges::find(entry->blocks, block) != entry->blocks.end();
+}
+
+/// Whether another block has got the key that this one had. Without an index, the blocks say so.
+bool lost_to_another(const PoolState& before, const PoolState& after, BlockId block) {
+  for (const IndexEntry& was : before.index) {
+    if (!names(&was, block)) continue;
+    const IndexEntry* now = entry_of(after, was);
+    return now != nullptr && !names(now, block) &&
+           std::ranges::any_of(now->blocks, [&](BlockId other) { return !names(&was, other); });
+  }
+  if (!before.index.empty() || !after.index.empty()) return false;
+  const BlockState& mine = before.blocks[block];
+  if (!mine.hashed || after.blocks[block].hashed) return false;
+  for (std::size_t b = 0; b < after.blocks.size(); ++b) {
+    const BlockState& other = after.blocks[b];
+    const bool has = other.hashed && other.key == mine.key && other.group == mine.group;
+    if (has && !(before.blocks[b].hashed && before.blocks[b].key == mine.key)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// A block stays superseded until it is taken for other content, or named again.
+void History::fold_superseded(const PoolState& before, const PoolState& after) {
+  const std::size_t n = std::min({before.blocks.size(), after.blocks.size(), superseded.size()});
+  for (BlockId block(1); block < n; ++block) {
+    const bool taken = before.blocks[block].ref_cnt == 0 && after.blocks[block].ref_cnt > 0;
+    if (taken) superseded[block] = 0;
+    if (lost_to_another(before, after, block)) superseded[block] = 1;
+  }
+  for (const IndexEntry& entry : after.index) {
+    for (const BlockId block : entry.blocks) {
+      if (block < n) superseded[block] = 0;
+    }
+  }
 }
 
 void History::fold_truncate(RequestRecord& r, std::uint32_t tokens) {

@@ -2,10 +2,12 @@
 // What a law is given, and what several of them ask of it; laws.h says what each of them demands.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "properties/laws/history.h"
+#include "properties/laws/worded.h"
 #include "properties/say.h"
 #include "reference/operations.h"
 
@@ -19,7 +21,20 @@ struct Step {
   const Outcome& outcome;
   const Snapshot& after;
   const History& history;
+  Worded* worded = nullptr;
 };
+
+/// Whether a trait that the subject declares words what a law would report. It is counted.
+[[nodiscard]] inline bool worded(const Step& step, bool declared) {
+  if (declared && step.worded != nullptr) ++step.worded->of_law[step.worded->law];
+  return declared;
+}
+
+/// Whether a newer copy has taken the key of this block, where the newest copy keeps it.
+[[nodiscard]] inline bool superseded(const Step& step, BlockId block) {
+  const auto& all = step.history.superseded;
+  return block < all.size() && worded(step, all[block] != 0);
+}
 
 /// A request of the state after the operation, as it was before; nullptr if it was not there.
 [[nodiscard]] inline const RequestState* before_of(const Step& step, const RequestState& now) {
@@ -108,7 +123,9 @@ Finding queued_iff_unheld(const PoolState& pool, const PoolTally& tally);
 Finding links(const PoolState& pool, const PoolTally& tally);
 Finding null_block(const PoolState& pool, const PoolTally& tally);
 Finding conservation(const PoolState& pool);
-Finding index_matches_blocks(const PoolState& pool, const PoolTally& tally);
+/// @param superseded blocks that need not be listed, shape [num_blocks] or empty
+Finding index_matches_blocks(const PoolState& pool, const PoolTally& tally,
+                             const std::vector<std::uint8_t>& superseded = {});
 Finding usage_ratio(const PoolState& pool);
 }  // namespace pool_law
 

@@ -51,6 +51,7 @@ struct Demand {
   std::uint64_t copies = 0;      // blocks that are about to be written and have another holder
   std::uint64_t need = 0;        // blocks that leave the free queue
   std::uint64_t whole_need = 0;  // the same for all tokens known now
+  std::uint64_t for_prompt = 0;  // blocks beyond those of `need` for all tokens known now
   std::uint64_t watermark = 0;   // blocks that must stay free
   std::uint64_t reserved = 0;    // blocks that are promised to others
   std::uint64_t free = 0;        // free blocks once those out of the window have been given back
@@ -106,6 +107,7 @@ Demand demand_of(const Step& step, const Call& call) {
     d.copies += copies;
     d.need += e.groups[g].loaded - e.groups[g].begun + e.groups[g].fresh + revived + copies;
     d.whole_need += e.groups[g].whole_new + revived + whole_copies;
+    d.for_prompt += e.groups[g].most - e.groups[g].length;
     d.free += recycled_blocks(step, call, g);
   }
   // A state that was published in this very step is not computed yet: no pool is large enough.
@@ -145,7 +147,12 @@ Finding check_granted(const Step& step, const Call& call, const Demand& d) {
                d.watermark, " to stay free and ", d.reserved, " reserved");
   }
   const std::int64_t taken = static_cast<std::int64_t>(d.free) - std::int64_t{step.after.num_free};
-  if (taken == static_cast<std::int64_t>(d.need)) return std::nullopt;
+  const auto need = static_cast<std::int64_t>(d.need);
+  if (taken == need) return std::nullopt;
+  const Traits& traits = step.history.promises->traits;
+  const bool more = taken > need && taken - need <= static_cast<std::int64_t>(d.for_prompt);
+  if (worded(step, more && traits.reserves_prompt())) return std::nullopt;
+  if (worded(step, taken < need && traits.table_repointed())) return std::nullopt;
   return say(call.before->name, " needs ", d.need, " blocks (", d.revived, " of them a free hit, ",
              d.copies, " for copies); ", taken, " were taken");
 }
@@ -199,10 +206,9 @@ Finding whole_sequence_gate(const Step& step) {
                " tokens need ", d.whole_need, " blocks, with ", step.before.num_free, " free and ",
                d.watermark, " to stay free");
   }
-  if (step.before != step.after) {
-    return say("the gate refused ", call->before->name, " and something changed");
-  }
-  return std::nullopt;
+  if (step.before == step.after) return std::nullopt;
+  if (step.history.promises->traits.refusal_may_evict()) return std::nullopt;  // I20
+  return say("the gate refused ", call->before->name, " and something changed");
 }
 
 extern const Scenes whole_sequence_gate_scenes = {
@@ -211,6 +217,37 @@ extern const Scenes whole_sequence_gate_scenes = {
 };
 
 namespace {
+
+bool contains(const std::vector<IndexEntry>& index, const IndexEntry& part) {
+  return std::ranges::any_of(index, [&](const IndexEntry& whole) {
+    const auto listed = [&](BlockId block) {
+      return std::ranges::find(whole.blocks, block) != whole.blocks.end();
+    };
+    return whole.key == part.key && whole.group == part.group &&
+           std::ranges::all_of(part.blocks, listed);
+  });
+}
+
+/// The expected state without the keys of blocks that nobody holds and that a refusal has evicted.
+void forget_evicted(const Step& step, Snapshot& expected) {
+  for (BlockId block = 1; block < step.history.num_blocks; ++block) {
+    BlockState& was = expected.blocks[block];
+    const BlockState& now = step.after.blocks[block];
+    if (was.ref_cnt == 0 && now.ref_cnt == 0 && was.hashed && !now.hashed) was = now;
+  }
+  const bool fewer = std::ranges::all_of(
+      step.after.index, [&](const IndexEntry& e) { return contains(expected.index, e); });
+  if (fewer) expected.index = step.after.index;  // I9 compares it with the blocks
+  if (expected.num_free == step.after.num_free) {
+    expected.queue = step.after.queue;  // I1 and I2
+    expected.queue_backward = step.after.queue_backward;
+  }
+}
+
+bool only_removals(const std::vector<Event>& events) {
+  return std::ranges::all_of(
+      events, [](const Event& e) { return std::holds_alternative<event::Removed>(e); });
+}
 
 /// The state before the operation, without the blocks that the refused request has skipped.
 Snapshot after_recycling(const Step& step) {
@@ -243,13 +280,19 @@ Finding failure_changes_nothing(const Step& step) {
   const bool refused = std::holds_alternative<Refused>(step.outcome.result);
   if (!refused && !std::holds_alternative<Rejected>(step.outcome.result)) return std::nullopt;
   const char* what = refused ? "refused" : "rejected";
-  if (!step.outcome.events.empty()) {
-    return say("a ", what, " operation announced ", step.outcome.events.size(), " events");
+  const bool asked = refused && step.history.asked.has_value();
+  const bool may_evict = asked && step.history.promises->traits.refusal_may_evict();
+  const auto& events = step.outcome.events;
+  if (!events.empty() && !worded(step, may_evict && only_removals(events))) {
+    return say("a ", what, " operation announced ", events.size(), " events");
   }
   if (step.before == step.after) return std::nullopt;
-  const bool may_recycle = refused && step.history.asked.has_value();
-  const Snapshot expected = may_recycle ? after_recycling(step) : step.before;
+  Snapshot expected = asked ? after_recycling(step) : step.before;
   if (expected == step.after) return std::nullopt;
+  if (may_evict) {
+    forget_evicted(step, expected);
+    if (worded(step, expected == step.after)) return std::nullopt;
+  }
   if (expected.queue != step.after.queue) {
     return say("a ", what, " operation turned the queue ", list_of(expected.queue), " into ",
                list_of(step.after.queue));

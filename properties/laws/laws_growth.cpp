@@ -77,6 +77,18 @@ bool may_change(const Step& step, const RequestState& was, const RequestState& n
              table.end();
 }
 
+/// Whether this entry became the block that the index has for its content, as far as that is shown.
+bool repointed(const Step& step, const RequestState& now, GroupId group, std::size_t i) {
+  const BlockId block = table_of(now, group)[i];
+  if (!step.history.promises->traits.table_repointed() || block == kNullBlock) return false;
+  if (block >= step.after.blocks.size()) return false;
+  const BlockState& state = step.after.blocks[block];
+  const auto key = own_key(step, now, group, i);
+  const bool shows_keys = !step.after.index.empty() && key.has_value();
+  const bool published = !shows_keys || (state.hashed && state.group == group && state.key == key);
+  return worded(step, published);  // what its rows are is for the content oracle to say
+}
+
 Finding check_entries(const Step& step, const RequestState& was, const RequestState& now) {
   const bool own = !step.history.settled && &now == own_after(step);
   const bool grows = own && std::holds_alternative<op::Allocate>(step.operation);
@@ -86,7 +98,8 @@ Finding check_entries(const Step& step, const RequestState& was, const RequestSt
     const Blocks& table = table_of(now, g);
     bool kept = grows ? old.size() <= table.size() : old.size() == table.size();
     for (std::size_t i = 0; kept && i < old.size(); ++i) {
-      kept = old[i] == table[i] || (recycles && may_change(step, was, now, g, i));
+      kept = old[i] == table[i] || (recycles && may_change(step, was, now, g, i)) ||
+             (own && repointed(step, now, g, i));
     }
     if (!kept) {
       return say("the table of ", now.name, " in group ", g, " went from ", list_of(old), " to ",

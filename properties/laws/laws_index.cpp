@@ -11,7 +11,8 @@
 
 namespace kvproof::properties {
 
-Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& tally) {
+Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& tally,
+                                       const std::vector<std::uint8_t>& superseded) {
   const std::size_t n = pool.blocks.size();
   for (const IndexEntry& entry : pool.index) {
     for (BlockId block : entry.blocks) {
@@ -28,6 +29,7 @@ Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& t
   for (BlockId block = 0; block < n; ++block) {
     const BlockState& state = pool.blocks[block];
     const std::uint32_t listed = tally.indexed[block];
+    if (listed == 0 && block < superseded.size() && superseded[block] != 0) continue;
     if (listed != (state.hashed ? 1U : 0U) + (state.tail_key ? 1U : 0U)) {
       return say("block ", block, state.hashed ? " carries a key" : " carries no key",
                  state.tail_key ? " and one of a prompt" : "", " and the index lists it ", listed,
@@ -40,7 +42,12 @@ Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& t
 namespace law {
 
 Finding index_matches_blocks(const Step& step) {
-  return pool_law::index_matches_blocks(step.after, step.history.tally);
+  const Tally& tally = step.history.tally;
+  const std::vector<std::uint8_t>& superseded = step.history.superseded;
+  Finding finding = pool_law::index_matches_blocks(step.after, tally);
+  if (!finding || superseded.empty()) return finding;
+  finding = pool_law::index_matches_blocks(step.after, tally, superseded);
+  return worded(step, !finding.has_value()) ? std::nullopt : finding;
 }
 
 extern const Scenes index_matches_blocks_scenes = {
@@ -250,7 +257,7 @@ Finding events_mirror_index(const Step& step) {
     const bool same = std::ranges::all_of(heard, [&](const Mirror::Entry& e) {
       return e.group == state.group && (e.key == state.key || state.tail_key == e.key);
     });
-    if (heard.size() != carried || !same) {
+    if ((heard.size() != carried || !same) && !superseded(step, block)) {
       return say("block ", block, " carries ", carried, " keys; by the events it carries ",
                  heard.size(), same ? "" : " others");
     }

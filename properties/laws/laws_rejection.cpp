@@ -152,7 +152,9 @@ bool capacity(const Step& s) {
   }
   for (GroupId g = 0; r != nullptr && g < s.history.asked->groups.size(); ++g) {
     const std::uint64_t held = table_of(*r, g).size();
-    entries += std::max(s.history.asked->groups[g].length, held) - held;
+    const GroupExtent& asked = s.history.asked->groups[g];
+    const bool whole = s.history.promises->traits.reserves_prompt();
+    entries += std::max(whole ? asked.most : asked.length, held) - held;
   }
   return s.history.asked->total > limit || entries > room.table_entries.value_or(~0ULL);
 }

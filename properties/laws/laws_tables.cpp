@@ -41,7 +41,7 @@ Finding shared_is_published(const Step& step) {
   for (BlockId block = 1; block < step.history.num_blocks; ++block) {
     const std::uint32_t sharers = step.history.tally.sharers[block];
     const bool excused = step.history.evicted[block] != 0 || step.history.forked[block] != 0;
-    if (sharers > 1 && !step.after.blocks[block].hashed && !excused) {
+    if (sharers > 1 && !step.after.blocks[block].hashed && !excused && !superseded(step, block)) {
       return say("block ", block, " is in ", sharers, " tables without ever having been published");
     }
   }
@@ -65,7 +65,7 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
   if (!state.hashed) {
     const bool excused = !step.history.groups[group].mask.keeps(static_cast<std::uint32_t>(i)) ||
                          step.history.evicted[block] != 0 || (record != nullptr && record->swapped);
-    if (i >= progress || excused) return std::nullopt;
+    if (i >= progress || excused || superseded(step, block)) return std::nullopt;
     return say("block ", block, " at position ", i, " of ", r.name, " has no key below progress ",
                progress);
   }

@@ -75,9 +75,9 @@ Telltale run(const Lie& lie, std::size_t operation, const View& view, const Freq
   const CheckReport report = check(candidate, check_options);
   out.operations = report.counts.operations;
   const auto idle = report.not_exercised();
-  if (report.failure) {
+  if (report.failure()) {
     out.noticed = true;
-    out.by = joined(report.failure->failure.breaches);
+    out.by = joined(report.failure()->failure.breaches);
   } else if (std::ranges::count(idle, kOperationNames[operation]) > 0) {
     out.noticed = true;
     out.by = "declined";

@@ -36,7 +36,7 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles)
       oracles_(std::move(oracles)),
       history_(config_, oracles_.promises) {
   if (oracles_.model) model_.emplace(config_, oracles_.compared);
-  if (oracles_.content) content_.emplace(config_);
+  if (oracles_.content) content_.emplace(config_, oracles_.promises.traits.table_repointed());
   subject_.observe(*after_);
   history_.tally.count(*after_);
 }
@@ -116,12 +116,13 @@ void Audit::check_model(const Operation& operation) {
 }
 
 void Audit::check_laws(const Operation& operation) const {
-  const Step step{config_, *before_, operation, outcome_, *after_, history_};
+  const Step step{config_, *before_, operation, outcome_, *after_, history_, &worded_};
   std::vector<std::string> breaches;
   std::string text;
   for (std::size_t i = 0; i < std::size(kLaws); ++i) {
     if ((oracles_.laws_left_out >> i & 1U) != 0) continue;
     const Law& row = kLaws[i];
+    worded_.law = i;
     const Finding finding = row.check(step);
     if (!finding) continue;
     breaches.emplace_back(row.id);

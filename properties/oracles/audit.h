@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "properties/laws/history.h"
+#include "properties/laws/worded.h"
 #include "properties/oracles/content_oracle.h"
 #include "properties/oracles/model_oracle.h"
 #include "reference/subject.h"
@@ -89,6 +90,7 @@ class Audit {
   [[nodiscard]] const Outcome& outcome() const { return outcome_; }        // of the last operation
   [[nodiscard]] const History& history() const { return history_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
+  [[nodiscard]] const Worded& worded() const { return worded_; }  // by the traits of the subject
 
  private:
   void check_pools() const;
@@ -112,6 +114,7 @@ class Audit {
   std::optional<ModelOracle> model_;
   std::optional<ContentOracle> content_;
   Counts counts_;
+  mutable Worded worded_;
 };
 
 }  // namespace kvproof::properties

@@ -29,8 +29,9 @@ bool without_entries(const std::vector<std::vector<BlockId>>& tables) {
 
 }  // namespace
 
-ContentOracle::ContentOracle(const CacheConfig& config)
+ContentOracle::ContentOracle(const CacheConfig& config, bool repoints)
     : config_(config),
+      repoints_(repoints),
       device_(config.num_blocks, longest_block(config)),
       host_(config.num_host_blocks, longest_block(config)) {}
 
@@ -110,6 +111,7 @@ bool ContentOracle::perform_own(Request& r, const Operation& operation, const Re
     const RequestState* was = before.find(r.name);
     const RequestState* now = after.find(r.name);
     if (granted != nullptr && was != nullptr && now != nullptr) {
+      if (repoints_) note_kept(before, after);
       grant(r, allocate->args, *granted, *was, *now);
     }
   } else if (const auto* advance_o = std::get_if<op::Advance>(&operation)) {
@@ -199,6 +201,19 @@ void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& g
   r.reach = std::max(r.reach, drafted);
 }
 
+// Whoever points an entry at a block that is published shares what that block holds: it was held,
+// or it carried the key that it still carries.
+void ContentOracle::note_kept(const Snapshot& before, const Snapshot& after) {
+  const std::size_t n = std::min(before.blocks.size(), after.blocks.size());
+  kept_.assign(n, 0);
+  for (std::size_t b = 0; b < n; ++b) {
+    const BlockState& was = before.blocks[b];
+    const BlockState& now = after.blocks[b];
+    const bool same_key = was.hashed && now.hashed && was.key == now.key && was.group == now.group;
+    kept_[b] = was.ref_cnt > 0 || same_key ? 1 : 0;
+  }
+}
+
 // New blocks hold garbage; then all copies are made; only then is anything written.
 void ContentOracle::take(const Granted& granted, const Tables& was, const Tables& now,
                          std::uint64_t hit_tokens) {
@@ -210,7 +225,8 @@ void ContentOracle::take(const Granted& granted, const Tables& was, const Tables
         old.empty() ? static_cast<std::size_t>(hit_tokens / group.block_size) : old.size();
     for (std::size_t i = from; i < now[g].size(); ++i) {
       const bool moved = moves_state(group) && std::ranges::find(old, now[g][i]) != old.end();
-      if (!moved) device_.poison(now[g][i]);
+      const bool kept = now[g][i] < kept_.size() && kept_[now[g][i]] != 0;
+      if (!moved && !kept) device_.poison(now[g][i]);
     }
   }
   for (const Copy& copy : granted.copies) device_.poison(copy.to);

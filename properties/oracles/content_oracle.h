@@ -39,7 +39,8 @@ inline constexpr std::string_view kStateMovedBack = "a chunk from a state that i
 
 class ContentOracle {
  public:
-  explicit ContentOracle(const CacheConfig& config);
+  /// @param repoints whether a table may name the block of equal content that is published already
+  explicit ContentOracle(const CacheConfig& config, bool repoints = false);
 
   /// Follows one operation. @return what some request would read wrongly after it
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& before,
@@ -87,6 +88,7 @@ class ContentOracle {
   void grant(Request& r, const AllocateArgs& args, const Granted& granted, const RequestState& was,
              const RequestState& now);
   void take(const Granted& granted, const Tables& was, const Tables& now, std::uint64_t hit_tokens);
+  void note_kept(const Snapshot& before, const Snapshot& after);
   void advance(Request& r, std::uint32_t computed, const RequestState& now);
   void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
   void complete(const op::Complete& o);
@@ -110,6 +112,8 @@ class ContentOracle {
                       const std::vector<BlockId>& table);
 
   CacheConfig config_;
+  bool repoints_;
+  std::vector<std::uint8_t> kept_;  // shape [num_blocks]: the grant has taken it with its content
   ShadowStore device_;
   ShadowStore host_;
   ContiguousRows contiguous_;

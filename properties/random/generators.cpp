@@ -32,6 +32,7 @@ constexpr Image kImitators[] = {{"x", 1}, {"x1", 1}, {"1-x", 1}, {"-x", 1}, {"x-
 Generator::Generator(const CacheConfig& config, const Swarm& swarm)
     : config_(config),
       swarm_(swarm),
+      most_requests_(std::min<std::uint64_t>(kMostRequests, swarm.calls.most_requests)),
       block_size_(config.groups.front().block_size),
       align_(static_cast<std::uint32_t>(alignment(config))) {
   for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
@@ -63,7 +64,7 @@ Operation Generator::next(Choice choice, const Snapshot& state, const History& h
     if (auto operation = make(kInstead[(first + i) % 4], m)) return *operation;
   }
   if (auto operation = complete(m)) return *operation;  // a transfer may hold up all requests
-  if (history.requests.size() < kMostRequests) return arrive(m);
+  if (history.requests.size() < most_requests_) return arrive(m);
   return op::Finish{pick(history, draws, [](const RequestRecord&) { return true; })->name};
 }
 
@@ -104,7 +105,7 @@ std::optional<Operation> Generator::make(Kind kind, Moment& m) const {
   const auto any = [](const RequestRecord&) { return true; };
   switch (kind) {
     case Kind::arrive:
-      if (m.history.requests.size() >= kMostRequests) return std::nullopt;
+      if (m.history.requests.size() >= most_requests_) return std::nullopt;
       return arrive(m);
     case Kind::lookup: return lookup(m);
     case Kind::allocate: return allocate(m);
@@ -163,9 +164,10 @@ Operation Generator::arrive(Moment& m) const {
     TokenId& token = out.tokens[m.draws.below(n)];
     token = (token + 1) % 3;
   }
-  out.skip_lookup = m.draws.one_in(10);
+  out.skip_lookup = m.draws.one_in(10) && swarm_.calls.skip_lookup;
   if (encoder_units_ > 0) out.encoder_tokens = 1 + m.draws.below(3 * encoder_units_);
-  if (swarm_.extra_one_in > 0 && m.draws.one_in(swarm_.extra_one_in)) out.extra = extra(m, n);
+  const bool keys = swarm_.extra_one_in > 0 && m.draws.one_in(swarm_.extra_one_in);
+  if (keys && swarm_.calls.extra) out.extra = extra(m, n);
   return out;
 }
 
@@ -215,6 +217,7 @@ ExtraKeys Generator::imitation(Moment& m, std::uint32_t num_tokens) const {
 }
 
 std::optional<Operation> Generator::lookup(Moment& m) const {
+  if (swarm_.calls.lookup_within) return std::nullopt;
   const bool running_too = m.draws.one_in(8);
   const auto* r =
       pick(m.history, m.draws, [&](const RequestRecord& x) { return running_too || !x.holds(); });
@@ -226,7 +229,8 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   const auto computable = [&](const RequestRecord& x) {
     const RequestState* r = state_of(m, x);
     if (r == nullptr || (!x.resident() && !m.draws.one_in(16))) return false;
-    return r->num_tokens > r->computed || (x.holds() && m.draws.one_in(8));
+    const bool drafts = swarm_.calls.drafts && x.holds() && m.draws.one_in(8);
+    return r->num_tokens > r->computed || drafts;
   };
   // Evaluated once per request, because the predicate above draws.
   std::array<const RequestRecord*, kMostRequests> found{};
@@ -238,15 +242,23 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   const RequestRecord& record = *found[m.draws.below(n)];
   const RequestState& r = *state_of(m, record);
   if (!without_blocks(r)) return extend(m, r);
-  if (m.draws.one_in(12)) return admit_as_running(m, r);
+  if (m.draws.one_in(12) && !must_look_up(record)) return admit_as_running(m, r);
+  if (swarm_.calls.lookup_within) return admit(m, r, record);
+  if (must_look_up(record) && m.history.just_looked_up != r.name) return op::Lookup{r.name};
   const bool could_hit = config_.enable_caching && !record.skip_lookup && !record.looked_up;
   if (could_hit && m.draws.below(2) == 0) return op::Lookup{r.name};
   return admit(m, r, record);
 }
 
+/// Whether an engine knows no admission of this request that uses no lookup.
+bool Generator::must_look_up(const RequestRecord& record) const {
+  return !swarm_.calls.without_lookup && config_.enable_caching && !record.skip_lookup;
+}
+
 // A part of the tokens that are left to compute; moving states stop at the ends of blocks.
 std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const {
   const std::uint32_t n = 1 + m.draws.below(rest);
+  if (!swarm_.calls.chunks) return rest;
   if (state_size_ == 0 || n == rest || m.draws.one_in(8)) return n;
   const std::uint32_t end = (start + n) / state_size_ * state_size_;
   return end > start ? end - start : rest;
@@ -281,12 +293,20 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
   if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
   if (!record.looked_up) args.use_lookup = how == 7;  // no lookup since preemption: there is no hit
-  if (swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in) && rest > 1) {
+  const bool whole = swarm_.calls.lookup_within && config_.enable_caching && !record.skip_lookup;
+  if (whole) {
+    args.use_lookup = how > 0;
+    args.new_tokens = rest;
+  }
+  args.use_lookup = args.use_lookup || must_look_up(record);
+  const bool loads = swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in);
+  if (loads && swarm_.calls.external && !whole && rest > 1) {
     args.external = 1 + m.draws.below(rest - 1);
     // A load may leave no token to compute, above all one that ends at the token limit.
     if (m.draws.one_in(r.num_tokens == config_.max_model_len ? 2 : 8)) args.external = rest;
     args.new_tokens = std::min(args.new_tokens, rest - args.external);
-    if (args.new_tokens == 0 || m.draws.below(2) == 0) {  // asynchronous: nothing is computed yet
+    const bool nothing = args.new_tokens == 0;
+    if (nothing || (m.draws.below(2) == 0 && swarm_.calls.delay_cache)) {  // asynchronous
       args.new_tokens = 0;
       args.delay_cache = true;
     }
@@ -294,11 +314,12 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   args.new_tokens = without_loss(r.computed + hit + args.external, args.new_tokens);
   const std::uint32_t gates = m.draws.below(16);
   args.has_scheduled = (gates & 1) != 0;
-  args.full_sequence_must_fit = (gates & 2) != 0;
-  if (config_.profile.admission_gates && gates >= 12) args.reserved = 1 + m.draws.below(3);
+  args.full_sequence_must_fit = (gates & 2) != 0 && swarm_.calls.full_sequence_must_fit;
+  const bool reserves = config_.profile.admission_gates && swarm_.calls.reserved;
+  if (reserves && gates >= 12) args.reserved = 1 + m.draws.below(3);
   if (m.draws.one_in(4)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(10)) args.delay_cache = true;
-  return op::Allocate{r.name, args};
+  return within_calls(r.name, args);
 }
 
 // A caller that takes the request for a running one: no lookup and no gate, but it has no blocks.
@@ -307,7 +328,14 @@ Operation Generator::admit_as_running(Moment& m, const RequestState& r) const {
   AllocateArgs args{.has_scheduled = true, .status = RequestStatus::running};
   args.new_tokens = without_loss(r.computed, chunk(m, r.computed, rest));
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
-  return op::Allocate{r.name, args};
+  return within_calls(r.name, args);
+}
+
+/// The allocation without what the subject is not asked.
+Operation Generator::within_calls(const std::string& req, AllocateArgs args) const {
+  if (!swarm_.calls.drafts) args.lookahead = 0;
+  if (!swarm_.calls.delay_cache) args.delay_cache = false;
+  return op::Allocate{req, args};
 }
 
 Operation Generator::extend(Moment& m, const RequestState& r) const {
@@ -322,7 +350,7 @@ Operation Generator::extend(Moment& m, const RequestState& r) const {
   const bool drafts = swarm_.draft_one_in > 0 && m.draws.one_in(swarm_.draft_one_in);
   std::uint32_t most = 3;
   if (state_size_ > 0) most = std::min(most, draft_states_);
-  if (most > 0 && args.new_tokens == rest && (drafts || rest == 0)) {
+  if (most > 0 && swarm_.calls.drafts && args.new_tokens == rest && (drafts || rest == 0)) {
     args.new_tokens += 1 + m.draws.below(most);
   }
   args.new_tokens = std::max(args.new_tokens, 1U);
@@ -330,7 +358,7 @@ Operation Generator::extend(Moment& m, const RequestState& r) const {
   if (waits_for_state(r)) args.new_tokens = std::min(args.new_tokens, 1 + draft_states_);
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(12)) args.delay_cache = true;
-  return op::Allocate{r.name, args};
+  return within_calls(r.name, args);
 }
 
 // Advances only over scheduled tokens: a caller that advances over tokens that were never computed
@@ -348,7 +376,7 @@ std::optional<Operation> Generator::advance(Moment& m) const {
   if (record == nullptr) return std::nullopt;
   const std::uint32_t now = state_of(m, *record)->computed;
   const std::uint32_t most = reach(*record);
-  if (has_states_) return op::Advance{record->name, now + most};
+  if (has_states_ || !swarm_.calls.part_advances) return op::Advance{record->name, now + most};
   if (now > 0 && m.draws.one_in(16)) return op::Advance{record->name, now - 1};
   const std::uint32_t by = m.draws.one_in(4) ? m.draws.below(most + 1) : most;
   return op::Advance{record->name, now + by};
@@ -358,14 +386,15 @@ std::optional<Operation> Generator::append(Moment& m) const {
   const auto* record = pick(m.history, m.draws, [&](const RequestRecord& x) {
     const RequestState* r = state_of(m, x);
     return r != nullptr && r->num_tokens < config_.max_model_len &&
-           (x.holds() || r->num_tokens == 0);
+           (x.holds() || r->num_tokens == 0) &&
+           (swarm_.calls.long_appends || (x.holds() && r->computed == r->num_tokens));
   });
   if (record == nullptr) return std::nullopt;
   const std::uint32_t have = state_of(m, *record)->num_tokens;
   std::uint32_t n = 1 + m.draws.below(3);
   const auto scheduled = static_cast<std::uint32_t>(record->scheduled_tokens);
   if (scheduled > have && m.draws.below(2) == 1) n = scheduled - have;  // all drafts are accepted
-  n = std::min(n, config_.max_model_len - have);
+  n = std::min(n, swarm_.calls.long_appends ? config_.max_model_len - have : 1);
   const std::uint32_t text = m.draws.one_in(4) ? 1 : 0;
   op::Append out{record->name, std::vector<TokenId>(n)};
   for (std::uint32_t i = 0; i < n; ++i) out.tokens[i] = token_at(text, have + i);

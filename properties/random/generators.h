@@ -15,8 +15,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "properties/configurations.h"
+#include "properties/foreign/abilities.h"
 #include "properties/laws/history.h"
 #include "reference/config.h"
 #include "reference/mix64.h"
@@ -88,6 +90,7 @@ struct Swarm {
   std::uint32_t extra_one_in = 4;  // arrivals with extra keys; 0 = never
   std::uint32_t external_one_in = 6;
   std::uint32_t draft_one_in = 4;
+  Calls calls = {};
 };
 
 /// Draws a swarm. Kinds that do nothing in a configuration are off.
@@ -100,6 +103,10 @@ struct Swarm {
 /// A small manager of the row: 3..12 usable blocks per group, in units of 1..4 tokens.
 [[nodiscard]] CacheConfig draw_config(const Profile& profile, const Configuration& configuration,
                                       Choice choice);
+
+/// The hash units with which all groups have block sizes that the subject has. Shape [any];
+/// empty also if it has all sizes.
+[[nodiscard]] std::vector<std::uint32_t> units_within(const Configuration& configuration);
 
 inline constexpr std::size_t kMostRequests = 5;
 
@@ -165,8 +172,11 @@ class Generator {
   [[nodiscard]] Operation admit(Moment& m, const RequestState& r,
                                 const RequestRecord& record) const;
   [[nodiscard]] Operation admit_as_running(Moment& m, const RequestState& r) const;
+  [[nodiscard]] Operation within_calls(const std::string& req, AllocateArgs args) const;
   [[nodiscard]] Operation extend(Moment& m, const RequestState& r) const;
   [[nodiscard]] std::uint32_t chunk(Moment& m, std::uint32_t start, std::uint32_t rest) const;
+  [[nodiscard]] bool must_look_up(const RequestRecord& record) const;
+  [[nodiscard]] bool may_fork(const Moment& m, const RequestRecord& record) const;
   [[nodiscard]] bool waits_for_state(const RequestState& r) const;
   [[nodiscard]] std::uint32_t without_loss(std::uint64_t start, std::uint32_t n) const;
   [[nodiscard]] std::optional<Operation> advance(Moment& m) const;
@@ -196,6 +206,7 @@ class Generator {
 
   CacheConfig config_;
   Swarm swarm_;
+  std::size_t most_requests_;
   std::uint32_t total_weight_ = 0;
   std::uint32_t block_size_;         // [tokens] the unit in which lengths are drawn
   std::uint32_t align_;              // [tokens] at whose multiples groups publish

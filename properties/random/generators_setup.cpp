@@ -51,6 +51,7 @@ Swarm draw_swarm(const Configuration& configuration, Choice choice) {
     weight(Kind::complete) = std::max<std::uint8_t>(weight(Kind::complete), 5);
   }
   if (configuration.has(LayerKind::mamba)) weight(Kind::step) = 4;  // states keep for a step
+  if (configuration.within != nullptr) swarm.calls = *configuration.within;
   if (choice == 0) return swarm;
   constexpr std::uint32_t kOneIn[] = {0, 2, 5, 10};
   swarm.extra_one_in = kOneIn[draws.below(4)];
@@ -59,14 +60,36 @@ Swarm draw_swarm(const Configuration& configuration, Choice choice) {
   return swarm;
 }
 
+std::vector<std::uint32_t> units_within(const Configuration& configuration) {
+  std::vector<std::uint32_t> out;
+  if (configuration.within == nullptr) return out;
+  for (const std::uint32_t size : configuration.within->block_sizes) {
+    const std::uint32_t unit = size / configuration.groups.begin()->units;
+    const bool fits = std::ranges::all_of(configuration.groups, [&](const GroupShape& shape) {
+      return unit > 0 && configuration.within->has_size(unit * shape.units);
+    });
+    const bool asked = configuration.unit_tokens == 0 || configuration.unit_tokens == unit;
+    if (fits && asked) out.push_back(unit);
+  }
+  return out;
+}
+
 namespace {
 
 // Windows from one token to three blocks and one token: shorter than, equal to and longer than
 // their blocks, and no multiple of them. A chunk is whole blocks; otherwise it could start inside
 // of a block that a hit counts without having it.
-GroupConfig draw_group(const GroupShape& shape, std::uint32_t unit, Draws& draws) {
+GroupConfig draw_group(const GroupShape& shape, const Abilities* within, std::uint32_t unit,
+                       Draws& draws) {
   GroupConfig out;
-  out.kind = shape.kind == LayerKind::full && draws.one_in(4) ? LayerKind::mla : shape.kind;
+  const auto has = [&](LayerKind kind) {
+    return within == nullptr || within->kinds.test(static_cast<std::size_t>(kind));
+  };
+  out.kind = shape.kind;
+  if (shape.kind == LayerKind::full) {
+    const bool mla = draws.one_in(4) ? has(LayerKind::mla) : !has(LayerKind::full);
+    if (mla) out.kind = LayerKind::mla;
+  }
   out.block_size = shape.units * unit;
   out.eagle = shape.eagle;
   if (out.kind == LayerKind::sliding_window) {
@@ -94,16 +117,26 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
   config.num_blocks = configuration.pool == PoolSize::usual   ? 4 + draws.below(10 * num_groups)
                       : configuration.pool == PoolSize::tight ? 4 + draws.below(2)
                                                               : 100 + draws.below(50);
+  const Abilities* within = configuration.within;
+  if (within != nullptr) {
+    config.num_blocks = std::clamp(config.num_blocks, within->least_blocks, within->most_blocks);
+  }
+  const std::vector<std::uint32_t> units = units_within(configuration);
   const bool given = configuration.unit_tokens > 0;
-  const std::uint32_t unit = given ? configuration.unit_tokens : 1 + draws.below(4);
+  const std::uint32_t unit = !units.empty()
+                                 ? units[draws.below(static_cast<std::uint32_t>(units.size()))]
+                             : given ? configuration.unit_tokens
+                                     : 1 + draws.below(4);
   for (const GroupShape& shape : configuration.groups) {
-    config.groups.push_back(shape.twin ? config.groups.back() : draw_group(shape, unit, draws));
+    config.groups.push_back(shape.twin ? config.groups.back()
+                                       : draw_group(shape, within, unit, draws));
     config.groups.back().eagle = shape.eagle;
   }
   config.hash_block_size = unit;
   config.profile.prompt_tail_keys = configuration.tail_keys;
   constexpr double kWatermarks[] = {0.0, 0.1, 0.25};
   config.watermark = profile.admission_gates ? kWatermarks[draws.below(3)] : 0.0;
+  if (within != nullptr && !within->watermark) config.watermark = 0.0;
   // Long enough for all requests, or so short that some reach the limit.
   const auto length = static_cast<std::uint32_t>(alignment(config));
   config.max_model_len = draws.one_in(3) ? 2 * length + 1 + draws.below(8) : 16 * length;

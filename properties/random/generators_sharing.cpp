@@ -18,9 +18,11 @@ std::string numbered(char letter, std::uint32_t n) {
 // Forks mostly requests with blocks, because the partial tail matters, above all while drafts wait
 // in it: the parent may accept some of them and the child others.
 std::optional<Operation> Generator::fork(Moment& m) const {
-  if (m.history.requests.size() >= kMostRequests) return std::nullopt;
+  if (m.history.requests.size() >= most_requests_) return std::nullopt;
   const bool any = m.draws.one_in(8);
-  const auto shareable = [&](const RequestRecord& x) { return any || (x.resident() && x.holds()); };
+  const auto shareable = [&](const RequestRecord& x) {
+    return (any || (x.resident() && x.holds())) && may_fork(m, x);
+  };
   const auto* parent =
       m.draws.below(2) == 0 ? nullptr : pick(m.history, m.draws, [&](const auto& x) {
         return shareable(x) && x.scheduled_tokens > x.content_tokens;
@@ -28,6 +30,12 @@ std::optional<Operation> Generator::fork(Moment& m) const {
   if (parent == nullptr) parent = pick(m.history, m.draws, shareable);
   if (parent == nullptr) return std::nullopt;
   return op::Fork{parent->name, numbered('r', m.history.arrivals)};
+}
+
+bool Generator::may_fork(const Moment& m, const RequestRecord& record) const {
+  if (swarm_.calls.early_forks) return true;
+  const RequestState* r = state_of(m, record);
+  return r != nullptr && record.scheduled_tokens <= r->computed;
 }
 
 // Drafts fill a block, a fork shares it, and the two part ways: one takes the drafts, publishes the
@@ -48,7 +56,7 @@ std::optional<Operation> Generator::relatives(Moment& m) const {
     if (x.scheduled_tokens < end) continue;
     if (block.ref_cnt > 1 && x.content_tokens >= end) return op::Cache{x.name, end};
     if (r->num_tokens >= end) continue;
-    if (block.ref_cnt < 2 && m.history.requests.size() < kMostRequests)
+    if (block.ref_cnt < 2 && m.history.requests.size() < most_requests_ && may_fork(m, x))
       return op::Fork{x.name, numbered('r', m.history.arrivals)};
     op::Append more{x.name, {}};
     for (std::uint32_t i = r->num_tokens; i < end; ++i) more.tokens.push_back(token_at(1, i));

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/check/findings.h"
+
+#include <algorithm>
+
+#include "properties/laws.h"
+#include "properties/traces/input_error.h"
+#include "properties/traces/line_reader.h"
+#include "reference/trace_fields.h"
+#include "reference/trace_names.h"
+
+namespace kvproof::properties {
+namespace {
+
+std::string joined(const std::vector<std::string>& words, const char* between) {
+  std::string out;
+  for (const std::string& word : words) out.append(out.empty() ? "" : between).append(word);
+  return out;
+}
+
+/// The names in "I13+I18". @throws TextError for one that no oracle has
+std::vector<std::string> laws_in(const std::string& text) {
+  std::vector<std::string> out(1);
+  for (const char c : text) {
+    if (c == '+') {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  constexpr std::string_view kOthers[] = {"model",    "content",   "crash",   "hang",
+                                          "nonsense", "exception", "recorded"};
+  for (const std::string& id : out) {
+    const bool is_other = std::ranges::find(kOthers, id) != std::end(kOthers);
+    if (find_law(id) != nullptr || is_other) continue;
+    throw TextError("finding",
+                    say("ids of laws, or ", joined({std::begin(kOthers), std::end(kOthers)}, ", "),
+                        ", joined by +, found ", in_quotes(id)));
+  }
+  return out;
+}
+
+bool covers(const KnownFinding& row, const Failure& failure) {
+  return std::ranges::all_of(failure.breaches, [&](const std::string& id) {
+    return std::ranges::find(row.laws, id) != row.laws.end();
+  });
+}
+
+}  // namespace
+
+std::vector<KnownFinding> read_known(const std::string& path) {
+  LineReader lines(path);
+  std::vector<KnownFinding> out;
+  for (std::string_view line; lines.next(line);) {
+    if (line.empty()) continue;
+    try {
+      const auto row = fields::parse_object(line);
+      for (const auto& [name, value] : row.items()) {
+        if (name != "finding" && name != "reason" && name != "link") {
+          throw TextError("", say("finding, reason and link, found ", in_quotes(name)));
+        }
+      }
+      out.push_back({laws_in(fields::text(row, "finding")), fields::text(row, "reason"),
+                     fields::text_or_empty(row, "link")});
+    } catch (const TextError& error) {
+      lines.fail(error.field(), error.expected());
+    }
+  }
+  return out;
+}
+
+std::string FailureReport::laws() const { return joined(failure.breaches, "+"); }
+
+std::string FailureReport::shape() const {
+  std::vector<std::string> kinds;
+  for (const Operation& operation : failure.trace) {
+    kinds.emplace_back(kOperationNames[operation.index()]);
+  }
+  return joined(kinds, ", ");
+}
+
+bool Findings::counts_only(const Failure& failure) {
+  std::size_t alike = 0;
+  FailureReport* last = nullptr;
+  for (FailureReport& report : all_) {
+    if (report.failure.breaches.front() != failure.breaches.front()) continue;
+    ++alike;
+    last = &report;
+  }
+  if (alike < kMostOfOneLaw) return false;
+  ++last->seen;
+  return true;
+}
+
+void Findings::add(FailureReport report) {
+  for (FailureReport& other : all_) {
+    if (other.laws() == report.laws() && other.shape() == report.shape()) {
+      ++other.seen;
+      return;
+    }
+  }
+  const auto row = std::ranges::find_if(
+      known_, [&](const KnownFinding& k) { return covers(k, report.failure); });
+  if (row != known_.end()) report.known = *row;
+  all_.push_back(std::move(report));
+}
+
+std::uint64_t Findings::laws_seen_enough() const {
+  std::uint64_t out = 0;
+  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+    std::uint64_t seen = 0;
+    for (const FailureReport& report : all_) {
+      if (report.failure.names(std::string(kLaws[i].id))) seen += report.seen;
+    }
+    if (seen >= kMostOfOneLaw) out |= std::uint64_t{1} << i;
+  }
+  return out;
+}
+
+std::vector<KnownFinding> Findings::gone() const {
+  std::vector<KnownFinding> out;
+  for (const KnownFinding& row : known_) {
+    const bool found = std::ranges::any_of(
+        all_, [&](const FailureReport& report) { return covers(row, report.failure); });
+    if (!found) out.push_back(row);
+  }
+  return out;
+}
+
+}  // namespace kvproof::properties

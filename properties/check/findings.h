@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The distinct findings of a check, and those that are known.
+//
+// Distinct: two findings are one if the same laws are broken by operations of the same kinds in the
+//           same order, once they are shrunk.
+// Known:    a row of a file names laws, why they break, and where that is reported. A finding is
+//           known if a row names all its laws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "properties/random/runner.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+/// A line of a file of known findings.
+struct KnownFinding {
+  std::vector<std::string> laws;
+  std::string reason;
+  std::string link;
+};
+
+/// Reads JSON Lines: {"finding":"I13+I18","reason":"...","link":"https://..."}. @throws InputError
+[[nodiscard]] std::vector<KnownFinding> read_known(const std::string& path);
+
+struct FailureReport {
+  Failure failure;                // shrunk
+  std::size_t found_after = 0;    // [operations] of the trace before it was shrunk
+  std::string where;              // the configuration, the scenario or the vector
+  std::string answer;             // to the last operation; empty if the subject gave none
+  Snapshot before;                // the state before the last operation
+  std::optional<Snapshot> after;  // nullopt if the subject showed no state
+  std::uint64_t seen = 1;         // so many runs ended like this
+  std::string intended;           // the trait with which this would hold; empty if there is none
+  std::optional<KnownFinding> known = {};
+
+  /// "I13+I18"
+  [[nodiscard]] std::string laws() const;
+  /// "arrive, lookup, allocate"
+  [[nodiscard]] std::string shape() const;
+};
+
+class Findings {
+ public:
+  Findings(std::size_t most, std::vector<KnownFinding> known)
+      : most_(most), known_(std::move(known)) {}
+
+  /// Whether enough of one kind are known, so that a further one is counted and not shrunk.
+  [[nodiscard]] bool counts_only(const Failure& failure);
+  void add(FailureReport report);
+
+  [[nodiscard]] bool enough() const { return all_.size() >= most_; }
+  [[nodiscard]] const std::vector<FailureReport>& all() const { return all_; }
+  /// Bit i: the i-th law was found broken so often that other runs go on without it.
+  [[nodiscard]] std::uint64_t laws_seen_enough() const;
+  /// Rows of the file that nothing was found for.
+  [[nodiscard]] std::vector<KnownFinding> gone() const;
+
+ private:
+  static constexpr std::size_t kMostOfOneLaw = 3;
+
+  std::size_t most_;
+  std::vector<KnownFinding> known_;
+  std::vector<FailureReport> all_;
+};
+
+}  // namespace kvproof::properties

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of traits: what a sound engine may do otherwise than the laws demand by default.
+//
+// Model:   a trait never silences a law: it words it. What an engine that declares a trait may do
+//          is stated as narrowly as what it may not do without it, and is judged as strictly.
+// Default: the first value of each row is the strictest wording. Whoever declares nothing has it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kvproof::properties {
+
+struct TraitValue {
+  std::string_view name;  // empty = the row has no further value
+  std::string_view sentence;
+};
+
+struct TraitRow {
+  std::string_view name;
+  std::array<TraitValue, 3> values;
+  std::string_view read_by;  // laws, and what else reads it
+  std::string_view engines;  // that declare another value than the first
+};
+
+// clang-format off
+inline constexpr TraitRow kTraits[] = {
+    {"duplicates",
+     {{{"oldest_keeps",
+        "Of blocks with equal content, lookups answer the one that was published first."},
+       {"newest_keeps",
+        "The index names the block that was published last. An older one may go on saying that it "
+        "carries the key, or say that it carries none."},
+       {"table_repointed",
+        "On publication the entry of the table becomes the block that the index has, and the "
+        "duplicate is given back."}}},
+     "I8, I9, I13, I18, I25, C7 (newest_keeps); I16, content (table_repointed)",
+     "nano-vllm, ATOM (newest_keeps); SGLang, LMDeploy, vLLM V0 (table_repointed)"},
+    {"reserves",
+     {{{"chunk", "A grant takes the blocks of the tokens that it was asked for."},
+       {"prompt",
+        "A grant takes at least those, and at most the blocks of all tokens known at that time."}}},
+     "I16, C14, C12", "nano-vllm, MinivLLM, ATOM, vLLM V0"},
+    {"lookup",
+     {{{"separate", "A lookup is a call of its own, and an admission uses what it found."},
+       {"within_allocate",
+        "An admission looks up by itself, and its answer says which hit it has used."}}},
+     "the audit, which judges such an admission as a lookup and an allocation", "nano-vllm"},
+    {"refusal",
+     {{{"pure", "A refused allocation changes nothing."},
+       {"may_evict",
+        "A refused allocation may have evicted keys of blocks that nobody holds, nothing else."}}},
+     "I20, C7, I21", "LMDeploy"},
+    {"free_list",
+     {{{"ordered", "The queue lists the free blocks in the order in which they will be taken."},
+       {"set", "The order in which the queue lists the free blocks means nothing."}}},
+     "I1, I20, I22, I24, I26, which then see the blocks in the order of their ids",
+     "SGLang, LightLLM"},
+    {"granularity",
+     {{{"block", "A block has as many tokens as the header says."},
+       {"token", "A page is one token: only managers with blocks of one token are asked for."}}},
+     "the generator; I18, whose hits may end at every token", "LightLLM"},
+};
+// clang-format on
+inline constexpr std::size_t kNumTraits = std::size(kTraits);
+
+/// The value of each row that an engine has declared.
+struct Traits {
+  std::array<std::uint8_t, kNumTraits> value{};
+
+  [[nodiscard]] bool newest_keeps() const { return value[0] == 1; }
+  [[nodiscard]] bool table_repointed() const { return value[0] == 2; }
+  [[nodiscard]] bool reserves_prompt() const { return value[1] == 1; }
+  [[nodiscard]] bool looks_up_within() const { return value[2] == 1; }
+  [[nodiscard]] bool refusal_may_evict() const { return value[3] == 1; }
+  [[nodiscard]] bool free_list_is_a_set() const { return value[4] == 1; }
+  [[nodiscard]] bool pages_are_tokens() const { return value[5] == 1; }
+  bool operator==(const Traits&) const = default;
+};
+
+/// Sets a trait by name. @return what was expected; empty if it was found
+[[nodiscard]] std::string set_trait(Traits& traits, std::string_view name, std::string_view value);
+
+/// "duplicates":"newest_keeps","reserves":"prompt"; empty if all are the first.
+[[nodiscard]] std::string traits_text(const Traits& traits);
+
+}  // namespace kvproof::properties
