@@ -139,6 +139,7 @@ void Walker::judge(const Level& from, const Operation& operation, const Level& t
   if (!oracles_.laws || !wrong_.empty()) return;
   const Step step{config_, from.state, operation, outcome_, to.state, to.history};
   for (const Law& row : kLaws) {
+    if (!is_due(row.reach, to.history)) continue;
     const Finding finding = row.check(step);
     if (finding) wrong_ += say(wrong_.empty() ? "" : "; ", row.id, " ", row.name, ": ", *finding);
   }

@@ -72,6 +72,8 @@ const TransferRecord* History::find_transfer(std::string_view name) const {
 
 void History::fold(const Snapshot& before, const Operation& operation, const Outcome& outcome,
                    const Snapshot& after) {
+  occasions = begun_ ? occasions_of(before, operation, outcome, after) : on::any;
+  begun_ = true;
   clash.reset();
   asked.reset();
   settled.reset();
@@ -99,7 +101,7 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
   just_refused.assign(request_if(refused, operation));
   fold_events(operation, outcome, after);
   fold_places(before, operation, after);
-  tally.count(after);
+  if ((occasions & (on::pool | on::host | on::holders)) != 0) tally.count(after);
 }
 
 // Requests mostly stand in the same order in all three lists.

@@ -17,6 +17,7 @@
 
 #include "properties/foreign/promises.h"
 #include "properties/laws/extent.h"
+#include "properties/laws/occasion.h"
 #include "properties/laws/shared_value.h"
 #include "properties/laws/tally.h"
 #include "properties/oracles/prefix_digest.h"
@@ -141,6 +142,7 @@ struct History {
   std::uint32_t names = 0;                // names of leases and transfers given so far
   std::string just_looked_up;             // the request of the last operation, if it was a lookup
   std::string just_refused;               // the request whose allocation was refused just now
+  Occasions occasions = on::any;          // of this operation
   std::optional<Extent> asked;            // of this operation, if it is an allocation
   std::optional<TransferRecord> settled;  // by this operation
   std::vector<Places> places;             // of the requests in the state after this operation
@@ -158,6 +160,8 @@ struct History {
   std::optional<KeyBook::Clash> clash;  // this operation has shown it
 
  private:
+  bool begun_ = false;  // an operation was folded
+
   RequestRecord* record(std::string_view name);
   void fold_call(const Snapshot& before, const Operation& operation, const Result& result,
                  const Snapshot& after);

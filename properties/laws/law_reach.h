@@ -9,6 +9,7 @@
 
 #include "properties/foreign/promises.h"
 #include "properties/laws/law_checks.h"
+#include "properties/laws/occasion.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
@@ -89,6 +90,12 @@ struct Reach {
   Speaks (*speaks)(const Step&) = when::always;
   std::array<std::string_view, 4> operations = {};  // the subject must declare one of them
   bool counts_suffice = false;  // without a cache, forks and windows it needs no part: only counts
+  Occasions occasions = on::any;  // a step without any of them cannot break it
 };
+
+/// Whether the step can break the law.
+[[nodiscard]] inline bool is_due(const Reach& reach, const History& history) {
+  return (reach.occasions & history.occasions) != 0;
+}
 
 }  // namespace kvproof::properties

@@ -61,6 +61,7 @@ class Scene {
   [[nodiscard]] Finding check(const Law& row) const {
     History history = prior_;
     history.fold(before, operation, outcome, after);
+    if (!is_due(row.reach, history)) return std::nullopt;
     return row.check(Step{config, before, operation, outcome, after, history});
   }
 

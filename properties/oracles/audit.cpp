@@ -122,6 +122,7 @@ void Audit::check_laws(const Operation& operation) const {
   for (std::size_t i = 0; i < std::size(kLaws); ++i) {
     if ((oracles_.laws_left_out >> i & 1U) != 0) continue;
     const Law& row = kLaws[i];
+    if (!is_due(row.reach, history_)) continue;
     worded_.law = i;
     const Finding finding = row.check(step);
     if (!finding) continue;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The occasions of a step: which parts of the state differ around it, and what was asked and
+// answered. A law names the occasions on which a step can break it.
+//
+// Model:   a law that held after the operation before holds still on a step without any of its
+//          occasions, because it would read the same. The parts are compared, not guessed from the
+//          operation: what a subject changes in secret is an occasion, too. The first step of a run
+//          has all occasions.
+#pragma once
+
+#include <cstdint>
+
+#include "reference/operations.h"
+#include "reference/outcomes.h"
+#include "reference/snapshot.h"
+
+namespace kvproof::properties {
+
+using Occasions = std::uint32_t;
+
+namespace on {
+inline constexpr Occasions pool = 1U << 0U;      // the device pool differs
+inline constexpr Occasions host = 1U << 1U;      // the host pool differs
+inline constexpr Occasions holders = 1U << 2U;   // names, tables of both tiers, leases, raw blocks
+inline constexpr Occasions tokens = 1U << 3U;    // tokens, hashes and progress of requests differ
+inline constexpr Occasions counters = 1U << 4U;  // counters of hits differ
+inline constexpr Occasions events = 1U << 5U;    // something was announced
+inline constexpr Occasions refused = 1U << 6U;
+inline constexpr Occasions rejected = 1U << 7U;
+inline constexpr Occasions granted = 1U << 8U;
+inline constexpr Occasions done = 1U << 9U;  // neither refused nor rejected, and not a pure read
+inline constexpr Occasions allocate = 1U << 10U;
+inline constexpr Occasions take = 1U << 11U;
+inline constexpr Occasions lookup = 1U << 12U;
+inline constexpr Occasions common_prefix = 1U << 13U;
+inline constexpr Occasions read = 1U << 14U;  // lookup, common_prefix, step, recycle
+inline constexpr Occasions reset = 1U << 15U;
+inline constexpr Occasions fork = 1U << 16U;
+inline constexpr Occasions free = 1U << 17U;
+inline constexpr Occasions lease = 1U << 18U;  // pin and unpin, and while there are leases
+inline constexpr Occasions swap = 1U << 19U;   // swap_out, swap_in, complete
+inline constexpr Occasions any = ~Occasions{0};
+}  // namespace on
+
+[[nodiscard]] Occasions occasions_of(const Snapshot& before, const Operation& operation,
+                                     const Outcome& outcome, const Snapshot& after);
+
+}  // namespace kvproof::properties
