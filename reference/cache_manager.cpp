@@ -358,15 +358,19 @@ void observe_pool(const BlockPool& pool, PoolState& out) {
 
 }  // namespace
 
-void CacheManager::observe(Snapshot& out) const {
-  observe_pool(pool_, out);
-  observe_pool(host_, out.host);
-  out.requests.resize(requests_.size());
-  auto state = out.requests.begin();
+void CacheManager::observe_requests(std::vector<RequestState>& states) const {
+  states.resize(requests_.size());
+  auto state = states.begin();
   for (const auto& [name, r] : requests_) {
     state->name = name;
     observe(r, *state++);
   }
+}
+
+void CacheManager::observe(Snapshot& out) const {
+  observe_pool(pool_, out);
+  observe_pool(host_, out.host);
+  observe_requests(out.requests);
   out.counters = counters_;
   out.work = pool_.work();
   out.work->keys = pool_.cache().entries().size();

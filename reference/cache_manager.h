@@ -33,6 +33,8 @@ class CacheManager final : public Subject {
 
   Outcome apply(const Operation& operation) override;
   void observe(Snapshot& snapshot) const override;
+  /// Refills the requests alone, for operations that touch nothing else.
+  void observe_requests(std::vector<RequestState>& states) const;
 
  private:
   using Blocks = std::vector<BlockId>;

@@ -14,16 +14,21 @@ Occasions changes_between(const RequestState& was, const RequestState& now) {
   return out;
 }
 
+bool same_work(const std::optional<WorkCounters>& was, const std::optional<WorkCounters>& now) {
+  return was == now && (!was || was->refusals == now->refusals);
+}
+
 Occasions changes_between(const Snapshot& was, const Snapshot& now) {
   const auto pool_of = [](const Snapshot& s) -> const PoolState& { return s; };
   Occasions out = 0;
   if (pool_of(was) != pool_of(now)) out |= on::pool;
   if (was.host != now.host) out |= on::host;
-  if (was.counters != now.counters) out |= on::counters;
+  if (was.counters != now.counters || !same_work(was.work, now.work)) out |= on::counters;
   if (was.raw != now.raw || was.leases != now.leases) out |= on::holders;
-  if (was.requests.size() != now.requests.size()) return out | on::holders | on::tokens;
+  constexpr Occasions kListedAnew = on::names | on::holders | on::tokens;
+  if (was.requests.size() != now.requests.size()) return out | kListedAnew;
   for (std::size_t i = 0; i < was.requests.size(); ++i) {
-    if (was.requests[i].name != now.requests[i].name) return out | on::holders | on::tokens;
+    if (was.requests[i].name != now.requests[i].name) return out | kListedAnew;
     out |= changes_between(was.requests[i], now.requests[i]);
   }
   return out;

@@ -23,7 +23,7 @@ inline constexpr Occasions pool = 1U << 0U;      // the device pool differs
 inline constexpr Occasions host = 1U << 1U;      // the host pool differs
 inline constexpr Occasions holders = 1U << 2U;   // names, tables of both tiers, leases, raw blocks
 inline constexpr Occasions tokens = 1U << 3U;    // tokens, hashes and progress of requests differ
-inline constexpr Occasions counters = 1U << 4U;  // counters of hits differ
+inline constexpr Occasions counters = 1U << 4U;  // counters of hits or of work differ
 inline constexpr Occasions events = 1U << 5U;    // something was announced
 inline constexpr Occasions refused = 1U << 6U;
 inline constexpr Occasions rejected = 1U << 7U;
@@ -38,6 +38,7 @@ inline constexpr Occasions reset = 1U << 15U;
 inline constexpr Occasions fork = 1U << 16U;
 inline constexpr Occasions free = 1U << 17U;
 inline constexpr Occasions lease = 1U << 18U;  // pin and unpin, and while there are leases
+inline constexpr Occasions names = 1U << 20U;  // requests came or went
 inline constexpr Occasions swap = 1U << 19U;   // swap_out, swap_in, complete
 inline constexpr Occasions any = ~Occasions{0};
 }  // namespace on

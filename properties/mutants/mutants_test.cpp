@@ -72,6 +72,36 @@ TEST(Mutants, AreAllKilledByTheLawsAloneAndByTheExpectedOne) {
   EXPECT_LE(traces[traces.size() / 2], 8U) << "the median of the shrunk traces";
 }
 
+// A law is left out of the steps that have no occasion to break it: asked there, too, it must say
+// nothing new.
+TEST(Mutants, AreNoticedAtTheSameStepByTheSameLawsIfEveryLawIsAskedOnEveryStep) {
+  const Oracles when_due{.laws = true, .model = false, .content = false};
+  Oracles always = when_due;
+  always.every_law = true;
+  std::size_t noticed = 0;
+  for (const Seeded& mutant : museum_mutants()) {
+    SCOPED_TRACE(mutant.id);
+    ChoiceStream stream(seed_from_environment());
+    Counts counts;
+    for (bool failed = false; !failed && counts.operations < 2000;) {
+      const Case drawn = draw_case(stream, 200);
+      const auto run = [&](const Oracles& oracles) {
+        return run_case(mutant.make, *mutant.profile, *find_configuration(mutant.configuration),
+                        drawn, oracles, counts);
+      };
+      const auto one = run(when_due);
+      const auto other = run(always);
+      failed = one.has_value();
+      ASSERT_EQ(failed, other.has_value()) << (failed ? *one : *other).text;
+      if (!failed) continue;
+      ++noticed;
+      EXPECT_EQ(one->trace.size(), other->trace.size());
+      EXPECT_EQ(one->text, other->text);
+    }
+  }
+  EXPECT_GT(noticed, std::size(kMutants) / 2);
+}
+
 // The same runs, without a fault, under every oracle: else a kill would say nothing.
 TEST(FaultHost, WithoutFaultEqualsTheModelWhereverAMutantLives) {
   std::set<std::string_view> lived;

@@ -26,6 +26,8 @@
 
 namespace kvproof::properties {
 
+struct Law;  // laws.h
+
 /// Which oracles are consulted.
 struct Oracles {
   bool laws = true;
@@ -34,6 +36,7 @@ struct Oracles {
   std::uint64_t laws_left_out = 0;  // bit i: not the i-th row of the list
   ComparedParts compared = {};      // the parts that the model compares
   Promises promises = {};           // of the subject
+  bool every_law = false;  // on every step, though it has no occasion to break most of them
 };
 
 /// An oracle objected after an operation.
@@ -106,12 +109,14 @@ class Audit {
   CacheConfig config_;
   Subject& subject_;
   Oracles oracles_;
+  std::vector<const Law*> laws_;  // those that are demanded
   // Two snapshots that change places: moving a snapshot would move some twenty vectors.
   std::unique_ptr<Snapshot> before_ = std::make_unique<Snapshot>();
   std::unique_ptr<Snapshot> after_ = std::make_unique<Snapshot>();
   Outcome outcome_;
   History history_;
   std::optional<ModelOracle> model_;
+  Occasions uncompared_ = 0;  // of the steps that the model has not followed
   std::optional<ContentOracle> content_;
   Counts counts_;
   mutable Worded worded_;

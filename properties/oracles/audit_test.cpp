@@ -162,6 +162,68 @@ TEST(Audit, OurManagersAreWhole) {
   EXPECT_FALSE(audit_lie(hide_counters, {}).has_value());
 }
 
+// Neither an answer nor a counter tells of it, and the model itself has changed nothing.
+void turn_queue(const Operation& o, Outcome*, Snapshot* s) {
+  if (s != nullptr && std::holds_alternative<op::Lookup>(o)) std::swap(s->queue[0], s->queue[1]);
+}
+void compute_more(const Operation& o, Outcome*, Snapshot* s) {
+  if (s != nullptr && std::holds_alternative<op::Lookup>(o)) ++s->requests[0].computed;
+}
+void grant_more(const Operation& o, Outcome*, Snapshot* s) {
+  if (s != nullptr && std::holds_alternative<op::Lookup>(o)) ++s->work->granted;
+}
+
+TEST(Audit, TheModelSeesWhatALookupChangesInSecret) {
+  Oracles model{.laws = false, .model = true, .content = false};
+  model.compared.counters = true;
+  for (const Lying::Lie lie : {turn_queue, compute_more, grant_more}) {
+    const auto found = audit_lie(lie, model);
+    ASSERT_TRUE(found.has_value());
+    EXPECT_TRUE(found->names("model")) << found->what();
+  }
+}
+
+/// The naive manager, held to what is said of the parts that its operations move.
+class Watched final : public Subject {
+ public:
+  explicit Watched(const CacheConfig& config) : model_(config) {}
+  Outcome apply(const Operation& operation) override {
+    Snapshot before;
+    Snapshot after;
+    model_.observe(before);
+    Outcome outcome = model_.apply(operation);
+    model_.observe(after);
+    constexpr Occasions kParts =
+        on::pool | on::host | on::holders | on::names | on::tokens | on::counters;
+    const Occasions moved = occasions_of(before, operation, outcome, after) & kParts;
+    if ((moved & ~moved_by(operation, outcome.result)) != 0) {
+      throw std::logic_error("it has moved what it should not: " + to_json(operation));
+    }
+    return outcome;
+  }
+  void observe(Snapshot& out) const override { model_.observe(out); }
+
+ private:
+  reference::CacheManager model_;
+};
+
+TEST(Audit, TheModelMovesOnlyWhatIsObservedAnew) {
+  const MakeSubject make = [](const CacheConfig& config) -> std::unique_ptr<Subject> {
+    return std::make_unique<Watched>(config);
+  };
+  for (const Profile& profile : kProfiles) {
+    for (const Configuration& row : kConfigurations) {
+      ChoiceStream stream(seed_from_environment());
+      Counts counts;
+      while (counts.operations < 1000) {
+        const auto failure =
+            run_case(make, profile, row, draw_case(stream, 200), {false, false, false}, counts);
+        ASSERT_FALSE(failure.has_value()) << failure->text;
+      }
+    }
+  }
+}
+
 // A subject may be full where it says how much it holds: the model, which has no bound, follows it.
 TEST(Audit, ASubjectMayBeFullWhereItSaysSo) {
   const CacheConfig config = small_config();

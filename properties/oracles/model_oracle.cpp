@@ -136,16 +136,45 @@ Finding compare_counters(const Snapshot& model, const Snapshot& subject, Compare
 
 }  // namespace
 
+Occasions moved_by(const Operation& operation, const Result& answer) {
+  if (std::holds_alternative<Rejected>(answer)) return 0;
+  if (std::holds_alternative<op::Lookup>(operation) ||
+      std::holds_alternative<op::CommonPrefix>(operation) ||
+      std::holds_alternative<op::Step>(operation)) {
+    return 0;
+  }
+  if (std::holds_alternative<op::Arrive>(operation) ||
+      std::holds_alternative<op::Append>(operation) ||
+      std::holds_alternative<op::Advance>(operation)) {
+    return on::names | on::holders | on::tokens;
+  }
+  return on::any;
+}
+
 Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
-                            const Snapshot& after) {
+                            const Snapshot& after, Occasions occasions) {
   const Outcome expected = model_.apply(operation);
   if (!same_answer(expected.result, outcome.result) || expected.events != outcome.events) {
     return say("the subject answered ", to_json(outcome), ", the model ", to_json(expected));
   }
-  model_.observe(state_);
-  if (Finding finding = compare_pools(state_, after, compared_)) return finding;
-  if (Finding finding = compare_pools(state_.host, after.host, compared_)) {
-    return "in the host tier " + *finding;
+  const Occasions moved = observed_ ? moved_by(operation, expected.result) : on::any;
+  observed_ = true;
+  if (moved == on::any) {
+    model_.observe(state_);
+  } else if (moved != 0) {
+    model_.observe_requests(state_.requests);
+  }
+  return compare(after, moved | occasions);
+}
+
+Finding ModelOracle::compare(const Snapshot& after, Occasions moved) const {
+  if ((moved & on::pool) != 0) {
+    if (Finding finding = compare_pools(state_, after, compared_)) return finding;
+  }
+  if ((moved & on::host) != 0) {
+    if (Finding finding = compare_pools(state_.host, after.host, compared_)) {
+      return "in the host tier " + *finding;
+    }
   }
   if (state_.raw != after.raw) {
     return say("the raw owner holds ", list_of(after.raw), ", in the model ", list_of(state_.raw));
@@ -154,8 +183,11 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
     return say("there are ", after.leases.size(), " leases, in the model ", state_.leases.size(),
                ", or they list other blocks");
   }
-  if (Finding finding = compare_requests(state_, after, compared_)) return finding;
-  return compare_counters(state_, after, compared_);
+  if ((moved & (on::holders | on::tokens)) != 0) {
+    if (Finding finding = compare_requests(state_, after, compared_)) return finding;
+  }
+  const bool counted = (moved & (on::pool | on::counters)) != 0;
+  return counted ? compare_counters(state_, after, compared_) : std::nullopt;
 }
 
 bool ModelOracle::performs(const Operation& operation) const {

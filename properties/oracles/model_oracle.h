@@ -8,6 +8,7 @@
 //           allocator's own.
 #pragma once
 
+#include "properties/laws/occasion.h"
 #include "properties/say.h"
 #include "reference/cache_manager.h"
 
@@ -20,21 +21,30 @@ struct ComparedParts {
   bool counters = false;  // they must be shown, too
 };
 
+/// The parts of its own state that the model may change by an operation that it answered so.
+[[nodiscard]] Occasions moved_by(const Operation& operation, const Result& answer);
+
 class ModelOracle {
  public:
   explicit ModelOracle(const CacheConfig& config, ComparedParts compared = {})
       : model_(config), compared_(compared) {}
 
-  /// Performs the operation on the model. @return the first difference between model and subject
-  Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& after);
+  /// Performs the operation on the model. @param occasions of the subject's steps since the last
+  /// call: what neither side has changed is not compared again
+  /// @return the first difference between model and subject
+  Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& after,
+                 Occasions occasions);
 
   /// Whether the model would perform the operation; this does not perform it.
   [[nodiscard]] bool performs(const Operation& operation) const;
 
  private:
+  [[nodiscard]] Finding compare(const Snapshot& after, Occasions moved) const;
+
   reference::CacheManager model_;
   ComparedParts compared_;
-  Snapshot state_;  // of the model
+  Snapshot state_;         // of the model
+  bool observed_ = false;  // state_ has been filled
 };
 
 }  // namespace kvproof::properties
