@@ -105,14 +105,26 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
 }
 
 // Requests mostly stand in the same order in all three lists.
-void History::fold_places(const Snapshot& before, const Operation& operation,
-                          const Snapshot& after) {
+void History::list_places(const Snapshot& before, const Snapshot& after) {
   places.resize(after.requests.size());
   std::size_t was = 0;
   std::size_t known = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
     const std::string_view name = after.requests[i].name;
     places[i] = {place_of(before.requests, name, was), i, place_of(requests, name, known)};
+  }
+}
+
+void History::fold_places(const Snapshot& before, const Operation& operation,
+                          const Snapshot& after) {
+  const bool knows_others =
+      (occasions & on::done) != 0 && (std::holds_alternative<op::Arrive>(operation) ||
+                                      std::holds_alternative<op::Fork>(operation) ||
+                                      std::holds_alternative<op::Finish>(operation));
+  if ((occasions & on::names) == 0 && !knows_others) {
+    for (Places& p : places) p.before = p.after;
+  } else {
+    list_places(before, after);
   }
   const std::string_view name = settled ? settled->req : request_of(operation);
   std::size_t first = 0;

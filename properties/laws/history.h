@@ -177,6 +177,7 @@ struct History {
                     const Snapshot& after);
   void fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens, const Snapshot& after);
   void fold_events(const Operation& operation, const Outcome& outcome, const Snapshot& after);
+  void list_places(const Snapshot& before, const Snapshot& after);
   void fold_places(const Snapshot& before, const Operation& operation, const Snapshot& after);
   void mirror_stored(const event::Stored& stored, const RequestState* request, bool landed);
   void mirror_block(const event::Stored& stored, const StoredBlock& block,

@@ -112,6 +112,7 @@ std::uint32_t published_at(const Step& step, GroupId group, std::uint64_t tokens
 // No hit ends where it would need a masked block, so a key there only takes room in the index.
 Finding check_masked(const Step& step, const RequestState& r, GroupId group, std::uint64_t from,
                      std::uint64_t to) {
+  if (from >= to) return std::nullopt;
   const CacheMask mask = cache_mask(step.config, step.config.groups[group]);
   for (std::uint64_t i = from; i < to; ++i) {
     const BlockId block = table_of(r, group)[i];
