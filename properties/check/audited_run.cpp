@@ -60,6 +60,7 @@ class AuditedRun::Run {
       law.demanded = law.demanded || !left_out;
       law.promised =
           law.promised || (!left_out && asked.any() && is_about(kLaws[i], config, asked));
+      if (!left_out && is_about(kLaws[i], audit_->config())) may_speak_.push_back(i);
       const std::string why = why_left_out(kLaws[i], config, opened_.demands);
       if (left_out && !why.empty()) law.left_out = why;
     }
@@ -114,9 +115,10 @@ class AuditedRun::Run {
       }
       ++ended_.errors;
     }
-    for (std::size_t i = 0; i < std::size(kLaws); ++i) {
-      if ((ended_.oracles.laws_left_out >> i & 1U) != 0) continue;
-      const Speaks said = speaks(kLaws[i], *audit_, operation, outcome);
+    const Step step{audit_->config(), audit_->state_before(), operation,
+                    outcome,          audit_->state(),        audit_->history()};
+    for (const std::size_t i : may_speak_) {
+      const Speaks said = kLaws[i].reach.speaks(step);
       if (said == Speaks::yes) ++report_.laws[i].checked;
       if (said == Speaks::suspended) ++report_.laws[i].suspended;
     }
@@ -137,6 +139,7 @@ class AuditedRun::Run {
   CacheConfig config_;
   Opened opened_;
   std::optional<Audit> audit_;
+  std::vector<std::size_t> may_speak_;  // laws, by their place in the list
   std::vector<Operation> trace_;
   Ended ended_;
 };

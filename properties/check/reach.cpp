@@ -74,11 +74,8 @@ bool is_about(const Law& law, const CacheConfig& config, const OperationSet& ask
   return is_about(config, law.reach.about) && declares(asked, law.reach);
 }
 
-Speaks speaks(const Law& law, const Audit& audit, const Operation& operation,
-              const Outcome& outcome) {
-  const Step step{audit.config(), audit.state_before(), operation,
-                  outcome,        audit.state(),        audit.history()};
-  return is_about(audit.config(), law.reach.about) ? law.reach.speaks(step) : Speaks::no;
+bool is_about(const Law& law, const CacheConfig& config) {
+  return is_about(config, law.reach.about);
 }
 
 }  // namespace kvproof::properties

@@ -29,8 +29,7 @@ struct Demands {
 /// Whether a run with these operations should give a law something to say.
 [[nodiscard]] bool is_about(const Law& law, const CacheConfig& config, const OperationSet& asked);
 
-/// Whether a law says something of the operation just audited.
-[[nodiscard]] Speaks speaks(const Law& law, const Audit& audit, const Operation& operation,
-                            const Outcome& outcome);
+/// Whether the configuration has what the law is about.
+[[nodiscard]] bool is_about(const Law& law, const CacheConfig& config);
 
 }  // namespace kvproof::properties
