@@ -212,6 +212,7 @@ properties::CheckOptions own_check() {
   properties::CheckOptions out;
   out.operations = 6'000;
   out.vectors = properties::vectors_folder();
+  out.regressions = properties::regressions_folder();
   return out;
 }
 

@@ -105,6 +105,7 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
   options.seed = arguments.seed;
   options.operations = arguments.operations;
   options.vectors = properties::vectors_folder();
+  options.regressions = properties::regressions_folder();
   options.on_progress = [&](double fraction, const std::string& what) {
     progress.update(fraction, "checking " + what);
   };

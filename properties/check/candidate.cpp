@@ -118,14 +118,22 @@ Candidate find_candidate_or_mutant(const SubjectOptions& options) {
   }
 }
 
-std::string vectors_folder() {
+namespace {
+
+std::string folder_at(const std::string& in_checkout, const std::string& installed) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* folder : {"../../../properties/traces/vectors", "../../share/kvproof/vectors"}) {
+  for (const std::string& folder :
+       {"../../../" + in_checkout, "../../share/kvproof/" + installed}) {
     const auto found = std::filesystem::weakly_canonical(self / folder, error);
     if (std::filesystem::is_directory(found, error)) return found.string();
   }
   return {};
 }
+
+}  // namespace
+
+std::string vectors_folder() { return folder_at("properties/traces/vectors", "vectors"); }
+std::string regressions_folder() { return folder_at("properties/regressions", "regressions"); }
 
 }  // namespace kvproof::properties

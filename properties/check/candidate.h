@@ -75,8 +75,9 @@ template <class Row>
 /// As find_candidate; the name may also be that of a seeded bug.
 [[nodiscard]] Candidate find_candidate_or_mutant(const SubjectOptions& options);
 
-/// The folder of the recorded vectors: beside the sources in a checkout, beside the data of the
-/// package when installed; empty if it is in neither place.
+/// The folders of the recorded vectors and of the regressions: beside the sources in a checkout,
+/// beside the data of the package when installed; empty if it is in neither place.
 [[nodiscard]] std::string vectors_folder();
+[[nodiscard]] std::string regressions_folder();
 
 }  // namespace kvproof::properties

@@ -33,6 +33,17 @@ bool has_gates(const Scenario& scenario) {
   return scenario.config.watermark > 0 || std::ranges::any_of(scenario.operations, reserves);
 }
 
+/// The traces of a folder, in the order of their names.
+std::vector<std::string> traces_in(const std::string& folder) {
+  std::vector<std::string> out;
+  if (folder.empty()) return out;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    if (file.path().extension() == ".jsonl") out.push_back(file.path().string());
+  }
+  std::ranges::sort(out);
+  return out;
+}
+
 class Check {
  public:
   Check(const Candidate& candidate, const CheckOptions& options)
@@ -47,6 +58,7 @@ class Check {
     choose_profiles();
     run_scenarios();
     run_vectors();
+    run_regressions();
     run_configurations();
     for (const RunReport& run : report_.runs) report_.counts += run.counts;
     conclude();
@@ -167,29 +179,54 @@ class Check {
     } else if (report_.promises.level != Level::profile) {
       out.not_run = "it promises no profile";
     } else {
-      std::vector<std::filesystem::path> files;
-      for (const auto& file : std::filesystem::directory_iterator(options_.vectors)) {
-        if (file.path().extension() == ".jsonl") files.push_back(file.path());
-      }
-      std::ranges::sort(files);
-      for (const auto& file : files) run_vector(file.string(), out);
+      for (const std::string& file : traces_in(options_.vectors)) run_vector(file, out);
     }
     report_.runs.push_back(std::move(out));
   }
 
   void run_vector(const std::string& file, RunReport& out) {
-    LineReader lines(file);
-    std::vector<TraceLine> recorded;
-    for (std::string_view line; lines.next(line);) {
-      TraceLine read = parse_trace_line(line);
-      if (read.kind != TraceLine::Kind::end) recorded.push_back(std::move(read));
-    }
-    if (done() || recorded.empty() || recorded.front().kind != TraceLine::Kind::header) return;
+    const std::vector<TraceLine> recorded = trace_in(file);
+    if (recorded.empty()) return;
     const CacheConfig& config = recorded.front().header.config;
-    if (!has_profile(profiles_, config.profile)) return;
     const auto ended = run_.recording(config, std::span(recorded).subspan(1), out.counts);
     out.runs += ended.unsupported.empty() ? 1 : 0;
     if (ended.failure) fail(*ended.failure, "vector " + file, ended.oracles, false);
+  }
+
+  // What once broke an allocator is tried on every other.
+  void run_regressions() {
+    RunReport out{.name = "regressions", .profile = "both"};
+    if (profiles_.size() == 1) out.profile = profiles_.front()->name;
+    if (done()) return;
+    if (options_.regressions.empty()) out.not_run = "properties/regressions is not installed";
+    for (const std::string& file : traces_in(options_.regressions)) {
+      const std::vector<TraceLine> lines = trace_in(file);
+      if (lines.empty()) continue;
+      std::vector<Operation> operations;
+      for (const TraceLine& line : std::span(lines).subspan(1)) {
+        operations.push_back(line.operation);
+      }
+      const auto ended = run_.trace(lines.front().header.config, operations, out.counts);
+      out.runs += ended.unsupported.empty() ? 1 : 0;
+      if (!ended.unsupported.empty() && out.runs == 0) out.not_run = ended.unsupported;
+      if (ended.failure) fail(*ended.failure, "regression " + file, ended.oracles);
+    }
+    if (out.runs > 0) out.not_run.clear();
+    report_.runs.push_back(std::move(out));
+  }
+
+  /// The header and the operations of the one trace of a file; nothing after a failure, and where
+  /// the trace is of a profile that is not asked for.
+  [[nodiscard]] std::vector<TraceLine> trace_in(const std::string& file) const {
+    LineReader lines(file);
+    std::vector<TraceLine> out;
+    for (std::string_view line; lines.next(line);) {
+      TraceLine read = parse_trace_line(line);
+      if (read.kind != TraceLine::Kind::end) out.push_back(std::move(read));
+    }
+    if (done() || out.empty() || out.front().kind != TraceLine::Kind::header) return {};
+    if (!has_profile(profiles_, out.front().header.config.profile)) return {};
+    return out;
   }
 
   void run_configurations() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs everything against one subject, with every oracle that applies to it.
 //
-// Runs:    the directed scenarios, the recorded vectors of the profile that it promises, and the
-//          random state machine over the list of configurations and over drawn ones (the swarm).
+// Runs:    the directed scenarios, the recorded vectors of the profile that it promises, the
+//          regressions, and the random state machine over the list of configurations and over drawn
+//          ones (the swarm).
 //          The report names the runs that were left out, with the reason. A failure ends its run
 //          and is shrunk; others go on until as many distinct findings are there as were asked for.
 // Vacuous: a law that applies but was never checked, and a counter that a configuration promises to
@@ -33,6 +34,7 @@ struct CheckOptions {
   std::vector<const Profile*> profiles;    // empty: the profiles that the subject promises
   std::vector<const Configuration*> rows;  // empty: all rows of the list, and kSwarm
   std::string vectors;                     // folder of recorded traces; empty: not found
+  std::string regressions;                 // folder of traces that broke an allocator; the same
   bool waits = true;                       // for counters that have not moved, eight times as long
   bool shrinks = true;                     // a failure, for at most so long if it is foreign:
   double shrink_seconds = 30;

@@ -108,6 +108,20 @@ TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
   EXPECT_EQ(broken_laws, f.failure.breaches.size());
 }
 
+TEST(Check, ReplaysWhatOnceBrokeAnAllocator) {
+  const Candidate broken{
+      .name = "fault_host", .open = [](const CacheConfig& config) {
+        return Opened{std::make_unique<FaultHost>(config, Fault("stale_hit_accepted")), {}};
+      }};
+  CheckOptions with = options("plain", 1);
+  with.waits = with.shrinks = false;
+  EXPECT_FALSE(check(broken, with).failure.has_value());
+  with.regressions = KVPROOF_SOURCE_DIR "/properties/regressions";
+  const CheckReport report = check(broken, with);
+  ASSERT_TRUE(report.failure.has_value());
+  EXPECT_NE(report.failure->where.find("stale-hit.jsonl"), std::string::npos);
+}
+
 TEST(Check, ASubjectThatThrowsIsAFailureWithoutAnAnswer) {
   class Thrower final : public Subject {
    public:
