@@ -22,7 +22,8 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 if(KVPROOF_BENCH)
   install(PROGRAMS kvproof DESTINATION bin COMPONENT verbs)
   # for check
-  install(DIRECTORY properties/traces/vectors properties/regressions DESTINATION share/kvproof COMPONENT verbs)
+  install(DIRECTORY properties/traces/vectors properties/regressions
+          DESTINATION share/kvproof COMPONENT verbs)
   install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
                 properties/foreign/examples/paged_pool.cpp
           DESTINATION share/kvproof/foreign COMPONENT verbs)
