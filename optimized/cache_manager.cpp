@@ -85,7 +85,7 @@ void CacheManager<Digest>::refresh(RequestId id) {
   r.may_share = r.forked || (r.may_share && std::ranges::any_of(groups_, [&](const Group& group) {
                                return Copies::shares(group, own[group.id()], pool_);
                              }));
-  const bool settled = r.live && r.place == Place::device && !r.may_share;
+  const bool settled = r.place == Place::device && !r.may_share;
   r.plain = settled && steps_alike_;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
   r.quiet_until = settled && pool_.tails() == nullptr ? kNever : 0;
@@ -130,7 +130,6 @@ template <class Digest>
 std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
   Request& r = requests_.live(id);
   GroupTable* const own = requests_.tables(id);
-  for (GroupId g = 0; g < groups_.size(); ++g) own[g].hit_length = 0;
   if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return 0;
   // The last token is always computed anew: its output is what the request came for.
   const std::uint32_t most = r.num_tokens - 1;

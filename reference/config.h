@@ -40,7 +40,6 @@ struct Profile {
   bool admission_gates;     // watermark and reserved blocks are honoured
   WindowMask window_mask;   // sliding windows: which blocks may be cached
   bool eagle_caches_ahead;  // hybrids: an EAGLE group publishes one block beyond the aligned length
-  bool mamba_eagle_margin;  // an EAGLE search may look one Mamba block beyond the common length
   DraftStates draft_states;  // Mamba: which tokens count as computed for recycling
   bool prompt_tail_keys;     // hybrids: a second key for the block in which the prompt ends
 };
@@ -53,7 +52,6 @@ inline constexpr Profile kProfiles[] = {
      .admission_gates = true,
      .window_mask = WindowMask::reachable,
      .eagle_caches_ahead = true,
-     .mamba_eagle_margin = false,
      .draft_states = DraftStates::kept_in_align,
      .prompt_tail_keys = false},
     {.name = "vllm-0.22",
@@ -62,7 +60,6 @@ inline constexpr Profile kProfiles[] = {
      .admission_gates = false,
      .window_mask = WindowMask::tail,
      .eagle_caches_ahead = false,
-     .mamba_eagle_margin = true,
      .draft_states = DraftStates::kept,
      .prompt_tail_keys = false},
 };

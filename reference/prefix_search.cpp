@@ -122,15 +122,13 @@ CommonHit longest_common_hit(
         continue;
       }
       const bool drop_last = k.eagle && !k.verified;
-      const bool margin =
-          drop_last && (k.group->kind != LayerKind::mamba || config.profile.mamba_eagle_margin);
-      const std::uint64_t limit = margin ? std::min(current + block_size, max_tokens) : current;
+      const std::uint64_t limit = drop_last ? std::min(current + block_size, max_tokens) : current;
       const Cached seen = [&](std::uint32_t block) {
         return std::ranges::all_of(k.members, [&](GroupId g) { return cached(g, block); });
       };
       k.hit = longest_hit(*k.group, {limit, align, drop_last}, seen);
       // The margin makes up for the dropped block; a search that drops none must not gain by it.
-      if (margin && k.hit.size() * block_size > current) {
+      if (drop_last && k.hit.size() * block_size > current) {
         k.hit = longest_hit(*k.group, {current, align, drop_last}, seen);
       }
       k.looked_up = true;

@@ -17,7 +17,7 @@ LayerGroup<Key>::LayerGroup(const CacheConfig& config, GroupId id)
       caching_(config.enable_caching),
       align_(alignment(config)),
       publishes_ahead_(profile_.eagle_caches_ahead && group_.eagle),
-      publishes_singly_(align_ == group_.block_size && group_.kind != LayerKind::mamba &&
+      publishes_singly_(align_ == group_.block_size &&
                         cache_mask(config, group_).run >= cache_mask(config, group_).period),
       mask_(cache_mask(config, group_)),
       cap_(admission_cap(config, group_)) {}

@@ -66,7 +66,8 @@ class LayerGroup {
   /// Publishes the blocks that are complete within `tokens` tokens.
   void publish(GroupTable& table, const Key* units, std::uint64_t tokens, Pool& pool) const;
 
-  /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is one
+  /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is
+  /// one, and the group is not Mamba, whose new states would have to be marked
   void publish_due(GroupTable& table, const Key* units, std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
     if (!publishes_singly_ || complete >= end + group_.block_size) {

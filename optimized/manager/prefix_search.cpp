@@ -7,9 +7,7 @@ namespace kvproof::optimized {
 
 template <class Key>
 PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
-    : groups_(make_groups<Key>(config)),
-      align_(alignment(config)),
-      mamba_margin_(config.profile.mamba_eagle_margin) {
+    : groups_(make_groups<Key>(config)), align_(alignment(config)) {
   for (const Group& group : groups_) {
     const GroupConfig& own = group.config();
     auto at = std::ranges::find_if(
@@ -51,14 +49,13 @@ std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key*
   for (Kin& kin : kin_) {
     const Group& group = groups_[kin.first];
     const std::uint64_t block_size = group.block_size();
-    const LayerKind kind = group.config().kind;
-    if (reads_all(kind) && kin.looked_up) continue;  // every shorter prefix is a hit as well
+    // Every shorter prefix is a hit as well.
+    if (reads_all(group.config().kind) && kin.looked_up) continue;
     const bool drop_last = kin.eagle && !kin.verified;
-    const bool margin = drop_last && (kind != LayerKind::mamba || mamba_margin_);
-    const std::uint64_t limit = margin ? std::min(current + block_size, max_tokens) : current;
+    const std::uint64_t limit = drop_last ? std::min(current + block_size, max_tokens) : current;
     kin.length = longest({index, units, tables, kin, group, limit, drop_last});
     // The margin makes up for the dropped block; a search that drops none must not gain by it.
-    if (margin && kin.length * block_size > current) {
+    if (drop_last && kin.length * block_size > current) {
       kin.length = longest({index, units, tables, kin, group, current, drop_last});
     }
     kin.looked_up = true;

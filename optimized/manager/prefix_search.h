@@ -79,7 +79,6 @@ class PrefixSearch {
   std::vector<Kin> kin_;  // full attention first
   std::uint64_t align_;   // [tokens]
   bool one_sweep_;
-  bool mamba_margin_;
 };
 
 }  // namespace kvproof::optimized

@@ -130,9 +130,7 @@ void FaultHost::find_kin(const Sequence& s, std::uint64_t limit, Kin& k, std::ve
   }
   const bool drop_last = k.eagle && (!k.dropped || is("eagle_drops_every_round"));
   const bool keeps_margin = is("state_margin_not_dropped");
-  const bool state = k.group->kind == LayerKind::mamba;
-  const bool margin =
-      drop_last && !k.dropped && (!state || config_.profile.mamba_eagle_margin || keeps_margin);
+  const bool margin = drop_last && !k.dropped;
   const Has has = [&](std::uint32_t position) {
     return std::all_of(k.members.begin(), k.members.end(),
                        [&](GroupId g) { return found_at(s, g, position).has_value(); });
