@@ -65,6 +65,8 @@ std::vector<Row> rows() {
           {"full_and_mamba_with_drafts", {full(4), mamba(4, MambaMode::align, 2)}}};
 }
 
+constexpr std::uint32_t kRequests = 4;
+
 bool has_states(const Row& row) { return row.groups.back().kind == LayerKind::mamba; }
 
 template <class Digest>
@@ -73,7 +75,7 @@ class Counted {
   using Manager = optimized::CacheManager<Digest>;
 
   explicit Counted(const Row& row)
-      : manager_(config(row), {.max_requests = 4, .event_records = 1U << 14}) {}
+      : manager_(config(row), {.max_requests = kRequests, .event_records = 1U << 14}) {}
 
   Manager& manager() { return manager_; }
 
@@ -186,6 +188,30 @@ TYPED_TEST(Allocations, NoneInTheStepsOfForkedRequests) {
       EXPECT_EQ(num_allocations, before);
     }
     EXPECT_GT(copies, 1U) << "nothing was shared";
+  }
+}
+
+// Every child writes two blocks of its parent, in each group, before the caller takes the copies.
+TYPED_TEST(Allocations, NoneInTheCopiesOfAllRequests) {
+  if (kNotCounted != nullptr) GTEST_SKIP() << kNotCounted;
+  const std::vector<TokenId> prompt = range(0, 40);
+  const AllocateArgs drafts{.new_tokens = 1, .lookahead = 4, .status = RequestStatus::running};
+  for (const Row& row : rows()) {
+    if (has_states(row)) continue;  // not forked
+    SCOPED_TRACE(row.name);
+    Counted<TypeParam> counted(row);
+    auto& manager = counted.manager();
+    const RequestId parent = manager.arrive({.tokens = prompt});
+    counted.admit(parent);
+    counted.step(parent);
+    ASSERT_TRUE(manager.allocate(parent, drafts));
+    for (std::uint32_t i = 1; i < kRequests; ++i) {
+      const RequestId child = manager.fork(parent);
+      const std::uint64_t before = num_allocations;
+      EXPECT_TRUE(manager.allocate(child, drafts));
+      EXPECT_EQ(num_allocations, before) << "child " << i;
+    }
+    EXPECT_GT(manager.take_copies().size(), row.groups.size() * kRequests);
   }
 }
 

@@ -15,7 +15,9 @@ using properties::small_config;
 
 struct OneTable {
   explicit OneTable(const CacheConfig& config)
-      : pool(config.num_blocks, {.order = config.profile.caching_on}), group(config, 0) {
+      : pool(config.num_blocks, {.order = config.profile.caching_on,
+                                 .new_states = config.groups.front().kind == LayerKind::mamba}),
+        group(config, 0) {
     table.blocks = blocks.data();
     table.hit = hits.data();
     table.capacity = 16;
@@ -65,6 +67,34 @@ TEST(LayerGroup, AWindowGivesBackWhatItDoesNotRead) {
   EXPECT_EQ(one.blocks[1], kNullBlock);
   EXPECT_NE(one.blocks[2], kNullBlock) << "tokens 8 to 11 are read by token 12";
   EXPECT_EQ(one.pool.num_free(), 13U);
+}
+
+TEST(LayerGroup, AStateThatMovesLosesItsKey) {
+  OneTable one(small_config({{.kind = LayerKind::mamba,
+                              .block_size = 4,
+                              .mode = MambaMode::align,
+                              .speculative_blocks = 1}}));
+  one.grow_to(4);
+  one.group.publish(one.table, one.units.data(), 8, one.pool);
+  const BlockId drafts = one.blocks[1];
+  EXPECT_TRUE(one.pool.hashed(drafts));
+  one.grow_to(12);
+  EXPECT_EQ(one.blocks[1], kNullBlock);
+  EXPECT_EQ(one.blocks[2], drafts);
+  EXPECT_FALSE(one.pool.hashed(drafts));
+}
+
+TEST(LayerGroup, ABlockThatIsDueIsAnnouncedWithItsTokens) {
+  OneTable one(small_config());
+  BlockPool<Key128> announcing(16, {.event_records = 16});
+  const Demand demand{.slots = 8, .main = 8};
+  one.group.allocate(one.table, demand, announcing);
+  one.group.publish(one.table, one.units.data(), 4, announcing);
+  one.group.publish_due(one.table, one.units.data(), 8, announcing);
+  EXPECT_EQ(announcing.events().take(),
+            (std::vector<Event>{event::Stored{0, 0, 4, {{one.blocks[0], 4}}},
+                                event::Stored{0, 4, 8, {{one.blocks[1], 8}}}}));
+  EXPECT_EQ(one.table.progress(), 2U);
 }
 
 TEST(LayerGroup, ReleasesTheDeepestBlockFirst) {
