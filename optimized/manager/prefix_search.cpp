@@ -104,9 +104,9 @@ std::uint32_t PrefixSearch<Key>::longest(const Search& search) const {
     case LayerKind::sliding_window: return longest_window(search);
     case LayerKind::chunked_local: return longest_chunk(search);
     case LayerKind::mamba: return longest_state(search);
-    case LayerKind::cross: return 0;
+    case LayerKind::cross: break;
   }
-  return 0;
+  return 0;  // unreached: no prefix cache has rows of an encoder
 }
 
 template <class Key>

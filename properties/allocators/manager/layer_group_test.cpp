@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 #include "properties/allocators/manager/configs.h"
 
@@ -107,6 +108,31 @@ TEST(LayerGroup, ReleasesTheDeepestBlockFirst) {
   EXPECT_TRUE(one.pool.all_free());
   const BlockId last = one.pool.record(one.pool.queue().sentinel()).prev;
   EXPECT_EQ(last, held[0]) << "the first block of the prompt is the last to be lost";
+}
+
+/// Hands out whatever came first.
+struct FirstFreed final : VictimPolicy {
+  void freed(BlockId block, std::uint64_t) override { order.push_back(block); }
+  void revived(BlockId block) override { std::erase(order, block); }
+  BlockId victim() override {
+    const BlockId first = order.front();
+    order.erase(order.begin());
+    return first;
+  }
+  [[nodiscard]] bool deepest_first() const override { return false; }
+
+  std::vector<BlockId> order;
+};
+
+TEST(LayerGroup, ReleasesTheFirstBlockFirstWhereThePolicyWantsIt) {
+  FirstFreed policy;
+  OneTable one(small_config());
+  BlockPool<Key128> pool(16, {.victims = &policy});
+  one.group.allocate(one.table, {.slots = 12, .main = 12}, pool);
+  const std::vector<BlockId> held(one.blocks.begin(), one.blocks.begin() + 3);
+  one.group.release(one.table, pool);
+  ASSERT_EQ(policy.order.size(), 15U);
+  EXPECT_EQ(std::vector<BlockId>(policy.order.end() - 3, policy.order.end()), held);
 }
 
 }  // namespace
