@@ -177,6 +177,7 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "vLLM full_sequence_must_fit; vllm#45388", "",
      KVPROOF_LAW(whole_sequence_gate),
      {.always = kIds | kReferences, .when_caching = kProgress, .speaks = when::gates,
+      .needs = &Calls::full_sequence_must_fit,
       .counts_suffice = true, .occasions = on::allocate}},
     {"I22", "reads are pure",
      "Lookup, common prefix and step change nothing; nor does recycle where every group reads all.",

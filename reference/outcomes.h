@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -30,6 +31,7 @@ struct Copy {
 struct Granted {
   std::vector<std::vector<BlockId>> blocks;
   std::vector<Copy> copies = {};
+  std::optional<Hit> hit = {};  // that an admission has used which looks up by itself
   bool operator==(const Granted&) const = default;
 };
 

@@ -179,6 +179,9 @@ Result read_result(const Operation& operation, const json& out) {
         granted.copies.push_back({BlockId(from), BlockId(to)});
       }
     }
+    if (out.contains("hit_tokens")) {
+      granted.hit = Hit{count(out, "hit_tokens"), tables(member(out, "hit"), "hit")};
+    }
     return granted;
   }
   if (std::holds_alternative<op::Reset>(operation)) {

@@ -112,6 +112,10 @@ struct Writer {
   ordered operator()(const Granted& r) const {
     ordered out = {{"blocks", r.blocks}};
     for (const Copy& copy : r.copies) out["copies"].push_back({copy.from, copy.to});
+    if (r.hit) {
+      out["hit_tokens"] = r.hit->hit_tokens;
+      out["hit"] = r.hit->blocks;
+    }
     return out;
   }
   ordered operator()(const Refused&) const { return nullptr; }

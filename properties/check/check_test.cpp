@@ -115,11 +115,11 @@ TEST(Check, ReplaysWhatOnceBrokeAnAllocator) {
       }};
   CheckOptions with = options("plain", 1);
   with.waits = with.shrinks = false;
-  EXPECT_FALSE(check(broken, with).failure.has_value());
+  EXPECT_EQ(check(broken, with).failure(), nullptr);
   with.regressions = KVPROOF_SOURCE_DIR "/properties/regressions";
   const CheckReport report = check(broken, with);
-  ASSERT_TRUE(report.failure.has_value());
-  EXPECT_NE(report.failure->where.find("stale-hit.jsonl"), std::string::npos);
+  ASSERT_NE(report.failure(), nullptr);
+  EXPECT_NE(report.failure()->where.find("stale-hit.jsonl"), std::string::npos);
 }
 
 TEST(Check, ASubjectThatThrowsIsAFailureWithoutAnAnswer) {
@@ -139,6 +139,65 @@ TEST(Check, ASubjectThatThrowsIsAFailureWithoutAnAnswer) {
   ASSERT_NE(report.failure(), nullptr);
   EXPECT_EQ(report.failure()->failure.breaches, Ids{"exception"});
   EXPECT_FALSE(report.failure()->after.has_value());
+}
+
+FailureReport finding(std::vector<std::string> laws, std::vector<Operation> trace) {
+  FailureReport out;
+  out.failure = {.config = {}, .trace = std::move(trace), .breaches = std::move(laws), .text = ""};
+  return out;
+}
+
+TEST(Findings, AreDistinctByLawsAndShape) {
+  Findings findings(
+      3, {{{"I9", "I10"}, "as reported", "https://example.org/1"}, {{"C2"}, "mended", ""}});
+  findings.add(finding({"I9"}, {op::Lookup{"a"}}));
+  findings.add(finding({"I9"}, {op::Lookup{"b"}}));
+  EXPECT_EQ(findings.all().size(), 1U);
+  EXPECT_EQ(findings.all().front().seen, 2U);
+  ASSERT_TRUE(findings.all().front().known.has_value());
+  EXPECT_EQ(findings.all().front().known->reason, "as reported");
+  findings.add(finding({"I9"}, {op::Lookup{"a"}, op::Free{"a"}}));
+  EXPECT_EQ(findings.all().back().shape(), "lookup, free");
+  EXPECT_FALSE(findings.enough());
+  findings.add(finding({"I9", "I13"}, {op::Lookup{"a"}}));
+  EXPECT_EQ(findings.all().back().laws(), "I9+I13");
+  EXPECT_FALSE(findings.all().back().known.has_value()) << "the row does not name I13";
+  EXPECT_TRUE(findings.enough());
+  ASSERT_EQ(findings.gone().size(), 1U);
+  EXPECT_EQ(findings.gone().front().reason, "mended");
+  EXPECT_EQ(findings.laws_seen_enough(), std::uint64_t{1} << (find_law("I9") - kLaws));
+  EXPECT_TRUE(findings.counts_only(finding({"I9"}, {}).failure));
+  EXPECT_FALSE(findings.counts_only(finding({"I13"}, {}).failure));
+}
+
+TEST(Check, GoesOnAfterAFindingAndWithoutALaw) {
+  const Candidate broken{
+      .name = "fault_host", .open = [](const CacheConfig& config) {
+        return Opened{std::make_unique<FaultHost>(config, Fault("touch_leaves_queued")), {}};
+      }};
+  CheckOptions several = options("plain", 1000);
+  several.findings = 3;
+  const CheckReport report = check(broken, several);
+  EXPECT_GT(report.findings.size(), 1U);
+  EXPECT_LE(report.findings.size(), 3U);
+  const std::string law = report.findings.front().failure.breaches.front();
+  several.known = {{report.findings.front().failure.breaches, "seeded", ""}};
+  EXPECT_GT(check(broken, several).num_known(), 0U);
+  several.known.clear();
+  several.laws_left_out = std::uint64_t{1} << (find_law(law) - kLaws);
+  for (const FailureReport& f : check(broken, several).findings) {
+    EXPECT_FALSE(f.failure.names(law)) << f.failure.text;
+  }
+}
+
+TEST(Check, SaysWhichRequiredLawHadNoSay) {
+  CheckOptions required = options("plain", 3000);
+  required.required = {"I1", "C2"};
+  const CheckReport report = check(own_candidate(*optimized::find_subject("naive")), required);
+  EXPECT_EQ(report.silent, Ids{"C2"});
+  EXPECT_TRUE(report.vacuous());
+  EXPECT_EQ(report.rows_run(), 1U);
+  EXPECT_GT(report.laws_spoke(), 20U);
 }
 
 TEST(Check, IsVacuousWhereNothingHappened) {

@@ -41,6 +41,11 @@ std::string why_left_out(const Law& law, const CacheConfig& config, const Demand
   if (!declares(demands.promises.operations, law.reach)) {
     return say("it does not declare ", law.reach.operations.front());
   }
+  const bool Calls::*needed_call = law.reach.needs;
+  if (needed_call != nullptr && !(demands.promises.abilities.*needed_call)) {
+    const auto* row = std::ranges::find(kCalls, law.reach.needs, &CallRow::value);
+    return say("it is not asked for ", row->sentence);
+  }
   const bool counts_suffice = law.reach.counts_suffice && !config.enable_caching &&
                               all_read(config) &&
                               !demands.promises.operations.test(operation_index("fork"));

@@ -123,6 +123,30 @@ Abilities parse_abilities(std::string_view json_object) {
   return out;
 }
 
+std::string why_beyond(const Abilities& abilities, const CacheConfig& config) {
+  if (config.enable_caching && !abilities.cached) return "it has no managers with a prefix cache";
+  if (!config.enable_caching && !abilities.uncached) return "it has none without a prefix cache";
+  if (config.groups.size() > abilities.groups) {
+    return say("it has ", abilities.groups, " groups at most");
+  }
+  if (config.watermark > 0 && !abilities.watermark) return "it has no watermark";
+  if (config.num_blocks < abilities.least_blocks || config.num_blocks > abilities.most_blocks) {
+    return "it has no pools of such sizes";
+  }
+  for (const GroupConfig& group : config.groups) {
+    const auto kind = static_cast<std::size_t>(group.kind);
+    if (!abilities.kinds.test(kind)) return say("it has no layers of the kind ", kKindNames[kind]);
+    if (group.eagle && !abilities.eagle) return "it has no draft heads";
+    if (!abilities.has_size(group.block_size)) return "it has no blocks of such sizes";
+  }
+  return {};
+}
+
+bool knows_all_calls(const Calls& calls) {
+  return std::ranges::all_of(kCalls, [&](const CallRow& row) { return calls.*row.value; }) &&
+         calls.long_appends && calls.part_advances && calls.early_forks && !calls.lookup_within;
+}
+
 std::vector<std::string> left_out_by(const Abilities& abilities) {
   std::vector<std::string> out;
   for (const CallRow& row : kCalls) {

@@ -12,6 +12,10 @@
 #include <string_view>
 #include <vector>
 
+namespace kvproof {
+struct CacheConfig;
+}
+
 namespace kvproof::properties {
 
 inline constexpr std::size_t kNumLayerKinds = 6;
@@ -69,6 +73,12 @@ struct Abilities : Calls {
 
 /// Reads the object "abilities" of an answer to a header. @throws TextError
 [[nodiscard]] Abilities parse_abilities(std::string_view json_object);
+
+/// @return why a manager is beyond them; empty if it is not
+[[nodiscard]] std::string why_beyond(const Abilities& abilities, const CacheConfig& config);
+
+/// Whether every way of calling is known.
+[[nodiscard]] bool knows_all_calls(const Calls& calls);
 
 /// What they leave out, each as some words.
 [[nodiscard]] std::vector<std::string> left_out_by(const Abilities& abilities);

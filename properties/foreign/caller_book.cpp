@@ -123,7 +123,7 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
     if (!resident) return "an allocation of a request that is swapped";
     if (args.external > 0 && r.granted) return "external tokens behind computed ones";
     if (!args.use_lookup) return nullptr;
-    return r.granted || !r.hit_fresh ? "a hit that is not of now" : nullptr;
+    return r.granted || !(r.hit_fresh || lookup_within_) ? "a hit that is not of now" : nullptr;
   }
   if (const auto* recycle = std::get_if<op::Recycle>(&operation)) {
     if (!resident) return "a recycling of a request that is swapped";
@@ -192,8 +192,13 @@ void CallerBook::fold_request(const Operation& operation, const Result& result, 
     r.hit_fresh = true;
   } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
     const AllocateArgs& args = allocate->args;
+    const auto* granted = std::get_if<Granted>(&result);
+    const bool within = granted != nullptr && granted->hit.has_value();
+    if (within) r.hit_tokens = granted->hit->hit_tokens;  // of the new tokens
     const std::uint64_t start = std::uint64_t{r.computed} + (args.use_lookup ? r.hit_tokens : 0);
-    r.scheduled = std::max(r.scheduled, start + args.external + args.new_tokens);
+    const std::uint64_t fresh =
+        args.new_tokens - (within ? std::min(r.hit_tokens, args.new_tokens) : 0);
+    r.scheduled = std::max(r.scheduled, start + args.external + fresh);
     const std::uint64_t whole = std::min<std::uint64_t>(r.scheduled, r.num_tokens);
     const std::uint64_t loaded = start + args.external;
     const bool publishes = config_.enable_caching && !args.delay_cache;

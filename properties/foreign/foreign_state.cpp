@@ -61,6 +61,7 @@ void ForeignState::check(const Outcome& outcome) const {
       throw TextError("out", say("at most ", groups, " lists of blocks"));
     }
     for (const Copy& copy : granted->copies) check_blocks({copy.from, copy.to}, most, "copies");
+    if (granted->hit) check_tables(granted->hit->blocks, groups, config_.num_blocks, "hit");
   }
   for (const Event& event : outcome.events) {
     const auto* stored = std::get_if<event::Stored>(&event);

@@ -73,6 +73,77 @@ TEST(Promises, ThatCannotBeReadAreRefusedByField) {
   }
 }
 
+std::string header_with(const std::string& member) {
+  return std::string(R"({"promises":"safety",)") + kLeast + R"(,"block_ids":true,)" + member + "}";
+}
+
+TEST(Traits, AreReadByNameAndWrittenAsTheyAreDeclared) {
+  const Promises p = parse_promises(
+      header_with(R"("traits":{"duplicates":"newest_keeps","lookup":"within_allocate"})"));
+  EXPECT_TRUE(p.traits.newest_keeps() && p.traits.looks_up_within());
+  EXPECT_FALSE(p.traits.reserves_prompt() || p.traits.table_repointed());
+  EXPECT_TRUE(p.operations.test(operation_index("lookup"))) << "an admission is judged as one";
+  EXPECT_EQ(traits_text(p.traits), R"("duplicates":"newest_keeps","lookup":"within_allocate")");
+  EXPECT_EQ(traits_text({}), "");
+  EXPECT_EQ(
+      parse_promises(header_with(R"("traits":{"granularity":"token"})")).abilities.block_sizes,
+      std::vector<std::uint32_t>{1});
+}
+
+TEST(Abilities, BoundWhatIsDrawn) {
+  const Promises p = parse_promises(
+      header_with(R"("abilities":{"block_sizes":[3],"kinds":["mla"],"caching":[true],"groups":1,)"
+                  R"("blocks":[20,22],"chunks":false,"forks":"computed","watermark":false})"));
+  Configuration row = *find_configuration("full");
+  row.within = &p.abilities;
+  for (Choice setup = 0; setup < 200; ++setup) {
+    const CacheConfig config = draw_config(kProfiles[0], row, setup);
+    EXPECT_EQ(config.groups.front().block_size, 3U);
+    EXPECT_EQ(config.groups.front().kind, LayerKind::mla);
+    EXPECT_TRUE(config.num_blocks >= 20 && config.num_blocks <= 22) << config.num_blocks;
+    EXPECT_EQ(config.watermark, 0.0);
+    EXPECT_EQ(why_beyond(p.abilities, config), "");
+    const Calls calls = draw_swarm(row, setup).calls;
+    EXPECT_FALSE(calls.chunks || calls.early_forks || knows_all_calls(calls));
+  }
+  EXPECT_EQ(left_out_by(p.abilities).size(), 4U);
+  EXPECT_EQ(left_out_by({}).size(), 0U);
+  EXPECT_NE(why_beyond(p.abilities, pool(21, {full(3)})), "");
+}
+
+TEST(Abilities, AreStatedWithARefusal) {
+  const Promises p = parse_promises(
+      R"({"unsupported":true,"reason":"blocks of 16","abilities":{"block_sizes":[16]}})");
+  EXPECT_EQ(p.unsupported, "blocks of 16");
+  EXPECT_EQ(p.abilities.block_sizes, std::vector<std::uint32_t>{16});
+}
+
+TEST(Traits, AndAbilitiesThatCannotBeReadAreRefusedByField) {
+  const std::pair<std::string, std::string> kCases[] = {
+      {R"("traits":[])", "an object"},
+      {R"("traits":{"duplicate":"newest_keeps"})", "one of duplicates, reserves"},
+      {R"("traits":{"duplicates":"newest"})", "duplicates: one of each_keeps, oldest_keeps"},
+      {R"("traits":{"reserves":""})", "one of chunk, prompt, found ''"},
+      {R"("traits":{"reserves":1})", "one of chunk, prompt"},
+      {R"("abilities":7)", "an object"},
+      {R"("abilities":{"block_size":[1]})", "one of block_sizes"},
+      {R"("abilities":{"block_sizes":[]})", "at least one size"},
+      {R"("abilities":{"block_sizes":[0]})", "sizes from 1 to 1024"},
+      {R"("abilities":{"block_sizes":[4294967295]})", "sizes from 1 to 1024"},
+      {R"("abilities":{"kinds":["half"]})", "kinds of layers, found 'half'"},
+      {R"("abilities":{"caching":[]})", "[true,false]"},
+      {R"("abilities":{"blocks":[9,3]})", "[least, most]"},
+      {R"("abilities":{"blocks":[5000,9000]})", "at most 4096"},
+      {R"("abilities":{"groups":0})", "at least one group"},
+      {R"("abilities":{"forks":"never"})", "any or computed, found 'never'"},
+      {R"("abilities":{"chunks":"no"})", "true or false"},
+  };
+  for (const auto& [member, expected] : kCases) {
+    const std::string said = refusal_of_promises(header_with(member));
+    EXPECT_NE(said.find(expected), std::string::npos) << member << "\n" << said;
+  }
+}
+
 TEST(Promises, CanBeThatNothingWorks) {
   EXPECT_EQ(parse_promises(R"({"error":"libx.so: exports no such thing"})").error,
             "libx.so: exports no such thing");

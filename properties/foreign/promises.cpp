@@ -176,6 +176,7 @@ Promises parse_promises(std::string_view line) {
   }
   out.block_ids = fields::flag(parsed, "block_ids");
   out.events = fields::flag(parsed, "events") || out.level == Level::profile;
+  if (out.traits.looks_up_within()) out.operations.set(operation_index("lookup"));
   read_declines(parsed, out);
   if (!out.block_ids) {  // operations that name blocks cannot be used
     out.operations &= ~operation_set({"evict", "take", "touch", "release", "pin", "unpin"});

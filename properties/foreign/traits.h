@@ -22,7 +22,7 @@ struct TraitValue {
 
 struct TraitRow {
   std::string_view name;
-  std::array<TraitValue, 3> values;
+  std::array<TraitValue, 4> values;
   std::string_view read_by;  // laws, and what else reads it
   std::string_view engines;  // that declare another value than the first
 };
@@ -30,16 +30,17 @@ struct TraitRow {
 // clang-format off
 inline constexpr TraitRow kTraits[] = {
     {"duplicates",
-     {{{"oldest_keeps",
-        "Of blocks with equal content, lookups answer the one that was published first."},
+     {{{"each_keeps",
+        "Each block of equal content carries the key; lookups answer the one published first."},
+       {"oldest_keeps", "Only the block that was published first carries the key."},
        {"newest_keeps",
         "The index names the block that was published last. An older one may go on saying that it "
         "carries the key, or say that it carries none."},
        {"table_repointed",
         "On publication the entry of the table becomes the block that the index has, and the "
         "duplicate is given back."}}},
-     "I8, I9, I13, I18, I25, C7 (newest_keeps); I16, content (table_repointed)",
-     "nano-vllm, ATOM (newest_keeps); SGLang, LMDeploy, vLLM V0 (table_repointed)"},
+     "I13 (oldest_keeps, newest_keeps); I8, I9, I18, I25, C7 (newest_keeps); I16, content",
+     "LightLLM (oldest_keeps); nano-vllm, ATOM (newest_keeps); SGLang, LMDeploy, vLLM V0"},
     {"reserves",
      {{{"chunk", "A grant takes the blocks of the tokens that it was asked for."},
        {"prompt",
@@ -72,8 +73,9 @@ inline constexpr std::size_t kNumTraits = std::size(kTraits);
 struct Traits {
   std::array<std::uint8_t, kNumTraits> value{};
 
-  [[nodiscard]] bool newest_keeps() const { return value[0] == 1; }
-  [[nodiscard]] bool table_repointed() const { return value[0] == 2; }
+  [[nodiscard]] bool oldest_keeps() const { return value[0] == 1; }
+  [[nodiscard]] bool newest_keeps() const { return value[0] == 2; }
+  [[nodiscard]] bool table_repointed() const { return value[0] == 3; }
   [[nodiscard]] bool reserves_prompt() const { return value[1] == 1; }
   [[nodiscard]] bool looks_up_within() const { return value[2] == 1; }
   [[nodiscard]] bool refusal_may_evict() const { return value[3] == 1; }

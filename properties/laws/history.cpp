@@ -48,7 +48,8 @@ History::History(const CacheConfig& its_config, Promises its_promises)
       evicted(its_config.num_blocks, 0),
       forked(its_config.num_blocks, 0) {
   mirror.blocks.resize(its_config.num_blocks);
-  if (promises->traits.newest_keeps()) superseded.resize(its_config.num_blocks, 0);
+  const Traits& traits = promises->traits;
+  if (traits.oldest_keeps() || traits.newest_keeps()) superseded.resize(its_config.num_blocks, 0);
   for (const GroupConfig& group : its_config.groups) {
     groups.push_back({cache_mask(its_config, group), group.block_size / unit_tokens});
     moves_states = moves_states || moves_state(group);
@@ -276,16 +277,35 @@ bool lost_to_another(const PoolState& before, const PoolState& after, BlockId bl
 }  // namespace
 
 // A block stays superseded until it is taken for other content, or named again.
-void History::fold_superseded(const PoolState& before, const PoolState& after) {
+void History::fold_superseded(const Snapshot& before, const Snapshot& after) {
   const std::size_t n = std::min({before.blocks.size(), after.blocks.size(), superseded.size()});
   for (BlockId block(1); block < n; ++block) {
     const bool taken = before.blocks[block].ref_cnt == 0 && after.blocks[block].ref_cnt > 0;
     if (taken) superseded[block] = 0;
-    if (lost_to_another(before, after, block)) superseded[block] = 1;
+    if (promises->traits.newest_keeps() && lost_to_another(before, after, block)) {
+      superseded[block] = 1;
+    }
   }
+  if (promises->traits.oldest_keeps()) fold_outdone(after);
   for (const IndexEntry& entry : after.index) {
     for (const BlockId block : entry.blocks) {
       if (block < n) superseded[block] = 0;
+    }
+  }
+}
+
+// A block below the progress whose key another block has: it was published before.
+void History::fold_outdone(const Snapshot& after) {
+  for (const RequestState& r : after.requests) {
+    for (GroupId g = 0; g < r.tables.size() && g < groups.size(); ++g) {
+      const std::size_t progress = g < r.progress.size() ? r.progress[g].value_or(0) : 0;
+      for (std::size_t i = 0; i < std::min(progress, r.tables[g].size()); ++i) {
+        const BlockId block = r.tables[g][i];
+        const std::size_t units = (i + 1) * groups[g].units_per_block;
+        if (block >= superseded.size() || after.blocks[block].hashed) continue;
+        if (units > r.hashes.size()) continue;
+        if (entry_of(after, {g, r.hashes[units - 1], {}}) != nullptr) superseded[block] = 1;
+      }
     }
   }
 }

@@ -149,7 +149,7 @@ struct History {
   Places own;                             // of the request that this operation is about
   std::vector<std::uint8_t> evicted;      // shape [num_blocks]: evicted, and not reused since
   std::vector<std::uint8_t> forked;       // shape [num_blocks]: shared by a fork; still held
-  // Shape [num_blocks], or empty unless the newest copy takes the key: a newer one has taken it.
+  // Shape [num_blocks], or empty unless one copy alone keeps the key: another one has it.
   std::vector<std::uint8_t> superseded;
   std::vector<std::pair<GroupId, std::uint64_t>> new_states;  // Mamba keys published in this step
   bool queue_evicted = false;  // since the last reset, of a queued block
@@ -169,7 +169,8 @@ struct History {
   void fold_arrival(const op::Arrive& arrive);
   void fold_fork(const op::Fork& fork, const Snapshot& before);
   void fold_grant(RequestRecord& r, const RequestState& state, const Snapshot& after);
-  void fold_superseded(const PoolState& before, const PoolState& after);
+  void fold_superseded(const Snapshot& before, const Snapshot& after);
+  void fold_outdone(const Snapshot& after);
   void fold_truncate(RequestRecord& r, std::uint32_t tokens);
   void fold_free(RequestRecord& r);
   void fold_complete(const op::Complete& complete);

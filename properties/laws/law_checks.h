@@ -30,10 +30,15 @@ struct Step {
   return declared;
 }
 
-/// Whether a newer copy has taken the key of this block, where the newest copy keeps it.
+/// Whether another copy has the key of this block, where one copy alone keeps it.
 [[nodiscard]] inline bool superseded(const Step& step, BlockId block) {
   const auto& all = step.history.superseded;
   return block < all.size() && worded(step, all[block] != 0);
+}
+
+/// Whether a newer copy has taken it.
+[[nodiscard]] inline bool overtaken(const Step& step, BlockId block) {
+  return step.history.promises->traits.newest_keeps() && superseded(step, block);
 }
 
 /// A request of the state after the operation, as it was before; nullptr if it was not there.

@@ -45,7 +45,7 @@ Finding index_matches_blocks(const Step& step) {
   const Tally& tally = step.history.tally;
   const std::vector<std::uint8_t>& superseded = step.history.superseded;
   Finding finding = pool_law::index_matches_blocks(step.after, tally);
-  if (!finding || superseded.empty()) return finding;
+  if (!finding || !step.history.promises->traits.newest_keeps()) return finding;
   finding = pool_law::index_matches_blocks(step.after, tally, superseded);
   return worded(step, !finding.has_value()) ? std::nullopt : finding;
 }
@@ -257,7 +257,7 @@ Finding events_mirror_index(const Step& step) {
     const bool same = std::ranges::all_of(heard, [&](const Mirror::Entry& e) {
       return e.group == state.group && (e.key == state.key || state.tail_key == e.key);
     });
-    if ((heard.size() != carried || !same) && !superseded(step, block)) {
+    if ((heard.size() != carried || !same) && !overtaken(step, block)) {
       return say("block ", block, " carries ", carried, " keys; by the events it carries ",
                  heard.size(), same ? "" : " others");
     }

@@ -73,7 +73,7 @@ Finding check_admitted_group(const Step& step, const RequestState& r, GroupId gr
   const std::vector<BlockId>& table = table_of(r, group);
   for (std::size_t i = 0; i < hit.size(); ++i) {
     BlockId block = i < skipped ? kNullBlock : hit[i];
-    const bool moved = i < table.size() && table[i] != block && superseded(step, block);
+    const bool moved = i < table.size() && table[i] != block && overtaken(step, block);
     if (moved) block = table[i];  // to the copy that has its key now
     if (i >= table.size() || table[i] != block) {
       return say("position ", i, " of ", r.name, " in group ", group, " is not block ", block,

@@ -41,7 +41,7 @@ Finding shared_is_published(const Step& step) {
   for (BlockId block = 1; block < step.history.num_blocks; ++block) {
     const std::uint32_t sharers = step.history.tally.sharers[block];
     const bool excused = step.history.evicted[block] != 0 || step.history.forked[block] != 0;
-    if (sharers > 1 && !step.after.blocks[block].hashed && !excused && !superseded(step, block)) {
+    if (sharers > 1 && !step.after.blocks[block].hashed && !excused && !overtaken(step, block)) {
       return say("block ", block, " is in ", sharers, " tables without ever having been published");
     }
   }

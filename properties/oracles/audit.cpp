@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "properties/laws.h"
 #include "reference/contract.h"
@@ -55,6 +56,29 @@ const Outcome& Audit::apply(const Operation& operation) {
     throw Violation({"exception"}, say("the subject threw: ", error.what()));
   }
   check_pools();
+  if (auto* granted = std::get_if<Granted>(&outcome_.result); granted && granted->hit) {
+    judge_as_two(std::get<op::Allocate>(operation), *std::exchange(granted->hit, std::nullopt));
+  } else {
+    judge(operation);
+  }
+  return outcome_;
+}
+
+// An admission that looks up by itself is a lookup, which changes nothing, and an allocation that
+// uses what it found. Its new tokens count the hit.
+void Audit::judge_as_two(op::Allocate allocate, Hit hit) {
+  AllocateArgs& args = allocate.args;
+  args.new_tokens -= std::min(args.new_tokens, hit.hit_tokens);
+  Outcome granted = std::move(outcome_);
+  auto after = std::exchange(after_, std::make_unique<Snapshot>(*before_));
+  outcome_ = {std::move(hit), {}};
+  judge(op::Lookup{allocate.req});
+  after_ = std::move(after);
+  outcome_ = std::move(granted);
+  judge(allocate);
+}
+
+void Audit::judge(const Operation& operation) {
   count(operation);
   history_.fold(*before_, operation, outcome_, *after_);
   count_sharing(operation);
@@ -62,7 +86,6 @@ const Outcome& Audit::apply(const Operation& operation) {
   check_declined(operation);
   check_content(operation);
   check_model(operation);
-  return outcome_;
 }
 
 // Everything else indexes by block.

@@ -96,6 +96,8 @@ class Audit {
   [[nodiscard]] const Worded& worded() const { return worded_; }  // by the traits of the subject
 
  private:
+  void judge(const Operation& operation);
+  void judge_as_two(op::Allocate allocate, Hit hit);
   void check_pools() const;
   void check_declined(const Operation& operation);
   void check_content(const Operation& operation);
