@@ -89,7 +89,7 @@ inline constexpr Law kLaws[] = {
      "other source.",
      Cost::linear, Promise::safety, "vLLM full attention", "evict of that block",
      KVPROOF_LAW(shared_is_published), {.always = kIds, .when_caching = kCached,
-      .occasions = on::pool | on::holders | on::done}},
+      .occasions = on::pool | on::holders | on::held}},
     {"I9", "index matches blocks",
      "A block carries a key exactly when the index lists it, once, under that key; so with second "
      "keys.",
@@ -121,7 +121,7 @@ inline constexpr Law kLaws[] = {
      "evict of that block; for missing keys, a swap of that request",
      KVPROOF_LAW(cache_progress),
      {.always = kIds, .when_caching = kContent | kProgress, .about = About::caching,
-      .occasions = on::pool | on::holders | on::tokens | on::done}},
+      .occasions = on::pool | on::holders | on::hashes | on::progress | on::held}},
     {"I14", "nulls where unread",
      "A full or cross table holds no null block; in a window's, a chunk's and a dense Mamba table "
      "nulls are a prefix.",
@@ -134,7 +134,7 @@ inline constexpr Law kLaws[] = {
      "truncate, a grant before the tokens of the grant before are computed, one of more than a "
      "token and its drafts after a grant ended inside a block; until free",
      KVPROOF_LAW(few_states), {.always = kIds, .about = About::moving_states,
-      .occasions = on::holders | on::tokens | on::done}},
+      .occasions = on::holders | on::tokens | on::held}},
     {"I16", "append-only table",
      "A table is as long as the largest grant asked for its kind; an entry changes only to null "
      "when its group has skipped it, to a copy before it is written, or when a draft's state "
@@ -142,7 +142,7 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "vLLM req_to_blocks; mini-sglang#142",
      "free, finish, truncate and swap of that request",
      KVPROOF_LAW(append_only_table), {.always = kIds, .speaks = when::tables_kept,
-      .occasions = on::holders | on::done}},
+      .occasions = on::holders | on::held}},
     {"I17", "prefix closed",
      "Whoever finds a full-attention key of a chain in the index finds the key of the block before "
      "it, too.",
@@ -190,7 +190,7 @@ inline constexpr Law kLaws[] = {
      "there are none, no progress is left.",
      Cost::linear, Promise::safety, "vLLM free; leaks on abort", "",
      KVPROOF_LAW(drained_is_free), {.always = 0,
-      .occasions = on::pool | on::host | on::holders | on::tokens | on::done}},
+      .occasions = on::pool | on::host | on::holders | on::progress | on::held}},
     {"I24", "reset clears",
      "Reset succeeds exactly when nothing is held in either tier; then no key is left, the queues "
      "keep their order, and one event says so.",
@@ -211,13 +211,13 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::policy, "vLLM get_new_blocks and free_blocks; Megatron-LM#5822", "",
      KVPROOF_LAW(free_order),
      {.always = kIds | kQueue | kReferences, .when_caching = kCached, .speaks = when::successes,
-      .occasions = on::pool | on::done}},
+      .occasions = on::pool | on::held}},
     {"I29", "hash chain",
      "A request has one hash per complete unit; they never change, and are equal exactly where "
      "tokens and extra keys are.",
      Cost::linear, Promise::safety, "vLLM block_hashes; vllm#12621, vllm#44701", "",
      KVPROOF_LAW(hash_chain), {.always = 0, .when_caching = kHashes, .about = About::caching,
-      .occasions = on::holders | on::tokens | on::done}},
+      .occasions = on::tokens | on::hashes | on::done}},
     {"I31", "usage ratio", "Usage is 1 - free / usable, between 0 and 1.", Cost::constant,
      Promise::safety, "vLLM BlockPool.get_usage", "",
      KVPROOF_LAW(usage_ratio), {.always = kUsage, .occasions = on::pool}},
@@ -275,7 +275,8 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::policy, "vLLM cache_blocks; vllm#37152, kvcached#401", "",
      KVPROOF_LAW(published_as_told),
      {.always = kIds, .when_caching = kContent | kProgress, .about = About::caching,
-      .speaks = when::publications, .occasions = on::holders | on::tokens | on::done}},
+      .speaks = when::publications,
+      .occasions = on::holders | on::progress | on::held | on::cache}},
     {"C9", "counted at admission",
      "A manager that counts hits counts each admission once, when it is granted, with the tokens "
      "that it used; a resumed request is not counted.",
@@ -312,7 +313,7 @@ inline constexpr Law kLaws[] = {
      "answer of a reset are as the caller can count them; what is evicted or recycled is gone.",
      Cost::linear, Promise::safety, "vLLM Request; BlockPool", "",
      KVPROOF_LAW(done_as_asked), {.always = 0, .speaks = when::successes,
-      .occasions = on::common_prefix | on::holders | on::tokens | on::counters | on::done}},
+      .occasions = on::common_prefix | on::of_requests | on::counters | on::done}},
 };
 // clang-format on
 }  // namespace law

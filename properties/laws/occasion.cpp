@@ -7,10 +7,9 @@ namespace {
 Occasions changes_between(const RequestState& was, const RequestState& now) {
   Occasions out = 0;
   if (was.tables != now.tables || was.host_tables != now.host_tables) out |= on::holders;
-  if (was.num_tokens != now.num_tokens || was.computed != now.computed ||
-      was.progress != now.progress || was.hashes != now.hashes) {
-    out |= on::tokens;
-  }
+  if (was.num_tokens != now.num_tokens || was.computed != now.computed) out |= on::tokens;
+  if (was.hashes != now.hashes) out |= on::hashes;
+  if (was.progress != now.progress) out |= on::progress;
   return out;
 }
 
@@ -25,13 +24,17 @@ Occasions changes_between(const Snapshot& was, const Snapshot& now) {
   if (was.host != now.host) out |= on::host;
   if (was.counters != now.counters || !same_work(was.work, now.work)) out |= on::counters;
   if (was.raw != now.raw || was.leases != now.leases) out |= on::holders;
-  constexpr Occasions kListedAnew = on::names | on::holders | on::tokens;
-  if (was.requests.size() != now.requests.size()) return out | kListedAnew;
+  if (was.requests.size() != now.requests.size()) return out | on::of_requests;
   for (std::size_t i = 0; i < was.requests.size(); ++i) {
-    if (was.requests[i].name != now.requests[i].name) return out | kListedAnew;
+    if (was.requests[i].name != now.requests[i].name) return out | on::of_requests;
     out |= changes_between(was.requests[i], now.requests[i]);
   }
   return out;
+}
+
+template <class... Kinds>
+bool is_one_of(const Operation& operation) {
+  return (std::holds_alternative<Kinds>(operation) || ...);
 }
 
 struct OfOperation {
@@ -41,6 +44,7 @@ struct OfOperation {
   Occasions operator()(const op::CommonPrefix&) const { return on::common_prefix | on::read; }
   Occasions operator()(const op::Step&) const { return on::read; }
   Occasions operator()(const op::Recycle&) const { return on::read; }
+  Occasions operator()(const op::Cache&) const { return on::cache; }
   Occasions operator()(const op::Reset&) const { return on::reset; }
   Occasions operator()(const op::Fork&) const { return on::fork; }
   Occasions operator()(const op::Free&) const { return on::free; }
@@ -59,19 +63,20 @@ struct OfOperation {
 
 Occasions occasions_of(const Snapshot& before, const Operation& operation, const Outcome& outcome,
                        const Snapshot& after) {
+  const auto& [result, events] = outcome;
   Occasions out = changes_between(before, after) | std::visit(OfOperation(), operation);
-  const bool pure = std::holds_alternative<op::Lookup>(operation) ||
-                    std::holds_alternative<op::CommonPrefix>(operation) ||
-                    std::holds_alternative<op::Step>(operation);
-  if (std::holds_alternative<Refused>(outcome.result)) {
+  if (std::holds_alternative<Refused>(result)) {
     out |= on::refused;
-  } else if (std::holds_alternative<Rejected>(outcome.result)) {
+  } else if (std::holds_alternative<Rejected>(result)) {
     out |= on::rejected;
-  } else if (!pure) {
+  } else if (!is_one_of<op::Lookup, op::CommonPrefix, op::Step>(operation)) {
     out |= on::done;
+    const bool stays =
+        is_one_of<op::Arrive, op::Append, op::Advance, op::Cache, op::Evict, op::Reset>(operation);
+    if (!stays) out |= on::held;
   }
-  if (std::holds_alternative<Granted>(outcome.result)) out |= on::granted;
-  if (!outcome.events.empty()) out |= on::events;
+  if (std::holds_alternative<Granted>(result)) out |= on::granted;
+  if (!events.empty()) out |= on::events;
   if (!before.leases.empty() || !after.leases.empty()) out |= on::lease;
   return out;
 }

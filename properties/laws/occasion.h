@@ -19,27 +19,36 @@ namespace kvproof::properties {
 using Occasions = std::uint32_t;
 
 namespace on {
-inline constexpr Occasions pool = 1U << 0U;      // the device pool differs
-inline constexpr Occasions host = 1U << 1U;      // the host pool differs
-inline constexpr Occasions holders = 1U << 2U;   // names, tables of both tiers, leases, raw blocks
-inline constexpr Occasions tokens = 1U << 3U;    // tokens, hashes and progress of requests differ
-inline constexpr Occasions counters = 1U << 4U;  // counters of hits or of work differ
-inline constexpr Occasions events = 1U << 5U;    // something was announced
-inline constexpr Occasions refused = 1U << 6U;
-inline constexpr Occasions rejected = 1U << 7U;
-inline constexpr Occasions granted = 1U << 8U;
-inline constexpr Occasions done = 1U << 9U;  // neither refused nor rejected, and not a pure read
-inline constexpr Occasions allocate = 1U << 10U;
-inline constexpr Occasions take = 1U << 11U;
-inline constexpr Occasions lookup = 1U << 12U;
-inline constexpr Occasions common_prefix = 1U << 13U;
-inline constexpr Occasions read = 1U << 14U;  // lookup, common_prefix, step, recycle
-inline constexpr Occasions reset = 1U << 15U;
-inline constexpr Occasions fork = 1U << 16U;
-inline constexpr Occasions free = 1U << 17U;
-inline constexpr Occasions lease = 1U << 18U;  // pin and unpin, and while there are leases
-inline constexpr Occasions names = 1U << 20U;  // requests came or went
-inline constexpr Occasions swap = 1U << 19U;   // swap_out, swap_in, complete
+// These parts differ:
+inline constexpr Occasions pool = 1U << 0U;      // of the device
+inline constexpr Occasions host = 1U << 1U;      // the host pool
+inline constexpr Occasions names = 1U << 2U;     // of requests; then all that is theirs differs
+inline constexpr Occasions holders = 1U << 3U;   // tables of both tiers, leases, raw blocks
+inline constexpr Occasions tokens = 1U << 4U;    // how many requests have and have computed
+inline constexpr Occasions hashes = 1U << 5U;    // of requests
+inline constexpr Occasions progress = 1U << 6U;  // of requests
+inline constexpr Occasions counters = 1U << 7U;  // of hits, of work
+// What was answered:
+inline constexpr Occasions refused = 1U << 8U;
+inline constexpr Occasions rejected = 1U << 9U;
+inline constexpr Occasions granted = 1U << 10U;
+inline constexpr Occasions events = 1U << 11U;  // there are some
+inline constexpr Occasions done = 1U << 12U;    // neither refused nor rejected, nor a pure read
+inline constexpr Occasions held = 1U << 13U;    // the same of operations that move holders
+// What was asked:
+inline constexpr Occasions allocate = 1U << 14U;
+inline constexpr Occasions take = 1U << 15U;
+inline constexpr Occasions lookup = 1U << 16U;
+inline constexpr Occasions common_prefix = 1U << 17U;
+inline constexpr Occasions read = 1U << 18U;  // lookup, common_prefix, step, recycle
+inline constexpr Occasions cache = 1U << 19U;
+inline constexpr Occasions reset = 1U << 20U;
+inline constexpr Occasions fork = 1U << 21U;
+inline constexpr Occasions free = 1U << 22U;
+inline constexpr Occasions lease = 1U << 23U;  // pin and unpin, and while there are leases
+inline constexpr Occasions swap = 1U << 24U;   // swap_out, swap_in, complete
+
+inline constexpr Occasions of_requests = names | holders | tokens | hashes | progress;
 inline constexpr Occasions any = ~Occasions{0};
 }  // namespace on
 

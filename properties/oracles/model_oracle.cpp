@@ -146,7 +146,7 @@ Occasions moved_by(const Operation& operation, const Result& answer) {
   if (std::holds_alternative<op::Arrive>(operation) ||
       std::holds_alternative<op::Append>(operation) ||
       std::holds_alternative<op::Advance>(operation)) {
-    return on::names | on::holders | on::tokens;
+    return on::of_requests;
   }
   return on::any;
 }
@@ -183,7 +183,7 @@ Finding ModelOracle::compare(const Snapshot& after, Occasions moved) const {
     return say("there are ", after.leases.size(), " leases, in the model ", state_.leases.size(),
                ", or they list other blocks");
   }
-  if ((moved & (on::holders | on::tokens)) != 0) {
+  if ((moved & on::of_requests) != 0) {
     if (Finding finding = compare_requests(state_, after, compared_)) return finding;
   }
   const bool counted = (moved & (on::pool | on::counters)) != 0;
