@@ -23,7 +23,9 @@ case "${1-}" in
     cmake --build $build --target "${programs[@]}" kvproof-check --parallel "$(nproc)"
     find $build -name '*.gcda' -delete
     for program in "${programs[@]}"; do
-      $build/tests/"$program" --gtest_brief=1
+      # The calls of a real engine keep the oracles busy for many minutes when nothing is optimised;
+      # the same recordings drive the two folders in the tests that compare them.
+      $build/tests/"$program" --gtest_brief=1 --gtest_filter='-GoldenAudit.*'
     done
     $build/bin/kvproof-check --operations=1500
     ;;

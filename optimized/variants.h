@@ -160,6 +160,7 @@ inline std::string unsupported_exact(const CacheConfig& config) {
   } catch (const std::invalid_argument& refused) {
     return refused.what();
   }
+  // unreached: the manager is right to refuse
   throw std::logic_error("exact hits were granted where the block before is not at hand");
 }
 
