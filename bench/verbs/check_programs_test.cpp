@@ -39,7 +39,7 @@ TEST_F(CheckPrograms, HoldsForOurOwnAndWritesWhatItFound) {
   ASSERT_EQ(answer.exit_code, 0) << answer.out << answer.error;
   EXPECT_EQ(answer.error, "") << "progress is for terminals";
   expect_in("seed 3", answer.out);
-  expect_in("HOLDS: optimized-xxh3", answer.out);
+  expect_in("operations: optimized-xxh3", answer.out);
   const json document = json::parse(text_of(folder_.path() / "check.json"));
   EXPECT_EQ(document.at("schema"), 1);
   const json& whole = document.at("results").at(0);

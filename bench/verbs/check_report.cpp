@@ -195,7 +195,7 @@ void print_verdict(std::ostream& out, const CheckReport& report) {
   const std::size_t known = report.num_known();
   const std::size_t unknown = report.findings.size() - known;
   out << (verdict == CheckVerdict::violated  ? "VIOLATED: "
-          : verdict == CheckVerdict::vacuous ? "CANNOT TELL, for some of it was vacuous: "
+          : verdict == CheckVerdict::vacuous ? "CANNOT TELL: some of it was vacuous, "
                                              : "HOLDS: ");
   if (unknown > 0) out << count_of(unknown, "finding") << ", ";
   if (known > 0) out << count_of(known, "known finding") << ", ";

@@ -72,13 +72,14 @@ class Check {
     if (findings_.counts_only(failure)) return;
     hangs_ = failure.names("hang");  // each would take as long
     options_.on_progress(1, "shrinking what failed");
-    const double first = findings_.all().empty() ? 1.0 : 1.0 / 3;
-    const double most = candidate_.foreign ? first * options_.shrink_seconds : 1e9;
+    const auto nth = static_cast<double>(findings_.all().size() + 1);
+    const double most = candidate_.foreign ? options_.shrink_seconds / nth : 1e9;
     shrinks = shrinks && options_.shrinks;
     const bool error = failure.names("C12") && report_.promises.valid_calls_only;
     FailureReport found =
         report_failure(candidate_, std::move(failure), where, oracles, shrinks ? most : 0);
-    if (options_.shrinks) found.intended = trait_that_words(candidate_, found.failure);
+    const bool judged = find_law(found.failure.breaches.front()) != nullptr;
+    if (options_.shrinks && judged) found.intended = trait_that_words(candidate_, found.failure);
     if (error && options_.shrinks && report_.errors.calls == 0) count_errors();
     findings_.add(std::move(found));
   }

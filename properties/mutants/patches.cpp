@@ -188,7 +188,7 @@ constexpr Patch kPatches[] = {
     {"P66", "cache_manager.h", "if (`slots <= r.quiet_until`) return 0;", "known <= r.quiet_until",
      "A step within the last block forgets its lookahead.", "I16", "full"},
     {"P67", "manager/layer_group.cpp", "table.hit_length = 0;", "",
-     "A preempted request keeps the blocks of its last lookup.", "I19", "full"},
+     "A preempted request keeps the blocks of its last lookup.", "I18", "full"},
     {"P68", "cache_manager.cpp", "r.computed = 0;", "", "Preemption keeps the computed count.",
      "C11", "full"},
     {"P69", "cache_manager.cpp", "seen < live_requests", "seen + 1 < live_requests",

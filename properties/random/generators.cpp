@@ -229,8 +229,8 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   const auto computable = [&](const RequestRecord& x) {
     const RequestState* r = state_of(m, x);
     if (r == nullptr || (!x.resident() && !m.draws.one_in(16))) return false;
-    const bool drafts = swarm_.calls.drafts && x.holds() && m.draws.one_in(8);
-    return r->num_tokens > r->computed || drafts;
+    if (r->num_tokens > r->computed) return true;
+    return swarm_.calls.drafts && x.holds() && m.draws.one_in(8);
   };
   // Evaluated once per request, because the predicate above draws.
   std::array<const RequestRecord*, kMostRequests> found{};
