@@ -5,48 +5,19 @@ Derive from Adapter, implement begin, perform and state, and end the program wit
 
     Mine().serve()
 
-The lines that are read and written are described in share/kvproof/foreign/README.md of the
-installation, properties/foreign/README.md of the sources.
+EngineAdapter keeps the requests as well, and asks for what an engine does and shows. PageAdapter is
+for engines that hand out token slots, RadixAdapter for those that keep a tree of tokens, and
+PoolAdapter for stores of blocks that know no requests. The lines that are read and written are
+described in share/kvproof/foreign/README.md of the installation, properties/foreign/README.md of
+the sources.
 """
 
-import json
-import sys
+from kvproof.adapter import Adapter
+from kvproof.engine import EngineAdapter
+from kvproof.pages import PageAdapter
+from kvproof.pool import PoolAdapter
+from kvproof.radix import Node, RadixAdapter
+from kvproof.requests import Request
 
-
-class Adapter:
-    """Turns lines of JSON into calls of an allocator, and its answers into lines of JSON."""
-
-    def begin(self, config):
-        """Makes the allocator anew as a header asks for it.
-
-        @param config the object "config" of the header
-        @return what the adapter promises and which operations it knows, as a dict; or
-                {"unsupported": True, "reason": text} for a configuration that it cannot build
-        """
-        raise NotImplementedError
-
-    def perform(self, operation):
-        """Performs one operation, {"op": name, ...}.
-
-        @return its result, as the table of operations gives it. Throws NotImplementedError for
-                what the allocator does not have.
-        """
-        raise NotImplementedError
-
-    def state(self):
-        """What can be seen of the allocator after an operation, as a dict."""
-        raise NotImplementedError
-
-    def answer(self, line):
-        """@return the answer to one line, both as dicts"""
-        if "kvproof_trace" in line:
-            return self.begin(line["config"])
-        try:
-            return {"out": self.perform(line), "state": self.state()}
-        except NotImplementedError as error:
-            return {"unsupported": True, "reason": str(error)}
-
-    def serve(self, lines=sys.stdin, answers=sys.stdout):
-        """Answers every line, until there are no more."""
-        for line in lines:
-            print(json.dumps(self.answer(json.loads(line))), file=answers, flush=True)
+__all__ = ["Adapter", "EngineAdapter", "Node", "PageAdapter", "PoolAdapter", "RadixAdapter",
+           "Request"]

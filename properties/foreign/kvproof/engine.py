@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine that keeps tables of blocks for requests: the kit keeps the book, the engine works."""
+
+from kvproof.abilities import why_not_allocated, why_not_arrived, why_not_built
+from kvproof.adapter import Adapter
+from kvproof.requests import Request
+
+
+class EngineAdapter(Adapter):
+    """Derive from it and define the hooks. Blocks are in the engine's numbers everywhere.
+
+    What it does:   build(), lookup(r), admit(r, end, hit), grow(r, end), release(r); and if it
+                    cares: arrive(r), append(r, tokens), advance(r), finish(r), fork(r, child).
+    What it shows:  table(r) always; and whatever else it has: see state().
+    """
+
+    promises = "safety"
+    operations = "arrive append advance lookup allocate free finish"
+    traits, abilities, capacity = {}, {}, {}
+    first_block = 0  # of the engine; kvproof's is 1, behind the null block
+
+    # ---- what an engine does --------------------------------------------------------------------
+
+    def build(self):
+        """Makes it anew, with self.usable blocks of self.size tokens; self.caching, self.config."""
+        raise NotImplementedError
+
+    def lookup(self, r):
+        """@return the blocks of the prefix that a request would be admitted with"""
+        raise NotImplementedError
+
+    def admit(self, r, end, hit):
+        """Makes room for the first `end` tokens of a request that holds nothing.
+
+        @param hit its blocks that are found already; None: the engine looks them up by itself
+        @return how many tokens it has found, or None if refused
+        """
+        raise NotImplementedError
+
+    def grow(self, r, end):
+        """Makes room for the first `end` tokens of a request that holds some; False if refused."""
+        raise NotImplementedError
+
+    def release(self, r):
+        """Gives back all that a request holds: it is preempted or finished."""
+        raise NotImplementedError
+
+    def arrive(self, r): ...
+    def append(self, r, tokens): ...
+    def advance(self, r): ...
+    def finish(self, r): ...
+
+    # ---- what an engine shows; None: it does not ------------------------------------------------
+
+    def table(self, r):
+        """@return the blocks of a request, in their order"""
+        raise NotImplementedError
+
+    def free_blocks(self):
+        """@return those that can be handed out, the next one first; see num_free()"""
+
+    def num_free(self):
+        """@return how many can be handed out, by the engine's own count"""
+        return len(self.free_blocks())
+
+    def counts(self):
+        """@return pairs of block and references, of blocks that have any"""
+
+    def keys(self):
+        """@return dict from block to the key that it carries"""
+
+    def index(self):
+        """@return dict from key to its blocks, in the order in which they are found"""
+
+    def hashes(self, r):
+        """@return the keys of a request's whole blocks"""
+
+    def progress(self, r):
+        """@return how many leading blocks are published; None of a request that holds nothing"""
+
+    def usage(self): ...
+
+    # ---- the book -------------------------------------------------------------------------------
+
+    def begin(self, config):
+        reason = why_not_built(self.abilities, config)
+        if reason:
+            return {"unsupported": True, "reason": reason}
+        self.config, self.caching = config, config["enable_caching"]
+        self.size, self.usable = config["groups"][0]["block_size"], config["num_blocks"] - 1
+        self.requests, self.key_tokens = {}, {}
+        self.build()
+        return {"promises": self.promises, "operations": self.operations.split(),
+                "block_ids": True, "traits": self.traits, "abilities": self.abilities,
+                **({"capacity": self.capacity} if self.capacity else {})}
+
+    def perform(self, o):
+        if o["op"] not in self.operations.split():
+            raise NotImplementedError(f"no {o['op']}")
+        try:
+            return getattr(self, "do_" + o["op"])(o, self.requests.get(o.get("req")))
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def do_arrive(self, o, _):
+        self.decline(why_not_arrived(self.abilities, o))
+        r = Request(o["req"], o.get("extra"), o.get("skip_lookup", False))
+        r.tokens += o["tokens"]
+        self.arrive(r)
+        self.requests[r.name] = r
+
+    def do_append(self, o, r):
+        self.append(r, o["tokens"])
+        r.tokens += o["tokens"]
+
+    def do_advance(self, o, r):
+        before, r.computed = r.computed, o["computed"]
+        try:
+            self.advance(r)
+        except NotImplementedError:
+            r.computed = before
+            raise
+
+    def do_lookup(self, _, r):
+        r.hit = [] if r.skip_lookup else list(self.lookup(r))
+        return {"hit_tokens": len(r.hit) * self.size, "blocks": [self.ids(r.hit)]}
+
+    def do_allocate(self, o, r):
+        before, inside = self.table(r), self.traits.get("lookup") == "within_allocate"
+        hit = r.hit if o["use_lookup"] and not inside else []
+        end = min(r.computed + len(hit) * self.size + o["new_tokens"],
+                  self.config["max_model_len"])
+        self.decline(why_not_allocated(self.abilities, o, r, end, not before))
+        if inside and not before and not o["use_lookup"]:
+            self.decline("a prefix is always looked up")
+        found = self.admit(r, end, None if inside else hit) if not before else self.grow(r, end)
+        if found is None or found is False:
+            return None
+        used = len(hit) if before or not inside else found // self.size
+        after = self.ids(self.table(r))
+        out = {"blocks": [after[len(before) + used:]]}
+        if inside and not before:
+            out |= {"hit_tokens": found, "hit": [after[:used]]}
+        return out
+
+    def do_free(self, _, r):
+        if self.table(r):
+            self.release(r)
+        r.computed, r.hit = 0, []
+
+    def do_finish(self, o, r):
+        if self.table(r):
+            self.release(r)
+        self.finish(r)
+        del self.requests[o["req"]]
+
+    def do_fork(self, o, r):
+        child = r.child(o["child"])
+        self.fork(r, child)
+        self.requests[child.name] = child
+
+    @staticmethod
+    def decline(reason):
+        if reason:
+            raise NotImplementedError(reason)
+
+    # ---- the state ------------------------------------------------------------------------------
+
+    def ids(self, blocks):
+        """The engine's blocks in kvproof's numbers."""
+        return [int(block) + 1 - self.first_block for block in blocks]
+
+    def state(self):
+        out = {"free": int(self.num_free()), "usage": self.usage()}
+        queue, counts, requests = self.free_blocks(), self.counts(), self.requests.items()
+        out["queue"] = None if queue is None else self.ids(queue)
+        out["ref"] = None if counts is None else [
+            [self.ids([block])[0], int(count)] for block, count in counts]
+        out["tables"] = {name: [self.ids(self.table(r))] for name, r in requests}
+        if self.caching:
+            out |= self.cache_state()
+        return {part: value for part, value in out.items() if value is not None}
+
+    def cache_state(self):
+        hashes = {name: self.hashes(r) for name, r in self.requests.items()}
+        for keys in hashes.values():
+            for at, key in enumerate(keys or ()):
+                self.key_tokens[key] = (at + 1) * self.size
+        keys, index = self.keys(), self.index()
+        progress = {name: self.progress(r) for name, r in self.requests.items()}
+        carried = {self.ids([block])[0]: key for block, key in (keys or {}).items()}
+        return {
+            "cached": None if keys is None else [[block, 0] for block in sorted(carried)],
+            "key": None if keys is None else [
+                [block, key, self.key_tokens.get(key, 0)] for block, key in carried.items()],
+            "index": None if index is None else [
+                [0, key, self.ids(blocks)] for key, blocks in index.items()],
+            "hashes": None if None in hashes.values() else hashes,
+            "progress": {name: [count] for name, count in progress.items()}
+                        if type(self).progress is not EngineAdapter.progress else None}

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores of blocks that know no requests: take, touch, release, publish, lookup. The kit keeps
+requests and tables as an engine would."""
+
+from kvproof.engine import EngineAdapter
+from kvproof.requests import chain
+
+
+class PoolAdapter(EngineAdapter):
+    """Define build, take, touch, drop, publish and find; and what it shows besides tables.
+
+    A block that was taken or touched has one reference more, a dropped one has one less.
+    """
+
+    abilities = {"chunks": True, "drafts": True, "extra": True, "skip_lookup": True}
+
+    def take(self, count):
+        """@return so many blocks that nobody held, or None for a shortage"""
+        raise NotImplementedError
+
+    def touch(self, blocks):
+        """Holds blocks that find() has answered."""
+        raise NotImplementedError
+
+    def drop(self, blocks):
+        """Gives blocks back, the last of a table first."""
+        raise NotImplementedError
+
+    def publish(self, block, key):
+        """A block carries this content from now on."""
+        raise NotImplementedError
+
+    def find(self, key):
+        """@return the block of that content, or None"""
+        raise NotImplementedError
+
+    # ---- requests -------------------------------------------------------------------------------
+
+    def arrive(self, r):
+        r.own = []
+
+    def table(self, r):
+        return r.own
+
+    def hashes(self, r):
+        return chain(r.tokens, self.size, sorted(r.extra.items(), key=str))
+
+    def lookup(self, r):
+        found = []
+        for key in self.hashes(r)[:max(len(r.tokens) - 1, 0) // self.size] if self.caching else []:
+            block = self.find(key)
+            if block is None:
+                break
+            found.append(block)
+        return found
+
+    def admit(self, r, end, hit):
+        self.touch(hit)
+        r.own = list(hit)
+        if self.grow(r, end):
+            return len(hit) * self.size
+        self.drop(r.own[::-1])
+        r.own = []
+        return None
+
+    def grow(self, r, end):
+        new = self.take(max(-(-end // self.size) - len(r.own), 0))
+        if new is None:
+            return False
+        r.own = r.own + list(new)
+        return True
+
+    def advance(self, r):
+        for block, key in zip(r.own, self.hashes(r)[:r.computed // self.size]):
+            if self.caching and self.find(key) is None:
+                self.publish(block, key)
+
+    def release(self, r):
+        self.drop(r.own[::-1])
+        r.own = []

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines that keep published content as a tree of tokens. The tree is shown as nodes; keys, index,
+references and the blocks that can be had follow from it."""
+
+from typing import NamedTuple
+
+from kvproof.pages import PageAdapter
+from kvproof.requests import chain
+
+
+class Node(NamedTuple):
+    tokens: list   # from the parent on
+    blocks: list   # one for each whole block of them
+    children: list  # nodes
+    lock: int      # how many requests hold it or something below it
+    seed: object = ""  # extra keys, of nodes right below the root
+
+
+class RadixAdapter(PageAdapter):
+    """Define nodes(), unused() and what EngineAdapter asks an engine to do."""
+
+    def nodes(self):
+        """@return the nodes right below the root"""
+        raise NotImplementedError
+
+    def unused(self):
+        """@return the blocks that are neither in the tree nor held, the next one first"""
+        raise NotImplementedError
+
+    def seed(self, r):
+        """@return the extra keys of a request, as those of its nodes"""
+        return ""
+
+    def published(self):
+        """Each block of the tree, with its key and the lock of its node; the leaves come first,
+        as they can be evicted first."""
+        def below(node, tokens, seed):
+            tokens = tokens + list(node.tokens)
+            for child in node.children:
+                yield from below(child, tokens, seed)
+            ends = len(tokens) // self.size - len(node.blocks)
+            keys = chain(tokens, self.size, seed)[ends:]
+            yield from reversed([(block, key, node.lock)
+                                 for block, key in zip(node.blocks, keys, strict=True)])
+        for node in self.nodes():
+            yield from below(node, [], node.seed)
+
+    def free_blocks(self):
+        return [*self.unused(), *(block for block, _, lock in self.published() if lock == 0)]
+
+    def counts(self):
+        """A block of the tree has the lock of its node; of the others, whatever is not unused is
+        held once."""
+        out = {block: lock for block, _, lock in self.published() if lock}
+        loose = {*range(self.first_block, self.first_block + self.usable)}
+        loose -= {block for block, _, _ in self.published()} | {*self.unused()}
+        return [*out.items(), *((block, 1) for block in sorted(loose))]
+
+    def keys(self):
+        return {block: key for block, key, _ in self.published()}
+
+    def index(self):
+        out = {}
+        for block, key, _ in self.published():
+            out.setdefault(key, []).append(block)
+        return out
+
+    def hashes(self, r):
+        return chain(r.tokens, self.size, self.seed(r))

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A request as its caller knows it, and the keys of its content."""
+
+import hashlib
+
+
+class Request:
+    """What kvproof has said of a request. `own` is for what the engine keeps of it."""
+
+    def __init__(self, name, extra=None, skip_lookup=False):
+        self.name, self.extra, self.skip_lookup = name, extra or {}, skip_lookup
+        self.tokens, self.computed = [], 0
+        self.hit = []  # the blocks that its last lookup found, in the engine's numbers
+        self.own = None
+
+    def child(self, name):
+        """@return a request that begins as this one"""
+        out = Request(name, self.extra, self.skip_lookup)
+        out.tokens, out.computed = list(self.tokens), self.computed
+        return out
+
+
+def chain(tokens, size, seed=""):
+    """One key for each whole block: equal exactly where all tokens so far and the seed are."""
+    keys, parent = [], repr(seed).encode()
+    for end in range(size, len(tokens) + 1, size):
+        block = repr(list(tokens[end - size:end])).encode()
+        parent = hashlib.blake2b(parent + block, digest_size=8).digest()
+        keys.append(int.from_bytes(parent, "big"))
+    return keys
