@@ -22,7 +22,8 @@ LOOKS_FIRST = "num_cached_blocks" in inspect.signature(BlockManager.allocate).pa
 class NanoVllm(EngineAdapter):
     traits = {"duplicates": "newest_keeps", "reserves": "prompt",
               "lookup": "separate" if LOOKS_FIRST else "within_allocate"}
-    abilities = {"caching": [True], "chunks": False}
+    abilities = {"caching": [True], "chunks": LOOKS_FIRST}
+    one_by_one = True
 
     def build(self):
         Sequence.block_size = self.size
@@ -43,22 +44,21 @@ class NanoVllm(EngineAdapter):
 
     def append(self, r, tokens):
         if r.own:
-            self.decline("" if len(tokens) == 1 and r.computed == len(r.own)
-                         else "one token, when all before it are computed")
-            r.own.append_token(tokens[0])
+            r.own.append_token(*tokens)
 
     def grow(self, r, end):
-        if end == len(r.own) and r.computed == end - 1 and len(r.own.block_table) < r.own.num_blocks:
-            if not self.pool.can_append(r.own):
-                return False
-            self.pool.may_append(r.own)
+        if end < len(r.own):
+            return True  # a chunk of the prompt
+        if not self.pool.can_append(r.own):
+            return False
+        self.pool.may_append(r.own)
         return True
 
     def advance(self, r):
         r.own.num_scheduled_tokens = r.computed - r.own.num_cached_tokens
-        if LOOKS_FIRST:
+        if LOOKS_FIRST:  # earlier revisions publish when they allocate
             self.pool.hash_blocks(r.own)
-        r.own.num_cached_tokens, r.own.num_scheduled_tokens = r.computed, 0
+            r.own.num_cached_tokens, r.own.num_scheduled_tokens = r.computed, 0
 
     def release(self, r):
         self.pool.deallocate(r.own)
@@ -87,7 +87,8 @@ class NanoVllm(EngineAdapter):
         return keys
 
     def progress(self, r):
-        return r.own.num_cached_tokens // self.size if r.own else None
+        published = r.own and (r.own.num_cached_tokens if LOOKS_FIRST else r.granted)
+        return r.own and published // self.size
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets an engine's allocator be imported where its other halves are not installed."""
 
+import importlib.abc
 import importlib.machinery
 import os
 import sys
@@ -32,23 +33,63 @@ class Nothing(type):
 
 
 class Absent(types.ModuleType):
+    __path__ = ()
+
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
         return Nothing(name)
 
 
-def absent(*names):
-    """Modules of which every name is a class that does nothing."""
-    for name in names:
-        module = Absent(name)
-        module.__path__ = []
-        module.__spec__ = importlib.machinery.ModuleSpec(name, None, is_package=True)
-        sys.modules[name] = module
+class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds those modules that are absent on purpose; and, where it is asked last, whatever package
+    is not installed."""
+
+    def __init__(self, names=(), given=None):
+        self.names, self.given = names, given or {}
+
+    def find_spec(self, name, path=None, target=None):
+        above, _, _ = name.rpartition(".")
+        missing = not self.names and name not in sys.stdlib_module_names and (
+            not above or isinstance(sys.modules[above], Absent))
+        if missing or any(name == known or name.startswith(known + ".") for known in self.names):
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        return Absent(spec.name)
+
+    def exec_module(self, module):
+        vars(module).update(self.given)
+
+
+def absent(*names, **given):
+    """Modules, and whatever lies below them, of which every name is a class that does nothing, but
+    for those that are given."""
+    sys.meta_path.insert(0, Replacements(names, given))
+
+
+def absent_what_is_not_installed():
+    sys.meta_path.append(Replacements())
 
 
 def checkout(default=""):
     """The folder of the engine: the first argument, or KVPROOF_CHECKOUT."""
     folder = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("KVPROOF_CHECKOUT", default)
     sys.path.insert(0, folder)
+    absent_what_is_not_installed()
     return folder
+
+
+def torch_without_device():
+    """Tensors of a device, and those in pinned memory, lie in ordinary memory instead."""
+    import torch
+
+    def here(make):
+        def made(*shape, device=None, pin_memory=False, **named):
+            return make(*shape, **named)
+        return made
+    for name in ("empty", "zeros", "ones", "arange", "tensor", "full"):
+        setattr(torch, name, here(getattr(torch, name)))
+    for move in ("cpu", "cuda", "pin_memory"):  # which makes a copy where there is a device
+        setattr(torch.Tensor, move, lambda self, *_, **__: self.clone())

@@ -19,6 +19,11 @@ class EngineAdapter(Adapter):
     traits, abilities, capacity = {}, {}, {}
     first_block = 0  # of the engine; kvproof's is 1, behind the null block
 
+    # In what order its scheduler drives it. Whatever else is asked for is declined.
+    one_by_one = False   # it grows by one token, when all before it are computed
+    whole_steps = False  # what was granted is computed at once, before the request goes at the latest
+    always_hits = False  # an admission uses whatever is found
+
     # ---- what an engine does --------------------------------------------------------------------
 
     def build(self):
@@ -42,7 +47,7 @@ class EngineAdapter(Adapter):
         raise NotImplementedError
 
     def release(self, r):
-        """Gives back all that a request holds: it is preempted or finished."""
+        """Gives back all that a request holds: it is preempted, or r.finished."""
         raise NotImplementedError
 
     def arrive(self, r): ...
@@ -112,16 +117,16 @@ class EngineAdapter(Adapter):
         self.requests[r.name] = r
 
     def do_append(self, o, r):
+        if self.one_by_one and self.table(r):
+            self.decline("" if len(o["tokens"]) == 1 and r.computed == len(r.tokens)
+                         else "one token, when all before it are computed")
         self.append(r, o["tokens"])
         r.tokens += o["tokens"]
 
     def do_advance(self, o, r):
-        before, r.computed = r.computed, o["computed"]
-        try:
-            self.advance(r)
-        except NotImplementedError:
-            r.computed = before
-            raise
+        if self.whole_steps and o["computed"] not in (r.granted, r.computed):
+            self.decline("what was granted is computed at once")
+        self.advance_to(r, o["computed"])
 
     def do_lookup(self, _, r):
         r.hit = [] if r.skip_lookup else list(self.lookup(r))
@@ -133,11 +138,14 @@ class EngineAdapter(Adapter):
         end = min(r.computed + len(hit) * self.size + o["new_tokens"],
                   self.config["max_model_len"])
         self.decline(why_not_allocated(self.abilities, o, r, end, not before))
-        if inside and not before and not o["use_lookup"]:
-            self.decline("a prefix is always looked up")
-        found = self.admit(r, end, None if inside else hit) if not before else self.grow(r, end)
+        if before:
+            found = end <= r.granted or self.grow(r, end)
+        else:
+            self.decline(self.why_not_admitted(o, r, inside, hit))
+            found = self.admit(r, end, None if inside else hit)
         if found is None or found is False:
             return None
+        r.granted = max(end, r.granted)
         used = len(hit) if before or not inside else found // self.size
         after = self.ids(self.table(r))
         out = {"blocks": [after[len(before) + used:]]}
@@ -145,14 +153,31 @@ class EngineAdapter(Adapter):
             out |= {"hit_tokens": found, "hit": [after[:used]]}
         return out
 
-    def do_free(self, _, r):
+    def why_not_admitted(self, o, r, inside, hit):
+        if inside:
+            return "" if o["use_lookup"] else "a prefix is always looked up"
+        if self.always_hits and list(self.lookup(r)) != hit:
+            return "whatever is found is used"
+        return ""
+
+    def advance_to(self, r, computed):
+        if computed != r.computed:
+            r.computed = computed
+            self.advance(r)
+
+    def give_back(self, r):
         if self.table(r):
+            if self.whole_steps:
+                self.advance_to(r, r.granted)
             self.release(r)
-        r.computed, r.hit = 0, []
+        r.computed, r.granted, r.hit = 0, 0, []
+
+    def do_free(self, _, r):
+        self.give_back(r)
 
     def do_finish(self, o, r):
-        if self.table(r):
-            self.release(r)
+        r.finished = True
+        self.give_back(r)
         self.finish(r)
         del self.requests[o["req"]]
 
