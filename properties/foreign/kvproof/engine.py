@@ -149,6 +149,8 @@ class EngineAdapter(Adapter):
         used = len(hit) if before or not inside else found // self.size
         after = self.ids(self.table(r))
         out = {"blocks": [after[len(before) + used:]]}
+        if r.copies:
+            out["copies"], r.copies = [self.ids(pair) for pair in r.copies], []
         if inside and not before:
             out |= {"hit_tokens": found, "hit": [after[:used]]}
         return out

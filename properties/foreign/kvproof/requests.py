@@ -13,6 +13,7 @@ class Request:
         self.granted = 0  # tokens for which it has room
         self.hit = []  # the blocks that its last lookup found, in the engine's numbers
         self.finished = False  # it goes for good, when it gives back what it holds
+        self.copies = []  # pairs of blocks: what a grant has copied before it is written
         self.own = None
 
     def child(self, name):
