@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from kvproof import EngineAdapter
 from stand_in import absent, bare_package, checkout
 
+FOLDER = checkout("atom")
 for package in ("", ".distributed", ".model_engine"):
-    bare_package("atom" + package, os.path.join(checkout(), "atom", *package.split(".")))
+    bare_package("atom" + package, os.path.join(FOLDER, "atom", *package.split(".")))
 absent("atom.config")
 from atom.model_engine.block_manager import BlockManager  # noqa: E402
 from atom.model_engine.sequence import Sequence  # noqa: E402

@@ -11,7 +11,7 @@ import torch
 from kvproof import Node, RadixAdapter
 from stand_in import Nothing, absent, checkout, torch_without_device
 
-checkout()
+checkout("lightllm")
 NAME = f"kvproof-{os.getpid()}"
 absent(*("lightllm." + name for name in (
     "common.basemodel", "common.kv_trans_kernel", "distributed", "server.core",

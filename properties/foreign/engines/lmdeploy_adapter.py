@@ -8,7 +8,7 @@ import torch
 from kvproof import Node, RadixAdapter
 from stand_in import absent_what_is_not_installed
 
-absent_what_is_not_installed()
+absent_what_is_not_installed("lmdeploy")
 from lmdeploy.pytorch.config import CacheConfig, SchedulerConfig  # noqa: E402
 from lmdeploy.pytorch.messages import SequenceMeta, UpdateTokenMode  # noqa: E402
 from lmdeploy.pytorch.paging.scheduler import Scheduler  # noqa: E402

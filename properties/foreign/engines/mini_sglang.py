@@ -9,8 +9,9 @@ import torch
 from kvproof import Node, RadixAdapter
 from stand_in import absent, bare_package, checkout, torch_without_device
 
+FOLDER = checkout("minisgl")
 for package in ("", ".scheduler"):  # their __init__ would import the kernels
-    folder = os.path.join(checkout(), "python", "minisgl", *package.split("."))
+    folder = os.path.join(FOLDER, "python", "minisgl", *package.split("."))
     bare_package("minisgl" + package, folder)
 absent("minisgl.kernel", "minisgl.attention", "minisgl.moe", fast_compare_key=lambda a, b: next(
     (at for at, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b))))

@@ -8,8 +8,9 @@ import os
 from kvproof import EngineAdapter
 from stand_in import bare_package, checkout
 
-bare_package("myvllm", os.path.join(checkout(), "src", "myvllm"))
-bare_package("myvllm.engine", os.path.join(checkout(), "src", "myvllm", "engine"))
+FOLDER = checkout("myvllm")
+bare_package("myvllm", os.path.join(FOLDER, "src", "myvllm"))
+bare_package("myvllm.engine", os.path.join(FOLDER, "src", "myvllm", "engine"))
 from myvllm.engine.block_manager import BlockManager  # noqa: E402
 from myvllm.engine.sequence import Sequence  # noqa: E402
 

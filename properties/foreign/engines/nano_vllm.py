@@ -12,7 +12,7 @@ import os
 from kvproof import EngineAdapter
 from stand_in import bare_package, checkout
 
-bare_package("nanovllm", os.path.join(checkout(), "nanovllm"))
+bare_package("nanovllm", os.path.join(checkout("nanovllm"), "nanovllm"))
 from nanovllm.engine.block_manager import BlockManager  # noqa: E402
 from nanovllm.engine.sequence import Sequence  # noqa: E402
 

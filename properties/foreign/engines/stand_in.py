@@ -18,8 +18,11 @@ def bare_package(name, folder):
 class Nothing(type):
     """A class that does nothing, as are all its attributes."""
 
-    def __new__(cls, name="Nothing", bases=(), names=()):
+    def __new__(cls, name="Nothing", bases=(), names=(), **_):
         return super().__new__(cls, name, bases, dict(names))
+
+    def __init__(cls, *_, **__):
+        pass
 
     def __getattr__(cls, name):
         if name.startswith("__"):
@@ -41,17 +44,28 @@ class Absent(types.ModuleType):
         return Nothing(name)
 
 
-class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds those modules that are absent on purpose; and, where it is asked last, whatever package
-    is not installed."""
+def importer():
+    """@return the name of the module that imports something right now"""
+    frame = sys._getframe(1)
+    while frame and (frame.f_globals.get("__name__", "").startswith(("importlib", "_frozen_"))
+                     or frame.f_globals is globals()):
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "") if frame else ""
 
-    def __init__(self, names=(), given=None):
-        self.names, self.given = names, given or {}
+
+class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules that are absent on purpose; and, where it is asked last, whatever modules of the
+    engine import although it is not installed."""
+
+    def __init__(self, names=(), given=None, engine=""):
+        self.names, self.given, self.engine = names, given or {}, engine
 
     def find_spec(self, name, path=None, target=None):
         above, _, _ = name.rpartition(".")
-        missing = not self.names and name not in sys.stdlib_module_names and (
-            not above or isinstance(sys.modules[above], Absent))
+        missing = self.engine and (
+            isinstance(sys.modules[above], Absent) if above else
+            name not in sys.stdlib_module_names
+            and importer().partition(".")[0] == self.engine)
         if missing or any(name == known or name.startswith(known + ".") for known in self.names):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
@@ -69,15 +83,16 @@ def absent(*names, **given):
     sys.meta_path.insert(0, Replacements(names, given))
 
 
-def absent_what_is_not_installed():
-    sys.meta_path.append(Replacements())
+def absent_what_is_not_installed(engine):
+    """@param engine the package whose modules may do without"""
+    sys.meta_path.append(Replacements(engine=engine))
 
 
-def checkout(default=""):
-    """The folder of the engine: the first argument, or KVPROOF_CHECKOUT."""
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.environ.get("KVPROOF_CHECKOUT", default)
+def checkout(engine):
+    """The folder of the engine, which is the first argument or KVPROOF_CHECKOUT."""
+    folder = sys.argv[1] if len(sys.argv) > 1 else os.environ["KVPROOF_CHECKOUT"]
     sys.path.insert(0, folder)
-    absent_what_is_not_installed()
+    absent_what_is_not_installed(engine)
     return folder
 
 

@@ -11,7 +11,7 @@ import torch  # noqa: F401
 from kvproof import EngineAdapter
 from stand_in import absent_what_is_not_installed, bare_package
 
-absent_what_is_not_installed()
+absent_what_is_not_installed("vllm")
 bare_package("vllm", find_spec("vllm").submodule_search_locations[0])
 from vllm.core.block.prefix_caching_block import PrefixCachingBlock  # noqa: E402
 from vllm.core.block_manager import SelfAttnBlockSpaceManager  # noqa: E402

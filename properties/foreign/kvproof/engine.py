@@ -139,6 +139,8 @@ class EngineAdapter(Adapter):
                   self.config["max_model_len"])
         self.decline(why_not_allocated(self.abilities, o, r, end, not before))
         if before:
+            if self.whole_steps and r.computed < r.granted:
+                self.decline("what was granted is computed first")
             found = end <= r.granted or self.grow(r, end)
         else:
             self.decline(self.why_not_admitted(o, r, inside, hit))
