@@ -3,24 +3,19 @@
 """ATOM's BlockManager over its BlockPool, driven as its Scheduler drives it: a prompt takes its blocks
 when it is admitted, and content is published when it was computed."""
 
-import os
 from types import SimpleNamespace
 
-from kvproof import EngineAdapter
-from stand_in import absent, bare_package, checkout
+from nano_family import NanoFamily
+from stand_in import engine
 
-FOLDER = checkout("atom")
-for package in ("", ".distributed", ".model_engine"):
-    bare_package("atom" + package, os.path.join(FOLDER, "atom", *package.split(".")))
-absent("atom.config")
+engine("atom", folder="", bare=("", "distributed", "model_engine"), without=("config",))
 from atom.model_engine.block_manager import BlockManager  # noqa: E402
 from atom.model_engine.sequence import Sequence  # noqa: E402
 
 
-class Atom(EngineAdapter):
-    traits = {"duplicates": "newest_keeps", "reserves": "prompt"}
-    abilities = {"chunks": True, "skip_lookup": False}
-    one_by_one = True
+class Atom(NanoFamily):
+    traits = {"duplicates": "newest_keeps", "reserves": "prompt", "free_list": "set"}
+    abilities = {"chunks": True}
 
     def build(self):
         self.manager = BlockManager(SimpleNamespace(
@@ -30,29 +25,23 @@ class Atom(EngineAdapter):
         self.pool = self.manager.kv
 
     def lookup(self, r):
-        if not self.caching or not r.tokens:
-            return []
-        found = max(self.manager.can_allocate(Sequence(r.tokens, self.size)), 0)
-        return [self.pool.lookup(key) for key in self.hashes(r)[:found]]
+        found = self.manager.can_allocate(Sequence(r.tokens, self.size)) if r.tokens else 0
+        return [self.pool.lookup(key) for key in self.hashes(r)[:max(found, 0)]]
 
     def admit(self, r, end, hit):
         sequence = Sequence(r.tokens, self.size)
         if self.manager.can_allocate(sequence) < 0:
             return None
+        self.manager.allocate(sequence, len(hit))
         r.own = sequence
-        self.manager.allocate(r.own, len(hit))
-        return r.own.num_cached_tokens
-
-    def append(self, r, tokens):
-        if r.own:
-            r.own.append_token(*tokens)
+        return sequence.num_cached_tokens
 
     def grow(self, r, end):
         if end < len(r.own):
             return True  # a chunk of the prompt
-        if not self.manager.can_append(r.own, 1):
+        if not self.manager.can_append(r.own):
             return False
-        self.manager.may_append(r.own, 1)
+        self.manager.may_append(r.own)
         return True
 
     def advance(self, r):
@@ -66,30 +55,17 @@ class Atom(EngineAdapter):
         self.manager.deallocate(r.own)
         r.own = None
 
-    def table(self, r):
-        return list(r.own.block_table) if r.own else []
-
     def free_blocks(self):
         return sorted(self.pool._free)
 
     def num_free(self):
         return self.pool.num_free
 
-    def counts(self):
-        return [(block.block_id, block.ref_count) for block in self.pool.blocks if block.ref_count]
+    def blocks_by_hash(self):
+        return self.pool._hash_to_block_id
 
-    def keys(self):
-        return {block.block_id: block.hash for block in self.pool.blocks if block.hash != -1}
-
-    def index(self):
-        return {key: [block] for key, block in self.pool._hash_to_block_id.items()}
-
-    def hashes(self, r):
-        keys = []
-        for end in range(self.size, len(r.tokens) + 1, self.size):
-            keys.append(BlockManager.compute_hash(r.tokens[end - self.size:end],
-                                                  keys[-1] if keys else -1))
-        return keys
+    def hash_of(self, tokens, parent):
+        return BlockManager.compute_hash(tokens, parent)
 
     def progress(self, r):
         return r.own and r.own.num_cached_tokens // self.size

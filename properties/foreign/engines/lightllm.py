@@ -8,16 +8,15 @@ from types import SimpleNamespace
 
 import numpy
 import torch
-from kvproof import Node, RadixAdapter
-from stand_in import Nothing, absent, checkout, torch_without_device
+from kvproof import RadixAdapter
+from stand_in import Nothing, engine, torch_without_device
 
-checkout("lightllm")
 NAME = f"kvproof-{os.getpid()}"
-absent(*("lightllm." + name for name in (
+engine("lightllm", folder="", bare=(), without=(
     "common.basemodel", "common.kv_trans_kernel", "distributed", "server.core",
     "server.multimodal_params", "server.pd_io_struct", "utils.config_utils",
     "utils.custom_kernel_utis", "utils.dist_utils", "utils.envs_utils", "utils.infer_utils",
-    "utils.log_utils", "utils.profile_max_tokens")),
+    "utils.log_utils", "utils.profile_max_tokens"),
        custom_cat=torch.cat, get_unique_server_name=lambda: NAME)
 torch_without_device()
 from lightllm.common import req_manager  # noqa: E402
@@ -93,11 +92,16 @@ class LightLlm(RadixAdapter):
     def table(self, r):
         return [] if r.own is None or r.own.paused else self.rows[r.own.req_idx, :r.granted].tolist()
 
-    def nodes(self):
-        def shown(node):
-            return Node(node.token_id_key.tolist(), node.token_mem_index_value.tolist(),
-                        [shown(child) for child in node.children.values()], node.ref_counter)
-        return [shown(child) for child in self.cache.root_node.children.values()]
+    def roots(self):
+        return [self.cache.root_node]
+
+    def shown(self, node):
+        return node.token_id_key, node.token_mem_index_value.tolist(), node.ref_counter
+
+    def progress(self, r):
+        if r.own is None or r.own.paused:
+            return None
+        return int(r.own.shared_kv_node.node_prefix_total_len) if r.own.shared_kv_node else 0
 
     def unused(self):
         return self.memory.mem_state[self.memory.mark_start:self.memory.mark_end].tolist()

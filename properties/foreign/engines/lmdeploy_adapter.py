@@ -5,10 +5,10 @@ published at once; a decode takes the block for the token that it will add. A re
 preempted comes back as a new one."""
 
 import torch
-from kvproof import Node, RadixAdapter
-from stand_in import absent_what_is_not_installed
+from kvproof import RadixAdapter
+from stand_in import engine
 
-absent_what_is_not_installed("lmdeploy")
+engine("lmdeploy", bare=())
 from lmdeploy.pytorch.config import CacheConfig, SchedulerConfig  # noqa: E402
 from lmdeploy.pytorch.messages import SequenceMeta, UpdateTokenMode  # noqa: E402
 from lmdeploy.pytorch.paging.scheduler import Scheduler  # noqa: E402
@@ -19,14 +19,13 @@ class LmDeploy(RadixAdapter):
     operations = "arrive append advance allocate free finish"
     traits = {"duplicates": "table_repointed", "refusal": "may_evict", "free_list": "set",
               "lookup": "within_allocate"}
-    abilities = {"caching": [True]}
     one_by_one = whole_steps = True
 
     def build(self):
         self.scheduler = Scheduler(
             SchedulerConfig(1 << 20, 1 << 20), CacheConfig(
                 1 << 20, self.size, 0, self.usable, max_prefill_token_num=1 << 20,
-                enable_prefix_caching=True, cudagraph_capture_batch_sizes=[1]),
+                enable_prefix_caching=self.caching, cudagraph_capture_batch_sizes=[1]),
             SequenceMeta(self.size, strategy=ARSequenceStrategy()))
         self.manager, self.sessions = self.scheduler.block_manager, 0
         self.allocator = self.manager.allocator
@@ -57,24 +56,26 @@ class LmDeploy(RadixAdapter):
     def table(self, r):
         return self.manager.get_block_table(r.own).tolist() if r.own else []
 
-    def nodes(self):
-        def shown(node):
-            return Node(node.token_ids.tolist(), self.allocator.get_physical_blocks([node.block_id]),
-                        [shown(child) for child in node.children.values()],
-                        int(self.allocator.get_ref_count(node.block_id)) - 1)
-        return [shown(child) for root in self.scheduler.block_trie._roots.values()
-                for child in root.children.values()]
+    def roots(self):
+        return self.scheduler.block_trie._roots.values()
+
+    def shown(self, node):
+        return (node.token_ids, self.allocator.get_physical_blocks([node.block_id]),
+                self.allocator.get_ref_count(node.block_id) - 1)  # the tree's own
 
     def unused(self):
         pool = self.allocator.get_phy_allocator("gpu")
         return pool._free_blocks[pool._num_blocks - pool._free_count:].tolist()
 
     def counts(self):
-        tree = {block for block, _, _ in self.published()}
+        tree = self.keys()
         held = self.allocator._free_blocks[:self.usable - self.allocator._free_count]
-        counts = [(block, int(self.allocator.get_ref_count(logical)) - (block in tree))
+        return [(block, int(self.allocator.get_ref_count(logical)) - (block in tree))
                   for logical in held for block in self.allocator.get_physical_blocks([logical])]
-        return [(block, count) for block, count in counts if count]
+
+    def progress(self, r):
+        cursor = r.own and r.own.prefix_cache.trie_cursor
+        return cursor and cursor.prefix_len // self.size
 
 
 if __name__ == "__main__":

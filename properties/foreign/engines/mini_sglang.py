@@ -3,18 +3,13 @@
 """mini-sglang's CacheManager over its radix tree, driven by its PrefillAdder and in the order of its
 Scheduler: a step is computed, then the prompt is published, then the next step is prepared."""
 
-import os
-
 import torch
-from kvproof import Node, RadixAdapter
-from stand_in import absent, bare_package, checkout, torch_without_device
+from kvproof import RadixAdapter
+from stand_in import engine, torch_without_device
 
-FOLDER = checkout("minisgl")
-for package in ("", ".scheduler"):  # their __init__ would import the kernels
-    folder = os.path.join(FOLDER, "python", "minisgl", *package.split("."))
-    bare_package("minisgl" + package, folder)
-absent("minisgl.kernel", "minisgl.attention", "minisgl.moe", fast_compare_key=lambda a, b: next(
-    (at for at, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b))))
+engine("minisgl", folder="python", bare=("", "scheduler"), without=("kernel", "attention", "moe"),
+       fast_compare_key=lambda a, b: next(
+           (at for at, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b))))
 torch_without_device()
 from minisgl import core  # noqa: E402
 from minisgl.scheduler.cache import CacheManager  # noqa: E402
@@ -81,11 +76,14 @@ class MiniSglang(RadixAdapter):
             return []
         return self.pages(self.cache.page_table[r.own.table_idx, :r.granted].tolist())
 
-    def nodes(self):
-        def shown(node):
-            return Node(node._key.tolist(), self.pages(node.value.tolist()),
-                        [shown(child) for child in node.children.values()], node.ref_count)
-        return [shown(child) for child in self.cache.prefix_cache.root_node.children.values()]
+    def roots(self):
+        return [self.cache.prefix_cache.root_node]
+
+    def shown(self, node):
+        return node._key, self.pages(node.value), node.ref_count
+
+    def progress(self, r):
+        return r.own and r.own.cache_handle.cached_len // self.size
 
     def unused(self):
         return [slot // self.size for slot in self.cache.free_slots.tolist()]

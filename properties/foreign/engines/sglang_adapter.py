@@ -5,19 +5,16 @@ a prompt is matched, locked, extended and, once computed, published; a decode ad
 finishes is published, and what is retracted is not."""
 
 from array import array
-from importlib.util import find_spec
 from types import SimpleNamespace
 
 import torch
-from kvproof import Node, RadixAdapter
-from stand_in import Nothing, absent, absent_what_is_not_installed, bare_package
+from kvproof import RadixAdapter
+from stand_in import Nothing, engine
 
-absent_what_is_not_installed("sglang")
-bare_package("sglang", find_spec("sglang").submodule_search_locations[0])
-absent("sglang.kernels", *("sglang.srt." + name for name in (
+engine("sglang", without=("kernels", *("srt." + name for name in (
     "configs", "constrained", "disaggregation", "distributed", "function_call", "hardware_backend",
     "layers", "lora", "model_executor", "multimodal", "observability", "parser", "sampling",
-    "session", "speculative")))
+    "session", "speculative"))))
 from sglang.srt.managers import schedule_batch  # noqa: E402
 from sglang.srt.mem_cache import allocation, common  # noqa: E402
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator  # noqa: E402
@@ -101,11 +98,14 @@ class Sglang(RadixAdapter):
     def table(self, r):
         return self.pages(self.rows.req_to_token[r.own.kv.req_pool_idx, :r.granted]) if r.own else []
 
-    def nodes(self):
-        def shown(node):
-            return Node(list(node.key.token_ids), self.pages(node.value),
-                        [shown(child) for child in node.children.values()], node.lock_ref)
-        return [shown(child) for child in self.tree.root_node.children.values()]
+    def roots(self):
+        return [self.tree.root_node]
+
+    def shown(self, node):
+        return node.key.token_ids, self.pages(node.value), node.lock_ref
+
+    def progress(self, r):
+        return r.own and r.own.kv.cache_protected_len // self.size
 
     def unused(self):
         return self.pool.get_all_free_pages().tolist()

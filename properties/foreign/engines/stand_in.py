@@ -3,6 +3,7 @@
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import sys
 import types
@@ -83,17 +84,25 @@ def absent(*names, **given):
     sys.meta_path.insert(0, Replacements(names, given))
 
 
-def absent_what_is_not_installed(engine):
-    """@param engine the package whose modules may do without"""
-    sys.meta_path.append(Replacements(engine=engine))
+def engine(name, folder=None, bare=("",), without=(), **given):
+    """Makes the package of an engine importable, as far as its allocator goes.
 
-
-def checkout(engine):
-    """The folder of the engine, which is the first argument or KVPROOF_CHECKOUT."""
-    folder = sys.argv[1] if len(sys.argv) > 1 else os.environ["KVPROOF_CHECKOUT"]
-    sys.path.insert(0, folder)
-    absent_what_is_not_installed(engine)
-    return folder
+    @param folder where it lies in the checkout, which is the first argument or KVPROOF_CHECKOUT;
+                  None: it is installed
+    @param bare   packages whose __init__ is not run; "" is the engine itself
+    @param without its modules that stay out, and @param given what they hold all the same
+    """
+    if folder is None:
+        top = importlib.util.find_spec(name).submodule_search_locations[0]
+    else:
+        checkout = sys.argv[1] if len(sys.argv) > 1 else os.environ["KVPROOF_CHECKOUT"]
+        top = os.path.join(checkout, folder, name)
+        sys.path.insert(0, os.path.join(checkout, folder))
+    for package in bare:
+        bare_package(".".join(filter(None, (name, package))),
+                     os.path.join(top, *package.split(".")))
+    absent(*(f"{name}.{module}" for module in without), **given)
+    sys.meta_path.append(Replacements(engine=name))
 
 
 def torch_without_device():

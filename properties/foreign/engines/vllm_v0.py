@@ -4,15 +4,13 @@
 it is cached, its blocks; then slots for each token. What is preempted comes back as a new sequence."""
 
 import itertools
-from importlib.util import find_spec
 from types import SimpleNamespace
 
 import torch  # noqa: F401
 from kvproof import EngineAdapter
-from stand_in import absent_what_is_not_installed, bare_package
+from stand_in import engine
 
-absent_what_is_not_installed("vllm")
-bare_package("vllm", find_spec("vllm").submodule_search_locations[0])
+engine("vllm")
 from vllm.core.block.prefix_caching_block import PrefixCachingBlock  # noqa: E402
 from vllm.core.block_manager import SelfAttnBlockSpaceManager  # noqa: E402
 from vllm.core.interfaces import AllocStatus  # noqa: E402
@@ -87,7 +85,7 @@ class VllmV0(EngineAdapter):
         return self.manager.get_num_free_gpu_blocks()
 
     def counts(self):
-        return [(block, count) for block, count in self.pool._refcounter._refcounts.items() if count]
+        return self.pool._refcounter._refcounts.items()
 
     def keys(self):
         return {block: key % 2**64 for key, block in self.pool._cached_blocks.items()}

@@ -69,7 +69,7 @@ class EngineAdapter(Adapter):
         return len(self.free_blocks())
 
     def counts(self):
-        """@return pairs of block and references, of blocks that have any"""
+        """@return pairs of block and references; those above 0 are shown"""
 
     def keys(self):
         """@return dict from block to the key that it carries"""
@@ -206,7 +206,7 @@ class EngineAdapter(Adapter):
         queue, counts, requests = self.free_blocks(), self.counts(), self.requests.items()
         out["queue"] = None if queue is None else self.ids(queue)
         out["ref"] = None if counts is None else [
-            [self.ids([block])[0], int(count)] for block, count in counts]
+            [self.ids([block])[0], int(count)] for block, count in counts if count > 0]
         out["tables"] = {name: [self.ids(self.table(r))] for name, r in requests}
         if self.caching:
             out |= self.cache_state()

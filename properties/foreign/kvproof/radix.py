@@ -17,11 +17,23 @@ class Node(NamedTuple):
 
 
 class RadixAdapter(PageAdapter):
-    """Define nodes(), unused() and what EngineAdapter asks an engine to do."""
+    """Define roots() and shown(), or nodes(); unused(); and what EngineAdapter asks an engine to do."""
+
+    def roots(self):
+        """@return the roots of the trees, which hold no tokens; a node has `children`, a dict"""
+        raise NotImplementedError
+
+    def shown(self, node):
+        """@return the tokens of a node, its blocks, how many requests hold it"""
+        raise NotImplementedError
 
     def nodes(self):
-        """@return the nodes right below the root"""
-        raise NotImplementedError
+        """@return the nodes right below the roots"""
+        def below(node):
+            for child in node.children.values():
+                tokens, blocks, lock = self.shown(child)
+                yield Node([int(token) for token in tokens], blocks, [*below(child)], int(lock))
+        return [node for root in self.roots() for node in below(root)]
 
     def unused(self):
         """@return the blocks that are neither in the tree nor held, the next one first"""
@@ -51,7 +63,7 @@ class RadixAdapter(PageAdapter):
     def counts(self):
         """A block of the tree has the lock of its node; of the others, whatever is not unused is
         held once."""
-        out = {block: lock for block, _, lock in self.published() if lock}
+        out = {block: lock for block, _, lock in self.published()}
         loose = {*range(self.first_block, self.first_block + self.usable)}
         loose -= {block for block, _, _ in self.published()} | {*self.unused()}
         return [*out.items(), *((block, 1) for block in sorted(loose))]

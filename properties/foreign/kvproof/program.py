@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program kvproof: where it is, and how it checks an adapter class."""
+
+import inspect
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def find_program():
+    """@return the path of kvproof: by KVPROOF, else on PATH, else beside the package (a checkout, an
+    installation); None where there is none"""
+    beside = [os.path.join(HERE, *[os.pardir] * 3, "kvproof"),
+              os.path.join(os.path.dirname(sys.executable), "kvproof")]
+    for path in (os.environ.get("KVPROOF"), shutil.which("kvproof"), *beside):
+        if path and os.path.isfile(path) and os.access(path, os.X_OK):
+            return os.path.abspath(path)
+    return None
+
+
+def command_of(adapter):
+    """@return the command that serves an adapter class, which stands in a file"""
+    place = f"{os.path.abspath(inspect.getsourcefile(adapter))}:{adapter.__qualname__}"
+    path = os.pathsep.join(filter(None, (os.path.dirname(HERE), os.environ.get("PYTHONPATH"))))
+    return f"PYTHONPATH={shlex.quote(path)} {shlex.quote(sys.executable)} -m kvproof " \
+        f"{shlex.quote(place)}"
+
+
+def finding_of(output):
+    """@return the part of a check's output that says what is broken, or its last lines"""
+    lines = output.splitlines()
+    start = next((at for at, line in enumerate(lines) if ", broken: " in line), None)
+    return "\n".join(lines[-20:] if start is None else lines[start:start + 40])
+
+
+def check(adapter, *options, program=None):
+    """Runs `kvproof check` on an adapter class.
+
+    @param options such as "--seed=7", "--operations=500"
+    @return the exit code, and what it printed
+    """
+    done = subprocess.run(
+        [program or find_program(), "check", f"--subject-command={command_of(adapter)}", *options],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    return done.returncode, done.stdout
