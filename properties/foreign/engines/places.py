@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an engine is: an environment made by pip, a checkout, or a copy of either with other text."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+from rows import SHARED
+
+
+class Absent(Exception):
+    """An engine cannot be had; the text says why."""
+
+
+def run(*command):
+    """Runs a command quietly. Throws Absent with its last words."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", check=False)
+    if done.returncode:
+        words = [line for line in done.stdout.splitlines() if line.strip()] or ["it failed"]
+        raise Absent(f"{' '.join(command[1:4])}: {words[-1].strip()}")
+
+
+def site_packages(environment):
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    return os.path.join(environment, "lib", version, "site-packages")
+
+
+def environment(folder, name, requirements, *options, beside=None):
+    """A virtual environment with what pip installs, made at the first call.
+
+    @param beside another environment, whose packages are seen, too
+    @return its folder. Throws Absent.
+    """
+    path = os.path.join(folder, name)
+    ready, wanted = os.path.join(path, "ready"), "\n".join(requirements)
+    if os.path.exists(ready):
+        with open(ready, encoding="utf-8") as file:
+            if file.read() == wanted:
+                return path
+    print(f"kvproof engines: {name}: pip installs {', '.join(requirements)}", file=sys.stderr,
+          flush=True)
+    shutil.rmtree(path, ignore_errors=True)
+    run(sys.executable, "-m", "venv", path)
+    run(os.path.join(path, "bin", "python"), "-m", "pip", "install", "--quiet",
+        "--disable-pip-version-check", *options, *requirements)
+    if beside:
+        with open(os.path.join(site_packages(path), "shared.pth"), "w", encoding="utf-8") as file:
+            file.write(site_packages(beside) + "\n")
+    with open(ready, "w", encoding="utf-8") as file:
+        file.write(wanted)
+    return path
+
+
+def checkout_of(row, folder):
+    """@return the folder of a repository at the commit of a row. Throws Absent."""
+    name = row.origin.split("/")[1]
+    if folder:
+        beside = os.path.join(folder, f"{name}-{row.commit}")
+        if os.path.isdir(beside):
+            return os.path.abspath(beside)
+        head = subprocess.run(["git", "-C", folder, "rev-parse", "HEAD"], capture_output=True,
+                              text=True, check=False).stdout
+        origin = subprocess.run(["git", "-C", folder, "remote", "get-url", "origin"], check=False,
+                                capture_output=True, text=True).stdout.strip()
+        if head.startswith(row.commit) and name in (
+                os.path.basename(origin).removesuffix(".git"),
+                os.path.basename(os.path.abspath(folder))):
+            return os.path.abspath(folder)
+    raise Absent(f"no checkout: https://github.com/{row.origin} at {row.commit}, in "
+                 f"{os.path.join(folder or 'DIR', f'{name}-{row.commit}')} (--checkout=DIR)")
+
+
+def overlay(original, copy, faults):
+    """Makes a copy of a folder in which the text of some files is another; whatever is the same is
+    a link. Throws Absent where the text to replace does not occur exactly once."""
+    shutil.rmtree(copy, ignore_errors=True)
+    os.makedirs(copy)
+    for fault in faults:
+        opened, source = copy, original
+        for part in fault.file.split("/"):
+            link_all(source, opened)
+            source, opened = os.path.join(source, part), os.path.join(opened, part)
+            if os.path.islink(opened):
+                os.remove(opened)
+                if os.path.isdir(source):
+                    os.mkdir(opened)
+                else:
+                    shutil.copyfile(source, opened)
+        with open(opened, encoding="utf-8") as file:
+            text = file.read()
+        if text.count(fault.old) != 1:
+            raise Absent(f"{fault.file}: {text.count(fault.old)} times {fault.old.strip()!r}")
+        with open(opened, "w", encoding="utf-8") as file:
+            file.write(text.replace(fault.old, fault.new))
+
+
+def link_all(source, folder):
+    for name in os.listdir(source):
+        if name != "__pycache__" and not os.path.lexists(os.path.join(folder, name)):
+            os.symlink(os.path.join(source, name), os.path.join(folder, name))
+
+
+class Place:
+    """How an engine is started. Throws Absent where it cannot be."""
+
+    def __init__(self, row, folder, checkouts):
+        self.row, self.folder, self.argument = row, folder, ""
+        self.work = os.path.join(folder, f"{row.name}-{row.revision}")
+        self.paths = []
+        if row.source == "own":
+            return
+        if row.source == "checkout":
+            original = checkout_of(row, checkouts)
+        shared = environment(folder, row.needs, SHARED[row.needs])
+        if row.source == "pypi":
+            shared = environment(folder, f"{row.name}-{row.revision}", [row.origin], "--no-deps",
+                                 beside=shared)
+            original = os.path.join(site_packages(shared), row.package)
+        self.python = os.path.join(shared, "bin", "python")
+        self.original = original
+        self.put(original)
+        if row.mend:
+            self.put(self.changed("mended", row.mend))
+
+    def put(self, path):
+        if self.row.source == "checkout":
+            self.argument = path
+        elif path != self.original:
+            self.paths = [os.path.dirname(path)]
+
+    def changed(self, name, faults):
+        """@return the folder of a copy with faults"""
+        top = os.path.join(self.folder, "copies", f"{self.row.name}-{self.row.revision}", name)
+        copy = os.path.join(top, os.path.basename(self.original))
+        overlay(self.original, copy, faults)
+        return copy
+
+    def with_fault(self, number, fault):
+        """@return the place of a copy with this fault"""
+        out = object.__new__(Place)
+        out.__dict__.update(self.__dict__)
+        out.put(self.changed(str(number), (*self.row.mend, fault)))
+        return out
+
+    def subject(self, here):
+        """@return the option of `kvproof check` that names the engine"""
+        if self.row.source == "own":
+            return f"--subject={self.row.origin}"
+        adapter, *words = self.row.adapter.split()
+        adapter = os.path.normpath(os.path.join(here, adapter))
+        path = os.pathsep.join((*self.paths, os.path.dirname(here)))
+        words = " ".join(f"'{word}'" for word in (*words, self.argument) if word)
+        return f"--subject-command=PYTHONPATH='{path}' '{self.python}' -B '{adapter}' {words}"

@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `kvproof engines`: checks the engines of the list, and says what of the faults that are
+seeded into copies of them is noticed."""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+
+from places import Absent, Place
+from rows import ROWS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CHECKOUT = os.path.normpath(os.path.join(HERE, *[os.pardir] * 3))
+COUNTS = ("laws_spoke", "configurations", "operations", "findings_new", "findings_known", "worded")
+
+
+@dataclass
+class Outcome:
+    row: object
+    skipped: str = ""
+    verdict: str = ""
+    broken: str = ""
+    seconds: float = 0
+    counts: dict = field(default_factory=dict)
+    noticed: list = field(default_factory=list)  # faults
+    missed: list = field(default_factory=list)
+
+
+class Checker:
+    """Runs `kvproof check` on engines."""
+
+    def __init__(self, program, options, work):
+        self.program, self.options, self.work, self.environment = program, options, work, {}
+
+    def run(self, place, name):
+        """@return exit code, the result of the check, its output"""
+        results = os.path.join(self.work, f"{name}.json")
+        command = [self.program, place.subject(HERE), f"--json={results}", *self.options]
+        if place.row.known:
+            known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
+            with open(known, "w", encoding="utf-8") as file:
+                for finding, reason, link in place.row.known:
+                    print(json.dumps({"finding": finding, "reason": reason, "link": link}), file=file)
+            command.append(f"--known={known}")
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", check=False, cwd=self.work)
+        result = {"parameters": {}, "metrics": {}}
+        if os.path.exists(results):
+            with open(results, encoding="utf-8") as file:
+                document = json.load(file)
+            self.environment = self.environment or document["environment"]
+            result = next(r for r in document["results"] if r["experiment"] == "check")
+        return done.returncode, result, done.stdout
+
+    def check(self, place):
+        row = place.row
+        code, result, output = self.run(place, f"{row.name}-{row.revision}")
+        metrics = result["metrics"]
+        out = Outcome(row, broken=str(result["parameters"].get("broken", "")))
+        out.verdict = {0: "holds", 1: "VIOLATED", 3: "cannot tell"}.get(code, "not checked")
+        if code not in (0, 1, 3):
+            out.skipped = (output.strip().splitlines() or ["no output"])[-1]
+        out.counts = {name: int(metrics.get(name, {"value": 0})["value"]) for name in COUNTS}
+        out.seconds = metrics.get("seconds", {"value": 0})["value"]
+        with open(os.path.join(self.work, f"{row.name}-{row.revision}.txt"), "w",
+                  encoding="utf-8") as file:
+            file.write(output)
+        return out
+
+    def notices(self, place, number, fault):
+        try:
+            changed = place.with_fault(number, fault)
+        except Absent as error:
+            raise SystemExit(f"kvproof engines: {place.row.name} {place.row.revision}: {error}")
+        code, _, _ = self.run(changed, f"{place.row.name}-{place.row.revision}-{number}")
+        return code == 1
+
+
+def examine(row, options, checker):
+    name = f"{row.name} {row.revision}"
+    try:
+        place = Place(row, options.folder, options.checkout)
+    except Absent as error:
+        return Outcome(row, skipped=str(error))
+    print(f"kvproof engines: {name}", file=sys.stderr, flush=True)
+    outcome = checker.check(place)
+    if outcome.verdict != "holds":
+        return outcome  # what is noticed in a copy would be what is wrong without a fault, too
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        answers = pool.map(lambda item: checker.notices(place, *item), enumerate(row.seeded))
+        for fault, noticed in zip(row.seeded, answers):
+            (outcome.noticed if noticed else outcome.missed).append(fault)
+    return outcome
+
+
+def table(outcomes):
+    lines = [("engine", "revision", "verdict", "laws", "configurations", "operations", "new",
+              "known", "worded", "faults noticed")]
+    for o in outcomes:
+        if not o.verdict or o.verdict == "not checked":
+            continue
+        seeded = len(o.noticed) + len(o.missed)
+        lines.append((o.row.name, o.row.revision, o.verdict, *map(str, (o.counts[name] for name in (
+            "laws_spoke", "configurations", "operations", "findings_new", "findings_known",
+            "worded"))), f"{len(o.noticed)} of {seeded}" if seeded else "-"))
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+    for o in outcomes:
+        if o.skipped:
+            print(f"skipped: {o.row.name} {o.row.revision}: {o.skipped}")
+        if o.broken:
+            print(f"broken: {o.row.name} {o.row.revision}: {o.broken}")
+        for fault in o.missed:
+            print(f"not noticed: {o.row.name} {o.row.revision}: {fault.what}")
+
+
+def document(outcomes, environment):
+    results = []
+    for o in outcomes:
+        if not o.counts or o.verdict == "not checked":
+            continue
+        counts = o.counts | {"seeded": len(o.noticed) + len(o.missed), "noticed": len(o.noticed)}
+        results.append({
+            "experiment": "engines",
+            "parameters": {"engine": o.row.name, "revision": o.row.revision,
+                           "source": o.row.source, "verdict": o.verdict, "broken": o.broken},
+            "metrics": {name: {"value": value, "unit": "count"} for name, value in counts.items()}
+            | {"seconds": {"value": o.seconds, "unit": "s"}}})
+    return {"schema": 1, "environment": environment | {"command": " ".join(sys.argv)},
+            "results": results}
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"kvproof engines: {message} (see: kvproof engines --help)\n")
+
+
+def parse():
+    names = sorted({row.name for row in ROWS})
+    parser = Parser(
+        "kvproof engines", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Checks the allocators of other engines, and of kvproof, against every law.",
+        epilog="Example: kvproof engines --engine=nano-vllm --checkout=..\n\n"
+        "Exit codes: 0 no new finding, 1 a new one, 2 usage or unwritable output, 77 no engine\n"
+        "could be had, 130 stopped.")
+    parser.add_argument("--engine", metavar="NAME", action="append", choices=names, default=[],
+                        help=f"only this one, repeatable: {', '.join(names)}")
+    parser.add_argument("--checkout", metavar="DIR", help="where checkouts are: DIR/<repository>-"
+                        "<commit>, or DIR itself")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
+    parser.add_argument("--seed", metavar="N", type=int, help="of the checks, default 1")
+    parser.add_argument("--operations", metavar="N", type=int,
+                        help="at least so many per configuration, default as of check")
+    parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    for name, least in (("seed", 0), ("operations", 1)):
+        value = getattr(options, name)
+        if value is not None and value < least:
+            parser.error(f"argument --{name}: expected a whole number from {least} on")
+    return options
+
+
+def write(path, content):
+    try:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(json.dumps(content) + "\n")
+    except OSError as error:
+        sys.exit(f"kvproof engines: --json={path}: cannot be written: {error.strerror}")
+
+
+def main():
+    options = parse()
+    if options.check_options:
+        return 0
+    options.folder = os.path.join(CHECKOUT, "build", "engines")
+    os.makedirs(options.folder, exist_ok=True)
+    program = os.path.join(os.environ.get("KVPROOF_BIN") or os.path.join(
+        CHECKOUT, "build", "release", "bin"), "kvproof-check")
+    passed = [f"--{name}={value}" for name in ("seed", "operations")
+              if (value := getattr(options, name)) is not None]
+    rows = [row for row in ROWS if not options.engine or row.name in options.engine]
+    with tempfile.TemporaryDirectory() as work:
+        checker = Checker(program, passed, work)
+        outcomes = [examine(row, options, checker) for row in rows]
+    table(outcomes)
+    if options.json:
+        write(options.json, document(outcomes, checker.environment))
+    checked = [o for o in outcomes if o.verdict not in ("", "not checked")]
+    if any(o.verdict == "not checked" for o in outcomes):
+        return 2
+    if not checked:
+        return 77
+    return 1 if any(o.verdict == "VIOLATED" for o in checked) else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

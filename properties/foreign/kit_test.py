@@ -1,0 +1,252 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the package kvproof: what it makes of the little that an adapter says.
+
+KVPROOF names the program that checks the pools of this file; without it that part is skipped.
+"""
+
+import unittest
+
+from kvproof import EngineAdapter, PageAdapter, PoolAdapter, RadixAdapter, program
+from kvproof.requests import chain
+
+
+def header(block_size=2, num_blocks=6, **other):
+    return {"kvproof_trace": 1, "config": {
+        "num_blocks": num_blocks, "enable_caching": True, "max_model_len": 32,
+        "hash_block_size": block_size, "groups": [
+            {"kind": "full", "block_size": block_size, "eagle": False}], **other}}
+
+
+def arrive(name, tokens, **other):
+    return {"op": "arrive", "req": name, "tokens": tokens, **other}
+
+
+def allocate(name, new_tokens, **other):
+    return {"op": "allocate", "req": name, "new_tokens": new_tokens, "use_lookup": False,
+            "lookahead": 0, "external": 0, "delay_cache": False, "full_sequence_must_fit": False,
+            "reserved": 0, **other}
+
+
+class LastOut(PoolAdapter):
+    """A pool that hands out first what came back last."""
+
+    def build(self):
+        self.free, self.refs, self.key_of = [*range(self.usable)], {}, {}
+
+    def take(self, count):
+        if count > len(self.free):
+            return None
+        out, self.free = self.free[:count], self.free[count:]
+        for block in out:
+            self.refs[block] = 1
+            self.key_of.pop(block, None)
+        return out
+
+    def touch(self, blocks):
+        for block in blocks:
+            self.refs[block] = self.refs.get(block, 0) + 1
+            if block in self.free:
+                self.free.remove(block)
+
+    def drop(self, blocks):
+        for block in blocks:
+            self.refs[block] -= 1
+            if self.refs[block] == 0:
+                self.free.insert(0, block)
+
+    def publish(self, block, key):
+        self.key_of[block] = key
+
+    def find(self, key):
+        return next((block for block, held in self.key_of.items() if held == key), None)
+
+    def free_blocks(self):
+        return self.free
+
+    def counts(self):
+        return self.refs.items()
+
+    def keys(self):
+        return self.key_of
+
+    def index(self):
+        return {key: [block] for block, key in self.key_of.items()}
+
+
+class StaleKey(LastOut):
+    """Hands blocks out with their keys."""
+
+    def take(self, count):
+        if count > len(self.free):
+            return None
+        out, self.free = self.free[:count], self.free[count:]
+        self.refs.update(dict.fromkeys(out, 1))
+        return out
+
+
+class InsideOut(EngineAdapter):
+    """Looks a prefix up while it allocates, and finds block 3 always."""
+
+    operations = "arrive append advance allocate finish"
+    traits = {"lookup": "within_allocate"}
+    one_by_one = whole_steps = True
+
+    def build(self):
+        self.tables = {}
+
+    def admit(self, r, end, hit):
+        self.tables[r.name] = [3, 0]
+        return 2
+
+    def grow(self, r, end):
+        self.tables[r.name] += [1]
+        r.copies = [(0, 1)]
+        return True
+
+    def release(self, r):
+        self.tables[r.name] = []
+
+    def table(self, r):
+        return self.tables.get(r.name, [])
+
+    def free_blocks(self):
+        return [1, 2]
+
+
+class Tree(RadixAdapter):
+    """A tree of two levels, and three pages that are not in it."""
+
+    class Item:
+        def __init__(self, tokens, slots, lock, *children):
+            self.tokens, self.slots, self.lock = tokens, slots, lock
+            self.children = dict(enumerate(children))
+
+    def build(self):
+        self.root = self.Item([], [], 1, self.Item(
+            [5, 6], [2, 3], 2, self.Item([7, 8], [4, 5], 1), self.Item([9, 9], [0, 1], 0)))
+
+    def roots(self):
+        return [self.root]
+
+    def shown(self, node):
+        return node.tokens, self.pages(node.slots), node.lock
+
+    def unused(self):
+        return [4]
+
+    def table(self, r):
+        return []
+
+
+class KitTest(unittest.TestCase):
+    def test_blocks_are_shifted_behind_the_null_block(self):
+        pool = LastOut()
+        self.assertTrue(pool.answer(header())["block_ids"])
+        pool.answer(arrive("a", [1, 2, 3]))
+        answer = pool.answer(allocate("a", 3))
+        self.assertEqual(answer["out"], {"blocks": [[1, 2]]})
+        self.assertEqual(answer["state"]["queue"], [3, 4, 5])
+        self.assertEqual(answer["state"]["ref"], [[1, 1], [2, 1]])
+        self.assertEqual(answer["state"]["tables"], {"a": [[1, 2]]})
+
+    def test_a_published_block_is_found_and_shared(self):
+        pool = LastOut()
+        pool.answer(header())
+        for line in (arrive("a", [1, 2, 3]), allocate("a", 3),
+                     {"op": "advance", "req": "a", "computed": 3}, arrive("b", [1, 2, 4])):
+            pool.answer(line)
+        hit = pool.answer({"op": "lookup", "req": "b"})
+        self.assertEqual(hit["out"], {"hit_tokens": 2, "blocks": [[1]]})
+        state = pool.answer(allocate("b", 1, use_lookup=True))["state"]
+        self.assertEqual(state["tables"], {"a": [[1, 2]], "b": [[1, 3]]})
+        self.assertIn([1, 2], state["ref"])
+        key = chain([1, 2], 2, [])[0]
+        self.assertEqual((state["key"], state["index"]), ([[1, key, 2]], [[0, key, [1]]]))
+
+    def test_a_refused_admission_leaves_nothing(self):
+        pool = LastOut()
+        pool.answer(header(num_blocks=2))
+        before = pool.answer(arrive("a", [1, 2, 3]))["state"]
+        self.assertEqual(pool.answer(allocate("a", 3)), {"out": None, "state": before})
+
+    def test_what_it_cannot_do_is_declined_with_a_reason(self):
+        pool = LastOut()
+        several = header()
+        several["config"]["groups"] *= 2
+        self.assertEqual(pool.answer(several)["reason"], "at most 1 groups")
+        self.assertIn("only", pool.answer(header(block_size=2000))["reason"])
+        pool.answer(header())
+        pool.answer(arrive("a", [1, 2, 3]))
+        self.assertEqual(pool.answer(allocate("a", 3, external=2))["reason"], "no connector")
+        self.assertEqual(pool.answer({"op": "fork", "req": "a", "child": "b"})["reason"], "no fork")
+
+    def test_an_error_of_the_engine_is_its_answer(self):
+        pool = LastOut()
+        pool.answer(header())
+        pool.publish = None
+        for line in (arrive("a", [1, 2, 3]), allocate("a", 3)):
+            pool.answer(line)
+        answer = pool.answer({"op": "advance", "req": "a", "computed": 3})
+        self.assertIn("TypeError", answer["out"]["error"])
+
+    def test_an_allocation_that_looks_up_says_what_it_found(self):
+        engine = InsideOut()
+        engine.answer(header())
+        engine.answer(arrive("a", [1, 2, 3]))
+        self.assertIn("always looked up", engine.answer(allocate("a", 3))["reason"])
+        self.assertEqual(engine.answer(allocate("a", 3, use_lookup=True))["out"],
+                         {"blocks": [[1]], "hit_tokens": 2, "hit": [[4]]})
+
+    def test_steps_are_taken_in_the_order_of_the_engine(self):
+        engine = InsideOut()
+        engine.answer(header())
+        for line in (arrive("a", [1, 2, 3]), allocate("a", 3, use_lookup=True)):
+            engine.answer(line)
+        for line in (allocate("a", 4), {"op": "append", "req": "a", "tokens": [4]},
+                     {"op": "advance", "req": "a", "computed": 2}):
+            self.assertTrue(engine.answer(line)["unsupported"], line)
+        engine.answer({"op": "advance", "req": "a", "computed": 3})
+        self.assertTrue(engine.answer({"op": "append", "req": "a", "tokens": [4, 5]})["unsupported"])
+        engine.answer({"op": "append", "req": "a", "tokens": [4]})
+        self.assertEqual(engine.answer(allocate("a", 1))["out"],
+                         {"blocks": [[2]], "copies": [[1, 2]]})
+
+    def test_a_page_is_whole(self):
+        engine = PageAdapter()
+        engine.size = 2
+        self.assertEqual(engine.pages([4, 5, 2]), [2, 1])
+        for slots in ([5, 4], [4, 7], [3, 4]):
+            with self.assertRaises(ValueError):
+                engine.pages(slots)
+
+    def test_a_tree_is_shown_as_keys_and_references(self):
+        tree = Tree()
+        tree.answer(header(num_blocks=6))
+        self.assertEqual([*tree.counts()], [(2, 1), (0, 0), (1, 2), (3, 1)])
+        self.assertEqual(tree.free_blocks(), [4, 0])
+        first, below = chain([5, 6, 7, 8], 2)
+        self.assertEqual(tree.keys(), {2: below, 0: chain([5, 6, 9, 9], 2)[1], 1: first})
+        self.assertEqual(tree.index()[first], [1])
+
+    def test_keys_differ_where_content_does(self):
+        self.assertEqual(chain([1, 2, 3, 4], 2)[:1], chain([1, 2, 9], 2))
+        self.assertNotEqual(chain([1, 2, 3, 4], 2)[1], chain([9, 2, 3, 4], 2)[1])
+        self.assertNotEqual(chain([1, 2], 2), chain([1, 2], 2, "salt"))
+        self.assertNotEqual(chain([12, 3], 2), chain([1, 23], 2))
+
+
+@unittest.skipIf(program.find_program() is None, "no program kvproof: KVPROOF names none")
+class CheckTest(unittest.TestCase):
+    def test_a_sound_pool_holds(self):
+        code, output = program.check(LastOut, "--operations=200")
+        self.assertEqual(code, 0, program.finding_of(output))
+
+    def test_a_broken_pool_is_reported_with_its_trace(self):
+        code, output = program.check(StaleKey, "--operations=200")
+        self.assertEqual(code, 1)
+        self.assertIn('{"op":"arrive"', program.finding_of(output))
+
+
+if __name__ == "__main__":
+    unittest.main()
