@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from nano_family import NanoFamily
 from stand_in import engine
 
-engine("atom", folder="", bare=("", "distributed", "model_engine"), without=("config",))
+engine("atom", folder="", bare=("", "distributed", "model_engine"))
 from atom.model_engine.block_manager import BlockManager  # noqa: E402
 from atom.model_engine.sequence import Sequence  # noqa: E402
 

@@ -12,12 +12,7 @@ from kvproof import RadixAdapter
 from stand_in import Nothing, engine, torch_without_device
 
 NAME = f"kvproof-{os.getpid()}"
-engine("lightllm", folder="", bare=(), without=(
-    "common.basemodel", "common.kv_trans_kernel", "distributed", "server.core",
-    "server.multimodal_params", "server.pd_io_struct", "utils.config_utils",
-    "utils.custom_kernel_utis", "utils.dist_utils", "utils.envs_utils", "utils.infer_utils",
-    "utils.log_utils", "utils.profile_max_tokens"),
-       custom_cat=torch.cat, get_unique_server_name=lambda: NAME)
+engine("lightllm", folder="", bare=(), custom_cat=torch.cat, get_unique_server_name=lambda: NAME)
 torch_without_device()
 from lightllm.common import req_manager  # noqa: E402
 from lightllm.common.mem_manager import MemoryManager  # noqa: E402
@@ -28,10 +23,9 @@ req_manager.ReqSamplingParamsManager = infer_batch.InferSamplingParams = Nothing
 
 
 class LightLlm(RadixAdapter):
-    operations = "arrive append advance allocate free finish"
     traits = {"granularity": "token", "lookup": "within_allocate", "free_list": "set",
               "duplicates": "table_repointed", "refusal": "may_evict"}
-    abilities = {"block_sizes": [1, 1], "caching": [True], "chunks": True}
+    abilities = {"block_sizes": [1], "caching": [True]}
     capacity = {"requests": 64}
     one_by_one = whole_steps = True
 
@@ -46,17 +40,19 @@ class LightLlm(RadixAdapter):
         self.context.register(manager, self.cache, shared, 1)
 
     def arrive_there(self, r):
-        """As the router hands a request over."""
-        tokens = numpy.zeros(self.config["max_model_len"] + 1, int)
-        tokens[:len(r.tokens)] = r.tokens
+        """As the router hands a request over; @return its number"""
         self.shared.append(SimpleNamespace(
-            input_len=len(r.tokens), request_id=len(self.shared) * 8, prefix_token_ids=tokens[:0],
-            shm_prompt_ids=SimpleNamespace(arr=tokens), link_prompt_ids_shm_array=lambda: None,
-            link_logprobs_shm_array=lambda: None))
+            input_len=len(r.tokens), request_id=len(self.shared) * 8, prefix_token_ids=numpy.zeros(0),
+            shm_prompt_ids=SimpleNamespace(arr=numpy.zeros(self.config["max_model_len"] + 1, int)),
+            link_prompt_ids_shm_array=lambda: None, link_logprobs_shm_array=lambda: None))
         return len(self.shared) - 1
 
     def admit(self, r, end, hit):
         r.index = self.arrive_there(r) if r.own is None else r.index
+        shared = self.shared[r.index]
+        shared.shm_prompt_ids.arr[:end] = r.tokens
+        if r.own:  # it was paused
+            r.own.cur_output_len = end - shared.input_len
         self.context.add_reqs([(r.index, r.index, Nothing("Multimodal"), 0)])
         r.own = self.context.requests_mapping[r.index]
         found = r.own.cur_kv_len
@@ -66,9 +62,8 @@ class LightLlm(RadixAdapter):
         return None
 
     def append(self, r, tokens):
-        if r.own:
-            self.shared[r.index].shm_prompt_ids.arr[r.own.get_cur_total_len()] = tokens[0]
-            r.own.cur_output_len += 1
+        self.shared[r.index].shm_prompt_ids.arr[r.own.get_cur_total_len()] = tokens[0]
+        r.own.cur_output_len += 1
 
     def grow(self, r, end):
         held = max(r.granted, r.own.cur_kv_len)
@@ -99,9 +94,8 @@ class LightLlm(RadixAdapter):
         return node.token_id_key, node.token_mem_index_value.tolist(), node.ref_counter
 
     def progress(self, r):
-        if r.own is None or r.own.paused:
-            return None
-        return int(r.own.shared_kv_node.node_prefix_total_len) if r.own.shared_kv_node else 0
+        node = r.own and not r.own.paused and r.own.shared_kv_node
+        return int(node.node_prefix_total_len) if node else 0
 
     def unused(self):
         return self.memory.mem_state[self.memory.mark_start:self.memory.mark_end].tolist()

@@ -16,7 +16,6 @@ from lmdeploy.pytorch.strategies.ar.sequence import ARSequenceStrategy  # noqa: 
 
 
 class LmDeploy(RadixAdapter):
-    operations = "arrive append advance allocate free finish"
     traits = {"duplicates": "table_repointed", "refusal": "may_evict", "free_list": "set",
               "lookup": "within_allocate"}
     one_by_one = whole_steps = True

@@ -7,7 +7,7 @@ import torch
 from kvproof import RadixAdapter
 from stand_in import engine, torch_without_device
 
-engine("minisgl", folder="python", bare=("", "scheduler"), without=("kernel", "attention", "moe"),
+engine("minisgl", folder="python", bare=("", "scheduler"),
        fast_compare_key=lambda a, b: next(
            (at for at, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b))))
 torch_without_device()
@@ -50,9 +50,8 @@ class MiniSglang(RadixAdapter):
         return r.own.cached_len
 
     def append(self, r, tokens):
-        if r.own:
-            r.own.max_device_len += 1
-            r.own.append_host(torch.tensor(tokens, dtype=torch.int32))
+        r.own.max_device_len += 1
+        r.own.append_host(torch.tensor(tokens, dtype=torch.int32))
 
     def grow(self, r, end):
         if end % self.size == 1 % self.size and self.cache.available_size < self.size:

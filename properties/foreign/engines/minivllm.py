@@ -12,9 +12,8 @@ from myvllm.engine.sequence import Sequence  # noqa: E402
 
 
 class MinivLlm(NanoFamily):
-    operations = "arrive append advance allocate free finish"
     traits = {"duplicates": "newest_keeps", "reserves": "prompt", "lookup": "within_allocate"}
-    abilities = {"caching": [True]}
+    abilities = {"block_sizes": [2, 3, 4, 8, 16], "caching": [True]}
 
     def build(self):
         Sequence.block_size = self.size

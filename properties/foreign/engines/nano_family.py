@@ -11,8 +11,7 @@ class NanoFamily(EngineAdapter):
     one_by_one = True
 
     def append(self, r, tokens):
-        if r.own:
-            r.own.append_token(*tokens)
+        r.own.append_token(*tokens)
 
     def table(self, r):
         return list(r.own.block_table) if r.own else []

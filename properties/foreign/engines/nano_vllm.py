@@ -20,10 +20,9 @@ LOOKS_FIRST = "num_cached_blocks" in inspect.signature(BlockManager.allocate).pa
 
 
 class NanoVllm(NanoFamily):
-    operations = "arrive append advance allocate free finish" + " lookup" * LOOKS_FIRST
     traits = {"duplicates": "newest_keeps", "reserves": "prompt",
               "lookup": "separate" if LOOKS_FIRST else "within_allocate"}
-    abilities = {"caching": [True], "chunks": LOOKS_FIRST}
+    abilities = {"block_sizes": [2, 3, 4, 8, 16], "caching": [True], "chunks": LOOKS_FIRST}
 
     def build(self):
         Sequence.block_size = self.size

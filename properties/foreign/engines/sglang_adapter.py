@@ -11,14 +11,10 @@ import torch
 from kvproof import RadixAdapter
 from stand_in import Nothing, engine
 
-engine("sglang", without=("kernels", *("srt." + name for name in (
-    "configs", "constrained", "disaggregation", "distributed", "function_call", "hardware_backend",
-    "layers", "lora", "model_executor", "multimodal", "observability", "parser", "sampling",
-    "session", "speculative"))))
+engine("sglang")
 from sglang.srt.managers import schedule_batch  # noqa: E402
 from sglang.srt.mem_cache import allocation, common  # noqa: E402
-from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator  # noqa: E402
-from sglang.srt.mem_cache.allocator.token import TokenToKVPoolAllocator  # noqa: E402
+from sglang.srt.mem_cache.allocator import paged, token  # noqa: E402
 from sglang.srt.mem_cache.cache_init_params import CacheInitParams  # noqa: E402
 from sglang.srt.mem_cache.memory_pool import ReqToTokenPool  # noqa: E402
 from sglang.srt.mem_cache.radix_cache import RadixCache  # noqa: E402
@@ -36,9 +32,9 @@ class Sglang(RadixAdapter):
     first_block = 1
 
     def build(self):
-        paged = [PagedTokenToKVPoolAllocator] if self.size > 1 else [TokenToKVPoolAllocator]
-        self.pool = paged[0](self.usable * self.size, *([self.size] if self.size > 1 else []),
-                             torch.float32, "cpu", None, False)
+        last = (torch.float32, "cpu", None, False)
+        self.pool = (token.TokenToKVPoolAllocator(self.usable, *last) if self.size == 1 else
+                     paged.PagedTokenToKVPoolAllocator(self.usable * self.size, self.size, *last))
         self.rows = ReqToTokenPool(64, self.config["max_model_len"] + self.size, "cpu", False)
         self.tree = RadixCache(CacheInitParams(False, self.rows, self.pool, self.size))
 
@@ -52,13 +48,12 @@ class Sglang(RadixAdapter):
 
     def batch(self, r, begin, end):
         """One of this request alone, as far as an allocation reads it."""
+        length, row = torch.tensor([end]), torch.tensor([r.own.kv.req_pool_idx or 0])
         return SimpleNamespace(
             reqs=[r.own], device="cpu", req_to_token_pool=self.rows, tree_cache=self.tree,
             hisparse_coordinator=None, maybe_evict_swa=lambda: None, is_dllm=lambda: False,
             prefix_lens=[begin], extend_lens=[end - begin], extend_num_tokens=end - begin,
-            seq_lens=torch.tensor([end]), seq_lens_cpu=torch.tensor([end]),
-            req_pool_indices=torch.tensor([r.own.kv.req_pool_idx or 0]),
-            req_pool_indices_cpu=torch.tensor([r.own.kv.req_pool_idx or 0]),
+            seq_lens=length, seq_lens_cpu=length, req_pool_indices=row, req_pool_indices_cpu=row,
             model_config=SimpleNamespace(is_encoder_decoder=False))
 
     def admit(self, r, end, hit):
@@ -72,8 +67,7 @@ class Sglang(RadixAdapter):
         return None
 
     def append(self, r, tokens):
-        if r.own:
-            r.own.output_ids.extend(tokens)
+        r.own.output_ids.extend(tokens)
 
     def grow(self, r, end):
         held = max(r.granted, r.own.prefix_len)

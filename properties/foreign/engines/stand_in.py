@@ -84,13 +84,28 @@ def absent(*names, **given):
     sys.meta_path.insert(0, Replacements(names, given))
 
 
-def engine(name, folder=None, bare=("",), without=(), **given):
+# The modules of an engine that stay out: they need a device, or all of it.
+WITHOUT = {
+    "atom": ("config",),
+    "lightllm": (
+        "common.basemodel", "common.kv_trans_kernel", "distributed", "server.core",
+        "server.multimodal_params", "server.pd_io_struct", "utils.config_utils",
+        "utils.custom_kernel_utis", "utils.dist_utils", "utils.envs_utils", "utils.infer_utils",
+        "utils.log_utils", "utils.profile_max_tokens"),
+    "minisgl": ("kernel", "attention", "moe"),
+    "sglang": ("kernels", *("srt." + name for name in (
+        "configs", "constrained", "disaggregation", "distributed", "function_call",
+        "hardware_backend", "layers", "lora", "model_executor", "multimodal", "observability",
+        "parser", "sampling", "session", "speculative")))}
+
+
+def engine(name, folder=None, bare=("",), **given):
     """Makes the package of an engine importable, as far as its allocator goes.
 
     @param folder where it lies in the checkout, which is the first argument or KVPROOF_CHECKOUT;
                   None: it is installed
     @param bare   packages whose __init__ is not run; "" is the engine itself
-    @param without its modules that stay out, and @param given what they hold all the same
+    @param given what the modules that stay out hold all the same
     """
     if folder is None:
         top = importlib.util.find_spec(name).submodule_search_locations[0]
@@ -101,7 +116,7 @@ def engine(name, folder=None, bare=("",), without=(), **given):
     for package in bare:
         bare_package(".".join(filter(None, (name, package))),
                      os.path.join(top, *package.split(".")))
-    absent(*(f"{name}.{module}" for module in without), **given)
+    absent(*(f"{name}.{module}" for module in WITHOUT.get(name, ())), **given)
     sys.meta_path.append(Replacements(engine=name))
 
 

@@ -26,7 +26,7 @@ def alone(sequence):
 
 
 class VllmV0(EngineAdapter):
-    operations = "arrive append advance allocate free finish fork"
+    operations = EngineAdapter.operations + " fork"
     traits = {"duplicates": "table_repointed", "reserves": "prompt", "lookup": "within_allocate"}
     abilities = {"caching": [True], "forks": "computed"}
 
@@ -51,7 +51,7 @@ class VllmV0(EngineAdapter):
         self.manager.access_all_blocks_in_seq(r.own, next(self.clock))
 
     def append(self, r, tokens):
-        for token in tokens if r.own else []:
+        for token in tokens:
             r.own.append_token_id(token, {token: SimpleNamespace(logprob=0)})
 
     def grow(self, r, end):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine that keeps tables of blocks for requests: the kit keeps the book, the engine works."""
 
-from kvproof.abilities import why_not_allocated, why_not_arrived, why_not_built
+from kvproof.abilities import abilities_of, why_not_allocated, why_not_arrived, why_not_built
 from kvproof.adapter import Adapter
 from kvproof.requests import Request
 
@@ -15,7 +15,7 @@ class EngineAdapter(Adapter):
     """
 
     promises = "safety"
-    operations = "arrive append advance lookup allocate free finish"
+    operations = "arrive append advance lookup allocate free finish"  # lookup: if it is separate
     traits, abilities, capacity = {}, {}, {}
     first_block = 0  # of the engine; kvproof's is 1, behind the null block
 
@@ -51,7 +51,7 @@ class EngineAdapter(Adapter):
         raise NotImplementedError
 
     def arrive(self, r): ...
-    def append(self, r, tokens): ...
+    def append(self, r, tokens): ...  # of one that holds blocks
     def advance(self, r): ...
     def finish(self, r): ...
 
@@ -88,19 +88,22 @@ class EngineAdapter(Adapter):
     # ---- the book -------------------------------------------------------------------------------
 
     def begin(self, config):
-        reason = why_not_built(self.abilities, config)
+        self.can, inside = abilities_of(self), self.traits.get("lookup") == "within_allocate"
+        self.known = [o for o in self.operations.split() if o != "lookup" or not inside]
+        reason = why_not_built(self.can, config)
         if reason:
-            return {"unsupported": True, "reason": reason}
+            return {"unsupported": True, "reason": reason, "traits": self.traits,
+                    "abilities": self.can}
         self.config, self.caching = config, config["enable_caching"]
         self.size, self.usable = config["groups"][0]["block_size"], config["num_blocks"] - 1
         self.requests, self.key_tokens = {}, {}
         self.build()
-        return {"promises": self.promises, "operations": self.operations.split(),
-                "block_ids": True, "traits": self.traits, "abilities": self.abilities,
+        return {"promises": self.promises, "operations": self.known,
+                "block_ids": True, "traits": self.traits, "abilities": self.can,
                 **({"capacity": self.capacity} if self.capacity else {})}
 
     def perform(self, o):
-        if o["op"] not in self.operations.split():
+        if o["op"] not in self.known:
             raise NotImplementedError(f"no {o['op']}")
         try:
             return getattr(self, "do_" + o["op"])(o, self.requests.get(o.get("req")))
@@ -110,17 +113,17 @@ class EngineAdapter(Adapter):
             return {"error": f"{type(error).__name__}: {error}"}
 
     def do_arrive(self, o, _):
-        self.decline(why_not_arrived(self.abilities, o))
+        self.decline(why_not_arrived(self.can, o))
         r = Request(o["req"], o.get("extra"), o.get("skip_lookup", False))
         r.tokens += o["tokens"]
         self.arrive(r)
         self.requests[r.name] = r
 
     def do_append(self, o, r):
-        if self.one_by_one and self.table(r):
-            self.decline("" if len(o["tokens"]) == 1 and r.computed == len(r.tokens)
-                         else "one token, when all before it are computed")
-        self.append(r, o["tokens"])
+        if self.table(r):
+            if self.one_by_one and (len(o["tokens"]) != 1 or r.computed != len(r.tokens)):
+                self.decline("one token, when all before it are computed")
+            self.append(r, o["tokens"])
         r.tokens += o["tokens"]
 
     def do_advance(self, o, r):
@@ -133,11 +136,11 @@ class EngineAdapter(Adapter):
         return {"hit_tokens": len(r.hit) * self.size, "blocks": [self.ids(r.hit)]}
 
     def do_allocate(self, o, r):
-        before, inside = self.table(r), self.traits.get("lookup") == "within_allocate"
+        before, inside = list(self.table(r)), self.traits.get("lookup") == "within_allocate"
         hit = r.hit if o["use_lookup"] and not inside else []
         end = min(r.computed + len(hit) * self.size + o["new_tokens"],
                   self.config["max_model_len"])
-        self.decline(why_not_allocated(self.abilities, o, r, end, not before))
+        self.decline(why_not_allocated(self.can, o, r, end, not before))
         if before:
             if self.whole_steps and r.computed < r.granted:
                 self.decline("what was granted is computed first")

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the list of engines and of what runs it. No engine is needed."""
+
+import glob
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import places
+import run
+from faults import Fault
+from rows import ROWS, SHARED
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROW = ROWS[0]._replace(name="mine", revision="abc1234", source="checkout", origin="me/mine",
+                       adapter="nano_vllm.py")
+LINES, WIDTH = {"../vllm_adapter.py": 149}, 80  # of an adapter; vLLM V1's shows all that it has
+
+
+class RowsTest(unittest.TestCase):
+    def test_each_engine_has_an_adapter_that_compiles(self):
+        for path in glob.glob(os.path.join(HERE, "*.py")):
+            with open(path, encoding="utf-8") as script:
+                compile(script.read(), path, "exec")
+        for row in ROWS:
+            path = os.path.join(HERE, row.adapter.split(" ")[0])
+            self.assertTrue(row.source == "own" or os.path.isfile(path), row)
+
+    def test_an_adapter_is_short(self):
+        for name in {row.adapter.split(" ")[0] for row in ROWS if row.adapter}:
+            with open(os.path.join(HERE, name), encoding="utf-8") as script:
+                code = [line for line in script.read().split('"""', 2)[2].splitlines()
+                        if line.strip()]
+            self.assertLessEqual(len(code), LINES.get(name, WIDTH), name)
+
+    def test_an_engine_is_listed_once_and_knows_what_it_needs(self):
+        names = [(row.name, row.revision) for row in ROWS]
+        self.assertEqual(len(names), len(set(names)))
+        for row in ROWS:
+            self.assertIn(row.source, ("pypi", "checkout", "own"))
+            self.assertTrue(row.source == "own" or row.needs in SHARED, row)
+            self.assertTrue(row.source != "pypi" or "==" in row.origin and row.package, row)
+
+    def test_a_fault_quotes_a_few_lines_at_most(self):
+        seeded = [fault for row in ROWS for fault in (*row.seeded, *row.mend)]
+        self.assertGreaterEqual(len(seeded), 40)
+        for fault in seeded:
+            self.assertNotEqual(fault.old, fault.new, fault.what)
+            self.assertLessEqual(fault.old.strip().count("\n"), 4, fault.what)
+
+
+class PlacesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.top = os.path.join(self.folder.name, "mine-abc1234")
+        os.makedirs(os.path.join(self.top, "a", "b"))
+        for name, text in (("a/b/c.py", "one\ntwo\n"), ("a/d.py", "three\n"), ("e.py", "four\n")):
+            with open(os.path.join(self.top, name), "w", encoding="utf-8") as file:
+                file.write(text)
+
+    def text(self, *path):
+        with open(os.path.join(*path), encoding="utf-8") as file:
+            return file.read()
+
+    def test_a_copy_differs_in_the_words_of_its_faults_alone(self):
+        copy = os.path.join(self.folder.name, "copy")
+        places.overlay(self.top, copy, [Fault("", "a/b/c.py", "two", "2"),
+                                        Fault("", "a/d.py", "three", "3")])
+        self.assertEqual(self.text(copy, "a/b/c.py"), "one\n2\n")
+        self.assertEqual(self.text(copy, "a/d.py"), "3\n")
+        self.assertEqual(self.text(copy, "e.py"), "four\n")
+        self.assertEqual(self.text(self.top, "a/b/c.py"), "one\ntwo\n")
+        self.assertEqual(self.text(self.top, "a/d.py"), "three\n")
+
+    def test_words_that_are_not_there_once_are_refused(self):
+        for words in ("five", "o"):
+            with self.assertRaisesRegex(places.Absent, "a/b/c.py"):
+                places.overlay(self.top, os.path.join(self.folder.name, "copy"),
+                               [Fault("", "a/b/c.py", words, "")])
+
+    def test_a_checkout_lies_in_a_folder_of_its_name_or_is_given_itself(self):
+        self.assertEqual(places.checkout_of(ROW, self.folder.name), self.top)
+        for folder in (None, self.top):
+            with self.assertRaisesRegex(places.Absent, "https://github.com/me/mine at abc1234"):
+                places.checkout_of(ROW, folder)
+        git = ["git", "-C", self.top, "-c", "user.name=a", "-c", "user.email=a@b"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"]):
+            subprocess.run(git + words, check=True)
+        head = subprocess.run(git + ["rev-parse", "HEAD"], check=True, capture_output=True,
+                              text=True).stdout.strip()
+        other = os.path.join(self.folder.name, "mine")
+        os.rename(self.top, other)
+        self.assertEqual(places.checkout_of(ROW._replace(revision=head[:7]), other), other)
+
+
+class OutcomesTest(unittest.TestCase):
+    def test_the_results_are_those_of_the_checks(self):
+        counts = dict.fromkeys(run.COUNTS, 3)
+        fault = Fault("what", "f", "a", "b")
+        checked = run.Outcome(ROW, verdict="holds", counts=counts, noticed=[fault, fault],
+                              missed=[fault])
+        written = run.document([checked, run.Outcome(ROW, skipped="not there")], {"seed": 1})
+        (result,) = written["results"]
+        self.assertEqual(written["schema"], 1)
+        self.assertEqual({name: result["parameters"][name] for name in (
+            "engine", "revision", "source")},
+            {"engine": "mine", "revision": "abc1234", "source": "checkout"})
+        self.assertEqual({name: metric["value"] for name, metric in result["metrics"].items()},
+                         counts | {"seeded": 3, "noticed": 2, "seconds": 0})
+
+    def test_nothing_to_be_had_is_77_and_wrong_options_are_2(self):
+        script = os.path.join(HERE, "run.py")
+        for words, code, said in (
+                (["--engine=atom"], 77, "no checkout: https://github.com/ROCm/ATOM at ffdf3bb"),
+                (["--engine=nobody"], 2, "invalid choice"), (["--seed=-1"], 2, "--seed"),
+                (["--operations=x"], 2, "--operations"), (["--checkout"], 2, "--checkout")):
+            done = subprocess.run([sys.executable, "-B", script, *words], check=False, text=True,
+                                  capture_output=True)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(said, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
