@@ -209,7 +209,8 @@ class KitTest(unittest.TestCase):
                      {"op": "advance", "req": "a", "computed": 2}):
             self.assertTrue(engine.answer(line)["unsupported"], line)
         engine.answer({"op": "advance", "req": "a", "computed": 3})
-        self.assertTrue(engine.answer({"op": "append", "req": "a", "tokens": [4, 5]})["unsupported"])
+        two = {"op": "append", "req": "a", "tokens": [4, 5]}
+        self.assertTrue(engine.answer(two)["unsupported"])
         engine.answer({"op": "append", "req": "a", "tokens": [4]})
         self.assertEqual(engine.answer(allocate("a", 1))["out"],
                          {"blocks": [[2]], "copies": [[1, 2]]})

@@ -80,7 +80,7 @@ check "without a verb it explains itself and exits 2" exits 2
 check "without a verb it names the verbs" err_has "doctor"
 run --help
 check "--help exits 0" exits 0
-for verb in test fuzz report check replay plan bench gate doctor; do
+for verb in test engines fuzz report check replay plan bench gate doctor; do
   run --help
   check "--help lists $verb" out_has "  $verb"
   run "$verb" --help
@@ -254,6 +254,17 @@ check "with clang it builds its own preset" grep -q "^cmake --preset fuzz" "$wor
 check "and its own targets" grep -q "^cmake --build .*/build/fuzz --target kvproof_fuzz" "$work/log"
 check "the options are checked first" grep -q "^run.sh - --seconds=9" "$work/log"
 check "then it runs" grep -q "^run.sh .*/build/fuzz --seconds=9" "$work/log"
+
+# ---- engines: a script that runs the program ----
+system
+mkdir -p "$work/tree/properties/foreign/engines"
+: >"$work/tree/properties/foreign/engines/run.py"
+fake python3 "echo \"python3 \$*\" >>$work/log"
+run engines --engine=mine
+check "the options are checked first" \
+  sh -c "head -n 1 '$work/log' | grep -q 'run.py --check-options --engine=mine'"
+check "then the program is built" grep -q "^cmake --build .* --target kvproof-check" "$work/log"
+check "then it runs" grep -q "^python3 -B .*/run.py --engine=mine" "$work/log"
 
 # ---- installing ----
 system

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ATOM's BlockManager over its BlockPool, driven as its Scheduler drives it: a prompt takes its blocks
-when it is admitted, and content is published when it was computed."""
+"""ATOM's BlockManager over its BlockPool, driven as its Scheduler drives it: a prompt takes its
+blocks when it is admitted, and content is published when it was computed."""
 
 from types import SimpleNamespace
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""LightLLM's RadixCache of tokens over its MemoryManager, driven through its InferenceContext: requests
-are added, paused and filtered there, and room is made as before a prefill or a decode."""
+"""LightLLM's RadixCache of tokens over its MemoryManager, driven through its InferenceContext:
+requests are added, paused and filtered there, and room is made as before a prefill or a decode."""
 
 import os
 from types import SimpleNamespace
@@ -42,7 +42,8 @@ class LightLlm(RadixAdapter):
     def arrive_there(self, r):
         """As the router hands a request over; @return its number"""
         self.shared.append(SimpleNamespace(
-            input_len=len(r.tokens), request_id=len(self.shared) * 8, prefix_token_ids=numpy.zeros(0),
+            input_len=len(r.tokens), request_id=len(self.shared) * 8,
+            prefix_token_ids=numpy.zeros(0),
             shm_prompt_ids=SimpleNamespace(arr=numpy.zeros(self.config["max_model_len"] + 1, int)),
             link_prompt_ids_shm_array=lambda: None, link_logprobs_shm_array=lambda: None))
         return len(self.shared) - 1
@@ -85,7 +86,8 @@ class LightLlm(RadixAdapter):
             self.context.filter([r.index])
 
     def table(self, r):
-        return [] if r.own is None or r.own.paused else self.rows[r.own.req_idx, :r.granted].tolist()
+        holds = r.own and not r.own.paused
+        return self.rows[r.own.req_idx, :r.granted].tolist() if holds else []
 
     def roots(self):
         return [self.cache.root_node]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""LMDeploy's paging Scheduler, with its BlockTrie and its block manager. A prompt is admitted whole and
-published at once; a decode takes the block for the token that it will add. A request that is
+"""LMDeploy's paging Scheduler, with its BlockTrie and its block manager. A prompt is admitted whole
+and published at once; a decode takes the block for the token that it will add. A request that is
 preempted comes back as a new one."""
 
 import torch

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""mini-sglang's CacheManager over its radix tree, driven by its PrefillAdder and in the order of its
-Scheduler: a step is computed, then the prompt is published, then the next step is prepared."""
+"""mini-sglang's CacheManager over its radix tree, driven by its PrefillAdder and in the order of
+its Scheduler: a step is computed, then the prompt is published, then the next step is prepared."""
 
 import torch
 from kvproof import RadixAdapter
@@ -35,7 +35,8 @@ class MiniSglang(RadixAdapter):
         self.cache = CacheManager(self.usable, self.size, rows, "radix")
 
     def pending(self, r):
-        return PendingReq(0, torch.tensor(r.tokens, dtype=torch.int32), core.SamplingParams(max_tokens=1))
+        return PendingReq(0, torch.tensor(r.tokens, dtype=torch.int32),
+                          core.SamplingParams(max_tokens=1))
 
     def lookup(self, r):
         handle = self.cache.match_req(self.pending(r)).cuda_handle

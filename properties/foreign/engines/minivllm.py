@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""MinivLLM's BlockManager, driven as its Scheduler drives it: a prompt is admitted whole, and content
-is published when its block is allocated or filled."""
+"""MinivLLM's BlockManager, driven as its Scheduler drives it: a prompt is admitted whole, and
+content is published when its block is allocated or filled."""
 
 from nano_family import NanoFamily
 from stand_in import engine

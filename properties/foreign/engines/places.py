@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an engine is: an environment made by pip, a checkout, or a copy of either with other text."""
+"""Where an engine is: in an environment made by pip, in a checkout, or in a copy of either."""
 
 import os
 import shutil

@@ -30,6 +30,7 @@ class Row(NamedTuple):
 SHARED = {"light": ("numpy", "xxhash", "msgspec"),
           "wire": ("cbor2", "msgspec", "pyzmq", "typing_extensions"),
           "torch": ("torch==2.9.1", "numpy", "sortedcontainers", "msgspec", "pybase64")}
+VLLM_V1 = "../vllm_adapter.py --around-known"
 NANO, MINI = "GeeeekExplorer/nano-vllm", "sgl-project/mini-sglang"
 ISSUE_163 = "https://github.com/GeeeekExplorer/nano-vllm/issues/163"
 PULL_142 = "https://github.com/sgl-project/mini-sglang/pull/142"
@@ -45,15 +46,15 @@ MEND_142 = (
                  "                row[: new_handle.cached_len] = new_handle.get_matched_indices()"))
 
 ROWS = [
-    Row("vllm-v1", "0.24.0", "pypi", "vllm==0.24.0", "../vllm_adapter.py --around-known", "wire", "vllm",
+    Row("vllm-v1", "0.24.0", "pypi", "vllm==0.24.0", VLLM_V1, "wire", "vllm",
         tuple(faults.VLLM_V1)),
-    Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", "../vllm_adapter.py --around-known", "wire", "vllm"),
+    Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm"),
     Row("vllm-v0", "0.6.6.post1", "pypi", "vllm==0.6.6.post1", "vllm_v0.py", "torch", "vllm",
         tuple(faults.VLLM_V0)),
     Row("sglang", "0.5.23", "pypi", "sglang==0.5.23", "sglang_adapter.py", "torch", "sglang",
         tuple(faults.SGLANG)),
-    Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch", "lmdeploy",
-        tuple(faults.LMDEPLOY)),
+    Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch",
+        "lmdeploy", tuple(faults.LMDEPLOY)),
     Row("nano-vllm", "82f5ca2", "checkout", NANO, "nano_vllm.py", "light", known=(
         ("I9", "a block that is handed out stays in the index", ISSUE_163),)),
     Row("nano-vllm", "f64d821", "checkout", NANO, "nano_vllm.py", "light", known=(

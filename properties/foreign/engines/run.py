@@ -46,7 +46,8 @@ class Checker:
             known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
             with open(known, "w", encoding="utf-8") as file:
                 for finding, reason, link in place.row.known:
-                    print(json.dumps({"finding": finding, "reason": reason, "link": link}), file=file)
+                    row = {"finding": finding, "reason": reason, "link": link}
+                    print(json.dumps(row), file=file)
             command.append(f"--known={known}")
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", check=False, cwd=self.work)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""SGLang's RadixCache over its allocators of tokens and of pages, driven as its Scheduler drives them:
-a prompt is matched, locked, extended and, once computed, published; a decode adds a token; what
-finishes is published, and what is retracted is not."""
+"""SGLang's RadixCache over its allocators of tokens and of pages, driven as its Scheduler drives
+them: a prompt is matched, locked, extended and, once computed, published; a decode adds a token;
+what finishes is published, and what is retracted is not."""
 
 from array import array
 from types import SimpleNamespace
@@ -21,7 +21,8 @@ from sglang.srt.mem_cache.radix_cache import RadixCache  # noqa: E402
 
 allocation.attention_backends = lambda: ("torch_native", "torch_native")
 common.get_spec = lambda: SimpleNamespace(speculative_algorithm=None)
-common.get_serving = schedule_batch.get_serving = lambda: SimpleNamespace(strip_thinking_cache=False)
+serving = SimpleNamespace(strip_thinking_cache=False)
+common.get_serving = schedule_batch.get_serving = lambda: serving
 
 
 class Sglang(RadixAdapter):
@@ -90,7 +91,8 @@ class Sglang(RadixAdapter):
         r.own = None
 
     def table(self, r):
-        return self.pages(self.rows.req_to_token[r.own.kv.req_pool_idx, :r.granted]) if r.own else []
+        row = self.rows.req_to_token[r.own.kv.req_pool_idx] if r.own else []
+        return self.pages(row[:r.granted])
 
     def roots(self):
         return [self.tree.root_node]

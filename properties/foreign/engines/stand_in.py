@@ -55,8 +55,8 @@ def importer():
 
 
 class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds modules that are absent on purpose; and, where it is asked last, whatever modules of the
-    engine import although it is not installed."""
+    """Finds modules that are absent on purpose; and, where it is asked last, whatever the engine
+    imports although it is not installed."""
 
     def __init__(self, names=(), given=None, engine=""):
         self.names, self.given, self.engine = names, given or {}, engine

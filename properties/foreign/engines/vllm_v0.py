@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The block manager of vLLM V0, driven as its Scheduler drives it: whether a prompt fits, how much of
-it is cached, its blocks; then slots for each token. What is preempted comes back as a new sequence."""
+"""The block manager of vLLM V0, driven as its Scheduler drives it: whether a prompt fits, how much
+of it is cached, its blocks; then slots for each token. What is preempted comes back as a new
+sequence."""
 
 import itertools
 from types import SimpleNamespace

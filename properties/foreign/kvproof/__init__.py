@@ -7,9 +7,9 @@ Derive from Adapter, implement begin, perform and state, and end the program wit
 
 EngineAdapter keeps the requests as well, and asks for what an engine does and shows. PageAdapter is
 for engines that hand out token slots, RadixAdapter for those that keep a tree of tokens, and
-PoolAdapter for stores of blocks that know no requests. The lines that are read and written are
-described in share/kvproof/foreign/README.md of the installation, properties/foreign/README.md of
-the sources.
+PoolAdapter for stores of blocks that know no requests; pytest_plugin holds a fixture. The lines
+that are read and written are described in share/kvproof/foreign/README.md of the installation,
+properties/foreign/README.md of the sources.
 """
 
 from kvproof.adapter import Adapter

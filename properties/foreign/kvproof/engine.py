@@ -21,7 +21,7 @@ class EngineAdapter(Adapter):
 
     # In what order its scheduler drives it. Whatever else is asked for is declined.
     one_by_one = False   # it grows by one token, when all before it are computed
-    whole_steps = False  # what was granted is computed at once, before the request goes at the latest
+    whole_steps = False  # what was granted is computed at once, and before the request goes
     always_hits = False  # an admission uses whatever is found
 
     # ---- what an engine does --------------------------------------------------------------------

@@ -12,8 +12,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def find_program():
-    """@return the path of kvproof: by KVPROOF, else on PATH, else beside the package (a checkout, an
-    installation); None where there is none"""
+    """@return the path of kvproof: by KVPROOF, on PATH, or beside the package, in a checkout or an
+    installation; None where there is none"""
     beside = [os.path.join(HERE, *[os.pardir] * 3, "kvproof"),
               os.path.join(os.path.dirname(sys.executable), "kvproof")]
     for path in (os.environ.get("KVPROOF"), shutil.which("kvproof"), *beside):

@@ -17,7 +17,7 @@ class Node(NamedTuple):
 
 
 class RadixAdapter(PageAdapter):
-    """Define roots() and shown(), or nodes(); unused(); and what EngineAdapter asks an engine to do."""
+    """Define roots() and shown(), or nodes(); unused(); and what an EngineAdapter does."""
 
     def roots(self):
         """@return the roots of the trees, which hold no tokens; a node has `children`, a dict"""
@@ -51,9 +51,11 @@ class RadixAdapter(PageAdapter):
             for child in node.children:
                 yield from below(child, tokens, seed)
             ends = len(tokens) // self.size - len(node.blocks)
-            keys = chain(tokens, self.size, seed)[ends:]
+            keys = chain(tokens, self.size, seed)[max(ends, 0):]
+            if ends < 0 or len(keys) != len(node.blocks):
+                raise ValueError(f"{len(node.blocks)} blocks at the end of {len(tokens)} tokens")
             yield from reversed([(block, key, node.lock)
-                                 for block, key in zip(node.blocks, keys, strict=True)])
+                                 for block, key in zip(node.blocks, keys)])
         for node in self.nodes():
             yield from below(node, [], node.seed)
 
