@@ -37,7 +37,7 @@ class Atom(NanoFamily):
         return sequence.num_cached_tokens
 
     def grow(self, r, end):
-        if end < len(r.own):
+        if len(r.own) == r.own.num_prompt_tokens:
             return True  # a chunk of the prompt
         if not self.manager.can_append(r.own):
             return False

@@ -8,7 +8,7 @@ from kvproof import EngineAdapter
 class NanoFamily(EngineAdapter):
     """Define build, which makes self.pool, admit, grow and release; blocks_by_hash, hash_of."""
 
-    one_by_one = True
+    one_by_one = whole_steps = always_hits = True
 
     def append(self, r, tokens):
         r.own.append_token(*tokens)

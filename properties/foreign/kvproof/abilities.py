@@ -15,7 +15,7 @@ def abilities_of(adapter):
         out["appends"] = "one"
     if adapter.whole_steps:
         out["advance"] = "whole"
-    if adapter.always_hits:
+    if adapter.always_hits or adapter.traits.get("lookup") == "within_allocate":
         out["without_lookup"] = False
     return out
 
