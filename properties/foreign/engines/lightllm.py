@@ -23,8 +23,7 @@ req_manager.ReqSamplingParamsManager = infer_batch.InferSamplingParams = Nothing
 
 
 class LightLlm(RadixAdapter):
-    traits = {"granularity": "token", "lookup": "within_allocate", "free_list": "set",
-              "duplicates": "table_repointed", "refusal": "may_evict"}
+    traits = {"granularity": "token", "lookup": "within_allocate", "free_list": "set"}
     abilities = {"block_sizes": [1], "caching": [True]}
     capacity = {"requests": 64}
     one_by_one = whole_steps = True
@@ -96,8 +95,8 @@ class LightLlm(RadixAdapter):
         return node.token_id_key, node.token_mem_index_value.tolist(), node.ref_counter
 
     def progress(self, r):
-        node = r.own and not r.own.paused and r.own.shared_kv_node
-        return int(node.node_prefix_total_len) if node else 0
+        node = r.own and r.own.shared_kv_node
+        return None if not self.table(r) else int(node.node_prefix_total_len) if node else 0
 
     def unused(self):
         return self.memory.mem_state[self.memory.mark_start:self.memory.mark_end].tolist()

@@ -68,9 +68,9 @@ class LmDeploy(RadixAdapter):
 
     def counts(self):
         tree = self.keys()
-        held = self.allocator._free_blocks[:self.usable - self.allocator._free_count]
         return [(block, int(self.allocator.get_ref_count(logical)) - (block in tree))
-                  for logical in held for block in self.allocator.get_physical_blocks([logical])]
+                  for logical in range(self.usable) if self.allocator.get_ref_count(logical)
+                  for block in self.allocator.get_physical_blocks([logical])]
 
     def progress(self, r):
         cursor = r.own and r.own.prefix_cache.trie_cursor

@@ -39,6 +39,8 @@ class MiniSglang(RadixAdapter):
                           core.SamplingParams(max_tokens=1))
 
     def lookup(self, r):
+        if not r.tokens:
+            return []
         handle = self.cache.match_req(self.pending(r)).cuda_handle
         return self.pages(handle.get_matched_indices().tolist()) if handle.cached_len else []
 

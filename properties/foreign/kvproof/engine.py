@@ -142,7 +142,7 @@ class EngineAdapter(Adapter):
                   self.config["max_model_len"])
         self.decline(why_not_allocated(self.can, o, r, end, not before))
         if before:
-            if self.whole_steps and r.computed < r.granted:
+            if self.whole_steps and r.computed < r.granted < end:
                 self.decline("what was granted is computed first")
             found = end <= r.granted or self.grow(r, end)
         else:
@@ -156,6 +156,7 @@ class EngineAdapter(Adapter):
         out = {"blocks": [after[len(before) + used:]]}
         if r.copies:
             out["copies"], r.copies = [self.ids(pair) for pair in r.copies], []
+            out["blocks"][0] = [to for _, to in out["copies"]] + out["blocks"][0]
         if inside and not before:
             out |= {"hit_tokens": found, "hit": [after[:used]]}
         return out
