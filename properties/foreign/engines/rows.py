@@ -33,6 +33,7 @@ SHARED = {"light": ("numpy", "xxhash", "msgspec"),
 VLLM_V1 = "../vllm_adapter.py --around-known"
 NANO, MINI = "GeeeekExplorer/nano-vllm", "sgl-project/mini-sglang"
 ISSUE_163 = "https://github.com/GeeeekExplorer/nano-vllm/issues/163"
+MINIVLLM = "https://github.com/Wenyueh/MinivLLM"
 PULL_142 = "https://github.com/sgl-project/mini-sglang/pull/142"
 MEND_142 = (
     faults.Fault("the row is copied before it changes", faults.CACHE,
@@ -56,16 +57,23 @@ ROWS = [
     Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch",
         "lmdeploy", tuple(faults.LMDEPLOY)),
     Row("nano-vllm", "82f5ca2", "checkout", NANO, "nano_vllm.py", "light", known=(
-        ("I9", "a block that is handed out stays in the index", ISSUE_163),)),
+        ("I9", "a block that is handed out stays in the index", ISSUE_163),
+        ("I18", "a prompt whose blocks are all published is hit whole", ISSUE_163))),
     Row("nano-vllm", "f64d821", "checkout", NANO, "nano_vllm.py", "light", known=(
-        ("I13+I18", "a hit on a free block erases its key", ISSUE_163),)),
+        ("I13+I18", "a hit on a free block erases its key", ISSUE_163),
+        ("content", "so a later request writes where that hit is still read", ISSUE_163))),
     Row("nano-vllm", "bb823b3", "checkout", NANO, "nano_vllm.py", "light",
         seeded=tuple(faults.NANO_VLLM)),
     Row("minivllm", "e63c96c", "checkout", "Wenyueh/MinivLLM", "minivllm.py", "light", known=(
         ("I2+I5+I6", "a block that is handed out counts no reference",
-         "https://github.com/Wenyueh/MinivLLM"),)),
+         MINIVLLM),
+        ("I13", "its content is forgotten while its key stays", MINIVLLM),
+        ("I18", "a prompt whose blocks are all published is hit whole", MINIVLLM),
+        ("I23", "what counts no reference is never given back", MINIVLLM))),
     Row("mini-sglang", "20fcd7f", "checkout", MINI, "mini_sglang.py", "torch", known=(
-        ("I6", "the row keeps naming a page that was given back", PULL_142),)),
+        ("I6", "the row keeps naming a page that was given back", PULL_142),
+        ("I6+I13", "and the page that the tree has is not in the row", PULL_142),
+        ("I8", "so two rows name a page that is not published", PULL_142))),
     Row("mini-sglang", "20fcd7f+142", "checkout", MINI, "mini_sglang.py", "torch",
         seeded=tuple(faults.MINI_SGLANG), mend=MEND_142),
     Row("lightllm", "fc72ffa", "checkout", "ModelTC/lightllm", "lightllm.py", "torch"),

@@ -58,7 +58,8 @@ class VllmV0(EngineAdapter):
     def grow(self, r, end):
         if not self.manager.can_append_slots(alone(r.own), 0):
             return False
-        r.copies = self.manager.append_slots(r.own, 0)
+        copies = self.manager.append_slots(r.own, 0)  # of some the block that is cached was taken
+        r.copies = [copy for copy in copies if copy[1] in self.table(r)]
         self.step(r)
         return True
 
