@@ -90,6 +90,7 @@ LONG = {
 
 NOT_RUN = {
     "needs the network": [
+        "./kvproof engines --checkout=..",
         "curl -LO https://github.com/kvcache-ai/Mooncake/raw/main/FAST25-release/traces/"
         "conversation_trace.jsonl",
         "./kvproof replay --trace=conversation_trace.jsonl --block-size=512 "
