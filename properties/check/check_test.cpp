@@ -113,7 +113,7 @@ TEST(Check, ReplaysWhatOnceBrokeAnAllocator) {
       .name = "fault_host", .open = [](const CacheConfig& config) {
         return Opened{std::make_unique<FaultHost>(config, Fault("stale_hit_accepted")), {}};
       }};
-  CheckOptions with = options("plain", 1);
+  CheckOptions with = options("full_uncached", 1);  // a hit is not drawn
   with.waits = with.shrinks = false;
   EXPECT_EQ(check(broken, with).failure(), nullptr);
   with.regressions = KVPROOF_SOURCE_DIR "/properties/regressions";

@@ -38,7 +38,12 @@ bool is_about(const CacheConfig& config, About about) {
 std::string why_left_out(const Law& law, const CacheConfig& config, const Demands& demands) {
   const bool ours = demands.promises.level != Level::safety;
   if (law.promise == Promise::policy && !ours) return "it promises safety, not policy";
-  if (!declares(demands.promises.operations, law.reach)) {
+  OperationSet declared = demands.promises.operations;
+  // What looks up within an admission is sent no read.
+  if (demands.promises.traits.looks_up_within() && law.reach.speaks == when::reads) {
+    declared &= ~operation_set({"lookup"});
+  }
+  if (!declares(declared, law.reach)) {
     return say("it does not declare ", law.reach.operations.front());
   }
   const bool Calls::*needed_call = law.reach.needs;

@@ -129,7 +129,8 @@ void Walker::step(const Level& from, const Operation& operation, Level& to) {
   note(operation, outcome_.result, to.texts);
   if (from.model) to.model = from.model;
   if (oracles_.model) {
-    if (const Finding finding = to.model->follow(operation, outcome_, to.state, to.history.occasions)) {
+    if (const Finding finding =
+            to.model->follow(operation, outcome_, to.state, to.history.occasions)) {
       wrong_ = "model: " + *finding;
     }
   }

@@ -123,7 +123,8 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
     if (!resident) return "an allocation of a request that is swapped";
     if (args.external > 0 && r.granted) return "external tokens behind computed ones";
     if (!args.use_lookup) return nullptr;
-    return r.granted || !(r.hit_fresh || lookup_within_) ? "a hit that is not of now" : nullptr;
+    const bool found = r.hit_fresh || traits_.looks_up_within();
+    return r.granted || !found ? "a hit that is not of now" : nullptr;
   }
   if (const auto* recycle = std::get_if<op::Recycle>(&operation)) {
     if (!resident) return "a recycling of a request that is swapped";
@@ -154,10 +155,12 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
 }
 
 void CallerBook::fold(const Operation& operation, const Result& result) {
-  if (std::holds_alternative<Rejected>(result) || std::holds_alternative<Refused>(result)) return;
-  if (may_evict(operation)) {
+  const bool refused = std::holds_alternative<Refused>(result);
+  const bool done = !refused && !std::holds_alternative<Rejected>(result);
+  if (may_evict(operation) && (done || (refused && traits_.refusal_may_evict()))) {
     for (auto& [name, r] : requests_) r.hit_fresh = false;
   }
+  if (!done) return;
   if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
     requests_[arrive->req].num_tokens = static_cast<std::uint32_t>(arrive->tokens.size());
   } else if (const auto* take = std::get_if<Granted>(&result);

@@ -33,9 +33,8 @@ class CallerBook {
     std::string transfer;  // in flight; empty = none
   };
 
-  /// @param lookup_within whether an admission looks up by itself
-  explicit CallerBook(const CacheConfig& config, bool lookup_within = false)
-      : config_(config), lookup_within_(lookup_within) {}
+  explicit CallerBook(const CacheConfig& config, const Traits& traits = {})
+      : config_(config), traits_(traits) {}
 
   /// @param state what was shown last
   /// @return why this call would break the caller's side of the contract; nullptr if it is valid
@@ -64,7 +63,7 @@ class CallerBook {
   void settle(const op::Complete& complete);
 
   CacheConfig config_;
-  bool lookup_within_;
+  Traits traits_;
   std::map<std::string, Request> requests_;
   std::vector<BlockId> raw_;
   std::map<std::string, std::vector<BlockId>> leases_;

@@ -36,7 +36,7 @@ class ForeignSubject final : public Subject {
                  std::optional<Violation> trouble = {})
       : program_(program),
         promises_(promises),
-        book_(config, promises.traits.looks_up_within()),
+        book_(config, promises.traits),
         state_(config),
         trouble_(std::move(trouble)) {}
 

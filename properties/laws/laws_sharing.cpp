@@ -60,6 +60,19 @@ extern const Scenes fork_shares_scenes = {
     {"child is missing", play::fork, [](Scene& s) { s.after.requests.pop_back(); }},
 };
 
+namespace {
+
+/// Whether an entry is the block that is published for its content, where tables name that one.
+bool is_repointed(const Step& step, const RequestState& now, GroupId group, std::size_t i) {
+  const std::vector<BlockId>& table = table_of(now, group);
+  if (!step.history.promises->traits.table_repointed() || i >= table.size()) return false;
+  if (table[i] >= step.after.blocks.size()) return false;
+  const BlockState& block = step.after.blocks[table[i]];
+  return block.hashed && block.group == group && own_key(step, now, group, i) == block.key;
+}
+
+}  // namespace
+
 // What is published is complete; to write it again is to write the same bytes.
 Finding copy_before_write(const Step& step) {
   const auto* granted = std::get_if<Granted>(&step.outcome.result);
@@ -83,12 +96,16 @@ Finding copy_before_write(const Step& step) {
       const bool foreign = block.hashed && block.key != own_key(step, *now, g, i) &&
                            !is_tail_key(step, *now, g, i, block.key);
       if (block.ref_cnt <= 1 && !foreign) continue;
+      if (!foreign && worded(step, is_repointed(step, *now, g, i))) continue;
       return say("position ", i, " of ", now->name, " in group ", g, " is about to be written in ",
                  "block ", table[i], ", which has ", block.ref_cnt, " holders",
                  foreign ? " and carries a key of other content" : "");
     }
     const auto shared = shared_in_range(step, *was, g, asked->total, asked->slots);
     const std::size_t copied = copies_of(step, *was, *now, g).size();
+    const auto repointed = static_cast<std::size_t>(std::ranges::count_if(
+        shared, [&](std::size_t i) { return is_repointed(step, *now, g, i); }));
+    if (worded(step, repointed > 0 && copied + repointed >= shared.size())) continue;
     if (copied != (asked->starts ? 0 : shared.size())) {
       return say(copied, " blocks of ", now->name, " were copied in group ", g, "; ", shared.size(),
                  " are about to be written and have another holder");

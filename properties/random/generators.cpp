@@ -242,7 +242,8 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   const RequestRecord& record = *found[m.draws.below(n)];
   const RequestState& r = *state_of(m, record);
   if (!without_blocks(r)) return extend(m, r);
-  if (m.draws.one_in(12) && !must_look_up(record)) return admit_as_running(m, r);
+  const bool as_running = m.draws.one_in(12) && !swarm_.calls.lookup_within;
+  if (as_running && !must_look_up(record)) return admit_as_running(m, r);
   if (swarm_.calls.lookup_within) return admit(m, r, record);
   if (must_look_up(record) && m.history.just_looked_up != r.name) return op::Lookup{r.name};
   const bool could_hit = config_.enable_caching && !record.skip_lookup && !record.looked_up;
@@ -293,9 +294,9 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
   if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
   if (!record.looked_up) args.use_lookup = how == 7;  // no lookup since preemption: there is no hit
-  const bool whole = swarm_.calls.lookup_within && config_.enable_caching && !record.skip_lookup;
+  const bool whole = swarm_.calls.lookup_within;  // it always looks up
   if (whole) {
-    args.use_lookup = how > 0;
+    args.use_lookup = !record.skip_lookup;
     args.new_tokens = rest;
   }
   args.use_lookup = args.use_lookup || must_look_up(record);
@@ -341,7 +342,8 @@ Operation Generator::within_calls(const std::string& req, AllocateArgs args) con
 Operation Generator::extend(Moment& m, const RequestState& r) const {
   const RequestRecord* record = m.history.find(r.name);
   const std::uint32_t granted = record == nullptr ? 0 : granted_tokens(*record, r);
-  if (has_states_ && granted > r.computed) return op::Advance{r.name, granted};
+  const bool whole = has_states_ || !swarm_.calls.part_advances;
+  if (whole && granted > r.computed) return op::Advance{r.name, granted};
   AllocateArgs args;
   args.status = RequestStatus::running;
   args.has_scheduled = true;

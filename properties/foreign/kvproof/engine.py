@@ -140,17 +140,18 @@ class EngineAdapter(Adapter):
         hit = r.hit if o["use_lookup"] and not inside else []
         end = min(r.computed + len(hit) * self.size + o["new_tokens"],
                   self.config["max_model_len"])
+        room = min(end + o["lookahead"], self.config["max_model_len"])
         self.decline(why_not_allocated(self.can, o, r, end, not before))
         if before:
             if self.whole_steps and r.computed < r.granted < end:
                 self.decline("what was granted is computed first")
-            found = end <= r.granted or self.grow(r, end)
+            found = room <= r.room or self.grow(r, room)
         else:
             self.decline(self.why_not_admitted(o, r, inside, hit))
-            found = self.admit(r, end, None if inside else hit)
+            found = self.admit(r, room, None if inside else hit)
         if found is None or found is False:
             return None
-        r.granted = max(end, r.granted)
+        r.granted, r.room = max(end, r.granted), max(room, r.room)
         used = len(hit) if before or not inside else found // self.size
         after = self.ids(self.table(r))
         out = {"blocks": [after[len(before) + used:]]}
@@ -178,7 +179,7 @@ class EngineAdapter(Adapter):
             if self.whole_steps:
                 self.advance_to(r, r.granted)
             self.release(r)
-        r.computed, r.granted, r.hit = 0, 0, []
+        r.computed, r.granted, r.room, r.hit = 0, 0, 0, []
 
     def do_free(self, _, r):
         self.give_back(r)

@@ -12,7 +12,7 @@ class PoolAdapter(EngineAdapter):
     A block that was taken or touched has one reference more, a dropped one has one less.
     """
 
-    abilities = {"chunks": True, "drafts": True, "extra": True, "skip_lookup": True}
+    abilities = {"chunks": True, "drafts": True, "skip_lookup": True}
 
     def take(self, count):
         """@return so many blocks that nobody held, or None for a shortage"""

@@ -10,7 +10,8 @@ class Request:
     def __init__(self, name, extra=None, skip_lookup=False):
         self.name, self.extra, self.skip_lookup = name, extra or {}, skip_lookup
         self.tokens, self.computed = [], 0
-        self.granted = 0  # tokens for which it has room
+        self.granted = 0  # tokens that may be computed
+        self.room = 0  # tokens for which it has room
         self.hit = []  # the blocks that its last lookup found, in the engine's numbers
         self.finished = False  # it goes for good, when it gives back what it holds
         self.copies = []  # pairs of blocks: what a grant has copied before it is written
@@ -20,7 +21,7 @@ class Request:
         """@return a request that begins as this one"""
         out = Request(name, self.extra, self.skip_lookup)
         out.tokens, out.computed = list(self.tokens), self.computed
-        out.granted = self.granted
+        out.granted, out.room = self.granted, self.room
         return out
 
 

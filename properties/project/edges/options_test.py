@@ -16,11 +16,13 @@ PROGRAMS = ("bench", "check", "gate", "plan", "replay", "study")
 TRACE = os.path.join(CHECKOUT, "properties", "traces", "vectors", "gates-vllm-0.24.jsonl")
 NOWHERE = "/no/such/folder/x.json"  # ends a run before anything is measured
 
-WRONG = {"N": ["-1", "010", "0x10", "+1", "1.5", "1e3", "nan", "9" * 23, "", "x", " 1", "1 "],
+WRONG = {"ID": ["", "X1", "i1"], "IDS": ["X1", "I1,,I2", "I1;I2"],
+         "N": ["-1", "010", "0x10", "+1", "1.5", "1e3", "nan", "9" * 23, "", "x", " 1", "1 "],
          "X": ["nan", "inf", "-inf", "1e999", "0x1p3", "", "x", "1,5", " 1", "1 "],
          "TEXT": [""], "PATH": [""], "FILE": [""]}
-REPEATABLE = {("check", "--configuration"), ("check", "--mutant"), ("check", "--only"),
-              ("check", "--space"), ("gate", "--workload"), ("study", "--trace")}
+REPEATABLE = {("check", "--configuration"), ("check", "--without-law"), ("check", "--mutant"),
+              ("check", "--only"), ("check", "--space"), ("gate", "--workload"),
+              ("study", "--trace")}
 
 MAY = "[=N]"  # a flag that may have a value
 
@@ -30,6 +32,7 @@ RIGHT = {"--trace": "chat", "--subject": "naive", "--subject-command": "cat",
          "--against": "naive", "--baseline": "no_such_baseline.json", "--record": NOWHERE,
          "--workload": "eviction", "--summary": NOWHERE, "--filter": ".", "--json": NOWHERE,
          "--model": "llama-3-8b", "--memory-gib": "1", "--storage": "paged", "--preempt": "swap",
+         "--without-law": "I1", "--known": os.devnull, "--require": "I1",
          "--pairs": "20", "--requests": "3", "--time-percent": "3"}
 
 LOG = ["--ids-block-size", "--max-context", "--skip-zero-input", "--skip-zero-output",
@@ -45,6 +48,7 @@ THRESHOLDS = ["--instructions-percent", "--misses-percent", "--allocations-perce
               "--bytes-percent", "--hits-percent", "--preemptions-percent"]
 LIMITS = ["--start-limit-seconds", "--memory-limit-gib"]
 GATE = ["--subject", "--operations", "--workload", "--time-limit-seconds"]
+FINDINGS = ["--findings", "--without-law", "--known", "--require"]
 LENGTHS = ["--max-len", "--in-flight-tokens", "--workload", "--mean-len"]
 
 # program, the words that choose what is done, the options that have an effect then
@@ -54,13 +58,14 @@ MODES = (
     ("bench", ["--list"], ["--filter", "--smoke"]),
     ("check", [], ["--subject", "--subject-command", "--profile", "--configuration", "--seed",
                    "--operations", "--mutants", "--liars", "--exhaustive", "--mutation-score",
-                   "--deep", "--json"]),
+                   "--deep", "--json", *FINDINGS]),
     ("check", ["--deep=1"], ["--subject", "--subject-command", "--profile", "--configuration",
-                             "--seed", "--operations", "--resume", "--json"]),
+                             "--seed", "--operations", "--resume", "--json", *FINDINGS]),
     ("check", ["--subject=naive"], ["--profile", "--configuration", "--seed", "--operations",
-                                    "--deep", "--json", "--exhaustive"]),
+                                    "--deep", "--json", "--exhaustive", *FINDINGS]),
     ("check", ["--subject-command=cat"], ["--profile", "--configuration", "--seed", "--operations",
-                                          "--deep", "--json", "--time-limit-seconds", *LIMITS]),
+                                          "--deep", "--json", "--time-limit-seconds", *LIMITS,
+                                          *FINDINGS]),
     ("check", ["--mutants"], ["--mutant", "--seed", "--operations", "--mutation-score", "--json"]),
     ("check", ["--mutation-score"], ["--mutants", "--seed", "--all", "--only", "--excuses",
                                      "--json"]),
