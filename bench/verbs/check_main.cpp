@@ -57,6 +57,7 @@ struct Arguments {
   std::vector<std::string> without_laws;
   std::string known;
   std::string required;
+  double shrink_seconds = 30;
 };
 
 /// What is done instead of an ordinary check.
@@ -88,6 +89,8 @@ properties::CheckOptions options_of(const Arguments& arguments) {
   for (const std::string& id : arguments.without_laws) {
     out.laws_left_out |= std::uint64_t{1} << place_of(id, "--without-law");
   }
+  out.shrink_seconds = arguments.shrink_seconds;
+  out.shrinks = arguments.shrink_seconds > 0;
   out.required = split_at_commas(arguments.required);
   for (const std::string& id : out.required) static_cast<void>(place_of(id, "--require"));
   if (!arguments.known.empty()) out.known = properties::read_known(arguments.known);
@@ -194,6 +197,11 @@ void add_finding_options(CommandLine& line, const Modes& modes, Arguments& argum
               "end after so many distinct findings, default 1, of others' allocators and with "
               "--known 5")
       .between(1U, 1000U)
+      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  line.option("--shrink-seconds", arguments.shrink_seconds,
+              "[s] a finding of another's allocator is made short for at most so long, default 30; "
+              "0 = not at all")
+      .between(0.0, 1e6)
       .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   line.option("--without-law", arguments.without_laws, "do not ask this law, repeatable")
       .placeholder("ID")

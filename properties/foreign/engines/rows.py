@@ -51,7 +51,9 @@ ROWS = [
         tuple(faults.VLLM_V1)),
     Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm"),
     Row("vllm-v0", "0.6.6.post1", "pypi", "vllm==0.6.6.post1", "vllm_v0.py", "torch", "vllm",
-        tuple(faults.VLLM_V0)),
+        tuple(faults.VLLM_V0), known=(
+            ("I18", "a hit counts a block that was evicted before the one behind it",
+             "properties/foreign/findings/vllm-v0-first-block-evicted.md"),)),
     Row("sglang", "0.5.23", "pypi", "sglang==0.5.23", "sglang_adapter.py", "torch", "sglang",
         tuple(faults.SGLANG)),
     Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch",

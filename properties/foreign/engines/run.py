@@ -38,10 +38,10 @@ class Checker:
     def __init__(self, program, options, work):
         self.program, self.options, self.work, self.environment = program, options, work, {}
 
-    def run(self, place, name):
+    def run(self, place, name, *more):
         """@return exit code, the result of the check, its output"""
         results = os.path.join(self.work, f"{name}.json")
-        command = [self.program, place.subject(HERE), f"--json={results}", *self.options]
+        command = [self.program, place.subject(HERE), f"--json={results}", *self.options, *more]
         if place.row.known:
             known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
             with open(known, "w", encoding="utf-8") as file:
@@ -79,7 +79,8 @@ class Checker:
             changed = place.with_fault(number, fault)
         except Absent as error:
             raise SystemExit(f"kvproof engines: {place.row.name} {place.row.revision}: {error}")
-        code, _, _ = self.run(changed, f"{place.row.name}-{place.row.revision}-{number}")
+        code, _, _ = self.run(changed, f"{place.row.name}-{place.row.revision}-{number}",
+                              "--findings=1", "--shrink-seconds=0")
         return code == 1
 
 

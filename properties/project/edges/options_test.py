@@ -48,7 +48,7 @@ THRESHOLDS = ["--instructions-percent", "--misses-percent", "--allocations-perce
               "--bytes-percent", "--hits-percent", "--preemptions-percent"]
 LIMITS = ["--start-limit-seconds", "--memory-limit-gib"]
 GATE = ["--subject", "--operations", "--workload", "--time-limit-seconds"]
-FINDINGS = ["--findings", "--without-law", "--known", "--require"]
+FINDINGS = ["--findings", "--shrink-seconds", "--without-law", "--known", "--require"]
 LENGTHS = ["--max-len", "--in-flight-tokens", "--workload", "--mean-len"]
 
 # program, the words that choose what is done, the options that have an effect then
