@@ -114,6 +114,41 @@ class OutcomesTest(unittest.TestCase):
         self.assertEqual({name: metric["value"] for name, metric in result["metrics"].items()},
                          counts | {"seeded": 3, "noticed": 2, "seconds": 0})
 
+    def test_each_law_has_a_state_and_why(self):
+        def law(name, verdict, worded=0):
+            return {"experiment": "check_law",
+                    "parameters": {"subject": "x", "law": name, "name": "n", "verdict": verdict},
+                    "metrics": {"checked": {"value": 5, "unit": "count"},
+                                "suspended": {"value": 0, "unit": "count"},
+                                "worded": {"value": worded, "unit": "count"}}}
+
+        def finding(laws, text, known, link):
+            return {"experiment": "check_finding", "metrics": {}, "parameters": {
+                "finding": laws, "text": text, "known": known, "link": link}}
+
+        found = run.law_results(ROW, [
+            law("I1", "holds"), law("I2", "holds, 2 times as a trait words it", 2),
+            law("I3", "holds; in part not demanded: it does not show links"),
+            law("I4", "broken, as is known"), law("I5", "BROKEN"), law("I6", "no run was about it"),
+            law("I7", "not demanded: it does not declare fork"),
+            finding("I4", "text", "a reason", "https://a"),
+            finding("I5+I4", "other", "a reason", "https://a"), finding("I5", "new", "", ""),
+            finding("content", "known one", "a reason", ""), finding("content", "two", "", "")])
+        self.assertEqual([tuple(result["parameters"][name] for name in ("law", "state", "why"))
+                          for result in found], [
+            ("I1", "holds", "-"), ("I2", "worded", "-"),
+            ("I3", "holds", "in part not demanded: it does not show links"),
+            ("I4", "known", "a reason https://a"), ("I5", "broken", "new"),
+            ("I6", "silent", "no run was about it"),
+            ("I7", "silent", "not demanded: it does not declare fork"),
+            ("content", "broken", "two")])
+        self.assertEqual([list(result["metrics"]) for result in found[-2:]],
+                         [["checked", "worded"], []])
+        written = run.document([run.Outcome(ROW, verdict="holds", counts={"worded": 2},
+                                            laws=found)], {})
+        self.assertEqual([result["experiment"] for result in written["results"]],
+                         ["engines"] + 8 * ["engine_law"])
+
     def test_nothing_to_be_had_is_77_and_wrong_options_are_2(self):
         script = os.path.join(HERE, "run.py")
         for words, code, said in (

@@ -28,6 +28,7 @@ class Outcome:
     broken: str = ""
     seconds: float = 0
     counts: dict = field(default_factory=dict)
+    laws: list = field(default_factory=list)  # results of law_results
     noticed: list = field(default_factory=list)  # faults
     missed: list = field(default_factory=list)
 
@@ -39,9 +40,9 @@ class Checker:
         self.program, self.options, self.work, self.environment = program, options, work, {}
 
     def run(self, place, name, *more):
-        """@return exit code, the result of the check, its output"""
-        results = os.path.join(self.work, f"{name}.json")
-        command = [self.program, place.subject(HERE), f"--json={results}", *self.options, *more]
+        """@return exit code, the results of the check, its output"""
+        path = os.path.join(self.work, f"{name}.json")
+        command = [self.program, place.subject(HERE), f"--json={path}", *self.options, *more]
         if place.row.known:
             known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
             with open(known, "w", encoding="utf-8") as file:
@@ -51,19 +52,22 @@ class Checker:
             command.append(f"--known={known}")
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="replace", check=False, cwd=self.work)
-        result = {"parameters": {}, "metrics": {}}
-        if os.path.exists(results):
-            with open(results, encoding="utf-8") as file:
+        results = []
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
                 document = json.load(file)
             self.environment = self.environment or document["environment"]
-            result = next(r for r in document["results"] if r["experiment"] == "check")
-        return done.returncode, result, done.stdout
+            results = document["results"]
+        return done.returncode, results, done.stdout
 
     def check(self, place):
         row = place.row
-        code, result, output = self.run(place, f"{row.name}-{row.revision}")
+        code, results, output = self.run(place, f"{row.name}-{row.revision}")
+        result = next((r for r in results if r["experiment"] == "check"),
+                      {"parameters": {}, "metrics": {}})
         metrics = result["metrics"]
-        out = Outcome(row, broken=str(result["parameters"].get("broken", "")))
+        out = Outcome(row, broken=str(result["parameters"].get("broken", "")),
+                      laws=law_results(row, results))
         out.verdict = {0: "holds", 1: "VIOLATED", 3: "cannot tell"}.get(code, "not checked")
         if code not in (0, 1, 3):
             out.skipped = (output.strip().splitlines() or ["no output"])[-1]
@@ -123,6 +127,52 @@ def table(outcomes):
             print(f"not noticed: {o.row.name} {o.row.revision}: {fault.what}")
 
 
+def state_of(law):
+    """@return what became of a law, by its result in a check, and why"""
+    verdict = law["parameters"]["verdict"]
+    if verdict.startswith("holds"):
+        return ("worded" if law["metrics"]["worded"]["value"] else "holds",
+                verdict.partition("; ")[2] or "-")
+    return {"BROKEN": "broken", "broken, as is known": "known"}.get(verdict, "silent"), verdict
+
+
+def why_of(findings):
+    """@return a state, and what the first of the new ones says, else the first of all"""
+    new = [finding for finding in findings if not finding["known"]]
+    first = (new or findings)[0]
+    said = first["text"] if new else f"{first['known']} {first['link']}".strip()
+    return "broken" if new else "known", said[:300]
+
+
+def law_results(row, results):
+    """@return a result of each law, then of each kind of finding that is about none (a crash)"""
+    findings = {}  # by law or kind
+    for result in results:
+        if result["experiment"] == "check_finding":
+            for name in result["parameters"]["finding"].split("+"):
+                findings.setdefault(name, []).append(result["parameters"])
+    out = []
+
+    def add(law, name, state, why, metrics):
+        out.append({"experiment": "engine_law",
+                    "parameters": {"engine": row.name, "revision": row.revision,
+                                   "source": row.source, "law": law, "name": name,
+                                   "state": state, "why": why},
+                    "metrics": {metric: metrics[metric] for metric in ("checked", "worded")
+                                if metric in metrics}})
+
+    for result in results:
+        if result["experiment"] == "check_law":
+            law, name = (result["parameters"][key] for key in ("law", "name"))
+            state, why = state_of(result)
+            if found := findings.pop(law, None):
+                why = why_of(found)[1]
+            add(law, name, state, why, result["metrics"])
+    for kind, found in findings.items():
+        add(kind, "no law", *why_of(found), {})
+    return out
+
+
 def document(outcomes, environment):
     results = []
     for o in outcomes:
@@ -135,8 +185,9 @@ def document(outcomes, environment):
                            "source": o.row.source, "verdict": o.verdict, "broken": o.broken},
             "metrics": {name: {"value": value, "unit": "count"} for name, value in counts.items()}
             | {"seconds": {"value": o.seconds, "unit": "s"}}})
-    return {"schema": 1, "environment": environment | {"command": " ".join(sys.argv)},
-            "results": results}
+    results += [law for o in outcomes if o.verdict != "not checked" for law in o.laws]
+    command = " ".join(["kvproof engines", *sys.argv[1:]])
+    return {"schema": 1, "environment": environment | {"command": command}, "results": results}
 
 
 class Parser(argparse.ArgumentParser):
