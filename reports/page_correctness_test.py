@@ -89,9 +89,32 @@ class CorrectnessTest(unittest.TestCase):
         self.assertEqual(text.count("not closed at depth 17"), 2)  # wide and narrow
         self.assertTrue(">1 × 10⁻²⁶</td>" in text)
 
+    def test_engines_are_named_by_what_they_break(self):
+        document = sample_results.document("engine_law")
+        text = self.article(document, "engines")
+        self.assertIn("3 revisions of 2 engines: nothing is broken in 1, only what is known in 1, "
+                      "something new in 1 (theirs def5678); 3 to 12 of 12 laws had a say; "
+                      "9 of 10 seeded faults noticed", text)
+        for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
+            self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
+                             ["theirs def5678", "broken, new"])
+            for words in (">100 %<", ">25 %<", ">9 of 10<", ">content<"):
+                self.assertIn(words, drawing_text)
+        rows = re.findall(r"<tr><td[^>]*>([^<]*)</td>" + 3 * "<td[^>]*>([^<]*)</td>", text)
+        self.assertEqual(rows[:3], [("broken", "theirs", "def5678", "I3"),
+                                    ("broken", "theirs", "def5678", "content"),
+                                    ("known", "theirs", "abc1234", "I4")])
+
+    def test_engines_without_their_sums_are_drawn(self):
+        document = sample_results.document("engine_law")
+        document["results"] = document["results"][:1]
+        text = self.article(document, "engines")
+        self.assertIn("1 revision of 1 engine: nothing is broken in 1; 1 of 1 law had a say</h3>",
+                      text)
+
     def test_fields_are_named(self):
         for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
-                                   ("check_law", "checked")):
+                                   ("check_law", "checked"), ("engine_law", "worded")):
             document = sample_results.document(experiment)
             document["results"][0]["metrics"][metric]["value"] = 1.5
             self.page_of(document)

@@ -258,9 +258,10 @@ class Run:
         """@return the exit code of the page, and its path."""
         page = os.path.join(self.options.output, "report.html")
         ours = {part.name for part in self.parts}
-        # The page also shows results that kvproof check left in the folder.
-        files = self.files + [self.path_of(part.name) for part in PARTS if part.program == "check"
-                              and part.name not in ours and os.path.exists(self.path_of(part.name))]
+        # The page also shows results that kvproof check or kvproof engines left in the folder.
+        files = self.files + [self.path_of(part.name) for part in PARTS
+                              if part.program in ("check", "engines") and part.name not in ours
+                              and os.path.exists(self.path_of(part.name))]
         command = [sys.executable, os.path.join(HERE, "make_page.py"), *files, self.file.path,
                    *[f"--absent={name}={reason}"
                      for name, reason in self.absent.items()],

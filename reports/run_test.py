@@ -149,12 +149,15 @@ class RunTest(unittest.TestCase):
             check=True, capture_output=True, text=True).stdout
         self.assertIn('"parameters": {"case": "b"}, "metrics": {"speed": {"value": 2', sample)
 
-    def test_results_of_check_that_lie_there_are_drawn_too(self):
+    def test_results_of_other_verbs_that_lie_there_are_drawn_too(self):
         os.mkdir(self.path("results"))
-        shutil.copy(self.path("samples", "mutant.json"), self.path("results", "mutants.json"))
+        for sample, left in (("mutant", "mutants"), ("engine_law", "engines")):
+            shutil.copy(self.path("samples", f"{sample}.json"),
+                        self.path("results", f"{left}.json"))
         code, _, said = self.run_sh("--smoke")
         self.assertEqual(code, 0, said)
-        self.assertTrue('<article id="kill-matrix">' in self.page())
+        for key in ("kill-matrix", "engines"):
+            self.assertTrue(f'<article id="{key}">' in self.page(), key)
         self.assertTrue('<p id="exhaustive-search" class="absent">' in self.page())
 
     def test_options_reach_the_parts_that_know_them(self):

@@ -317,8 +317,32 @@ def liar():
                  missed=(1, "count"), seconds=(61.5, "s"))
 
 
-# kvproof check and gate make these; kvproof report makes those in MEASURED.
-CHECKED = (mutant, liar, exhaustive, check_law, gate_measure)
+def engine_law():
+    """Of three revisions one is held to half of the laws, one breaks what is known, one more."""
+    states = {("ours", "1.0"): {}, ("theirs", "abc1234"): {2: "worded", 4: "known"},
+              ("theirs", "def5678"): {2: "worded", 3: "broken", 4: "known"}}
+    for nth, ((engine, revision), unusual) in enumerate(states.items()):
+        for law in range(1, 13):
+            state = unusual.get(law, "silent" if law % 2 < nth else "holds")
+            why = {"silent": "not demanded: it promises safety, not policy",
+                   "known": "a block stays in the index, issue 1",
+                   "broken": f"I{law} law {law}: block 5 is free and held"}.get(state, "-")
+            yield result("engine_law", {"engine": engine, "revision": revision, "source": "pypi",
+                                        "law": f"I{law}", "name": f"law {law}", "state": state,
+                                        "why": why},
+                         checked=(0 if state == "silent" else 9000 // law, "count"),
+                         worded=(40 if state == "worded" else 0, "count"))
+    yield result("engine_law", {"engine": "theirs", "revision": "def5678", "source": "pypi",
+                                "law": "content", "name": "no law", "state": "broken",
+                                "why": "block 5 holds the content of two requests"})
+    for nth, ((engine, revision), unusual) in enumerate(states.items()):
+        yield result("engines", {"engine": engine, "revision": revision, "source": "pypi",
+                                 "verdict": "VIOLATED" if nth == 2 else "holds", "broken": ""},
+                     seeded=(10 * (nth == 0), "count"), noticed=(9 * (nth == 0), "count"))
+
+
+# kvproof check, gate and engines make these; kvproof report makes those in MEASURED.
+CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law)
 
 
 def paged_decode():
