@@ -41,7 +41,8 @@ class Subject:
             raise NotImplementedError
         mm = [SimpleNamespace(identifier=item["id"], mm_position=SimpleNamespace(**item))
               for item in extra.get("mm", [])]
-        lora = SimpleNamespace(lora_name=extra.get("lora"), name=extra.get("lora"), adapter_id=1)
+        lora = SimpleNamespace(lora_name=extra.get("lora"), name=extra.get("lora"), adapter_id=1,
+                               lora_path=f"/adapters/{extra.get('lora')}")
         sampling = SimpleNamespace(max_tokens=1, extra_args=None, structured_outputs=None,
                                    skip_reading_prefix_cache=o.get("skip_lookup", False))
         salt = vllm_known.salt_apart(extra.get("salt")) if AROUND_KNOWN else extra.get("salt")
@@ -127,7 +128,8 @@ def greet(header):
     equal = RELEASE in ("0.22", "0.24") and "safety" not in WORDS
     return Subject(config), {
         "promises": f"profile:vllm-{RELEASE}" if equal else "safety", "events": True,
-        "operations": [o for o in Subject.OPERATIONS if o not in WORDS], "block_ids": True}
+        "operations": [o for o in Subject.OPERATIONS if o not in {*WORDS} | vllm_known.ABSENT],
+        "abilities": vllm_known.ABILITIES, "block_ids": True}
 
 
 def main():

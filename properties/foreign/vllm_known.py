@@ -6,6 +6,9 @@ from collections import Counter
 from importlib.metadata import version
 
 RELEASE = ".".join(version("vllm").split(".")[:2])
+NEWER = RELEASE not in ("0.22", "0.24")  # than the profiles: one dense group, safety
+ABSENT = {"common_prefix"} if NEWER else set()  # its answer is always 0
+ABILITIES = {"groups": 1, "kinds": ["full", "mla"], "extra": False} if NEWER else {}
 
 
 def salt_apart(salt):
@@ -14,6 +17,14 @@ def salt_apart(salt):
 
 
 def reason_not_to_build(config):
+    groups = config["groups"]
+    specs = [{**group, "eagle": None} for group in groups]
+    if len(groups) > 1 and all(spec == specs[0] for spec in specs):
+        return "vLLM puts alike layers into one group"
+    fulls = {(group["kind"], group["block_size"]) for group in groups
+             if group["kind"] in ("full", "mla")}
+    if len(fulls) > 1:
+        return "of two full groups the hit of the first alone is cut to what all groups have"
     for group in config["groups"]:
         if group["kind"] == "mamba" and group["eagle"]:
             return "vLLM issue 43559: a hit longer than what full attention lists"
