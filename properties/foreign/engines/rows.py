@@ -71,10 +71,12 @@ ROWS = [
          MINIVLLM),
         ("I13", "its content is forgotten while its key stays", MINIVLLM),
         ("I18", "a prompt whose blocks are all published is hit whole", MINIVLLM),
-        ("I23", "what counts no reference is never given back", MINIVLLM))),
+        ("I23", "what counts no reference is never given back", MINIVLLM),
+        ("C12", "and its next use ends in an assertion of its own", MINIVLLM))),
     Row("mini-sglang", "20fcd7f", "checkout", MINI, "mini_sglang.py", "torch", known=(
         ("I6", "the row keeps naming a page that was given back", PULL_142),
         ("I6+I13", "and the page that the tree has is not in the row", PULL_142),
+        ("I7", "which is handed out again, to the same row", PULL_142),
         ("I8", "so two rows name a page that is not published", PULL_142))),
     Row("mini-sglang", "20fcd7f+142", "checkout", MINI, "mini_sglang.py", "torch",
         seeded=tuple(faults.MINI_SGLANG), mend=MEND_142),
