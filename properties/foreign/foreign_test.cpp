@@ -111,6 +111,18 @@ TEST(Abilities, BoundWhatIsDrawn) {
   EXPECT_NE(why_beyond(p.abilities, pool(21, {full(3)})), "");
 }
 
+TEST(Abilities, RoomForNoRequestIsRoomForOne) {
+  const Promises none = parse_promises(header_with(R"("capacity":{"requests":0})"));
+  Configuration row = *find_configuration("full");
+  row.within = &none.abilities;
+  const CacheConfig config = draw_config(kProfiles[0], row, 1);
+  const Generator generator(config, draw_swarm(row, 1));
+  Snapshot empty;
+  empty.blocks.resize(config.num_blocks);
+  const Operation first = generator.next(1, empty, History(config));
+  EXPECT_TRUE(std::holds_alternative<op::Arrive>(first));
+}
+
 TEST(Abilities, AreStatedWithARefusal) {
   const Promises p = parse_promises(
       R"({"unsupported":true,"reason":"blocks of 16","abilities":{"block_sizes":[16]}})");

@@ -89,6 +89,15 @@ bool repointed(const Step& step, const RequestState& now, GroupId group, std::si
   return worded(step, published);  // what its rows are is for the content oracle to say
 }
 
+/// Whether this grant took more than it was asked for, as the trait allows.
+bool reserves_more(const Step& step, const RequestRecord& record) {
+  if (!step.history.asked || !step.history.promises->traits.reserves_prompt()) return false;
+  for (GroupId g = 0; g < std::min(record.lengths.size(), step.history.asked->groups.size()); ++g) {
+    if (record.lengths[g] > step.history.asked->groups[g].length) return true;
+  }
+  return false;
+}
+
 Finding check_entries(const Step& step, const RequestState& was, const RequestState& now) {
   const bool own = !step.history.settled && &now == own_after(step);
   const bool grows = own && std::holds_alternative<op::Allocate>(step.operation);
@@ -147,6 +156,7 @@ Finding append_only_table(const Step& step) {
     const RequestRecord* record = record_of(step, r);
     if (record == nullptr) return say("request ", r.name, " is there but never arrived");
     if (auto finding = check_lengths(step, r, *record)) return finding;
+    if (&r == own && reserves_more(step, *record)) static_cast<void>(worded(step, true));
     if (&r == own && releases(step.operation)) continue;
     const RequestState* old = before_of(step, r);
     if (old == nullptr || old->tables == r.tables) continue;

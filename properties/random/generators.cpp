@@ -32,7 +32,7 @@ constexpr Image kImitators[] = {{"x", 1}, {"x1", 1}, {"1-x", 1}, {"-x", 1}, {"x-
 Generator::Generator(const CacheConfig& config, const Swarm& swarm)
     : config_(config),
       swarm_(swarm),
-      most_requests_(std::min<std::uint64_t>(kMostRequests, swarm.calls.most_requests)),
+      most_requests_(std::clamp<std::uint64_t>(swarm.calls.most_requests, 1, kMostRequests)),
       block_size_(config.groups.front().block_size),
       align_(static_cast<std::uint32_t>(alignment(config))) {
   for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
@@ -294,7 +294,7 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
   if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
   if (!record.looked_up) args.use_lookup = how == 7;  // no lookup since preemption: there is no hit
-  const bool whole = swarm_.calls.lookup_within;  // it always looks up
+  const bool whole = swarm_.calls.lookup_within;      // it always looks up
   if (whole) {
     args.use_lookup = !record.skip_lookup;
     args.new_tokens = rest;
