@@ -20,7 +20,8 @@ class CheckPrograms : public ProgramTest {
     return run("check", arguments, environment);
   }
   Answer check_broken(const std::string& how) {
-    return check("--subject=" + plugin("broken_plugin") + " --time-limit-seconds=1",
+    return check("--subject=" + plugin("broken_plugin") +
+                     " --time-limit-seconds=1 --operations=2000 --findings=1",
                  "KVPROOF_BREAK=" + how);
   }
 

@@ -66,11 +66,13 @@ class Check {
   }
 
  private:
-  [[nodiscard]] bool done() const { return findings_.enough() || hangs_; }
+  [[nodiscard]] bool done() const { return findings_.enough() || gives_up_; }
 
   void fail(Failure failure, const std::string& where, Oracles oracles, bool shrinks = true) {
+    // A program that ends costs a start each time, and one that hangs its whole time limit.
+    const bool ended = failure.names("crash") || failure.names("nonsense");
+    gives_up_ = failure.names("hang") || (ended && ++ends_ == kMostEnds);
     if (findings_.counts_only(failure)) return;
-    hangs_ = failure.names("hang");  // each would take as long
     options_.on_progress(1, "shrinking what failed");
     const auto nth = static_cast<double>(findings_.all().size() + 1);
     const double most = candidate_.foreign ? options_.shrink_seconds / nth : 1e9;
@@ -385,12 +387,14 @@ class Check {
   static constexpr int kMostRefusedCases = 8;
   static constexpr int kPatience = 20;
   static constexpr int kMostFailed = 50;  // runs of a row that fail
+  static constexpr int kMostEnds = 3;     // of the program
 
   const Candidate& candidate_;
   const CheckOptions& options_;
   CheckReport report_;
   Findings findings_;
-  bool hangs_ = false;
+  int ends_ = 0;
+  bool gives_up_ = false;
   AuditedRun run_;
   std::vector<const Profile*> profiles_;
 };

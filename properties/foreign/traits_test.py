@@ -20,7 +20,8 @@ NOT_WORDED = ("lookup=within_allocate", "granularity=token")  # they change what
 
 def check(program, folder, *words):
     command = " ".join(["python3", "-B", os.path.join(HERE, "trait_engine.py"), *words])
-    done = subprocess.run([program, f"--subject-command={command}", "--operations=3000"],
+    done = subprocess.run([program, f"--subject-command={command}", "--operations=1500",
+                           "--findings=3"],
                           cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -41,7 +42,7 @@ def rows_of_the_list():
 
 
 def main():
-    wrong = []
+    wrong, program = [], os.path.abspath(sys.argv[1])
 
     def expect(what, found, code, *texts):
         if found[0] != code or any(text not in found[1] for text in texts):
@@ -58,10 +59,10 @@ def main():
             trait, value = way.split("=")
             if way not in NOT_WORDED:
                 hint = f'if intended: "traits":{{"{trait}":"{value}"}}'
-                expect(way + " not declared", check(sys.argv[1], folder, way), 1, hint)
-            held = check(sys.argv[1], folder, way, "declare")
+                expect(way + " not declared", check(program, folder, way), 1, hint)
+            held = check(program, folder, way, "declare")
             expect(way, held, 0, "HOLDS: ", f'judged with its traits: "{trait}":"{value}"')
-            expect(way + " abused", check(sys.argv[1], folder, way, "declare", "abuse"), 1)
+            expect(way + " abused", check(program, folder, way, "declare", "abuse"), 1)
             print(way, "is worded, and not abused")
     print(*wrong, sep="\n")
     return 1 if wrong else 0

@@ -286,7 +286,7 @@ void History::fold_superseded(const Snapshot& before, const Snapshot& after) {
       superseded[block] = 1;
     }
   }
-  if (promises->traits.oldest_keeps()) fold_outdone(after);
+  if (promises->traits.oldest_keeps()) fold_outdone(before, after);
   for (const IndexEntry& entry : after.index) {
     for (const BlockId block : entry.blocks) {
       if (block < n) superseded[block] = 0;
@@ -294,15 +294,19 @@ void History::fold_superseded(const Snapshot& before, const Snapshot& after) {
   }
 }
 
-// A block below the progress whose key another block has: it was published before.
-void History::fold_outdone(const Snapshot& after) {
+// A block below the progress that never had a key, while another block has it: that one was
+// published before.
+void History::fold_outdone(const Snapshot& before, const Snapshot& after) {
+  const std::size_t known = std::min(before.blocks.size(), superseded.size());
   for (const RequestState& r : after.requests) {
     for (GroupId g = 0; g < r.tables.size() && g < groups.size(); ++g) {
       const std::size_t progress = g < r.progress.size() ? r.progress[g].value_or(0) : 0;
       for (std::size_t i = 0; i < std::min(progress, r.tables[g].size()); ++i) {
         const BlockId block = r.tables[g][i];
         const std::size_t units = (i + 1) * groups[g].units_per_block;
-        if (block >= superseded.size() || after.blocks[block].hashed) continue;
+        if (block >= known || after.blocks[block].hashed) continue;
+        const BlockState& was = before.blocks[block];
+        if (was.hashed && was.ref_cnt > 0) continue;  // it had the key, and lost it
         if (units > r.hashes.size()) continue;
         if (entry_of(after, {g, r.hashes[units - 1], {}}) != nullptr) superseded[block] = 1;
       }

@@ -170,7 +170,7 @@ struct History {
   void fold_fork(const op::Fork& fork, const Snapshot& before);
   void fold_grant(RequestRecord& r, const RequestState& state, const Snapshot& after);
   void fold_superseded(const Snapshot& before, const Snapshot& after);
-  void fold_outdone(const Snapshot& after);
+  void fold_outdone(const Snapshot& before, const Snapshot& after);
   void fold_truncate(RequestRecord& r, std::uint32_t tokens);
   void fold_free(RequestRecord& r);
   void fold_complete(const op::Complete& complete);

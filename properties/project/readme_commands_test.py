@@ -105,6 +105,10 @@ NOT_RUN = {
     "compiles every mutant of optimized/": [
         "./kvproof check --mutation-score", "./kvproof check --mutation-score --all",
         "./kvproof check --mutation-score --mutants=20 --seed=7"],
+    "installs gigabytes from PyPI": [
+        "./kvproof engines", "./kvproof engines --engine=vllm-v0",
+        "./kvproof engines --engine=vllm-v1", "./kvproof engines --engine=nano-vllm --checkout=..",
+        "./kvproof engines --checkout=.."],
     "needs a GPU": ["./kvproof device", "./kvproof device --output=h200"],
     "needs root and the network": [".ci/bare", '.ci/bare "test --full"'],
     "needs AFL++": [

@@ -108,8 +108,8 @@ class Output(Folder):
     def test_a_failure_that_cannot_be_kept_is_still_told(self):
         os.mkdir(self.path("kvproof-failure-1.jsonl"))  # even root cannot replace it by a file
         self.write("kvproof-failure-1.jsonl/occupied", b"")
-        outcome = run("check", f"--subject={PLUGINS}/broken_plugin.so", folder=self.folder,
-                      environment={"KVPROOF_BREAK": "double_hand_out"})
+        outcome = run("check", f"--subject={PLUGINS}/broken_plugin.so", "--findings=1",
+                      folder=self.folder, environment={"KVPROOF_BREAK": "double_hand_out"})
         self.assertEqual((outcome.code, outcome.files, outcome.error), (1, [], b""), outcome)
         self.assertIn(b"kvproof-failure-1.jsonl: the failing trace cannot be written", outcome.out)
         self.assertIn(b'{"op":"allocate"', outcome.out)
