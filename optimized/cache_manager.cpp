@@ -24,7 +24,7 @@ PoolOptions pool_options(const CacheConfig& config, const Capacity& capacity) {
   PoolOptions out;
   out.order = config.enable_caching ? config.profile.caching_on : config.profile.caching_off;
   out.event_records = capacity.event_records;
-  out.tail_keys = config.enable_caching && config.profile.prompt_tail_keys;
+  out.tail_keys = config.enable_caching && config.profile.prompt_tail != PromptTail::none;
   out.new_states = config.enable_caching && std::ranges::any_of(config.groups, is_mamba);
   out.residency = capacity.residency;
   out.victims = capacity.victims;
@@ -38,7 +38,7 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
     : config_(checked(config)),
       single_full_(config.groups.size() == 1 && reads_all(config.groups.front().kind) &&
                    !config.groups.front().eagle),
-      steps_alike_(!config.profile.prompt_tail_keys &&
+      steps_alike_(config.profile.prompt_tail == PromptTail::none &&
                    std::ranges::all_of(config.groups,
                                        [](const GroupConfig& group) {
                                          return group.kind != LayerKind::mamba &&

@@ -73,6 +73,10 @@ void BlockPool::publish(GroupId group, const std::vector<BlockId>& blocks,
   events_.emplace_back(std::move(stored));
 }
 
+void BlockPool::move_keys(BlockId from, BlockId to) {
+  for (const PrefixKey& key : cache_.erase(from)) cache_.insert(key, to);
+}
+
 void BlockPool::evict(const std::vector<BlockId>& blocks) {
   for (BlockId block : blocks) forget(block);
 }

@@ -77,29 +77,33 @@ Result CacheManager::perform(const op::Advance& o) {
 // The last token is always computed anew: its output is what the request came for.
 Result CacheManager::perform(const op::Lookup& o) {
   Request& r = request(o.req);
-  CommonHit hit{0, std::vector<Pattern>(config_.groups.size())};
+  CommonHit hit{.patterns = std::vector<Pattern>(config_.groups.size()),
+                .found = std::vector<std::uint64_t>(config_.groups.size())};
   if (config_.enable_caching && !r.skip_lookup && !r.tokens.empty()) {
-    const auto cached = [&](GroupId g, std::uint32_t block) {
-      return pool_.cache().find(key(r, g, block)).has_value();
+    const std::uint64_t hashed = hashed_tokens(r);
+    const auto cached = [&](GroupId g, std::uint64_t tokens) {
+      return tokens <= hashed && pool_.cache().find(key(r, g, tokens)).has_value();
     };
     const std::uint64_t limit = r.tokens.size() - 1;
     if (config_.groups.size() > 1) {
-      hit = longest_common_hit(config_, limit, cached);
+      hit = longest_common_hit(config_, limit, hashed, cached);
     } else {
       const GroupConfig& only = config_.groups.front();
-      hit.patterns = {longest_hit(only, {limit, only.block_size, only.eagle},
-                                  [&](std::uint32_t block) { return cached(0, block); })};
-      hit.tokens = static_cast<std::uint32_t>(hit.patterns.front().size()) * only.block_size;
+      const GroupHit found = longest_hit(only, {limit, only.block_size, only.eagle},
+                                         [&](std::uint64_t tokens) { return cached(0, tokens); });
+      hit = {static_cast<std::uint32_t>(found.tokens), {found.read}, {found.found}};
     }
   }
   r.hit_tokens = hit.tokens;
+  r.junction = hit.longest > hit.tokens ? hit.longest : 0;
   Hit answer{hit.tokens, {}};
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     const Pattern& read = hit.patterns[g];
     Blocks& blocks = r.groups[g].hit;
+    r.groups[g].hit_found = hit.found[g];
     blocks.assign(read.size(), kNullBlock);
     for (std::size_t i = 0; i < read.size(); ++i) {
-      if (read[i]) blocks[i] = *pool_.cache().find(key(r, g, i));
+      if (read[i]) blocks[i] = *pool_.cache().find(key(r, g, hit_end(r, g, i)));
     }
     answer.blocks.push_back(blocks);
   }
@@ -111,16 +115,17 @@ Result CacheManager::perform(const op::Lookup& o) {
 Result CacheManager::perform(const op::Allocate& o) {
   Request& r = resident(o.req);
   const AllocateArgs& args = o.args;
-  expects(args.new_tokens > 0 || args.external > 0, Breach::nothing_to_allocate,
-          "allocate without new and without external tokens");
   const bool use_hit = args.use_lookup && std::ranges::any_of(r.groups, [](const GroupTable& t) {
                          return !t.hit.empty();
                        });
+  const bool adopts = config_.profile.grants_hits_alone && use_hit;
+  expects(args.new_tokens > 0 || args.external > 0 || adopts, Breach::nothing_to_allocate,
+          "allocate without new and without external tokens");
   if (use_hit) check_hit(r);
 
   const std::uint64_t limit = config_.max_model_len;
-  const std::uint64_t total =
-      std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0U) + args.external;
+  const std::uint64_t local = std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0U);
+  const std::uint64_t total = local + args.external;
   expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
   const bool idle = !running(r) && std::ranges::all_of(r.groups, [](const GroupTable& t) {
     return t.blocks.empty();
@@ -133,22 +138,32 @@ Result CacheManager::perform(const op::Allocate& o) {
     ++pool_.work().refusals;
     return Refused{};
   };
+  Demand demand{.computed = total,
+                .local = local,
+                .external = args.external,
+                .encoder = r.encoder_tokens,
+                .prompt = static_cast<std::uint32_t>(r.prompt_tokens),
+                .prefill_end = std::max<std::uint64_t>(r.prompt_tokens, r.tokens.size() - 1),
+                .starts = starts};
   if (args.full_sequence_must_fit) {
-    const std::uint64_t whole = r.tokens.size();
-    const Demand all{whole, whole, total, args.external, r.encoder_tokens, starts, true};
+    Demand all = demand;
+    all.slots = all.main = r.tokens.size();
+    all.capped = true;
     if (need(r, use_hit, all) + watermark > pool_.num_free()) return refuse();
   }
-  const std::uint64_t main = std::min(total + args.new_tokens, limit);
-  const std::uint64_t slots = std::min(main + args.lookahead, limit);
-  const Demand demand{slots, main, total, args.external, r.encoder_tokens, starts, false};
-  for (GroupId g = 0; g < r.groups.size(); ++g) layer_groups_[g].recycle(r.groups[g], total, pool_);
+  demand.main = std::min(total + args.new_tokens, limit);
+  demand.slots = std::min(demand.main + args.lookahead, limit);
+  for (GroupId g = 0; g < r.groups.size(); ++g) {
+    layer_groups_[g].recycle(r.groups[g], total, r.prompt_tokens, pool_);
+  }
+  note_checkpoints(r, demand);
   if (need(r, use_hit, demand) + watermark + reserved > pool_.num_free()) return refuse();
 
   // All hits before any taking: a hit may stand in the free queue, and a group must not take it
   // from another.
   for (GroupId g = 0; starts && g < r.groups.size(); ++g) {
     const Blocks hit = use_hit ? r.groups[g].hit : Blocks{};
-    layer_groups_[g].add_hit(r.groups[g], hit, total, pool_);
+    layer_groups_[g].add_hit(r.groups[g], hit, demand, pool_);
   }
   for (GroupId g = 0; starts && g < r.groups.size(); ++g) {
     layer_groups_[g].add_external(r.groups[g], demand, pool_);
@@ -157,7 +172,7 @@ Result CacheManager::perform(const op::Allocate& o) {
   if (args.use_lookup && idle && !resumed) count(r, use_hit);
   Granted granted = grow(r, demand);
   // Drafts, which lie beyond the tokens that exist, are never published: they may be rejected.
-  if (!args.delay_cache) publish(r, std::min<std::uint64_t>(main, r.tokens.size()));
+  if (!args.delay_cache) publish(r, std::min<std::uint64_t>(demand.main, r.tokens.size()));
   return granted;
 }
 
@@ -190,7 +205,7 @@ Result CacheManager::perform(const op::Finish& o) {
 Result CacheManager::perform(const op::Recycle& o) {
   Request& r = resident(o.req);
   for (GroupId g = 0; g < r.groups.size(); ++g) {
-    layer_groups_[g].recycle(r.groups[g], o.processed, pool_);
+    layer_groups_[g].recycle(r.groups[g], o.processed, r.prompt_tokens, pool_);
   }
   return {};
 }
@@ -221,8 +236,10 @@ Result CacheManager::perform(const op::CommonPrefix& o) {
   SharedBlocks out;
   for (GroupId g = 0; g < mine.groups.size(); ++g) {
     const Blocks& table = mine.groups[g].blocks;
-    std::size_t shared =
-        config_.enable_caching && reads_all(config_.groups[g].kind) ? table.size() : 0;
+    std::size_t shared = config_.profile.counts_common_prefix && config_.enable_caching &&
+                                 reads_all(config_.groups[g].kind)
+                             ? table.size()
+                             : 0;
     for (const auto& [name, other] : requests_) {
       const Blocks& theirs = other.groups[g].blocks;
       if (theirs.empty()) continue;
@@ -236,6 +253,7 @@ Result CacheManager::perform(const op::CommonPrefix& o) {
 }
 
 Result CacheManager::perform(const op::Step&) {
+  pool_.release(std::exchange(copying_, {}));
   new_states_.clear();
   pool_.step();
   return {};
@@ -258,19 +276,33 @@ void CacheManager::add_tokens(Request& r, const std::vector<TokenId>& tokens) {
   const std::uint32_t unit = config_.hash_block_size;
   r.tokens.insert(r.tokens.end(), tokens.begin(), tokens.end());
   if (!config_.enable_caching) return;
-  while (r.tokens.size() >= (r.contents.size() + 1) * unit) {
+  const std::uint32_t ahead = config_.hash_lookahead;
+  while (r.tokens.size() >= (r.contents.size() + 1) * unit + ahead) {
     const auto start = static_cast<std::uint32_t>(r.contents.size()) * unit;
     const ContentId parent = r.contents.empty() ? ContentBook::kEmptyPrefix : r.contents.back();
-    r.contents.push_back(book_->name(parent, std::span(r.tokens).subspan(start, unit),
-                                     unit_extra(r.extra, start, start + unit)));
+    std::vector<std::string> extra = unit_extra(r.extra, start, start + unit + ahead);
+    for (std::uint32_t i = 0; i < ahead; ++i) {
+      extra.push_back("next:" + std::to_string(r.tokens[start + unit + i]));
+    }
+    r.contents.push_back(
+        book_->name(parent, std::span(r.tokens).subspan(start, unit), std::move(extra)));
   }
 }
 
-// The content of a block is the content of its last hash unit, which stands for the whole prefix.
-PrefixKey CacheManager::key(const Request& r, GroupId group, std::size_t block) const {
-  const std::size_t tokens = (block + 1) * config_.groups[group].block_size;
+// The content of a block is the content of the last hash unit in it, which stands for the whole
+// prefix.
+PrefixKey CacheManager::key(const Request& r, GroupId group, std::uint64_t tokens) const {
   return {group, r.contents[tokens / config_.hash_block_size - 1],
           static_cast<std::uint32_t>(tokens)};
+}
+
+std::uint64_t CacheManager::hit_end(const Request& r, GroupId group, std::size_t block) const {
+  return std::min((block + 1) * std::uint64_t{config_.groups[group].block_size},
+                  r.groups[group].hit_found);
+}
+
+std::uint64_t CacheManager::hashed_tokens(const Request& r) const {
+  return r.contents.size() * std::uint64_t{config_.hash_block_size};
 }
 
 bool CacheManager::running(const Request& r) const {
@@ -285,9 +317,9 @@ void CacheManager::check_hit(const Request& r) const {
             "a looked-up prefix for a request that already has blocks");
     for (std::size_t i = 0; i < table.hit.size(); ++i) {
       if (table.hit[i] == kNullBlock) continue;
-      const PrefixKey* carried = pool_.cache().key_of(table.hit[i]);
-      expects(carried != nullptr && *carried == key(r, g, i), Breach::stale_lookup,
-              "a looked-up block has lost its content");
+      const std::vector<PrefixKey>& carried = pool_.cache().keys_of(table.hit[i]);
+      const bool has = std::ranges::find(carried, key(r, g, hit_end(r, g, i))) != carried.end();
+      expects(has, Breach::stale_lookup, "a looked-up block has lost its content");
     }
   }
 }
@@ -301,7 +333,7 @@ std::int64_t CacheManager::need(const Request& r, bool use_hit, const Demand& de
     const Blocks hit = use_hit ? table.hit : Blocks{};
     // A state that was published in this very step is not computed yet.
     if (config_.groups[g].kind == LayerKind::mamba && !hit.empty() &&
-        new_states_.contains(key(r, g, hit.size() - 1))) {
+        new_states_.contains(key(r, g, hit_end(r, g, hit.size() - 1)))) {
       return std::int64_t{pool_.num_blocks()} + 1;
     }
     sum += layer_groups_[g].need(table, hit, demand, pool_);
@@ -374,6 +406,8 @@ void CacheManager::observe(Snapshot& out) const {
   out.counters = counters_;
   out.work = pool_.work();
   out.work->keys = pool_.cache().entries().size();
+  out.copying = copying_;
+  std::ranges::sort(out.copying);
   out.raw = raw_;
   std::ranges::sort(out.raw);
   out.leases.resize(leases_.size());

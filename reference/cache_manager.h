@@ -48,6 +48,7 @@ class CacheManager final : public Subject {
     std::uint32_t encoder_tokens = 0;
     std::uint32_t computed = 0;      // [tokens]
     std::uint32_t hit_tokens = 0;    // what the last lookup found
+    std::uint32_t junction = 0;      // the longest prefix that a group had then; 0 = the hit
     std::vector<GroupTable> groups;  // shape [groups]
     std::vector<Blocks> host;        // per group: the blocks in the host tier, if there are any
     std::vector<std::optional<std::uint32_t>> host_progress;  // `published` before it was swapped
@@ -91,7 +92,11 @@ class CacheManager final : public Subject {
   Request& resident(const std::string& name);  // its blocks are neither in transfer nor on the host
   void expect_new_transfer(const std::string& name) const;
   void add_tokens(Request& request, const std::vector<TokenId>& tokens);
-  [[nodiscard]] PrefixKey key(const Request& request, GroupId group, std::size_t block) const;
+  [[nodiscard]] PrefixKey key(const Request& request, GroupId group, std::uint64_t tokens) const;
+  /// The prefix by which the block of a hit was found. [tokens]
+  [[nodiscard]] std::uint64_t hit_end(const Request& request, GroupId group,
+                                      std::size_t block) const;
+  [[nodiscard]] std::uint64_t hashed_tokens(const Request& request) const;
   [[nodiscard]] bool running(const Request& request) const;
   void count(const Request& request, bool use_hit);
 
@@ -100,11 +105,16 @@ class CacheManager final : public Subject {
   [[nodiscard]] std::vector<std::size_t> to_copy(const Request& request, GroupId group,
                                                  const Demand& demand) const;
   void forget_relatives(const Request& request, GroupId group, const Demand& demand);
+  [[nodiscard]] bool has_other_holder(BlockId block) const;
+  void note_checkpoints(Request& request, const Demand& demand);
   Granted grow(Request& request, const Demand& demand);
 
   void publish(Request& request, std::uint64_t tokens);
   void publish_group(Request& request, GroupId group, std::uint64_t tokens);
   void publish_prompt_tail(const Request& request, GroupId group, std::uint64_t tokens);
+  void publish_states(Request& request, GroupId group, std::uint64_t tokens);
+  void publish_state_tail(Request& request, GroupId group, std::uint64_t tokens);
+  void publish_checkpoint(Request& request, GroupId group, const Checkpoint& checkpoint);
   void release_tables(Request& request);
   void release_host(Request& request);
   std::optional<Granted> start_copies(const std::vector<Blocks>& source, const BlockPool& from,
@@ -120,6 +130,7 @@ class CacheManager final : public Subject {
   std::vector<LayerGroup> layer_groups_;
   std::map<std::string, Request> requests_;
   std::set<PrefixKey> new_states_;  // Mamba states published since the step began
+  Blocks copying_;                  // references held until the copies of this step have run
   Blocks raw_;                      // references held by the raw owner
   std::map<std::string, Blocks> leases_;
   std::map<std::string, Transfer> transfers_;

@@ -18,15 +18,21 @@ std::vector<std::size_t> CacheManager::to_copy(const Request& r, GroupId group,
   const GroupConfig& config = config_.groups[group];
   const GroupTable& table = r.groups[group];
   std::vector<std::size_t> out;
-  if (config.kind == LayerKind::mamba || config.kind == LayerKind::cross) return out;
+  if (!is_written_again(config.kind)) return out;
   const std::size_t end = std::min<std::size_t>(
       ceil_div<std::uint64_t>(demand.slots, config.block_size), table.blocks.size());
   std::size_t at =
       std::max<std::size_t>(demand.computed / config.block_size, table.published.value_or(0));
   for (; at < end; ++at) {
-    if (pool_.ref_cnt(table.blocks[at]) > 1) out.push_back(at);
+    const bool shared_tail = table.tail && table.tail->position == at;  // copied anyway
+    if (!shared_tail && has_other_holder(table.blocks[at])) out.push_back(at);
   }
   return out;
+}
+
+// A copy that has not run yet only reads, and what is written stands behind what it reads.
+bool CacheManager::has_other_holder(BlockId block) const {
+  return pool_.ref_cnt(block) > 1 + std::ranges::count(copying_, block);
 }
 
 // A relative may have published a block under the content that it wrote there, and left. The
@@ -34,7 +40,7 @@ std::vector<std::size_t> CacheManager::to_copy(const Request& r, GroupId group,
 void CacheManager::forget_relatives(const Request& r, GroupId group, const Demand& demand) {
   const GroupConfig& config = config_.groups[group];
   const GroupTable& table = r.groups[group];
-  if (config.kind == LayerKind::mamba || config.kind == LayerKind::cross) return;
+  if (!is_written_again(config.kind)) return;
   const std::size_t end = std::min<std::size_t>(
       ceil_div<std::uint64_t>(demand.slots, config.block_size), table.blocks.size());
   std::size_t at =
@@ -63,22 +69,40 @@ Granted CacheManager::grow(Request& r, const Demand& demand) {
       ++pool_.work().copies;
     }
     forget_relatives(r, g, demand);
-    const Blocks taken = layer_groups_[g].allocate(table, demand, pool_);
-    fresh.insert(fresh.end(), taken.begin(), taken.end());
+    const Growth growth = layer_groups_[g].allocate(table, demand, pool_);
+    fresh.insert(fresh.end(), growth.blocks.begin(), growth.blocks.end());
+    if (!growth.copy) continue;
+    out.copies.push_back(*growth.copy);
+    ++pool_.work().copies;
+    copying_.insert(copying_.end(), {growth.copy->from, growth.copy->to});
+    const PrefixKey* moved = pool_.cache().key_of(growth.copy->to);
+    if (moved != nullptr && config_.groups[g].kind == LayerKind::mamba) new_states_.insert(*moved);
   }
   pool_.work().granted += pool_.work().taken - taken_before;
   return out;
 }
 
+void CacheManager::note_checkpoints(Request& r, const Demand& demand) {
+  for (GroupId g = 0; g < r.groups.size(); ++g) {
+    if (!moves_state(config_.groups[g])) continue;
+    r.groups[g].checkpoint = layer_groups_[g].checkpoint(r.groups[g], demand);
+  }
+}
+
 void CacheManager::publish(Request& r, std::uint64_t tokens) {
   if (!config_.enable_caching) return;
   const std::uint64_t known = std::min<std::uint64_t>(tokens, r.tokens.size());
-  const std::uint64_t align = alignment(config_);
+  const std::uint64_t align = publish_alignment(config_);
   for (GroupId g = 0; g < r.groups.size(); ++g) {
-    const std::uint64_t publishable =
-        publishable_tokens(config_.profile, config_.groups[g], align, known);
-    publish_group(r, g, publishable);
-    publish_prompt_tail(r, g, publishable);
+    const GroupConfig& group = config_.groups[g];
+    if (!is_cacheable(group.kind)) continue;
+    const std::uint64_t publishable = publishable_tokens(config_.profile, group, align, known);
+    if (group.kind == LayerKind::mamba) {
+      publish_states(r, g, publishable);
+    } else {
+      publish_group(r, g, publishable);
+      publish_prompt_tail(r, g, publishable);
+    }
   }
 }
 
@@ -86,23 +110,23 @@ void CacheManager::publish_group(Request& r, GroupId group, std::uint64_t tokens
   const GroupConfig& config = config_.groups[group];
   GroupTable& table = r.groups[group];
   const std::uint32_t from = table.published.value_or(0);
-  const auto to = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(tokens / config.block_size, table.blocks.size()));
+  const auto to = static_cast<std::uint32_t>(std::min<std::uint64_t>(
+      std::min(tokens, hashed_tokens(r)) / config.block_size, table.blocks.size()));
   if (from >= to) return;
   const CacheMask mask = cache_mask(config_, config);
+  const Boundaries boundaries = boundaries_of(config_, config, r.prompt_tokens, r.junction);
   Blocks blocks;
   std::vector<PrefixKey> keys;
   blocks.reserve(to - from);
   keys.reserve(to - from);
   for (std::uint32_t i = from; i < to; ++i) {
     const BlockId block = table.blocks[i];
-    if (block == kNullBlock || !mask.keeps(i)) continue;
-    const PrefixKey own = key(r, group, i);
+    if (block == kNullBlock || !mask.keeps(i, boundaries)) continue;
+    const PrefixKey own = key(r, group, (i + 1) * std::uint64_t{config.block_size});
     const PrefixKey* carried = pool_.cache().key_of(block);
     if (carried != nullptr && carried->prefix_tokens >= own.prefix_tokens) continue;  // by a fork
     blocks.push_back(block);
     keys.push_back(own);
-    if (config.kind == LayerKind::mamba) new_states_.insert(own);
   }
   pool_.publish(group, blocks, keys, from * config.block_size, to * config.block_size);
   table.published = to;
@@ -112,15 +136,74 @@ void CacheManager::publish_group(Request& r, GroupId group, std::uint64_t tokens
 // prompt, beside the key for the block.
 void CacheManager::publish_prompt_tail(const Request& r, GroupId group, std::uint64_t tokens) {
   const GroupConfig& config = config_.groups[group];
-  if (!config_.profile.prompt_tail_keys || !reads_all(config.kind)) return;
   const std::uint32_t unit = config_.hash_block_size;
-  const auto end = static_cast<std::uint32_t>(r.prompt_tokens - r.prompt_tokens % unit);
+  const auto end =
+      static_cast<std::uint32_t>(prompt_tail(config_, config, r.prompt_tokens, hashed_tokens(r)));
   const std::size_t at = end / config.block_size;
   const Blocks& table = r.groups[group].blocks;
-  if (end == 0 || end > tokens || end % config.block_size == 0 || at >= table.size()) return;
-  const PrefixKey tail{group, r.contents[end / unit - 1], end};
+  if (end == 0 || end > tokens || at >= table.size() || table[at] == kNullBlock) return;
+  const PrefixKey tail = key(r, group, end);
   if (std::ranges::count(pool_.cache().keys_of(table[at]), tail) > 0) return;
   pool_.publish(group, {table[at]}, {tail}, end - unit, end);
+}
+
+// States: those of whole blocks, and the one from which others can go on behind the prompt. Whoever
+// finds a state that was published in this step has to wait until it is computed.
+void CacheManager::publish_states(Request& r, GroupId group, std::uint64_t tokens) {
+  GroupTable& table = r.groups[group];
+  const std::uint32_t from = table.published.value_or(0);
+  publish_group(r, group, tokens);
+  const std::uint32_t to = table.published.value_or(0);
+  if (table.checkpoint) {
+    publish_checkpoint(r, group, *table.checkpoint);
+  } else if (config_.profile.hits_inside_blocks && moves_state(config_.groups[group])) {
+    publish_state_tail(r, group, tokens);
+  }
+  for (std::uint32_t i = from; i < to; ++i) {
+    const PrefixKey* carried = pool_.cache().key_of(table.blocks[i]);
+    if (carried != nullptr) new_states_.insert(*carried);
+  }
+}
+
+// The running state, when it has come exactly to the boundary. If that lies inside its block, the
+// request will overwrite it there, and the copy that is made before carries the key on.
+void CacheManager::publish_state_tail(Request& r, GroupId group, std::uint64_t tokens) {
+  const std::uint32_t block_size = config_.groups[group].block_size;
+  const std::uint32_t unit = config_.hash_block_size;
+  GroupTable& table = r.groups[group];
+  const std::uint64_t end = state_boundary(config_, r.prompt_tokens, unit);
+  if (tokens == 0 || tokens != end || end > hashed_tokens(r)) return;
+  const std::size_t at = ceil_div<std::uint64_t>(end, block_size) - 1;
+  if (at >= table.blocks.size() || table.blocks[at] == kNullBlock) return;
+  const PrefixKey own = key(r, group, end);
+  const PrefixKey* carried = pool_.cache().key_of(table.blocks[at]);
+  if (carried != nullptr && carried->prefix_tokens == own.prefix_tokens) return;
+  pool_.publish(group, {table.blocks[at]}, {own}, own.prefix_tokens - unit, own.prefix_tokens);
+  new_states_.insert(own);
+  if (end % block_size == 0) return;
+  table.tail = {at, table.blocks[at]};
+  table.published = static_cast<std::uint32_t>(at);
+}
+
+// The block of the checkpoint holds the state at its boundary, whatever its position says.
+void CacheManager::publish_checkpoint(Request& r, GroupId group, const Checkpoint& checkpoint) {
+  const GroupConfig& config = config_.groups[group];
+  const BlockId block = r.groups[group].blocks[checkpoint.position];
+  const std::uint64_t align = hit_alignment(config_);
+  const bool on_block = checkpoint.tokens % config.block_size == 0;
+  const auto at = static_cast<std::uint32_t>(checkpoint.tokens / config.block_size);
+  const bool wanted = checkpoint.tokens == state_boundary(config_, r.prompt_tokens, align) ||
+                      checkpoint.tokens == r.junction ||
+                      (on_block && cache_mask(config_, config).keeps(at - 1));
+  const PrefixKey* carried = pool_.cache().key_of(block);
+  const bool there = carried != nullptr && carried->prefix_tokens == checkpoint.tokens;
+  if (block == kNullBlock || (wanted && there)) return;
+  pool_.evict({block});
+  if (!wanted || checkpoint.tokens > hashed_tokens(r)) return;
+  const PrefixKey own = key(r, group, checkpoint.tokens);
+  pool_.publish(group, {block}, {own}, own.prefix_tokens - config_.hash_block_size,
+                own.prefix_tokens);
+  new_states_.insert(own);
 }
 
 // Last block first: the deeper a block, the fewer prompts can use it, the sooner it may be lost.
@@ -156,7 +239,7 @@ Result CacheManager::perform(const op::Truncate& o) {
   };
   const auto fixed = [&](GroupId g) {  // states and encoder rows do not grow with tokens
     const LayerKind kind = config_.groups[g].kind;
-    return kind == LayerKind::mamba || kind == LayerKind::cross;
+    return !is_written_again(kind);
   };
   expects(o.tokens >= r.computed, Breach::published_tail, "truncate below the computed tokens");
   for (GroupId g = 0; g < r.groups.size(); ++g) {

@@ -9,7 +9,9 @@ std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed) {
   switch (group.kind) {
     case LayerKind::full:
     case LayerKind::mla:
-    case LayerKind::cross: return 0;
+    case LayerKind::cross:
+    case LayerKind::rswa:
+    case LayerKind::ring: return 0;
     case LayerKind::sliding_window:
       return computed >= group.window ? computed - group.window + 1 : 0;
     case LayerKind::chunked_local: return computed / group.chunk * group.chunk;
@@ -50,14 +52,84 @@ std::uint32_t window_run(const GroupConfig& group) {
   return ceil_div(group.window - 1, group.block_size) + (group.eagle ? 1 : 0);
 }
 
-CacheMask cache_mask(const CacheConfig& config, const GroupConfig& group) {
-  if (group.kind != LayerKind::sliding_window) return {};
-  const auto period = static_cast<std::uint32_t>(alignment(config) / group.block_size);
-  if (config.profile.window_mask == WindowMask::reachable) {
-    return {period, window_run(group), group.eagle ? 1U : 0U};  // 1: the block beyond the boundary
+bool hits_inside_blocks(const CacheConfig& config) {
+  if (!config.profile.hits_inside_blocks || !config.enable_caching || config.groups.size() < 2) {
+    return false;
   }
-  if (period == 1) return {};
-  return {period, ceil_div(group.window - 1, group.block_size), 0};
+  const std::uint32_t unit = config.hash_block_size;
+  const bool states = std::ranges::any_of(
+      config.groups, [&](const GroupConfig& g) { return moves_state(g) && g.block_size > unit; });
+  return states && std::ranges::all_of(config.groups, [&](const GroupConfig& g) {
+           return !is_cacheable(g.kind) || g.block_size == unit || reads_all(g.kind) ||
+                  g.kind == LayerKind::mamba;
+         });
+}
+
+std::uint64_t hit_alignment(const CacheConfig& config) {
+  return hits_inside_blocks(config) ? config.hash_block_size : alignment(config);
+}
+
+bool drops_any(const CacheConfig& config) {
+  return config.hash_lookahead == 0 &&
+         std::ranges::any_of(config.groups, [](const GroupConfig& g) { return g.eagle; });
+}
+
+// The last token of a prompt is computed anew, so who sends it again resumes before it; who goes on
+// behind it resumes at its end. A group that drops resumes one alignment earlier.
+Boundaries boundaries_of(const CacheConfig& config, const GroupConfig& group,
+                         std::uint64_t prompt_tokens, std::uint64_t junction) {
+  Boundaries out;
+  const auto prompt = static_cast<std::int64_t>(prompt_tokens);
+  out.at[0] = prompt - 1;
+  if (drops_any(config)) {
+    const auto align = static_cast<std::int64_t>(alignment(config));
+    out.at[0] = std::max<std::int64_t>((prompt - 1) / align * align - align, 0);
+    out.at[1] = std::max<std::int64_t>(prompt / align * align - align, 0);
+  }
+  if (junction > 0) {
+    out.at[2] = static_cast<std::int64_t>(junction);
+    if (group.eagle) out.at[3] = out.at[2] - group.block_size;
+  }
+  return out;
+}
+
+bool CacheMask::keeps(std::uint32_t position, const Boundaries& boundaries) const {
+  if (keeps(position)) return true;
+  return tail > 0 && std::ranges::any_of(boundaries.at, [&](std::int64_t boundary) {
+           if (boundary < 0) return false;
+           const std::uint64_t aligned = static_cast<std::uint64_t>(boundary) / align * align;
+           const std::uint64_t end = aligned / block_size + shift;
+           return position < end && position + tail >= end;
+         });
+}
+
+CacheMask cache_mask(const CacheConfig& config, const GroupConfig& group) {
+  const bool window = group.kind == LayerKind::sliding_window;
+  const bool states = group.kind == LayerKind::mamba && config.retention;
+  const std::uint64_t align = hit_alignment(config);
+  if (!window && !states) return {};
+  if (window && align % group.block_size != 0) return {};
+  const std::uint64_t segment = config.retention.value_or(align);
+  auto period = static_cast<std::uint32_t>(segment / group.block_size);
+  if (window && config.profile.window_mask == WindowMask::tail) {
+    if (period == 1) return {};
+    return {.period = period, .run = ceil_div(group.window - 1, group.block_size)};
+  }
+  CacheMask out{.period = period,
+                .run = states ? 1 : window_run(group),
+                .shift = window && group.eagle ? 1U : 0U,  // the block beyond the boundary
+                .align = align,
+                .block_size = group.block_size};
+  if (config.retention) out.tail = out.run;
+  if (config.retention == 0U) {
+    out.period = 1;
+    out.run = 0;  // only what lies before a boundary
+  }
+  return out;
+}
+
+std::uint64_t publish_alignment(const CacheConfig& config) {
+  return hits_inside_blocks(config) ? 1 : alignment(config);
 }
 
 std::uint64_t publishable_tokens(const Profile& profile, const GroupConfig& group,
@@ -65,6 +137,23 @@ std::uint64_t publishable_tokens(const Profile& profile, const GroupConfig& grou
   const std::uint64_t aligned = tokens - tokens % align;
   const bool ahead = profile.eagle_caches_ahead && group.eagle && aligned > 0;
   return ahead ? std::min(tokens, aligned + group.block_size) : aligned;
+}
+
+std::uint64_t prompt_tail(const CacheConfig& config, const GroupConfig& group,
+                          std::uint64_t prompt_tokens, std::uint64_t hashed_tokens) {
+  const PromptTail rule = config.profile.prompt_tail;
+  const std::uint64_t unit = config.hash_block_size;
+  if (rule == PromptTail::none || !reads_all(group.kind) || prompt_tokens == 0) return 0;
+  const bool whole = rule == PromptTail::complete || group.eagle;
+  const std::uint64_t tokens = std::min(whole ? prompt_tokens : prompt_tokens - 1, hashed_tokens);
+  const std::uint64_t end = tokens / unit * unit;
+  return end % group.block_size == 0 ? 0 : end;
+}
+
+std::uint64_t state_boundary(const CacheConfig& config, std::uint64_t tokens, std::uint64_t align) {
+  if (drops_any(config)) return tokens / align > 0 ? (tokens / align - 1) * align : 0;
+  const std::uint64_t behind = std::max<std::uint64_t>(1, config.hash_lookahead);
+  return tokens > behind ? (tokens - behind) / align * align : 0;
 }
 
 std::uint64_t slots_with_drafts(const GroupConfig& group, std::uint64_t tokens) {

@@ -4,10 +4,12 @@
 // Model:   after n computed tokens a kind never reads some leading tokens again. Blocks that hold
 //          only such tokens are null in the table, a hit need not have them, and an admission need
 //          not pay for them.
-// Source:  vLLM v1 single_type_kv_cache_manager.py and kv_cache_interface.py, at 0.22 and 0.24.
-// Leaves out: retention intervals, context parallelism, sinks.
+// Source:  vLLM v1 single_type_kv_cache_manager.py and kv_cache_interface.py, at 0.22, 0.24 and
+//          0.33.
+// Leaves out: context parallelism, sinks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -36,24 +38,62 @@ namespace kvproof {
 /// included. [blocks]
 [[nodiscard]] std::uint32_t window_run(const GroupConfig& group);
 
+/// Whether hits may end inside blocks: Mamba in mode align has blocks longer than a hash unit, and
+/// every group can be searched by hash units.
+[[nodiscard]] bool hits_inside_blocks(const CacheConfig& config);
+
+/// Hits of several groups end on multiples of it. [tokens]
+[[nodiscard]] std::uint64_t hit_alignment(const CacheConfig& config);
+
+/// Whether any group drops the last block of its hit.
+[[nodiscard]] bool drops_any(const CacheConfig& config);
+
+/// The positions of one request from which others will go on, so that retention keeps what a hit
+/// there reads. [tokens] Below 0: none.
+struct Boundaries {
+  std::array<std::int64_t, 4> at = {-1, -1, -1, -1};
+};
+/// The end of the prompt, and where the prompt was found to part from those of others.
+/// @param junction [tokens] of the last lookup: the longest prefix that any group had; 0 = the hit
+[[nodiscard]] Boundaries boundaries_of(const CacheConfig& config, const GroupConfig& group,
+                                       std::uint64_t prompt_tokens, std::uint64_t junction);
+
 /// Which full blocks of a group may enter the prefix cache: the last `run` of every `period`
-/// positions, counted from `shift`. All of them when run >= period.
+/// positions, counted from `shift` (all of them when run >= period), and the `tail` before each
+/// boundary of the request.
 struct CacheMask {
   std::uint32_t period = 1;
   std::uint32_t run = 1;
   std::uint32_t shift = 0;
+  std::uint32_t tail = 0;        // [blocks]
+  std::uint64_t align = 1;       // [tokens] boundaries are rounded down to it
+  std::uint32_t block_size = 1;  // [tokens]
 
+  [[nodiscard]] bool keeps_all() const { return run >= period; }
+  /// Whether it keeps the position for every request.
   [[nodiscard]] bool keeps(std::uint32_t position) const {
-    return run >= period || (position >= shift && (position - shift) % period >= period - run);
+    return keeps_all() || (position >= shift && (position - shift) % period >= period - run);
   }
+  [[nodiscard]] bool keeps(std::uint32_t position, const Boundaries& boundaries) const;
 };
 [[nodiscard]] CacheMask cache_mask(const CacheConfig& config, const GroupConfig& group);
 
-/// How many of `tokens` computed tokens may be published now: several groups publish together, on
-/// multiples of their alignment. [tokens]
-/// @param align alignment(config)
+/// Several groups publish together, on multiples of it. [tokens]
+[[nodiscard]] std::uint64_t publish_alignment(const CacheConfig& config);
+
+/// How many of `tokens` computed tokens may be published now. [tokens]
+/// @param align publish_alignment(config)
 [[nodiscard]] std::uint64_t publishable_tokens(const Profile& profile, const GroupConfig& group,
                                                std::uint64_t align, std::uint64_t tokens);
+
+/// The prefix of a prompt that gives the block in which it ends a second key. [tokens] 0 = none
+/// @param hashed_tokens [tokens] whose keys are known
+[[nodiscard]] std::uint64_t prompt_tail(const CacheConfig& config, const GroupConfig& group,
+                                        std::uint64_t prompt_tokens, std::uint64_t hashed_tokens);
+
+/// The last multiple of `align` at which a state serves whoever sends these tokens again. [tokens]
+[[nodiscard]] std::uint64_t state_boundary(const CacheConfig& config, std::uint64_t tokens,
+                                           std::uint64_t align);
 
 /// The slots that an allocation makes: those of tokens, and further ones for states of drafts.
 [[nodiscard]] std::uint64_t slots_with_drafts(const GroupConfig& group, std::uint64_t tokens);

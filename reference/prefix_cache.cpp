@@ -23,6 +23,7 @@ std::vector<std::string> unit_extra(const ExtraKeys& extra, std::uint32_t start,
     }
   };
   if (!extra.lora.empty()) out.push_back("lora:" + extra.lora);
+  if (!extra.lora_path.empty()) out.push_back("path:" + extra.lora_path);
   add_overlapping("mm:", extra.mm);
   add_overlapping("embeds:", extra.embeds);
   if (start == 0 && !extra.salt.empty()) out.push_back("salt:" + extra.salt);

@@ -20,6 +20,7 @@ struct MultimodalItem {
 /// all of these agree.
 struct ExtraKeys {
   std::string lora = {};                    // adapter name, empty = none; part of every unit's key
+  std::string lora_path = {};               // where the adapter was loaded from; as lora
   std::string salt = {};                    // empty = none; part of the first unit's key
   std::string layout = {};                  // data type and order of the bytes; as salt
   std::vector<MultimodalItem> mm = {};      // sorted by offset; part of the keys of their units

@@ -105,6 +105,7 @@ struct Snapshot : PoolState {
   PoolState host;                       // the host tier; no blocks when there is none
   std::vector<RequestState> requests;   // sorted by name
   std::vector<BlockId> raw;             // references held by the raw owner, sorted, with repeats
+  std::vector<BlockId> copying;         // those held until the copies of this step have run; as raw
   std::vector<LeaseState> leases;       // sorted by name
   std::optional<HitCounters> counters;  // nullopt if the manager does not count
   std::optional<WorkCounters> work;     // the same

@@ -16,8 +16,8 @@ inline constexpr std::string_view kOperationNames[] = {
     "fork",   "truncate", "pin",     "unpin",         "swap_out", "swap_in", "complete"};
 static_assert(std::size(kOperationNames) == std::variant_size_v<OperationVariant>);
 inline constexpr std::string_view kStatusNames[] = {"waiting", "running", "preempted"};
-inline constexpr std::string_view kKindNames[] = {"full",          "mla",   "sliding_window",
-                                                  "chunked_local", "mamba", "cross"};
+inline constexpr std::string_view kKindNames[] = {
+    "full", "mla", "sliding_window", "chunked_local", "mamba", "cross", "rswa", "ring"};
 inline constexpr std::string_view kModeNames[] = {"none", "all", "align"};
 
 }  // namespace kvproof

@@ -25,11 +25,17 @@ GroupConfig group_config(const json& value, std::string& unsupported) {
   }
   out.block_size = size(value, "block_size", kLongest);
   out.eagle = flag(value, "eagle");
-  if (out.kind == LayerKind::sliding_window) out.window = size(value, "window", kLongest);
+  if (out.kind == LayerKind::sliding_window || out.kind == LayerKind::rswa) {
+    out.window = size(value, "window", kLongest);
+  }
   if (out.kind == LayerKind::chunked_local) out.chunk = size(value, "chunk", kLongest);
   if (out.kind == LayerKind::mamba) {
     out.mode = static_cast<MambaMode>(word(value, "mode", kModeNames));
     out.speculative_blocks = size(value, "speculative_blocks", kMostDrafts);
+    if (count_or_zero(value, "checkpoints") > 1) throw TextError("checkpoints", "0 or 1");
+    if (count_or_zero(value, "checkpoints") == 1) {
+      out.checkpoint_alignment = size(value, "checkpoint_alignment", kLongest);
+    }
   }
   return out;
 }
@@ -59,7 +65,8 @@ TraceHeader read_header(const json& line) {
   if (line.contains("seed")) out.seed = integer<std::uint64_t>(line["seed"], "seed");
   const std::string profile = text(line, "profile");
   const Profile* row = find_profile(profile);
-  if (row == nullptr) throw TextError("profile", "vllm-0.24 or vllm-0.22, found " + profile);
+  if (row == nullptr)
+    throw TextError("profile", "vllm-0.33, vllm-0.24 or vllm-0.22, found " + profile);
   out.config.profile = *row;
 
   const json& config = object(member(line, "config"), "config");
@@ -90,7 +97,13 @@ TraceHeader read_header(const json& line) {
   // If no group is marked, the switch means all groups.
   for (GroupConfig& group : out.config.groups) group.eagle = group.eagle || (use_eagle && !marked);
   read_policies(line, out);
-  out.config.profile.prompt_tail_keys = flag(config, "prompt_tail_keys");
+  if (flag(config, "prompt_tail_keys")) out.config.profile.prompt_tail = PromptTail::complete;
+  if (config.contains("retention_interval") && !config["retention_interval"].is_null()) {
+    out.config.retention = size(config, "retention_interval", 1U << 22);
+  }
+  if (config.contains("hash_lookahead")) {
+    out.config.hash_lookahead = size(config, "hash_lookahead", 1U << 10);
+  }
   if (out.unsupported.empty()) out.unsupported = kvproof::unsupported(out.config).value_or("");
   return out;
 }
@@ -109,6 +122,7 @@ ExtraKeys extra_keys(const json& line) {
   if (!line.contains("extra") || line["extra"].is_null()) return out;
   const json& extra = object(line["extra"], "extra");
   out.lora = text_or_empty(extra, "lora");
+  out.lora_path = text_or_empty(extra, "lora_path");
   out.salt = text_or_empty(extra, "salt");
   out.layout = text_or_empty(extra, "layout");
   out.mm = items(extra, "mm");

@@ -28,6 +28,7 @@ struct Writer {
     ordered out = base("arrive", o.req);
     out["tokens"] = o.tokens;
     if (!o.extra.lora.empty()) out["extra"]["lora"] = o.extra.lora;
+    if (!o.extra.lora_path.empty()) out["extra"]["lora_path"] = o.extra.lora_path;
     if (!o.extra.salt.empty()) out["extra"]["salt"] = o.extra.salt;
     if (!o.extra.layout.empty()) out["extra"]["layout"] = o.extra.layout;
     if (!o.extra.mm.empty()) out["extra"]["mm"] = items(o.extra.mm);
@@ -136,11 +137,17 @@ ordered group_json(const GroupConfig& group) {
   ordered out = {{"kind", kKindNames[static_cast<std::size_t>(group.kind)]},
                  {"block_size", group.block_size},
                  {"eagle", group.eagle}};
-  if (group.kind == LayerKind::sliding_window) out["window"] = group.window;
+  if (group.kind == LayerKind::sliding_window || group.kind == LayerKind::rswa) {
+    out["window"] = group.window;
+  }
   if (group.kind == LayerKind::chunked_local) out["chunk"] = group.chunk;
   if (group.kind == LayerKind::mamba) {
     out["mode"] = kModeNames[static_cast<std::size_t>(group.mode)];
     out["speculative_blocks"] = group.speculative_blocks;
+    if (group.checkpoint_alignment > 0) {
+      out["checkpoints"] = 1;
+      out["checkpoint_alignment"] = group.checkpoint_alignment;
+    }
   }
   return out;
 }
@@ -165,12 +172,14 @@ std::string to_json(const TraceHeader& header) {
                    {"watermark", config.watermark},
                    {"max_in_flight_tokens", nullptr},
                    {"use_eagle", false},
-                   {"prompt_tail_keys", config.profile.prompt_tail_keys},
+                   {"prompt_tail_keys", config.profile.prompt_tail == PromptTail::complete},
                    {"groups", ordered::array()}};
   if (config.max_in_flight_tokens) {
     out["config"]["max_in_flight_tokens"] = *config.max_in_flight_tokens;
   }
   if (config.num_host_blocks > 0) out["config"]["num_host_blocks"] = config.num_host_blocks;
+  if (config.retention) out["config"]["retention_interval"] = *config.retention;
+  if (config.hash_lookahead > 0) out["config"]["hash_lookahead"] = config.hash_lookahead;
   for (const GroupConfig& group : config.groups) {
     out["config"]["groups"].push_back(group_json(group));
   }

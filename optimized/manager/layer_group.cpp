@@ -15,7 +15,7 @@ LayerGroup<Key>::LayerGroup(const CacheConfig& config, GroupId id)
       id_(id),
       units_per_block_(config.enable_caching ? group_.block_size / config.hash_block_size : 1),
       caching_(config.enable_caching),
-      align_(alignment(config)),
+      align_(publish_alignment(config)),
       publishes_ahead_(profile_.eagle_caches_ahead && group_.eagle),
       publishes_singly_(align_ == group_.block_size &&
                         cache_mask(config, group_).run >= cache_mask(config, group_).period),
@@ -181,11 +181,13 @@ void LayerGroup<Key>::set_kept_from(GroupTable& table, std::uint32_t kept_from) 
   switch (group_.kind) {
     case LayerKind::full:
     case LayerKind::mla:
-    case LayerKind::cross: table.recycle_at = kNever; break;
+    case LayerKind::cross:
+    case LayerKind::ring: table.recycle_at = kNever; break;
     case LayerKind::sliding_window: table.recycle_at = end + group_.window - 1; break;
     case LayerKind::chunked_local:
       table.recycle_at = ceil_div(end, group_.chunk) * group_.chunk;
       break;
+    case LayerKind::rswa:
     case LayerKind::mamba: table.recycle_at = 0; break;  // states move in steps of their own
   }
 }

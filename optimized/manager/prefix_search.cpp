@@ -100,11 +100,13 @@ template <class Key>
 std::uint32_t PrefixSearch<Key>::longest(const Search& search) const {
   switch (search.group.config().kind) {
     case LayerKind::full:
-    case LayerKind::mla: return longest_full(search);
+    case LayerKind::mla:
+    case LayerKind::rswa: return longest_full(search);
     case LayerKind::sliding_window: return longest_window(search);
     case LayerKind::chunked_local: return longest_chunk(search);
     case LayerKind::mamba: return longest_state(search);
-    case LayerKind::cross: break;
+    case LayerKind::cross:
+    case LayerKind::ring: break;
   }
   return 0;  // unreached: no prefix cache has rows of an encoder
 }

@@ -72,7 +72,7 @@ CacheConfig with_host(CacheConfig config) {
 
 CacheConfig with_prompt_tails(CacheConfig config) {
   config.hash_block_size = 2;
-  config.profile.prompt_tail_keys = true;
+  config.profile.prompt_tail = PromptTail::complete;
   return config;
 }
 

@@ -368,7 +368,7 @@ TEST(CacheManager, ABlockThatARelativePublishedIsForgottenWhereItIsWrittenAnew) 
 TEST(CacheManager, ResetForgetsTheKeysOfPromptsThatEndInsideABlock) {
   CacheConfig tails = config(16, 4, 64);
   tails.hash_block_size = 2;
-  tails.profile.prompt_tail_keys = true;
+  tails.profile.prompt_tail = PromptTail::complete;
   tails.groups.push_back({.kind = LayerKind::sliding_window, .block_size = 2, .window = 4});
   CacheManager<Xxh3Digest> manager(tails);
   const std::vector<TokenId> prompt = {0, 1, 2, 3, 4, 5};

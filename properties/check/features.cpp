@@ -70,7 +70,7 @@ const std::array<Feature, kNumFeatures> kFeatures = {{
      [](const DrawnRun& r) { return r.config.profile.draft_states == DraftStates::recycled; }},
     {"watermark", [](const DrawnRun& r) { return r.config.watermark > 0; }},
     {"uncached", [](const DrawnRun& r) { return !r.config.enable_caching; }},
-    {"tail_keys", [](const DrawnRun& r) { return r.config.profile.prompt_tail_keys; }},
+    {"tail_keys", [](const DrawnRun& r) { return r.config.profile.prompt_tail != PromptTail::none; }},
     {"host_tier", [](const DrawnRun& r) { return r.config.num_host_blocks > 0; }},
     {"sharing", [](const DrawnRun& r) { return r.row.sharing; }},
     {"full", has_kind<LayerKind::full>},

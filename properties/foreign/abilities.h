@@ -18,7 +18,7 @@ struct CacheConfig;
 
 namespace kvproof::properties {
 
-inline constexpr std::size_t kNumLayerKinds = 6;
+inline constexpr std::size_t kNumLayerKinds = 8;
 
 /// Ways of calling, each of which an engine may not know.
 struct Calls {

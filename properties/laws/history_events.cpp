@@ -57,7 +57,7 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   const GroupConfig& group = config->groups[stored.group];
   const std::uint32_t block_size = group.block_size;
   const bool tail = stored.to % block_size != 0 || stored.from % block_size != 0;
-  if (tail && !(config->profile.prompt_tail_keys && reads_all(group.kind) &&
+  if (tail && !(config->profile.prompt_tail != PromptTail::none && reads_all(group.kind) &&
                 stored.blocks.size() == 1 && stored.to - stored.from == unit_tokens)) {
     return fail("a registration whose range does not match its blocks", {0, stored.to});
   }
@@ -97,7 +97,7 @@ void History::mirror_block(const event::Stored& stored, const StoredBlock& block
   if (block.block >= num_blocks) return fail("stored, but the pool has no such block");
   std::vector<Entry>& known = mirror.blocks[block.block];
   const bool second_keys =
-      config->profile.prompt_tail_keys && reads_all(config->groups[stored.group].kind);
+      config->profile.prompt_tail != PromptTail::none && reads_all(config->groups[stored.group].kind);
   if (!known.empty() && (!second_keys || known.front().group != stored.group)) {
     return fail("stored while it still holds another key");
   }

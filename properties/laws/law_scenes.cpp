@@ -41,7 +41,7 @@ CacheConfig two_tiers() {
 CacheConfig prompt_tails() {
   CacheConfig config = hybrid();
   config.groups[0].block_size = 4;
-  config.profile.prompt_tail_keys = true;
+  config.profile.prompt_tail = PromptTail::complete;
   return config;
 }
 

@@ -12,7 +12,7 @@ namespace kvproof::properties {
 bool is_tail_key(const Step& step, const RequestState& r, GroupId group, std::size_t position,
                  std::uint64_t key) {
   const GroupConfig& rules = step.config.groups[group];
-  if (!step.config.profile.prompt_tail_keys || !reads_all(rules.kind)) return false;
+  if (step.config.profile.prompt_tail == PromptTail::none || !reads_all(rules.kind)) return false;
   const std::size_t units = rules.block_size / step.history.unit_tokens;
   for (std::size_t u = position * units; u + 1 < (position + 1) * units; ++u) {
     if (u < r.hashes.size() && r.hashes[u] == key) return true;

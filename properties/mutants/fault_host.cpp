@@ -19,7 +19,7 @@ FreeOrder order_of(const CacheConfig& config) {
 }  // namespace
 
 bool fault_host_supports(const CacheConfig& config) {
-  if (config.profile.prompt_tail_keys) return false;
+  if (config.profile.prompt_tail != PromptTail::none) return false;
   return std::none_of(config.groups.begin(), config.groups.end(), [](const GroupConfig& group) {
     return group.kind == LayerKind::cross || moves_state(group);
   });

@@ -48,11 +48,13 @@ std::optional<BlockId> FaultHost::found_at(const Sequence& s, GroupId group,
 FaultHost::Reads FaultHost::find(const GroupConfig& group, End end, const Has& has) const {
   switch (group.kind) {
     case LayerKind::full:
-    case LayerKind::mla: return find_full(group, end, has);
+    case LayerKind::mla:
+    case LayerKind::rswa: return find_full(group, end, has);
     case LayerKind::sliding_window: return find_window(group, end, has);
     case LayerKind::chunked_local: return find_chunk(group, end, has);
     case LayerKind::mamba: return find_state(group, end, has);
-    case LayerKind::cross: return {};
+    case LayerKind::cross:
+    case LayerKind::ring: return {};
   }
   return {};
 }

@@ -133,7 +133,7 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
     config.groups.back().eagle = shape.eagle;
   }
   config.hash_block_size = unit;
-  config.profile.prompt_tail_keys = configuration.tail_keys;
+  if (configuration.tail_keys) config.profile.prompt_tail = PromptTail::complete;
   constexpr double kWatermarks[] = {0.0, 0.1, 0.25};
   config.watermark = profile.admission_gates ? kWatermarks[draws.below(3)] : 0.0;
   if (within != nullptr && !within->watermark) config.watermark = 0.0;

@@ -227,7 +227,7 @@ TEST_F(GoldenRejects, UnreadableTracesAreNamedByLineAndField) {
   EXPECT_EQ(error_of(header + "{\"op\":\"fly\"}\n"),
             "line 2: field op: expected a known operation, found fly");
   EXPECT_EQ(error_of(replaced(good_, "\"profile\":\"vllm-0.24\"", "\"profile\":\"vllm-9\"")),
-            "line 1: field profile: expected vllm-0.24 or vllm-0.22, found vllm-9");
+            "line 1: field profile: expected vllm-0.33, vllm-0.24 or vllm-0.22, found vllm-9");
 }
 
 // Any bytes give a verdict or an InputError, never a crash.

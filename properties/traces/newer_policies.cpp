@@ -8,7 +8,7 @@ bool same(const Profile& a, const Profile& b) {
   return a.caching_on == b.caching_on && a.caching_off == b.caching_off &&
          a.admission_gates == b.admission_gates && a.window_mask == b.window_mask &&
          a.eagle_caches_ahead == b.eagle_caches_ahead && a.draft_states == b.draft_states &&
-         a.prompt_tail_keys == b.prompt_tail_keys;
+         a.prompt_tail == b.prompt_tail;
 }
 
 }  // namespace
