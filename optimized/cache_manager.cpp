@@ -19,12 +19,22 @@ CacheConfig checked(const CacheConfig& config) {
   return with_eagle_kin(config);
 }
 
+// Whether any key ends inside of a block.
+bool has_tail_keys(const CacheConfig& config) {
+  if (!config.enable_caching) return false;
+  return hits_inside_blocks(config) ||
+         (config.profile.prompt_tail != PromptTail::none &&
+          std::ranges::any_of(config.groups, [&](const GroupConfig& g) {
+            return reads_all(g.kind) && g.block_size != config.hash_block_size;
+          }));
+}
+
 PoolOptions pool_options(const CacheConfig& config, const Capacity& capacity) {
   const auto is_mamba = [](const GroupConfig& g) { return g.kind == LayerKind::mamba; };
   PoolOptions out;
   out.order = config.enable_caching ? config.profile.caching_on : config.profile.caching_off;
   out.event_records = capacity.event_records;
-  out.tail_keys = config.enable_caching && config.profile.prompt_tail != PromptTail::none;
+  out.tail_keys = has_tail_keys(config);
   out.new_states = config.enable_caching && std::ranges::any_of(config.groups, is_mamba);
   out.residency = capacity.residency;
   out.victims = capacity.victims;
@@ -37,13 +47,16 @@ template <class Digest>
 CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity, std::uint64_t seed)
     : config_(checked(config)),
       single_full_(config.groups.size() == 1 && reads_all(config.groups.front().kind) &&
-                   !config.groups.front().eagle),
-      steps_alike_(config.profile.prompt_tail == PromptTail::none &&
+                   config.groups.front().kind != LayerKind::rswa && !config.groups.front().eagle),
+      steps_alike_(!has_tail_keys(config) &&
                    std::ranges::all_of(config.groups,
                                        [](const GroupConfig& group) {
                                          return group.kind != LayerKind::mamba &&
-                                                group.kind != LayerKind::cross;
+                                                group.kind != LayerKind::cross &&
+                                                group.kind != LayerKind::rswa;
                                        })),
+      adopts_hits_(config.profile.grants_hits_alone),
+      hash_lookahead_(config.enable_caching ? config.hash_lookahead : 0),
       block_size_(config.groups.front().block_size),
       pool_(config.num_blocks, pool_options(config, capacity)),
       groups_(make_groups<Key>(config_)),
@@ -83,7 +96,7 @@ void CacheManager<Digest>::refresh(RequestId id) {
   const GroupTable* const own = requests_.tables(id);
   // A block under a relative's key finds new holders at any time: a hit, a lease.
   r.may_share = r.forked || (r.may_share && std::ranges::any_of(groups_, [&](const Group& group) {
-                               return Copies::shares(group, own[group.id()], pool_);
+                               return copies_.shares(group, own[group.id()], pool_);
                              }));
   const bool settled = r.place == Place::device && !r.may_share;
   r.plain = settled && steps_alike_;
@@ -130,13 +143,17 @@ template <class Digest>
 std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
   Request& r = requests_.live(id);
   GroupTable* const own = requests_.tables(id);
+  r.junction = 0;
   if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return 0;
   // The last token is always computed anew: its output is what the request came for.
   const std::uint32_t most = r.num_tokens - 1;
   if (!single_full_) {
-    r.hit_tokens = search_.find(pool_.index(), r.hashes, most, own);
+    const auto found = search_.find(pool_, r.hashes, r.num_hashes, most, own);
+    r.hit_tokens = found.hit;
+    r.junction = groups_.size() > 1 && found.longest > found.hit ? found.longest : 0;
   } else {
-    own->hit_length = leading_hits(most / block_size_, own->hit, [&](std::uint32_t i) {
+    const std::uint32_t blocks = std::min(most / block_size_, r.num_hashes);
+    own->hit_length = leading_hits(blocks, own->hit, [&](std::uint32_t i) {
       if (!exact_) return pool_.index().find(r.hashes[i]);
       const BlockId before = i == 0 ? kNullBlock : own->hit[i - 1];
       return exact_->find(pool_.index(), r.hashes[i],
@@ -162,7 +179,9 @@ void CacheManager<Digest>::check_hit(RequestId id) {
       const BlockId block = table.hit[i];
       if (block == kNullBlock) continue;
       const bool kept =
-          pool_.holds_whole(block) && pool_.record(block).key == group.key(r.hashes, i) &&
+          (single_full_
+               ? pool_.holds_whole(block) && pool_.record(block).key == group.key(r.hashes, i)
+               : group.carries(block, group.content_of(r), group.hit_end(table, i), pool_)) &&
           (!exact_ || exact_->holds(block, exact_->expected(r, requests_.extra(id), i, before)));
       expects(kept, Breach::stale_lookup, "a looked-up block has lost its content");
       before = block;
@@ -187,9 +206,9 @@ template <class Digest>
 Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
   Request& r = resident(id);
   GroupTable* const own = requests_.tables(id);
-  expects(args.new_tokens > 0 || args.external > 0, Breach::nothing_to_allocate,
-          "allocate without new and without external tokens");
   const Standing request = standing(id, args);
+  expects(args.new_tokens > 0 || args.external > 0 || (adopts_hits_ && request.uses_hit),
+          Breach::nothing_to_allocate, "allocate without new and without external tokens");
   if (request.uses_hit) check_hit(id);
   const Demand demand = demand_of(args, request, config_.max_model_len);
   for (const Group& group : groups_) {
@@ -209,12 +228,14 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
   if (r.may_share) {
     std::size_t most = 0;
     for (const Group& group : groups_) {
-      most += Copies::needed(group, own[group.id()], demand, pool_);
+      most += copies_.needed(group, own[group.id()], demand, pool_);
     }
     copies_.reserve(most);
   }
+  copies_.reserve_held(groups_.size());
   for (const Group& group : groups_) {
-    group.recycle(own[group.id()], demand.computed, pool_);
+    group.recycle(own[group.id()], demand.computed, demand.prompt, pool_);
+    group.note_checkpoint(own[group.id()], demand);
   }
   if (!gates.admit_step(need(id, demand), pool_.num_free())) return refuse();
   if (demand.starts) start(id, demand);
@@ -237,6 +258,7 @@ Standing CacheManager<Digest>::standing(RequestId id, const AllocateArgs& args) 
   out.num_tokens = r.num_tokens;
   out.computed = r.computed;
   out.encoder_tokens = r.encoder_tokens;
+  out.prompt_tokens = r.prompt_tokens;
   out.uses_hit = args.use_lookup && std::ranges::any_of(own, [](const GroupTable& table) {
                    return table.hit_length > 0;
                  });
@@ -253,11 +275,12 @@ std::int64_t CacheManager<Digest>::need(RequestId id, const Demand& demand) cons
     const GroupTable& table = requests_.tables(id)[group.id()];
     const std::span<const BlockId> hit = table.hits().first(demand.uses_hit ? table.hit_length : 0);
     // A state that was published in this very step is not computed yet.
-    if (group.config().kind == LayerKind::mamba && !hit.empty() && pool_.is_new_state(hit.back())) {
+    if (group.config().kind == LayerKind::mamba && !hit.empty() &&
+        pool_.is_new_state(hit.back(), demand.local % group.block_size() != 0)) {
       return std::int64_t{pool_.num_blocks()} + 1;
     }
     sum += group.need(table, hit, demand, pool_);
-    if (requests_[id].may_share) sum += Copies::needed(group, table, demand, pool_);
+    if (requests_[id].may_share) sum += copies_.needed(group, table, demand, pool_);
   }
   return sum;
 }
@@ -268,8 +291,7 @@ void CacheManager<Digest>::start(RequestId id, const Demand& demand) {
   GroupTable* const own = requests_.tables(id);
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
-    group.add_hit(table, table.hits().first(demand.uses_hit ? table.hit_length : 0),
-                  demand.computed, pool_);
+    group.add_hit(table, table.hits().first(demand.uses_hit ? table.hit_length : 0), demand, pool_);
   }
   for (const Group& group : groups_) group.add_external(own[group.id()], demand, pool_);
 }
@@ -289,7 +311,9 @@ std::uint32_t CacheManager<Digest>::grow(RequestId id, const Demand& demand) {
              exact_->holds(table.blocks[i], exact_->expected(r, requests_.extra(id), i, before));
     };
     if (r.forked) forget_relatives(group, table, r, demand, pool_, holds);
-    taken += group.allocate(table, demand, pool_);
+    TailCopy copy;
+    taken += group.allocate(table, demand, pool_, copy);
+    if (copy.from != kNullBlock) copies_.hold({group.id(), copy.from, copy.to}, pool_);
   }
   return taken;
 }
@@ -311,10 +335,10 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
     }
     group.append(table, missing, pool_);
   }
-  const std::uint32_t complete = std::min(next.known, r.num_tokens);
+  const std::uint32_t complete = std::min(next.known, hashed_tokens(r));
   if (complete >= table.publish_end && !next.delay_cache) {
     if (exact_) exact_->note_complete(r, requests_.extra(id), table, complete, pool_);
-    group.publish_due(table, r.hashes, complete, pool_);
+    group.publish_due(table, r, complete, pool_);
   }
   r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
   audit();
@@ -330,7 +354,7 @@ Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
   std::uint32_t missing = 0;
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
-    if (r.computed >= table.recycle_at) group.recycle(table, r.computed, pool_);
+    if (r.computed >= table.recycle_at) group.recycle(table, r.computed, r.prompt_tokens, pool_);
     if (next.slots > table.slots_end) missing += group.missing(table, next.slots);
   }
   if (missing > pool_.num_free()) {
@@ -341,12 +365,12 @@ Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
     GroupTable& table = own[group.id()];
     if (next.slots > table.slots_end) group.append(table, group.missing(table, next.slots), pool_);
   }
-  const std::uint32_t complete = std::min(next.known, r.num_tokens);
+  const std::uint32_t complete = std::min(next.known, hashed_tokens(r));
   r.quiet_until = kNever;
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
     if (complete >= table.publish_end && !next.delay_cache) {
-      group.publish_due(table, r.hashes, complete, pool_);
+      group.publish_due(table, r, complete, pool_);
     }
     r.quiet_until = std::min(r.quiet_until, group.quiet_until(table));
   }
@@ -364,9 +388,7 @@ void CacheManager<Digest>::publish(RequestId id, std::uint64_t tokens) {
   const std::uint64_t known = std::min<std::uint64_t>(tokens, r.num_tokens);
   if (exact_) exact_->note_complete(r, requests_.extra(id), *own, known, pool_);
   for (const Group& group : groups_) {
-    GroupTable& table = own[group.id()];
-    group.publish(table, r.hashes, known, pool_);
-    group.publish_prompt_tail(table, r.hashes, r.prompt_tokens, known, pool_);
+    group.publish(own[group.id()], group.content_of(r), known, pool_);
   }
 }
 
@@ -382,7 +404,7 @@ template <class Digest>
 void CacheManager<Digest>::recycle(RequestId id, std::uint32_t processed) {
   resident(id);
   for (const Group& group : groups_) {
-    group.recycle(requests_.tables(id)[group.id()], processed, pool_);
+    group.recycle(requests_.tables(id)[group.id()], processed, requests_[id].prompt_tokens, pool_);
   }
   refresh(id);
   audit();
@@ -405,7 +427,10 @@ bool CacheManager<Digest>::reset() {
 
 template <class Digest>
 std::uint32_t CacheManager<Digest>::common_prefix(RequestId id, GroupId group) const {
-  if (!config_.enable_caching || !reads_all(config_.groups[group].kind)) return 0;
+  if (!config_.profile.counts_common_prefix || !config_.enable_caching ||
+      !reads_all(config_.groups[group].kind)) {
+    return 0;
+  }
   const std::span<const BlockId> mine = table(id, group);
   std::size_t shared = mine.size();
   const std::size_t live_requests = requests_.num_live();

@@ -78,7 +78,16 @@ class CacheManager {
   void evict(std::span<const BlockId> blocks);
   /// Forgets all content in both tiers. @return false, with nothing changed, while a block is held
   bool reset();
-  void start_step() { pool_.step(); }
+  /// The copies of the step before have run: their blocks are given back.
+  void start_step() {
+    if (!copies_.held().empty()) [[unlikely]] {
+      pool_.release(copies_.held());
+      copies_.forget_held();
+    }
+    pool_.step();
+  }
+  /// References held until the copies of this step have run.
+  [[nodiscard]] std::span<const BlockId> copying() const { return copies_.held(); }
   /// Leading blocks that all requests with blocks have in common; 0 if not all tokens are read.
   [[nodiscard]] std::uint32_t common_prefix(RequestId id, GroupId group = 0) const;
 
@@ -152,6 +161,10 @@ class CacheManager {
     return r;
   }
   void hash_units(RequestId id);
+  /// Tokens whose blocks may have keys: those behind a unit are known, too.
+  [[nodiscard]] std::uint32_t hashed_tokens(const Request& r) const {
+    return r.num_tokens > hash_lookahead_ ? r.num_tokens - hash_lookahead_ : 0;
+  }
   Admission step(RequestId id, const Step& next);
   Admission step_full(RequestId id, const Step& next);
   Admission admit(RequestId id, const AllocateArgs& args);
@@ -169,9 +182,11 @@ class CacheManager {
   void audit() const;
 
   CacheConfig config_;
-  bool single_full_;          // one group of full attention without EAGLE
-  bool steps_alike_;          // step() works for every group
-  std::uint32_t block_size_;  // [tokens] of the first group
+  bool single_full_;              // one group of full attention without EAGLE
+  bool steps_alike_;              // step() works for every group
+  bool adopts_hits_;              // a hit may be granted without new tokens
+  std::uint32_t hash_lookahead_;  // [tokens] behind a unit that its key covers
+  std::uint32_t block_size_;      // [tokens] of the first group
   Pool pool_;
   std::vector<Group> groups_;
   RequestTable<Digest> requests_;

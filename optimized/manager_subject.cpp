@@ -124,6 +124,8 @@ void observe_manager(const Manager& manager, const CallerNames& names, Snapshot&
     }
     ++state;
   }
+  out.copying.assign(manager.copying().begin(), manager.copying().end());
+  std::ranges::sort(out.copying);
   out.raw = names.raw;
   std::ranges::sort(out.raw);
   out.leases.resize(names.leases.size());
@@ -348,7 +350,10 @@ Result ManagerSubject<Manager>::perform(const op::Allocate& o) {
   Granted granted;
   granted.blocks.resize(num_groups());
   for (const BlockCopy& copy : manager_.take_copies()) {
-    granted.blocks[copy.group].push_back(copy.to);
+    const auto table = manager_.table(id, copy.group);  // a state that goes on stays where it is
+    if (std::ranges::find(table, copy.to) != table.end()) {
+      granted.blocks[copy.group].push_back(copy.to);
+    }
     granted.copies.push_back({copy.from, copy.to});
   }
   for (GroupId g = 0; g < num_groups(); ++g) {

@@ -143,7 +143,8 @@ Result CacheManager::perform(const op::Allocate& o) {
                 .external = args.external,
                 .encoder = r.encoder_tokens,
                 .prompt = static_cast<std::uint32_t>(r.prompt_tokens),
-                .prefill_end = std::max<std::uint64_t>(r.prompt_tokens, r.tokens.size() - 1),
+                .prefill_end = std::max<std::uint64_t>(
+                    r.prompt_tokens, std::max<std::size_t>(r.tokens.size(), 1) - 1),
                 .starts = starts};
   if (args.full_sequence_must_fit) {
     Demand all = demand;

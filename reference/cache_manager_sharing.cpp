@@ -114,7 +114,8 @@ void CacheManager::publish_group(Request& r, GroupId group, std::uint64_t tokens
       std::min(tokens, hashed_tokens(r)) / config.block_size, table.blocks.size()));
   if (from >= to) return;
   const CacheMask mask = cache_mask(config_, config);
-  const Boundaries boundaries = boundaries_of(config_, config, r.prompt_tokens, r.junction);
+  const Boundaries boundaries =
+      boundaries_of(resumption_of(config_), config, r.prompt_tokens, r.junction);
   Blocks blocks;
   std::vector<PrefixKey> keys;
   blocks.reserve(to - from);
@@ -137,8 +138,8 @@ void CacheManager::publish_group(Request& r, GroupId group, std::uint64_t tokens
 void CacheManager::publish_prompt_tail(const Request& r, GroupId group, std::uint64_t tokens) {
   const GroupConfig& config = config_.groups[group];
   const std::uint32_t unit = config_.hash_block_size;
-  const auto end =
-      static_cast<std::uint32_t>(prompt_tail(config_, config, r.prompt_tokens, hashed_tokens(r)));
+  const auto end = static_cast<std::uint32_t>(
+      prompt_tail(config_.profile.prompt_tail, unit, config, r.prompt_tokens, hashed_tokens(r)));
   const std::size_t at = end / config.block_size;
   const Blocks& table = r.groups[group].blocks;
   if (end == 0 || end > tokens || at >= table.size() || table[at] == kNullBlock) return;
@@ -171,7 +172,7 @@ void CacheManager::publish_state_tail(Request& r, GroupId group, std::uint64_t t
   const std::uint32_t block_size = config_.groups[group].block_size;
   const std::uint32_t unit = config_.hash_block_size;
   GroupTable& table = r.groups[group];
-  const std::uint64_t end = state_boundary(config_, r.prompt_tokens, unit);
+  const std::uint64_t end = state_boundary(resumption_of(config_), r.prompt_tokens, unit);
   if (tokens == 0 || tokens != end || end > hashed_tokens(r)) return;
   const std::size_t at = ceil_div<std::uint64_t>(end, block_size) - 1;
   if (at >= table.blocks.size() || table.blocks[at] == kNullBlock) return;
@@ -189,12 +190,12 @@ void CacheManager::publish_state_tail(Request& r, GroupId group, std::uint64_t t
 void CacheManager::publish_checkpoint(Request& r, GroupId group, const Checkpoint& checkpoint) {
   const GroupConfig& config = config_.groups[group];
   const BlockId block = r.groups[group].blocks[checkpoint.position];
-  const std::uint64_t align = hit_alignment(config_);
+  const Resumption rules = resumption_of(config_);
   const bool on_block = checkpoint.tokens % config.block_size == 0;
   const auto at = static_cast<std::uint32_t>(checkpoint.tokens / config.block_size);
-  const bool wanted = checkpoint.tokens == state_boundary(config_, r.prompt_tokens, align) ||
-                      checkpoint.tokens == r.junction ||
-                      (on_block && cache_mask(config_, config).keeps(at - 1));
+  const bool wanted =
+      checkpoint.tokens == state_boundary(rules, r.prompt_tokens, rules.hit_align) ||
+      checkpoint.tokens == r.junction || (on_block && cache_mask(config_, config).keeps(at - 1));
   const PrefixKey* carried = pool_.cache().key_of(block);
   const bool there = carried != nullptr && carried->prefix_tokens == checkpoint.tokens;
   if (block == kNullBlock || (wanted && there)) return;

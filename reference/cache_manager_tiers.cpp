@@ -120,6 +120,7 @@ void CacheManager::settle_out(Request& r, bool ok) {
     pool_.release({table.blocks.rbegin(), table.blocks.rend()});
     table.blocks.clear();
     table.hit.clear();
+    table.tail.reset();  // what others look up stays in the block that is given back
     r.host_progress.push_back(std::exchange(table.published, std::nullopt));
   }
   r.hit_tokens = 0;

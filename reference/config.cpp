@@ -39,6 +39,9 @@ std::optional<std::string_view> unsupported_group(const CacheConfig& config,
   if (group.checkpoint_alignment > 0 && !(config.profile.sparse && moves_state(group))) {
     return "checkpoints of prefills without Mamba in mode align, or before vllm-0.33";
   }
+  if (group.checkpoint_alignment > 0 && config.num_host_blocks > 0) {
+    return "checkpoints of prefills with a host tier";
+  }
   if (!config.enable_caching || !is_cacheable(group.kind)) return std::nullopt;
   if (config.hash_block_size == 0 || group.block_size % config.hash_block_size != 0) {
     return "a hash unit that does not divide every block size";

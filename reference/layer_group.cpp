@@ -77,7 +77,8 @@ std::optional<Checkpoint> LayerGroup::checkpoint(const GroupTable& table,
   const std::uint64_t unit = config_.hash_block_size;
   const std::uint64_t from = demand.computed;
   const std::uint64_t to = demand.main;
-  const std::uint64_t at = state_boundary(config_, to, hit_alignment(config_));
+  const Resumption rules = resumption_of(config_);
+  const std::uint64_t at = state_boundary(rules, to, rules.hit_align);
   const std::size_t last = ceil_div<std::uint64_t>(to, group_.block_size);  // positions
   if (config_.retention == 0U && to < demand.prefill_end) return std::nullopt;
   if (from % unit != 0 || from + unit > at || at >= to) return std::nullopt;

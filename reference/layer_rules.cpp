@@ -69,20 +69,23 @@ std::uint64_t hit_alignment(const CacheConfig& config) {
   return hits_inside_blocks(config) ? config.hash_block_size : alignment(config);
 }
 
-bool drops_any(const CacheConfig& config) {
-  return config.hash_lookahead == 0 &&
-         std::ranges::any_of(config.groups, [](const GroupConfig& g) { return g.eagle; });
+Resumption resumption_of(const CacheConfig& config) {
+  const bool drops =
+      config.hash_lookahead == 0 &&
+      std::ranges::any_of(config.groups, [](const GroupConfig& g) { return g.eagle; });
+  return {drops, alignment(config), hit_alignment(config), config.hash_block_size,
+          config.hash_lookahead};
 }
 
 // The last token of a prompt is computed anew, so who sends it again resumes before it; who goes on
 // behind it resumes at its end. A group that drops resumes one alignment earlier.
-Boundaries boundaries_of(const CacheConfig& config, const GroupConfig& group,
+Boundaries boundaries_of(const Resumption& rules, const GroupConfig& group,
                          std::uint64_t prompt_tokens, std::uint64_t junction) {
   Boundaries out;
   const auto prompt = static_cast<std::int64_t>(prompt_tokens);
   out.at[0] = prompt - 1;
-  if (drops_any(config)) {
-    const auto align = static_cast<std::int64_t>(alignment(config));
+  if (rules.drops) {
+    const auto align = static_cast<std::int64_t>(rules.align);
     out.at[0] = std::max<std::int64_t>((prompt - 1) / align * align - align, 0);
     out.at[1] = std::max<std::int64_t>(prompt / align * align - align, 0);
   }
@@ -139,10 +142,8 @@ std::uint64_t publishable_tokens(const Profile& profile, const GroupConfig& grou
   return ahead ? std::min(tokens, aligned + group.block_size) : aligned;
 }
 
-std::uint64_t prompt_tail(const CacheConfig& config, const GroupConfig& group,
+std::uint64_t prompt_tail(PromptTail rule, std::uint32_t unit, const GroupConfig& group,
                           std::uint64_t prompt_tokens, std::uint64_t hashed_tokens) {
-  const PromptTail rule = config.profile.prompt_tail;
-  const std::uint64_t unit = config.hash_block_size;
   if (rule == PromptTail::none || !reads_all(group.kind) || prompt_tokens == 0) return 0;
   const bool whole = rule == PromptTail::complete || group.eagle;
   const std::uint64_t tokens = std::min(whole ? prompt_tokens : prompt_tokens - 1, hashed_tokens);
@@ -150,9 +151,9 @@ std::uint64_t prompt_tail(const CacheConfig& config, const GroupConfig& group,
   return end % group.block_size == 0 ? 0 : end;
 }
 
-std::uint64_t state_boundary(const CacheConfig& config, std::uint64_t tokens, std::uint64_t align) {
-  if (drops_any(config)) return tokens / align > 0 ? (tokens / align - 1) * align : 0;
-  const std::uint64_t behind = std::max<std::uint64_t>(1, config.hash_lookahead);
+std::uint64_t state_boundary(const Resumption& rules, std::uint64_t tokens, std::uint64_t align) {
+  if (rules.drops) return tokens / align > 0 ? (tokens / align - 1) * align : 0;
+  const std::uint64_t behind = std::max<std::uint64_t>(1, rules.lookahead);
   return tokens > behind ? (tokens - behind) / align * align : 0;
 }
 

@@ -45,8 +45,15 @@ namespace kvproof {
 /// Hits of several groups end on multiples of it. [tokens]
 [[nodiscard]] std::uint64_t hit_alignment(const CacheConfig& config);
 
-/// Whether any group drops the last block of its hit.
-[[nodiscard]] bool drops_any(const CacheConfig& config);
+/// What decides where a request can go on from another's blocks.
+struct Resumption {
+  bool drops = false;           // some group drops the last block of its hit
+  std::uint64_t align = 1;      // [tokens] alignment(config)
+  std::uint64_t hit_align = 1;  // [tokens] hit_alignment(config)
+  std::uint32_t unit = 1;       // [tokens] per hash
+  std::uint32_t lookahead = 0;  // [tokens] behind a unit that its key covers
+};
+[[nodiscard]] Resumption resumption_of(const CacheConfig& config);
 
 /// The positions of one request from which others will go on, so that retention keeps what a hit
 /// there reads. [tokens] Below 0: none.
@@ -55,7 +62,7 @@ struct Boundaries {
 };
 /// The end of the prompt, and where the prompt was found to part from those of others.
 /// @param junction [tokens] of the last lookup: the longest prefix that any group had; 0 = the hit
-[[nodiscard]] Boundaries boundaries_of(const CacheConfig& config, const GroupConfig& group,
+[[nodiscard]] Boundaries boundaries_of(const Resumption& rules, const GroupConfig& group,
                                        std::uint64_t prompt_tokens, std::uint64_t junction);
 
 /// Which full blocks of a group may enter the prefix cache: the last `run` of every `period`
@@ -88,11 +95,12 @@ struct CacheMask {
 
 /// The prefix of a prompt that gives the block in which it ends a second key. [tokens] 0 = none
 /// @param hashed_tokens [tokens] whose keys are known
-[[nodiscard]] std::uint64_t prompt_tail(const CacheConfig& config, const GroupConfig& group,
-                                        std::uint64_t prompt_tokens, std::uint64_t hashed_tokens);
+[[nodiscard]] std::uint64_t prompt_tail(PromptTail rule, std::uint32_t unit,
+                                        const GroupConfig& group, std::uint64_t prompt_tokens,
+                                        std::uint64_t hashed_tokens);
 
 /// The last multiple of `align` at which a state serves whoever sends these tokens again. [tokens]
-[[nodiscard]] std::uint64_t state_boundary(const CacheConfig& config, std::uint64_t tokens,
+[[nodiscard]] std::uint64_t state_boundary(const Resumption& rules, std::uint64_t tokens,
                                            std::uint64_t align);
 
 /// The slots that an allocation makes: those of tokens, and further ones for states of drafts.

@@ -40,6 +40,7 @@ struct Standing {
   std::uint32_t num_tokens = 0;
   std::uint32_t computed = 0;
   std::uint32_t encoder_tokens = 0;
+  std::uint32_t prompt_tokens = 0;
   std::uint32_t hit_tokens = 0;  // of the looked-up prefix that it will use
   bool uses_hit = false;
   bool idle = false;  // it has no blocks, and has published nothing
@@ -47,11 +48,14 @@ struct Standing {
 
 /// The demand of an allocation on every group, in tokens; as reference::Demand.
 struct Demand {
-  std::uint64_t slots = 0;     // tokens that need a slot, drafts included
-  std::uint64_t main = 0;      // tokens that are known once the step is computed
-  std::uint64_t computed = 0;  // tokens that are there before the step: own, hit and external
-  std::uint64_t external = 0;  // those of them that a connector loads
-  std::uint32_t encoder = 0;   // tokens that cross attention reads
+  std::uint64_t slots = 0;        // tokens that need a slot, drafts included
+  std::uint64_t main = 0;         // tokens that are known once the step is computed
+  std::uint64_t computed = 0;     // tokens that are there before the step: own, hit and external
+  std::uint64_t local = 0;        // those of them that are here
+  std::uint64_t external = 0;     // those of them that a connector loads
+  std::uint64_t prefill_end = 0;  // where the prefill ends, which a request that resumes replays
+  std::uint32_t prompt = 0;
+  std::uint32_t encoder = 0;  // tokens that cross attention reads
   bool uses_hit = false;
   bool starts = false;  // the hit and the external tokens become the beginning of the tables
   bool capped =
@@ -62,11 +66,15 @@ struct Demand {
 [[nodiscard]] inline Demand demand_of(const AllocateArgs& args, const Standing& request,
                                       std::uint64_t limit) {
   Demand out;
-  out.computed = std::uint64_t{request.computed} + request.hit_tokens + args.external;
+  out.local = std::uint64_t{request.computed} + request.hit_tokens;
+  out.computed = out.local + args.external;
   expects(out.computed <= limit, Breach::capacity, "external tokens beyond the token limit");
   out.main = std::min(out.computed + args.new_tokens, limit);
   out.slots = std::min(out.main + args.lookahead, limit);
   out.external = args.external;
+  out.prompt = request.prompt_tokens;
+  out.prefill_end = std::max<std::uint64_t>(request.prompt_tokens,
+                                            std::max<std::uint32_t>(request.num_tokens, 1) - 1);
   out.encoder = request.encoder_tokens;
   out.uses_hit = request.uses_hit;
   out.starts = request.idle && (request.uses_hit || args.external > 0);

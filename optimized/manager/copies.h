@@ -6,6 +6,7 @@
 // Source:  Kwon et al., SOSP'23, sec. 4.4.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -31,23 +32,23 @@ class Copies {
  public:
   /// The blocks that an allocation would write although they have another holder.
   template <class Key>
-  [[nodiscard]] static std::uint32_t needed(const LayerGroup<Key>& group, const GroupTable& table,
-                                            const Demand& demand, const BlockPool<Key>& pool) {
+  [[nodiscard]] std::uint32_t needed(const LayerGroup<Key>& group, const GroupTable& table,
+                                     const Demand& demand, const BlockPool<Key>& pool) const {
     const auto [from, end] = group.written(table, demand);
     std::uint32_t count = 0;
     for (std::uint32_t i = from; i < end; ++i) {
-      count += pool.record(table.blocks[i]).ref_cnt > 1 ? 1 : 0;
+      count += has_other_holder(table, i, pool) ? 1 : 0;
     }
     return count;
   }
 
   /// Whether any step of the request might write into a block that has another holder.
   template <class Key>
-  [[nodiscard]] static bool shares(const LayerGroup<Key>& group, const GroupTable& table,
-                                   const BlockPool<Key>& pool) {
+  [[nodiscard]] bool shares(const LayerGroup<Key>& group, const GroupTable& table,
+                            const BlockPool<Key>& pool) const {
     if (!group.is_written_again()) return false;
     for (std::uint32_t i = table.progress(); i < table.length; ++i) {
-      if (pool.record(table.blocks[i]).ref_cnt > 1) return true;
+      if (has_other_holder(table, i, pool)) return true;
     }
     return false;
   }
@@ -66,7 +67,7 @@ class Copies {
     std::uint32_t count = 0;
     for (std::uint32_t i = from; i < end; ++i) {
       const BlockId shared = table.blocks[i];
-      if (pool.record(shared).ref_cnt <= 1) continue;
+      if (!has_other_holder(table, i, pool)) continue;
       pool.take({table.blocks + i, 1});
       pool.release(std::span(&shared, 1));
       add({group.id(), shared, table.blocks[i]});
@@ -84,8 +85,35 @@ class Copies {
     return out;
   }
 
+  /// Lists a copy whose two blocks have a reference each until it has run.
+  template <class Key>
+  void hold(const BlockCopy& copy, BlockPool<Key>& pool) {
+    add(copy);
+    held_.push_back(copy.from);
+    held_.push_back(copy.to);
+    ++pool.counters().copies;
+  }
+  /// Makes room for that many copies, as reserve().
+  void reserve_held(std::size_t more) {
+    if (held_.capacity() - held_.size() < 2 * more) held_.reserve(2 * (held_.size() + 2 * more));
+    if (list_.capacity() - list_.size() < more) list_.reserve(2 * (list_.size() + more));
+  }
+  [[nodiscard]] std::span<const BlockId> held() const { return held_; }
+  void forget_held() { held_.clear(); }
+
  private:
+  // A copy that has not run yet only reads, and what is written stands behind what it reads. The
+  // block of a shared tail is copied anyway.
+  template <class Key>
+  [[nodiscard]] bool has_other_holder(const GroupTable& table, std::uint32_t i,
+                                      const BlockPool<Key>& pool) const {
+    const std::uint32_t holders = pool.record(table.blocks[i]).ref_cnt;
+    return holders > 1 && i != table.tail_at &&
+           holders > 1 + std::ranges::count(held_, table.blocks[i]);
+  }
+
   std::vector<BlockCopy> list_;
+  std::vector<BlockId> held_;  // from, to, from, to, ... of the copies of this step
 };
 
 /// A relative of a forked request may have published a block that they share under the content that

@@ -29,6 +29,14 @@ struct alignas(64) GroupTable {
   std::uint32_t grown_from = 0;        // the last growth appended the positions from here on
   bool has_states = false;             // moving states: it has had blocks before
 
+  // What only hits inside blocks and moving states have, in a cache line of its own.
+  std::uint32_t hit_found = 0;           // [tokens] that the blocks of the hit cover
+  std::uint32_t tail_at = kNever;        // a position whose block is copied before it is written
+  BlockId tail_block = kNullBlock;       // that block
+  std::uint32_t retired = 0;             // moving states: leading positions that were given back
+  std::uint32_t checkpoint_at = kNever;  // moving states: a position for a state besides
+  std::uint32_t checkpoint_tokens = 0;   // [tokens] of that state
+
   [[nodiscard]] std::span<BlockId> table() const { return {blocks, length}; }
   [[nodiscard]] std::span<const BlockId> hits() const { return {hit, hit_length}; }
   [[nodiscard]] std::uint32_t progress() const { return published == kNever ? 0 : published; }

@@ -74,6 +74,7 @@ void HostTier<Key>::settle_there(RequestId id, GroupTable* tables, Pool& device)
     }
     group.release_blocks(table, device);
     table.hit_length = 0;
+    table.tail_at = kNever;  // what others look up stays in the block that is given back
     swapped.published.push_back(table.published);
     group.set_published(table, kNever);
   }

@@ -21,6 +21,21 @@
 
 namespace kvproof::optimized {
 
+/// What a request has that may be published.
+template <class Key>
+struct Content {
+  const Key* units = nullptr;  // keys of its hash units, shape [num_units]
+  std::uint32_t num_units = 0;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t junction = 0;  // [tokens] see boundaries_of()
+};
+
+/// A copy of a block that an allocation has made in place of a shared one.
+struct TailCopy {
+  BlockId from = kNullBlock;  // null: there is none
+  BlockId to = kNullBlock;
+};
+
 /// Its members never change; it changes the tables that it is given.
 template <class Key>
 class LayerGroup {
@@ -37,6 +52,23 @@ class LayerGroup {
   /// The most table positions of a request of `tokens` tokens.
   [[nodiscard]] std::size_t positions(std::uint64_t tokens, std::uint32_t encoder_tokens) const;
 
+  /// What of a request may be published. @param r see requests.h
+  template <class Request>
+  [[nodiscard]] static Content<Key> content_of(const Request& r) {
+    return {r.hashes, r.num_hashes, r.prompt_tokens, r.junction};
+  }
+
+  /// The key of a prefix, from the keys of the request's hash units. @pre a multiple of the unit
+  [[nodiscard]] Key key_of_prefix(const Key* units, std::uint64_t tokens) const {
+    return in_group(units[tokens / resumption_.unit - 1], id_);
+  }
+  /// The block that has this prefix; kNoBlock = none.
+  [[nodiscard]] BlockId find_prefix(const Pool& pool, const Key* units,
+                                    std::uint64_t tokens) const {
+    const Key key = key_of_prefix(units, tokens);
+    return tokens % group_.block_size == 0 ? pool.index().find(key) : pool.find_tail(key);
+  }
+
   /// The key of position `i`, from the keys of the request's hash units.
   [[nodiscard]] Key key(const Key* units, std::size_t i) const {
     return in_group(units[(i + 1) * units_per_block_ - 1], id_);
@@ -50,39 +82,50 @@ class LayerGroup {
   [[nodiscard]] std::int64_t need(const GroupTable& table, std::span<const BlockId> hit,
                                   const Demand& demand, const Pool& pool) const;
 
+  /// The prefix by which position `i` of a hit was found. [tokens]
+  [[nodiscard]] std::uint32_t hit_end(const GroupTable& table, std::uint32_t i) const {
+    return std::min((i + 1) * group_.block_size, table.hit_found);
+  }
+  /// Whether the block carries the key of that prefix.
+  [[nodiscard]] bool carries(BlockId block, const Content<Key>& content, std::uint32_t tokens,
+                             const Pool& pool) const;
+
   /// Makes a hit the beginning of the table. @param hit the blocks of the last lookup
-  void add_hit(GroupTable& table, std::span<const BlockId> hit, std::uint64_t computed,
+  void add_hit(GroupTable& table, std::span<const BlockId> hit, const Demand& demand,
                Pool& pool) const;
   void add_external(GroupTable& table, const Demand& demand, Pool& pool) const {
     extend(table, loaded(demand), pool);
   }
 
+  /// Notes the checkpoint that meeting the demand will reserve, or that there is none.
+  void note_checkpoint(GroupTable& table, const Demand& demand) const;
+
   /// Extends the table. @return the number of blocks taken
-  std::uint32_t allocate(GroupTable& table, const Demand& demand, Pool& pool) const;
+  /// @param copy set if the block in which a hit or an own state ends is not written but copied
+  std::uint32_t allocate(GroupTable& table, const Demand& demand, Pool& pool, TailCopy& copy) const;
 
   /// Gives back the blocks that the group does not read any more once `computed` tokens are cached.
-  void recycle(GroupTable& table, std::uint64_t computed, Pool& pool) const;
+  void recycle(GroupTable& table, std::uint64_t computed, std::uint32_t prompt_tokens,
+               Pool& pool) const;
 
-  /// Publishes the blocks that are complete within `tokens` tokens.
-  void publish(GroupTable& table, const Key* units, std::uint64_t tokens, Pool& pool) const;
+  /// Publishes what is complete within `tokens` tokens: blocks, the end of the prompt, states.
+  void publish(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
+               Pool& pool) const;
 
   /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is
   /// one, and the group is not Mamba, whose new states would have to be marked
-  void publish_due(GroupTable& table, const Key* units, std::uint32_t complete, Pool& pool) const {
+  template <class Request>
+  void publish_due(GroupTable& table, const Request& r, std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
     if (!publishes_singly_ || complete >= end + group_.block_size) {
-      return publish(table, units, complete, pool);
+      return publish(table, content_of(r), complete, pool);
     }
     const std::uint32_t at = table.progress();
     pool.events().stored(id_, {end - group_.block_size, end});
-    if (table.blocks[at] != kNullBlock) pool.publish(table.blocks[at], key(units, at), id_, end);
+    if (table.blocks[at] != kNullBlock) pool.publish(table.blocks[at], key(r.hashes, at), id_, end);
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
   }
-
-  /// Publishes the key of the prompt, if it ends inside of a block within `tokens` tokens.
-  void publish_prompt_tail(const GroupTable& table, const Key* units, std::uint32_t prompt_tokens,
-                           std::uint64_t tokens, Pool& pool) const;
 
   /// Releases the whole table, deepest first, and forgets the request.
   void release(GroupTable& table, Pool& pool) const;
@@ -91,9 +134,7 @@ class LayerGroup {
 
   /// Whether steps write into blocks that may have other holders. Encoder rows are written once,
   /// and a running state is never forked.
-  [[nodiscard]] bool is_written_again() const {
-    return group_.kind != LayerKind::mamba && group_.kind != LayerKind::cross;
-  }
+  [[nodiscard]] bool is_written_again() const { return kvproof::is_written_again(group_.kind); }
   /// The positions [first, second) that an allocation writes and that are not published.
   [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> written(const GroupTable& table,
                                                                 const Demand& demand) const;
@@ -123,12 +164,13 @@ class LayerGroup {
   void set_length(GroupTable& table, std::uint32_t length) const {
     table.length = length;
     table.slots_end = length * group_.block_size;
-    if (group_.kind == LayerKind::cross && length > 0) table.slots_end = kNever;  // made at once
+    const bool made_at_once = group_.kind == LayerKind::cross || group_.kind == LayerKind::ring;
+    if (made_at_once && length > 0) table.slots_end = kNever;
   }
   void set_kept_from(GroupTable& table, std::uint32_t kept_from) const;
   void set_published(GroupTable& table, std::uint32_t published) const {
     table.published = published;
-    if (!caching_) return;
+    if (!caching_) return;  // nor is a ring ever published
     table.publish_end = (table.progress() + 1) * group_.block_size;
     if (align_ != group_.block_size && !publishes_ahead_) {  // groups publish together
       table.publish_end =
@@ -141,10 +183,30 @@ class LayerGroup {
     return ceil_div<std::uint64_t>(tokens, group_.block_size);
   }
   [[nodiscard]] std::uint64_t loaded(const Demand& demand) const;
-  [[nodiscard]] std::int64_t fresh_states(const GroupTable& table, std::int64_t start,
-                                          const Demand& demand) const;
+  [[nodiscard]] bool ends_inside(std::span<const BlockId> hit, const Demand& demand) const {
+    return !hit.empty() && demand.local % group_.block_size != 0;
+  }
+  [[nodiscard]] std::int64_t fresh_states(const GroupTable& table, std::span<const BlockId> hit,
+                                          std::int64_t start, const Demand& demand) const;
+  [[nodiscard]] std::uint64_t checkpoint_tokens(const GroupTable& table,
+                                                const Demand& demand) const;
   void extend(GroupTable& table, std::uint64_t length, Pool& pool) const;
-  std::uint32_t allocate_states(GroupTable& table, std::uint64_t want, Pool& pool) const;
+  std::uint32_t allocate_states(GroupTable& table, std::uint64_t want, Pool& pool,
+                                TailCopy& copy) const;
+  void recycle_range(GroupTable& table, std::uint32_t from, std::uint32_t to, bool over_gaps,
+                     Pool& pool) const;
+  void publish_blocks(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
+                      Pool& pool) const;
+  void publish_prompt_tail(const GroupTable& table, const Content<Key>& content,
+                           std::uint64_t tokens, Pool& pool) const;
+  void publish_states(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
+                      Pool& pool) const;
+  void publish_state_tail(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
+                          Pool& pool) const;
+  void publish_checkpoint(const GroupTable& table, const Content<Key>& content, Pool& pool) const;
+  /// Publishes the state in which `tokens` tokens end, under that key alone.
+  void publish_state(BlockId block, const Content<Key>& content, std::uint32_t tokens,
+                     Pool& pool) const;
   void recycle_last_state(GroupTable& table, std::uint64_t basis, Pool& pool) const;
 
   Profile profile_;
@@ -156,6 +218,8 @@ class LayerGroup {
   bool publishes_ahead_;   // one block beyond the alignment, for EAGLE
   bool publishes_singly_;  // it publishes every block as soon as it is complete
   CacheMask mask_;
+  Resumption resumption_;
+  std::optional<std::uint32_t> retention_;
   std::optional<std::uint64_t> cap_;
 };
 

@@ -7,9 +7,13 @@ namespace kvproof::optimized {
 
 template <class Key>
 PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
-    : groups_(make_groups<Key>(config)), align_(alignment(config)) {
+    : groups_(make_groups<Key>(config)),
+      align_(hit_alignment(config)),
+      searches_all_hashes_(config.profile.searches_all_hashes),
+      unit_(config.hash_block_size) {
   for (const Group& group : groups_) {
     const GroupConfig& own = group.config();
+    if (!is_cacheable(own.kind)) continue;
     auto at = std::ranges::find_if(
         kin_, [&](const Kin& kin) { return groups_[kin.first].config().alike(own); });
     if (at == kin_.end()) at = kin_.insert(at, Kin{.first = group.id(), .members = {}});
@@ -25,58 +29,73 @@ PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
 }
 
 template <class Key>
-std::uint32_t PrefixSearch<Key>::find(const PrefixIndex<Key>& index, const Key* units,
-                                      std::uint32_t max_tokens, GroupTable* tables) {
+auto PrefixSearch<Key>::find(const BlockPool<Key>& pool, const Key* units, std::uint32_t num_units,
+                             std::uint32_t max_tokens, GroupTable* tables) -> Found {
   for (Kin& kin : kin_) kin.verified = kin.looked_up = false;
+  const Prompt prompt{pool, units, std::uint64_t{num_units} * unit_, max_tokens, tables};
   std::uint64_t hit = max_tokens;
+  std::uint64_t longest_hit = 0;
   for (bool settled = false; !settled;) {
-    const std::uint64_t current = sweep(index, units, hit, max_tokens, tables);
+    const std::uint64_t current = sweep(prompt, hit, longest_hit);
     settled = one_sweep_ || current >= hit;
     hit = current;
   }
-  for (const Group& group : groups_) {
-    tables[group.id()].hit_length = static_cast<std::uint32_t>(hit / group.block_size());
+  for (const Group& group : groups_) tables[group.id()].hit_length = 0;
+  for (const Kin& kin : kin_) {
+    for (const GroupId g : kin.members) {
+      tables[g].hit_length =
+          static_cast<std::uint32_t>(ceil_div<std::uint64_t>(hit, groups_[g].block_size()));
+      tables[g].hit_found = static_cast<std::uint32_t>(kin.found);
+    }
   }
-  return static_cast<std::uint32_t>(hit);
+  return {static_cast<std::uint32_t>(hit), static_cast<std::uint32_t>(longest_hit)};
 }
 
 // Searches every kind in turn, each within the length that the one before has left.
 template <class Key>
-std::uint64_t PrefixSearch<Key>::sweep(const PrefixIndex<Key>& index, const Key* units,
-                                       std::uint64_t hit, std::uint64_t max_tokens,
-                                       GroupTable* tables) {
+std::uint64_t PrefixSearch<Key>::sweep(const Prompt& prompt, std::uint64_t hit,
+                                       std::uint64_t& longest_hit) {
   std::uint64_t current = hit;
   for (Kin& kin : kin_) {
     const Group& group = groups_[kin.first];
-    const std::uint64_t block_size = group.block_size();
     // Every shorter prefix is a hit as well.
-    if (reads_all(group.config().kind) && kin.looked_up) continue;
+    if (reads_all(group.config().kind) && kin.looked_up) {
+      current = std::min(current, kin.length);
+      continue;
+    }
     const bool drop_last = kin.eagle && !kin.verified;
-    const std::uint64_t limit = drop_last ? std::min(current + block_size, max_tokens) : current;
-    kin.length = longest({index, units, tables, kin, group, limit, drop_last});
+    const bool margin =
+        drop_last && !(searches_all_hashes_ && group.config().kind == LayerKind::mamba);
+    const std::uint64_t further = std::min<std::uint64_t>(align_, group.block_size());
+    const std::uint64_t furthest = searches_all_hashes_ ? prompt.hashed : prompt.most;
+    const std::uint64_t limit = margin ? std::min(current + further, furthest) : current;
+    Length length = longest({prompt, kin, group, limit, drop_last});
     // The margin makes up for the dropped block; a search that drops none must not gain by it.
-    if (drop_last && kin.length * block_size > current) {
-      kin.length = longest({index, units, tables, kin, group, current, drop_last});
+    if (drop_last && length.hit > current) {
+      length = longest({prompt, kin, group, current, drop_last});
     }
     kin.looked_up = true;
-    const std::uint64_t length = kin.length * block_size;
     if (drop_last) {
       kin.verified = true;
-    } else if (length < current) {
+    } else if (length.hit < current) {
       for (Kin& other : kin_) other.verified = false;
     }
-    current = length;
+    kin.found = length.found;
+    current = kin.length = length.hit;
+    longest_hit = std::max(longest_hit, current);
   }
   return current;
 }
 
-// Whether the position is cached in all of the groups. If so, its blocks are noted.
+// Whether all of the groups have the block in which this prefix ends. If so, the blocks are noted.
 template <class Key>
-bool PrefixSearch<Key>::probe(const Search& search, std::uint32_t block) const {
+bool PrefixSearch<Key>::probe(const Search& search, std::uint64_t tokens) const {
+  if (tokens > search.prompt.hashed) return false;
+  const auto at = static_cast<std::uint32_t>((tokens - 1) / search.group.block_size());
   for (const GroupId g : search.kin.members) {
-    const BlockId found = search.index.find(groups_[g].key(search.units, block));
+    const BlockId found = groups_[g].find_prefix(search.prompt.pool, search.prompt.units, tokens);
     if (found == kNoBlock) return false;
-    search.tables[g].hit[block] = found;
+    search.prompt.tables[g].hit[at] = found;
   }
   return true;
 }
@@ -84,7 +103,7 @@ bool PrefixSearch<Key>::probe(const Search& search, std::uint32_t block) const {
 template <class Key>
 void PrefixSearch<Key>::set_null(const Search& search, std::uint32_t count) const {
   for (const GroupId g : search.kin.members) {
-    std::fill_n(search.tables[g].hit, count, kNullBlock);
+    std::fill_n(search.prompt.tables[g].hit, count, kNullBlock);
   }
 }
 
@@ -97,27 +116,39 @@ std::uint32_t PrefixSearch<Key>::trimmed(const Search& search, std::uint32_t len
 }
 
 template <class Key>
-std::uint32_t PrefixSearch<Key>::longest(const Search& search) const {
+auto PrefixSearch<Key>::longest(const Search& search) const -> Length {
+  const std::uint64_t block_size = search.group.block_size();
+  const auto whole = [&](std::uint32_t blocks) {
+    return Length{blocks * block_size, blocks * block_size};
+  };
   switch (search.group.config().kind) {
     case LayerKind::full:
     case LayerKind::mla:
     case LayerKind::rswa: return longest_full(search);
-    case LayerKind::sliding_window: return longest_window(search);
-    case LayerKind::chunked_local: return longest_chunk(search);
+    case LayerKind::sliding_window: return whole(longest_window(search));
+    case LayerKind::chunked_local: return whole(longest_chunk(search));
     case LayerKind::mamba: return longest_state(search);
     case LayerKind::cross:
     case LayerKind::ring: break;
   }
-  return 0;  // unreached: no prefix cache has rows of an encoder
+  return {};  // unreached: no prefix cache has rows of an encoder, or rings
 }
 
+// Whole blocks from the left; if hits may end inside of the next block, its units from the right.
 template <class Key>
-std::uint32_t PrefixSearch<Key>::longest_full(const Search& search) const {
-  const auto most = static_cast<std::uint32_t>(search.tokens / search.group.block_size());
-  std::uint32_t length = 0;
-  while (length < most && probe(search, length)) ++length;
-  if (search.drop_last && length > 0) --length;
-  return trimmed(search, length);
+auto PrefixSearch<Key>::longest_full(const Search& search) const -> Length {
+  const std::uint64_t block_size = search.group.block_size();
+  std::uint64_t end = 0;
+  while (end + block_size <= search.tokens && probe(search, end + block_size)) end += block_size;
+  if (align_ < block_size) {
+    std::uint64_t inside = std::min(end + block_size - 1, search.tokens) / align_;
+    while (inside * align_ > end && !probe(search, inside * align_)) --inside;
+    end = inside * align_;
+  }
+  const std::uint64_t found = end;
+  if (search.drop_last && end > 0) end -= std::min(align_, block_size);
+  if (block_size != align_) end -= end % align_;
+  return {end, found};
 }
 
 // Right to left, until enough contiguous blocks are cached that the window lies inside of them.
@@ -134,7 +165,7 @@ std::uint32_t PrefixSearch<Key>::longest_window(const Search& search) const {
     --at;
     const std::uint32_t ends = search.drop_last ? at : at + 1;
     if (run == 0 && ends * block_size % align_ != 0) continue;  // cannot end here
-    if (!probe(search, at)) {
+    if (!probe(search, (at + 1) * block_size)) {
       run = 0;
       continue;
     }
@@ -155,19 +186,20 @@ std::uint32_t PrefixSearch<Key>::longest_chunk(const Search& search) const {
   auto length =
       static_cast<std::uint32_t>(search.tokens / config.chunk * config.chunk / config.block_size);
   set_null(search, length);
-  while (length < most && probe(search, length)) ++length;
+  while (length < most && probe(search, (length + 1) * std::uint64_t{config.block_size})) ++length;
   return length;
 }
 
 template <class Key>
-std::uint32_t PrefixSearch<Key>::longest_state(const Search& search) const {
+auto PrefixSearch<Key>::longest_state(const Search& search) const -> Length {
   const std::uint64_t block_size = search.group.block_size();
-  for (auto end = static_cast<std::uint32_t>(search.tokens / block_size); end > 0; --end) {
-    if (end * block_size % align_ != 0 || !probe(search, end - 1)) continue;
-    set_null(search, end - 1);
-    return end;
+  const std::uint64_t step = std::min(block_size, align_);
+  for (std::uint64_t end = search.tokens / step * step; end > 0; end -= step) {
+    if (end % align_ != 0 || !probe(search, end)) continue;
+    set_null(search, static_cast<std::uint32_t>((end - 1) / block_size));
+    return {end, end};
   }
-  return 0;
+  return {};
 }
 
 template class PrefixSearch<Key128>;

@@ -5,7 +5,7 @@
 // Model:   as reference/prefix_search.h. Groups that are alike are looked up together; the kinds
 //          take turns to shorten the hit until all have it. One group ends after its first turn.
 // Source:  vLLM v1 find_longest_cache_hit and HybridKVCacheCoordinator.
-// Leaves out: partial-block hits. Nothing is allocated after construction.
+//          Nothing is allocated after construction.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,16 @@ class PrefixSearch {
  public:
   explicit PrefixSearch(const CacheConfig& config);
 
-  /// @param units keys of the request's hash units @param tables per group; their hits are set
-  /// @return [tokens] of the hit, at most `max_tokens`
-  std::uint32_t find(const PrefixIndex<Key>& index, const Key* units, std::uint32_t max_tokens,
-                     GroupTable* tables);
+  /// What was found: a common hit, and the longest that any group had on the way. [tokens]
+  struct Found {
+    std::uint32_t hit = 0;
+    std::uint32_t longest = 0;
+  };
+
+  /// @param units keys of the request's hash units, shape [num_units] @param tables per group; their
+  /// hits are set @param max_tokens that the hit may have
+  Found find(const BlockPool<Key>& pool, const Key* units, std::uint32_t num_units,
+             std::uint32_t max_tokens, GroupTable* tables);
 
  private:
   using Group = LayerGroup<Key>;
@@ -49,35 +55,49 @@ class PrefixSearch {
     bool eagle = false;
     bool verified = false;     // the EAGLE block beyond the common length has been seen
     bool looked_up = false;    // full attention needs it once
-    std::uint32_t length = 0;  // [blocks] of the hit
+    std::uint64_t length = 0;  // [tokens] of the hit
+    std::uint64_t found = 0;   // [tokens] before any were dropped
+  };
+
+  /// The prompt that is looked up.
+  struct Prompt {
+    const BlockPool<Key>& pool;
+    const Key* units;
+    std::uint64_t hashed;  // [tokens]
+    std::uint64_t most;    // [tokens] of the hit
+    GroupTable* tables;
   };
 
   /// The data that one search reads and writes.
   struct Search {
-    const PrefixIndex<Key>& index;
-    const Key* units;
-    GroupTable* tables;
+    const Prompt& prompt;
     const Kin& kin;
     const Group& group;
     std::uint64_t tokens;  // [tokens] at most
     bool drop_last;
   };
+  /// What one kind has. [tokens]
+  struct Length {
+    std::uint64_t hit = 0;
+    std::uint64_t found = 0;
+  };
 
-  bool probe(const Search& search, std::uint32_t block) const;
+  bool probe(const Search& search, std::uint64_t tokens) const;
   /// The first `count` positions of the hit are not read.
   void set_null(const Search& search, std::uint32_t count) const;
   std::uint32_t trimmed(const Search& search, std::uint32_t length) const;
-  std::uint32_t longest(const Search& search) const;
-  std::uint32_t longest_full(const Search& search) const;
-  std::uint32_t longest_window(const Search& search) const;
-  std::uint32_t longest_chunk(const Search& search) const;
-  std::uint32_t longest_state(const Search& search) const;
-  std::uint64_t sweep(const PrefixIndex<Key>& index, const Key* units, std::uint64_t hit,
-                      std::uint64_t max_tokens, GroupTable* tables);
+  Length longest(const Search& search) const;
+  Length longest_full(const Search& search) const;
+  std::uint32_t longest_window(const Search& search) const;  // [blocks]
+  std::uint32_t longest_chunk(const Search& search) const;   // [blocks]
+  Length longest_state(const Search& search) const;
+  std::uint64_t sweep(const Prompt& prompt, std::uint64_t hit, std::uint64_t& longest_hit);
 
   std::vector<Group> groups_;
   std::vector<Kin> kin_;  // full attention first
   std::uint64_t align_;   // [tokens]
+  bool searches_all_hashes_;
+  std::uint32_t unit_;  // [tokens] per hash
   bool one_sweep_;
 };
 

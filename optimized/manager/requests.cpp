@@ -55,6 +55,7 @@ RequestId RequestTable<Digest>::clone(RequestId parent_id) {
   child.next_unit_end = parent.next_unit_end;
   child.computed = parent.computed;
   child.skip_lookup = parent.skip_lookup;
+  child.junction = parent.junction;
   child.has_extra = parent.has_extra;
   storage_[id].extra = storage_[parent_id].extra;
   return id;
@@ -82,7 +83,7 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
   make_room(id, capacity, encoder_tokens);
   unused_.pop_back();
   Request& r = requests_[id];
-  r.num_tokens = r.num_hashes = r.computed = 0;
+  r.num_tokens = r.num_hashes = r.computed = r.junction = 0;
   r.next_unit_end = caching_ ? unit_ : kNever;
   r.live = true;
   r.may_share = r.forked = false;

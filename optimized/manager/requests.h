@@ -61,6 +61,7 @@ struct alignas(64) HotRequest {
   std::uint32_t hit_epoch = 0;   // BlockPool::num_forgotten() at that time
   std::uint32_t prompt_tokens = 0;
   std::uint32_t encoder_tokens = 0;
+  std::uint32_t junction = 0;  // [tokens] the longest prefix that a group had then; 0 = the hit
 };
 
 /// `Digest` is one of those in hashing.h.

@@ -16,6 +16,7 @@ BlockPool<Key>::BlockPool(std::uint32_t num_blocks, const PoolOptions& options)
       index_(records_.data(), num_blocks),
       events_(options.event_records, num_blocks),
       state_steps_(options.new_states ? num_blocks : 0),
+      tail_steps_(options.new_states && options.tail_keys ? num_blocks : 0),
       residency_(options.residency ? num_blocks : 0),
       victims_(options.victims) {
   if (options.tail_keys) tails_.emplace(num_blocks);
@@ -72,22 +73,50 @@ void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group, 
   events_.second_key(block, unit.to);
 }
 
-// A key that the step has made keeps that mark, whichever block is its oldest holder now.
+template <class Key>
+void BlockPool<Key>::pass_mark(const PrefixIndex<Key>& index, std::vector<std::uint32_t>& steps,
+                               BlockId block) {
+  if (steps.empty() || steps[block] != step_) return;
+  const BlockId heir = index.is_oldest(block) ? index.next_copy(block) : kNoBlock;
+  if (heir != kNoBlock) steps[heir] = step_;
+  steps[block] = 0;
+}
+
+template <class Key>
+void BlockPool<Key>::move_keys(BlockId from, BlockId to) {
+  const std::uint32_t flags = records_[from].flags;
+  const std::uint32_t group = flags >> Record::kGroupShift << Record::kGroupShift;
+  if ((flags & kKeyed) == 0) return;
+  ++num_forgotten_;
+  if ((flags & Record::kHashed) != 0) {
+    pass_mark(index_, state_steps_, from);
+    index_.erase(from);
+    index_.insert(records_[from].key, to);
+    events_.moved(from, to);
+  }
+  if ((flags & Record::kTailKeyed) != 0) {
+    pass_mark(tails_->index(), tail_steps_, from);
+    const Key key = tails_->key(from);
+    tails_->erase(from);
+    tails_->insert(to, key, tails_->prefix_tokens(from));
+    records_[to].flags |= Record::kTailKeyed;
+  }
+  records_[from].flags = 0;
+  records_[to].flags |= group;
+}
+
 template <class Key>
 void BlockPool<Key>::forget_special(BlockId block) {
   Record& record = records_[block];
   const std::uint32_t flags = record.flags;
   const GroupId group(flags >> Record::kGroupShift);
-  if (!state_steps_.empty() && state_steps_[block] == step_) {
-    const BlockId heir = index_.is_oldest(block) ? index_.next_copy(block) : kNoBlock;
-    if (heir != kNoBlock) state_steps_[heir] = step_;
-    state_steps_[block] = 0;
-  }
   if ((flags & Record::kHashed) != 0) {
+    pass_mark(index_, state_steps_, block);
     index_.erase(block);
     events_.removed(group, block);
   }
   if ((flags & Record::kTailKeyed) == 0) return;
+  pass_mark(tails_->index(), tail_steps_, block);
   record.flags = 0;
   tails_->erase(block);
   events_.removed_prefix(group, block, tails_->prefix_tokens(block));
@@ -101,6 +130,7 @@ bool BlockPool<Key>::reset() {
   index_.clear();
   if (tails_) tails_->clear();
   std::ranges::fill(state_steps_, 0);
+  std::ranges::fill(tail_steps_, 0);
   for (BlockId block = 1; block < num_blocks_; ++block) tell_forgotten(block);
   events_.cleared();
   return true;

@@ -99,9 +99,18 @@ class BlockPool {
     return true;
   }
 
-  /// Registers the key of the prompt whose last hash unit lies inside of a block. Does nothing if
+  /// Registers the key of the prefix whose last hash unit lies inside of a block. Does nothing if
   /// there is one already.
   void publish_tail(BlockId block, const Key& key, GroupId group, TokenRange unit);
+
+  /// The block that has such a key, or kNoBlock. @pre tails() != nullptr
+  [[nodiscard]] BlockId find_tail(const Key& key) const { return tails_->index().find(key); }
+  [[nodiscard]] bool has_tail(BlockId block) const {
+    return (records_[block].flags & Record::kTailKeyed) != 0;
+  }
+
+  /// The content of a block is announced to be in another one, without an event. @pre `to` has none
+  void move_keys(BlockId from, BlockId to);
 
   /// Forgets the key of a prompt's end if it is the only one: the block is complete now.
   void forget_partial(BlockId block) {
@@ -131,8 +140,16 @@ class BlockPool {
   /// A scheduling step starts: no key is new any more.
   void step() { ++step_; }
   /// The key of the block is that of a state which this step will compute. @pre hashed(block)
-  void mark_new_state(BlockId block) { state_steps_[index_.find(records_[block].key)] = step_; }
-  [[nodiscard]] bool is_new_state(BlockId block) const {
+  void mark_new_state(BlockId block) {
+    if (holds_whole(block)) {
+      state_steps_[index_.find(records_[block].key)] = step_;
+    } else {
+      tail_steps_[tails_->index().find(tails_->key(block))] = step_;
+    }
+  }
+  /// @param inside whether the key in question ends inside of the block
+  [[nodiscard]] bool is_new_state(BlockId block, bool inside) const {
+    if (inside) return tail_steps_[tails_->index().find(tails_->key(block))] == step_;
     return state_steps_[index_.find(records_[block].key)] == step_;
   }
 
@@ -161,6 +178,8 @@ class BlockPool {
   void prefetch_victim(BlockId next) const;
   void forget_keys(BlockId block);
   void forget_special(BlockId block);
+  /// The mark of a key goes to the next holder of it, if it has been set in this step.
+  void pass_mark(const PrefixIndex<Key>& index, std::vector<std::uint32_t>& steps, BlockId block);
 
   std::uint32_t num_blocks_;
   FreeOrder order_;
@@ -172,6 +191,7 @@ class BlockPool {
   std::uint32_t num_forgotten_ = 0;
   std::uint32_t step_ = 1;
   std::vector<std::uint32_t> state_steps_;  // shape [num_blocks]; of the oldest holder of a key
+  std::vector<std::uint32_t> tail_steps_;   // the same, of keys that end inside of a block
   Counters counters_;
   Residency residency_;
   VictimPolicy* victims_;

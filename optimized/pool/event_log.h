@@ -51,6 +51,10 @@ class EventLog {
   void second_key(BlockId block, std::uint32_t prefix_tokens) {
     if (enabled()) add({Kind::stored_block, block, prefix_tokens, 0});
   }
+  /// The key of one block is now that of another; nothing is announced.
+  void moved(BlockId from, BlockId to) {
+    if (enabled()) prefix_tokens_[to] = prefix_tokens_[from];
+  }
   void removed(GroupId group, BlockId block) {
     if (enabled()) removed_prefix(group, block, prefix_tokens_[block]);
   }
