@@ -26,7 +26,8 @@ struct ExtraKeys {
   std::vector<MultimodalItem> mm = {};      // sorted by offset; part of the keys of their units
   std::vector<MultimodalItem> embeds = {};  // rows in place of token ids; as mm, never equal to it
   [[nodiscard]] bool empty() const {
-    return lora.empty() && salt.empty() && layout.empty() && mm.empty() && embeds.empty();
+    return lora.empty() && lora_path.empty() && salt.empty() && layout.empty() && mm.empty() &&
+           embeds.empty();
   }
   bool operator==(const ExtraKeys&) const = default;
 };

@@ -12,7 +12,8 @@ RequestTable<Digest>::RequestTable(const CacheConfig& config,
       max_model_len_(config.max_model_len),
       unit_(config.hash_block_size),
       caching_(config.enable_caching),
-      hasher_(config.hash_block_size, seed) {
+      first_unit_end_(caching_ ? unit_ + config.hash_lookahead : kNever),
+      hasher_(config.hash_block_size, seed, config.hash_lookahead) {
   requests_.reserve(max_requests);
   tables_.reserve(max_requests * groups.size());
   storage_.reserve(max_requests);
@@ -84,7 +85,7 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
   unused_.pop_back();
   Request& r = requests_[id];
   r.num_tokens = r.num_hashes = r.computed = r.junction = 0;
-  r.next_unit_end = caching_ ? unit_ : kNever;
+  r.next_unit_end = first_unit_end_;
   r.live = true;
   r.may_share = r.forked = false;
   r.place = Place::device;
@@ -136,7 +137,7 @@ std::span<const typename Digest::Key> RequestTable<Digest>::hash_units(RequestId
     r.next_unit_end += unit_;
     return {r.hashes + first, 1};
   }
-  const std::uint32_t count = r.num_tokens / unit_ - first;
+  const std::uint32_t count = (r.num_tokens - r.next_unit_end) / unit_ + 1;
   hasher_.hash(r.tokens, r.has_extra ? storage_[id].extra.get() : nullptr, first, count, r.hashes);
   r.num_hashes += count;
   r.next_unit_end += count * unit_;

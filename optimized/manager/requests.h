@@ -141,6 +141,7 @@ class RequestTable {
   std::uint32_t max_model_len_;  // [tokens]
   std::uint32_t unit_;           // [tokens] per hash
   bool caching_;
+  std::uint32_t first_unit_end_;  // [tokens] at which the first hash of a request is due
   ChainHasher<Digest> hasher_;
   std::vector<Request> requests_;   // shape [handles given so far], reserved for max_requests
   std::vector<GroupTable> tables_;  // shape [handles given so far, groups]

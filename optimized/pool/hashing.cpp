@@ -39,6 +39,7 @@ void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_
     }
   };
   if (!extra.lora.empty()) append_entry('L', extra.lora, out);
+  if (!extra.lora_path.empty()) append_entry('P', extra.lora_path, out);
   append_overlapping('M', extra.mm);
   append_overlapping('E', extra.embeds);
   // Later units inherit these through the chain.
@@ -47,7 +48,8 @@ void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_
 }
 
 std::size_t extra_key_bytes(const ExtraKeys& extra) {
-  std::size_t bytes = 3 * kEntryBytes + extra.lora.size() + extra.salt.size() + extra.layout.size();
+  std::size_t bytes = 4 * kEntryBytes + extra.lora.size() + extra.lora_path.size() +
+                      extra.salt.size() + extra.layout.size();
   for (const auto* items : {&extra.mm, &extra.embeds}) {
     for (const MultimodalItem& item : *items) {
       bytes += kEntryBytes + item.id.size() + sizeof(std::int64_t);
@@ -78,6 +80,9 @@ Key256 Sha256Digest::operator()(const void* data, std::size_t bytes) const {
 
 namespace {
 
+// With the field's usual block size every length is a constant, and the compiler unrolls the hash.
+constexpr std::uint32_t kUsualTokens = 16;
+
 /// As the digest, for a length that the compiler knows: it then keeps only the branch for it.
 template <std::size_t Bytes, class Digest>
 [[gnu::always_inline]] inline typename Digest::Key digest_of(const Digest& digest,
@@ -88,8 +93,12 @@ template <std::size_t Bytes, class Digest>
 }  // namespace
 
 template <class Digest>
-ChainHasher<Digest>::ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed)
-    : unit_tokens_(unit_tokens), message_(sizeof(Key) + unit_tokens * sizeof(TokenId), '\0') {
+ChainHasher<Digest>::ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed,
+                                 std::uint32_t lookahead)
+    : unit_tokens_(unit_tokens),
+      covered_tokens_(unit_tokens + lookahead),
+      is_usual_(unit_tokens == kUsualTokens && lookahead == 0),
+      message_(sizeof(Key) + covered_tokens_ * sizeof(TokenId), '\0') {
   static constexpr char kName[] = "kvproof";
   std::array<char, sizeof(kName) + sizeof(seed)> root;
   std::memcpy(root.data(), kName, sizeof(kName));
@@ -115,7 +124,8 @@ void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, st
   for (std::uint32_t unit = first; unit < first + count; ++unit, tokens += unit_tokens_) {
     std::memcpy(message_.data(), parent, sizeof(Key));
     std::memcpy(message_.data() + sizeof(Key), tokens, plain_bytes - sizeof(Key));
-    append_extra_keys(*extra, unit * unit_tokens_, (unit + 1) * unit_tokens_, message_);
+    const std::uint32_t start = unit * unit_tokens_;
+    append_extra_keys(*extra, start, start + covered_tokens_, message_);
     keys[unit] = digest_(message_.data(), message_.size());
     message_.resize(plain_bytes);
     parent = keys + unit;
@@ -125,11 +135,8 @@ void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, st
 template <class Digest>
 [[gnu::flatten]] void ChainHasher<Digest>::hash_plain(const TokenId* tokens, std::uint32_t count,
                                                       const Key& parent, Key* keys) {
-  // With the field's usual block size every length is a constant, and the compiler unrolls the
-  // hash.
-  constexpr std::uint32_t kUsualTokens = 16;
   Key before = parent;
-  if (unit_tokens_ == kUsualTokens) {
+  if (is_usual_) {
     struct {
       Key parent;
       std::array<TokenId, kUsualTokens> tokens;

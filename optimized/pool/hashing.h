@@ -2,7 +2,8 @@
 // Block hashes: the identity of a block is its parent's hash, its own tokens, and its extra keys.
 //
 // Model:   key_k = H(key_{k-1} || tokens of unit k || typed, length-prefixed extra keys of unit k).
-//          The token count of a unit is fixed, so the concatenation is injective.
+//          The token count of a unit is fixed, so the concatenation is injective. With lookahead
+//          the tokens and the extra keys are those of unit k and of so many tokens behind it.
 // Source:  vLLM v1 kv_cache_utils.hash_block_tokens; XXH3 (github.com/Cyan4973/xxHash); FIPS 180-4.
 // Leaves out: partial units. The serialisation is ours: keys are not exchanged with other engines.
 #pragma once
@@ -73,14 +74,14 @@ class ChainHasher {
   using Key = typename Digest::Key;
 
   /// @param unit_tokens [tokens] per hash unit. @param seed starts every chain: keys made with
-  /// different seeds never meet.
-  ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed);
+  /// different seeds never meet. @param lookahead [tokens] behind a unit that its key covers
+  ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed, std::uint32_t lookahead = 0);
 
   /// Makes room for the extra keys of a request, so that hashing its units does not allocate.
   void reserve(const ExtraKeys& extra);
 
   /// Keys of the units first, first + 1, ... of a request.
-  /// @param tokens of the whole request, shape [>= (first + keys.size()) * unit_tokens]
+  /// @param tokens of the whole request, shape [>= (first + count) * unit_tokens + lookahead]
   /// @param keys of the whole request, shape [>= first + count]; the first `first` are known
   /// @param extra nullptr = none
   void hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first, std::uint32_t count,
@@ -97,8 +98,10 @@ class ChainHasher {
 
   Digest digest_;
   std::uint32_t unit_tokens_;
-  std::string message_;  // shape [key | tokens | extra keys]
-  Key root_;             // the parent of a first unit
+  std::uint32_t covered_tokens_;  // of a unit, and the lookahead behind it
+  bool is_usual_;                 // see hash_plain()
+  std::string message_;           // shape [key | covered tokens | extra keys]
+  Key root_;                      // the parent of a first unit
 };
 
 }  // namespace kvproof::optimized

@@ -183,6 +183,9 @@ TEST(Hashing, ExtraKeysAreInjective) {
                                   keys("", "", {{"a", 0, 1}, {"a", 1, 1}}),
                                   keys("", "", {{"aa", 0, 2}})};
   cases.push_back({.lora = {}, .salt = {}, .layout = "a", .mm = {}, .embeds = {}});
+  cases.push_back({.lora_path = "a"});
+  cases.push_back({.lora = "a", .lora_path = "b"});
+  cases.push_back({.lora = "b", .lora_path = "a"});
   cases.push_back({.lora = {}, .salt = {}, .layout = {}, .mm = {}, .embeds = {{"a", 0, 2}}});
   std::set<std::string> messages;
   for (const ExtraKeys& extra : cases) {
