@@ -90,7 +90,8 @@ inline constexpr Profile kProfiles[] = {
      .sparse = false},
 };
 
-/// Rows that recordings are replayed with. The random checks do not draw them yet.
+/// Rows that recordings are replayed with. Random checks draw them for the model alone: the laws do
+/// not know them yet.
 inline constexpr Profile kReplayedProfiles[] = {
     {.name = "vllm-0.33",
      .caching_on = FreeOrder::unhashed_first,

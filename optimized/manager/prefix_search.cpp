@@ -9,7 +9,7 @@ template <class Key>
 PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
     : groups_(make_groups<Key>(config)),
       align_(hit_alignment(config)),
-      searches_all_hashes_(config.profile.searches_all_hashes),
+      searches_all_hashes_(config.profile.searches_all_hashes && config.groups.size() > 1),
       unit_(config.hash_block_size) {
   for (const Group& group : groups_) {
     const GroupConfig& own = group.config();

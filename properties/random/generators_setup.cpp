@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "properties/random/generators.h"
+#include "reference/layer_rules.h"
 #include "reference/mix64.h"
 
 namespace kvproof::properties {
@@ -106,6 +107,30 @@ GroupConfig draw_group(const GroupShape& shape, const Abilities* within, std::ui
   return out;
 }
 
+// What managers have since vllm-0.33: retention, keys that cover tokens behind their unit,
+// checkpoints of prefills, R-SWA, a ring beside the other groups.
+void draw_sparse(CacheConfig& config, Draws& draws) {
+  for (GroupConfig& group : config.groups) {
+    if (group.mode == MambaMode::all && config.enable_caching) group.mode = MambaMode::align;
+    if (moves_state(group) && config.num_host_blocks == 0 && draws.one_in(2)) {
+      group.checkpoint_alignment = 1 + draws.below(config.hash_block_size);
+    }
+    if (group.kind == LayerKind::full && draws.one_in(6)) {
+      group.kind = LayerKind::rswa;
+      group.window = 1 + draws.below(3 * group.block_size);
+    }
+  }
+  if (draws.one_in(6)) {
+    config.groups.push_back({.kind = LayerKind::ring, .block_size = config.groups[0].block_size});
+  }
+  const bool forgets = std::ranges::any_of(config.groups, [](const GroupConfig& g) {
+    return g.kind == LayerKind::sliding_window || g.kind == LayerKind::mamba;
+  });
+  const auto align = static_cast<std::uint32_t>(alignment(config));
+  if (draws.below(3) > 0) config.retention = forgets ? draws.below(3) * align : 0;
+  if (config.enable_caching && draws.one_in(3)) config.hash_lookahead = 1 + draws.below(2);
+}
+
 }  // namespace
 
 CacheConfig draw_config(const Profile& profile, const Configuration& configuration, Choice choice) {
@@ -133,7 +158,9 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
     config.groups.back().eagle = shape.eagle;
   }
   config.hash_block_size = unit;
-  if (configuration.tail_keys) config.profile.prompt_tail = PromptTail::complete;
+  if (configuration.tail_keys && !profile.sparse) {
+    config.profile.prompt_tail = PromptTail::complete;
+  }
   constexpr double kWatermarks[] = {0.0, 0.1, 0.25};
   config.watermark = profile.admission_gates ? kWatermarks[draws.below(3)] : 0.0;
   if (within != nullptr && !within->watermark) config.watermark = 0.0;
@@ -142,8 +169,9 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
   config.max_model_len = draws.one_in(3) ? 2 * length + 1 + draws.below(8) : 16 * length;
   if (draws.one_in(2)) config.max_in_flight_tokens = 1 + draws.below(4 * length);
   if (configuration.host_tier) config.num_host_blocks = 3 + draws.below(config.num_blocks);
+  if (profile.sparse) draw_sparse(config, draws);
   for (const NewerPolicy& newer : kNewerPolicies) {
-    const bool may = profile.admission_gates && newer.name != "prompt_tail_keys";
+    const bool may = !profile.sparse && profile.admission_gates && newer.name != "prompt_tail_keys";
     if (may && draws.one_in(4)) newer.apply(config.profile);
   }
   return config;
