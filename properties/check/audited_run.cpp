@@ -168,7 +168,7 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
     const auto differs = [&](const Outcome& outcome) {
       const auto* rejected = std::get_if<Rejected>(&outcome.result);
       const bool asked = rejected == nullptr || !rejected->error.starts_with(kNotAsked);
-      ends = !asked && line.result && !std::holds_alternative<Rejected>(*line.result);
+      ends = !asked && !(line.result && std::holds_alternative<Rejected>(*line.result));
       return ends ? std::nullopt : compare(line, outcome, run.audit().state());
     };
     if (!run.possible() || !run.apply(line.operation, differs) || ends) break;

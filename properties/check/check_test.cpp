@@ -11,6 +11,7 @@
 #include "properties/check/drawing.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/ways.h"
+#include "properties/say.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
@@ -120,6 +121,31 @@ TEST(Check, ReplaysWhatOnceBrokeAnAllocator) {
   const CheckReport report = check(broken, with);
   ASSERT_NE(report.failure(), nullptr);
   EXPECT_NE(report.failure()->where.find("stale-hit.jsonl"), std::string::npos);
+}
+
+TEST(Check, ARecordingEndsAtWhatTheSubjectDoesNotDeclare) {
+  class WithoutLeases final : public Subject {
+   public:
+    explicit WithoutLeases(const CacheConfig& config)
+        : subject_(own_candidate(find_row("naive")).open(config).subject) {}
+    Outcome apply(const Operation& operation) override {
+      if (!std::holds_alternative<op::Pin>(operation)) return subject_->apply(operation);
+      return Outcome{Rejected{say(kNotAsked, "it does not declare it")}, {}};
+    }
+    void observe(Snapshot& out) const override { subject_->observe(out); }
+
+   private:
+    std::unique_ptr<Subject> subject_;
+  };
+  const Candidate candidate{.name = "without leases", .open = [](const CacheConfig& config) {
+                              Opened out{std::make_unique<WithoutLeases>(config), {}};
+                              out.demands.promises.operations &= ~operation_set({"pin", "unpin"});
+                              return out;
+                            }};
+  CheckOptions with = options("plain", 1);
+  with.waits = with.shrinks = false;
+  with.vectors = KVPROOF_SOURCE_DIR "/properties/traces/vectors";
+  EXPECT_EQ(check(candidate, with).failure(), nullptr);
 }
 
 TEST(Check, ASubjectThatThrowsIsAFailureWithoutAnAnswer) {
