@@ -112,9 +112,18 @@ class CorrectnessTest(unittest.TestCase):
         self.assertIn("1 revision of 1 engine: nothing is broken in 1; 1 of 1 law had a say</h3>",
                       text)
 
+    def test_a_life_goes_from_the_first_release_to_the_last(self):
+        text = self.article(sample_results.document("engine_history"), "engine-history")
+        self.assertIn("3 releases of theirs: 2 of 3 defects found, 1 of them gone in the last "
+                      "release that can be asked; the longest life, 1.0 to 1.1: the old defect</h3>",
+                      text)
+        self.assertIn("https://a.example/1", text)
+        self.assertEqual(text.count(">no call that could meet it can be made<"), 3)
+
     def test_fields_are_named(self):
         for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
-                                   ("check_law", "checked"), ("engine_law", "worded")):
+                                   ("check_law", "checked"), ("engine_law", "worded"),
+                                   ("engine_history", "met")):
             document = sample_results.document(experiment)
             document["results"][0]["metrics"][metric]["value"] = 1.5
             self.page_of(document)

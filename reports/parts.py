@@ -70,8 +70,9 @@ PARTS = (
     check("mutants", "mutant", {"full": 130}, full=["--mutants"]),
     check("liars", "liar", {"full": 110}, full=["--liars"]),
     check("exhaustive", "exhaustive", {"full": 460}, full=["--exhaustive"]),
-    # No report makes it, for that takes a network; the page shows what kvproof engines has left.
+    # No report makes them, for that takes a network; the page shows what kvproof engines has left.
     Part("engines", "engines", {}, {}, experiments=("engine_law",)),
+    Part("history", "engines", {}, {}, experiments=("engine_history",)),
     bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
     bench("pool_operation", "pool_operation/.*(num_blocks:(1024|65536)/|"
           "(take_release|lookup_hit)/num_blocks:1048576/batch:(16|64)/)", 2, 6, 40, 150),

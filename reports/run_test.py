@@ -151,12 +151,13 @@ class RunTest(unittest.TestCase):
 
     def test_results_of_other_verbs_that_lie_there_are_drawn_too(self):
         os.mkdir(self.path("results"))
-        for sample, left in (("mutant", "mutants"), ("engine_law", "engines")):
+        for sample, left in (("mutant", "mutants"), ("engine_law", "engines"),
+                             ("engine_history", "history")):
             shutil.copy(self.path("samples", f"{sample}.json"),
                         self.path("results", f"{left}.json"))
         code, _, said = self.run_sh("--smoke")
         self.assertEqual(code, 0, said)
-        for key in ("kill-matrix", "engines"):
+        for key in ("kill-matrix", "engines", "engine-history"):
             self.assertTrue(f'<article id="{key}">' in self.page(), key)
         self.assertTrue('<p id="exhaustive-search" class="absent">' in self.page())
 

@@ -341,8 +341,24 @@ def engine_law():
                      seeded=(10 * (nth == 0), "count"), noticed=(9 * (nth == 0), "count"))
 
 
+def engine_history():
+    """Of three defects one is gone, one lives on, one cannot be met."""
+    states = {"old": ("found", "found", "not found"), "new": ("not found", "found", "found"),
+              "other": ("unknown",) * 3}
+    for nth, revision in enumerate(("1.0", "1.1", "2.0")):
+        for defect, lived in states.items():
+            why = {"found": "I9: block 5 is in no index", "not found": "-",
+                   "unknown": "no call that could meet it can be made"}[lived[nth]]
+            yield result("engine_history", {
+                "engine": "theirs", "revision": revision, "source": "pypi", "defect": defect,
+                "what": f"the {defect} defect", "link": "https://a.example/1" * (defect == "old")
+                or "-", "state": lived[nth], "expected": "no", "why": why},
+                met=(0 if defect == "other" else 40 + nth, "count"), operations=(4000, "count"))
+
+
 # kvproof check, gate and engines make these; kvproof report makes those in MEASURED.
-CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law)
+CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law,
+           engine_history)
 
 
 def paged_decode():
