@@ -115,8 +115,8 @@ class CorrectnessTest(unittest.TestCase):
     def test_a_life_goes_from_the_first_release_to_the_last(self):
         text = self.article(sample_results.document("engine_history"), "engine-history")
         self.assertIn("3 releases of theirs: 2 of 3 defects found, 1 of them gone in the last "
-                      "release that can be asked; the longest life, 1.0 to 1.1: the old defect</h3>",
-                      text)
+                      "release that can be asked; the longest life, 1.0 to 1.1: the old defect"
+                      "</h3>", text)
         self.assertIn("https://a.example/1", text)
         self.assertEqual(text.count(">no call that could meet it can be made<"), 3)
 

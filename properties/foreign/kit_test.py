@@ -3,9 +3,14 @@
 """Tests of the package kvproof: what it makes of the little that an adapter says.
 
 KVPROOF names the program that checks the pools of this file; without it that part is skipped.
+KVPROOF_PYTEST names an interpreter that has pytest; default: this one. Where there is none, the
+fixture is not tested, and the test says so.
 """
 
 import os
+import subprocess
+import sys
+import tempfile
 import unittest
 
 from kvproof import EngineAdapter, PageAdapter, PoolAdapter, RadixAdapter, program
@@ -251,5 +256,82 @@ class CheckTest(unittest.TestCase):
         self.assertIn('{"op":"arrive"', program.finding_of(output))
 
 
+PLUGINS = os.environ.get("KVPROOF_PLUGINS")
+
+
+@unittest.skipUnless(PLUGINS, "KVPROOF_PLUGINS names no folder of plugins")
+class PluginTest(unittest.TestCase):
+    """The same pool over kvproof_kit.h, as it is and with a fault."""
+
+    def check(self, name):
+        done = subprocess.run(
+            [os.environ["KVPROOF"], f"--subject={os.path.join(PLUGINS, name)}.so",
+             "--operations=300"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            check=False)
+        return done.returncode, done.stdout
+
+    def test_a_sound_pool_holds(self):
+        code, output = self.check("kit_pool")
+        self.assertEqual(code, 0, program.finding_of(output))
+        self.assertIn("I9    index matches blocks", output)
+
+    def test_a_stale_key_is_reported(self):
+        code, output = self.check("kit_pool_seeded")
+        self.assertEqual(code, 1, output)
+        self.assertIn("which holds position", output)
+
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PYTEST = os.environ.get("KVPROOF_PYTEST") or sys.executable
+WITH_FIXTURE = f"""
+from {os.path.basename(__file__).removesuffix('.py')} import LastOut, StaleKey
+
+def test_sound(kvproof_check):
+    kvproof_check(LastOut, "--operations=100")
+
+def test_broken(kvproof_check):
+    kvproof_check(StaleKey, "--operations=100")
+"""
+
+
+def has_pytest():
+    done = subprocess.run([PYTEST, "-c", "import pytest"], capture_output=True, check=False)
+    return done.returncode == 0
+
+
+@unittest.skipUnless(has_pytest(), f"{PYTEST} has no pytest (KVPROOF_PYTEST names one that has)")
+class FixtureTest(unittest.TestCase):
+    def pytest(self, **surroundings):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "test_pools.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(WITH_FIXTURE)
+            done = subprocess.run(
+                [PYTEST, "-B", "-m", "pytest", "-rsf", "-p", "kvproof.pytest_plugin",
+                 "-p", "no:cacheprovider", path], cwd=folder, check=False, text=True,
+                env=os.environ | {"PYTHONPATH": HERE} | surroundings, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout
+
+    @unittest.skipUnless(os.environ.get("KVPROOF"), "KVPROOF names no program")
+    def test_a_broken_pool_fails_with_its_finding(self):
+        code, output = self.pytest()
+        self.assertEqual(code, 1, output)
+        self.assertIn("1 failed, 1 passed", output)
+        self.assertIn("broken: ", output)
+        self.assertIn('{"op":"arrive"', output)
+
+    def test_without_a_program_it_is_skipped_with_a_reason(self):
+        hidden = "from kvproof import program\nprogram.find_program = lambda: None\n"
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "hides.py"), "w", encoding="utf-8") as file:
+                file.write(hidden)
+            code, output = self.pytest(PYTHONPATH=f"{folder}{os.pathsep}{HERE}",
+                                       PYTEST_PLUGINS="hides")
+        self.assertEqual(code, 0, output)
+        self.assertIn("2 skipped", output)
+        self.assertIn("no program kvproof", output)
+
+
 if __name__ == "__main__":
-    unittest.main()
+    unittest.main(verbosity=2)

@@ -4,72 +4,190 @@ configurations that are not built, so that it hides nothing else."""
 
 from collections import Counter
 from importlib.metadata import version
+from typing import Callable, NamedTuple
 
 RELEASE = ".".join(version("vllm").split(".")[:2])
-NEWER = RELEASE not in ("0.22", "0.24")  # than the profiles: one dense group, safety
+PROFILED = RELEASE in ("0.22", "0.24")  # a profile describes them block for block
+# Those of which it is known what they have; in others whatever is known is gone around.
+CHECKED = ("0.11", "0.13", "0.15", "0.18", "0.20", "0.22", "0.24", "0.27", "0.30", "0.33")
+OLD = CHECKED[:2]
+NEWER = [*map(int, RELEASE.split("."))] > [0, 24]  # several groups and draft heads: otherwise
 ABSENT = {"common_prefix"} if NEWER else set()  # its answer is always 0
-ABILITIES = {"groups": 1, "kinds": ["full", "mla"], "extra": False} if NEWER else {}
 
 
-def salt_apart(salt):
-    """A salt that no adapter is named like: their names are one key (vLLM issue 44701)."""
-    return salt and "salt " + salt
+def abilities():
+    if NEWER:
+        return {"groups": 1, "kinds": ["full", "mla"], "eagle": False}
+    return {} if PROFILED else {"eagle": False}
 
 
-def reason_not_to_build(config):
+class Known(NamedTuple):
+    """A way around something that is known."""
+
+    name: str
+    reason: str
+    meets: Callable  # whether a configuration, or a call, meets it
+    releases: tuple = CHECKED  # those of them that have it, or may have it
+
+
+def of_full_attention(group):
+    return group["kind"] in ("full", "mla")
+
+
+def alike_groups(config):
     groups = config["groups"]
     specs = [{**group, "eagle": None} for group in groups]
-    if len(groups) > 1 and all(spec == specs[0] for spec in specs):
-        return "vLLM puts alike layers into one group"
-    fulls = {(group["kind"], group["block_size"]) for group in groups
-             if group["kind"] in ("full", "mla")}
-    if len(fulls) > 1:
-        return "of two full groups the hit of the first alone is cut to what all groups have"
-    for group in config["groups"]:
-        if group["kind"] == "mamba" and group["eagle"]:
-            return "vLLM issue 43559: a hit longer than what full attention lists"
-        drafts = group["kind"] == "mamba" and group["mode"] != "align"
-        if drafts and group["speculative_blocks"] and RELEASE != "0.22":
-            return "0.24.0 keeps these states as 0.22 does, the profile (a newer main) does not"
-    return None
+    return len(groups) > 1 and all(spec == specs[0] for spec in specs)
 
 
-def counts_mislead(groups, req):
+def two_full_groups(config):
+    return len({(group["kind"], group["block_size"])
+                for group in filter(of_full_attention, config["groups"])}) > 1
+
+
+def mamba_behind_drafts(config):
+    return any(group["kind"] == "mamba" and group.get("eagle") for group in config["groups"])
+
+
+def kept_states(config):
+    return any(group["kind"] == "mamba" and group["mode"] != "align"
+               and group["speculative_blocks"] and not group.get("eagle")
+               for group in config["groups"])
+
+
+CONFIGURATIONS = (
+    Known("alike", "vLLM puts alike layers into one group", alike_groups),
+    Known("two-full", "of two full groups the hit of the first alone is cut to what all groups "
+          "have", two_full_groups),
+    Known("43559", "vLLM issue 43559: a hit longer than what full attention lists",
+          mamba_behind_drafts),
+    Known("align-state", "0.15 gives back a state a step sooner",
+          lambda config: any(group.get("mode") == "align" for group in config["groups"]),
+          ("0.15",)),
+    Known("25431", "0.11 keeps the last published block of a chunk that is over",
+          lambda config: any(group.get("chunk") for group in config["groups"]), ("0.11",)),
+    Known("states", "0.24.0 keeps these states as 0.22 does, the profile (a newer main) does not",
+          kept_states, (*CHECKED[2:5], "0.24")))
+
+
+def aligned(subject, o):
+    """The managers of states at the ends of blocks, and their groups in the configuration."""
+    return [(group, manager) for group, manager in zip(subject.config["groups"], subject.groups)
+            if o["op"] == "allocate" and group.get("mode") == "align"]
+
+
+def end_of(request, o):
+    return request.num_computed_tokens + o["new_tokens"]
+
+
+def beyond_the_longest(subject, request, o):
+    return aligned(subject, o) and end_of(request, o) > subject.config["max_model_len"]
+
+
+def fewer_blocks(subject, request, o):
+    return any(-(-end_of(request, o) // group["block_size"]) + group["speculative_blocks"]
+               < len(manager.req_to_blocks.get(o["req"], ()))
+               for group, manager in aligned(subject, o))
+
+
+def external(o):
+    return o["op"] == "allocate" and o["external"]
+
+
+def has_window_of_one(subject):
+    return any(group.get("window") == 1 for group in subject.config["groups"])
+
+
+def published_later(subject, request, o):
+    """Whether a block may be recycled before it is published."""
+    later = o["op"] == "allocate" and (
+        o["delay_cache"] or end_of(request, o) > request.num_tokens)
+    return later and any(
+        group.get("window") or group.get("chunk") for group in subject.config["groups"])
+
+
+def less_than_is_published(subject, request, o):
+    if o["op"] not in ("allocate", "cache"):
+        return False
+    hit = subject.hits.get(o["req"], (None, 0))[1] if o.get("use_lookup") else 0
+    end = o["computed"] if o["op"] == "cache" else min(
+        end_of(request, o) + hit, request.num_tokens)
+    return any(end // manager.block_size < manager.num_cached_block.get(o["req"], 0)
+               for manager in subject.groups)
+
+
+def counts_mislead(subject, _, o):
     """Whether a holder is no request, or a request that was met holds nothing."""
-    tables = [table for group in groups for table in group.req_to_blocks.values()]
+    if o["op"] != "common_prefix":
+        return False
+    tables = [table for group in subject.groups for table in group.req_to_blocks.values()]
     held = Counter(block.block_id for table in tables for block in table)
-    mine = [block for group in groups for block in group.req_to_blocks.get(req, ())]
+    mine = [block for group in subject.groups for block in group.req_to_blocks.get(o["req"], ())]
     beside = any(not block.is_null and block.ref_cnt != held[block.block_id] for block in mine)
     return beside or not mine or not all(tables)
 
 
-def reason_not_to_allocate(config, groups, request, o):
-    tokens = request.num_computed_tokens + o["new_tokens"]
-    for group, manager in zip(config["groups"], groups):
-        if group.get("mode") != "align":
-            continue
-        if o["external"]:
-            return "vLLM PR 46892: takes a block more than it predicts"
-        if tokens > config["max_model_len"]:
-            return "the engine schedules nothing beyond the longest sequence"
-        needed = -(-tokens // group["block_size"]) + group["speculative_blocks"]
-        if RELEASE == "0.22" and needed < len(manager.req_to_blocks.get(o["req"], ())):
-            return "vLLM issue 39271: asserts that later chunks need no fewer blocks"
-    if not o["external"] or RELEASE != "0.22":
-        return None
-    if o["use_lookup"] and len(groups) > 1:
-        return "vLLM issue 33775: takes a block that another group has hit"
-    if any(group.get("window") == 1 for group in config["groups"]):
-        return "0.22 loads what a window of one token does not read"
-    return None
+CALLS = (
+    Known("46892", "vLLM PR 46892: takes a block more than it predicts",
+          lambda subject, r, o: external(o) and aligned(subject, o)),
+    Known("longest", "the engine schedules nothing beyond the longest sequence",
+          beyond_the_longest),
+    Known("39271", "vLLM issue 39271: asserts that later chunks need no fewer blocks",
+          fewer_blocks, CHECKED[:6]),
+    Known("33775", "vLLM issue 33775: takes a block that another group has hit",
+          lambda subject, r, o: external(o) and o["use_lookup"] and len(subject.groups) > 1,
+          CHECKED[:6]),
+    Known("window-of-one", "0.22 loads what a window of one token does not read",
+          lambda subject, r, o: external(o) and has_window_of_one(subject), CHECKED[:6]),
+    Known("hit-of-one", "0.13 holds what a window of one token does not read",
+          lambda subject, r, o: o.get("use_lookup") and has_window_of_one(subject), OLD),
+    Known("null-key", "0.13 publishes the null block", published_later, OLD),
+    Known("output-key", "0.18 has another key for output behind an image than for a prompt",
+          lambda subject, r, o: o["op"] == "append" and r.mm_features, CHECKED[:5]),
+    Known("progress", "0.11 forgets that blocks are published when asked for fewer",
+          less_than_is_published, ("0.11",)),
+    Known("counts", "compares reference counts with the number of requests that were met",
+          counts_mislead),
+    Known("twice", "0.22 queues a block twice that is released twice in one call",
+          lambda subject, r, o: o["op"] == "release" and len({*o["blocks"]}) < len(o["blocks"]),
+          CHECKED[:6]))
+# What is no call: a salt and an adapter of one name are one key; so is an input at two places of a
+# block; an event of a block behind one without key is an assertion.
+SALT, PLACE, EVENTS = "44701", "36708", "30544"
 
 
-def reason_not_to_call(subject, request, o):
-    groups = subject.manager.coordinator.single_type_managers
-    if o["op"] == "allocate":
-        return reason_not_to_allocate(subject.config, groups, request, o)
-    if o["op"] == "common_prefix" and counts_mislead(groups, o["req"]):
-        return "compares reference counts with the number of requests that were met"
-    if o["op"] == "release" and RELEASE == "0.22" and len({*o["blocks"]}) < len(o["blocks"]):
-        return "0.22 queues a block twice that is released twice in one call"
-    return None
+class Around:
+    """Goes around what is known, but for the one of --meet=NAME. How often that was met is written
+    to the file of --count=FILE."""
+
+    def __init__(self, words):
+        options = dict(word.partition("=")[::2] for word in words)
+        self.active, self.meet = "--around-known" in words, options.get("--meet")
+        self.met, self.count = 0, options.get("--count")
+
+    def goes_around(self, name, releases):
+        """@return whether this is left out, as it would be met now"""
+        if name != self.meet:
+            return self.active and (RELEASE in releases or RELEASE not in CHECKED)
+        self.met += 1
+        if self.count:
+            with open(self.count, "w", encoding="ascii") as file:
+                file.write(str(self.met))
+        return False
+
+    def reason(self, rows, *what):
+        """@return why this is left out; empty if it is not"""
+        return next((row.reason for row in rows if row.meets(*what)
+                     and self.goes_around(row.name, row.releases)), "")
+
+    def salt(self, salt):
+        """@return a salt that no adapter is named like"""
+        return "salt " + salt if salt and self.goes_around(SALT, CHECKED[1:]) else salt
+
+    def place(self, item):
+        """@return the name of an input, that is another at another place"""
+        name = item["id"]
+        return f"{name} at {item['offset']}" if self.goes_around(PLACE, CHECKED[:4]) else name
+
+    def events(self):
+        return not self.goes_around(EVENTS, OLD)

@@ -7,6 +7,7 @@ here; vLLM itself decides what is announced, and when.
 
 import inspect
 import math
+from types import SimpleNamespace
 
 # By the kind of a layer group: its specification, and what that takes from the header.
 SPECS = {"full": ("FullAttentionSpec", {}), "mla": ("MLAAttentionSpec", {}),
@@ -16,35 +17,114 @@ SPECS = {"full": ("FullAttentionSpec", {}), "mla": ("MLAAttentionSpec", {}),
                                  "num_speculative_blocks": "speculative_blocks"})}
 
 
+# By the name of an operation, or of what it can be asked: the method, and an argument of it.
+OPERATIONS = {"recycle": ("remove_skipped_blocks", "request_id"), "evict": ("evict_blocks", ""),
+              "common_prefix": ("get_num_common_prefix_blocks", "running_request_id"),
+              "step": ("new_step_starts", "")}
+ABILITIES = {
+    "external": ("allocate_slots", "num_external_computed_tokens"),
+    "reserved": ("allocate_slots", "reserved_blocks"),
+    "full_sequence_must_fit": ("allocate_slots", "full_sequence_must_fit"),
+    "delay_cache": ("allocate_slots", "delay_cache_blocks"),
+    "watermark": ("__init__", "watermark")}
+
+
+def parameters(function):
+    return inspect.signature(function).parameters
+
+
 def accepted(function, **named):
     """Calls with those of the arguments that this version knows."""
-    known = inspect.signature(function).parameters
+    known = parameters(function)
     return function(**{name: value for name, value in named.items() if name in known})
 
 
-def build(config):
+def lacking(table):
+    """@return what of a table this version has not"""
+    from vllm.v1.core.kv_cache_manager import KVCacheManager
+    return [name for name, (method, argument) in table.items()
+            if not hasattr(KVCacheManager, method)
+            or argument and argument not in parameters(getattr(KVCacheManager, method))]
+
+
+def hash_function():
+    try:
+        from vllm.utils import hashing
+    except ImportError:  # before 0.12
+        from vllm import utils as hashing
+    return hashing.sha256
+
+
+def touch(pool, blocks):
+    grouped = "tuple" in str(parameters(pool.touch)["blocks"].annotation)  # before 0.14
+    pool.touch((blocks,) if grouped else blocks)
+
+
+def why_not_kind(group):
+    """@return why this version has no such layers; empty if it has"""
+    from vllm.v1 import kv_cache_interface as interface
+    name, fields = SPECS.get(group["kind"], ("", ()))
+    if not hasattr(interface, name):
+        return group["kind"]
+    known = parameters(getattr(interface, name))
+    return ", ".join(f"{group['kind']} with {field}" for field in fields if field not in known)
+
+
+def build(config, events):
     import torch
     from vllm.v1 import kv_cache_interface as interface
     from vllm.v1.core.kv_cache_manager import KVCacheManager
+    if "hash_block_size" not in parameters(KVCacheManager) and any(
+            group["block_size"] != config["hash_block_size"] for group in config["groups"]):
+        raise ValueError("keys of whole blocks only")
     groups, in_flight = [], config.get("max_in_flight_tokens")
     for group in config["groups"]:
         name, fields = SPECS[group["kind"]]
         spec = accepted(getattr(interface, name), block_size=group["block_size"], num_kv_heads=1,
                         head_size=1, dtype=torch.float32, shapes=((1,),), dtypes=(torch.float32,),
                         **{argument: group[field] for argument, field in fields.items()})
-        groups.append(interface.KVCacheGroupSpec([f"layer {len(groups)}"], spec,
-                                                 is_eagle_group=group.get("eagle", False)))
+        groups.append(accepted(interface.KVCacheGroupSpec, layer_names=[f"layer {len(groups)}"],
+                               kv_cache_spec=spec, is_eagle_group=group.get("eagle", False)))
     return accepted(
         KVCacheManager, kv_cache_config=interface.KVCacheConfig(config["num_blocks"], [], groups),
         max_model_len=config["max_model_len"], hash_block_size=config["hash_block_size"],
         scheduler_block_size=math.lcm(*(group["block_size"] for group in config["groups"])),
         max_num_batched_tokens=in_flight, max_in_flight_tokens=in_flight,
         watermark=config.get("watermark", 0.0), use_eagle=config.get("use_eagle", False),
-        enable_caching=config["enable_caching"], enable_kv_cache_events=True)
+        enable_caching=config["enable_caching"], enable_kv_cache_events=events)
+
+
+def request_of(o, extra, around, hasher):
+    """@return a request as the operation `arrive` has it"""
+    from vllm.v1.request import Request
+    mm = [SimpleNamespace(identifier=around.place(item), mm_position=SimpleNamespace(**item))
+          for item in extra.get("mm", [])]
+    name = extra.get("lora")
+    lora = name and SimpleNamespace(
+        lora_name=name, name=name, adapter_id=1, lora_path=f"/adapters/{name}",
+        lora_int_id=int.from_bytes(name.encode(), "big"))
+    skips = o.get("skip_lookup", False)
+    sampling = SimpleNamespace(max_tokens=1, extra_args=None, structured_outputs=None,
+                               skip_reading_prefix_cache=skips,
+                               prompt_logprobs=1 if skips else None)  # of old, that skips it
+    return accepted(
+        Request, request_id=o["req"], prompt_token_ids=o["tokens"], mm_features=mm,
+        sampling_params=sampling, pooling_params=None, eos_token_id=None, block_hasher=hasher,
+        cache_salt=around.salt(extra.get("salt")), lora_request=lora or None)
+
+
+def set_status(request, name):
+    from vllm.v1.request import RequestStatus
+    request.status = RequestStatus[name.upper()]
 
 
 def ids(blocks):
     return [block.block_id for block in blocks]
+
+
+def events_name_groups():
+    from vllm.distributed.kv_events import BlockStored
+    return "group_idx" in BlockStored.__struct_fields__
 
 
 def group_of(key):
@@ -69,6 +149,8 @@ def walk(first, link, most):
 class Observer:
     def __init__(self, manager, config):
         self.manager, self.pool = manager, manager.block_pool
+        self.tells = self.pool.enable_kv_cache_events and (
+            events_name_groups() or len(config["groups"]) == 1)
         self.groups = manager.coordinator.single_type_managers
         self.unit = config["hash_block_size"]
         self.sizes = [group["block_size"] for group in config["groups"]]
@@ -118,15 +200,18 @@ class Observer:
             "progress": per_group(lambda group, name: group.num_cached_block.get(name))}
 
     def take_events(self, req):
-        events = [self.event(event, req) for event in self.manager.take_events()]
+        """@return the events since the last call; None where they do not say of which group"""
+        events = self.manager.take_events()
+        told = [self.event(event, req) for event in events] if self.tells else None
         self.evicted.clear()
-        return events
+        return told
 
     def event(self, event, req):
         kind = type(event).__name__
         if kind == "AllBlocksCleared":
             return {"type": "cleared"}
-        group, ends = event.group_idx, [self.prefix_tokens[key] for key in event.block_hashes]
+        group = getattr(event, "group_idx", 0)
+        ends = [self.prefix_tokens[key] for key in event.block_hashes]
         if kind == "BlockRemoved":
             return {"type": "removed", "group": group, "block": self.evicted[id(event)],
                     "prefix": ends[0]}

@@ -5,10 +5,14 @@ torch, and the modules of vLLM that need it, become modules whose every name is 
 nothing. The modules of REAL, which hold the allocator, are always vLLM's own.
 """
 
+import ast
+import bisect
+import hashlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import pickle
 import sys
 
 REAL = ("vllm.v1.core.", "vllm.v1.request", "vllm.v1.kv_cache_interface", "vllm.envs",
@@ -38,6 +42,20 @@ class Absent(metaclass=Permissive):
         return getattr(Absent, name)
 
 
+def taken_alone(path, name):
+    """@return a function of a module that needs more than the function does; None if it has none"""
+    with open(path, encoding="utf-8") as source:
+        tree = ast.parse(source.read())
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    for function in found:
+        function.returns = None
+        for argument in function.args.args:
+            argument.annotation = None
+    names = {"bisect": bisect}
+    exec(compile(ast.Module(found, []), path, "exec"), names)
+    return names.get(name)
+
+
 class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds torch and what needs it; the ordinary search finds the rest."""
 
@@ -48,7 +66,8 @@ class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         real = importlib.machinery.PathFinder.find_spec(name, path) if top == "vllm" else None
         if top == "vllm" and real is None:
             return None
-        spec = importlib.machinery.ModuleSpec(name, self, is_package=True)
+        spec = importlib.machinery.ModuleSpec(name, self, origin=getattr(real, "origin", None),
+                                              is_package=True)
         spec.submodule_search_locations = getattr(real, "submodule_search_locations", None) or []
         return spec
 
@@ -66,9 +85,15 @@ class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return vars(module)[name]
 
         module.__getattr__ = attribute
-        # Two helpers of a request, which lie beside others that need torch.
+        # A few helpers, which lie beside others that need torch.
         module.ConstantList = lambda items: items
         module.length_from_prompt_token_ids_or_embeds = lambda tokens, _: len(tokens)
+        if module.__name__ == "vllm.multimodal.utils":
+            module.get_mm_features_in_window = taken_alone(
+                module.__spec__.origin, "get_mm_features_in_window")
+        module.cdiv = lambda a, b: -(a // -b)
+        module.sha256 = lambda content: hashlib.sha256(
+            pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)).digest()
 
 
 def install():

@@ -108,7 +108,8 @@ NOT_RUN = {
     "installs gigabytes from PyPI": [
         "./kvproof engines", "./kvproof engines --engine=vllm-v0",
         "./kvproof engines --engine=vllm-v1", "./kvproof engines --engine=nano-vllm --checkout=..",
-        "./kvproof engines --checkout=.."],
+        "./kvproof engines --checkout=..",
+        "./kvproof engines --history --json=results/history.json"],
     "needs a GPU": ["./kvproof device", "./kvproof device --output=h200"],
     "needs root and the network": [".ci/bare", '.ci/bare "test --full"'],
     "needs AFL++": [

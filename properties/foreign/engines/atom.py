@@ -25,7 +25,7 @@ class Atom(NanoFamily):
         self.pool = self.manager.kv
 
     def lookup(self, r):
-        found = self.manager.can_allocate(Sequence(r.tokens, self.size)) if r.tokens else 0
+        found = self.manager.can_allocate(Sequence(r.tokens, self.size))
         return [self.pool.lookup(key) for key in self.hashes(r)[:max(found, 0)]]
 
     def admit(self, r, end, hit):
@@ -53,7 +53,6 @@ class Atom(NanoFamily):
 
     def release(self, r):
         self.manager.deallocate(r.own)
-        r.own = None
 
     def free_blocks(self):
         return sorted(self.pool._free)
@@ -68,7 +67,7 @@ class Atom(NanoFamily):
         return BlockManager.compute_hash(tokens, parent)
 
     def progress(self, r):
-        return r.own and r.own.num_cached_tokens // self.size
+        return r.own.num_cached_tokens // self.size
 
 
 if __name__ == "__main__":

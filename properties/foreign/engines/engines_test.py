@@ -2,24 +2,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the list of engines and of what runs it. No engine is needed."""
 
+import contextlib
 import glob
+import io
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
 
+import history
 import places
 import run
 from faults import Fault
-from rows import ROWS, SHARED
+from rows import DEFECTS, HISTORY, RELEASES, ROWS, SHARED
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROW = ROWS[0]._replace(name="mine", revision="abc1234", source="checkout", origin="me/mine",
                        adapter="nano_vllm.py")
-# Lines of code of an adapter at most. vLLM V1's shows all that it has; the two of radix trees that
-# go through a scheduler's own requests have a few more.
-LINES, WIDTH = {"../vllm_adapter.py": 149, "lightllm.py": 84, "sglang_adapter.py": 86}, 80
+# Lines of code of an adapter at most. vLLM V1's shows all that it has.
+LINES, WIDTH = {"../vllm_adapter.py": 120}, 80
 
 
 class RowsTest(unittest.TestCase):
@@ -46,12 +48,79 @@ class RowsTest(unittest.TestCase):
             self.assertTrue(row.source == "own" or row.needs in SHARED, row)
             self.assertTrue(row.source != "pypi" or "==" in row.origin and row.package, row)
 
+    def test_the_list_says_what_an_engine_does_otherwise(self):
+        does, can = next(row for row in ROWS if row.name == "lightllm").says()
+        self.assertIn("granularity token", does)
+        self.assertIn("plain", can)
+        self.assertIn("block_sizes 1", can)
+        self.assertEqual(ROWS[0].says(), ("-", "not restricted"))
+
+    def test_what_an_adapter_says_otherwise_is_told(self):
+        class Says:
+            row = ROW._replace(traits={"free_list": "set"})
+
+            @staticmethod
+            def subject(_):
+                return """--subject-command=echo '{"traits":{},"abilities":{}}'"""
+        self.assertEqual(run.said_otherwise(Says()),
+                         'its adapter says traits {}, the list {"free_list": "set"}')
+        Says.row = ROW
+        self.assertEqual(run.said_otherwise(Says()), "")
+
     def test_a_fault_quotes_a_few_lines_at_most(self):
         seeded = [fault for row in ROWS for fault in (*row.seeded, *row.mend)]
         self.assertGreaterEqual(len(seeded), 40)
         for fault in seeded:
             self.assertNotEqual(fault.old, fault.new, fault.what)
             self.assertLessEqual(fault.old.strip().count("\n"), 4, fault.what)
+
+
+class HistoryTest(unittest.TestCase):
+    def test_each_defect_is_gone_around_by_its_name(self):
+        with open(os.path.join(HERE, "..", "vllm_known.py"), encoding="utf-8") as script:
+            known = script.read()
+        for defect in DEFECTS:
+            self.assertIn(f'"{defect.name}"', known)
+            self.assertTrue({*defect.lived} <= {*RELEASES}, defect)
+        for row in HISTORY:
+            self.assertIn(f'"{row.revision.rpartition(".")[0]}"', known)
+
+    def probed(self, results, met, code=0):
+        class Checker:
+            work = self.enterContext(tempfile.TemporaryDirectory())
+
+            def run(self, place, name, *_):
+                if met:
+                    with open(os.path.join(self.work, f"{name}.count"), "w",
+                              encoding="ascii") as file:
+                        file.write(str(met))
+                return code, results, "the last words"
+        place, history.Place = history.Place, lambda row, *_: row
+        self.addCleanup(setattr, history, "Place", place)
+        return history.probed(Checker(), HISTORY[0], DEFECTS[0], run)
+
+    def test_a_defect_is_found_or_not_or_cannot_be_met(self):
+        finding = {"experiment": "check_finding",
+                   "parameters": {"finding": "I9", "text": "block 5"}}
+        run.folder = run.checkout = None
+        for results, met, code, state, why in (
+                ([finding], 7, 1, "found", "I9: block 5"), ([], 7, 0, "not found", "-"),
+                ([], 0, 0, "unknown", "no call that could meet it can be made"),
+                ([], 7, 2, "unknown", "the last words")):
+            result = self.probed(results, met, code)
+            self.assertEqual((result["parameters"]["state"], result["parameters"]["why"],
+                              result["metrics"]["met"]["value"]), (state, why, met))
+
+    def test_what_the_list_does_not_expect_is_told(self):
+        lives, gone = ({"metrics": {}, "parameters": {
+            "defect": "twice", "revision": revision, "state": state, "expected": "yes",
+            "why": "-"}} for revision, state in (("1.0", "found"), ("2.0", "not found")))
+        self.assertFalse(history.differs(lives))
+        self.assertTrue(history.differs(gone))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            history.print_grid([lives, gone])
+        self.assertIn("twice           X    .\n", said.getvalue())
+        self.assertIn("not as expected: twice in 2.0: not found", said.getvalue())
 
 
 class PlacesTest(unittest.TestCase):

@@ -30,13 +30,13 @@ class LightLlm(RadixAdapter):
 
     def build(self):
         self.memory = MemoryManager(self.usable, torch.float32, 1, 1, 1)
-        self.cache = RadixCache(NAME, self.usable, 0, self.memory)
+        self.tree = RadixCache(NAME, self.usable, 0, self.memory)
         manager = req_manager.ReqManager(64, self.config["max_model_len"] + 1, self.memory)
         self.rows, self.shared = manager.req_to_token_indexs, []
         shared = SimpleNamespace(get_req_obj_by_index=lambda index: self.shared[index],
                                  put_back_req_obj=lambda shared: None)
         self.context = infer_batch.g_infer_context
-        self.context.register(manager, self.cache, shared, 1)
+        self.context.register(manager, self.tree, shared, 1)
 
     def arrive_there(self, r):
         """As the router hands a request over; @return its number"""
@@ -47,19 +47,15 @@ class LightLlm(RadixAdapter):
             link_prompt_ids_shm_array=lambda: None, link_logprobs_shm_array=lambda: None))
         return len(self.shared) - 1
 
-    def admit(self, r, end, hit):
+    def hold(self, r, hit):
         r.index = self.arrive_there(r) if r.own is None else r.index
         shared = self.shared[r.index]
-        shared.shm_prompt_ids.arr[:end] = r.tokens
+        shared.shm_prompt_ids.arr[:len(r.tokens)] = r.tokens
         if r.own:  # it was paused
-            r.own.cur_output_len = end - shared.input_len
+            r.own.cur_output_len = len(r.tokens) - shared.input_len
         self.context.add_reqs([(r.index, r.index, Nothing("Multimodal"), 0)])
         r.own = self.context.requests_mapping[r.index]
-        found = r.own.cur_kv_len
-        if self.grow(r, end):
-            return found
-        self.context.pause_reqs([r.index])
-        return None
+        return r.own.cur_kv_len
 
     def append(self, r, tokens):
         self.shared[r.index].shm_prompt_ids.arr[r.own.get_cur_total_len()] = tokens[0]
@@ -69,7 +65,7 @@ class LightLlm(RadixAdapter):
         held = max(r.granted, r.own.cur_kv_len)
         if end - held > self.num_free():
             return False
-        self.cache.free_radix_cache_to_get_enough_token(end - held)
+        self.tree.free_radix_cache_to_get_enough_token(end - held)
         self.rows[r.own.req_idx, held:end] = self.memory.alloc(end - held)
         return True
 
@@ -85,25 +81,21 @@ class LightLlm(RadixAdapter):
             self.context.filter([r.index])
 
     def table(self, r):
-        holds = r.own and not r.own.paused
-        return self.rows[r.own.req_idx, :r.granted].tolist() if holds else []
-
-    def roots(self):
-        return [self.cache.root_node]
+        return self.rows[r.own.req_idx, :r.granted].tolist()
 
     def shown(self, node):
         return node.token_id_key, node.token_mem_index_value.tolist(), node.ref_counter
 
     def progress(self, r):
-        node = r.own and r.own.shared_kv_node
-        return None if not self.table(r) else int(node.node_prefix_total_len) if node else 0
+        node = r.own.shared_kv_node
+        return int(node.node_prefix_total_len) if node else 0
 
     def unused(self):
         return self.memory.mem_state[self.memory.mark_start:self.memory.mark_end].tolist()
 
     def num_free(self):
-        return (self.memory.can_use_mem_size + self.cache.get_tree_total_tokens_num()
-                - self.cache.get_refed_tokens_num())
+        return (self.memory.can_use_mem_size + self.tree.get_tree_total_tokens_num()
+                - self.tree.get_refed_tokens_num())
 
 
 if __name__ == "__main__":

@@ -50,10 +50,9 @@ class LmDeploy(RadixAdapter):
 
     def release(self, r):
         self.scheduler.end_session(r.own.session_id)
-        r.own = None
 
     def table(self, r):
-        return self.manager.get_block_table(r.own).tolist() if r.own else []
+        return self.manager.get_block_table(r.own).tolist()
 
     def roots(self):
         return self.scheduler.block_trie._roots.values()
@@ -73,7 +72,7 @@ class LmDeploy(RadixAdapter):
                   for block in self.allocator.get_physical_blocks([logical])]
 
     def progress(self, r):
-        cursor = r.own and r.own.prefix_cache.trie_cursor
+        cursor = r.own.prefix_cache.trie_cursor
         return cursor and cursor.prefix_len // self.size
 
 

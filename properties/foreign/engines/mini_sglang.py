@@ -33,14 +33,13 @@ class MiniSglang(RadixAdapter):
         rows = torch.zeros((ROWS, width), dtype=torch.int32)
         self.tables = TableManager(ROWS, rows)
         self.cache = CacheManager(self.usable, self.size, rows, "radix")
+        self.tree = self.cache.prefix_cache
 
     def pending(self, r):
         return PendingReq(0, torch.tensor(r.tokens, dtype=torch.int32),
                           core.SamplingParams(max_tokens=1))
 
     def lookup(self, r):
-        if not r.tokens:
-            return []
         handle = self.cache.match_req(self.pending(r)).cuda_handle
         return self.pages(handle.get_matched_indices().tolist()) if handle.cached_len else []
 
@@ -71,21 +70,15 @@ class MiniSglang(RadixAdapter):
     def release(self, r):
         self.tables.free(r.own.table_idx)
         self.cache.cache_req(r.own, finished=True)
-        r.own = None
 
     def table(self, r):
-        if r.own is None:
-            return []
         return self.pages(self.cache.page_table[r.own.table_idx, :r.granted].tolist())
-
-    def roots(self):
-        return [self.cache.prefix_cache.root_node]
 
     def shown(self, node):
         return node._key, self.pages(node.value), node.ref_count
 
     def progress(self, r):
-        return r.own and r.own.cache_handle.cached_len // self.size
+        return r.own.cache_handle.cached_len // self.size
 
     def unused(self):
         return [slot // self.size for slot in self.cache.free_slots.tolist()]

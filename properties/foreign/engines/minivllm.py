@@ -35,7 +35,6 @@ class MinivLlm(NanoFamily):
 
     def release(self, r):
         self.pool.deallocate(r.own)
-        r.own = None
 
     def free_blocks(self):
         return list(self.pool.free_block_ids)
@@ -47,7 +46,7 @@ class MinivLlm(NanoFamily):
         return self.pool.compute_hash(tokens, parent)
 
     def progress(self, r):
-        return r.own and r.granted // self.size
+        return r.granted // self.size
 
 
 if __name__ == "__main__":

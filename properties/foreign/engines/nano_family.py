@@ -14,7 +14,7 @@ class NanoFamily(EngineAdapter):
         r.own.append_token(*tokens)
 
     def table(self, r):
-        return list(r.own.block_table) if r.own else []
+        return r.own.block_table
 
     def counts(self):
         return [(block.block_id, block.ref_count) for block in self.pool.blocks]

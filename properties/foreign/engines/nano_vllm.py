@@ -29,7 +29,7 @@ class NanoVllm(NanoFamily):
         self.pool = BlockManager(self.usable, self.size)
 
     def lookup(self, r):
-        found = max(self.pool.can_allocate(Sequence(r.tokens)), 0) if r.tokens else 0
+        found = max(self.pool.can_allocate(Sequence(r.tokens)), 0)
         return [self.pool.hash_to_block_id[key] for key in self.hashes(r)[:found]]
 
     def admit(self, r, end, hit):
@@ -57,7 +57,6 @@ class NanoVllm(NanoFamily):
 
     def release(self, r):
         self.pool.deallocate(r.own)
-        r.own = None
 
     def free_blocks(self):
         return list(self.pool.free_block_ids)
@@ -69,7 +68,7 @@ class NanoVllm(NanoFamily):
         return BlockManager.compute_hash(tokens, parent)
 
     def progress(self, r):
-        return r.own and (r.own.num_cached_tokens if LOOKS_FIRST else r.granted) // self.size
+        return (r.own.num_cached_tokens if LOOKS_FIRST else r.granted) // self.size
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
+from history import differs, history, print_grid
 from places import Absent, Place
 from rows import ROWS
 
@@ -31,6 +32,28 @@ class Outcome:
     laws: list = field(default_factory=list)  # results of law_results
     noticed: list = field(default_factory=list)  # faults
     missed: list = field(default_factory=list)
+
+
+HEADER = {"kvproof_trace": 1, "profile": "vllm-0.24", "config": {
+    "num_blocks": 9, "enable_caching": True, "max_model_len": 64, "hash_block_size": 4,
+    "groups": [{"kind": "full", "block_size": 4, "eagle": False}]}}
+
+
+def said_otherwise(place):
+    """@return what an adapter says of itself that the list does not; empty if it says the same.
+    What ends without an answer, the check will tell."""
+    command = place.subject(HERE).partition("=")[2]
+    try:
+        said = subprocess.run(["sh", "-c", command], input=json.dumps(HEADER) + "\n", text=True,
+                              capture_output=True, check=False, timeout=60).stdout
+        answer = json.loads(said.partition("\n")[0])
+    except (ValueError, subprocess.TimeoutExpired):
+        return ""
+    row = place.row
+    return "; ".join(f"its adapter says {name} {json.dumps(answer.get(name, {}))}, the list "
+                     f"{json.dumps(listed)}"
+                     for name, listed in (("traits", row.traits), ("abilities", row.abilities))
+                     if answer.get(name, {}) != listed)
 
 
 class Checker:
@@ -94,6 +117,8 @@ def examine(row, options, checker):
         place = Place(row, options.folder, options.checkout)
     except Absent as error:
         return Outcome(row, skipped=str(error))
+    if row.source != "own" and row.abilities is not None and (other := said_otherwise(place)):
+        return Outcome(row, verdict="not checked", skipped=other)
     print(f"kvproof engines: {name}", file=sys.stderr, flush=True)
     outcome = checker.check(place)
     if outcome.verdict != "holds":
@@ -103,6 +128,12 @@ def examine(row, options, checker):
         for fault, noticed in zip(row.seeded, answers):
             (outcome.noticed if noticed else outcome.missed).append(fault)
     return outcome
+
+
+def aligned(lines):
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
 
 
 def table(outcomes):
@@ -115,9 +146,7 @@ def table(outcomes):
         lines.append((o.row.name, o.row.revision, o.verdict, *map(str, (o.counts[name] for name in (
             "laws_spoke", "configurations", "operations", "findings_new", "findings_known",
             "worded"))), f"{len(o.noticed)} of {seeded}" if seeded else "-"))
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+    aligned(lines)
     for o in outcomes:
         if o.skipped:
             print(f"skipped: {o.row.name} {o.row.revision}: {o.skipped}")
@@ -173,8 +202,8 @@ def law_results(row, results):
     return out
 
 
-def document(outcomes, environment):
-    results = []
+def document(outcomes, environment, more=()):
+    results = [*more]
     for o in outcomes:
         if not o.counts or o.verdict == "not checked":
             continue
@@ -207,6 +236,10 @@ def parse():
                         help=f"only this one, repeatable: {', '.join(names)}")
     parser.add_argument("--checkout", metavar="DIR", help="where checkouts are: DIR/<repository>-"
                         "<commit>, or DIR itself")
+    parser.add_argument("--list", action="store_true", help="instead: print the engines, where "
+                        "they come from, what they do otherwise, what they can be asked")
+    parser.add_argument("--history", action="store_true", help="instead: releases of vLLM V1, and "
+                        "which defect lives in which")
     parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
     parser.add_argument("--seed", metavar="N", type=int, help="of the checks, default 1")
     parser.add_argument("--operations", metavar="N", type=int,
@@ -232,25 +265,36 @@ def main():
     options = parse()
     if options.check_options:
         return 0
+    rows = [row for row in ROWS if not options.engine or row.name in options.engine]
+    if options.list:
+        aligned([("engine", "revision", "source", "origin", "traits", "abilities"), *(
+            (row.name, row.revision, row.source, row.origin, *row.says()) for row in rows
+            if row.source != "own")])
+        return 0
     options.folder = os.path.join(CHECKOUT, "build", "engines")
     os.makedirs(options.folder, exist_ok=True)
     program = os.path.join(os.environ.get("KVPROOF_BIN") or os.path.join(
         CHECKOUT, "build", "release", "bin"), "kvproof-check")
     passed = [f"--{name}={value}" for name in ("seed", "operations")
               if (value := getattr(options, name)) is not None]
-    rows = [row for row in ROWS if not options.engine or row.name in options.engine]
+    defects = []
     with tempfile.TemporaryDirectory() as work:
         checker = Checker(program, passed, work)
-        outcomes = [examine(row, options, checker) for row in rows]
+        if options.history:
+            outcomes, defects = history(options, checker, examine)
+        else:
+            outcomes = [examine(row, options, checker) for row in rows]
     table(outcomes)
+    if defects:
+        print_grid(defects)
     if options.json:
-        write(options.json, document(outcomes, checker.environment))
+        write(options.json, document(outcomes, checker.environment, defects))
     checked = [o for o in outcomes if o.verdict not in ("", "not checked")]
     if any(o.verdict == "not checked" for o in outcomes):
         return 2
     if not checked:
         return 77
-    return 1 if any(o.verdict == "VIOLATED" for o in checked) else 0
+    return 1 if any(o.verdict == "VIOLATED" for o in checked) or any(map(differs, defects)) else 0
 
 
 if __name__ == "__main__":

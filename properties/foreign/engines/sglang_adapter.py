@@ -45,7 +45,7 @@ class Sglang(RadixAdapter):
         return request
 
     def lookup(self, r):
-        return self.pages(self.tree.prefix_device_indices(self.matched(r))) if r.tokens else []
+        return self.pages(self.tree.prefix_device_indices(self.matched(r)))
 
     def batch(self, r, begin, end):
         """One of this request alone, as far as an allocation reads it."""
@@ -57,15 +57,14 @@ class Sglang(RadixAdapter):
             seq_lens=length, seq_lens_cpu=length, req_pool_indices=row, req_pool_indices_cpu=row,
             model_config=SimpleNamespace(is_encoder_decoder=False))
 
-    def admit(self, r, end, hit):
+    def hold(self, r, hit):
         r.own = self.matched(r)
         r.own.lock = self.tree.lock(r.own.last_node)
         r.own.kv.cache_protected_len = r.own.prefix_len
-        if self.grow(r, end):
-            return len(hit) * self.size
+        return len(hit) * self.size
+
+    def let_go(self, r):
         self.tree.unlock(r.own.lock)
-        r.own = None
-        return None
 
     def append(self, r, tokens):
         r.own.output_ids.extend(tokens)
@@ -88,20 +87,15 @@ class Sglang(RadixAdapter):
 
     def release(self, r):
         common.release_kv_cache(r.own, self.tree, checkpoint=r.finished)
-        r.own = None
 
     def table(self, r):
-        row = self.rows.req_to_token[r.own.kv.req_pool_idx] if r.own else []
-        return self.pages(row[:r.granted])
-
-    def roots(self):
-        return [self.tree.root_node]
+        return self.pages(self.rows.req_to_token[r.own.kv.req_pool_idx][:r.granted])
 
     def shown(self, node):
         return node.key.token_ids, self.pages(node.value), node.lock_ref
 
     def progress(self, r):
-        return r.own and r.own.kv.cache_protected_len // self.size
+        return r.own.kv.cache_protected_len // self.size
 
     def unused(self):
         return self.pool.get_all_free_pages().tolist()

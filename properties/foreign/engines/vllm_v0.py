@@ -69,16 +69,15 @@ class VllmV0(EngineAdapter):
 
     def release(self, r):
         self.manager.free(r.own)
-        r.own = None
 
     def fork(self, r, child):
-        child.own = r.own and r.own.fork(next(self.numbers))
-        if child.own:
+        if r.holds:
+            child.own = r.own.fork(next(self.numbers))
             self.manager.fork(r.own, child.own)
             self.manager.get_num_cached_tokens(child.own)
 
     def table(self, r):
-        return list(self.manager.get_block_table(r.own)) if r.own else []
+        return self.manager.get_block_table(r.own)
 
     def free_blocks(self):
         return [*self.pool._hashless_allocator._free_block_indices, *self.pool.evictor.free_table]
@@ -103,7 +102,7 @@ class VllmV0(EngineAdapter):
         return [key % 2**64 for key in keys]
 
     def progress(self, r):
-        return r.own and r.granted // self.size
+        return r.granted // self.size
 
 
 if __name__ == "__main__":

@@ -9,6 +9,9 @@ import sys
 class Adapter:
     """Turns lines of JSON into calls of an allocator, and its answers into lines of JSON."""
 
+    known = ()  # operations, each a method: do_allocate(operation, request)
+    requests = {}  # by name
+
     def begin(self, config):
         """Makes the allocator anew as a header asks for it.
 
@@ -24,20 +27,48 @@ class Adapter:
         @return its result, as the table of operations gives it. Throws NotImplementedError for
                 what the allocator does not have.
         """
-        raise NotImplementedError
+        if operation["op"] not in self.known:
+            raise NotImplementedError(f"no {operation['op']}")
+        request = self.requests.get(operation.get("req"))
+        self.decline(self.why_not(operation, request))
+        try:
+            return getattr(self, "do_" + operation["op"])(operation, request)
+        except NotImplementedError:
+            raise
+        except Exception as error:
+            return {"error": f"{type(error).__name__}: {error}"}
+
+    def why_not(self, operation, request):
+        """@return why an operation of those that are known is not performed; empty if it is"""
+
+    @staticmethod
+    def decline(reason):
+        if reason:
+            raise NotImplementedError(reason)
 
     def state(self):
         """What can be seen of the allocator after an operation, as a dict."""
         raise NotImplementedError
 
+    def events(self, operation):
+        """What an operation announced, as in the trace format; None where nothing ever is."""
+
+    def greet(self, header):
+        """As begin, by the whole header."""
+        return self.begin(header["config"])
+
     def answer(self, line):
         """@return the answer to one line, both as dicts"""
         if "kvproof_trace" in line:
-            return self.begin(line["config"])
+            return self.greet(line)
         try:
-            return {"out": self.perform(line), "state": self.state()}
+            out = {"out": self.perform(line)}
         except NotImplementedError as error:
             return {"unsupported": True, "reason": str(error)}
+        events = self.events(line)
+        if events is not None:
+            out["events"] = events
+        return out | {"state": self.state()}
 
     def serve(self, lines=None, answers=None):
         """Answers every line, until there are no more. By default from stdin to stdout; whatever

@@ -9,9 +9,12 @@ from kvproof.requests import Request
 class EngineAdapter(Adapter):
     """Derive from it and define the hooks. Blocks are in the engine's numbers everywhere.
 
-    What it does:   build(), lookup(r), admit(r, end, hit), grow(r, end), release(r); and if it
-                    cares: arrive(r), append(r, tokens), advance(r), finish(r), fork(r, child).
+    What it does:   build(), lookup(r), admit(r, end, hit) or hold(r, hit), grow(r, end),
+                    release(r); and if it cares: arrive(r), append(r, tokens), advance(r),
+                    finish(r), fork(r, child).
     What it shows:  table(r) always; and whatever else it has: see state().
+
+    r.own is for what the engine keeps of a request; table and progress are asked while r.holds.
     """
 
     promises = "safety"
@@ -31,7 +34,7 @@ class EngineAdapter(Adapter):
         raise NotImplementedError
 
     def lookup(self, r):
-        """@return the blocks of the prefix that a request would be admitted with"""
+        """@return the blocks of the prefix that a request, which has tokens, is admitted with"""
         raise NotImplementedError
 
     def admit(self, r, end, hit):
@@ -40,7 +43,19 @@ class EngineAdapter(Adapter):
         @param hit its blocks that are found already; None: the engine looks them up by itself
         @return how many tokens it has found, or None if refused
         """
+        found = self.hold(r, hit)
+        if self.grow(r, end):
+            return found
+        self.let_go(r)
+        return None
+
+    def hold(self, r, hit):
+        """Holds what is found, before more is taken; see admit()."""
         raise NotImplementedError
+
+    def let_go(self, r):
+        """Undoes hold()."""
+        self.release(r)
 
     def grow(self, r, end):
         """Makes room for the first `end` tokens of a request that holds some; False if refused."""
@@ -58,7 +73,7 @@ class EngineAdapter(Adapter):
     # ---- what an engine shows; None: it does not ------------------------------------------------
 
     def table(self, r):
-        """@return the blocks of a request, in their order"""
+        """@return the blocks of a request that holds some, in their order"""
         raise NotImplementedError
 
     def free_blocks(self):
@@ -81,7 +96,7 @@ class EngineAdapter(Adapter):
         """@return the keys of a request's whole blocks"""
 
     def progress(self, r):
-        """@return how many leading blocks are published; None of a request that holds nothing"""
+        """@return how many leading blocks of a request that holds some are published"""
 
     def usage(self): ...
 
@@ -102,16 +117,6 @@ class EngineAdapter(Adapter):
                 "block_ids": True, "traits": self.traits, "abilities": self.can,
                 **({"capacity": self.capacity} if self.capacity else {})}
 
-    def perform(self, o):
-        if o["op"] not in self.known:
-            raise NotImplementedError(f"no {o['op']}")
-        try:
-            return getattr(self, "do_" + o["op"])(o, self.requests.get(o.get("req")))
-        except NotImplementedError:
-            raise
-        except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}"}
-
     def do_arrive(self, o, _):
         self.decline(why_not_arrived(self.can, o))
         r = Request(o["req"], o.get("extra"), o.get("skip_lookup", False))
@@ -120,7 +125,7 @@ class EngineAdapter(Adapter):
         self.requests[r.name] = r
 
     def do_append(self, o, r):
-        if self.table(r):
+        if self.held(r):
             if self.one_by_one and (len(o["tokens"]) != 1 or r.computed != len(r.tokens)):
                 self.decline("one token, when all before it are computed")
             self.append(r, o["tokens"])
@@ -132,11 +137,11 @@ class EngineAdapter(Adapter):
         self.advance_to(r, o["computed"])
 
     def do_lookup(self, _, r):
-        r.hit = [] if r.skip_lookup else list(self.lookup(r))
+        r.hit = self.found(r)
         return {"hit_tokens": len(r.hit) * self.size, "blocks": [self.ids(r.hit)]}
 
     def do_allocate(self, o, r):
-        before, inside = list(self.table(r)), self.traits.get("lookup") == "within_allocate"
+        before, inside = self.held(r), self.traits.get("lookup") == "within_allocate"
         hit = r.hit if o["use_lookup"] and not inside else []
         end = min(r.computed + len(hit) * self.size + o["new_tokens"],
                   self.config["max_model_len"])
@@ -151,9 +156,9 @@ class EngineAdapter(Adapter):
             found = self.admit(r, room, None if inside else hit)
         if found is None or found is False:
             return None
-        r.granted, r.room = max(end, r.granted), max(room, r.room)
+        r.holds, r.granted, r.room = True, max(end, r.granted), max(room, r.room)
         used = len(hit) if before or not inside else found // self.size
-        after = self.ids(self.table(r))
+        after = self.ids(self.held(r))
         out = {"blocks": [after[len(before) + used:]]}
         if r.copies:
             out["copies"], r.copies = [self.ids(pair) for pair in r.copies], []
@@ -165,7 +170,7 @@ class EngineAdapter(Adapter):
     def why_not_admitted(self, o, r, inside, hit):
         if inside:
             return "" if o["use_lookup"] else "a prefix is always looked up"
-        if self.always_hits and list(self.lookup(r)) != hit:
+        if self.always_hits and self.found(r) != hit:
             return "whatever is found is used"
         return ""
 
@@ -175,10 +180,11 @@ class EngineAdapter(Adapter):
             self.advance(r)
 
     def give_back(self, r):
-        if self.table(r):
+        if self.held(r):
             if self.whole_steps:
                 self.advance_to(r, r.granted)
             self.release(r)
+        r.holds = False
         r.computed, r.granted, r.room, r.hit = 0, 0, 0, []
 
     def do_free(self, _, r):
@@ -195,10 +201,11 @@ class EngineAdapter(Adapter):
         self.fork(r, child)
         self.requests[child.name] = child
 
-    @staticmethod
-    def decline(reason):
-        if reason:
-            raise NotImplementedError(reason)
+    def found(self, r):
+        return list(self.lookup(r)) if r.tokens and not r.skip_lookup else []
+
+    def held(self, r):
+        return list(self.table(r)) if r.holds else []
 
     # ---- the state ------------------------------------------------------------------------------
 
@@ -212,7 +219,7 @@ class EngineAdapter(Adapter):
         out["queue"] = None if queue is None else self.ids(queue)
         out["ref"] = None if counts is None else [
             [self.ids([block])[0], int(count)] for block, count in counts if count > 0]
-        out["tables"] = {name: [self.ids(self.table(r))] for name, r in requests}
+        out["tables"] = {name: [self.ids(self.held(r))] for name, r in requests}
         if self.caching:
             out |= self.cache_state()
         return {part: value for part, value in out.items() if value is not None}
@@ -223,7 +230,8 @@ class EngineAdapter(Adapter):
             for at, key in enumerate(keys or ()):
                 self.key_tokens[key] = (at + 1) * self.size
         keys, index = self.keys(), self.index()
-        progress = {name: self.progress(r) for name, r in self.requests.items()}
+        progress = {name: self.progress(r) if r.holds else None
+                    for name, r in self.requests.items()}
         carried = {self.ids([block])[0]: key for block, key in (keys or {}).items()}
         return {
             "cached": None if keys is None else [[block, 0] for block in sorted(carried)],

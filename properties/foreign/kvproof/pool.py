@@ -36,9 +36,6 @@ class PoolAdapter(EngineAdapter):
 
     # ---- requests -------------------------------------------------------------------------------
 
-    def arrive(self, r):
-        r.own = []
-
     def table(self, r):
         return r.own
 
@@ -54,14 +51,10 @@ class PoolAdapter(EngineAdapter):
             found.append(block)
         return found
 
-    def admit(self, r, end, hit):
+    def hold(self, r, hit):
         self.touch(hit)
         r.own = list(hit)
-        if self.grow(r, end):
-            return len(hit) * self.size
-        self.drop(r.own[::-1])
-        r.own = []
-        return None
+        return len(hit) * self.size
 
     def grow(self, r, end):
         new = self.take(max(-(-end // self.size) - len(r.own), 0))
@@ -77,4 +70,3 @@ class PoolAdapter(EngineAdapter):
 
     def release(self, r):
         self.drop(r.own[::-1])
-        r.own = []

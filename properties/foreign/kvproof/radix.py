@@ -17,11 +17,12 @@ class Node(NamedTuple):
 
 
 class RadixAdapter(PageAdapter):
-    """Define roots() and shown(), or nodes(); unused(); and what an EngineAdapter does."""
+    """Set self.tree, which has a root_node, or define roots(); define shown(), or nodes();
+    unused(); and what an EngineAdapter does."""
 
     def roots(self):
         """@return the roots of the trees, which hold no tokens; a node has `children`, a dict"""
-        raise NotImplementedError
+        return [self.tree.root_node]
 
     def shown(self, node):
         """@return the tokens of a node, its blocks, how many requests hold it"""

@@ -12,6 +12,7 @@ class Request:
         self.tokens, self.computed = [], 0
         self.granted = 0  # tokens that may be computed
         self.room = 0  # tokens for which it has room
+        self.holds = False  # blocks
         self.hit = []  # the blocks that its last lookup found, in the engine's numbers
         self.finished = False  # it goes for good, when it gives back what it holds
         self.copies = []  # pairs of blocks: what a grant has copied before it is written
@@ -21,7 +22,7 @@ class Request:
         """@return a request that begins as this one"""
         out = Request(name, self.extra, self.skip_lookup)
         out.tokens, out.computed = list(self.tokens), self.computed
-        out.granted, out.room = self.granted, self.room
+        out.granted, out.room, out.holds = self.granted, self.room, self.holds
         return out
 
 
