@@ -109,7 +109,7 @@ NOT_RUN = {
         "./kvproof engines", "./kvproof engines --engine=vllm-v0",
         "./kvproof engines --engine=vllm-v1", "./kvproof engines --engine=nano-vllm --checkout=..",
         "./kvproof engines --checkout=..",
-        "./kvproof engines --history --json=results/history.json"],
+        "./kvproof engines --history", "./kvproof engines --history --json=results/history.json"],
     "needs a GPU": ["./kvproof device", "./kvproof device --output=h200"],
     "needs root and the network": [".ci/bare", '.ci/bare "test --full"'],
     "needs AFL++": [
