@@ -46,7 +46,7 @@ def draw(results, width):
                       annotation_clip=False)
     for y, (name, found) in enumerate(defects.items()):
         axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
-        text = name if narrow else d.shorten(found[0]["what"], 60)
+        text = name if narrow else d.shorten(found[0]["what"], 64)
         axes.annotate(text, (0, y), xytext=(-left, 0), xycoords=("axes fraction", "data"),
                       textcoords="offset points", va="center", size=10, color=d.INK)
         draw_life(axes, y, [releases.index(r["revision"]) for r in found if r["state"] == "found"])
