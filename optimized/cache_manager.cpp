@@ -51,12 +51,10 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
       steps_alike_(!has_tail_keys(config) &&
                    std::ranges::all_of(config.groups,
                                        [](const GroupConfig& group) {
-                                         return group.kind != LayerKind::mamba &&
-                                                group.kind != LayerKind::cross &&
+                                         return is_written_again(group.kind) &&
                                                 group.kind != LayerKind::rswa;
                                        })),
       adopts_hits_(config.profile.grants_hits_alone),
-      hash_lookahead_(config.enable_caching ? config.hash_lookahead : 0),
       block_size_(config.groups.front().block_size),
       pool_(config.num_blocks, pool_options(config, capacity)),
       groups_(make_groups<Key>(config_)),
@@ -235,9 +233,9 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
   copies_.reserve_held(groups_.size());
   for (const Group& group : groups_) {
     group.recycle(own[group.id()], demand.computed, demand.prompt, pool_);
-    group.note_checkpoint(own[group.id()], demand);
   }
   if (!gates.admit_step(need(id, demand), pool_.num_free())) return refuse();
+  for (const Group& group : groups_) group.note_checkpoint(own[group.id()], demand);
   if (demand.starts) start(id, demand);
   if (args.use_lookup && request.idle && args.status != RequestStatus::preempted) {
     count_hit(r, request.hit_tokens);
@@ -335,7 +333,7 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
     }
     group.append(table, missing, pool_);
   }
-  const std::uint32_t complete = std::min(next.known, hashed_tokens(r));
+  const std::uint32_t complete = std::min(next.known, r.num_tokens);
   if (complete >= table.publish_end && !next.delay_cache) {
     if (exact_) exact_->note_complete(r, requests_.extra(id), table, complete, pool_);
     group.publish_due(table, r, complete, pool_);
@@ -365,7 +363,7 @@ Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
     GroupTable& table = own[group.id()];
     if (next.slots > table.slots_end) group.append(table, group.missing(table, next.slots), pool_);
   }
-  const std::uint32_t complete = std::min(next.known, hashed_tokens(r));
+  const std::uint32_t complete = std::min(next.known, r.num_tokens);
   r.quiet_until = kNever;
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];

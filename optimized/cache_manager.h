@@ -161,10 +161,6 @@ class CacheManager {
     return r;
   }
   void hash_units(RequestId id);
-  /// Tokens whose blocks may have keys: those behind a unit are known, too.
-  [[nodiscard]] std::uint32_t hashed_tokens(const Request& r) const {
-    return r.num_tokens > hash_lookahead_ ? r.num_tokens - hash_lookahead_ : 0;
-  }
   Admission step(RequestId id, const Step& next);
   Admission step_full(RequestId id, const Step& next);
   Admission admit(RequestId id, const AllocateArgs& args);
@@ -182,11 +178,10 @@ class CacheManager {
   void audit() const;
 
   CacheConfig config_;
-  bool single_full_;              // one group of full attention without EAGLE
-  bool steps_alike_;              // step() works for every group
-  bool adopts_hits_;              // a hit may be granted without new tokens
-  std::uint32_t hash_lookahead_;  // [tokens] behind a unit that its key covers
-  std::uint32_t block_size_;      // [tokens] of the first group
+  bool single_full_;          // one group of full attention without EAGLE
+  bool steps_alike_;          // step() works for every group
+  bool adopts_hits_;          // a hit may be granted without new tokens
+  std::uint32_t block_size_;  // [tokens] of the first group
   Pool pool_;
   std::vector<Group> groups_;
   RequestTable<Digest> requests_;

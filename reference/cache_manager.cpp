@@ -157,8 +157,8 @@ Result CacheManager::perform(const op::Allocate& o) {
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     layer_groups_[g].recycle(r.groups[g], total, r.prompt_tokens, pool_);
   }
-  note_checkpoints(r, demand);
   if (need(r, use_hit, demand) + watermark + reserved > pool_.num_free()) return refuse();
+  note_checkpoints(r, demand);
 
   // All hits before any taking: a hit may stand in the free queue, and a group must not take it
   // from another.

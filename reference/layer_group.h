@@ -55,7 +55,7 @@ struct GroupTable {
   std::optional<std::size_t> last_state;   // moves_state: position of the state before this step
   std::size_t retired = 0;                 // moves_state: leading positions that were given back
   std::optional<SharedTail> tail;          // of the hit, or of the own state at its prompt's end
-  std::optional<Checkpoint> checkpoint;    // moves_state: of the allocation predicted last
+  std::optional<Checkpoint> checkpoint;    // moves_state: of the last grant
 };
 
 /// What an allocation has done to one table.

@@ -19,7 +19,8 @@ LayerGroup<Key>::LayerGroup(const CacheConfig& config, GroupId id)
       caching_(config.enable_caching && is_cacheable(group_.kind)),
       align_(publish_alignment(config)),
       publishes_ahead_(profile_.eagle_caches_ahead && group_.eagle),
-      publishes_singly_(align_ == group_.block_size && cache_mask(config, group_).keeps_all()),
+      publishes_singly_(align_ == group_.block_size && config.hash_lookahead == 0 &&
+                        cache_mask(config, group_).keeps_all()),
       mask_(cache_mask(config, group_)),
       resumption_(resumption_of(config)),
       retention_(config.retention),
@@ -114,17 +115,12 @@ std::uint32_t LayerGroup<Key>::allocate(GroupTable& table, const Demand& demand,
 template <class Key>
 void LayerGroup<Key>::recycle_range(GroupTable& table, std::uint32_t from, std::uint32_t to,
                                     bool over_gaps, Pool& pool) const {
-  while (to > from) {
-    std::uint32_t first = to;
-    while (first > from && table.blocks[first - 1] != kNullBlock) --first;
-    if (first < to) {
-      const std::span<BlockId> unread(table.blocks + first, to - first);
-      pool.release(Reversed(unread));
-      std::ranges::fill(unread, kNullBlock);
-    }
-    if (!over_gaps) return;
-    to = std::min(first, to - 1);
-  }
+  std::uint32_t first = over_gaps ? std::min(from, to) : to;
+  while (!over_gaps && first > from && table.blocks[first - 1] != kNullBlock) --first;
+  if (first == to) return;
+  const std::span<BlockId> unread(table.blocks + first, to - first);
+  pool.release(Reversed(unread));
+  std::ranges::fill(unread, kNullBlock);
 }
 
 template <class Key>
@@ -216,7 +212,8 @@ void LayerGroup<Key>::publish_states(GroupTable& table, const Content<Key>& cont
     publish_state_tail(table, content, tokens, pool);
   }
   for (std::uint32_t i = from; i < to; ++i) {
-    if (pool.hashed(table.blocks[i])) pool.mark_new_state(table.blocks[i]);
+    const BlockId block = table.blocks[i];
+    if (pool.hashed(block)) pool.mark_new_state(block, !pool.holds_whole(block));
   }
 }
 
@@ -241,7 +238,7 @@ void LayerGroup<Key>::publish_state(BlockId block, const Content<Key>& content,
   } else {
     pool.publish_tail(block, own, id_, unit);
   }
-  pool.mark_new_state(block);
+  pool.mark_new_state(block, tokens % group_.block_size != 0);
 }
 
 // The running state, when it has come exactly to the boundary. If that lies inside its block, the
@@ -259,7 +256,8 @@ void LayerGroup<Key>::publish_state_tail(GroupTable& table, const Content<Key>& 
   if (at >= table.length || table.blocks[at] == kNullBlock) return;
   const BlockId block = table.blocks[at];
   if (carries(block, content, end, pool)) return;
-  pool.forget(block);
+  const bool complete = pool.holds_whole(block) && pool.record(block).key == key(content.units, at);
+  if (!complete) pool.forget(block);
   publish_state(block, content, end, pool);
   if (end % group_.block_size == 0) return;
   table.tail_at = at;
@@ -405,7 +403,7 @@ std::uint32_t LayerGroup<Key>::allocate_states(GroupTable& table, std::uint64_t 
     const std::uint32_t at = std::exchange(table.tail_at, kNever);
     if (moved) {  // the request stays where its state runs; what others look up moves
       pool.move_keys(copy.from, copy.to);
-      if (pool.hashed(copy.to)) pool.mark_new_state(copy.to);
+      if (pool.hashed(copy.to)) pool.mark_new_state(copy.to, !pool.holds_whole(copy.to));
       pool.touch({&copy.from, 1});
     } else {
       table.blocks[at] = copy.to;

@@ -216,7 +216,7 @@ class LayerGroup {
   bool caching_;
   std::uint64_t align_;    // [tokens]
   bool publishes_ahead_;   // one block beyond the alignment, for EAGLE
-  bool publishes_singly_;  // it publishes every block as soon as it is complete
+  bool publishes_singly_;  // it publishes every block, as soon as it is complete
   CacheMask mask_;
   Resumption resumption_;
   std::optional<std::uint32_t> retention_;

@@ -139,15 +139,15 @@ class BlockPool {
 
   /// A scheduling step starts: no key is new any more.
   void step() { ++step_; }
-  /// The key of the block is that of a state which this step will compute. @pre hashed(block)
-  void mark_new_state(BlockId block) {
-    if (holds_whole(block)) {
-      state_steps_[index_.find(records_[block].key)] = step_;
-    } else {
+  /// A key of the block is that of a state which this step will compute. @pre it has that key
+  /// @param inside whether the key in question ends inside of the block
+  void mark_new_state(BlockId block, bool inside) {
+    if (inside) {
       tail_steps_[tails_->index().find(tails_->key(block))] = step_;
+    } else {
+      state_steps_[index_.find(records_[block].key)] = step_;
     }
   }
-  /// @param inside whether the key in question ends inside of the block
   [[nodiscard]] bool is_new_state(BlockId block, bool inside) const {
     if (inside) return tail_steps_[tails_->index().find(tails_->key(block))] == step_;
     return state_steps_[index_.find(records_[block].key)] == step_;

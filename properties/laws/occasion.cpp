@@ -23,7 +23,8 @@ Occasions changes_between(const Snapshot& was, const Snapshot& now) {
   if (pool_of(was) != pool_of(now)) out |= on::pool;
   if (was.host != now.host) out |= on::host;
   if (was.counters != now.counters || !same_work(was.work, now.work)) out |= on::counters;
-  if (was.raw != now.raw || was.leases != now.leases) out |= on::holders;
+  const bool holders = was.raw != now.raw || was.leases != now.leases || was.copying != now.copying;
+  if (holders) out |= on::holders;
   if (was.requests.size() != now.requests.size()) return out | on::of_requests;
   for (std::size_t i = 0; i < was.requests.size(); ++i) {
     if (was.requests[i].name != now.requests[i].name) return out | on::of_requests;

@@ -157,7 +157,9 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
   if (!same_answer(expected.result, outcome.result) || expected.events != outcome.events) {
     return say("the subject answered ", to_json(outcome), ", the model ", to_json(expected));
   }
-  const Occasions moved = observed_ ? moved_by(operation, expected.result) : on::any;
+  const bool copies_end = std::holds_alternative<op::Step>(operation) && !state_.copying.empty();
+  const bool all = !observed_ || copies_end;
+  const Occasions moved = all ? on::any : moved_by(operation, expected.result);
   observed_ = true;
   if (moved == on::any) {
     model_.observe(state_);
@@ -178,6 +180,9 @@ Finding ModelOracle::compare(const Snapshot& after, Occasions moved) const {
   }
   if (state_.raw != after.raw) {
     return say("the raw owner holds ", list_of(after.raw), ", in the model ", list_of(state_.raw));
+  }
+  if (state_.copying != after.copying) {
+    return say("copies hold ", list_of(after.copying), ", in the model ", list_of(state_.copying));
   }
   if (state_.leases != after.leases) {
     return say("there are ", after.leases.size(), " leases, in the model ", state_.leases.size(),
