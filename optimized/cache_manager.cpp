@@ -629,5 +629,7 @@ void CacheManager<Digest>::audit() const {
 template class CacheManager<Xxh3Digest>;
 template class CacheManager<Sha256Digest>;
 template class CacheManager<WeakDigest>;
+template class CacheManager<VllmSha256Digest>;
+template class CacheManager<VllmSha256CborDigest>;
 
 }  // namespace kvproof::optimized

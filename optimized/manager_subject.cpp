@@ -380,20 +380,16 @@ std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
   return make_manager_subject<Digest>(config, Capacity{.max_requests = max_requests});
 }
 
-template void observe_manager(const CacheManager<Xxh3Digest>&, const CallerNames&, Snapshot&);
-template void observe_manager(const CacheManager<Sha256Digest>&, const CallerNames&, Snapshot&);
-template void observe_manager(const CacheManager<WeakDigest>&, const CallerNames&, Snapshot&);
-template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&,
-                                                                   const Capacity&);
-template std::unique_ptr<Subject> make_manager_subject<Xxh3Digest>(const CacheConfig&,
-                                                                   std::uint32_t);
-template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&,
-                                                                     const Capacity&);
-template std::unique_ptr<Subject> make_manager_subject<Sha256Digest>(const CacheConfig&,
-                                                                     std::uint32_t);
-template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&,
-                                                                   const Capacity&);
-template std::unique_ptr<Subject> make_manager_subject<WeakDigest>(const CacheConfig&,
-                                                                   std::uint32_t);
+#define KVPROOF_INSTANTIATE(Digest)                                                          \
+  template void observe_manager(const CacheManager<Digest>&, const CallerNames&, Snapshot&); \
+  template std::unique_ptr<Subject> make_manager_subject<Digest>(const CacheConfig&,         \
+                                                                 const Capacity&);           \
+  template std::unique_ptr<Subject> make_manager_subject<Digest>(const CacheConfig&, std::uint32_t)
+
+KVPROOF_INSTANTIATE(Xxh3Digest);
+KVPROOF_INSTANTIATE(Sha256Digest);
+KVPROOF_INSTANTIATE(WeakDigest);
+KVPROOF_INSTANTIATE(VllmSha256Digest);
+KVPROOF_INSTANTIATE(VllmSha256CborDigest);
 
 }  // namespace kvproof::optimized

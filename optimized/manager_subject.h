@@ -29,7 +29,8 @@ struct CallerNames {
 template <class Manager>
 void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out);
 
-/// A Subject over CacheManager<Digest>, which announces its events. `Digest` is one of hashing.h.
+/// A Subject over CacheManager<Digest>, which announces its events. `Digest` is one of hashing.h or
+/// vllm_hashing.h.
 template <class Digest>
 [[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
                                                             std::uint32_t max_requests = 4096);

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -17,11 +18,14 @@ namespace kvproof::optimized {
 
 struct Sha256Digest;  // pool/hashing.h
 struct Xxh3Digest;
+struct VllmSha256CborDigest;  // pool/vllm_hashing.h
+struct VllmSha256Digest;
 
 enum class Role {
   any,
   model,     // the specification, which others are compared with
   standard,  // the one that is meant where none is named
+  by_name,   // another row with other keys: tested where it differs, run where it is named
 };
 
 struct SubjectRow {
@@ -88,15 +92,28 @@ inline constexpr std::tuple kSubjectRows{
                         "Xxh3Digest", Role::standard),
     manager<Sha256Digest>("optimized-sha256", "the paged allocator, SHA-256 block hashes", "sha256",
                           "Sha256Digest"),
+    manager<VllmSha256Digest>("optimized-vllm_sha256",
+                              "the paged allocator, the block hashes of vLLM's sha256",
+                              "vllm_sha256", "VllmSha256Digest", Role::by_name),
+    manager<VllmSha256CborDigest>("optimized-vllm_sha256_cbor",
+                                  "the paged allocator, the block hashes of vLLM's sha256_cbor",
+                                  "vllm_sha256_cbor", "VllmSha256CborDigest", Role::by_name),
 };
 
 /// The rows without their types.
-inline constexpr auto kSubjects =
+inline constexpr auto kAllSubjects =
     std::apply([](const auto&... rows) { return std::array<SubjectRow, sizeof...(rows)>{rows...}; },
                kSubjectRows);
+static_assert(std::ranges::is_partitioned(
+    kAllSubjects, [](Role role) { return role != Role::by_name; }, &SubjectRow::role));
+
+/// Those that every property runs over.
+inline constexpr std::span kSubjects(kAllSubjects.begin(),
+                                     std::ranges::find(kAllSubjects, Role::by_name,
+                                                       &SubjectRow::role));
 
 [[nodiscard]] constexpr const SubjectRow* find_subject(std::string_view name) {
-  for (const SubjectRow& row : kSubjects) {
+  for (const SubjectRow& row : kAllSubjects) {
     if (row.name == name) return &row;
   }
   return nullptr;
@@ -104,7 +121,7 @@ inline constexpr auto kSubjects =
 
 /// The first cache manager of that block hash, or nullptr.
 [[nodiscard]] constexpr const SubjectRow* find_manager(std::string_view hash) {
-  for (const SubjectRow& row : kSubjects) {
+  for (const SubjectRow& row : kAllSubjects) {
     if (!hash.empty() && row.hash == hash) return &row;
   }
   return nullptr;
@@ -112,7 +129,7 @@ inline constexpr auto kSubjects =
 
 /// The row of that role. @pre there is one
 [[nodiscard]] constexpr const SubjectRow& subject_of(Role role) {
-  return *std::ranges::find(kSubjects, role, &SubjectRow::role);
+  return *std::ranges::find(kAllSubjects, role, &SubjectRow::role);
 }
 
 /// Calls visit(std::type_identity<Digest>()) for the digest of the cache manager in that row.

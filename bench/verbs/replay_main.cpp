@@ -170,7 +170,7 @@ void add_request_options(CommandLine& line, CommandLine::Option trace, Arguments
 
 std::vector<std::string> hashes() {
   std::set<std::string> out;
-  for (const auto& row : optimized::kSubjects) {
+  for (const auto& row : optimized::kAllSubjects) {
     if (!row.hash.empty()) out.emplace(row.hash);
   }
   return {out.begin(), out.end()};

@@ -156,5 +156,7 @@ std::uint64_t RequestTable<Digest>::bytes() const {
 template class RequestTable<Xxh3Digest>;
 template class RequestTable<Sha256Digest>;
 template class RequestTable<WeakDigest>;
+template class RequestTable<VllmSha256Digest>;
+template class RequestTable<VllmSha256CborDigest>;
 
 }  // namespace kvproof::optimized

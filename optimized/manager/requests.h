@@ -18,6 +18,7 @@
 #include "optimized/manager/group_table.h"
 #include "optimized/manager/layer_group.h"
 #include "optimized/pool/hashing.h"
+#include "optimized/pool/vllm_hashing.h"
 #include "reference/config.h"
 #include "reference/contract.h"
 #include "reference/ids.h"
@@ -64,7 +65,7 @@ struct alignas(64) HotRequest {
   std::uint32_t junction = 0;  // [tokens] the longest prefix that a group had then; 0 = the hit
 };
 
-/// `Digest` is one of those in hashing.h.
+/// `Digest` is one of those in hashing.h and vllm_hashing.h.
 template <class Digest>
 class RequestTable {
  public:

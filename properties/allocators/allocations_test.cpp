@@ -137,7 +137,8 @@ class Counted {
 
 template <class Digest>
 class Allocations : public testing::Test {};
-using Digests = testing::Types<optimized::Xxh3Digest, optimized::Sha256Digest>;
+using Digests = testing::Types<optimized::Xxh3Digest, optimized::Sha256Digest,
+                               optimized::VllmSha256Digest, optimized::VllmSha256CborDigest>;
 TYPED_TEST_SUITE(Allocations, Digests);
 
 #if defined(KVPROOF_COUNTS_ALLOCATIONS)

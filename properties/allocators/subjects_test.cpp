@@ -12,7 +12,7 @@ namespace {
 
 TEST(Subjects, EveryRowIsFoundAndMade) {
   const CacheConfig config = properties::small_config();
-  for (const SubjectRow& row : kSubjects) {
+  for (const SubjectRow& row : kAllSubjects) {
     SCOPED_TRACE(row.name);
     EXPECT_EQ(find_subject(row.name), &row);
     for (const auto& subject : {row.make(config), row.make_small(config, 1)}) {

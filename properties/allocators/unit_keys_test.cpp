@@ -131,7 +131,8 @@ class UnitKeys : public testing::Test {
   }
 };
 
-using UnitDigests = testing::Types<Xxh3Digest, Sha256Digest>;
+using UnitDigests =
+    testing::Types<Xxh3Digest, Sha256Digest, VllmSha256Digest, VllmSha256CborDigest>;
 TYPED_TEST_SUITE(UnitKeys, UnitDigests);
 
 TYPED_TEST(UnitKeys, AreEqualWhereContentsAre) {

@@ -42,7 +42,7 @@ bool is_library(const std::string& subject) {
 const optimized::SubjectRow& find_row(const std::string& name) {
   if (const auto* row = optimized::find_subject(name)) return *row;
   std::string known;
-  for (const auto& row : optimized::kSubjects) known += " " + std::string(row.name) + ",";
+  for (const auto& row : optimized::kAllSubjects) known += " " + std::string(row.name) + ",";
   for (const auto& row : optimized::kVariants) known += " " + std::string(row.name) + ",";
   throw std::invalid_argument("no subject of the name " + name + "; there are:" + known +
                               " or the path of a shared library");

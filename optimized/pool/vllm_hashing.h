@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// The very block hashes of vLLM 0.33: keys that can be exchanged with its processes.
+//
+// Model:   key_k = SHA-256 of the tuple (key_{k-1}, tokens of unit k, extra keys of unit k), as
+//          Python's pickle writes it, or as canonical CBOR. Without extra keys the third is None.
+//          With lookahead it is the tuple (extra keys or None, each token behind the unit).
+// Source:  vLLM 0.33 kv_cache_utils (hash_block_tokens, generate_block_hash_extra_keys,
+//          resolve_none_hash_seed); CPython 3.11 Modules/_pickle.c, protocol 5; RFC 8949, 4.2.
+// Leaves out: what vLLM has no key for, and the caller should not use if keys are exchanged. A
+//          layout is ("layout", text). vLLM digests the embedded rows of a unit: an item of rows at
+//          the first token of a unit is ("prompt_embeds", its id as bytes), at another place the
+//          place is the third. Items overlap no other item of their list.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "optimized/pool/hashing.h"
+#include "reference/ids.h"
+#include "reference/request.h"
+
+namespace kvproof::optimized {
+
+/// One unit as its key covers it.
+struct KeyedUnit {
+  const TokenId* tokens = nullptr;  // shape [unit_tokens + lookahead]
+  std::uint32_t start = 0;          // [tokens] position of the first of them
+  std::uint32_t unit_tokens = 0;
+  std::uint32_t lookahead = 0;       // [tokens]
+  const ExtraKeys* extra = nullptr;  // of the request; nullptr = none
+};
+
+/// vLLM's hash function `sha256`.
+struct VllmSha256Digest {
+  using Key = Key256;
+  /// Replaces `message` by what is hashed for a unit behind `parent`.
+  static void write(const Key& parent, const KeyedUnit& unit, std::string& message);
+  /// Replaces `message` by what is hashed for the seed of a chain.
+  static void write(const std::string& seed, std::string& message);
+};
+
+/// vLLM's hash function `sha256_cbor`.
+struct VllmSha256CborDigest {
+  using Key = Key256;
+  static void write(const Key& parent, const KeyedUnit& unit, std::string& message);
+  static void write(const std::string& seed, std::string& message);
+};
+
+template <class Digest>
+concept WritesVllmMessages = requires(std::string& message) {
+  Digest::write(typename Digest::Key(), KeyedUnit(), message);
+};
+
+/// As the ChainHasher of other digests. Seed 0 is vLLM's own: the environment's PYTHONHASHSEED, or
+/// "vllm-none-hash" where that is not set. Another seed is that PYTHONHASHSEED.
+template <WritesVllmMessages Digest>
+class ChainHasher<Digest> {
+ public:
+  using Key = typename Digest::Key;
+
+  ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed, std::uint32_t lookahead = 0);
+  void reserve(const ExtraKeys& extra);
+  void hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first, std::uint32_t count,
+            Key* keys);
+  void hash_next(const TokenId* tokens, std::uint32_t unit, Key* keys) {
+    hash(tokens, nullptr, unit, 1, keys);
+  }
+
+ private:
+  std::uint32_t unit_tokens_;
+  std::uint32_t lookahead_;
+  std::string message_;
+  Key root_;  // the parent of a first unit
+};
+
+}  // namespace kvproof::optimized
