@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "reference/contract.h"
 #include "reference/layer_rules.h"
