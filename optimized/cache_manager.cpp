@@ -67,7 +67,7 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
     throw std::invalid_argument(
         "exact hits need one group of full attention without EAGLE or host");
   }
-  exact_.emplace(config.num_blocks, block_size_);
+  exact_.emplace(config.num_blocks, block_size_, config.hash_lookahead);
 }
 
 // ---- requests -----------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 // a hit, but never serve wrong content.
 //
 // Model:   every published content has a number; a block remembers its own, that of the block
-//          before it, its tokens and its extra keys. Two blocks hold the same iff all of that
+//          before it, the tokens and the extra keys that its key covers. Two blocks hold the same iff all of that
 //          agrees, so one comparison per block checks the whole prefix.
 // Source:  ours; LMDeploy's trie and nano-vllm compare tokens, too.
 // Leaves out: groups that do not read every token, and the host tier, where the block before is not
@@ -33,15 +33,17 @@ class ExactContents {
   /// The content that a position of a request's table has to hold.
   struct Expected {
     ContentNumber before = kNoPrefix;  // number() of the block before it
-    std::span<const TokenId> tokens;   // shape [block_size]
+    std::span<const TokenId> tokens;   // shape [block_size + lookahead]
     std::uint32_t start = 0;           // [tokens] position of the first of them
     const SharedExtraKeys& extra;      // of the request
   };
 
-  ExactContents(std::uint32_t num_blocks, std::uint32_t block_size)
+  /// @param lookahead [tokens] behind a block that its key covers
+  ExactContents(std::uint32_t num_blocks, std::uint32_t block_size, std::uint32_t lookahead = 0)
       : block_size_(block_size),
+        covered_(block_size + lookahead),
         notes_(num_blocks),
-        tokens_(std::size_t{num_blocks} * block_size),
+        tokens_(std::size_t{num_blocks} * covered_),
         extra_(num_blocks) {}
 
   /// Makes room for the extra keys of a request, so that comparing them does not allocate.
@@ -55,7 +57,7 @@ class ExactContents {
 
   [[nodiscard]] bool holds(BlockId block, const Expected& expected) {
     const Note& note = notes_[block];
-    const TokenId* tokens = &tokens_[std::size_t{block} * block_size_];
+    const TokenId* tokens = &tokens_[std::size_t{block} * covered_];
     if (note.before != expected.before) return false;
     if (std::memcmp(tokens, expected.tokens.data(), expected.tokens.size_bytes()) != 0)
       return false;
@@ -81,7 +83,7 @@ class ExactContents {
             const Expected& expected) {
     const BlockId twin = find(index, key, expected);
     notes_[block] = {twin == kNoBlock ? ++last_number_ : notes_[twin].own, expected.before};
-    std::ranges::copy(expected.tokens, &tokens_[std::size_t{block} * block_size_]);
+    std::ranges::copy(expected.tokens, &tokens_[std::size_t{block} * covered_]);
     extra_[block] = expected.extra;
   }
 
@@ -92,7 +94,7 @@ class ExactContents {
                                   std::uint32_t position, BlockId before) const {
     const std::uint32_t start = position * block_size_;
     return {before == kNullBlock ? kNoPrefix : number(before),
-            {request.tokens + start, block_size_},
+            {request.tokens + start, covered_},
             start,
             extra};
   }
@@ -122,17 +124,18 @@ class ExactContents {
     ContentNumber before = kNoPrefix;
   };
 
-  /// The extra keys of the unit at `start`, as append_extra_keys() writes them.
+  /// The extra keys of the block at `start`, as append_extra_keys() writes them.
   const std::string& text(const SharedExtraKeys& extra, std::uint32_t start, std::string& out) {
     out.clear();
-    if (extra) append_extra_keys(*extra, start, start + block_size_, out);
+    if (extra) append_extra_keys(*extra, start, start + covered_, out);
     return out;
   }
 
-  std::uint32_t block_size_;
+  std::uint32_t block_size_;  // [tokens]
+  std::uint32_t covered_;     // [tokens] by the key of a block
   ContentNumber last_number_ = kNoPrefix;
   HugeVector<Note> notes_;              // shape [num_blocks]
-  HugeVector<TokenId> tokens_;          // shape [num_blocks, block_size]
+  HugeVector<TokenId> tokens_;          // shape [num_blocks, covered]
   std::vector<SharedExtraKeys> extra_;  // shape [num_blocks]; of the request that published it
   std::string held_text_;
   std::string expected_text_;
