@@ -22,11 +22,12 @@ CacheConfig checked(const CacheConfig& config) {
 // Whether any key ends inside of a block.
 bool has_tail_keys(const CacheConfig& config) {
   if (!config.enable_caching) return false;
-  return hits_inside_blocks(config) ||
-         (config.profile.prompt_tail != PromptTail::none &&
-          std::ranges::any_of(config.groups, [&](const GroupConfig& g) {
-            return reads_all(g.kind) && g.block_size != config.hash_block_size;
-          }));
+  const Profile& profile = config.profile;
+  return std::ranges::any_of(config.groups, [&](const GroupConfig& g) {
+    if (g.block_size == config.hash_block_size) return false;
+    return (profile.prompt_tail != PromptTail::none && reads_all(g.kind)) ||
+           (profile.hits_inside_blocks && moves_state(g));
+  });
 }
 
 PoolOptions pool_options(const CacheConfig& config, const Capacity& capacity) {
@@ -61,7 +62,9 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
       requests_(config_, groups_, capacity.max_requests, seed),
       search_(config_),
       tier_(config_, pool_options(config, capacity).order, groups_) {
-  copies_.reserve(2 * config.groups.size() * capacity.max_requests);
+  const std::size_t tables = config.groups.size() * capacity.max_requests;
+  copies_.reserve(2 * tables);
+  if (pool_.tails() != nullptr) copies_.reserve_held(tables);
   if (!capacity.exact_hits) return;
   if (!single_full_ || config.num_host_blocks > 0) {
     throw std::invalid_argument(
@@ -230,7 +233,7 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
     }
     copies_.reserve(most);
   }
-  copies_.reserve_held(groups_.size());
+  if (pool_.tails() != nullptr) copies_.reserve_held(groups_.size());
   for (const Group& group : groups_) {
     group.recycle(own[group.id()], demand.computed, demand.prompt, pool_);
   }
@@ -336,7 +339,7 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
   const std::uint32_t complete = std::min(next.known, r.num_tokens);
   if (complete >= table.publish_end && !next.delay_cache) {
     if (exact_) exact_->note_complete(r, requests_.extra(id), table, complete, pool_);
-    group.publish_due(table, r, complete, pool_);
+    group.publish_due(table, group.content_of(r), complete, pool_);
   }
   r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
   audit();
@@ -368,7 +371,7 @@ Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
     if (complete >= table.publish_end && !next.delay_cache) {
-      group.publish_due(table, r, complete, pool_);
+      group.publish_due(table, group.content_of(r), complete, pool_);
     }
     r.quiet_until = std::min(r.quiet_until, group.quiet_until(table));
   }

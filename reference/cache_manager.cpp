@@ -111,6 +111,23 @@ Result CacheManager::perform(const op::Lookup& o) {
   return answer;
 }
 
+Demand CacheManager::demand_of(const Request& r, const AllocateArgs& args,
+                               std::uint64_t local) const {
+  const std::uint64_t limit = config_.max_model_len;
+  const std::uint64_t total = local + args.external;
+  expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
+  const std::uint64_t main = std::min(total + args.new_tokens, limit);
+  const std::size_t last = std::max<std::size_t>(r.tokens.size(), 1) - 1;
+  return {.slots = std::min(main + args.lookahead, limit),
+          .main = main,
+          .computed = total,
+          .local = local,
+          .external = args.external,
+          .encoder = r.encoder_tokens,
+          .prompt = static_cast<std::uint32_t>(r.prompt_tokens),
+          .prefill_end = std::max<std::uint64_t>(r.prompt_tokens, last)};
+}
+
 // Order matters: every check that can refuse comes before anything that changes the manager. Only
 // blocks out of the window are given back in between, because no answer needs them any more.
 Result CacheManager::perform(const op::Allocate& o) {
@@ -124,14 +141,11 @@ Result CacheManager::perform(const op::Allocate& o) {
           "allocate without new and without external tokens");
   if (use_hit) check_hit(r);
 
-  const std::uint64_t limit = config_.max_model_len;
-  const std::uint64_t local = std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0U);
-  const std::uint64_t total = local + args.external;
-  expects(total <= limit, Breach::capacity, "external tokens beyond the token limit");
+  Demand demand = demand_of(r, args, std::uint64_t{r.computed} + (use_hit ? r.hit_tokens : 0U));
   const bool idle = !running(r) && std::ranges::all_of(r.groups, [](const GroupTable& t) {
     return t.blocks.empty();
   });
-  const bool starts = idle && (use_hit || args.external > 0);
+  demand.starts = idle && (use_hit || args.external > 0);
   const bool admission = args.has_scheduled && args.status != RequestStatus::running;
   const std::int64_t watermark = admission ? config_.watermark_blocks() : 0;
   const std::int64_t reserved = config_.profile.admission_gates ? args.reserved : 0;
@@ -139,35 +153,25 @@ Result CacheManager::perform(const op::Allocate& o) {
     ++pool_.work().refusals;
     return Refused{};
   };
-  Demand demand{.computed = total,
-                .local = local,
-                .external = args.external,
-                .encoder = r.encoder_tokens,
-                .prompt = static_cast<std::uint32_t>(r.prompt_tokens),
-                .prefill_end = std::max<std::uint64_t>(
-                    r.prompt_tokens, std::max<std::size_t>(r.tokens.size(), 1) - 1),
-                .starts = starts};
   if (args.full_sequence_must_fit) {
     Demand all = demand;
     all.slots = all.main = r.tokens.size();
     all.capped = true;
     if (need(r, use_hit, all) + watermark > pool_.num_free()) return refuse();
   }
-  demand.main = std::min(total + args.new_tokens, limit);
-  demand.slots = std::min(demand.main + args.lookahead, limit);
   for (GroupId g = 0; g < r.groups.size(); ++g) {
-    layer_groups_[g].recycle(r.groups[g], total, r.prompt_tokens, pool_);
+    layer_groups_[g].recycle(r.groups[g], demand.computed, r.prompt_tokens, pool_);
   }
   if (need(r, use_hit, demand) + watermark + reserved > pool_.num_free()) return refuse();
   note_checkpoints(r, demand);
 
   // All hits before any taking: a hit may stand in the free queue, and a group must not take it
   // from another.
-  for (GroupId g = 0; starts && g < r.groups.size(); ++g) {
+  for (GroupId g = 0; demand.starts && g < r.groups.size(); ++g) {
     const Blocks hit = use_hit ? r.groups[g].hit : Blocks{};
     layer_groups_[g].add_hit(r.groups[g], hit, demand, pool_);
   }
-  for (GroupId g = 0; starts && g < r.groups.size(); ++g) {
+  for (GroupId g = 0; demand.starts && g < r.groups.size(); ++g) {
     layer_groups_[g].add_external(r.groups[g], demand, pool_);
   }
   const bool resumed = args.status == RequestStatus::preempted;

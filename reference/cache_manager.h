@@ -101,6 +101,8 @@ class CacheManager final : public Subject {
   void count(const Request& request, bool use_hit);
 
   void check_hit(const Request& request) const;
+  [[nodiscard]] Demand demand_of(const Request& request, const AllocateArgs& args,
+                                 std::uint64_t local) const;
   [[nodiscard]] std::int64_t need(const Request& request, bool use_hit, const Demand& demand) const;
   [[nodiscard]] std::vector<std::size_t> to_copy(const Request& request, GroupId group,
                                                  const Demand& demand) const;

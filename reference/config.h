@@ -189,9 +189,8 @@ struct CacheConfig {
   double watermark = 0.0;             // fraction of num_blocks kept free on admission
   std::vector<GroupConfig> groups;    // index = GroupId
   std::uint32_t num_host_blocks = 0;  // [blocks] of the host tier; 0 = there is none
-  /// Windows and Mamba publish the blocks that a hit on a multiple of it reads, and those that a hit
-  /// on a boundary of the request reads. [tokens] 0 = the boundaries alone; none = all that any hit
-  /// reads
+  /// Windows and Mamba publish what a hit on a multiple of it reads, and on a boundary of the
+  /// request. [tokens] 0 = on the boundaries alone; none = all that any hit reads
   std::optional<std::uint32_t> retention = {};
   std::uint32_t hash_lookahead = 0;  // [tokens] behind a hash unit that its key covers, too
 
@@ -211,7 +210,7 @@ struct CacheConfig {
 }
 
 /// Marks every group that is like an EAGLE group as EAGLE: they are looked up together, so they
-/// have to keep the same blocks. If keys cover tokens behind their unit, no group drops a block, and
+/// have to keep the same blocks. If keys cover tokens behind their unit, no group drops a block:
 /// none is marked.
 [[nodiscard]] CacheConfig with_eagle_kin(CacheConfig config);
 

@@ -173,7 +173,7 @@ Growth LayerGroup::allocate_states(GroupTable& table, const Demand& demand, Bloc
   return out;
 }
 
-// Gives back [from, to), the deepest first; null positions are a gap, or what was given back before.
+// Gives back [from, to), the deepest first; null positions are a gap, or were given back before.
 void LayerGroup::recycle_range(GroupTable& table, std::size_t from, std::size_t to, bool over_gaps,
                                BlockPool& pool) const {
   std::vector<BlockId> unread;

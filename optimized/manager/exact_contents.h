@@ -3,8 +3,8 @@
 // a hit, but never serve wrong content.
 //
 // Model:   every published content has a number; a block remembers its own, that of the block
-//          before it, the tokens and the extra keys that its key covers. Two blocks hold the same iff all of that
-//          agrees, so one comparison per block checks the whole prefix.
+//          before it, the tokens and the extra keys that its key covers. Two blocks hold the same
+//          iff all of that agrees, so one comparison per block checks the whole prefix.
 // Source:  ours; LMDeploy's trie and nano-vllm compare tokens, too.
 // Leaves out: groups that do not read every token, and the host tier, where the block before is not
 //          at hand. Content that was evicted and computed again is new: blocks behind it are not

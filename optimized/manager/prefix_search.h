@@ -40,8 +40,8 @@ class PrefixSearch {
     std::uint32_t longest = 0;
   };
 
-  /// @param units keys of the request's hash units, shape [num_units] @param tables per group; their
-  /// hits are set @param max_tokens that the hit may have
+  /// @param units keys of the request's hash units, shape [num_units]
+  /// @param max_tokens that the hit may have @param tables per group; their hits are set
   Found find(const BlockPool<Key>& pool, const Key* units, std::uint32_t num_units,
              std::uint32_t max_tokens, GroupTable* tables);
 

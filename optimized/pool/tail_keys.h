@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keys of prefixes that end inside of a block: beside the key of the block, or before it has one.
 //
-// Model:   a prefix index of its own over records of its own, made only where the configuration asks
+// Model:   a prefix index of its own over records of its own, made only where a configuration asks
 //          for it, so that a block record has room for one key.
 // Source:  vLLM PR 45939 (prompt_tail_keys); hits inside blocks of vLLM 0.33.
 #pragma once

@@ -116,10 +116,10 @@ FACT(42, EagleDropsTheLastBlockOfFullAttention) {
 TEST(Facts, Fact_43_EagleOverAWindowOfOneBlockNeedsTwo) {
   const auto hit = [](bool first) {
     return reference::longest_hit(window(16, 16, true), {36, 16, true},
-                                  [&](std::uint32_t block) { return block > 0 || first; });
+                                  [&](std::uint64_t end) { return end > 16 || first; });
   };
-  EXPECT_EQ(hit(true).size(), 1U);
-  EXPECT_EQ(hit(false).size(), 0U);
+  EXPECT_EQ(hit(true).read.size(), 1U);
+  EXPECT_EQ(hit(false).read.size(), 0U);
 }
 
 FACT(43, EagleOverAWindowInAManager) {

@@ -38,8 +38,8 @@ std::vector<bool> pattern(const std::string& text) {
 /// Blocks of the hit on exactly these cached positions of two tokens each, with `tail` tokens more.
 std::size_t search(const GroupConfig& group, const std::vector<bool>& cached, std::uint32_t tail) {
   return reference::longest_hit(group, {2 * cached.size() + tail, 2, false},
-                                [&](std::uint32_t block) { return cached.at(block); })
-      .size();
+                                [&](std::uint64_t end) { return cached.at(end / 2 - 1); })
+      .read.size();
 }
 
 /// The same through a manager: everything is cached, and what is not in the pattern is evicted.
@@ -185,10 +185,11 @@ TEST(Facts, Fact_62_WithoutTheCapWhatIsNeededIsTaken) {
     const reference::Demand demand{.slots = tokens, .main = tokens};
     const std::int64_t needed = group.need(table, {}, demand, naive);
     EXPECT_EQ(needed, 2);
-    EXPECT_EQ(std::ssize(group.allocate(table, demand, naive)), needed);
+    EXPECT_EQ(std::ssize(group.allocate(table, demand, naive).blocks), needed);
     const optimized::Demand fast_demand{.slots = tokens, .main = tokens};
     EXPECT_EQ(fast_group.need(fast_table, {}, fast_demand, fast), needed);
-    EXPECT_EQ(fast_group.allocate(fast_table, fast_demand, fast), needed);
+    optimized::TailCopy none;
+    EXPECT_EQ(fast_group.allocate(fast_table, fast_demand, fast, none), needed);
   }
 }
 

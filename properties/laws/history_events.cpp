@@ -96,8 +96,8 @@ void History::mirror_block(const event::Stored& stored, const StoredBlock& block
   }
   if (block.block >= num_blocks) return fail("stored, but the pool has no such block");
   std::vector<Entry>& known = mirror.blocks[block.block];
-  const bool second_keys =
-      config->profile.prompt_tail != PromptTail::none && reads_all(config->groups[stored.group].kind);
+  const bool second_keys = config->profile.prompt_tail != PromptTail::none &&
+                           reads_all(config->groups[stored.group].kind);
   if (!known.empty() && (!second_keys || known.front().group != stored.group)) {
     return fail("stored while it still holds another key");
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What vLLM has since 0.33 (retention, keys that cover tokens behind their unit, hits inside blocks,
-// checkpoints of prefills, R-SWA, rings): the two managers agree after every operation. The laws do
-// not know these mechanisms yet, so the model alone judges.
+// What vLLM has since 0.33 (retention, keys that cover tokens behind their unit, hits inside of
+// blocks, checkpoints of prefills, R-SWA, rings): the two managers agree after every operation. The
+// laws do not know these mechanisms yet, so the model alone judges.
 #include <gtest/gtest.h>
 
 #include <iostream>

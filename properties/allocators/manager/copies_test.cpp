@@ -23,15 +23,16 @@ struct CopiesTest : testing::Test {
   void SetUp() override {
     table.blocks = blocks.data();
     table.capacity = 8;
-    group.allocate(table, {.slots = 6, .main = 6}, pool);
+    TailCopy none;
+    group.allocate(table, {.slots = 6, .main = 6}, pool, none);
     pool.touch(table.table());  // a fork
   }
 };
 
 TEST_F(CopiesTest, OnlyWhatIsWrittenIsCopied) {
   const BlockId shared = blocks[1];
-  EXPECT_TRUE(Copies::shares(group, table, pool));
-  EXPECT_EQ(Copies::needed(group, table, next, pool), 1U);
+  EXPECT_TRUE(copies.shares(group, table, pool));
+  EXPECT_EQ(copies.needed(group, table, next, pool), 1U);
   EXPECT_EQ(copies.make(group, table, next, pool), 1U);
   EXPECT_NE(blocks[1], shared);
   EXPECT_EQ(pool.record(shared).ref_cnt, 1U) << "the relative keeps it";
@@ -45,8 +46,8 @@ TEST_F(CopiesTest, OnlyWhatIsWrittenIsCopied) {
 
 TEST_F(CopiesTest, WhatIsPublishedIsNotWrittenAgain) {
   group.set_published(table, 2);
-  EXPECT_FALSE(Copies::shares(group, table, pool));
-  EXPECT_EQ(Copies::needed(group, table, next, pool), 0U);
+  EXPECT_FALSE(copies.shares(group, table, pool));
+  EXPECT_EQ(copies.needed(group, table, next, pool), 0U);
 }
 
 TEST_F(CopiesTest, AKeyOfARelativeGoesBeforeTheBlockIsWritten) {

@@ -32,8 +32,9 @@ struct HostTierTest : testing::Test {
     table.hit = hits.data();
     table.capacity = 8;
     groups[0].set_kept_from(table, 0);
-    groups[0].allocate(table, {.slots = 7, .main = 7}, device);
-    groups[0].publish(table, units.data(), 7, device);
+    TailCopy none;
+    groups[0].allocate(table, {.slots = 7, .main = 7}, device, none);
+    groups[0].publish(table, {.units = units.data(), .num_units = 8}, 7, device);
   }
 };
 

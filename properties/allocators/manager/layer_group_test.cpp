@@ -30,7 +30,7 @@ struct OneTable {
   std::uint32_t grow_to(std::uint64_t tokens) {
     const Demand demand{.slots = tokens, .main = tokens};
     EXPECT_GE(group.need(table, {}, demand, pool), 0);
-    return group.allocate(table, demand, pool);
+    return group.allocate(table, demand, pool, copy);
   }
 
   std::array<BlockId, 16> blocks{}, hits{};
@@ -38,6 +38,9 @@ struct OneTable {
   BlockPool<Key128> pool;
   LayerGroup<Key128> group;
   GroupTable table;
+  TailCopy copy;
+
+  [[nodiscard]] Content<Key128> content() const { return {units.data(), 16}; }
 };
 
 TEST(LayerGroup, TakesWhatItSaysItNeeds) {
@@ -52,18 +55,18 @@ TEST(LayerGroup, TakesWhatItSaysItNeeds) {
 TEST(LayerGroup, PublishesCompleteBlocksOnce) {
   OneTable one(small_config());
   one.grow_to(9);
-  one.group.publish(one.table, one.units.data(), 9, one.pool);
+  one.group.publish(one.table, one.content(), 9, one.pool);
   EXPECT_EQ(one.table.progress(), 2U);
   EXPECT_EQ(one.pool.index().find(one.group.key(one.units.data(), 1)), one.blocks[1]);
   EXPECT_FALSE(one.pool.hashed(one.blocks[2]));
-  one.group.publish(one.table, one.units.data(), 11, one.pool);
+  one.group.publish(one.table, one.content(), 11, one.pool);
   EXPECT_EQ(one.pool.num_keys(), 2U);
 }
 
 TEST(LayerGroup, AWindowGivesBackWhatItDoesNotRead) {
   OneTable one(small_config({{.kind = LayerKind::sliding_window, .block_size = 4, .window = 5}}));
   one.grow_to(16);
-  one.group.recycle(one.table, 12, one.pool);
+  one.group.recycle(one.table, 12, 0, one.pool);
   EXPECT_EQ(one.blocks[0], kNullBlock);
   EXPECT_EQ(one.blocks[1], kNullBlock);
   EXPECT_NE(one.blocks[2], kNullBlock) << "tokens 8 to 11 are read by token 12";
@@ -76,7 +79,7 @@ TEST(LayerGroup, AStateThatMovesLosesItsKey) {
                               .mode = MambaMode::align,
                               .speculative_blocks = 1}}));
   one.grow_to(4);
-  one.group.publish(one.table, one.units.data(), 8, one.pool);
+  one.group.publish(one.table, one.content(), 8, one.pool);
   const BlockId drafts = one.blocks[1];
   EXPECT_TRUE(one.pool.hashed(drafts));
   one.grow_to(12);
@@ -89,9 +92,9 @@ TEST(LayerGroup, ABlockThatIsDueIsAnnouncedWithItsTokens) {
   OneTable one(small_config());
   BlockPool<Key128> announcing(16, {.event_records = 16});
   const Demand demand{.slots = 8, .main = 8};
-  one.group.allocate(one.table, demand, announcing);
-  one.group.publish(one.table, one.units.data(), 4, announcing);
-  one.group.publish_due(one.table, one.units.data(), 8, announcing);
+  one.group.allocate(one.table, demand, announcing, one.copy);
+  one.group.publish(one.table, one.content(), 4, announcing);
+  one.group.publish_due(one.table, one.content(), 8, announcing);
   EXPECT_EQ(announcing.events().take(),
             (std::vector<Event>{event::Stored{0, 0, 4, {{one.blocks[0], 4}}},
                                 event::Stored{0, 4, 8, {{one.blocks[1], 8}}}}));
@@ -101,7 +104,7 @@ TEST(LayerGroup, ABlockThatIsDueIsAnnouncedWithItsTokens) {
 TEST(LayerGroup, ReleasesTheDeepestBlockFirst) {
   OneTable one(small_config());
   one.grow_to(16);
-  one.group.publish(one.table, one.units.data(), 16, one.pool);
+  one.group.publish(one.table, one.content(), 16, one.pool);
   const auto held = one.blocks;
   one.group.release(one.table, one.pool);
   EXPECT_EQ(one.table.length, 0U);
@@ -128,7 +131,7 @@ TEST(LayerGroup, ReleasesTheFirstBlockFirstWhereThePolicyWantsIt) {
   FirstFreed policy;
   OneTable one(small_config());
   BlockPool<Key128> pool(16, {.victims = &policy});
-  one.group.allocate(one.table, {.slots = 12, .main = 12}, pool);
+  one.group.allocate(one.table, {.slots = 12, .main = 12}, pool, one.copy);
   const std::vector<BlockId> held(one.blocks.begin(), one.blocks.begin() + 3);
   one.group.release(one.table, pool);
   ASSERT_EQ(policy.order.size(), 15U);

@@ -25,7 +25,7 @@ struct Chain {
     pool.publish(pool.take_one(), groups[group].key(units.data(), position), group, 0);
   }
   std::uint32_t find(std::uint32_t max_tokens) {
-    return search.find(pool.index(), units.data(), max_tokens, tables.data());
+    return search.find(pool, units.data(), 8, max_tokens, tables.data()).hit;
   }
 
   std::array<Key128, 8> units{};
