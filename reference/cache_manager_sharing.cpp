@@ -46,8 +46,9 @@ void CacheManager::forget_relatives(const Request& r, GroupId group, const Deman
   std::size_t at =
       std::max<std::size_t>(demand.computed / config.block_size, table.published.value_or(0));
   for (; at < end; ++at) {
+    const bool copied = table.tail && table.tail->position == at;  // before it is written
     const PrefixKey* carried = pool_.cache().key_of(table.blocks[at]);
-    if (carried == nullptr) continue;
+    if (copied || carried == nullptr) continue;
     const std::size_t unit = carried->prefix_tokens / config_.hash_block_size;
     const bool own = unit <= r.contents.size() && r.contents[unit - 1] == carried->content;
     if (!own) pool_.evict({table.blocks[at]});
