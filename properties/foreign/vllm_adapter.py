@@ -8,6 +8,7 @@ operation leaves that out; --around-known makes no call that vllm.md lists, so t
 nothing else, but for --meet=NAME (vllm_known.py). An exception of vLLM's is its rejection.
 """
 
+import functools
 import os
 import sys
 
@@ -33,7 +34,7 @@ class VllmV1(Adapter):
     def greet(self, header):
         config = header["config"]
         strange = {*header.get("later_than_0.24", ())} - {"nocache_lifo"}
-        strange |= {*filter(None, map(vllm_manager.why_not_kind, config["groups"]))}
+        strange |= {*vllm_manager.lacks(config)}
         reason = strange and f"not in vllm {RELEASE}: {', '.join(sorted(strange))}"
         reason = reason or self.around.reason(vllm_known.CONFIGURATIONS, config)
         try:
@@ -47,16 +48,13 @@ class VllmV1(Adapter):
         return answer | {"abilities": self.abilities}
 
     def begin(self, config):
-        from vllm.v1.core import kv_cache_utils
-        sha256 = vllm_manager.hash_function()
-        kv_cache_utils.init_none_hash(sha256)
-        hasher = kv_cache_utils.get_request_block_hasher(config["hash_block_size"], sha256)
-        self.hasher = hasher if config["enable_caching"] else None
+        self.hasher = vllm_manager.block_hasher(config)
         self.manager = vllm_manager.build(config, self.around.events())
         self.config = config
         self.groups = self.manager.coordinator.single_type_managers
         self.observer = Observer(self.manager, config)
         self.pool, self.requests, self.hits = self.manager.block_pool, {}, {}
+        self.copied = []  # both ends of the copies of this step, which hold until the next
 
     def do_arrive(self, o, _):
         extra = o.get("extra") or {}
@@ -75,7 +73,10 @@ class VllmV1(Adapter):
     def do_lookup(self, o, request):
         if request.num_tokens == 0:
             raise NotImplementedError("the engine refuses a prompt without tokens")
-        blocks, tokens = self.hits[o["req"]] = self.manager.get_computed_blocks(request)[:2]
+        blocks, tokens, *boundary = self.manager.get_computed_blocks(request)
+        self.hits[o["req"]] = blocks, tokens
+        if boundary and hasattr(request, "shared_prefix_boundary"):  # kept by the scheduler
+            request.shared_prefix_boundary = boundary[0]
         return {"hit_tokens": tokens, "blocks": [ids(group) for group in blocks.blocks]}
 
     def do_allocate(self, o, request):
@@ -87,7 +88,10 @@ class VllmV1(Adapter):
             num_lookahead_tokens=o["lookahead"], num_external_computed_tokens=o["external"],
             full_sequence_must_fit=o["full_sequence_must_fit"], reserved_blocks=o["reserved"],
             delay_cache_blocks=o["delay_cache"], has_scheduled_reqs=o["has_scheduled"])
-        return new and {"blocks": [ids(group) for group in new.blocks]}
+        copies, held = vllm_manager.take_copies(self.manager)
+        self.copied += held
+        answer = new and {"blocks": [ids(group) for group in new.blocks]}
+        return answer | {"copies": copies} if copies else answer
 
     def do_free(self, o, request):
         self.manager.free(request)
@@ -96,8 +100,9 @@ class VllmV1(Adapter):
     def do_finish(self, o, request):
         self.manager.free(self.requests.pop(o["req"]))
 
-    def do_recycle(self, o, _):
-        self.manager.remove_skipped_blocks(o["req"], o["processed"])
+    def do_recycle(self, o, request):
+        accepted(functools.partial(self.manager.remove_skipped_blocks, o["req"], o["processed"]),
+                 num_prompt_tokens=request.num_prompt_tokens)
 
     def do_cache(self, o, request):
         self.manager.cache_blocks(request, o["computed"])
@@ -112,6 +117,9 @@ class VllmV1(Adapter):
         return self.manager.get_num_common_prefix_blocks(o["req"])
 
     def do_step(self, *_):
+        if self.copied:
+            self.pool.free_blocks(self.copied)
+        self.copied = []
         self.manager.new_step_starts()
 
     def do_take(self, o, _):

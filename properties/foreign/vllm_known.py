@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Callable, NamedTuple
 
 RELEASE = ".".join(version("vllm").split(".")[:2])
-PROFILED = RELEASE in ("0.22", "0.24")  # a profile describes them block for block
+PROFILED = RELEASE in ("0.22", "0.24", "0.33")  # a profile describes them block for block
 # Those of which it is known what they have; in others whatever is known is gone around.
 CHECKED = ("0.11", "0.13", "0.15", "0.18", "0.20", "0.22", "0.24", "0.27", "0.30", "0.33")
 OLD = CHECKED[:2]

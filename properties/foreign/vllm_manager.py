@@ -9,12 +9,16 @@ import inspect
 import math
 from types import SimpleNamespace
 
-# By the kind of a layer group: its specification, and what that takes from the header.
+# By the kind of a layer group: its specification, and what that takes from the header, if it is
+# there.
 SPECS = {"full": ("FullAttentionSpec", {}), "mla": ("MLAAttentionSpec", {}),
+         "rswa": ("RSWASpec", {"rswa_window": "window"}), "ring": ("CircularBufferSpec", {}),
          "sliding_window": ("SlidingWindowSpec", {"sliding_window": "window"}),
          "chunked_local": ("ChunkedLocalAttentionSpec", {"attention_chunk_size": "chunk"}),
          "mamba": ("MambaSpec", {"mamba_cache_mode": "mode",
-                                 "num_speculative_blocks": "speculative_blocks"})}
+                                 "num_speculative_blocks": "speculative_blocks",
+                                 "num_prefill_checkpoint_blocks": "checkpoints",
+                                 "prefill_checkpoint_alignment": "checkpoint_alignment"})}
 
 
 # By the name of an operation, or of what it can be asked: the method, and an argument of it.
@@ -27,6 +31,7 @@ ABILITIES = {
     "full_sequence_must_fit": ("allocate_slots", "full_sequence_must_fit"),
     "delay_cache": ("allocate_slots", "delay_cache_blocks"),
     "watermark": ("__init__", "watermark")}
+RETENTION = "prefix_cache_retention_interval"
 
 
 def parameters(function):
@@ -55,6 +60,16 @@ def hash_function():
     return hashing.sha256
 
 
+def block_hasher(config):
+    """@return what makes the keys of a request; None without a prefix cache"""
+    from vllm.v1.core import kv_cache_utils
+    sha256 = hash_function()
+    kv_cache_utils.init_none_hash(sha256)
+    lookahead = [config["hash_lookahead"]] if config.get("hash_lookahead") else []
+    hasher = kv_cache_utils.get_request_block_hasher(config["hash_block_size"], sha256, *lookahead)
+    return hasher if config["enable_caching"] else None
+
+
 def touch(pool, blocks):
     grouped = "tuple" in str(parameters(pool.touch)["blocks"].annotation)  # before 0.14
     pool.touch((blocks,) if grouped else blocks)
@@ -67,7 +82,34 @@ def why_not_kind(group):
     if not hasattr(interface, name):
         return group["kind"]
     known = parameters(getattr(interface, name))
-    return ", ".join(f"{group['kind']} with {field}" for field in fields if field not in known)
+    return ", ".join(f"{group['kind']} with {argument}" for argument, field in fields.items()
+                     if field in group and argument not in known)
+
+
+def has_lookahead_keys():
+    """@return whether keys may cover tokens behind their block; only then can a marked group do
+    without dropping, and the manager is told which it is"""
+    from vllm.v1.core.kv_cache_manager import KVCacheManager
+    return "num_hash_lookahead_tokens" in parameters(KVCacheManager)
+
+
+def lacks(config):
+    """@return what a configuration asks for that this version has not, each as some words"""
+    from vllm.v1 import kv_cache_interface as interface
+    if config.get("hash_lookahead") and not has_lookahead_keys():
+        yield "hash_lookahead"
+    if config.get("retention_interval") is not None and (
+            RETENTION not in parameters(interface.KVCacheConfig)):
+        yield "retention_interval"
+    yield from filter(None, map(why_not_kind, config["groups"]))
+
+
+def drops(config):
+    """@return whether the groups that are marked drop the last block of a hit"""
+    if not has_lookahead_keys():
+        return config.get("use_eagle", False)  # marked groups drop by themselves
+    marked = any(group.get("eagle") for group in config["groups"])
+    return (marked or config.get("use_eagle", False)) and not config.get("hash_lookahead")
 
 
 def build(config, events):
@@ -82,15 +124,20 @@ def build(config, events):
         name, fields = SPECS[group["kind"]]
         spec = accepted(getattr(interface, name), block_size=group["block_size"], num_kv_heads=1,
                         head_size=1, dtype=torch.float32, shapes=((1,),), dtypes=(torch.float32,),
-                        **{argument: group[field] for argument, field in fields.items()})
+                        **{argument: group[field] for argument, field in fields.items()
+                           if field in group})
         groups.append(accepted(interface.KVCacheGroupSpec, layer_names=[f"layer {len(groups)}"],
                                kv_cache_spec=spec, is_eagle_group=group.get("eagle", False)))
+    retention = config.get("retention_interval")
+    policy = {} if retention is None else {RETENTION: retention}
     return accepted(
-        KVCacheManager, kv_cache_config=interface.KVCacheConfig(config["num_blocks"], [], groups),
+        KVCacheManager,
+        kv_cache_config=interface.KVCacheConfig(config["num_blocks"], [], groups, **policy),
+        num_hash_lookahead_tokens=config.get("hash_lookahead", 0),
         max_model_len=config["max_model_len"], hash_block_size=config["hash_block_size"],
         scheduler_block_size=math.lcm(*(group["block_size"] for group in config["groups"])),
         max_num_batched_tokens=in_flight, max_in_flight_tokens=in_flight,
-        watermark=config.get("watermark", 0.0), use_eagle=config.get("use_eagle", False),
+        watermark=config.get("watermark", 0.0), use_eagle=drops(config),
         enable_caching=config["enable_caching"], enable_kv_cache_events=events)
 
 
@@ -101,7 +148,7 @@ def request_of(o, extra, around, hasher):
           for item in extra.get("mm", [])]
     name = extra.get("lora")
     lora = name and SimpleNamespace(
-        lora_name=name, name=name, adapter_id=1, lora_path=f"/adapters/{name}",
+        lora_name=name, name=name, adapter_id=1, lora_path=extra.get("lora_path", ""),
         lora_int_id=int.from_bytes(name.encode(), "big"))
     skips = o.get("skip_lookup", False)
     sampling = SimpleNamespace(max_tokens=1, extra_args=None, structured_outputs=None,
@@ -111,6 +158,15 @@ def request_of(o, extra, around, hasher):
         Request, request_id=o["req"], prompt_token_ids=o["tokens"], mm_features=mm,
         sampling_params=sampling, pooling_params=None, eos_token_id=None, block_hasher=hasher,
         cache_salt=around.salt(extra.get("salt")), lora_request=lora or None)
+
+
+def take_copies(manager):
+    """@return the copies that the engine would make in this step, as pairs of ids; and their ends,
+    which hold for as long"""
+    if not hasattr(manager, "take_kv_cache_block_copies"):  # before 0.26
+        return [], []
+    copies, held = manager.take_kv_cache_block_copies()
+    return [list(pair) for pair in copies], held
 
 
 def set_status(request, name):
@@ -146,6 +202,11 @@ def walk(first, link, most):
         block = getattr(block, link)
 
 
+# Methods of the pool that announce what becomes of one block: of these alone.
+NAMING = ("_maybe_evict_cached_block", "_remove_cached_block_hashes", "_emit_block_removed_events",
+          "cache_partial_block")
+
+
 class Observer:
     def __init__(self, manager, config):
         self.manager, self.pool = manager, manager.block_pool
@@ -155,15 +216,24 @@ class Observer:
         self.unit = config["hash_block_size"]
         self.sizes = [group["block_size"] for group in config["groups"]]
         self.prefix_tokens = {None: 0}  # of a key
-        self.evicted = {}  # the block of an event, by the identity of the event
-        evict = self.pool._maybe_evict_cached_block
+        self.block = None  # for which the pool was called last
+        self.meant = {}  # the block of an event, by the identity of the event
+        for name in NAMING:
+            if hasattr(self.pool, name):
+                setattr(self.pool, name, self.followed(getattr(self.pool, name)))
 
-        def evict_and_remember(block):
-            before, done = len(self.pool.kv_event_queue), evict(block)
-            self.evicted |= {id(e): block.block_id for e in self.pool.kv_event_queue[before:]}
+    def followed(self, method):
+        """@return a method of the pool, by which the events that it makes are remembered to mean
+        the block it was called for; where it was called for none, that of the call before"""
+        def called(*values, **named):
+            before = len(self.pool.kv_event_queue)
+            given = (v for v in (*values, *named.values()) if hasattr(v, "block_id"))
+            block = self.block = next(given, self.block)
+            done = method(*values, **named)
+            for event in self.pool.kv_event_queue[before:]:
+                self.meant.setdefault(id(event), block.block_id)
             return done
-
-        self.pool._maybe_evict_cached_block = evict_and_remember
+        return called
 
     def learn_keys(self, request):
         """The key of a coarse block joins those of its units (0.22), or is that of the last one."""
@@ -195,6 +265,7 @@ class Observer:
             "index": [[group_of(key), fingerprint(key[:-4]), held] for key, held in index.items()],
             "tokens": each(lambda r: r.num_tokens),
             "computed": each(lambda r: r.num_computed_tokens),
+            "boundary": each(lambda r: getattr(r, "shared_prefix_boundary", 0)),  # for a scheduler
             "hashes": each(lambda r: [fingerprint(h) for h in r.block_hashes]),
             "tables": per_group(lambda group, name: ids(group.req_to_blocks.get(name, ()))),
             "progress": per_group(lambda group, name: group.num_cached_block.get(name))}
@@ -203,7 +274,7 @@ class Observer:
         """@return the events since the last call; None where they do not say of which group"""
         events = self.manager.take_events()
         told = [self.event(event, req) for event in events] if self.tells else None
-        self.evicted.clear()
+        self.meant.clear()
         return told
 
     def event(self, event, req):
@@ -213,10 +284,11 @@ class Observer:
         group = getattr(event, "group_idx", 0)
         ends = [self.prefix_tokens[key] for key in event.block_hashes]
         if kind == "BlockRemoved":
-            return {"type": "removed", "group": group, "block": self.evicted[id(event)],
+            return {"type": "removed", "group": group, "block": self.meant[id(event)],
                     "prefix": ends[0]}
         table = self.groups[group].req_to_blocks[req]
         start = self.prefix_tokens[event.parent_block_hash]
-        blocks = [[table[(end - 1) // self.sizes[group]].block_id, end] for end in ends]
+        blocks = [[self.meant.get(id(event)) or table[(end - 1) // self.sizes[group]].block_id, end]
+                  for end in ends]
         return {"type": "stored", "group": group, "from": start,
                 "to": start + len(event.token_ids), "blocks": blocks}
