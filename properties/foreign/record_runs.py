@@ -4,10 +4,10 @@
 
     properties/foreign/record_runs.py NAME COMMAND... | gzip -9n >RECORDING
 
-NAME becomes the headers' recorded_from. The scheduler steps as vLLM's does: running requests first,
-which preempt the youngest when the pool is empty, then those that wait; it splits prefills where
-states of Mamba layers are kept. So what it does next depends on the answers. Each family of FAMILIES
-is a manager and its load; the seeds beside it are recorded one after another.
+NAME becomes the headers' recorded_from. The scheduler steps as vLLM's does: running requests go
+first and preempt the youngest when the pool is empty, then those that wait; it splits prefills
+where states of Mamba layers are kept. So what it does next depends on the answers. Each family of
+FAMILIES is a manager and its load; its seeds are recorded one after another.
 """
 
 import math
@@ -218,8 +218,8 @@ class Run:
         return self.random.randrange(n) == 0
 
     def prompt(self):
-        """@return tokens: often those of an earlier request, cut, and some of its own; and what else
-        is in their keys: often the same"""
+        """@return tokens: often those of an earlier request, cut, and some of its own; and what
+        else is in their keys: often the same"""
         draw, shared, extra = self.random, [], {}
         if self.earlier and not self.one_in(4):
             request = draw.choice(self.earlier)

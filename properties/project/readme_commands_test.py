@@ -101,6 +101,8 @@ NOT_RUN = {
         './kvproof check --subject-command="V/bin/python properties/foreign/vllm_adapter.py"',
         './kvproof check --subject-command="V/bin/python properties/foreign/vllm_adapter.py '
         '--around-known"',
+        './properties/foreign/record_runs.py "vllm 0.33.0" V/bin/python '
+        "properties/foreign/vllm_adapter.py | gzip -9n >runs.jsonl.gz",
         "pip install .", "pip wheel ."],
     "compiles every mutant of optimized/": [
         "./kvproof check --mutation-score", "./kvproof check --mutation-score --all",

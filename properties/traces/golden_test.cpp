@@ -60,8 +60,8 @@ INSTANTIATE_TEST_SUITE_P(Golden, EverySubject, testing::ValuesIn(optimized::kSub
                            return name;
                          });
 
-// Those of the scenarios, and those that properties/foreign/record.py recorded from releases of
-// vLLM.
+// Those of the scenarios, and those that were recorded from releases of vLLM
+// (properties/foreign/vllm.md).
 TEST_P(EverySubject, ReproducesOurVectors) {
   std::map<std::string, std::size_t> replayed;
   for (const auto& entry : fs::directory_iterator(kVectors)) {
@@ -69,14 +69,17 @@ TEST_P(EverySubject, ReproducesOurVectors) {
       EXPECT_EQ(verdict.skipped, "") << entry.path();
       EXPECT_GT(verdict.recorded, 0U);
       if (verdict.difference) {
-        ADD_FAILURE() << entry.path() << " operation " << verdict.difference->operation << ": "
-                      << verdict.difference->what;
+        ADD_FAILURE() << entry.path() << " " << verdict.header.name << ", operation "
+                      << verdict.difference->operation << ": " << verdict.difference->what;
       }
       ++replayed[verdict.header.recorded_from];
     }
   }
   const std::map<std::string, std::size_t> expected = {
-      {"kvproof reference model", scenarios().size()}, {"vllm 0.22.1", 12}, {"vllm 0.24.0", 12}};
+      {"kvproof reference model", scenarios().size()},
+      {"vllm 0.22.1", 12},
+      {"vllm 0.24.0", 12},
+      {"vllm 0.33.0", 53}};
   EXPECT_EQ(replayed, expected);
 }
 
