@@ -258,7 +258,7 @@ Standing CacheManager<Digest>::standing(RequestId id, const AllocateArgs& args) 
   Standing out;
   out.num_tokens = r.num_tokens;
   out.computed = r.computed;
-  out.encoder_tokens = r.encoder_tokens;
+  out.encoder_tokens = requests_.encoder_tokens(id);
   out.prompt_tokens = r.prompt_tokens;
   out.uses_hit = args.use_lookup && std::ranges::any_of(own, [](const GroupTable& table) {
                    return table.hit_length > 0;
@@ -339,7 +339,7 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
   const std::uint32_t complete = std::min(next.known, r.num_tokens);
   if (complete >= table.publish_end && !next.delay_cache) {
     if (exact_) exact_->note_complete(r, requests_.extra(id), table, complete, pool_);
-    group.publish_due(table, group.content_of(r), complete, pool_);
+    group.publish_due(table, r, complete, pool_);
   }
   r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
   audit();
@@ -371,7 +371,7 @@ Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
   for (const Group& group : groups_) {
     GroupTable& table = own[group.id()];
     if (complete >= table.publish_end && !next.delay_cache) {
-      group.publish_due(table, group.content_of(r), complete, pool_);
+      group.publish_due(table, r, complete, pool_);
     }
     r.quiet_until = std::min(r.quiet_until, group.quiet_until(table));
   }

@@ -164,10 +164,12 @@ void LayerGroup<Key>::publish_blocks(GroupTable& table, const Content<Key>& cont
       std::min<std::uint64_t>(std::min(tokens, hashed) / group_.block_size, table.length));
   if (from >= to) return;
   const bool states = group_.kind == LayerKind::mamba;
+  const bool all = mask_.keeps_all();
   const Boundaries boundaries =
-      boundaries_of(resumption_, group_, content.prompt_tokens, content.junction);
+      all ? Boundaries{}
+          : boundaries_of(resumption_, group_, content.prompt_tokens, content.junction);
   const auto kept = [&](std::uint32_t i) {
-    return table.blocks[i] != kNullBlock && mask_.keeps(i, boundaries);
+    return table.blocks[i] != kNullBlock && (all || mask_.keeps(i, boundaries));
   };
   for (std::uint32_t i = from; (states || pool.tails() != nullptr) && i < to; ++i) {
     if (!kept(i)) continue;

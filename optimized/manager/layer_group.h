@@ -114,16 +114,15 @@ class LayerGroup {
 
   /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is
   /// one, and the group is not Mamba, whose new states would have to be marked
-  void publish_due(GroupTable& table, const Content<Key>& content, std::uint32_t complete,
-                   Pool& pool) const {
+  template <class Request>
+  void publish_due(GroupTable& table, const Request& r, std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
     if (!publishes_singly_ || complete >= end + group_.block_size) {
-      return publish(table, content, complete, pool);
+      return publish(table, content_of(r), complete, pool);
     }
     const std::uint32_t at = table.progress();
     pool.events().stored(id_, {end - group_.block_size, end});
-    if (table.blocks[at] != kNullBlock)
-      pool.publish(table.blocks[at], key(content.units, at), id_, end);
+    if (table.blocks[at] != kNullBlock) pool.publish(table.blocks[at], key(r.hashes, at), id_, end);
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
   }

@@ -45,7 +45,7 @@ RequestId RequestTable<Digest>::open(const Arrival& arrival) {
 template <class Digest>
 RequestId RequestTable<Digest>::clone(RequestId parent_id) {
   const RequestId id =
-      take_handle(requests_[parent_id].capacity, requests_[parent_id].encoder_tokens);
+      take_handle(requests_[parent_id].capacity, storage_[parent_id].encoder_tokens);
   const Request& parent = requests_[parent_id];
   Request& child = requests_[id];
   std::memcpy(child.tokens, parent.tokens, parent.num_tokens * sizeof(TokenId));
@@ -111,7 +111,7 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
     storage.bytes = bytes;
   }
   r.capacity = capacity;
-  r.encoder_tokens = encoder_tokens;
+  storage.encoder_tokens = encoder_tokens;
   r.hashes = reinterpret_cast<Key*>(storage.buffer.get());
   auto* blocks = reinterpret_cast<BlockId*>(r.hashes + units);
   for (const LayerGroup<Key>& group : groups_) {

@@ -61,9 +61,9 @@ struct alignas(64) HotRequest {
   std::uint32_t hit_tokens = 0;  // found by the last lookup, if it has found blocks
   std::uint32_t hit_epoch = 0;   // BlockPool::num_forgotten() at that time
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t encoder_tokens = 0;
   std::uint32_t junction = 0;  // [tokens] the longest prefix that a group had then; 0 = the hit
 };
+static_assert(sizeof(HotRequest<Key128>) == 64);
 
 /// `Digest` is one of those in hashing.h and vllm_hashing.h.
 template <class Digest>
@@ -102,6 +102,10 @@ class RequestTable {
   [[nodiscard]] const GroupTable* tables(RequestId id) const {
     return &tables_[id * groups_.size()];
   }
+  /// Tokens that cross attention reads.
+  [[nodiscard]] std::uint32_t encoder_tokens(RequestId id) const {
+    return storage_[id].encoder_tokens;
+  }
   [[nodiscard]] const SharedExtraKeys& extra(RequestId id) const { return storage_[id].extra; }
 
   /// Adds tokens. A handle that is not in use has no capacity. @return whether hash_units() is due
@@ -132,6 +136,7 @@ class RequestTable {
     SharedExtraKeys extra;
     std::unique_ptr<std::byte[]> buffer;  // a request and its tables point into it
     std::size_t bytes = 0;
+    std::uint32_t encoder_tokens = 0;
   };
 
   RequestId take_handle(std::uint32_t capacity, std::uint32_t encoder_tokens);

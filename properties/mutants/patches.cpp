@@ -97,7 +97,7 @@ constexpr Patch kPatches[] = {
     {"P35", "manager/layer_group.cpp", "pool.release(Reversed(unread));", "pool.release(unread);",
      "Blocks that left the window are given back first to last.", "I26", "window"},
     {"P36", "manager/layer_group.cpp",
-     "return `table.blocks[i] != kNullBlock && mask_.keeps(i, boundaries)`;",
+     "return `table.blocks[i] != kNullBlock && (all || mask_.keeps(i, boundaries))`;",
      "table.blocks[i] != kNullBlock", "Blocks that no hit can use are published, too.", "C8",
      "full2_window"},
     {"P37", "manager/layer_group.h", "if (`table.blocks[at] != kNullBlock`) pool.publish(", "true",

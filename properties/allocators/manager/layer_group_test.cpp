@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "optimized/manager/requests.h"
 #include "properties/allocators/manager/configs.h"
 
 namespace kvproof::optimized {
@@ -94,7 +95,10 @@ TEST(LayerGroup, ABlockThatIsDueIsAnnouncedWithItsTokens) {
   const Demand demand{.slots = 8, .main = 8};
   one.group.allocate(one.table, demand, announcing, one.copy);
   one.group.publish(one.table, one.content(), 4, announcing);
-  one.group.publish_due(one.table, one.content(), 8, announcing);
+  HotRequest<Key128> request;
+  request.hashes = one.units.data();
+  request.num_hashes = 16;
+  one.group.publish_due(one.table, request, 8, announcing);
   EXPECT_EQ(announcing.events().take(),
             (std::vector<Event>{event::Stored{0, 0, 4, {{one.blocks[0], 4}}},
                                 event::Stored{0, 4, 8, {{one.blocks[1], 8}}}}));
