@@ -297,13 +297,19 @@ def html_table(table):
                    for kind, (name, _) in zip(kinds, table.columns))
     body = []
     for row in table.rows[:MOST_ROWS]:
-        cells = "".join(f'<td class="{kind}" data-key="{escape(str(key))}">{escape(text)}</td>'
+        cells = "".join(f'<td class="{kind}" data-key="{escape(str(key))}">{cell(text)}</td>'
                         for kind, (text, key) in zip(kinds, row))
         body.append(f"<tr>{cells}</tr>")
     more = len(table.rows) - MOST_ROWS
     note = f"<p>{count(more)} further rows are in the file.</p>" if more > 0 else ""
     return ('<div class="scroll"><table class="sortable">\n<thead><tr>' + head +
             "</tr></thead>\n<tbody>\n" + "\n".join(body) + f"\n</tbody></table></div>{note}")
+
+
+def cell(text):
+    """The text; an address alone becomes a link, which is fetched only when a reader follows it."""
+    shown = escape(text)
+    return f'<a href="{shown}">{shown}</a>' if re.fullmatch(r"https://[!-~]+", text) else shown
 
 
 def sources(results):

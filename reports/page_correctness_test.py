@@ -117,7 +117,8 @@ class CorrectnessTest(unittest.TestCase):
         self.assertIn("3 releases of theirs: 2 of 3 defects found, 1 of them gone in the last "
                       "release that can be asked; the longest life, 1.0 to 1.1: the old defect"
                       "</h3>", text)
-        self.assertIn("https://a.example/1", text)
+        link = f'<a href="{sample_results.REPORT}">{sample_results.REPORT}</a>'
+        self.assertEqual(text.count(f">{link}<"), 3)
         self.assertEqual(text.count(">no call that could meet it can be made<"), 3)
 
     def test_fields_are_named(self):

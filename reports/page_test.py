@@ -42,7 +42,9 @@ class PageTest(unittest.TestCase):
     def test_needs_no_network(self):
         self.assertEqual(self.checker.sources, [])
         self.assertFalse("@import" in self.page)
-        self.assertEqual(set(re.findall(r"https?://[^\"' >]+", self.page)), set())
+        self.assertEqual(set(self.checker.links), {sample_results.REPORT})
+        self.assertEqual(set(re.findall(r"https?:[^\"' <>]+", self.page)),
+                         {sample_results.REPORT})
 
     def test_identifiers_do_not_clash_and_references_are_there(self):
         self.assertEqual(len(self.checker.ids), len(set(self.checker.ids)))

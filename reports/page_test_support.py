@@ -54,25 +54,28 @@ class Checker(HTMLParser):
     def __init__(self):
         super().__init__()
         self.ids, self.references, self.sources, self.stack = [], set(), [], []
+        self.links = []  # what a reader may follow; nothing of it is fetched before
 
     def handle_starttag(self, tag, attributes):
-        self.note(attributes)
+        self.note(tag, attributes)
         if tag not in self.VOID:
             self.stack.append(tag)
 
     def handle_startendtag(self, tag, attributes):
-        self.note(attributes)
+        self.note(tag, attributes)
 
     def handle_endtag(self, tag):
         if not self.stack or self.stack.pop() != tag:
             raise AssertionError(f"</{tag}> closes nothing")
 
-    def note(self, attributes):
+    def note(self, tag, attributes):
         for name, value in attributes:
             value = value or ""
             if name == "id":
                 self.ids.append(value)
-            if name in ("href", "xlink:href"):
+            if tag == "a" and name == "href" and value.startswith("https://"):
+                self.links.append(value)
+            elif name in ("href", "xlink:href"):
                 (self.references.add(value[1:]) if value.startswith("#") else
                  self.sources.append(value))
             if name in ("src", "srcset", "action"):

@@ -74,10 +74,20 @@ def record(lines, name, command):
     return recorder.lines
 
 
+def arguments(least, usage):
+    """The command line; without `least` arguments the usage is said instead (exit 2)."""
+    if "--help" in sys.argv[1:least + 1]:
+        print(usage)
+        sys.exit(0)
+    if len(sys.argv) <= least:
+        print(usage, file=sys.stderr)
+        sys.exit(2)
+    return sys.argv[1:]
+
+
 def main():
-    if len(sys.argv) < 4:
-        sys.exit(__doc__)
-    sys.stdout.writelines(record(read(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    path, name, *command = arguments(3, __doc__)
+    sys.stdout.writelines(record(read(path), name, command))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import random
 import sys
 from typing import NamedTuple
 
-from record import Recorder
+from record import Recorder, arguments
 
 
 class Family(NamedTuple):
@@ -408,9 +408,8 @@ class Run:
 
 
 def main():
-    if len(sys.argv) < 3:
-        sys.exit(__doc__)
-    with Recorder(sys.argv[1], sys.argv[2:]) as recorder:
+    name, *command = arguments(2, __doc__)
+    with Recorder(name, command) as recorder:
         for family in FAMILIES:
             for seed in family.seeds:
                 Run(recorder, family, seed).record()

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from types import SimpleNamespace
 
 import history
 import places
@@ -171,7 +172,7 @@ class PlacesTest(unittest.TestCase):
 class OutcomesTest(unittest.TestCase):
     def test_the_results_are_those_of_the_checks(self):
         counts = dict.fromkeys(run.COUNTS, 3)
-        fault = Fault("what", "f", "a", "b")
+        fault = "what it does"
         checked = run.Outcome(ROW, verdict="holds", counts=counts, noticed=[fault, fault],
                               missed=[fault])
         written = run.document([checked, run.Outcome(ROW, skipped="not there")], {"seed": 1})
@@ -182,6 +183,15 @@ class OutcomesTest(unittest.TestCase):
             {"engine": "mine", "revision": "abc1234", "source": "checkout"})
         self.assertEqual({name: metric["value"] for name, metric in result["metrics"].items()},
                          counts | {"seeded": 3, "noticed": 2, "seconds": 0})
+
+    def test_a_fault_whose_check_did_not_run_is_said_to_be_so(self):
+        checker = run.Checker("kvproof", [], self.enterContext(tempfile.TemporaryDirectory()))
+        place = SimpleNamespace(row=ROW, with_fault=lambda *_: place)
+        for code, noticed, why in ((1, True, ""), (0, False, ""), (3, False, ""),
+                                   (2, False, ", for its check ended with 2: hang")):
+            checker.run = lambda *_, code=code: (code, [], "words\nhang\n")
+            self.assertEqual(checker.notices(place, 0, Fault("what", "f", "a", "b")),
+                             ("what", noticed, why))
 
     def test_each_law_has_a_state_and_why(self):
         def law(name, verdict, worded=0):

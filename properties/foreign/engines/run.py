@@ -16,6 +16,7 @@ from history import differs, history, print_grid
 from places import Absent, Place
 from rows import ROWS
 
+START_SECONDS = 600  # that an engine may take to start: it takes 35, and many times that under load
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHECKOUT = os.path.normpath(os.path.join(HERE, *[os.pardir] * 3))
 COUNTS = ("laws_spoke", "configurations", "operations", "findings_new", "findings_known", "worded")
@@ -30,7 +31,7 @@ class Outcome:
     seconds: float = 0
     counts: dict = field(default_factory=dict)
     laws: list = field(default_factory=list)  # results of law_results
-    noticed: list = field(default_factory=list)  # faults
+    noticed: list = field(default_factory=list)  # what each of these faults does
     missed: list = field(default_factory=list)
 
 
@@ -65,7 +66,8 @@ class Checker:
     def run(self, place, name, *more):
         """@return exit code, the results of the check, its output"""
         path = os.path.join(self.work, f"{name}.json")
-        command = [self.program, place.subject(HERE), f"--json={path}", *self.options, *more]
+        command = [self.program, place.subject(HERE), f"--json={path}",
+                   f"--start-limit-seconds={START_SECONDS}", *self.options, *more]
         if place.row.known:
             known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
             with open(known, "w", encoding="utf-8") as file:
@@ -93,7 +95,7 @@ class Checker:
                       laws=law_results(row, results))
         out.verdict = {0: "holds", 1: "VIOLATED", 3: "cannot tell"}.get(code, "not checked")
         if code not in (0, 1, 3):
-            out.skipped = (output.strip().splitlines() or ["no output"])[-1]
+            out.skipped = last_line(output)
         out.counts = {name: int(metrics.get(name, {"value": 0})["value"]) for name in COUNTS}
         out.seconds = metrics.get("seconds", {"value": 0})["value"]
         with open(os.path.join(self.work, f"{row.name}-{row.revision}.txt"), "w",
@@ -102,13 +104,20 @@ class Checker:
         return out
 
     def notices(self, place, number, fault):
+        """@return what the fault does, whether it was noticed, why that could not be found out"""
         try:
             changed = place.with_fault(number, fault)
         except Absent as error:
             raise SystemExit(f"kvproof engines: {place.row.name} {place.row.revision}: {error}")
-        code, _, _ = self.run(changed, f"{place.row.name}-{place.row.revision}-{number}",
-                              "--findings=1", "--shrink-seconds=0")
-        return code == 1
+        code, _, output = self.run(changed, f"{place.row.name}-{place.row.revision}-{number}",
+                                   "--findings=1", "--shrink-seconds=0")
+        if code in (0, 1, 3):
+            return fault.what, code == 1, ""
+        return fault.what, False, f", for its check ended with {code}: {last_line(output)}"
+
+
+def last_line(output):
+    return (output.strip().splitlines() or ["no output"])[-1]
 
 
 def examine(row, options, checker):
@@ -124,9 +133,9 @@ def examine(row, options, checker):
     if outcome.verdict != "holds":
         return outcome  # what is noticed in a copy would be what is wrong without a fault, too
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        answers = pool.map(lambda item: checker.notices(place, *item), enumerate(row.seeded))
-        for fault, noticed in zip(row.seeded, answers):
-            (outcome.noticed if noticed else outcome.missed).append(fault)
+        for what, noticed, why in pool.map(lambda item: checker.notices(place, *item),
+                                           enumerate(row.seeded)):
+            (outcome.noticed if noticed else outcome.missed).append(what + why)
     return outcome
 
 
@@ -153,7 +162,7 @@ def table(outcomes):
         if o.broken:
             print(f"broken: {o.row.name} {o.row.revision}: {o.broken}")
         for fault in o.missed:
-            print(f"not noticed: {o.row.name} {o.row.revision}: {fault.what}")
+            print(f"not noticed: {o.row.name} {o.row.revision}: {fault}")
 
 
 def state_of(law):
