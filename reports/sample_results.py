@@ -354,7 +354,8 @@ def engine_history():
             yield result("engine_history", {
                 "engine": "theirs", "revision": revision, "source": "pypi", "defect": defect,
                 "what": f"the {defect} defect",
-                "link": REPORT if defect == "old" else "-", "state": lived[nth], "expected": "no", "why": why},
+                "link": REPORT if defect == "old" else "-",
+                "state": lived[nth], "expected": "no", "why": why},
                 met=(0 if defect == "other" else 40 + nth, "count"), operations=(4000, "count"))
 
 

@@ -154,6 +154,11 @@ class PlacesTest(unittest.TestCase):
                 places.overlay(self.top, os.path.join(self.folder.name, "copy"),
                                [Fault("", "a/b/c.py", words, "")])
 
+    def test_a_copy_that_is_not_python_is_refused(self):
+        with self.assertRaisesRegex(places.Absent, "a/b/c.py:2: '\\(' was never closed"):
+            places.overlay(self.top, os.path.join(self.folder.name, "copy"),
+                           [Fault("", "a/b/c.py", "two", "len((2,)")])
+
     def test_a_checkout_lies_in_a_folder_of_its_name_or_is_given_itself(self):
         self.assertEqual(places.checkout_of(ROW, self.folder.name), self.top)
         for folder in (None, self.top):

@@ -121,7 +121,8 @@ VLLM_V0 = [
     Fault("a block that is hit can still be evicted", CACHED,
           "                self.evictor.remove(block_id)", "                pass"),
     Fault("a cached block that nobody holds is lost", CACHED,
-          "        self.evictor.add(block_id,", "        len((block_id,"),
+          "        self.evictor.add(block_id, block.content_hash, block.num_tokens_total,\n"
+          "                         self._block_tracker[block_id].last_accessed)\n", ""),
     Fault("an evicted block keeps its key", CACHED,
           "        self._cached_blocks.pop(content_hash_to_evict)", "        pass"),
     Fault("a duplicate is not given back", CACHED,

@@ -74,7 +74,8 @@ def checkout_of(row, folder):
 
 def overlay(original, copy, faults):
     """Makes a copy of a folder in which the text of some files is another; whatever is the same is
-    a link. Throws Absent where the text to replace does not occur exactly once."""
+    a link. Throws Absent where the text to replace does not occur exactly once, or where what is
+    left is not Python."""
     shutil.rmtree(copy, ignore_errors=True)
     os.makedirs(copy)
     for fault in faults:
@@ -92,8 +93,13 @@ def overlay(original, copy, faults):
             text = file.read()
         if text.count(fault.old) != 1:
             raise Absent(f"{fault.file}: {text.count(fault.old)} times {fault.old.strip()!r}")
+        text = text.replace(fault.old, fault.new)
         with open(opened, "w", encoding="utf-8") as file:
-            file.write(text.replace(fault.old, fault.new))
+            file.write(text)
+        try:
+            compile(text, fault.file, "exec", dont_inherit=True)
+        except SyntaxError as error:
+            raise Absent(f"{fault.file}:{error.lineno}: {error.msg}") from error
 
 
 def link_all(source, folder):
