@@ -425,4 +425,28 @@ void CacheManager::observe(Snapshot& out) const {
   }
 }
 
+// What a lookup found is read until the request has blocks; of the states of moved keys, those that
+// are gone delay nobody.
+Memory CacheManager::memory() const {
+  Memory out{.requests = {}, .copying = copying_, .new_states = {}};
+  for (const auto& [name, r] : requests_) {
+    std::vector<std::uint64_t>& numbers = out.requests.emplace_back();
+    numbers.assign({r.prompt_tokens, r.junction});
+    for (const GroupTable& table : r.groups) {
+      const bool waits = table.blocks.empty() && !table.published && !table.hit.empty();
+      const Checkpoint checkpoint = table.checkpoint.value_or(Checkpoint{});
+      numbers.insert(numbers.end(), {waits ? table.hit_found : 0, table.has_states ? 1U : 0U,
+                                     table.last_state ? *table.last_state + 1 : 0, table.retired,
+                                     table.tail ? table.tail->position + 1 : 0, checkpoint.tokens,
+                                     checkpoint.position});
+    }
+  }
+  for (const auto& [block, keys] : pool_.cache().carried()) {
+    const bool fresh =
+        std::ranges::any_of(keys, [&](const PrefixKey& own) { return new_states_.contains(own); });
+    if (fresh) out.new_states.push_back(block);
+  }
+  return out;
+}
+
 }  // namespace kvproof::reference

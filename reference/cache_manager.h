@@ -26,6 +26,14 @@
 
 namespace kvproof::reference {
 
+/// What later answers depend on and no snapshot shows.
+struct Memory {
+  std::vector<std::vector<std::uint64_t>> requests;  // numbers of each, sorted by name
+  std::vector<BlockId> copying;     // as the snapshot's, in the order in which a step ends them
+  std::vector<BlockId> new_states;  // with a state that was published since the step began, sorted
+  bool operator==(const Memory&) const = default;
+};
+
 class CacheManager final : public Subject {
  public:
   /// @pre unsupported(config) is empty; throws std::invalid_argument with the reason otherwise.
@@ -35,6 +43,7 @@ class CacheManager final : public Subject {
   void observe(Snapshot& snapshot) const override;
   /// Refills the requests alone, for operations that touch nothing else.
   void observe_requests(std::vector<RequestState>& states) const;
+  [[nodiscard]] Memory memory() const;
 
  private:
   using Blocks = std::vector<BlockId>;

@@ -98,6 +98,7 @@ std::string describe(const Space& space, const SearchReport& report) {
   }
   out += " out of two tokens, up to " + std::to_string(space.max_tokens) + ", caching " +
          (space.caching ? "on" : "off");
+  if (!space.has_laws()) out += ", " + std::string(space.profile) + " without laws";
   return out + (report.closed    ? ": closed"
                 : report.failure ? ": stopped at a violation"
                                  : ": cut off, not closed");

@@ -6,13 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
-#include <stdexcept>
 #include <tuple>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-
-#include "properties/oracles/prefix_digest.h"
 
 namespace kvproof::properties::exhaustive {
 namespace {
@@ -21,37 +18,27 @@ constexpr Text kUnknownText = 0xffffffffU;
 constexpr std::uint8_t kStray = 0xff;  // a block that the pool does not have
 
 /// The traits that tell requests apart before any block has a name.
-auto rank(const RequestState& r, const Texts& texts, const History& history) {
+auto rank(const RequestState& r, const Known& known, const History& history) {
   const RequestRecord* record = history.find(r.name);
-  return std::tuple(texts[slot_of(r.name)], r.computed,
+  return std::tuple(known.texts[slot_of(r.name)], r.computed,
                     record != nullptr ? record->scheduled_tokens : 0);
+}
+
+Text text_of(const Known& known, std::uint64_t key) {
+  const auto at = known.of_key->find(key);
+  return at == known.of_key->end() ? kUnknownText : at->second;
 }
 
 }  // namespace
 
-// The digests of laws are 64 bits wide; for so few texts this checks that they all differ.
-Canonical::Canonical(const Space& space) {
-  const std::uint32_t unit = space.groups.front().block_size;
-  for (std::uint32_t length = unit; length <= space.max_tokens; length += unit) {
-    for (Text text = 1U << length; text < 2U << length; ++text) {
-      PrefixDigest digest({}, unit);
-      std::uint64_t content = 0;
-      for (TokenId token : tokens_of(text)) content = digest.next(token);
-      if (!contents_.try_emplace(content, text).second) {
-        throw std::logic_error("two texts of a space have one digest");
-      }
-    }
-  }
-}
-
 Fingerprint Canonical::fingerprint(const Snapshot& state, const History& history,
-                                   const Texts& texts) {
-  const Facts facts{state, history, texts};
+                                   const Known& known, const reference::Memory& memory) {
+  const Facts facts{state, history, known, memory};
   const std::size_t n = std::min(state.requests.size(), kMostRequests);
   Order order{};
   std::iota(order.begin(), order.end(), std::uint8_t{0});
   const auto before = [&](std::uint8_t a, std::uint8_t b) {
-    return rank(state.requests[a], texts, history) < rank(state.requests[b], texts, history);
+    return rank(state.requests[a], known, history) < rank(state.requests[b], known, history);
   };
   least_.clear();
   do {  // at most six orders, of which those count that keep to the ranks
@@ -70,9 +57,10 @@ void Canonical::encode(const Facts& facts, const Order& order) {
   named_.assign(1, kNullBlock);
   put(state.num_free);
   put_blocks(state.queue);
+  put_blocks(facts.memory.copying);
   put(state.requests.size());
   for (std::size_t i = 0; i < state.requests.size() && i < kMostRequests; ++i) {
-    encode_request(facts, state.requests[order[i]]);
+    encode_request(facts, order[i]);
   }
   encode_index(facts);
   name_the_rest(facts);
@@ -82,9 +70,10 @@ void Canonical::encode(const Facts& facts, const Order& order) {
 }
 
 // A found prefix is forgotten once blocks are held: a running request cannot use it.
-void Canonical::encode_request(const Facts& facts, const RequestState& r) {
+void Canonical::encode_request(const Facts& facts, std::size_t at) {
+  const RequestState& r = facts.state.requests[at];
   const RequestRecord* record = facts.history.find(r.name);
-  put_text(facts.texts[slot_of(r.name)]);
+  put_text(facts.known.texts[slot_of(r.name)]);
   put(r.num_tokens);
   put(r.computed);
   put(record != nullptr ? record->scheduled_tokens : 0);
@@ -98,12 +87,14 @@ void Canonical::encode_request(const Facts& facts, const RequestState& r) {
     put_blocks(r.tables[g]);
     put(g < r.progress.size() && r.progress[g] ? *r.progress[g] + 1 : 0);
   }
+  if (at >= facts.memory.requests.size()) return;
+  for (const std::uint64_t number : facts.memory.requests[at]) put(number);
 }
 
 void Canonical::encode_index(const Facts& facts) {
   entries_.clear();
   for (const IndexEntry& entry : facts.state.index) {
-    entries_.emplace_back(text_of(facts.history, entry.key), &entry);
+    entries_.emplace_back(text_of(facts.known, entry.key), &entry);
   }
   std::ranges::sort(entries_, {},
                     [](const auto& e) { return std::pair(e.second->group, e.first); });
@@ -130,7 +121,7 @@ void Canonical::encode_blocks(const Facts& facts) {
   for (std::size_t i = 1; i < named_.size(); ++i) {
     const BlockState& state = facts.state.blocks[named_[i]];
     for (const std::uint8_t trait : traits(facts, named_[i])) put(trait);
-    put_text(state.hashed ? text_of(facts.history, state.key) : 0);
+    put_text(state.hashed ? text_of(facts.known, state.key) : 0);
   }
 }
 
@@ -139,7 +130,8 @@ Canonical::Traits Canonical::traits(const Facts& facts, BlockId block) const {
   const auto bit = [](bool holds, int at) { return static_cast<unsigned>(holds) << at; };
   const unsigned flags = bit(state.linked, 0) | bit(state.hashed, 1) |
                          bit(facts.history.evicted[block] != 0, 2) |
-                         bit(facts.history.forked[block] != 0, 3);
+                         bit(facts.history.forked[block] != 0, 3) |
+                         bit(std::ranges::count(facts.memory.new_states, block) > 0, 4);
   return {static_cast<std::uint8_t>(std::ranges::count(facts.state.raw, block)),
           static_cast<std::uint8_t>(state.ref_cnt), static_cast<std::uint8_t>(flags),
           static_cast<std::uint8_t>(state.group)};
@@ -161,13 +153,6 @@ std::uint8_t Canonical::number_of(BlockId block) {
     named_.push_back(block);
   }
   return numbers_[block];
-}
-
-Text Canonical::text_of(const History& history, std::uint64_t key) const {
-  const auto facts = history.keys->of_key.find(key);
-  if (facts == history.keys->of_key.end()) return kUnknownText;
-  const auto text = contents_.find(facts->second.content);
-  return text == contents_.end() ? kUnknownText : text->second;
 }
 
 }  // namespace kvproof::properties::exhaustive

@@ -7,7 +7,8 @@
 //          prefixes that are not used yet, how many tokens are granted), and what laws remember
 //          but the state does not show: blocks whose key an evict took, blocks shared by a fork,
 //          requests with relatives, and whether chains and queue order are excused until the next
-//          reset. A hash stands for the text that it was made from.
+//          reset. A hash stands for the text that it was made from. Managers of vllm-0.33 remember
+//          more than they show: that is taken from the naive one (reference::Memory).
 // Left out: the parts of the history that follow from the rest. Granted lengths are those of the
 //          tables (I16), and the mirror is the index (I25); both are checked on every edge. The
 //          book of keys only grows, and names the same facts on all paths. The spaces have no
@@ -20,23 +21,22 @@
 
 #include <array>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "properties/exhaustive/fingerprint_set.h"
 #include "properties/exhaustive/space.h"
 #include "properties/laws/history.h"
+#include "reference/cache_manager.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties::exhaustive {
 
 class Canonical {
  public:
-  explicit Canonical(const Space& space);
-
   /// @pre the history is that of the state, and its laws hold
+  /// @param memory of the naive manager in this state; empty before vllm-0.33
   [[nodiscard]] Fingerprint fingerprint(const Snapshot& state, const History& history,
-                                        const Texts& texts);
+                                        const Known& known, const reference::Memory& memory);
 
  private:
   using Order = std::array<std::uint8_t, kMostRequests>;
@@ -44,11 +44,12 @@ class Canonical {
   struct Facts {
     const Snapshot& state;
     const History& history;
-    const Texts& texts;
+    const Known& known;
+    const reference::Memory& memory;
   };
 
   void encode(const Facts& facts, const Order& order);
-  void encode_request(const Facts& facts, const RequestState& request);
+  void encode_request(const Facts& facts, std::size_t at);
   void encode_index(const Facts& facts);
   void name_the_rest(const Facts& facts);
   void encode_blocks(const Facts& facts);
@@ -56,14 +57,12 @@ class Canonical {
   void put(std::uint64_t value) { bytes_.push_back(static_cast<std::uint8_t>(value)); }
   void put_text(Text text);
   [[nodiscard]] std::uint8_t number_of(BlockId block);
-  [[nodiscard]] Text text_of(const History& history, std::uint64_t key) const;
   [[nodiscard]] Traits traits(const Facts& facts, BlockId block) const;
 
-  std::unordered_map<std::uint64_t, Text> contents_;  // by digest; whole units
-  std::vector<std::uint8_t> bytes_;                   // the state in one order of requests
-  std::vector<std::uint8_t> least_;                   // the least text of all orders
-  std::vector<std::uint8_t> numbers_;                 // shape [num_blocks]; 0 = none yet
-  std::vector<BlockId> named_;                        // by number, from 1
+  std::vector<std::uint8_t> bytes_;    // the state in one order of requests
+  std::vector<std::uint8_t> least_;    // the least text of all orders
+  std::vector<std::uint8_t> numbers_;  // shape [num_blocks]; 0 = none yet
+  std::vector<BlockId> named_;         // by number, from 1
   std::vector<std::pair<Text, const IndexEntry*>> entries_;
   std::vector<std::pair<Traits, BlockId>> rest_;
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <random>
 
 #include "properties/exhaustive/search.h"
@@ -36,19 +37,21 @@ Space one_token() { return {"one_token", "", 1, 1, 1, 1, 1, false, kNone, {kFull
 Fingerprint after(const Space& space, const std::vector<Operation>& operations) {
   const auto subject = make_optimized()(space.config());
   History history(space.config());
-  Canonical canonical(space);
+  reference::CacheManager naive(space.config());
+  Canonical canonical;
   Snapshot state;
   Snapshot before;
-  Texts texts{};
+  Known known;
   subject->observe(state);
   for (const Operation& operation : operations) {
     std::swap(before, state);
     const Outcome outcome = subject->apply(operation);
     subject->observe(state);
     history.fold(before, operation, outcome, state);
-    note(operation, outcome.result, texts);
+    note(space.config(), operation, outcome.result, state, known);
+    naive.apply(operation);
   }
-  return canonical.fingerprint(state, history, texts);
+  return canonical.fingerprint(state, history, known, naive.memory());
 }
 
 op::Arrive arrive(const char* name, std::vector<TokenId> tokens) {
@@ -204,6 +207,33 @@ TEST(Canonical, WhatCallersKnowAndWhatBlocksHoldMatters) {
   EXPECT_NE(content(0), content(1));
 }
 
+TEST(Canonical, WhatAManagerRemembersMatters) {
+  const Space& retention = *find_space("retention");
+  std::vector<Operation> run = {arrive("a", {0, 0})};
+  const auto with = [&](const Space& space, const Operation& next) {
+    std::vector<Operation> longer = run;
+    longer.push_back(next);
+    return after(space, longer);
+  };
+  EXPECT_EQ(after(retention, run), with(retention, op::Lookup{"a"})) << "nothing is cached";
+  EXPECT_NE(with(retention, op::Append{"a", {0}}), after(retention, {arrive("a", {0, 0, 0})}))
+      << "how long the prompt was";
+  run = {arrive("a", {0, 0, 0}), admit("a", 2), op::Finish{"a"}, arrive("a", {0, 1})};
+  EXPECT_NE(after(retention, run), with(retention, op::Lookup{"a"})) << "where prompts part";
+
+  const Space& states = *find_space("states");
+  run = {arrive("a", {0, 0}), admit("a", 2)};
+  EXPECT_NE(after(states, run), with(states, op::Step{})) << "the state was published just now";
+  run.emplace_back(op::Step{});
+  EXPECT_EQ(after(states, run), with(states, op::Step{}));
+
+  const auto covered = [&](TokenId behind) {
+    return after(*find_space("lookahead"),
+                 {arrive("a", {0, 0, behind}), admit("a", 3), op::Finish{"a"}});
+  };
+  EXPECT_NE(covered(0), covered(1)) << "the key covers the token behind its block";
+}
+
 /// The successors of a state without regard to their order, which a renaming must keep.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> successors(Walker& walker) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
@@ -283,6 +313,106 @@ TEST(Exhaustive, SeededBugsAreFoundByTracesThatAreNotLongerThanShrunkOnes) {
               << shrunk->breaches.front() << ")\n";
   }
   EXPECT_LE(shortest, shrunk_ones);
+}
+
+// ---- what is new in vllm-0.33 ----
+
+enum class Forgets { junction, new_states, copies };
+
+/// A sound manager that forgets one thing too early, which no answer shows at once.
+class Forgetful final : public Subject {
+ public:
+  Forgetful(const CacheConfig& config, Forgets what)
+      : sound_(make_optimized()(config)), what_(what) {}
+
+  Outcome apply(const Operation& operation) override {
+    const auto* allocate = std::get_if<op::Allocate>(&operation);
+    if (allocate != nullptr && what_ == Forgets::junction && nothing_found_) {
+      sound_->apply(op::Finish{arrived_.req});
+      sound_->apply(arrived_);
+    }
+    if (allocate != nullptr && what_ == Forgets::new_states) {
+      observe(state_);
+      if (state_.copying.empty()) sound_->apply(op::Step{});
+    }
+    Outcome outcome = sound_->apply(operation);
+    if (const auto* arrive = std::get_if<op::Arrive>(&operation)) arrived_ = *arrive;
+    const auto* hit = std::get_if<Hit>(&outcome.result);
+    nothing_found_ = hit != nullptr && hit->hit_tokens == 0;
+    const auto* granted = std::get_if<Granted>(&outcome.result);
+    const bool copies = granted != nullptr && !granted->copies.empty();
+    if (copies && what_ == Forgets::copies) sound_->apply(op::Step{});
+    return outcome;
+  }
+  void observe(Snapshot& snapshot) const override { sound_->observe(snapshot); }
+
+ private:
+  std::unique_ptr<Subject> sound_;
+  Forgets what_;
+  op::Arrive arrived_;          // the last
+  bool nothing_found_ = false;  // by a lookup just now, for the request that arrived last
+  Snapshot state_;
+};
+
+struct Forgotten {
+  const char* space;
+  Forgets what;
+};
+
+TEST(Since033, WhatIsForgottenTooEarlyIsFound) {
+  for (const auto& [name, what] : {Forgotten{"retention", Forgets::junction},
+                                   {"states", Forgets::new_states},
+                                   {"states", Forgets::copies},
+                                   {"checkpoint", Forgets::new_states}}) {
+    const MakeSubject make = [what](const CacheConfig& config) {
+      return std::make_unique<Forgetful>(config, what);
+    };
+    const SearchReport report = search_all(*find_space(name), make, kLawsAndModel);
+    ASSERT_TRUE(report.failure) << name << ": nothing in " << report.states << " states";
+    EXPECT_EQ(report.failure->breaches.front(), "model");
+    std::cout << name << ": " << report.failure->trace.size() << " operations after "
+              << report.states << " states: " << report.failure->text << '\n';
+  }
+}
+
+struct WrongRule {
+  const char* space;
+  void (*change)(CacheConfig& config);
+};
+
+constexpr WrongRule kWrongRules[] = {
+    {"retention", [](CacheConfig& c) { c.retention.reset(); }},
+    {"lookahead", [](CacheConfig& c) { c.hash_lookahead = 0; }},
+    {"states", [](CacheConfig& c) { c.hash_block_size = 2; }},
+    {"states_shared", [](CacheConfig& c) { c.profile.hits_inside_blocks = false; }},
+    {"checkpoint", [](CacheConfig& c) { c.groups[1].checkpoint_alignment = 0; }},
+    {"checkpoint", [](CacheConfig& c) { c.groups[1].checkpoint_alignment = 2; }},
+};
+
+TEST(Since033, EachSpaceNeedsItsMechanism) {
+  for (const WrongRule& row : kWrongRules) {
+    const MakeSubject make = [&row](CacheConfig config) {
+      row.change(config);
+      return make_optimized()(config);
+    };
+    const SearchReport report = search_all(*find_space(row.space), make, kLawsAndModel);
+    EXPECT_TRUE(report.failure) << row.space << ": nothing in " << report.states << " states";
+  }
+}
+
+TEST(Since033, SpacesCloseAndBothManagersReachAsManyStates) {
+  for (const char* name : {"retention", "states_shared"}) {  // the smaller ones
+    const Space& space = *find_space(name);
+    const SearchReport fast = search_all(space, make_optimized(), kLawsAndModel);
+    if (fast.failure) FAIL() << describe_failure(*fast.failure, 0, "");
+    const SearchReport naive = search_all(
+        space, make_small(optimized::subject_of(optimized::Role::model)), {false, false, false});
+    EXPECT_TRUE(fast.closed && naive.closed) << space.name;
+    EXPECT_EQ(fast.states, naive.states) << space.name;
+    EXPECT_EQ(fast.counts.edges, naive.counts.edges) << space.name;
+    EXPECT_GT(fast.counts.hits, 1000U) << space.name;
+    EXPECT_GT(fast.counts.evictions, 1000U) << space.name;
+  }
 }
 
 }  // namespace

@@ -16,13 +16,13 @@ std::string name_of(std::size_t slot) { return {static_cast<char>('a' + slot)}; 
 /// Collects the operations of one state.
 class Collector {
  public:
-  Collector(const Space& space, const Snapshot& state, const History& history, const Texts& texts,
+  Collector(const Space& space, const Snapshot& state, const History& history, const Known& known,
             std::vector<Operation>& out)
-      : space_(space), state_(state), history_(history), texts_(texts), out_(out) {}
+      : space_(space), state_(state), history_(history), known_(known), out_(out) {}
 
   void collect() {
     for (std::size_t slot = 0; slot < space_.requests; ++slot) {
-      if (texts_[slot] == 0) {
+      if (known_.texts[slot] == 0) {
         if (unused_ == kMostRequests) unused_ = slot;
         continue;
       }
@@ -37,6 +37,7 @@ class Collector {
     arrive();
     fork();
     blocks();
+    if (has(kSteps)) out_.emplace_back(op::Step{});
     out_.emplace_back(op::Reset{});
   }
 
@@ -58,7 +59,8 @@ class Collector {
 
   void admit(const RequestState& r, const RequestRecord& record) {
     if (space_.caching) out_.emplace_back(op::Lookup{r.name});
-    for (std::uint32_t n = 1; n + record.hit.tokens <= r.num_tokens; ++n) {
+    const bool hit_alone = !space_.has_laws() && record.hit.tokens > 0;
+    for (std::uint32_t n = hit_alone ? 0 : 1; n + record.hit.tokens <= r.num_tokens; ++n) {
       allocate(r.name, {.new_tokens = n, .use_lookup = space_.caching});
     }
   }
@@ -88,7 +90,8 @@ class Collector {
   void arrive() {
     if (unused_ == kMostRequests) return;
     for (std::uint32_t length = space_.shortest_prompt; length <= space_.longest_prompt; ++length) {
-      for (Text text = 1U << length; text < 2U << length; ++text) {
+      const std::uint32_t differ = length - std::min(length, space_.same_tokens);
+      for (Text text = 1U << length; text < (1U << length) + (1U << differ); ++text) {
         out_.emplace_back(
             op::Arrive{.req = name_of(unused_), .tokens = tokens_of(text), .extra = {}});
       }
@@ -118,10 +121,25 @@ class Collector {
   const Space& space_;
   const Snapshot& state_;
   const History& history_;
-  const Texts& texts_;
+  const Known& known_;
   std::vector<Operation>& out_;
   std::size_t unused_ = kMostRequests;  // the first slot without a request
 };
+
+// A key stands for the text up to the last token that it covers.
+void add_tokens(const CacheConfig& config, const std::string& req,
+                const std::vector<TokenId>& tokens, const Snapshot& after, Known& known) {
+  Text& text = known.texts[slot_of(req)];
+  for (const TokenId token : tokens) text = extended(text, token);
+  const RequestState* r = after.find(req);
+  if (r == nullptr) return;
+  for (std::size_t i = 0; i < r->hashes.size(); ++i) {
+    if (known.of_key->contains(r->hashes[i])) continue;
+    const std::size_t covered = (i + 1) * config.hash_block_size + config.hash_lookahead;
+    if (covered > r->num_tokens) return;  // I29 reports that
+    known.of_key.change().emplace(r->hashes[i], text >> (r->num_tokens - covered));
+  }
+}
 
 }  // namespace
 
@@ -135,33 +153,35 @@ std::vector<TokenId> tokens_of(Text text) {
 
 CacheConfig Space::config() const {
   CacheConfig out;
+  out.profile = *find_profile(profile);
   out.num_blocks = usable_blocks + 1;
   out.enable_caching = caching;
   out.max_model_len = max_tokens;
   out.groups.assign(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(num_groups));
-  out.hash_block_size = groups.front().block_size;
+  out.hash_block_size = hash_unit > 0 ? hash_unit : groups.front().block_size;
+  out.retention = retention;
+  out.hash_lookahead = hash_lookahead;
   return out;
 }
 
 void operations_in(const Space& space, const Snapshot& state, const History& history,
-                   const Texts& texts, std::vector<Operation>& out) {
+                   const Known& known, std::vector<Operation>& out) {
   out.clear();
-  Collector(space, state, history, texts, out).collect();
+  Collector(space, state, history, known, out).collect();
 }
 
-void note(const Operation& operation, const Result& result, Texts& texts) {
+void note(const CacheConfig& config, const Operation& operation, const Result& result,
+          const Snapshot& after, Known& known) {
   if (std::holds_alternative<Rejected>(result)) return;
-  if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
-    Text text = kEmptyText;
-    for (TokenId token : arrive->tokens) text = extended(text, token);
-    texts[slot_of(arrive->req)] = text;
-  } else if (const auto* append = std::get_if<op::Append>(&operation)) {
-    Text& text = texts[slot_of(append->req)];
-    for (TokenId token : append->tokens) text = extended(text, token);
-  } else if (const auto* fork = std::get_if<op::Fork>(&operation)) {
-    texts[slot_of(fork->child)] = texts[slot_of(fork->req)];
+  if (const auto* fork = std::get_if<op::Fork>(&operation)) {
+    known.texts[slot_of(fork->child)] = known.texts[slot_of(fork->req)];
   } else if (const auto* finish = std::get_if<op::Finish>(&operation)) {
-    texts[slot_of(finish->req)] = 0;
+    known.texts[slot_of(finish->req)] = 0;
+  } else if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
+    known.texts[slot_of(arrive->req)] = kEmptyText;
+    add_tokens(config, arrive->req, arrive->tokens, after, known);
+  } else if (const auto* append = std::get_if<op::Append>(&operation)) {
+    add_tokens(config, append->req, append->tokens, after, known);
   }
 }
 

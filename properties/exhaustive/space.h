@@ -14,11 +14,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "properties/laws/history.h"
+#include "properties/laws/shared_value.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
@@ -36,8 +39,11 @@ inline constexpr Text kEmptyText = 1;
 }
 [[nodiscard]] std::vector<TokenId> tokens_of(Text text);
 
-/// The texts of the requests "a", "b", ... so far; part of a state, because no snapshot shows them.
-using Texts = std::array<Text, kMostRequests>;
+/// What callers know besides: part of a state, because no snapshot shows it.
+struct Known {
+  std::array<Text, kMostRequests> texts{};  // of the requests "a", "b", ... so far
+  SharedValue<std::unordered_map<std::uint64_t, Text>> of_key;  // with the tokens behind its unit
+};
 
 /// Kinds of operations beyond arrive, lookup, allocate, advance, append, free, finish and reset.
 enum Extras : unsigned {
@@ -50,6 +56,7 @@ enum Extras : unsigned {
   kDelayed = 32,      // grants that do not publish, and cache
   kDrafts = 64,       // grants with one slot of lookahead, and truncate
   kGate = 128,        // allocate with full_sequence_must_fit, too
+  kSteps = 256,       // step
 };
 
 struct Space {
@@ -65,16 +72,24 @@ struct Space {
   std::array<GroupConfig, 2> groups = {};
   std::size_t num_groups = 1;
   std::uint64_t cut_at = 0;  // [states] at which a search gives up; 0 = it closes
+  std::string_view profile = kProfiles[0].name;
+  std::uint32_t hash_unit = 0;  // [tokens] 0 = a block of the first group
+  std::optional<std::uint32_t> retention = {};
+  std::uint32_t hash_lookahead = 0;  // [tokens]
+  std::uint32_t same_tokens = 0;     // [tokens] with which every prompt begins
 
   [[nodiscard]] CacheConfig config() const;
+  /// The laws do not know yet what vllm-0.33 brings: there the model alone judges.
+  [[nodiscard]] bool has_laws() const { return !find_profile(profile)->sparse; }
 };
 
 /// All operations that may be performed in a state, in an order that depends on the state alone.
 void operations_in(const Space& space, const Snapshot& state, const History& history,
-                   const Texts& texts, std::vector<Operation>& out);
+                   const Known& known, std::vector<Operation>& out);
 
-/// Notes an operation that was answered.
-void note(const Operation& operation, const Result& result, Texts& texts);
+/// Notes an operation that was answered. @param after the state behind it
+void note(const CacheConfig& config, const Operation& operation, const Result& result,
+          const Snapshot& after, Known& known);
 
 /// The position of a request's name.
 [[nodiscard]] inline std::size_t slot_of(std::string_view name) {

@@ -35,8 +35,7 @@ Walker::Walker(const Space& space, MakeSubject make, Oracles oracles, bool own_m
     : space_(space),
       config_(space.config()),
       make_(std::move(make)),
-      oracles_(oracles),
-      canonical_(space),
+      oracles_(oracles_of(space, oracles)),
       next_(config_) {
   levels_.emplace_back(config_);
   if (own_memory) arena_ = std::make_unique<Arena>();
@@ -46,8 +45,8 @@ Walker::Walker(const Space& space, MakeSubject make, Oracles oracles, bool own_m
   if (arena_) arena_->save(root.image);
   subject_->observe(root.state);
   root.history.tally.count(root.state);
-  if (oracles_.model) root.model.emplace(config_);
-  operations_in(space_, root.state, root.history, root.texts, root.operations);
+  if (oracles_.model || config_.profile.sparse) root.model.emplace(config_);
+  operations_in(space_, root.state, root.history, root.known, root.operations);
 }
 
 void Walker::go(std::span<const std::uint8_t> choices) {
@@ -69,7 +68,7 @@ void Walker::descend(std::uint8_t choice) {
   if (left_) bring_subject();
   step(from, from.operations[choice], to);
   if (!wrong_.empty()) throw std::logic_error("a path that was found right is wrong: " + wrong_);
-  operations_in(space_, to.state, to.history, to.texts, to.operations);
+  operations_in(space_, to.state, to.history, to.known, to.operations);
   if (arena_) arena_->save(to.image);
   ++depth_;
 }
@@ -125,15 +124,13 @@ void Walker::step(const Level& from, const Operation& operation, Level& to) {
   }
   to.history = from.history;
   to.history.fold(from.state, operation, outcome_, to.state);
-  to.texts = from.texts;
-  note(operation, outcome_.result, to.texts);
-  if (from.model) to.model = from.model;
-  if (oracles_.model) {
-    if (const Finding finding =
-            to.model->follow(operation, outcome_, to.state, to.history.occasions)) {
-      wrong_ = "model: " + *finding;
-    }
-  }
+  to.known = from.known;
+  note(config_, operation, outcome_.result, to.state, to.known);
+  if (!from.model) return;
+  to.model = from.model;
+  const Finding finding = to.model->follow(operation, outcome_, to.state, to.history.occasions);
+  if (finding && oracles_.model) wrong_ = "model: " + *finding;
+  if (config_.profile.sparse) to.memory = to.model->model().memory();
 }
 
 void Walker::judge(const Level& from, const Operation& operation, const Level& to) {
@@ -161,7 +158,8 @@ void Walker::expand(const std::function<void(const Edge&)>& visit) {
     if (wrong_.empty()) {
       count(from, operation, next_);
       edge.same = alike(from, next_);
-      edge.fingerprint = canonical_.fingerprint(next_.state, next_.history, next_.texts);
+      edge.fingerprint =
+          canonical_.fingerprint(next_.state, next_.history, next_.known, next_.memory);
     }
     visit(edge);
     left_ = !edge.same;
@@ -170,7 +168,7 @@ void Walker::expand(const std::function<void(const Edge&)>& visit) {
 
 // Fingerprints cannot decide this: they are equal for states that the subject can tell apart.
 bool Walker::alike(const Level& a, const Level& b) {
-  if (a.state != b.state || a.texts != b.texts) return false;
+  if (a.state != b.state || a.known.texts != b.known.texts || a.memory != b.memory) return false;
   if (a.history.requests.size() != b.history.requests.size()) return false;
   for (std::size_t i = 0; i < a.history.requests.size(); ++i) {
     const RequestRecord& one = a.history.requests[i];
@@ -217,7 +215,7 @@ std::vector<Operation> Walker::performed() const {
 }
 
 Fingerprint Walker::fingerprint() {
-  return canonical_.fingerprint(here().state, here().history, here().texts);
+  return canonical_.fingerprint(here().state, here().history, here().known, here().memory);
 }
 
 }  // namespace kvproof::properties::exhaustive

@@ -32,6 +32,12 @@ namespace kvproof::properties::exhaustive {
 
 using Choices = std::vector<std::uint8_t>;
 
+/// The oracles that can judge a space.
+[[nodiscard]] inline Oracles oracles_of(const Space& space, Oracles wanted) {
+  wanted.laws = wanted.laws && space.has_laws();
+  return wanted;
+}
+
 /// Counts of events on edges. A space in which an event never happened says nothing about it.
 struct EdgeCounts {
   std::uint64_t edges = 0;
@@ -81,7 +87,8 @@ class Walker {
     Snapshot state;
     History history;
     std::optional<ModelOracle> model;
-    Texts texts{};
+    Known known;
+    reference::Memory memory;  // since vllm-0.33
     std::vector<Operation> operations;
     std::uint8_t choice = 0;  // taken from here
     Arena::Image image;       // the memory of a subject that stands here

@@ -38,6 +38,8 @@ class ModelOracle {
   /// Whether the model would perform the operation; this does not perform it.
   [[nodiscard]] bool performs(const Operation& operation) const;
 
+  [[nodiscard]] const reference::CacheManager& model() const { return model_; }
+
  private:
   [[nodiscard]] Finding compare(const Snapshot& after, Occasions moved) const;
 
