@@ -382,6 +382,7 @@ struct WrongRule {
 
 constexpr WrongRule kWrongRules[] = {
     {"retention", [](CacheConfig& c) { c.retention.reset(); }},
+    {"retention", [](CacheConfig& c) { c.profile.grants_hits_alone = false; }},
     {"lookahead", [](CacheConfig& c) { c.hash_lookahead = 0; }},
     {"states", [](CacheConfig& c) { c.hash_block_size = 2; }},
     {"states_shared", [](CacheConfig& c) { c.profile.hits_inside_blocks = false; }},
