@@ -318,25 +318,25 @@ void VllmSha256CborDigest::write(const std::string& seed, std::string& message) 
   write_seed<CborWriter>(seed, message);
 }
 
-template <WritesVllmMessages Digest>
-ChainHasher<Digest>::ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed,
-                                 std::uint32_t lookahead)
+template <class Digest>
+VllmChainHasher<Digest>::VllmChainHasher(std::uint32_t unit_tokens, std::uint64_t seed,
+                                         std::uint32_t lookahead)
     : unit_tokens_(unit_tokens), lookahead_(lookahead) {
   Digest::write(root_seed(seed), message_);
   root_ = Sha256Digest{}(message_.data(), message_.size());
   message_.reserve(most_bytes(std::size_t{unit_tokens} + lookahead));
 }
 
-template <WritesVllmMessages Digest>
-void ChainHasher<Digest>::reserve(const ExtraKeys& extra) {
+template <class Digest>
+void VllmChainHasher<Digest>::reserve(const ExtraKeys& extra) {
   const std::size_t entries = 4 + extra.mm.size() + extra.embeds.size();
   message_.reserve(most_bytes(std::size_t{unit_tokens_} + lookahead_) + entries * kVllmEntryBytes +
                    extra_key_bytes(extra));
 }
 
-template <WritesVllmMessages Digest>
-void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first,
-                               std::uint32_t count, Key* keys) {
+template <class Digest>
+void VllmChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra,
+                                   std::uint32_t first, std::uint32_t count, Key* keys) {
   const Key* parent = first == 0 ? &root_ : keys + first - 1;
   for (std::uint32_t unit = first; unit < first + count; ++unit) {
     const std::uint32_t start = unit * unit_tokens_;
@@ -346,7 +346,7 @@ void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, st
   }
 }
 
-template class ChainHasher<VllmSha256Digest>;
-template class ChainHasher<VllmSha256CborDigest>;
+template class VllmChainHasher<VllmSha256Digest>;
+template class VllmChainHasher<VllmSha256CborDigest>;
 
 }  // namespace kvproof::optimized

@@ -53,12 +53,12 @@ concept WritesVllmMessages = requires(std::string& message) {
 
 /// As the ChainHasher of other digests. Seed 0 is vLLM's own: the environment's PYTHONHASHSEED, or
 /// "vllm-none-hash" where that is not set. Another seed is that PYTHONHASHSEED.
-template <WritesVllmMessages Digest>
-class ChainHasher<Digest> {
+template <class Digest>
+class VllmChainHasher {
  public:
   using Key = typename Digest::Key;
 
-  ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed, std::uint32_t lookahead = 0);
+  VllmChainHasher(std::uint32_t unit_tokens, std::uint64_t seed, std::uint32_t lookahead = 0);
   void reserve(const ExtraKeys& extra);
   void hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first, std::uint32_t count,
             Key* keys);
@@ -71,6 +71,12 @@ class ChainHasher<Digest> {
   std::uint32_t lookahead_;
   std::string message_;
   Key root_;  // the parent of a first unit
+};
+
+template <WritesVllmMessages Digest>
+class ChainHasher<Digest> : public VllmChainHasher<Digest> {
+ public:
+  using VllmChainHasher<Digest>::VllmChainHasher;
 };
 
 }  // namespace kvproof::optimized
