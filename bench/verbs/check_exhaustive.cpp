@@ -96,6 +96,7 @@ std::string describe(const Space& space, const SearchReport& report) {
   if (space.longest_prompt > space.shortest_prompt) {
     out += " to " + std::to_string(space.longest_prompt);
   }
+  if (space.same_tokens > 0) out += ", " + std::to_string(space.same_tokens) + " in common,";
   out += " out of two tokens, up to " + std::to_string(space.max_tokens) + ", caching " +
          (space.caching ? "on" : "off");
   if (!space.has_laws()) out += ", " + std::string(space.profile) + " without laws";

@@ -126,7 +126,7 @@ TEST(Exhaustive, FiguresDoNotDependOnThreads) {
 }
 
 TEST(Exhaustive, ASubjectComesBackAsIfItPerformedItsPathAgain) {
-  for (const char* name : {"forks", "raw", "hybrid"}) {
+  for (const char* name : {"forks", "raw", "hybrid", "states"}) {
     const auto cut = [&](bool own_memory) {
       return search(*find_space(name), {.make = make_optimized(),
                                         .own_memory = own_memory,

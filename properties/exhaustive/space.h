@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small manager and its callers, with so few reachable states that all of them can be visited.
 //
-// Model:   prompts are all strings of two tokens of the given lengths; requests are
-//          interchangeable, so an arrival takes the first unused name. A request is granted tokens
-//          (Allocate), then they are computed (Advance); between the two anything may happen to the
-//          others. The caller's knowledge decides what a request may do next, as in an engine: it
-//          looks up before it is admitted, prefills in chunks of any size, and decodes one token at
-//          a time.
+// Model:   prompts are all strings of two tokens of the given lengths that begin with same_tokens
+//          zeros; requests are interchangeable, so an arrival takes the first unused name. A
+//          request is granted tokens (Allocate), then they are computed (Advance); between the two
+//          anything may happen to the others. The caller's knowledge decides what a request may do
+//          next, as in an engine: it looks up before it is admitted, prefills in chunks of any
+//          size, and decodes one token at a time.
 // Bounded: blocks, requests, prompt lengths, length of a request. Nothing else limits a search: a
 //          space that was closed was visited whole.
 #pragma once
