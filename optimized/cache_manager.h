@@ -133,6 +133,9 @@ class CacheManager {
     return {requests_[id].hashes, requests_[id].num_hashes};
   }
   [[nodiscard]] std::uint32_t computed(RequestId id) const { return requests_[id].computed; }
+  /// The longest prefix that any group had at the last lookup, if that is longer than the hit, else
+  /// 0: a scheduler ends a chunk there, so that a state is kept. [tokens]
+  [[nodiscard]] std::uint32_t junction(RequestId id) const { return requests_[id].junction; }
   /// Leading table positions considered for publication; nullopt until the request counts as
   /// running.
   [[nodiscard]] std::optional<std::uint32_t> progress(RequestId id, GroupId group = 0) const;

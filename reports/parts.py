@@ -57,6 +57,7 @@ PARTS = (
     study("live_memory", 1, 4, traces=True),
     study("prefix_hit_rate", 1, 1, traces=True),
     study("eviction", 1, 6, traces=True),
+    study("retention", 1, 9, traces=True, modes=("smoke", "thorough", "full")),
     study("serving", 1, 1, traces=True, experiments=("serving_run", "serving_over_time")),
     study("waste_against_block_size", 1, 1, traces=True),
     study("memory_of_one_request", 1, 1),

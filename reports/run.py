@@ -65,8 +65,8 @@ def parse_arguments(arguments):
                       default="default", help="small inputs: shows that everything works, in "
                       "seconds; not to be quoted")
     mode.add_argument("--thorough", dest="mode", action="store_const", const="thorough",
-                      help="a longer look at every case, and the published claims; under 6 "
-                           "minutes on two cores")
+                      help="a longer look at every case, retention, and the published "
+                           "claims; under 6 minutes on two cores")
     mode.add_argument("--full", dest="mode", action="store_const", const="full",
                       help="also every seeded bug and the exhaustive search, and a longer look at "
                            "every case; under 45 minutes on two cores")

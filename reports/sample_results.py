@@ -126,6 +126,27 @@ def eviction():
                      hit_rate_tokens=(0.3736, "ratio"), hit_rate_blocks=(0.3664, "ratio"))
 
 
+def retention():
+    """Boundaries find twice as much as dense in small pools, and a twentieth less at last."""
+    for model, hits in (("window-1b", "whole blocks"), ("state-1b", "whole blocks"),
+                        ("state-1b", "inside blocks")):
+        for share in (0.01, 0.05, 0.25, "infinite"):
+            full = share == "infinite"
+            rates = {"dense": 0.36, "8192": 0.35, "0": 0.342, "optimum": 0.37} if full else {
+                "dense": 0.36 * share, "8192": 0.6 * share, "0": 0.72 * share, "optimum": 0.37}
+            for kept, rate in rates.items():
+                metrics = {} if kept == "optimum" else {
+                    "evictions": (0 if full else 90_000, "count"),
+                    "kept_blocks": ({"dense": 700_000, "8192": 250_000, "0": 200_000}[kept]
+                                    if full else round(700_000 * share), "count")}
+                yield result("retention",
+                             {"source": "/data/mooncake_conversation_trace.jsonl.zst",
+                              "model": model, "hits": hits, "retention": kept,
+                              "capacity_blocks": round(700_000 * (2 if full else share)),
+                              "capacity_share": share, "block_size": 512, "groups": 7},
+                             hit_rate_tokens=(rate, "ratio"), **metrics)
+
+
 SERVING_STORAGES = {"contiguous_max_length": 10, "contiguous_power_of_two": 20,
                     "contiguous_oracle": 25, "contiguous_grow_and_copy": 24, "paged": 40,
                     "paged_shared": 80}
@@ -399,8 +420,8 @@ def movement():
 
 
 MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
-            live_memory, prefix_hit_rate, eviction, serving, published, pool_operation, life_cycle,
-            paged_decode, movement, serving_cost)
+            live_memory, prefix_hit_rate, eviction, retention, serving, published, pool_operation,
+            life_cycle, paged_decode, movement, serving_cost)
 
 
 def plain(experiment):

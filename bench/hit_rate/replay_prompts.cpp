@@ -53,11 +53,10 @@ class PromptReplay {
     }
     counts_.left_out = source.left_out();
     manager_.pool().audit();
-    std::uint64_t hashed = 0;
     for (BlockId block = 0; block < manager_.pool().num_blocks(); ++block) {
-      hashed += manager_.pool().hashed(block) ? 1 : 0;
+      counts_.kept_blocks += manager_.pool().hashed(block) ? 1 : 0;
     }
-    counts_.evictions = published_ - hashed;
+    counts_.evictions = published_ - counts_.kept_blocks;
     counts_.capacity_blocks = manager_.pool().num_blocks() - 1;
     counts_.pool_bytes = manager_.pool().bytes();
   }

@@ -40,6 +40,7 @@ struct ReplayCounts {
   std::uint64_t prompt_blocks = 0;  // complete blocks of all prompts
   std::uint64_t hit_blocks = 0;
   std::uint64_t evictions = 0;
+  std::uint64_t kept_blocks = 0;      // that have content in the end
   std::uint64_t capacity_blocks = 0;  // usable
   std::uint64_t pool_bytes = 0;       // records and index
   LeftOut left_out;                   // by the filters of the source

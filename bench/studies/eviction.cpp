@@ -18,24 +18,7 @@
 namespace kvproof::bench {
 namespace {
 
-/// Of a long log the first requests are played, until they have had so many blocks.
-constexpr std::uint64_t kMostBlocks = 4'000'000;
-
-class FirstRequests final : public RequestSource {
- public:
-  explicit FirstRequests(std::unique_ptr<RequestSource> all) : all_(std::move(all)) {}
-  [[nodiscard]] const SourceInfo& info() const override { return all_->info(); }
-  bool next(Request& request) override {
-    if (blocks_ >= kMostBlocks || !all_->next(request)) return false;
-    blocks_ += request.block_ids.size();
-    return true;
-  }
-  [[nodiscard]] double fraction() const override { return all_->fraction(); }
-
- private:
-  std::unique_ptr<RequestSource> all_;
-  std::uint64_t blocks_ = 0;
-};
+constexpr std::uint64_t kMostBlocks = 4'000'000;  // of a long log
 
 /// The sizes: a thousand blocks, doubled and halved as long as that is less than the distinct
 ///          blocks
@@ -99,13 +82,10 @@ std::vector<Result> eviction(const StudyOptions& options) {
   if (sources.empty()) sources.push_back(workload_source("chat", options));
   std::vector<Result> results;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    const ReopenableSource first = {sources[i].name, [&open = sources[i].open] {
-                                      return std::make_unique<FirstRequests>(open());
-                                    }};
     const auto report = [&](double part) {
       options.report((static_cast<double>(i) + part) / static_cast<double>(sources.size()));
     };
-    measure(first, options, report, results);
+    measure(first_requests(sources[i], kMostBlocks), options, report, results);
   }
   return results;
 }

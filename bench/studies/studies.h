@@ -49,6 +49,8 @@ struct Study {
   ROW(prefix_hit_rate, logs_and_workloads, "what share of prompts a cache of a given size serves") \
   ROW(eviction, logs_and_workloads,                                                               \
       "what that share is under other eviction policies, and at best")                            \
+  ROW(retention, logs_and_workloads,                                                              \
+      "what that share is for hybrids that keep all, some or few of their windows and states")    \
   ROW(serving, logs_and_workloads,                                                                \
       "the same requests served from the same memory by every storage")                           \
   ROW(published, workloads, "what others have published, simulated with what they stated")
@@ -68,5 +70,9 @@ inline constexpr Study kStudies[] = {KVPROOF_STUDIES(KVPROOF_STUDY)};
 
 /// The logs of the options, then every built-in workload.
 [[nodiscard]] std::vector<ReopenableSource> all_sources(const StudyOptions& options);
+
+/// Its first requests, until they have had so many blocks.
+[[nodiscard]] ReopenableSource first_requests(const ReopenableSource& source,
+                                              std::uint64_t most_blocks);
 
 }  // namespace kvproof::bench

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "bench/requests/listed_source.h"
@@ -250,6 +251,75 @@ TEST(PrefixHitRate, EqualsTheKnownAnswersOfARealLog) {
     }
   }
   EXPECT_EQ(compared, known.size() + 1);
+}
+
+/// Ids from 1 to `shared`, then others, and one token more.
+Request prompt_of(std::uint64_t shared, std::uint64_t all, std::uint64_t own) {
+  Request out{.input_tokens = static_cast<std::int64_t>(16 * all + 1), .output_tokens = 1};
+  for (std::uint64_t i = 1; i <= all; ++i) out.block_ids.push_back(i <= shared ? i : own + i);
+  return out;
+}
+
+TEST(Retention, IsWhatPaperAndPencilGive) {
+  StudyOptions options = smoke_options();
+  // The second and the third prompt share 80 ids with the first, the last one goes on behind it.
+  options.logs = {listed({prompt_of(100, 100, 0), prompt_of(80, 100, 1'000),
+                          prompt_of(80, 100, 2'000), prompt_of(110, 110, 0)})};
+  constexpr double kTokens = 3 * 1'601 + 1'761;
+  // A window of 1,024 tokens reads 64 blocks. At the end of a prompt those before 80 ids are not
+  // kept: the second prompt finds nothing, computes all again, and keeps what the third one reads.
+  // Blocks of a state are 32 ids, of which the prompts share two whole ones.
+  const std::map<std::tuple<std::string, std::string, std::string>, double> known = {
+      {{"gemma-3-27b", "whole blocks", "dense"}, 1'280 + 1'280 + 1'600},
+      {{"gemma-3-27b", "whole blocks", "8192"}, 0 + 1'280 + 1'600},
+      {{"gemma-3-27b", "whole blocks", "0"}, 0 + 1'280 + 1'600},
+      {{"gemma-3-27b", "whole blocks", "optimum"}, 1'280 + 1'280 + 1'600},
+      {{"nemotron-h-8b", "whole blocks", "dense"}, 0 + 1'024 + 1'536},
+      {{"nemotron-h-8b", "whole blocks", "8192"}, 0 + 1'024 + 1'536},
+      {{"nemotron-h-8b", "whole blocks", "0"}, 0 + 1'024 + 1'536},
+      {{"nemotron-h-8b", "whole blocks", "optimum"}, 1'280 + 1'280 + 1'600},
+      {{"nemotron-h-8b", "inside blocks", "dense"}, 0 + 1'024 + 1'600},
+      {{"nemotron-h-8b", "inside blocks", "8192"}, 0 + 1'024 + 1'600},
+      {{"nemotron-h-8b", "inside blocks", "0"}, 0 + 1'024 + 1'600},
+      {{"nemotron-h-8b", "inside blocks", "optimum"}, 1'280 + 1'280 + 1'600}};
+  std::size_t compared = 0;
+  for (const Result& result : retention(options)) {
+    if (text(result, "source") != "listed" || result.parameter("capacity_share")->index() != 0) {
+      continue;
+    }
+    const std::string kept = text(result, "retention");
+    EXPECT_DOUBLE_EQ(value(result, "hit_rate_tokens"),
+                     known.at({text(result, "model"), text(result, "hits"), kept}) / kTokens)
+        << text(result, "model") << ", " << text(result, "hits") << ", " << kept;
+    ++compared;
+    if (text(result, "model") != "gemma-3-27b" || kept == "optimum") continue;
+    EXPECT_EQ(value(result, "kept_blocks"), kept == "dense"
+                                                ? 7 * (100 + 20 + 20 + 10)
+                                                : (100 + 100 + 20 + 10) + 6 * (64 + 84 + 20 + 10));
+  }
+  EXPECT_EQ(compared, known.size());
+}
+
+TEST(Retention, FindsNoMoreThanTheOptimumOfFullAttention) {
+  using Place = std::tuple<std::string, std::string, std::int64_t>;  // model, hits, blocks
+  const std::vector<Result> results = retention(smoke_options());
+  const auto place = [](const Result& result) {
+    return Place(text(result, "model"), text(result, "hits"), count(result, "capacity_blocks"));
+  };
+  std::map<Place, double> best;
+  for (const Result& result : results) {
+    if (text(result, "retention") == "optimum")
+      best[place(result)] = value(result, "hit_rate_tokens");
+  }
+  std::size_t compared = 0;
+  for (const Result& result : results) {
+    const auto bound = best.find(place(result));
+    if (bound == best.end()) continue;  // an infinite pool, whose size depends on the hybrid
+    EXPECT_LE(value(result, "hit_rate_tokens"), bound->second)
+        << text(result, "retention") << " at " << count(result, "capacity_blocks");
+    ++compared;
+  }
+  EXPECT_GT(compared, 60U);
 }
 
 }  // namespace

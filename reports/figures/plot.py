@@ -24,7 +24,7 @@ class Plot:
     sums: str = None    # the functions also get the results of this experiment, behind their own
     case: tuple = None  # (parameter, value): it draws only these results of its experiment
     family: str = None  # a sentence about this figure and others, said once above them
-    optional: bool = False  # another verb than report makes its results: a page is whole without it
+    optional: bool = False  # not every report makes its results: a page is whole without it
     section: str = "Further figures"
     place: int = 100    # within its section, the lowest first
     summary: int = None  # the place of its number among those of the summary
