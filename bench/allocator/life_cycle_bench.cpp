@@ -36,6 +36,9 @@ constexpr Case kCases[] = {
     {"sha256_64k", "sha256", {}},
     // Half the prefixes: two groups take twice the blocks between two uses of one.
     {"hybrid_64k", "xxh3-128", {.num_prefixes = 96, .window = 256}},
+    {"hybrid_boundaries_64k",
+     "xxh3-128",
+     {.num_prefixes = 96, .window = 256, .profile = "vllm-0.33", .retention = 0}},
     {"residency_64k", "xxh3-128", {.residency = true}},
     {"exact_hits_64k", "xxh3-128", {.exact_hits = true}},
     {"xxh3_1m", "xxh3-128", {.num_blocks = 1'048'576}},
@@ -68,18 +71,26 @@ void warm_up(LifeCycle<Digest>& life, const LifeCycleShape& shape) {
   life.reset_counts();
 }
 
-/// The counts of a warm pool are known: half of each prompt hits, and each taken block evicts one.
-void check_counts(const LifeCycleCounts& c, std::uint32_t num_groups, std::uint64_t hashed_before,
-                  std::uint64_t hashed_after) {
+/// The counts of a warm pool are known: half of each prompt hits, and each taken block evicts one,
+/// unless windows give back blocks without content.
+/// @param evicted blocks that lost their content @param grown blocks that have gained one
+void check_counts(const LifeCycleShape& shape, const LifeCycleCounts& c, std::uint64_t evicted,
+                  std::uint64_t grown) {
   const std::uint64_t prefix_blocks = LifeCycleShape::kPrefixTokens / LifeCycleShape::kBlockSize;
-  const std::uint64_t published =
-      num_groups * (c.requests * LifeCycleShape::kBlocks - c.hit_blocks);
-  const std::uint64_t evicted = published + hashed_before - hashed_after;
+  const std::uint64_t computed = c.requests * LifeCycleShape::kBlocks - c.hit_blocks;
   require(c.hit_blocks <= c.requests * prefix_blocks, "more hits than there are shared blocks");
   require(c.hit_blocks * 100 >= c.requests * prefix_blocks * 98,
           "fewer than 98 % of the prefixes hit");
-  require(c.taken == published, "blocks taken and blocks published differ");
-  require(evicted == c.taken, "a warm pool evicts one block for each that it hands out");
+  require(c.taken == shape.num_groups() * computed, "blocks taken and blocks computed differ");
+  if (shape.retention) {
+    // The window before the end of each prompt, and where prompts part the one that reads it.
+    const std::uint64_t kept = c.requests * (shape.window / LifeCycleShape::kBlockSize);
+    const std::uint64_t published = evicted + grown - computed;
+    require(kept <= published && published * 50 <= kept * 51, "other windows published than kept");
+  } else {
+    require(evicted + grown == c.taken, "blocks taken and blocks published differ");
+    require(evicted == c.taken, "a warm pool evicts one block for each that it hands out");
+  }
   require(c.revived * 10 >= c.hit_blocks, "fewer than a tenth of the hits were revived");
 }
 
@@ -110,6 +121,26 @@ void time_phases(LifeCycle<Digest>& life, std::uint32_t batches, Metrics& metric
   metrics.emplace_back("ns_per_finish", spread_of(finish, "ns"));
 }
 
+/// Batches in turns with a manager that keeps every window.
+template <class Digest>
+Metric ratio_to_dense(LifeCycle<Digest>& life, LifeCycleShape shape, std::uint64_t seed,
+                      std::uint32_t batches) {
+  shape.retention.reset();
+  LifeCycle<Digest> dense(shape, seed);
+  warm_up(dense, shape);
+  std::vector<double> ratio;
+  for (std::uint32_t batch = 0; batch < batches; ++batch) {
+    life.prepare();
+    dense.prepare();
+    const auto start = Clock::now();
+    life.run_batch();
+    const auto between = Clock::now();
+    dense.run_batch();
+    ratio.push_back(nanoseconds(start, between) / nanoseconds(between, Clock::now()));
+  }
+  return spread_of(ratio, "ratio");
+}
+
 Result named(const Case& c) {
   Result out;
   out.experiment = "life_cycle";
@@ -126,6 +157,7 @@ Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
   LifeCycle<Digest> life(c.shape, seed);
   warm_up(life, c.shape);
   const std::uint64_t hashed_before = life.num_hashed();
+  const std::uint64_t evictions_before = life.manager().counters().evictions;
   constexpr double kBatchBlocks = double{LifeCycleShape::kBatch} * LifeCycleShape::kBlocks;
   std::vector<double> per_block, hash_alone, above_hash, ratio;
   std::uint64_t hash_checksum = 0;
@@ -141,7 +173,8 @@ Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
     ratio.push_back(per_block.back() / hash_alone.back());
   }
   const LifeCycleCounts counts = life.counts();
-  check_counts(counts, c.shape.num_groups(), hashed_before, life.num_hashed());
+  const std::uint64_t evicted = life.manager().counters().evictions - evictions_before;
+  check_counts(c.shape, counts, evicted, life.num_hashed() - hashed_before);
 
   Result out = named(c);
   const auto requests = static_cast<double>(counts.requests);
@@ -152,6 +185,9 @@ Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
   out.metrics.emplace_back("hash_alone_ns_per_block", spread_of(hash_alone, "ns"));
   out.metrics.emplace_back("ns_above_hash_per_block", spread_of(above_hash, "ns"));
   out.metrics.emplace_back("ratio_to_hash_alone", spread_of(ratio, "ratio"));
+  if (c.shape.retention) {
+    out.metrics.emplace_back("ratio_to_dense", ratio_to_dense(life, c.shape, seed, batches));
+  }
   time_phases(life, std::max(batches / 4, 1U), out.metrics);
   const double pool_bytes = static_cast<double>(life.manager().pool().bytes());
   out.metrics.emplace_back("bytes_per_block",
@@ -164,8 +200,7 @@ Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
              {}});
   out.metrics.emplace_back("hit_blocks_per_request",
                            Metric{per_request(counts.hit_blocks), "blocks", {}, {}});
-  out.metrics.emplace_back("evictions_per_request",
-                           Metric{per_request(counts.taken), "blocks", {}, {}});
+  out.metrics.emplace_back("evictions_per_request", Metric{per_request(evicted), "blocks", {}, {}});
   out.metrics.emplace_back("revivals_per_request",
                            Metric{per_request(counts.revived), "blocks", {}, {}});
   out.metrics.emplace_back("requests", Metric{requests, "count", {}, {}});

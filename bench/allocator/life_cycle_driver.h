@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
 #include <stdexcept>
@@ -28,6 +29,8 @@ struct LifeCycleShape {
   std::uint32_t window = 0;          // [tokens] of a second group with a sliding window; 0 = none
   bool residency = false;            // with the histograms of optimized::Residency
   bool exact_hits = false;           // with optimized::ExactContents
+  const char* profile = "vllm-0.24";
+  std::optional<std::uint32_t> retention = {};  // CacheConfig::retention
   [[nodiscard]] std::uint32_t num_groups() const { return window > 0 ? 2 : 1; }
   /// Requests after which the pool has been filled and every prefix is cached.
   [[nodiscard]] std::uint32_t warm_up() const {
@@ -169,6 +172,8 @@ class LifeCycle {
   static constexpr RequestId kNone{0xffffffffU};
   static CacheConfig config(const LifeCycleShape& shape) {
     CacheConfig out;
+    out.profile = *find_profile(shape.profile);
+    out.retention = shape.retention;
     out.num_blocks = shape.num_blocks;
     out.max_model_len = Shape::kPromptTokens + Shape::kDecodeTokens;
     out.hash_block_size = Shape::kBlockSize;
