@@ -4,7 +4,7 @@
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
 // Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
-//          the C rows are ours. Both profiles obey every row, with caching on or off, in any number
+//          the C rows are ours. All profiles obey every row, with caching on or off, in any number
 //          of groups of any kind; a row that is about one kind names it.
 // Answers: a law repairs nothing, aborts nothing and prints nothing. A violation is a sentence; the
 //          audit throws it.
@@ -76,8 +76,8 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "vLLM BlockPool", "",
      KVPROOF_LAW(conservation), {.always = kReferences, .occasions = on::pool}},
     {"I6", "references",
-     "A block's count is the number of entries in tables of all groups, raw references and leases "
-     "that name it.",
+     "A block's count is the number of entries in tables of all groups, raw references, leases and "
+     "copies of the step that name it.",
      Cost::linear, Promise::safety, "vLLM KVCacheBlock.ref_cnt; MinivLLM#87", "",
      KVPROOF_LAW(references), {.always = kIds | kReferences, .occasions = on::pool | on::holders}},
     {"I7", "once per request",
@@ -128,8 +128,8 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "vLLM remove_skipped_blocks", "",
      KVPROOF_LAW(nulls_where_unread), {.always = kIds, .occasions = on::holders}},
     {"I15", "few states",
-     "A request in Mamba mode align holds at most two states besides those of drafts, and what its "
-     "profile holds back for drafts.",
+     "A request in Mamba mode align holds at most two states besides a checkpoint and those of "
+     "drafts, and what its profile holds back for drafts.",
      Cost::linear, Promise::safety, "vLLM MambaManager",
      "truncate, a grant before the tokens of the grant before are computed, one of more than a "
      "token and its drafts after a grant ended inside a block; until free",
@@ -180,14 +180,15 @@ inline constexpr Law kLaws[] = {
       .needs = &Calls::full_sequence_must_fit,
       .counts_suffice = true, .occasions = on::allocate}},
     {"I22", "reads are pure",
-     "Lookup, common prefix and step change nothing; nor does recycle where every group reads all.",
+     "Lookup, common prefix and step change nothing, but that a step gives back what copies held; "
+     "nor does recycle where every group reads all.",
      Cost::linear, Promise::safety, "vLLM get_computed_blocks", "",
      KVPROOF_LAW(reads_are_pure),
      {.always = 0, .speaks = when::reads,
       .operations = {"lookup", "common_prefix", "step", "recycle"}, .occasions = on::read}},
     {"I23", "drained is free",
-     "No more blocks of a tier are held than tables, leases and the raw owner have entries; when "
-     "there are none, no progress is left.",
+     "No more blocks of a tier are held than tables, leases, copies and the raw owner have entries "
+     "for; when there are none, no progress is left.",
      Cost::linear, Promise::safety, "vLLM free; leaks on abort", "",
      KVPROOF_LAW(drained_is_free), {.always = 0,
       .occasions = on::pool | on::host | on::holders | on::progress | on::held}},
@@ -213,8 +214,8 @@ inline constexpr Law kLaws[] = {
      {.always = kIds | kQueue | kReferences, .when_caching = kCached, .speaks = when::successes,
       .occasions = on::pool | on::held}},
     {"I29", "hash chain",
-     "A request has one hash per complete unit; they never change, and are equal exactly where "
-     "tokens and extra keys are.",
+     "A request has one hash per unit that is complete with its lookahead; they never change, and "
+     "are equal exactly where tokens, lookahead and extra keys are.",
      Cost::linear, Promise::safety, "vLLM block_hashes; vllm#12621, vllm#44701", "",
      KVPROOF_LAW(hash_chain), {.always = 0, .when_caching = kHashes, .about = About::caching,
       .occasions = on::tokens | on::hashes | on::done}},
@@ -223,7 +224,7 @@ inline constexpr Law kLaws[] = {
      KVPROOF_LAW(usage_ratio), {.always = kUsage, .occasions = on::pool}},
     {"C1", "common prefix is identity",
      "The common prefix counts the leading entries that all tables with blocks name alike, in each "
-     "full-attention group.",
+     "full-attention group; nothing where the profile does not count.",
      Cost::linear, Promise::safety, "vllm#55227, vllm#23485", "",
      KVPROOF_LAW(common_prefix_identity),
      {.always = kIds, .speaks = when::common_prefixes, .operations = {"common_prefix"},
@@ -243,8 +244,8 @@ inline constexpr Law kLaws[] = {
      {.always = kIds | kReferences, .when_caching = kContent | kProgress, .speaks = when::grants,
       .operations = {"fork"}, .occasions = on::granted}},
     {"C4", "leases hold",
-     "A leased block is handed out to nobody and keeps its keys; a lease lists what was pinned "
-     "until it is unpinned.",
+     "A leased block is handed out to nobody and keeps its keys, but those of a state that is "
+     "copied before it is overwritten; a lease lists what was pinned until it is unpinned.",
      Cost::linear, Promise::safety, "vLLM KV connectors; LMCache#1034", "evict and reset",
      KVPROOF_LAW(lease_holds),
      {.always = 0, .when_caching = kCached, .speaks = when::leases, .operations = {"pin"},

@@ -375,6 +375,7 @@ void observe_pool(const BlockPool& pool, PoolState& out) {
   }
   for (BlockId block : out.queue) out.blocks[block].linked = true;
   out.index.resize(pool.cache().entries().size());
+  out.further_keys.clear();
   auto entry = out.index.begin();
   for (const auto& [block, keys] : pool.cache().carried()) {
     BlockState& state = out.blocks[block];
@@ -383,6 +384,9 @@ void observe_pool(const BlockPool& pool, PoolState& out) {
     state.key = keys.front().content;
     state.prefix_tokens = keys.front().prefix_tokens;
     if (keys.size() > 1) state.tail_key = keys[1].content;
+    for (std::size_t i = 2; i < keys.size(); ++i) {
+      out.further_keys.push_back({block, keys[i].content});
+    }
     for (const PrefixKey& key : keys) {  // each content once, with the oldest of its blocks
       const std::vector<BlockId>& copies = pool.cache().entries().at(key);
       if (copies.front() != block) continue;

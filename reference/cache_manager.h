@@ -125,7 +125,8 @@ class CacheManager final : public Subject {
   void publish_prompt_tail(const Request& request, GroupId group, std::uint64_t tokens);
   void publish_states(Request& request, GroupId group, std::uint64_t tokens);
   void publish_state_tail(Request& request, GroupId group, std::uint64_t tokens);
-  void publish_checkpoint(Request& request, GroupId group, const Checkpoint& checkpoint);
+  void publish_checkpoint(Request& r, GroupId group, const Checkpoint& checkpoint,
+                          std::uint64_t tokens);
   void release_tables(Request& request);
   void release_host(Request& request);
   std::optional<Granted> start_copies(const std::vector<Blocks>& source, const BlockPool& from,

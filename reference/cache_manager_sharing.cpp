@@ -157,7 +157,7 @@ void CacheManager::publish_states(Request& r, GroupId group, std::uint64_t token
   publish_group(r, group, tokens);
   const std::uint32_t to = table.published.value_or(0);
   if (table.checkpoint) {
-    publish_checkpoint(r, group, *table.checkpoint);
+    publish_checkpoint(r, group, *table.checkpoint, tokens);
   } else if (config_.profile.hits_inside_blocks && moves_state(config_.groups[group])) {
     publish_state_tail(r, group, tokens);
   }
@@ -179,7 +179,7 @@ void CacheManager::publish_state_tail(Request& r, GroupId group, std::uint64_t t
   if (at >= table.blocks.size() || table.blocks[at] == kNullBlock) return;
   const PrefixKey own = key(r, group, end);
   const PrefixKey* carried = pool_.cache().key_of(table.blocks[at]);
-  if (carried != nullptr && carried->prefix_tokens == own.prefix_tokens) return;
+  if (carried != nullptr && carried->prefix_tokens >= own.prefix_tokens) return;  // it went on
   pool_.publish(group, {table.blocks[at]}, {own}, own.prefix_tokens - unit, own.prefix_tokens);
   new_states_.insert(own);
   if (end % block_size == 0) return;
@@ -188,7 +188,8 @@ void CacheManager::publish_state_tail(Request& r, GroupId group, std::uint64_t t
 }
 
 // The block of the checkpoint holds the state at its boundary, whatever its position says.
-void CacheManager::publish_checkpoint(Request& r, GroupId group, const Checkpoint& checkpoint) {
+void CacheManager::publish_checkpoint(Request& r, GroupId group, const Checkpoint& checkpoint,
+                                      std::uint64_t tokens) {
   const GroupConfig& config = config_.groups[group];
   const BlockId block = r.groups[group].blocks[checkpoint.position];
   const Resumption rules = resumption_of(config_);
@@ -201,7 +202,7 @@ void CacheManager::publish_checkpoint(Request& r, GroupId group, const Checkpoin
   const bool there = carried != nullptr && carried->prefix_tokens == checkpoint.tokens;
   if (block == kNullBlock || (wanted && there)) return;
   pool_.evict({block});
-  if (!wanted || checkpoint.tokens > hashed_tokens(r)) return;
+  if (!wanted || checkpoint.tokens > std::min(tokens, hashed_tokens(r))) return;
   const PrefixKey own = key(r, group, checkpoint.tokens);
   pool_.publish(group, {block}, {own}, own.prefix_tokens - config_.hash_block_size,
                 own.prefix_tokens);

@@ -43,9 +43,9 @@ std::int64_t LayerGroup::need(const GroupTable& table, std::span<const BlockId> 
   // New blocks start behind the table, or behind the hit and the positions that are not read any
   // more.
   const std::size_t start = demand.starts ? std::max(skipped, hit.size()) : table.blocks.size();
+  hit = hit.subspan(std::min(skipped, hit.size()));  // what is still read
   const auto revived = std::ranges::count_if(
-      hit.subspan(std::min(skipped, hit.size())),
-      [&](BlockId block) { return block != kNullBlock && pool.ref_cnt(block) == 0; });
+      hit, [&](BlockId block) { return block != kNullBlock && pool.ref_cnt(block) == 0; });
   if (moves_state(group_)) {
     return fresh_states(table, hit, static_cast<std::int64_t>(start), demand) + revived;
   }

@@ -55,14 +55,22 @@ struct LeaseState {
   bool operator==(const LeaseState&) const = default;
 };
 
+/// A key of a block besides its first two: that of one more prompt that ends in it.
+struct FurtherKey {
+  BlockId block = kNullBlock;
+  std::uint64_t key = 0;
+  bool operator==(const FurtherKey&) const = default;
+};
+
 /// A pool of blocks with its free queue and its index.
 struct PoolState {
   std::uint32_t num_free = 0;  // the pool's own counter
   double usage = 0.0;
-  std::vector<BlockId> queue;           // free ids from head (handed out next) to tail
-  std::vector<BlockId> queue_backward;  // the same walk from the tail
-  std::vector<BlockState> blocks;       // shape [num_blocks]
-  std::vector<IndexEntry> index;        // sorted by first block id; its second key behind
+  std::vector<BlockId> queue;            // free ids from head (handed out next) to tail
+  std::vector<BlockId> queue_backward;   // the same walk from the tail
+  std::vector<BlockState> blocks;        // shape [num_blocks]
+  std::vector<IndexEntry> index;         // sorted by first block id; its further keys behind
+  std::vector<FurtherKey> further_keys;  // sorted by block; in the order of their registration
   bool operator==(const PoolState&) const = default;
 };
 

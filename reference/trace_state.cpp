@@ -109,6 +109,9 @@ ordered_json pool_json(const PoolState& pool) {
     out["cached"].push_back({block, b.group});
     out["key"].push_back({block, b.key, b.prefix_tokens});
   }
+  for (const FurtherKey& further : pool.further_keys) {
+    out["tail"].push_back({further.block, further.key});
+  }
   for (const IndexEntry& entry : pool.index) {
     out["index"].push_back({entry.group, entry.key, entry.blocks});
   }

@@ -99,7 +99,7 @@ std::string describe(const Space& space, const SearchReport& report) {
   if (space.same_tokens > 0) out += ", " + std::to_string(space.same_tokens) + " in common,";
   out += " out of two tokens, up to " + std::to_string(space.max_tokens) + ", caching " +
          (space.caching ? "on" : "off");
-  if (!space.has_laws()) out += ", " + std::string(space.profile) + " without laws";
+  out += ", " + std::string(space.profile);
   return out + (report.closed    ? ": closed"
                 : report.failure ? ": stopped at a violation"
                                  : ": cut off, not closed");

@@ -29,6 +29,12 @@
 namespace kvproof::bench {
 namespace {
 
+std::vector<std::string> profile_names() {
+  std::vector<std::string> out = row_names(kProfiles);
+  for (const std::string& name : row_names(kNewProfiles)) out.push_back(name);
+  return out;
+}
+
 constexpr Program kProgram{.name = "kvproof check"};
 
 struct Arguments {
@@ -184,7 +190,7 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
               "a program that speaks JSON lines on stdin and stdout")
       .not_with({subject, modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   line.option("--profile", arguments.profile, "whose behaviour, default: as promised")
-      .one_of(row_names(kProfiles))
+      .one_of(profile_names())
       .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   line.option("--configuration", arguments.configurations,
               "a row of the list of managers, or swarm for drawn ones, repeatable; default: all")

@@ -60,7 +60,8 @@ std::int64_t LayerGroup<Key>::need(const GroupTable& table, std::span<const Bloc
   if (demand.starts) {  // behind the hit and the positions that are not read any more
     const std::size_t skipped = skipped_tokens(group_, demand.computed) / group_.block_size;
     start = static_cast<std::int64_t>(std::max(skipped, hit.size()));
-    revived = pool.num_revived(hit.subspan(std::min(skipped, hit.size())));
+    hit = hit.subspan(std::min(skipped, hit.size()));
+    revived = pool.num_revived(hit);
   }
   if (moves_state(group_)) return fresh_states(table, hit, start, demand) + revived;
   const std::int64_t copies = ends_inside(hit, demand) ? 1 : 0;
@@ -209,7 +210,7 @@ void LayerGroup<Key>::publish_states(GroupTable& table, const Content<Key>& cont
   publish_blocks(table, content, tokens, pool);
   const std::uint32_t to = table.progress();
   if (table.checkpoint_at != kNever) {
-    publish_checkpoint(table, content, pool);
+    publish_checkpoint(table, content, tokens, pool);
   } else if (profile_.hits_inside_blocks && moves_state(group_)) {
     publish_state_tail(table, content, tokens, pool);
   }
@@ -257,9 +258,9 @@ void LayerGroup<Key>::publish_state_tail(GroupTable& table, const Content<Key>& 
   const std::uint32_t at = ceil_div(end, group_.block_size) - 1;
   if (at >= table.length || table.blocks[at] == kNullBlock) return;
   const BlockId block = table.blocks[at];
-  if (carries(block, content, end, pool)) return;
-  const bool complete = pool.holds_whole(block) && pool.record(block).key == key(content.units, at);
-  if (!complete) pool.forget(block);
+  const bool went_on = pool.holds_whole(block) && pool.record(block).key == key(content.units, at);
+  if (went_on || carries(block, content, end, pool)) return;
+  pool.forget(block);
   publish_state(block, content, end, pool);
   if (end % group_.block_size == 0) return;
   table.tail_at = at;
@@ -270,7 +271,7 @@ void LayerGroup<Key>::publish_state_tail(GroupTable& table, const Content<Key>& 
 // The block of the checkpoint holds the state at its boundary, whatever its position says.
 template <class Key>
 void LayerGroup<Key>::publish_checkpoint(const GroupTable& table, const Content<Key>& content,
-                                         Pool& pool) const {
+                                         std::uint64_t tokens, Pool& pool) const {
   const BlockId block = table.blocks[table.checkpoint_at];
   const std::uint32_t end = table.checkpoint_tokens;
   const std::uint32_t at = end / group_.block_size;
@@ -280,7 +281,7 @@ void LayerGroup<Key>::publish_checkpoint(const GroupTable& table, const Content<
       end == content.junction || (end % group_.block_size == 0 && mask_.keeps(at - 1));
   if (block == kNullBlock || (wanted && known && carries(block, content, end, pool))) return;
   pool.forget(block);
-  if (wanted && known) publish_state(block, content, end, pool);
+  if (wanted && known && end <= tokens) publish_state(block, content, end, pool);
 }
 
 template <class Key>

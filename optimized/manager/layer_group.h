@@ -203,7 +203,8 @@ class LayerGroup {
                       Pool& pool) const;
   void publish_state_tail(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
                           Pool& pool) const;
-  void publish_checkpoint(const GroupTable& table, const Content<Key>& content, Pool& pool) const;
+  void publish_checkpoint(const GroupTable& table, const Content<Key>& content,
+                          std::uint64_t tokens, Pool& pool) const;
   /// Publishes the state in which `tokens` tokens end, under that key alone.
   void publish_state(BlockId block, const Content<Key>& content, std::uint32_t tokens,
                      Pool& pool) const;

@@ -83,6 +83,9 @@ void draw_pool(const PoolState& pool, const Snapshot& state, bool host, KeyNames
     if (b.hashed) text << "  key " << name(b.key);
     if (b.hashed && b.prefix_tokens > 0) text << " of " << b.prefix_tokens << " tokens";
     if (b.tail_key) text << "  second key " << name(*b.tail_key);
+    for (const FurtherKey& further : pool.further_keys) {
+      if (further.block == block) text << "  further key " << name(further.key);
+    }
     if (!held.empty()) text << "  in " << held;
     std::ostringstream label;
     label << tier << "block " << std::setw(3) << block;

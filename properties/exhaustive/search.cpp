@@ -160,9 +160,8 @@ class Search {
   // nothing, these stay in the trace.
   [[nodiscard]] Failure failure() const {
     const CacheConfig config = space_.config();
-    const Oracles oracles = oracles_of(space_, options_.oracles);
     for (const auto* trace : {&objection_.trace, &objection_.performed}) {
-      if (auto failed = run_trace(options_.make, config, *trace, oracles)) return *failed;
+      if (auto failed = run_trace(options_.make, config, *trace, options_.oracles)) return *failed;
     }
     const std::string breach = objection_.text.substr(0, objection_.text.find_first_of(" :"));
     return {config, objection_.performed, {breach}, objection_.text};

@@ -59,7 +59,7 @@ class Collector {
 
   void admit(const RequestState& r, const RequestRecord& record) {
     if (space_.caching) out_.emplace_back(op::Lookup{r.name});
-    const bool hit_alone = !space_.has_laws() && record.hit.tokens > 0;
+    const bool hit_alone = find_profile(space_.profile)->grants_hits_alone && record.hit.tokens > 0;
     for (std::uint32_t n = hit_alone ? 0 : 1; n + record.hit.tokens <= r.num_tokens; ++n) {
       allocate(r.name, {.new_tokens = n, .use_lookup = space_.caching});
     }

@@ -79,8 +79,6 @@ struct Space {
   std::uint32_t same_tokens = 0;     // [tokens] with which every prompt begins
 
   [[nodiscard]] CacheConfig config() const;
-  /// The laws do not know yet what vllm-0.33 brings: there the model alone judges.
-  [[nodiscard]] bool has_laws() const { return !find_profile(profile)->sparse; }
 };
 
 /// All operations that may be performed in a state, in an order that depends on the state alone.

@@ -33,9 +33,9 @@ EdgeCounts& EdgeCounts::operator+=(const EdgeCounts& other) {
 
 Walker::Walker(const Space& space, MakeSubject make, Oracles oracles, bool own_memory)
     : space_(space),
-      config_(space.config()),
+      config_(with_eagle_kin(space.config())),
       make_(std::move(make)),
-      oracles_(oracles_of(space, oracles)),
+      oracles_(oracles),
       next_(config_) {
   levels_.emplace_back(config_);
   if (own_memory) arena_ = std::make_unique<Arena>();

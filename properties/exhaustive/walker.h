@@ -32,12 +32,6 @@ namespace kvproof::properties::exhaustive {
 
 using Choices = std::vector<std::uint8_t>;
 
-/// The oracles that can judge a space.
-[[nodiscard]] inline Oracles oracles_of(const Space& space, Oracles wanted) {
-  wanted.laws = wanted.laws && space.has_laws();
-  return wanted;
-}
-
 /// Counts of events on edges. A space in which an event never happened says nothing about it.
 struct EdgeCounts {
   std::uint64_t edges = 0;

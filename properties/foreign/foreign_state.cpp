@@ -143,8 +143,11 @@ void ForeignState::read_pool(const RecordedPool& pool, std::uint32_t num_blocks,
     b.prefix_tokens = key.prefix_tokens;
   }
   for (const KeyOfBlock& key : pool.tail.value_or(std::vector<KeyOfBlock>())) {
-    block_of(out, key.block, "tail").tail_key = key.key;
+    BlockState& b = block_of(out, key.block, "tail");
+    if (b.tail_key) out.further_keys.push_back({key.block, key.key});
+    if (!b.tail_key) b.tail_key = key.key;
   }
+  std::ranges::stable_sort(out.further_keys, {}, &FurtherKey::block);
   out.index = pool.index.value_or(std::vector<IndexEntry>());
   for (const IndexEntry& entry : out.index) check_blocks(entry.blocks, num_blocks, "index");
   // A block may have two keys: one order, whatever the order in which they were listed.

@@ -2,9 +2,7 @@
 """A small prefix-caching engine that does one thing otherwise, and may abuse that: each trait must
 word what it is about, and nothing else.
 
-    trait_engine.py TRAIT=VALUE [declare] [abuse] [replayed]
-
-With the word replayed it promises a profile whose recordings can be replayed, and no more.
+    trait_engine.py TRAIT=VALUE [declare] [abuse]
 """
 
 import json
@@ -30,8 +28,7 @@ class Engine:
         self.free = dict.fromkeys(range(1, config["num_blocks"]))
         self.refs = [0] * config["num_blocks"]
         self.key_of, self.index, self.numbers = {}, {}, {}
-        level = "profile:vllm-0.33" if "replayed" in sys.argv else "safety"
-        promises = {"promises": level, "block_ids": True,
+        promises = {"promises": "safety", "block_ids": True,
                     "operations": "arrive append advance allocate free finish lookup".split()}
         abilities = {"external": False, "extra": False, "full_sequence_must_fit": False,
                      "without_lookup": not self.does("within_allocate")}

@@ -14,18 +14,20 @@ std::uint64_t length_for(const GroupConfig& group, std::uint64_t slots, std::uin
   const std::uint64_t block_size = group.block_size;
   switch (group.kind) {
     case LayerKind::cross: return ceil_div<std::uint64_t>(encoder_tokens, block_size);
+    case LayerKind::ring: return 1;
     case LayerKind::mamba:
       return ceil_div(moves_state(group) ? main : slots, block_size) + group.speculative_blocks;
     default: return ceil_div(slots, block_size);
   }
 }
 
-// States of drafts move along; a table that has states only takes the new running state.
+// States of drafts move along; a table that has states only takes the new running state, and a
+// checkpoint.
 std::uint64_t fresh_states(const GroupConfig& group, std::uint64_t length, std::uint64_t loaded,
-                           bool has_states) {
-  if (length <= loaded) return 0;
-  const std::uint64_t running = length - group.speculative_blocks - 1;
-  return has_states ? 1 : length - std::max(loaded, running);
+                           bool has_states, bool checkpoint) {
+  const std::uint64_t most =
+      1 + (checkpoint ? 1 : 0) + (has_states ? 0 : std::uint64_t{group.speculative_blocks});
+  return length > loaded ? std::min(length - loaded, most) : 0;
 }
 
 GroupExtent begin(const GroupConfig& group, const Extent& e, std::uint64_t held,
@@ -36,7 +38,8 @@ GroupExtent begin(const GroupConfig& group, const Extent& e, std::uint64_t held,
   const std::uint64_t skipped_to = skipped_tokens(group, e.total);
   g.skipped = skipped_to / group.block_size;
   g.begun = g.loaded = std::max(g.skipped, hit_blocks);
-  const bool loads = external > 0 && group.kind != LayerKind::cross && e.total > skipped_to;
+  const bool reads = group.kind != LayerKind::cross && group.kind != LayerKind::ring;
+  const bool loads = external > 0 && reads && e.total > skipped_to;
   if (loads) g.loaded = std::max(g.begun, ceil_div<std::uint64_t>(e.total, group.block_size));
   return g;
 }
@@ -47,8 +50,47 @@ bool FoundPrefix::empty() const {
   return std::ranges::all_of(blocks, [](const auto& list) { return list.empty(); });
 }
 
-Extent extent_of(const CacheConfig& config, const RequestState& request, const FoundPrefix& found,
-                 std::uint32_t encoder_tokens, bool has_states, const AllocateArgs& args) {
+std::optional<Checkpoint> checkpoint_of(const CacheConfig& config, const GroupConfig& group,
+                                        const std::vector<BlockId>& table, const Chunk& chunk,
+                                        bool has_states) {
+  if (group.checkpoint_alignment == 0 || !config.enable_caching) return std::nullopt;
+  if (config.retention == 0U && chunk.to < chunk.prefill_end) return std::nullopt;
+  const Resumption rules = resumption_of(config);
+  const std::uint64_t tokens = state_boundary(rules, chunk.to, rules.hit_align);
+  const bool reaches = chunk.from % rules.unit == 0 && chunk.from + rules.unit <= tokens &&
+                       tokens < chunk.to && (tokens - chunk.from) % group.checkpoint_alignment == 0;
+  const std::uint64_t blocks = ceil_div<std::uint64_t>(chunk.to, group.block_size);
+  if (!reaches || blocks < 2) return std::nullopt;
+  const std::uint64_t at = blocks - 2;
+  if (chunk.from > 0 && at <= (chunk.from - 1) / group.block_size) return std::nullopt;
+  const bool drafted = has_states && at + group.speculative_blocks >= table.size();
+  if (at < table.size() && table[at] != kNullBlock && !drafted) return std::nullopt;
+  return Checkpoint{tokens, static_cast<std::size_t>(at)};
+}
+
+namespace {
+
+/// The part that a group of moving states takes anew.
+void extend_states(const CacheConfig& config, const GroupConfig& group,
+                   const std::vector<BlockId>& table, const Chunk& chunk, bool has_states,
+                   std::uint64_t whole, GroupExtent& g) {
+  const std::uint64_t drafts = group.speculative_blocks;
+  const auto length = [&](std::uint64_t tokens) {
+    return ceil_div<std::uint64_t>(tokens, group.block_size) + drafts;
+  };
+  const auto at_once =
+      checkpoint_of(config, group, table, {chunk.from, whole, chunk.prefill_end}, has_states);
+  g.checkpoint = checkpoint_of(config, group, table, chunk, has_states);
+  g.fresh = fresh_states(group, length(chunk.to), g.loaded, has_states, g.checkpoint.has_value());
+  g.whole_new = g.loaded - g.begun +
+                fresh_states(group, length(whole), g.loaded, has_states, at_once.has_value());
+}
+
+}  // namespace
+
+Extent extent_of(const CacheConfig& config, const RequestState& request, const Asker& asker,
+                 const AllocateArgs& args) {
+  const FoundPrefix& found = asker.found;
   const std::uint64_t limit = config.max_model_len;
   Extent e;
   e.request = request.name;
@@ -62,18 +104,24 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const F
   const std::uint64_t whole = std::min<std::uint64_t>(request.num_tokens, limit);
   for (GroupId id = 0; id < config.groups.size(); ++id) {
     const GroupConfig& group = config.groups[id];
-    const std::uint64_t held = id < request.tables.size() ? request.tables[id].size() : 0;
+    static const std::vector<BlockId> kNone;
+    const std::vector<BlockId>& table = id < request.tables.size() ? request.tables[id] : kNone;
     const bool hit = e.uses_hit && id < found.blocks.size();
-    GroupExtent g = begin(group, e, held, hit ? found.blocks[id].size() : 0, args.external);
-    const std::uint64_t wanted = length_for(group, e.slots, e.main, encoder_tokens);
-    std::uint64_t all = length_for(group, whole, whole, encoder_tokens);
+    GroupExtent g = begin(group, e, table.size(), hit ? found.blocks[id].size() : 0, args.external);
+    const std::uint64_t wanted = length_for(group, e.slots, e.main, asker.encoder_tokens);
+    std::uint64_t all = length_for(group, whole, whole, asker.encoder_tokens);
     if (const auto cap = admission_cap(config, group)) all = std::min(all, *cap);
     g.length = std::max(g.loaded, wanted);
-    g.most =
-        std::max(g.length, length_for(group, std::max(whole, e.slots), e.main, encoder_tokens));
+    g.most = std::max(g.length,
+                      length_for(group, std::max(whole, e.slots), e.main, asker.encoder_tokens));
+    const bool inside = hit && !found.blocks[id].empty() && g.skipped < found.blocks[id].size() &&
+                        found.tokens % group.block_size != 0;
+    const bool own = id < asker.tails.size() && asker.tails[id].block != kNullBlock;
+    g.copies = inside || (own && moves_state(group)) ? 1 : 0;
+    e.inside = e.inside || inside;
     if (moves_state(group)) {
-      g.fresh = fresh_states(group, wanted, g.loaded, has_states);
-      g.whole_new = g.loaded - g.begun + fresh_states(group, all, g.loaded, has_states);
+      const Chunk chunk{e.total, e.main, prefill_end_of(request, asker.prompt_tokens)};
+      extend_states(config, group, table, chunk, asker.has_states, whole, g);
     } else {
       g.fresh = g.length - g.loaded;
       g.whole_new = all > g.begun ? all - g.begun : 0;
@@ -83,31 +131,53 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const F
   return e;
 }
 
-std::size_t unread_positions(const CacheConfig& config, GroupId group, std::uint64_t computed,
-                             std::size_t table_length) {
+namespace {
+
+/// The positions [from, to) of a table that are not read any more.
+struct Positions {
+  std::size_t from = 0;
+  std::size_t to = 0;
+};
+
+Positions unread_positions(const CacheConfig& config, GroupId group, const Passed& passed,
+                           std::size_t table_length) {
   const GroupConfig& rules = config.groups[group];
-  const std::uint64_t unread =
-      recyclable_tokens(config.profile, rules, computed) / rules.block_size;
-  return static_cast<std::size_t>(std::min<std::uint64_t>(unread, table_length));
+  std::uint64_t from = 0;
+  std::uint64_t unread = recyclable_tokens(config.profile, rules, passed.computed);
+  if (rules.kind == LayerKind::rswa) {
+    from = ceil_div<std::uint64_t>(passed.prompt, rules.block_size);
+    unread = passed.computed > rules.window ? passed.computed - rules.window : 0;
+  }
+  const std::uint64_t to = std::min<std::uint64_t>(unread / rules.block_size, table_length);
+  return {static_cast<std::size_t>(from), static_cast<std::size_t>(to)};
 }
 
-std::vector<std::size_t> recycled_run(const CacheConfig& config, GroupId group,
-                                      std::uint64_t computed, const std::vector<BlockId>& table) {
+/// What recycling surely gives back: downwards from the first position that is still read, until
+/// one is null already, or over gaps. @return the positions in the order of release
+std::vector<std::size_t> recycled_run(Positions unread, bool over_gaps,
+                                      const std::vector<BlockId>& table) {
   std::vector<std::size_t> out;
-  for (std::size_t i = unread_positions(config, group, computed, table.size());
-       i > 0 && table[i - 1] != kNullBlock; --i) {
-    out.push_back(i - 1);
+  for (std::size_t i = unread.to; i > unread.from; --i) {
+    if (table[i - 1] != kNullBlock) {
+      out.push_back(i - 1);
+    } else if (!over_gaps) {
+      break;
+    }
   }
   return out;
 }
 
-Recycled recycled_between(const CacheConfig& config, GroupId group, std::uint64_t computed,
+}  // namespace
+
+Recycled recycled_between(const CacheConfig& config, GroupId group, const Passed& passed,
                           const std::vector<BlockId>& was, const std::vector<BlockId>& now) {
   Recycled out;
-  out.run = recycled_run(config, group, computed, was);
-  if (!moves_state(config.groups[group])) return out;
-  const std::size_t bound = unread_positions(config, group, computed, was.size());
-  for (std::size_t i = bound - out.run.size(); i > 0; --i) {
+  const bool states = moves_state(config.groups[group]);
+  const bool over_gaps = states && config.profile.recycles_behind_gaps;
+  const Positions unread = unread_positions(config, group, passed, was.size());
+  out.run = recycled_run(unread, over_gaps, was);
+  if (!states || over_gaps) return out;
+  for (std::size_t i = unread.to - out.run.size(); i > 0; --i) {
     const bool gone = was[i - 1] != kNullBlock && i <= now.size() && now[i - 1] == kNullBlock;
     if (gone) out.states.push_back(i - 1);
   }

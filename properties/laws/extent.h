@@ -8,8 +8,10 @@
 //          reference/layer_group.h, so that a law and the model do not share a mistake.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,27 @@ struct FoundPrefix {
   [[nodiscard]] bool empty() const;
 };
 
+/// A block that holds a prefix which ends inside of it, and is copied before it is written.
+struct SharedTail {
+  std::size_t position = 0;
+  BlockId block = kNullBlock;  // null: there is none
+};
+
+/// A block beside the running state that the chunk which ends a prefill writes.
+struct Checkpoint {
+  std::uint64_t tokens = 0;  // whose state it holds
+  std::size_t position = 0;  // in the table
+};
+
+/// What is known of a request besides its state.
+struct Asker {
+  FoundPrefix found;  // by its last lookup
+  std::uint32_t encoder_tokens = 0;
+  std::uint32_t prompt_tokens = 0;
+  bool has_states = false;             // it was granted an allocation before
+  std::vector<SharedTail> tails = {};  // of its own states, per group; may be empty
+};
+
 /// One group's table through an allocation. All in blocks.
 struct GroupExtent {
   std::uint64_t skipped = 0;    // nulls that the table starts with
@@ -35,12 +58,15 @@ struct GroupExtent {
   std::uint64_t most = 0;       // length with room for all tokens known now
   std::uint64_t fresh = 0;      // taken beyond `loaded`; fewer than the growth if states move
   std::uint64_t whole_new = 0;  // new blocks that all tokens known now would take
+  std::uint64_t copies = 0;     // of blocks in which a shared prefix ends: 0 or 1
+  std::optional<Checkpoint> checkpoint = {};
 };
 
 struct Extent {
   std::string request;
   bool uses_hit = false;
   bool starts = false;      // hit or external blocks begin the tables
+  bool inside = false;      // the hit ends inside a block of some group
   bool waits = false;       // a Mamba state of the hit was published in this very step
   std::uint64_t total = 0;  // [tokens] computed + hit + external
   std::uint64_t main = 0;   // [tokens] total and the new ones
@@ -48,10 +74,34 @@ struct Extent {
   std::vector<GroupExtent> groups;
 };
 
-/// @param encoder_tokens of the request. @param has_states it was granted an allocation before
 [[nodiscard]] Extent extent_of(const CacheConfig& config, const RequestState& request,
-                               const FoundPrefix& found, std::uint32_t encoder_tokens,
-                               bool has_states, const AllocateArgs& args);
+                               const Asker& asker, const AllocateArgs& args);
+
+/// A grant to a request. [tokens]
+struct Chunk {
+  std::uint64_t from = 0;
+  std::uint64_t to = 0;
+  std::uint64_t prefill_end = 0;
+};
+
+/// The checkpoint that a grant reserves in a group of moving states.
+/// @param table before the grant. @param has_states it was granted an allocation before
+[[nodiscard]] std::optional<Checkpoint> checkpoint_of(const CacheConfig& config,
+                                                      const GroupConfig& group,
+                                                      const std::vector<BlockId>& table,
+                                                      const Chunk& chunk, bool has_states);
+
+/// Where the prefill of a request ends, which it replays when it resumes. [tokens]
+[[nodiscard]] inline std::uint64_t prefill_end_of(const RequestState& request,
+                                                  std::uint64_t prompt_tokens) {
+  return std::max<std::uint64_t>(prompt_tokens, std::max(request.num_tokens, 1U) - 1);
+}
+
+/// What recycling goes by. [tokens]
+struct Passed {
+  std::uint64_t computed = 0;
+  std::uint64_t prompt = 0;  // R-SWA keeps it
+};
 
 /// The positions that a request gave back in one group, in the order of release.
 struct Recycled {
@@ -59,21 +109,10 @@ struct Recycled {
   std::vector<std::size_t> states;  // for moving states: the one that ran before this step
 };
 
-/// The positions that recycling took from table `was` to leave `now`. @param computed [tokens] that
-/// count as computed
+/// The positions that recycling took from table `was` to leave `now`.
 [[nodiscard]] Recycled recycled_between(const CacheConfig& config, GroupId group,
-                                        std::uint64_t computed, const std::vector<BlockId>& was,
+                                        const Passed& passed, const std::vector<BlockId>& was,
                                         const std::vector<BlockId>& now);
-
-/// The positions that recycling surely gives back: downwards from the first that is still read,
-/// until a position is null already. @return the positions in the order of release
-[[nodiscard]] std::vector<std::size_t> recycled_run(const CacheConfig& config, GroupId group,
-                                                    std::uint64_t computed,
-                                                    const std::vector<BlockId>& table);
-
-/// @return n: positions [0, n) are not read any more once `computed` tokens are computed
-[[nodiscard]] std::size_t unread_positions(const CacheConfig& config, GroupId group,
-                                           std::uint64_t computed, std::size_t table_length);
 
 [[nodiscard]] inline bool without_blocks(const RequestState& request) {
   for (const auto& table : request.tables) {

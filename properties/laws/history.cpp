@@ -3,6 +3,8 @@
 #include "properties/laws/history.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
@@ -44,7 +46,7 @@ History::History(const CacheConfig& its_config, Promises its_promises)
       promises(std::move(its_promises)),
       num_blocks(its_config.num_blocks),
       unit_tokens(std::max(its_config.hash_block_size, 1U)),
-      align(alignment(its_config)),
+      resumption(resumption_of(its_config)),
       evicted(its_config.num_blocks, 0),
       forked(its_config.num_blocks, 0) {
   mirror.blocks.resize(its_config.num_blocks);
@@ -66,6 +68,34 @@ RequestRecord* History::record(std::string_view name) {
   return at != requests.end() && at->name == name ? &*at : nullptr;
 }
 
+bool History::keeps(const RequestRecord& r, GroupId group, std::size_t position) const {
+  const CacheMask& mask = groups[group].mask;
+  const auto at = static_cast<std::uint32_t>(position);
+  if (mask.tail == 0) return mask.keeps(at);
+  return mask.keeps(at, boundaries_of(resumption, config->groups[group], r.prompt_tokens, 0));
+}
+
+bool History::ends_prompt(const RequestRecord& r, GroupId group, std::size_t position) const {
+  const GroupConfig& rules = config->groups[group];
+  if (!config->profile.sparse || !moves_state(rules)) return false;
+  return std::ranges::any_of(
+      std::array{std::uint64_t{unit_tokens}, resumption.hit_align}, [&](std::uint64_t align) {
+        const std::uint64_t end = state_boundary(resumption, r.prompt_tokens, align);
+        return end > 0 && position + 1 == ceil_div<std::uint64_t>(end, rules.block_size);
+      });
+}
+
+bool History::may_keep(const RequestRecord& r, GroupId group, std::size_t position) const {
+  if (keeps(r, group, position) || ends_prompt(r, group, position)) return true;
+  const CacheMask& mask = groups[group].mask;
+  if (mask.tail == 0 || r.parted_to <= r.parted_from) return false;
+  const auto end_at = [&](std::uint64_t tokens) {
+    return tokens / mask.align * mask.align / mask.block_size + mask.shift;
+  };
+  return position < end_at(r.parted_to) &&
+         position + mask.tail + mask.shift >= end_at(r.parted_from);
+}
+
 const TransferRecord* History::find_transfer(std::string_view name) const {
   const auto at = std::ranges::find(transfers, name, &TransferRecord::name);
   return at != transfers.end() ? &*at : nullptr;
@@ -78,12 +108,16 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
   clash.reset();
   asked.reset();
   settled.reset();
+  tail_copies.assign(config->groups.size(), std::nullopt);
+  copied.clear();
+  moved_keys.clear();
   const auto* allocate = std::get_if<op::Allocate>(&operation);
   if (allocate != nullptr) {
     const RequestRecord* r = find(allocate->req);
     const RequestState* state = before.find(allocate->req);
     if (r != nullptr && state != nullptr) {
-      asked = extent_of(*config, *state, r->hit, r->encoder_tokens, r->holds(), allocate->args);
+      const Asker asker{r->hit, r->encoder_tokens, r->prompt_tokens, r->holds(), r->tails};
+      asked = extent_of(*config, *state, asker, allocate->args);
       asked->waits = asked->uses_hit && hits_new_state(*state, r->hit);
     }
   }
@@ -152,14 +186,21 @@ void History::fold_call(const Snapshot& before, const Operation& operation, cons
   if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, before);
   if (const auto* complete = std::get_if<op::Complete>(&operation)) return fold_complete(*complete);
   if (std::holds_alternative<op::Pin>(operation)) ++names;
+  if (std::holds_alternative<op::Step>(operation)) copied = std::exchange(copying, {});
   RequestRecord* r = record(request_of(operation));
   if (r == nullptr) return;
   if (std::holds_alternative<op::Lookup>(operation)) {
-    r->looked_up = true;
-    const auto* hit = std::get_if<Hit>(&result);
-    r->hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
-  } else if (std::holds_alternative<op::Allocate>(operation)) {
-    if (const RequestState* state = before.find(r->name)) fold_grant(*r, *state, after);
+    fold_lookup(*r, result, after);
+  } else if (const auto* allocate = std::get_if<op::Allocate>(&operation)) {
+    const RequestState* state = before.find(r->name);
+    const auto* granted = std::get_if<Granted>(&result);
+    if (state == nullptr) return;
+    if (granted != nullptr) fold_tail_copies(*r, *granted, after);
+    fold_grant(*r, *state, after);
+    const std::uint64_t known = std::min<std::uint64_t>(asked->main, state->num_tokens);
+    if (!allocate->args.delay_cache) fold_state_tails(*r, known, before, after);
+  } else if (const auto* cache = std::get_if<op::Cache>(&operation)) {
+    fold_state_tails(*r, cache->computed, before, after);
   } else if (const auto* advance = std::get_if<op::Advance>(&operation)) {
     if (advance->computed > r->scheduled_tokens) r->ahead = true;
     r->content_tokens = std::max<std::uint64_t>(r->content_tokens, advance->computed);
@@ -182,11 +223,31 @@ void History::fold_call(const Snapshot& before, const Operation& operation, cons
   }
 }
 
+void History::fold_lookup(RequestRecord& r, const Result& result, const Snapshot& after) {
+  r.looked_up = true;
+  const auto* hit = std::get_if<Hit>(&result);
+  r.hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
+  r.parted_from = r.parted_to = r.hit.tokens;
+  const RequestState* state = after.find(r.name);
+  const bool alone = config->groups.size() == 1;
+  if (!config->retention || alone || r.skip_lookup || state == nullptr) return;
+  // Chunks count what lies before them as found, and what a group drops was found.
+  const bool chunks = std::ranges::any_of(
+      config->groups, [](const GroupConfig& g) { return g.kind == LayerKind::chunked_local; });
+  for (std::size_t unit = 0; unit < state->hashes.size(); ++unit) {
+    const bool found = chunks || std::ranges::any_of(after.index, [&](const IndexEntry& entry) {
+                         return entry.key == state->hashes[unit];
+                       });
+    if (found) r.parted_to = (unit + 1) * std::uint64_t{unit_tokens};
+  }
+}
+
 void History::fold_arrival(const op::Arrive& arrive) {
   const auto at = position(requests, arrive.req);
   if (at != requests.end() && at->name == arrive.req) return;  // the subject accepted a duplicate
   ++arrivals;
-  RequestRecord r(arrive.req, PrefixDigest(arrive.extra, unit_tokens));
+  RequestRecord r(arrive.req, UnitDigest(arrive.extra, unit_tokens, config->hash_lookahead));
+  r.prompt_tokens = static_cast<std::uint32_t>(arrive.tokens.size());
   r.skip_lookup = arrive.skip_lookup;
   r.encoder_tokens = arrive.encoder_tokens;
   requests.insert(at, std::move(r));
@@ -199,6 +260,7 @@ void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
   const auto at = position(requests, fork.child);
   if (parent == nullptr || (at != requests.end() && at->name == fork.child)) return;
   ++arrivals;
+  if (config->hash_lookahead > 0) chains_loose = true;  // a key may cover what a relative has not
   parent->forked = true;
   RequestRecord child = *parent;
   child.name = fork.child;
@@ -216,6 +278,50 @@ void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
   requests.insert(at, std::move(child));
 }
 
+// The block in which the hit ends is copied into the table. That of an own state stays there, and
+// its keys go to the copy, unannounced.
+void History::fold_tail_copies(RequestRecord& r, const Granted& granted, const Snapshot& after) {
+  const RequestState* now = after.find(r.name);
+  for (GroupId g = 0; now != nullptr && g < asked->groups.size() && g < now->tables.size(); ++g) {
+    if (asked->groups[g].copies == 0) continue;
+    const bool state = g < r.tails.size() && r.tails[g].block != kNullBlock;
+    const BlockId from = state ? r.tails[g].block : r.hit.blocks[g].back();
+    const auto copy = std::ranges::find(granted.copies, from, &Copy::from);
+    if (copy == granted.copies.end() || copy->to >= mirror.blocks.size()) continue;
+    tail_copies[g] = *copy;
+    copying.insert(copying.end(), {copy->from, copy->to});
+    if (state && from < mirror.blocks.size()) moved_keys.push_back(*copy);
+  }
+  r.tails.clear();
+}
+
+// A state at the end of the prompt is published inside its block. The request will overwrite it.
+void History::fold_state_tails(RequestRecord& r, std::uint64_t tokens, const Snapshot& before,
+                               const Snapshot& after) {
+  const RequestState* was = before.find(r.name);
+  const RequestState* now = after.find(r.name);
+  if (!config->profile.hits_inside_blocks || !config->enable_caching || now == nullptr) return;
+  const std::uint64_t known = std::min<std::uint64_t>(tokens, now->num_tokens);
+  const std::uint64_t aligned = known - known % publish_alignment(*config);
+  const std::uint64_t end = state_boundary(resumption, r.prompt_tokens, unit_tokens);
+  if (aligned == 0 || aligned != end || end > now->hashes.size() * std::uint64_t{unit_tokens})
+    return;
+  for (GroupId g = 0; g < now->tables.size() && g < config->groups.size(); ++g) {
+    const GroupConfig& group = config->groups[g];
+    const std::vector<BlockId>& table = now->tables[g];
+    const std::uint64_t at = end / group.block_size;
+    if (!moves_state(group) || end % group.block_size == 0 || at >= table.size()) continue;
+    if (table[at] == kNullBlock || table[at] >= after.blocks.size()) continue;
+    if (g < r.checkpoints.size() && r.checkpoints[g]) continue;
+    const bool held = was != nullptr && g < was->tables.size() && at < was->tables[g].size() &&
+                      was->tables[g][at] == table[at];
+    const BlockState& block = before.blocks[table[at]];
+    if (held && block.hashed && block.key == now->hashes[end / unit_tokens - 1]) continue;
+    r.tails.resize(config->groups.size());
+    r.tails[g] = {static_cast<std::size_t>(at), table[at]};
+  }
+}
+
 void History::fold_grant(RequestRecord& r, const RequestState& state, const Snapshot& after) {
   for (const GroupConfig& group : config->groups) {
     if (!moves_state(group)) continue;
@@ -228,6 +334,7 @@ void History::fold_grant(RequestRecord& r, const RequestState& state, const Snap
   if (r.holds() && stands_still) r.ahead = true;
   r.granted_from = asked->total;
   r.lengths.clear();
+  r.checkpoints.clear();
   const RequestState* now = promises->traits.reserves_prompt() ? after.find(r.name) : nullptr;
   for (GroupId g = 0; g < asked->groups.size(); ++g) {
     const GroupExtent& group = asked->groups[g];
@@ -235,6 +342,7 @@ void History::fold_grant(RequestRecord& r, const RequestState& state, const Snap
         now != nullptr && g < now->tables.size() ? now->tables[g].size() : 0;
     r.lengths.push_back(
         std::clamp(shown, group.length, now != nullptr ? group.most : group.length));
+    r.checkpoints.push_back(group.checkpoint);
   }
   r.scheduled_tokens = std::min<std::uint64_t>(asked->main, config->max_model_len);
   r.content_tokens =
@@ -318,7 +426,7 @@ void History::fold_truncate(RequestRecord& r, std::uint32_t tokens) {
   r.ahead = true;
   for (GroupId g = 0; g < r.lengths.size(); ++g) {
     const GroupConfig& group = config->groups[g];
-    if (group.kind == LayerKind::mamba || group.kind == LayerKind::cross) continue;
+    if (!is_written_again(group.kind)) continue;
     r.lengths[g] =
         std::min(r.lengths[g], ceil_div<std::uint64_t>(tokens, std::uint64_t{group.block_size}));
   }
@@ -331,6 +439,7 @@ void History::fold_free(RequestRecord& r) {
   r.looked_up = false;
   r.hit = {};
   r.lengths.clear();
+  r.tails.clear();
   r.scheduled_tokens = r.content_tokens = r.granted_from = 0;
   r.forked = r.swapped = r.decoding = r.ahead = r.on_host = false;
   r.on_device = true;
@@ -346,7 +455,10 @@ void History::fold_complete(const op::Complete& complete) {
   r->transfer.clear();
   if (settled->out) {
     (complete.ok ? r->on_device : r->on_host) = false;
-    if (complete.ok) r->hit = {};
+    if (!complete.ok) return;
+    r->hit = {};
+    r->tails.clear();
+    r->checkpoints.clear();
   } else {
     (complete.ok ? r->on_host : r->on_device) = false;
   }
@@ -391,10 +503,7 @@ void History::fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens,
                           const Snapshot& after) {
   const std::size_t known = r.contents.size();
   r.contents.reserve((r.digest.num_tokens() + tokens.size()) / unit_tokens);
-  for (TokenId token : tokens) {
-    const std::uint64_t content = r.digest.next(token);
-    if (r.digest.num_tokens() % unit_tokens == 0) r.contents.push_back(content);
-  }
+  for (TokenId token : tokens) r.digest.next(token, r.contents);
   const RequestState* state = after.find(r.name);
   if (state == nullptr) return;
   const std::size_t units = std::min(r.contents.size(), state->hashes.size());

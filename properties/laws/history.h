@@ -31,18 +31,23 @@ namespace kvproof::properties {
 
 /// A live request as its caller knows it.
 struct RequestRecord {
-  RequestRecord(std::string its_name, PrefixDigest its_digest)
+  RequestRecord(std::string its_name, UnitDigest its_digest)
       : name(std::move(its_name)), digest(std::move(its_digest)) {}
 
   std::string name;
   bool skip_lookup = false;
   std::uint32_t encoder_tokens = 0;
+  std::uint32_t prompt_tokens = 0;
   RequestStatus status = RequestStatus::waiting;
-  bool looked_up = false;  // there was a lookup since its arrival or preemption
-  FoundPrefix hit;         // found by the last lookup
+  bool looked_up = false;         // there was a lookup since its arrival or preemption
+  FoundPrefix hit;                // found by the last lookup
+  std::uint64_t parted_from = 0;  // [tokens] at the last lookup: its hit,
+  std::uint64_t parted_to = 0;    // [tokens] and the longest prefix that some group may have had
 
   // Since it was admitted last:
   std::vector<std::uint64_t> lengths;  // [blocks] granted per group; empty before the first grant
+  std::vector<SharedTail> tails;       // of its own states, per group; empty: none
+  std::vector<std::optional<Checkpoint>> checkpoints;  // of the last grant, per group
   std::uint64_t scheduled_tokens = 0;  // computed + hit + external + new of the last grant: drafts
   std::uint64_t granted_from = 0;      // computed + hit + external when the last grant was made
   std::uint64_t content_tokens = 0;    // leading tokens whose content lies in the granted slots
@@ -55,8 +60,8 @@ struct RequestRecord {
   bool on_device = true;  // its tables list device blocks
   bool on_host = false;   // its host tables list host blocks
 
-  std::vector<std::uint64_t> contents;  // digest per complete hash unit, shape [num_tokens / unit]
-  PrefixDigest digest;
+  std::vector<std::uint64_t> contents;  // digest per hash unit whose key is known, shape [units]
+  UnitDigest digest;
 
   [[nodiscard]] bool holds() const { return !lengths.empty(); }
   [[nodiscard]] bool resident() const { return transfer.empty() && !on_host; }
@@ -127,13 +132,20 @@ struct History {
             const Snapshot& after);
 
   [[nodiscard]] const RequestRecord* find(std::string_view name) const;
+  /// Whether the mask of a group keeps this position of a request for the prefix cache, wherever
+  /// its prompt parted from those of others.
+  [[nodiscard]] bool keeps(const RequestRecord& r, GroupId group, std::size_t position) const;
+  /// Whether a state is kept there for whoever goes on behind the prompt.
+  [[nodiscard]] bool ends_prompt(const RequestRecord& r, GroupId group, std::size_t position) const;
+  /// Whether it does so at least if the prompt parted where some group says.
+  [[nodiscard]] bool may_keep(const RequestRecord& r, GroupId group, std::size_t position) const;
   [[nodiscard]] const TransferRecord* find_transfer(std::string_view name) const;
 
   SharedValue<CacheConfig> config;
   SharedValue<Promises> promises;  // of the subject
   std::uint32_t num_blocks;
   std::uint32_t unit_tokens;
-  std::uint64_t align;                    // [tokens] alignment(config)
+  Resumption resumption;                  // resumption_of(config)
   bool moves_states = false;              // in some group
   std::vector<GroupFacts> groups;         // shape [groups]
   std::vector<RequestRecord> requests;    // sorted by name
@@ -144,6 +156,10 @@ struct History {
   std::string just_refused;               // the request whose allocation was refused just now
   Occasions occasions = on::any;          // of this operation
   std::optional<Extent> asked;            // of this operation, if it is an allocation
+  std::vector<std::optional<Copy>> tail_copies;  // of this operation, per group: shared tails
+  std::vector<Copy> moved_keys;                  // of this operation, whose keys have gone along
+  std::vector<BlockId> copying;           // held until the next step, in the order of the answers
+  std::vector<BlockId> copied;            // held until this operation, which is a step
   std::optional<TransferRecord> settled;  // by this operation
   std::vector<Places> places;             // of the requests in the state after this operation
   Places own;                             // of the request that this operation is about
@@ -166,9 +182,13 @@ struct History {
   void fold_call(const Snapshot& before, const Operation& operation, const Result& result,
                  const Snapshot& after);
   [[nodiscard]] bool hits_new_state(const RequestState& state, const FoundPrefix& hit) const;
+  void fold_lookup(RequestRecord& r, const Result& result, const Snapshot& after);
   void fold_arrival(const op::Arrive& arrive);
   void fold_fork(const op::Fork& fork, const Snapshot& before);
   void fold_grant(RequestRecord& r, const RequestState& state, const Snapshot& after);
+  void fold_tail_copies(RequestRecord& r, const Granted& granted, const Snapshot& after);
+  void fold_state_tails(RequestRecord& r, std::uint64_t tokens, const Snapshot& before,
+                        const Snapshot& after);
   void fold_superseded(const Snapshot& before, const Snapshot& after);
   void fold_outdone(const Snapshot& before, const Snapshot& after);
   void fold_truncate(RequestRecord& r, std::uint32_t tokens);
@@ -180,6 +200,7 @@ struct History {
   void fold_events(const Operation& operation, const Outcome& outcome, const Snapshot& after);
   void list_places(const Snapshot& before, const Snapshot& after);
   void fold_places(const Snapshot& before, const Operation& operation, const Snapshot& after);
+  void mirror_moves();
   void mirror_stored(const event::Stored& stored, const RequestState* request, bool landed);
   void mirror_block(const event::Stored& stored, const StoredBlock& block,
                     const RequestState* request);

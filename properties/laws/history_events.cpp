@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Follows the events without any other knowledge, and notes an event that cannot be right.
 #include <algorithm>
+#include <utility>
 
 #include "properties/laws/history.h"
 #include "reference/layer_rules.h"
@@ -27,6 +28,7 @@ void History::fold_events(const Operation& operation, const Outcome& outcome,
   const std::string& name = settled ? settled->req : request_of(operation);
   for (const Event& event : outcome.events) {
     if (const auto* stored = std::get_if<event::Stored>(&event)) {
+      mirror_moves();
       mirror_stored(*stored, after.find(name), settled.has_value());
     } else if (const auto* removed = std::get_if<event::Removed>(&event)) {
       if (removed->block < num_blocks) {
@@ -45,6 +47,20 @@ void History::fold_events(const Operation& operation, const Outcome& outcome,
       for (std::vector<Entry>& known : mirror.blocks) known.clear();
     }
   }
+  mirror_moves();
+}
+
+// Keys go along with a copied state unannounced, once the block of the copy has lost its own.
+void History::mirror_moves() {
+  for (const Copy& copy : std::exchange(moved_keys, {})) {
+    std::vector<Entry>& to = mirror.blocks[copy.to];
+    if (!to.empty() && !mirror.fault) {
+      mirror.fault =
+          Mirror::Fault{"taken for a copy with a key", copy.to, to.front().prefix_tokens};
+    }
+    to = std::exchange(mirror.blocks[copy.from], {});
+    for (const Entry& key : to) new_states.emplace_back(key.group, key.key);
+  }
 }
 
 // A registration of tokens [from, to) covers whole blocks, or it is that of a prompt's tail.
@@ -57,8 +73,9 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   const GroupConfig& group = config->groups[stored.group];
   const std::uint32_t block_size = group.block_size;
   const bool tail = stored.to % block_size != 0 || stored.from % block_size != 0;
-  if (tail && !(config->profile.prompt_tail != PromptTail::none && reads_all(group.kind) &&
-                stored.blocks.size() == 1 && stored.to - stored.from == unit_tokens)) {
+  const bool has_tails = reads_all(group.kind) ? config->profile.prompt_tail != PromptTail::none
+                                               : moves_state(group) && config->profile.sparse;
+  if (tail && !(has_tails && stored.blocks.size() == 1 && stored.to - stored.from == unit_tokens)) {
     return fail("a registration whose range does not match its blocks", {0, stored.to});
   }
   std::uint32_t last = stored.from;
@@ -74,10 +91,12 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   if (tail || landed || request == nullptr || mirror.fault) return;
   if (stored.group >= request->tables.size()) return;
   // Every block that the registration leaves out must be null, masked out, or known by its key.
+  const RequestRecord* record = find(request->name);
+  if (record == nullptr) return;
   const std::vector<BlockId>& table = request->tables[stored.group];
   for (std::uint32_t i = stored.from / block_size; i < stored.to / block_size; ++i) {
     const BlockId block = i < table.size() ? table[i] : kNullBlock;
-    if (block == kNullBlock || block >= num_blocks || !groups[stored.group].mask.keeps(i)) continue;
+    if (block == kNullBlock || block >= num_blocks || !keeps(*record, stored.group, i)) continue;
     std::vector<Entry>& known = mirror.blocks[block];
     if (key_of_length(known, stored.group, (i + 1) * block_size) == known.end()) {
       fail("left out of a registration that covers it", {block, (i + 1) * block_size});

@@ -102,9 +102,10 @@ struct Step {
                                           const RequestState& now, GroupId group) {
   const auto* recycle = std::get_if<op::Recycle>(&step.operation);
   if (recycle == nullptr && !step.history.asked) return {};
-  const std::uint64_t computed =
-      recycle != nullptr ? recycle->processed : step.history.asked->total;
-  return recycled_between(step.config, group, computed, table_of(was, group), table_of(now, group));
+  const RequestRecord* record = own_record(step);
+  const Passed passed{recycle != nullptr ? recycle->processed : step.history.asked->total,
+                      record != nullptr ? record->prompt_tokens : 0U};
+  return recycled_between(step.config, group, passed, table_of(was, group), table_of(now, group));
 }
 
 /// The copies of a grant that replaced entries of this group's table, in order.
@@ -116,6 +117,18 @@ struct Step {
 [[nodiscard]] std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r,
                                                        GroupId group, std::uint64_t from,
                                                        std::uint64_t slots);
+
+/// How many holders of a block may write into it, or read what they would write.
+[[nodiscard]] std::int64_t writers_of(const Snapshot& state, BlockId block);
+
+/// Whether a lookup of so many tokens may find the block of this position under the key.
+[[nodiscard]] bool is_found_key(const Step& step, const RequestState& r, GroupId group,
+                                std::size_t position, std::uint64_t hit_tokens, std::uint64_t key);
+
+/// Whether the block carries a key under which such a lookup may find it.
+[[nodiscard]] bool carries_found_key(const Step& step, const Snapshot& state, const RequestState& r,
+                                     GroupId group, std::size_t position, std::uint64_t hit_tokens,
+                                     BlockId block);
 
 /// Whether every block that a lookup found still carries the content that it was found for.
 [[nodiscard]] bool still_published(const Step& step, const RequestState& r,

@@ -89,7 +89,7 @@ struct Reach {
   About about = About::anything;
   Speaks (*speaks)(const Step&) = when::always;
   std::array<std::string_view, 4> operations = {};  // the subject must declare one of them
-  bool Calls::*needs = nullptr;  // the way of calling that it is about
+  bool Calls::*needs = nullptr;                     // the way of calling that it is about
   bool counts_suffice = false;  // without a cache, forks and windows it needs no part: only counts
   Occasions occasions = on::any;  // a step without any of them cannot break it
 };

@@ -11,11 +11,16 @@
 
 namespace kvproof::properties {
 
+// A copy only reads what stands before the end of the prefix that it copies.
+std::int64_t writers_of(const Snapshot& state, BlockId block) {
+  return state.blocks[block].ref_cnt - std::ranges::count(state.copying, block);
+}
+
 std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r, GroupId group,
                                          std::uint64_t from, std::uint64_t slots) {
   std::vector<std::size_t> out;
   const GroupConfig& rules = step.config.groups[group];
-  if (rules.kind == LayerKind::mamba || rules.kind == LayerKind::cross) return out;
+  if (!is_written_again(rules.kind)) return out;
   const std::vector<BlockId>& table = table_of(r, group);
   const std::uint64_t block_size = rules.block_size;
   const auto end = std::min<std::uint64_t>(ceil_div(slots, block_size), table.size());
@@ -23,9 +28,39 @@ std::vector<std::size_t> shared_in_range(const Step& step, const RequestState& r
        ++i) {
     const BlockId block = table[i];
     if (block == kNullBlock || block >= step.before.blocks.size()) continue;
-    if (step.before.blocks[block].ref_cnt > 1) out.push_back(static_cast<std::size_t>(i));
+    if (writers_of(step.before, block) > 1) out.push_back(static_cast<std::size_t>(i));
   }
   return out;
+}
+
+bool is_found_key(const Step& step, const RequestState& r, GroupId group, std::size_t position,
+                  std::uint64_t hit_tokens, std::uint64_t key) {
+  const GroupConfig& rules = step.config.groups[group];
+  const std::uint64_t unit = step.history.unit_tokens;
+  const std::uint64_t block_end = (position + 1) * std::uint64_t{rules.block_size};
+  if (block_end <= hit_tokens) return own_key(step, r, group, position) == key;
+  // Full attention may have been found further, and a shorter prefix is a hit as well.
+  const std::uint64_t last = reads_all(rules.kind) ? block_end : hit_tokens;
+  for (std::uint64_t end = hit_tokens; end <= last; end += unit) {
+    if (end / unit <= r.hashes.size() && end >= unit && r.hashes[end / unit - 1] == key)
+      return true;
+  }
+  return false;
+}
+
+bool carries_found_key(const Step& step, const Snapshot& state, const RequestState& r,
+                       GroupId group, std::size_t position, std::uint64_t hit_tokens,
+                       BlockId block) {
+  if (block >= state.blocks.size()) return false;
+  const BlockState& b = state.blocks[block];
+  if (!b.hashed || b.group != group) return false;
+  const auto found = [&](std::uint64_t key) {
+    return is_found_key(step, r, group, position, hit_tokens, key);
+  };
+  return found(b.key) || (b.tail_key && found(*b.tail_key)) ||
+         std::ranges::any_of(state.further_keys, [&](const FurtherKey& further) {
+           return further.block == block && found(further.key);
+         });
 }
 
 bool still_published(const Step& step, const RequestState& r, const FoundPrefix& found) {
@@ -33,10 +68,7 @@ bool still_published(const Step& step, const RequestState& r, const FoundPrefix&
     for (std::size_t i = 0; i < found.blocks[g].size(); ++i) {
       const BlockId block = found.blocks[g][i];
       if (block == kNullBlock) continue;
-      const bool carries = block < step.before.blocks.size() && step.before.blocks[block].hashed &&
-                           step.before.blocks[block].group == g &&
-                           own_key(step, r, g, i) == step.before.blocks[block].key;
-      if (!carries) return false;
+      if (!carries_found_key(step, step.before, r, g, i, found.tokens, block)) return false;
     }
   }
   return true;
@@ -105,8 +137,9 @@ Demand demand_of(const Step& step, const Call& call) {
     const std::uint64_t whole_copies = shared_in_range(step, r, g, e.total, whole).size();
     d.revived += revived;
     d.copies += copies;
-    d.need += e.groups[g].loaded - e.groups[g].begun + e.groups[g].fresh + revived + copies;
-    d.whole_need += e.groups[g].whole_new + revived + whole_copies;
+    const std::uint64_t tail = e.groups[g].copies;
+    d.need += e.groups[g].loaded - e.groups[g].begun + e.groups[g].fresh + revived + copies + tail;
+    d.whole_need += e.groups[g].whole_new + revived + whole_copies + tail;
     d.for_prompt += e.groups[g].most - e.groups[g].length;
     d.free += recycled_blocks(step, call, g);
   }
@@ -124,7 +157,10 @@ std::optional<Call> valid_call(const Step& step) {
   const RequestState* r = own_before(step);
   const RequestRecord* record = own_record(step);
   if (r == nullptr || record == nullptr || !record->resident()) return std::nullopt;
-  if (allocate->args.new_tokens == 0 && allocate->args.external == 0) return std::nullopt;
+  const bool adopts = step.config.profile.grants_hits_alone && step.history.asked->uses_hit;
+  if (allocate->args.new_tokens == 0 && allocate->args.external == 0 && !adopts) {
+    return std::nullopt;
+  }
   if (step.history.asked->uses_hit) {
     if (!without_blocks(*r) || !without_progress(*r) || !still_published(step, *r, record->hit))
       return std::nullopt;
@@ -320,7 +356,8 @@ extern const Scenes failure_changes_nothing_scenes = {
 
 Finding reads_are_pure(const Step& step) {
   const bool all_read = std::ranges::all_of(step.config.groups, [](const GroupConfig& g) {
-    return reads_all(g.kind) || g.kind == LayerKind::cross;
+    const bool all = reads_all(g.kind) && g.kind != LayerKind::rswa;
+    return all || g.kind == LayerKind::cross || g.kind == LayerKind::ring;
   });
   const bool recycles = std::holds_alternative<op::Recycle>(step.operation);
   const bool reads = std::holds_alternative<op::Lookup>(step.operation) ||
@@ -329,8 +366,18 @@ Finding reads_are_pure(const Step& step) {
   if (!reads && !recycles) return std::nullopt;
   if (!step.outcome.events.empty())
     return say("a read announced ", step.outcome.events.size(), " events");
-  if ((reads || all_read) && step.before != step.after) return say("a read changed the state");
-  return std::nullopt;
+  if (!reads && !all_read) return std::nullopt;
+  if (step.before == step.after) return std::nullopt;
+  if (std::holds_alternative<op::Step>(step.operation) && !step.before.copying.empty()) {
+    Snapshot expected = step.before;  // copies have run, so what they held is given back
+    PoolReplay pool(step.config, step.before);
+    pool.release(step.history.copied);
+    pool.write_to(expected);
+    expected.copying.clear();
+    expected.usage = step.after.usage;  // I31
+    if (expected == step.after) return std::nullopt;
+  }
+  return say("a read changed the state");
 }
 
 extern const Scenes reads_are_pure_scenes = {

@@ -129,7 +129,8 @@ Finding check_shared(const Step& step) {
   const RequestRecord* record = own_record(step);
   if (shared == nullptr || own == nullptr || record == nullptr) return std::nullopt;
   for (GroupId g = 0; g < shared->size() && g < step.config.groups.size(); ++g) {
-    const bool counted = step.config.enable_caching && reads_all(step.config.groups[g].kind);
+    const bool counted = step.config.enable_caching && step.config.profile.counts_common_prefix &&
+                         reads_all(step.config.groups[g].kind);
     std::uint64_t most = counted ? table_of(*own, g).size() : 0;
     bool lone = true;
     for (const RequestState& other : step.after.requests) {

@@ -129,6 +129,10 @@ Finding answer_matches_tables(const Step& step, const RequestState& was, const R
     Blocks expected;
     for (const Copy& copy : copies_of(step, was, now, g)) expected.push_back(copy.to);
     copies += expected.size();
+    if (const auto& copy = step.history.tail_copies[g]) {
+      ++copies;
+      if (step.history.asked->starts) expected.push_back(copy->to);
+    }
     const Blocks& table = table_of(now, g);
     const auto loaded = std::min<std::size_t>(
         table.size(), static_cast<std::size_t>(step.history.asked->groups[g].loaded));

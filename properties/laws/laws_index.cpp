@@ -11,6 +11,23 @@
 
 namespace kvproof::properties {
 
+namespace {
+
+/// How many keys a block carries.
+std::size_t keys_of(const PoolState& pool, BlockId block) {
+  const BlockState& state = pool.blocks[block];
+  const auto further = std::ranges::count(pool.further_keys, block, &FurtherKey::block);
+  return (state.hashed ? 1U : 0U) + (state.tail_key ? 1U : 0U) + static_cast<std::size_t>(further);
+}
+
+bool carries(const PoolState& pool, BlockId block, std::uint64_t key) {
+  const BlockState& state = pool.blocks[block];
+  return state.key == key || state.tail_key == key ||
+         std::ranges::find(pool.further_keys, FurtherKey{block, key}) != pool.further_keys.end();
+}
+
+}  // namespace
+
 Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& tally,
                                        const std::vector<std::uint8_t>& superseded) {
   const std::size_t n = pool.blocks.size();
@@ -19,8 +36,7 @@ Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& t
       if (block >= n) return say("the index lists block ", block, " of a pool of ", n);
       const BlockState& state = pool.blocks[block];
       if (!state.hashed) return say("the index lists block ", block, ", which carries no key");
-      const bool carried = state.key == entry.key || state.tail_key == entry.key;
-      if (!carried || state.group != entry.group) {
+      if (!carries(pool, block, entry.key) || state.group != entry.group) {
         return say("the index lists block ", block, " under key ", entry.key,
                    "; the block carries ", state.key);
       }
@@ -30,7 +46,7 @@ Finding pool_law::index_matches_blocks(const PoolState& pool, const PoolTally& t
     const BlockState& state = pool.blocks[block];
     const std::uint32_t listed = tally.indexed[block];
     if (listed == 0 && block < superseded.size() && superseded[block] != 0) continue;
-    if (listed != (state.hashed ? 1U : 0U) + (state.tail_key ? 1U : 0U)) {
+    if (listed != keys_of(pool, block)) {
       return say("block ", block, state.hashed ? " carries a key" : " carries no key",
                  state.tail_key ? " and one of a prompt" : "", " and the index lists it ", listed,
                  " times");
@@ -163,7 +179,7 @@ Finding keys_downward_closed(const Step& step) {
     if (entry.group >= step.config.groups.size() || entry.blocks.empty()) continue;
     const GroupConfig& group = step.config.groups[entry.group];
     auto facts = of_key.find(entry.key);
-    if (!reads_all(group.kind) || facts == of_key.end()) continue;
+    if (!reads_all(group.kind) || group.kind == LayerKind::rswa || facts == of_key.end()) continue;
     const std::size_t units_per_block = step.history.groups[entry.group].units_per_block;
     std::size_t back = facts->second.unit % units_per_block + 1;  // units to the block before
     if (facts->second.unit + 1 <= back) continue;                 // the first block
@@ -193,7 +209,7 @@ namespace {
 Finding check_cleared(const PoolState& was, const PoolState& now, const char* tier) {
   if (!now.index.empty()) return say(now.index.size(), tier, " keys survived the reset");
   for (BlockId block = 0; block < now.blocks.size(); ++block) {
-    if (now.blocks[block].hashed || now.blocks[block].tail_key) {
+    if (now.blocks[block].hashed || keys_of(now, block) > 0) {
       return say(tier, " block ", block, " kept its key over the reset");
     }
   }
@@ -252,10 +268,10 @@ Finding events_mirror_index(const Step& step) {
   for (BlockId block = 0; block < step.history.num_blocks; ++block) {
     const std::vector<Mirror::Entry>& heard = mirror.blocks[block];
     const BlockState& state = step.after.blocks[block];
-    if (heard.empty() && !state.hashed && !state.tail_key) continue;
-    const std::size_t carried = (state.hashed ? 1U : 0U) + (state.tail_key ? 1U : 0U);
+    const std::size_t carried = keys_of(step.after, block);
+    if (heard.empty() && carried == 0) continue;
     const bool same = std::ranges::all_of(heard, [&](const Mirror::Entry& e) {
-      return e.group == state.group && (e.key == state.key || state.tail_key == e.key);
+      return e.group == state.group && carries(step.after, block, e.key);
     });
     if ((heard.size() != carried || !same) && !overtaken(step, block)) {
       return say("block ", block, " carries ", carried, " keys; by the events it carries ",
@@ -292,7 +308,9 @@ extern const Scenes events_mirror_index_scenes = {
 Finding hash_chain(const Step& step) {
   if (!step.config.enable_caching) return std::nullopt;
   for (const RequestState& r : step.after.requests) {
-    const std::size_t units = r.num_tokens / step.config.hash_block_size;
+    const std::uint32_t behind = step.config.hash_lookahead;
+    const std::size_t units =
+        r.num_tokens > behind ? (r.num_tokens - behind) / step.config.hash_block_size : 0;
     if (r.hashes.size() != units) {
       return say("request ", r.name, " has ", r.hashes.size(), " hashes for ", r.num_tokens,
                  " tokens in units of ", step.config.hash_block_size);

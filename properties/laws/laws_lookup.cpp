@@ -23,15 +23,18 @@ std::uint64_t most_tokens(const Step& step, const RequestState& r) {
 }
 
 Finding check_position(const Step& step, const RequestState& r, GroupId group, std::size_t i,
-                       BlockId block, std::uint64_t skipped) {
+                       BlockId block, std::uint64_t skipped, std::uint64_t hit_tokens) {
   if (block == kNullBlock) {
     const std::uint64_t end = (i + 1) * std::uint64_t{step.config.groups[group].block_size};
     if (end <= skipped) return std::nullopt;
     return say("position ", i, " of the hit of ", r.name, " in group ", group,
                " is null, although the group still reads it");
   }
-  const auto key = own_key(step, r, group, i);
-  const IndexEntry* entry = key ? find_entry(step.after, group, *key) : nullptr;
+  const IndexEntry* entry = nullptr;  // the first under which it may have been found
+  for (const IndexEntry& e : step.after.index) {
+    if (e.group != group || !is_found_key(step, r, group, i, hit_tokens, e.key)) continue;
+    if (entry == nullptr || e.blocks.front() == block) entry = &e;
+  }
   if (entry == nullptr || std::ranges::find(entry->blocks, block) == entry->blocks.end()) {
     return say("position ", i, " of the hit of ", r.name, " in group ", group, " is block ", block,
                ", which is not published for it");
@@ -48,31 +51,38 @@ Finding check_hit(const Step& step, const RequestState& r, const Hit& hit) {
     return say("the hit of ", r.name, " lists ", hit.blocks.size(), " groups");
   }
   const std::uint64_t limit = most_tokens(step, r);
-  if (hit.hit_tokens > limit || hit.hit_tokens % step.history.align != 0) {
+  if (hit.hit_tokens > limit || hit.hit_tokens % step.history.resumption.hit_align != 0) {
     return say("the hit of ", r.name, " has ", hit.hit_tokens, " tokens; at most ", limit,
-               " of its ", r.num_tokens, ", in multiples of ", step.history.align,
+               " of its ", r.num_tokens, ", in multiples of ", step.history.resumption.hit_align,
                ", may be found");
   }
   for (GroupId g = 0; g < hit.blocks.size(); ++g) {
     const GroupConfig& group = step.config.groups[g];
     const std::vector<BlockId>& blocks = hit.blocks[g];
-    if (blocks.size() * std::uint64_t{group.block_size} != hit.hit_tokens) {
+    if (!is_cacheable(group.kind) && blocks.empty()) continue;
+    if (blocks.size() != ceil_div<std::uint64_t>(hit.hit_tokens, group.block_size)) {
       return say("the hit of ", r.name, " is said to be ", hit.hit_tokens,
                  " tokens long but does not list as many blocks in group ", g);
     }
     const std::uint64_t skipped = skipped_tokens(group, hit.hit_tokens);
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      if (auto finding = check_position(step, r, g, i, blocks[i], skipped)) return finding;
+      if (auto finding = check_position(step, r, g, i, blocks[i], skipped, hit.hit_tokens)) {
+        return finding;
+      }
     }
   }
   return std::nullopt;
 }
 
 Finding check_admitted_group(const Step& step, const RequestState& r, GroupId group,
-                             const std::vector<BlockId>& hit, std::uint64_t skipped) {
+                             const FoundPrefix& found, std::uint64_t skipped) {
+  const std::vector<BlockId>& hit = found.blocks[group];
   const std::vector<BlockId>& table = table_of(r, group);
   for (std::size_t i = 0; i < hit.size(); ++i) {
     BlockId block = i < skipped ? kNullBlock : hit[i];
+    const auto& copy = step.history.tail_copies[group];
+    if (copy && i + 1 == hit.size() && i < table.size() && *copy == Copy{hit[i], table[i]})
+      continue;
     const bool moved = i < table.size() && table[i] != block && overtaken(step, block);
     if (moved) block = table[i];  // to the copy that has its key now
     if (i >= table.size() || table[i] != block) {
@@ -85,7 +95,7 @@ Finding check_admitted_group(const Step& step, const RequestState& r, GroupId gr
     const BlockState& state = step.after.blocks[block];
     if (state.ref_cnt < 1)
       return say("block ", block, " of the prefix of ", r.name, " is held by nobody");
-    if (!state.hashed || state.group != group || own_key(step, r, group, i) != state.key) {
+    if (!carries_found_key(step, step.after, r, group, i, found.tokens, block)) {
       return say("block ", block, " was admitted at position ", i, " of ", r.name,
                  " without carrying its content");
     }
@@ -108,7 +118,7 @@ Finding check_admitted(const Step& step) {
   }
   for (GroupId g = 0; g < record->hit.blocks.size() && g < asked->groups.size(); ++g) {
     const std::uint64_t skipped = asked->groups[g].skipped;
-    if (auto finding = check_admitted_group(step, *r, g, record->hit.blocks[g], skipped)) {
+    if (auto finding = check_admitted_group(step, *r, g, record->hit, skipped)) {
       return finding;
     }
   }
@@ -155,13 +165,30 @@ namespace {
 /// Whether everything that a group reads to go on behind `tokens` tokens is published. An EAGLE
 /// group gives up the block `beyond` them, which must be published as well, below `limit`.
 /// @pre tokens is a multiple of its block
+/// @param drops whether an EAGLE group does so here
 bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_t tokens,
-                std::uint64_t limit) {
+                std::uint64_t limit, bool drops = true) {
   const GroupConfig& group = step.config.groups[g];
+  if (!is_cacheable(group.kind)) return true;
   const std::uint64_t block_size = group.block_size;
-  const bool beyond = group.eagle && group.kind != LayerKind::mamba;
+  const bool beyond = drops && group.eagle && group.kind != LayerKind::mamba;
   const std::uint64_t end = tokens / block_size + (beyond ? 1 : 0);
-  if (end * block_size > limit) return false;
+  const std::uint64_t inside = tokens % block_size;
+  if (inside > 0) {
+    const std::uint64_t unit = step.history.unit_tokens;
+    const std::uint64_t keyed = r.hashes.size() * unit;
+    const std::uint64_t first = beyond ? tokens + unit : tokens;
+    const std::uint64_t last =
+        group.kind == LayerKind::mamba ? tokens : tokens - inside + block_size;
+    bool found = false;
+    for (std::uint64_t t = first; t <= std::min({last, keyed, beyond ? keyed : limit}); t += unit) {
+      found = found || find_entry(step.after, g, r.hashes[t / unit - 1]) != nullptr;
+    }
+    if (!found) return false;
+    return group.kind == LayerKind::mamba || has_prefix(step, r, g, tokens - inside, limit, false);
+  }
+  const bool to_the_end = step.config.groups.size() > 1 && step.config.profile.searches_all_hashes;
+  if (!(beyond && to_the_end) && end * block_size > limit) return false;
   std::uint64_t first = 0;
   if (group.kind == LayerKind::sliding_window) {
     // A later round may search again without the block beyond; it must then find a prefix, too.
@@ -191,7 +218,8 @@ Finding longest_hit(const Step& step) {
   const RequestState* r = lookup != nullptr ? step.after.find(lookup->req) : nullptr;
   if (r == nullptr || hit == nullptr) return std::nullopt;
   const std::uint64_t limit = most_tokens(step, *r);
-  const std::uint64_t align = alignment(step.config);
+  const std::uint64_t align =
+      step.config.groups.size() > 1 ? hit_alignment(step.config) : alignment(step.config);
   std::uint64_t longest = limit - limit % align;
   const auto all_have = [&](std::uint64_t tokens) {
     for (GroupId g = 0; g < step.config.groups.size(); ++g) {

@@ -39,8 +39,11 @@ Finding replay_allocation(const Step& step, const RequestState& was, const Reque
     pool.recycle(table_of(was, g), recycled_in(step, was, now, g));
   }
   for (GroupId g = 0; asked.starts && g < groups; ++g) {
-    const auto hit = part(table_of(now, g), asked.groups[g].skipped, asked.groups[g].begun);
+    const std::uint64_t shared = step.history.tail_copies[g] ? 1 : 0;  // the table has the copy
+    const auto hit =
+        part(table_of(now, g), asked.groups[g].skipped, asked.groups[g].begun - shared);
     for (BlockId block : hit) pool.touch(block);
+    if (shared > 0) pool.touch(step.history.tail_copies[g]->from);
   }
   for (GroupId g = 0; g < groups; ++g) {
     const auto loaded = part(table_of(now, g), asked.groups[g].begun, asked.groups[g].loaded);
@@ -51,6 +54,10 @@ Finding replay_allocation(const Step& step, const RequestState& was, const Reque
     for (const Copy& copy : copies_of(step, was, now, g)) {
       if (!pool.take(copy.to)) return not_from_head(pool.queue(), copy.to);
       pool.release(std::span(&copy.from, 1));
+    }
+    if (const auto& copy = step.history.tail_copies[g]) {
+      if (!pool.take(copy->to)) return not_from_head(pool.queue(), copy->to);
+      pool.touch(asked.starts ? copy->to : copy->from);  // until the copy has run
     }
     const auto grown = part(table, asked.groups[g].loaded, table.size());
     // Of moving states, nulls and drafts come first; new blocks stand last.
@@ -116,6 +123,8 @@ Finding replay(const Step& step, PoolReplay& pool) {
     for (GroupId g = 0; was != nullptr && now != nullptr && g < step.config.groups.size(); ++g) {
       pool.recycle(table_of(*was, g), recycled_in(step, *was, *now, g));
     }
+  } else if (std::holds_alternative<op::Step>(o)) {
+    pool.release(step.history.copied);
   } else if (const auto* touch = std::get_if<op::Touch>(&o)) {
     for (BlockId block : touch->blocks) pool.touch(block);
   } else if (const auto* pin = std::get_if<op::Pin>(&o)) {

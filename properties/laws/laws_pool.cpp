@@ -151,12 +151,12 @@ Finding references(const Step& step) {
   if (tally.stray) return stray_text(*tally.stray);
   for (BlockId block = 1; block < step.history.num_blocks; ++block) {
     const std::int64_t count = step.after.blocks[block].ref_cnt;
-    const std::int64_t named =
-        std::int64_t{tally.tabled[block]} + tally.raw[block] + tally.leased[block];
+    const std::int64_t named = std::int64_t{tally.tabled[block]} + tally.raw[block] +
+                               tally.leased[block] + tally.copying[block];
     if (count != named) {
       return say("block ", block, " counts ", count, " references; tables name it ",
-                 tally.tabled[block], " times, the raw owner ", tally.raw[block],
-                 " times and leases ", tally.leased[block], " times");
+                 tally.tabled[block], " times, the raw owner ", tally.raw[block], " times, leases ",
+                 tally.leased[block], " times and copies ", tally.copying[block], " times");
     }
   }
   return std::nullopt;
@@ -215,7 +215,7 @@ Finding check_held(const PoolState& pool, std::int64_t entries, const char* tier
 // What is in flight stands in tables of both tiers.
 Finding drained_is_free(const Step& step) {
   const Snapshot& s = step.after;
-  auto device = static_cast<std::int64_t>(s.raw.size());
+  auto device = static_cast<std::int64_t>(s.raw.size() + s.copying.size());
   std::int64_t host = 0;
   for (const LeaseState& lease : s.leases) device += static_cast<std::int64_t>(lease.blocks.size());
   for (const RequestState& r : s.requests) {

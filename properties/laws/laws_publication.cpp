@@ -23,6 +23,8 @@ bool handed_out(const Step& step, BlockId block) {
   for (const std::vector<BlockId>& group : granted->blocks) {
     if (names(group, block)) return true;
   }
+  const auto copied = [block](const auto& copy) { return copy && copy->to == block; };
+  if (std::ranges::any_of(step.history.tail_copies, copied)) return true;
   const bool loads = std::holds_alternative<op::SwapIn>(step.operation);
   if (loads && std::ranges::find(granted->copies, block, &Copy::to) != granted->copies.end()) {
     return true;
@@ -99,24 +101,27 @@ extern const Scenes keys_leave_with_cause_scenes = {
 namespace {
 
 /// Leading table positions that must have been considered once so many tokens are published.
-std::uint32_t published_at(const Step& step, GroupId group, std::uint64_t tokens,
-                           std::size_t table_length, std::uint32_t at_least) {
+std::uint32_t published_at(const Step& step, const RequestState& r, GroupId group,
+                           std::uint64_t tokens, std::uint32_t at_least) {
   const GroupConfig& rules = step.config.groups[group];
+  if (!step.config.enable_caching || !is_cacheable(rules.kind)) return at_least;
+  const std::uint64_t align = publish_alignment(step.config);
+  const std::uint64_t keyed = r.hashes.size() * std::uint64_t{step.history.unit_tokens};
   const std::uint64_t publishable =
-      publishable_tokens(step.config.profile, rules, alignment(step.config), tokens);
-  const auto end = static_cast<std::uint32_t>(
-      std::min<std::uint64_t>(publishable / rules.block_size, table_length));
-  return step.config.enable_caching ? std::max(end, at_least) : at_least;
+      std::min(publishable_tokens(step.config.profile, rules, align, tokens), keyed);
+  const std::uint64_t end =
+      std::min<std::uint64_t>(publishable / rules.block_size, table_of(r, group).size());
+  return std::max(static_cast<std::uint32_t>(end), at_least);
 }
 
 // No hit ends where it would need a masked block, so a key there only takes room in the index.
 Finding check_masked(const Step& step, const RequestState& r, GroupId group, std::uint64_t from,
                      std::uint64_t to) {
-  if (from >= to) return std::nullopt;
-  const CacheMask mask = cache_mask(step.config, step.config.groups[group]);
+  const RequestRecord* record = record_of(step, r);
+  if (from >= to || record == nullptr) return std::nullopt;
   for (std::uint64_t i = from; i < to; ++i) {
     const BlockId block = table_of(r, group)[i];
-    if (block == kNullBlock || mask.keeps(static_cast<std::uint32_t>(i))) continue;
+    if (block == kNullBlock || step.history.may_keep(*record, group, i)) continue;
     const BlockState& was = step.before.blocks[block];
     const BlockState& now = step.after.blocks[block];
     const bool own = now.hashed && now.key == own_key(step, r, group, i);
@@ -143,15 +148,15 @@ Finding published_as_told(const Step& step) {
     if (was == nullptr || settled || freed) continue;
     for (GroupId g = 0; g < step.config.groups.size(); ++g) {
       std::uint32_t expected = progress_of(*was, g);
-      const std::size_t length = table_of(now, g).size();
       if (own == now.name && allocate != nullptr && granted && asked) {
-        if (asked->starts) expected = static_cast<std::uint32_t>(asked->groups[g].begun);
+        const bool inside = asked->starts && asked->groups[g].copies > 0;  // not a whole block
+        if (asked->starts) expected = static_cast<std::uint32_t>(asked->groups[g].begun) - inside;
         const std::uint64_t known = std::min<std::uint64_t>(asked->main, now.num_tokens);
-        if (!allocate->args.delay_cache) expected = published_at(step, g, known, length, expected);
+        if (!allocate->args.delay_cache) expected = published_at(step, now, g, known, expected);
       }
       if (own == now.name && cache != nullptr && !rejected(step)) {
         const std::uint64_t known = std::min(cache->computed, now.num_tokens);
-        expected = published_at(step, g, known, length, expected);
+        expected = published_at(step, now, g, known, expected);
       }
       if (progress_of(now, g) == expected) {
         if (auto finding = check_masked(step, now, g, progress_of(*was, g), expected))

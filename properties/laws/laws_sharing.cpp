@@ -83,7 +83,7 @@ Finding copy_before_write(const Step& step) {
   if (was == nullptr || now == nullptr) return std::nullopt;
   for (GroupId g = 0; g < step.config.groups.size() && g < asked->groups.size(); ++g) {
     const GroupConfig& group = step.config.groups[g];
-    if (group.kind == LayerKind::mamba || group.kind == LayerKind::cross) continue;
+    if (!is_written_again(group.kind)) continue;
     const std::vector<BlockId>& table = table_of(*now, g);
     const std::uint64_t block_size = group.block_size;
     const std::uint64_t published =
@@ -95,7 +95,7 @@ Finding copy_before_write(const Step& step) {
       const BlockState& block = step.after.blocks[table[i]];
       const bool foreign = block.hashed && block.key != own_key(step, *now, g, i) &&
                            !is_tail_key(step, *now, g, i, block.key);
-      if (block.ref_cnt <= 1 && !foreign) continue;
+      if (writers_of(step.after, table[i]) <= 1 && !foreign) continue;
       if (!foreign && worded(step, is_repointed(step, *now, g, i))) continue;
       return say("position ", i, " of ", now->name, " in group ", g, " is about to be written in ",
                  "block ", table[i], ", which has ", block.ref_cnt, " holders",
@@ -165,7 +165,10 @@ Finding lease_holds(const Step& step) {
       const bool handed_out =
           takes_raw && answer != nullptr && !answer->blocks.empty() &&
           std::ranges::find(answer->blocks.front(), block) != answer->blocks.front().end();
-      const bool lost = step.before.blocks[block].hashed && !step.after.blocks[block].hashed;
+      const bool moved = std::ranges::any_of(  // with the copy of a state that is overwritten
+          step.history.tail_copies, [&](const auto& copy) { return copy && copy->from == block; });
+      const bool lost =
+          step.before.blocks[block].hashed && !step.after.blocks[block].hashed && !moved;
       if (handed_out || (lost && !forgets)) {
         return say("block ", block, handed_out ? " was handed out" : " lost its key",
                    " while lease ", lease.name, " holds it");

@@ -12,10 +12,20 @@ namespace kvproof::properties {
 bool is_tail_key(const Step& step, const RequestState& r, GroupId group, std::size_t position,
                  std::uint64_t key) {
   const GroupConfig& rules = step.config.groups[group];
-  if (step.config.profile.prompt_tail == PromptTail::none || !reads_all(rules.kind)) return false;
+  const bool states = moves_state(rules) && step.config.profile.sparse;
+  if (step.config.profile.prompt_tail == PromptTail::none || !(states || reads_all(rules.kind))) {
+    return false;
+  }
   const std::size_t units = rules.block_size / step.history.unit_tokens;
-  for (std::size_t u = position * units; u + 1 < (position + 1) * units; ++u) {
-    if (u < r.hashes.size() && r.hashes[u] == key) return true;
+  std::size_t from = position * units;
+  std::size_t to = from + units - 1;
+  // The state of a checkpoint stands in the position before that of the running state.
+  if (states && rules.checkpoint_alignment > 0) {
+    from = 0;
+    to = r.hashes.size();
+  }
+  for (std::size_t u = from; u < std::min(to, r.hashes.size()); ++u) {
+    if (r.hashes[u] == key) return true;
   }
   return false;
 }
@@ -63,8 +73,9 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
   const std::uint32_t progress = progress_of(r, group);
   const auto key = own_key(step, r, group, i);
   if (!state.hashed) {
-    const bool excused = !step.history.groups[group].mask.keeps(static_cast<std::uint32_t>(i)) ||
-                         step.history.evicted[block] != 0 || (record != nullptr && record->swapped);
+    const bool excused = step.history.evicted[block] != 0 || record == nullptr || record->swapped ||
+                         !step.history.keeps(*record, group, i) ||
+                         step.config.groups[group].checkpoint_alignment > 0;
     if (i >= progress || excused || superseded(step, block)) return std::nullopt;
     return say("block ", block, " at position ", i, " of ", r.name, " has no key below progress ",
                progress);
@@ -76,13 +87,20 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
     return say("block ", block, " at position ", i, " of ", r.name,
                " carries a key beyond progress ", progress);
   }
-  if (key != state.key) {
+  // A relative's key may cover other tokens behind the block.
+  const bool looks_ahead = relative && step.config.hash_lookahead > 0;
+  if (key != state.key && !looks_ahead) {
     return say("block ", block, " at position ", i, " of ", r.name,
                " carries the key of other content");
   }
   if (state.tail_key && !is_tail_key(step, r, group, i, *state.tail_key)) {
     return say("block ", block, " at position ", i, " of ", r.name,
                " carries a second key that is not of its content");
+  }
+  for (const FurtherKey& further : step.after.further_keys) {
+    if (further.block != block || is_tail_key(step, r, group, i, further.key)) continue;
+    return say("block ", block, " at position ", i, " of ", r.name,
+               " carries a further key that is not of its content");
   }
   return std::nullopt;
 }
@@ -134,7 +152,8 @@ Finding nulls_where_unread(const Step& step) {
       const GroupConfig& group = step.config.groups[g];
       const std::vector<BlockId>& table = r.tables[g];
       const bool whole = reads_all(group.kind) || group.kind == LayerKind::cross;
-      if (moves_state(group)) continue;  // I15
+      if (moves_state(group)) continue;             // I15
+      if (group.kind == LayerKind::rswa) continue;  // what it gives back is for I16 to say
       const auto read = std::ranges::find_if(table, [](BlockId b) { return b != kNullBlock; });
       const auto null =
           whole ? std::ranges::find(table, kNullBlock) : std::find(read, table.end(), kNullBlock);
@@ -173,7 +192,8 @@ Finding few_states(const Step& step) {
       const std::uint64_t back = r.computed - recycle_basis(step.config.profile, group, r.computed);
       const std::uint64_t kept =
           back > 0 ? ceil_div<std::uint64_t>(back + drafts, group.block_size) : 0;
-      const std::uint64_t most = 2 + drafts + kept;
+      const std::uint64_t checkpoints = group.checkpoint_alignment > 0 ? 1 : 0;
+      const std::uint64_t most = 2 + drafts + kept + checkpoints;
       if (states > most) {
         return say("request ", r.name, " holds ", states, " states, ", group.speculative_blocks,
                    " of them for drafts: ", list_of(r.tables[g]));
@@ -202,7 +222,8 @@ Finding common_prefix_identity(const Step& step) {
   }
   for (GroupId g = 0; g < shared->size(); ++g) {
     const std::vector<BlockId>& table = table_of(*mine, g);
-    const bool counted = step.config.enable_caching && reads_all(step.config.groups[g].kind);
+    const bool counted = step.config.enable_caching && step.config.profile.counts_common_prefix &&
+                         reads_all(step.config.groups[g].kind);
     std::size_t expected = counted ? table.size() : 0;
     for (const RequestState& other : step.after.requests) {
       const std::vector<BlockId>& theirs = table_of(other, g);

@@ -25,10 +25,11 @@ void Tally::count(const Snapshot& state) {
   two_groups.reset();
   count_pool(state);
   host.count_pool(state.host);
-  for (auto* counts : {&sharers, &raw, &leased, &table_group, &last_holder_}) {
+  for (auto* counts : {&sharers, &raw, &leased, &copying, &table_group, &last_holder_}) {
     counts->assign(state.blocks.size(), 0);
   }
   for (BlockId block : state.raw) add(raw, block, "the raw owner's references");
+  for (BlockId block : state.copying) add(copying, block, "a copy");
   for (const LeaseState& lease : state.leases) {
     for (BlockId block : lease.blocks) add(leased, block, "a lease");
   }

@@ -25,7 +25,7 @@ struct PoolTally {
 
 /// The counts of the device pool, with those of the host pool.
 struct Tally : PoolTally {
-  std::vector<std::uint32_t> sharers, raw, leased;  // shape [num_blocks] each
+  std::vector<std::uint32_t> sharers, raw, leased, copying;  // shape [num_blocks] each
   std::vector<std::uint32_t> table_group;  // shape [num_blocks]: 1 + the group whose tables list it
   struct Repeat {
     std::size_t request = 0;

@@ -177,6 +177,7 @@ void hide_a_key(const Telling&, Snapshot& state) {
     block.hashed = false;
     block.key = 0;
     block.tail_key.reset();
+    std::erase_if(state.further_keys, [&](const FurtherKey& f) { return f.block == id; });
     return;
   }
 }

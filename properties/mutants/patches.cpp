@@ -120,7 +120,7 @@ constexpr Patch kPatches[] = {
      "start = static_cast<std::int64_t>(`std::max(skipped, hit.size())`);", "hit.size()",
      "Admission asks for blocks that a window has skipped.", "I19", "window"},
     {"P44", "manager/layer_group.cpp",
-     "pool.num_revived(`hit.subspan(std::min(skipped, hit.size()))`)", "hit",
+     "`hit = hit.subspan(std::min(skipped, hit.size()));`", "",
      "Admission counts queued hits that a window has skipped.", "I19", "window"},
     {"P45", "manager/layer_group.cpp", "std::clamp<std::int64_t>(want - held, 0, `most`)",
      "most + 1", "Admission asks for one state more than is taken.", "I19",

@@ -4,6 +4,7 @@
 #include "properties/oracles/content_oracle.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
@@ -143,7 +144,8 @@ void ContentOracle::arrive(const op::Arrive& o) {
                   .id = id,
                   .digest = PrefixDigest(o.extra, std::max(config_.hash_block_size, 1U)),
                   .encoder = id,
-                  .encoder_tokens = o.encoder_tokens});
+                  .encoder_tokens = o.encoder_tokens,
+                  .prompt_tokens = static_cast<std::uint32_t>(o.tokens.size())});
   append(*placed, o.tokens);
 }
 
@@ -184,7 +186,7 @@ void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& g
   const std::uint64_t drafted = std::min(known + args.new_tokens, limit);
   const std::uint64_t end = std::min<std::uint64_t>(drafted, r.num_tokens);
   take(granted, was.tables, now.tables, hit);
-  r.granted = true;
+  const bool had_states = std::exchange(r.granted, true);
   r.processed = std::max(r.processed, known);
   if (admits ? was.computed > 0 : start > r.written) {
     breach_of_caller_ = kNeverComputed;
@@ -196,6 +198,8 @@ void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& g
   write(r, now, std::max<std::uint64_t>(end, start), drafted, true);
   write_states(r, now.tables, start, std::min<std::uint64_t>(known, r.num_tokens));
   write_states(r, now.tables, known, end);
+  const Chunk chunk{known, drafted, prefill_end_of(was, r.prompt_tokens)};
+  write_checkpoints(r, was.tables, now.tables, chunk, had_states);
   r.written = std::max({r.written, hit, end});
   r.draft_end = drafted;
   r.reach = std::max(r.reach, drafted);
@@ -318,6 +322,35 @@ void ContentOracle::write_states(Request& r, const Tables& tables, std::uint64_t
   }
 }
 
+// The state at a checkpoint, besides the running one.
+void ContentOracle::write_checkpoints(const Request& r, const Tables& was, const Tables& now,
+                                      const Chunk& chunk, bool had_states) {
+  static const std::vector<BlockId> kNone;
+  for (GroupId g = 0; g < now.size() && g < config_.groups.size(); ++g) {
+    if (!moves_state(config_.groups[g])) continue;
+    const std::vector<BlockId>& table = g < was.size() ? was[g] : kNone;
+    const auto at = checkpoint_of(config_, config_.groups[g], table, chunk, had_states);
+    if (!at || at->position >= now[g].size() || !device_.has(now[g][at->position])) continue;
+    const bool known = at->tokens <= r.num_tokens;  // else it is that of a draft
+    device_.row(now[g][at->position], 0) = {
+        known ? digest_of(r, g, at->tokens - 1) : device_.garbage(), r.id,
+        static_cast<std::uint32_t>(at->tokens - 1)};
+  }
+}
+
+namespace {
+
+/// Whether a key that is announced is taken back in the same answer.
+bool takes_back(const std::vector<Event>& events, GroupId group, const StoredBlock& stored) {
+  return std::ranges::any_of(events, [&](const Event& event) {
+    const auto* removed = std::get_if<event::Removed>(&event);
+    return removed != nullptr && removed->group == group && removed->block == stored.block &&
+           removed->prefix_tokens == stored.prefix_tokens;
+  });
+}
+
+}  // namespace
+
 Finding ContentOracle::check_published(const Operation& operation, const Outcome& outcome) const {
   if (outcome.events.empty()) return std::nullopt;
   const auto r = position_of(requests_, request_of(operation));
@@ -328,6 +361,7 @@ Finding ContentOracle::check_published(const Operation& operation, const Outcome
     if (config_.groups[stored->group].kind != LayerKind::mamba) continue;
     for (const StoredBlock& block : stored->blocks) {
       if (!device_.has(block.block) || block.prefix_tokens == 0) continue;
+      if (takes_back(outcome.events, stored->group, block)) continue;
       if (block.prefix_tokens > r->num_tokens) continue;
       const Row& row = device_.row(block.block, 0);
       if (row.digest == digest_of(*r, stored->group, block.prefix_tokens - 1)) continue;

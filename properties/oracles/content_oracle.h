@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "properties/laws/extent.h"
 #include "properties/oracles/content_store.h"
 #include "properties/oracles/prefix_digest.h"
 #include "properties/say.h"
@@ -60,6 +61,7 @@ class ContentOracle {
     std::uint64_t encoder = 0;  // it reads the encoder rows of this request; a child its parent's
     std::uint32_t encoder_tokens = 0;
     std::uint32_t num_tokens = 0;
+    std::uint32_t prompt_tokens = 0;
     bool granted = false;          // since admission
     std::uint64_t written = 0;     // [tokens] so many leading ones must read right
     std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
@@ -93,6 +95,8 @@ class ContentOracle {
   void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
   void complete(const op::Complete& o);
   Finding check_published(const Operation& operation, const Outcome& outcome) const;
+  void write_checkpoints(const Request& r, const Tables& was, const Tables& now, const Chunk& chunk,
+                         bool had_states);
   void write_states(Request& r, const Tables& tables, std::uint64_t from, std::uint64_t to);
   void judge_states(const Request& r, const Tables& tables, std::uint64_t start, std::uint64_t end);
   void write(const Request& r, const RequestState& now, std::uint64_t from, std::uint64_t to,
@@ -105,6 +109,7 @@ class ContentOracle {
   [[nodiscard]] std::uint64_t digest_of(const Request& r, GroupId group,
                                         std::uint64_t position) const;
   Finding check_request(const Request& r, const RequestState& state);
+  Finding check_read(const Request& r, GroupId group, const std::vector<BlockId>& table);
   Finding check_hit(const Request& r, const Hit& hit);
   Finding check_row(const Request& r, GroupId group, std::uint64_t position,
                     const std::vector<BlockId>& table, std::uint64_t offset);

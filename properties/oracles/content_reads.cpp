@@ -14,7 +14,7 @@ const ContentOracle::Tables& ContentOracle::tables_of(const Request& r,
 
 bool ContentOracle::reads_tokens(GroupId group) const {
   const LayerKind kind = config_.groups[group].kind;
-  return kind != LayerKind::mamba && kind != LayerKind::cross;
+  return is_written_again(kind);  // a ring is overwritten by its own request alone
 }
 
 std::uint64_t ContentOracle::digest_of(const Request& r, GroupId group,
@@ -87,6 +87,20 @@ Finding ContentOracle::check_range(const Request& r, GroupId group, std::uint64_
   return std::nullopt;
 }
 
+// What later tokens still read. R-SWA reads the prompt, and a window behind it.
+Finding ContentOracle::check_read(const Request& r, GroupId group,
+                                  const std::vector<BlockId>& table) {
+  const GroupConfig& rules = config_.groups[group];
+  std::uint64_t from = skipped_tokens(rules, r.processed);
+  if (rules.kind == LayerKind::rswa) {
+    const std::uint64_t window = r.processed > rules.window ? r.processed - rules.window : 0;
+    const std::uint64_t prompt = std::min<std::uint64_t>(r.prompt_tokens, r.written);
+    if (Finding finding = check_range(r, group, 0, prompt, table)) return finding;
+    from = std::max(prompt, window);
+  }
+  return check_range(r, group, from, r.written, table);
+}
+
 Finding ContentOracle::check_request(const Request& r, const RequestState& state) {
   static const std::vector<BlockId> kNone;
   const Tables& tables = tables_of(r, state);
@@ -95,7 +109,7 @@ Finding ContentOracle::check_request(const Request& r, const RequestState& state
     const GroupConfig& group = config_.groups[g];
     Finding finding;
     if (reads_tokens(g)) {
-      finding = check_range(r, g, skipped_tokens(group, r.processed), r.written, table);
+      finding = check_read(r, g, table);
     } else if (group.kind == LayerKind::cross && r.granted) {
       finding = check_range(r, g, 0, r.encoder_tokens, table);
     }

@@ -40,6 +40,10 @@ Finding compare_blocks(const PoolState& model, const PoolState& subject, Compare
                  ", unlike in the model");
     }
   }
+  if (compared.index && model.further_keys.size() != subject.further_keys.size()) {
+    return say(subject.further_keys.size(), " blocks carry a third key, in the model ",
+               model.further_keys.size());
+  }
   return std::nullopt;
 }
 

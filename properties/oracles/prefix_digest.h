@@ -3,9 +3,9 @@
 // the extra keys.
 //
 // Model:   d(p) = mix(d(p-1), token at p); at the first token of a hash unit the unit's typed extra
-//          keys are mixed in before: adapter, images and embedded rows that overlap it with their
-//          offset from its start, and salt and layout for unit 0. So d is equal at the ends of two
-//          units exactly if their blocks may be shared.
+//          keys are mixed in before: adapter and its path, images and embedded rows that overlap it
+//          with their offset from its start, and salt and layout for unit 0. So d is equal at the
+//          ends of two units exactly if their blocks may be shared.
 // Source:  operations alone. It is not the hash of any allocator.
 #pragma once
 
@@ -22,8 +22,11 @@ namespace kvproof::properties {
 
 class PrefixDigest {
  public:
-  PrefixDigest(ExtraKeys extra, std::uint32_t unit_tokens)
-      : extra_(std::make_shared<const ExtraKeys>(std::move(extra))), unit_tokens_(unit_tokens) {}
+  /// @param lookahead [tokens] behind a unit whose extra keys count as the unit's, too
+  PrefixDigest(ExtraKeys extra, std::uint32_t unit_tokens, std::uint32_t lookahead = 0)
+      : extra_(std::make_shared<const ExtraKeys>(std::move(extra))),
+        unit_tokens_(unit_tokens),
+        lookahead_(lookahead) {}
 
   /// Takes the next token of the sequence. @return the digest of the prefix that ends with it.
   std::uint64_t next(TokenId token) {
@@ -39,6 +42,7 @@ class PrefixDigest {
   // Each kind has its own tag, so that an adapter and a salt of one name stay apart.
   void begin_unit() {
     if (!extra_->lora.empty()) mix_text(1, extra_->lora);
+    if (!extra_->lora_path.empty()) mix_text(7, extra_->lora_path);
     mix_overlapping(2, extra_->mm);
     mix_overlapping(5, extra_->embeds);
     if (position_ == 0 && !extra_->salt.empty()) mix_text(3, extra_->salt);
@@ -47,7 +51,7 @@ class PrefixDigest {
   }
 
   void mix_overlapping(std::uint64_t tag, const std::vector<MultimodalItem>& items) {
-    const std::uint64_t end = std::uint64_t{position_} + unit_tokens_;
+    const std::uint64_t end = std::uint64_t{position_} + unit_tokens_ + lookahead_;
     for (const MultimodalItem& item : items) {
       if (item.offset >= end || std::uint64_t{item.offset} + item.length <= position_) continue;
       mix_text(tag, item.id);
@@ -65,8 +69,38 @@ class PrefixDigest {
 
   std::shared_ptr<const ExtraKeys> extra_;  // copies of the digest share it
   std::uint32_t unit_tokens_;
+  std::uint32_t lookahead_;
   std::uint32_t position_ = 0;  // [tokens] taken so far
   std::uint64_t state_ = 0;
+};
+
+/// The identities of the hash units of a sequence: of all tokens up to the end of a unit, and of
+/// the lookahead behind it.
+class UnitDigest {
+ public:
+  UnitDigest(ExtraKeys extra, std::uint32_t unit_tokens, std::uint32_t lookahead)
+      : prefix_(std::move(extra), unit_tokens, lookahead),
+        unit_tokens_(unit_tokens),
+        lookahead_(lookahead) {}
+
+  /// Takes the next token of the sequence. If that makes a unit known, its identity is appended.
+  void next(TokenId token, std::vector<std::uint64_t>& units) {
+    for (std::uint64_t& unit : open_) unit = mix64(unit ^ mix64(static_cast<std::uint32_t>(token)));
+    const std::uint64_t prefix = prefix_.next(token);
+    const std::uint32_t taken = prefix_.num_tokens();
+    if (taken % unit_tokens_ == 0) open_.push_back(prefix);
+    if (taken < unit_tokens_ + lookahead_ || (taken - lookahead_) % unit_tokens_ != 0) return;
+    units.push_back(open_.front());
+    open_.erase(open_.begin());
+  }
+
+  [[nodiscard]] std::uint32_t num_tokens() const { return prefix_.num_tokens(); }
+
+ private:
+  PrefixDigest prefix_;
+  std::uint32_t unit_tokens_;
+  std::uint32_t lookahead_;
+  std::vector<std::uint64_t> open_;  // complete units whose lookahead is not known yet
 };
 
 }  // namespace kvproof::properties

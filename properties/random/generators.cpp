@@ -34,13 +34,15 @@ Generator::Generator(const CacheConfig& config, const Swarm& swarm)
       swarm_(swarm),
       most_requests_(std::clamp<std::uint64_t>(swarm.calls.most_requests, 1, kMostRequests)),
       block_size_(config.groups.front().block_size),
-      align_(static_cast<std::uint32_t>(alignment(config))) {
+      align_(static_cast<std::uint32_t>(alignment(config))),
+      inside_(hits_inside_blocks(config)) {
   for (std::uint8_t weight : swarm.weight) total_weight_ += weight;
   for (const GroupConfig& group : config.groups) {
     block_size_ = std::min(block_size_, group.block_size);
     if (moves_state(group)) {
       state_size_ = group.block_size;
       draft_states_ = group.speculative_blocks;
+      has_checkpoints_ = has_checkpoints_ || group.checkpoint_alignment > 0;
     }
     has_states_ = has_states_ || group.kind == LayerKind::mamba;
     if (group.kind == LayerKind::cross) encoder_units_ = group.block_size;
@@ -179,6 +181,7 @@ ExtraKeys Generator::extra(Moment& m, std::uint32_t num_tokens) const {
   ExtraKeys out;
   const std::uint32_t what = m.draws.below(7);  // 2, 4 and 6: rows alone
   if (what == 0 || what == 3) out.lora = kAdapters[m.draws.below(3)];
+  if (!out.lora.empty() && config_.profile.sparse) out.lora_path = kAdapters[m.draws.below(3)];
   if (what == 1) out.salt.assign(1, m.draws.below(2) == 0 ? 'a' : 's');
   if (what == 5) out.layout.assign(1, m.draws.below(2) == 0 ? 'a' : 'd');
   if (what < 2 || what == 5) return out;
@@ -272,6 +275,16 @@ std::uint32_t Generator::without_loss(std::uint64_t start, std::uint32_t n) cons
   return std::min(n, state_size_ - rest);
 }
 
+// Where hits end inside blocks, a scheduler also ends a chunk where others will go on from a
+// prompt. @return at most `n`
+std::uint32_t Generator::to_boundary(Moment& m, std::uint32_t prompt_tokens, std::uint64_t start,
+                                     std::uint32_t n) const {
+  if (!inside_ || m.draws.one_in(3)) return n;
+  const std::uint64_t end =
+      state_boundary(resumption_of(config_), prompt_tokens, config_.hash_block_size);
+  return start < end && end < start + n ? static_cast<std::uint32_t>(end - start) : n;
+}
+
 // Drafts that were not accepted leave a place for a state at the block in which they ended. A chunk
 // that passes over it would not write the state.
 bool Generator::waits_for_state(const RequestState& r) const {
@@ -312,7 +325,9 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
       args.delay_cache = true;
     }
   }
-  args.new_tokens = without_loss(r.computed + hit + args.external, args.new_tokens);
+  const std::uint32_t start = r.computed + hit + args.external;
+  args.new_tokens = without_loss(start, args.new_tokens);
+  args.new_tokens = to_boundary(m, record.prompt_tokens, start, args.new_tokens);
   const std::uint32_t gates = m.draws.below(16);
   args.has_scheduled = (gates & 1) != 0;
   args.full_sequence_must_fit = (gates & 2) != 0 && swarm_.calls.full_sequence_must_fit;
@@ -352,11 +367,15 @@ Operation Generator::extend(Moment& m, const RequestState& r) const {
   const bool drafts = swarm_.draft_one_in > 0 && m.draws.one_in(swarm_.draft_one_in);
   std::uint32_t most = 3;
   if (state_size_ > 0) most = std::min(most, draft_states_);
+  // A checkpoint is for known tokens: drafts come behind the prefill, fewer than a block of states.
+  if (has_checkpoints_) most = rest > 1 ? 0 : std::min(most, state_size_ - 1);
   if (most > 0 && swarm_.calls.drafts && args.new_tokens == rest && (drafts || rest == 0)) {
     args.new_tokens += 1 + m.draws.below(most);
   }
   args.new_tokens = std::max(args.new_tokens, 1U);
   args.new_tokens = without_loss(r.computed, args.new_tokens);
+  const std::uint32_t prompt_tokens = record == nullptr ? 0 : record->prompt_tokens;
+  args.new_tokens = to_boundary(m, prompt_tokens, r.computed, args.new_tokens);
   if (waits_for_state(r)) args.new_tokens = std::min(args.new_tokens, 1 + draft_states_);
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(12)) args.delay_cache = true;

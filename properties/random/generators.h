@@ -179,6 +179,8 @@ class Generator {
   [[nodiscard]] bool may_fork(const Moment& m, const RequestRecord& record) const;
   [[nodiscard]] bool waits_for_state(const RequestState& r) const;
   [[nodiscard]] std::uint32_t without_loss(std::uint64_t start, std::uint32_t n) const;
+  [[nodiscard]] std::uint32_t to_boundary(Moment& m, std::uint32_t prompt_tokens,
+                                          std::uint64_t start, std::uint32_t n) const;
   [[nodiscard]] std::optional<Operation> advance(Moment& m) const;
   [[nodiscard]] std::optional<Operation> append(Moment& m) const;
   [[nodiscard]] std::optional<Operation> cache(Moment& m) const;
@@ -210,6 +212,8 @@ class Generator {
   std::uint32_t total_weight_ = 0;
   std::uint32_t block_size_;         // [tokens] the unit in which lengths are drawn
   std::uint32_t align_;              // [tokens] at whose multiples groups publish
+  bool inside_;                      // hits may end inside blocks
+  bool has_checkpoints_ = false;     // of prefills, in some group
   std::uint32_t state_size_ = 0;     // [tokens] block of a group whose states move; 0 = none does
   std::uint32_t draft_states_ = 0;   // how many states such a group has for drafts
   bool has_states_ = false;          // in some group

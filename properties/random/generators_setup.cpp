@@ -109,18 +109,22 @@ GroupConfig draw_group(const GroupShape& shape, const Abilities* within, std::ui
 
 // What managers have since vllm-0.33: retention, keys that cover tokens behind their unit,
 // checkpoints of prefills, R-SWA, a ring beside the other groups.
-void draw_sparse(CacheConfig& config, Draws& draws) {
+void draw_sparse(CacheConfig& config, const Abilities* within, Draws& draws) {
+  const auto has = [&](LayerKind kind) {
+    return within == nullptr || within->kinds.test(static_cast<std::size_t>(kind));
+  };
   for (GroupConfig& group : config.groups) {
     if (group.mode == MambaMode::all && config.enable_caching) group.mode = MambaMode::align;
     if (moves_state(group) && config.num_host_blocks == 0 && draws.one_in(2)) {
       group.checkpoint_alignment = 1 + draws.below(config.hash_block_size);
     }
-    if (group.kind == LayerKind::full && draws.one_in(6)) {
+    if (group.kind == LayerKind::full && draws.one_in(6) && has(LayerKind::rswa)) {
       group.kind = LayerKind::rswa;
       group.window = 1 + draws.below(3 * group.block_size);
     }
   }
-  if (draws.one_in(6)) {
+  const bool has_room = within == nullptr || config.groups.size() < within->groups;
+  if (draws.one_in(6) && has(LayerKind::ring) && has_room) {
     config.groups.push_back({.kind = LayerKind::ring, .block_size = config.groups[0].block_size});
   }
   const bool forgets = std::ranges::any_of(config.groups, [](const GroupConfig& g) {
@@ -169,7 +173,7 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
   config.max_model_len = draws.one_in(3) ? 2 * length + 1 + draws.below(8) : 16 * length;
   if (draws.one_in(2)) config.max_in_flight_tokens = 1 + draws.below(4 * length);
   if (configuration.host_tier) config.num_host_blocks = 3 + draws.below(config.num_blocks);
-  if (profile.sparse) draw_sparse(config, draws);
+  if (profile.sparse) draw_sparse(config, within, draws);
   for (const NewerPolicy& newer : kNewerPolicies) {
     const bool may = !profile.sparse && profile.admission_gates && newer.name != "prompt_tail_keys";
     if (may && draws.one_in(4)) newer.apply(config.profile);
