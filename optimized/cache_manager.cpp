@@ -19,15 +19,23 @@ CacheConfig checked(const CacheConfig& config) {
   return with_eagle_kin(config);
 }
 
-// Whether any key ends inside of a block.
-bool has_tail_keys(const CacheConfig& config) {
-  if (!config.enable_caching) return false;
+// The most keys that end inside of one block; 0 = none do. Requests that share the block in which
+// their prompt ends are forks with the same prompt. Where keys cover tokens behind their unit, how
+// much of the prompt has keys depends on how many tokens a fork knows behind it. A state has one
+// key.
+std::uint32_t most_tail_keys(const CacheConfig& config) {
+  if (!config.enable_caching) return 0;
   const Profile& profile = config.profile;
-  return std::ranges::any_of(config.groups, [&](const GroupConfig& g) {
-    if (g.block_size == config.hash_block_size) return false;
-    return (profile.prompt_tail != PromptTail::none && reads_all(g.kind)) ||
-           (profile.hits_inside_blocks && moves_state(g));
-  });
+  const std::uint32_t unit = config.hash_block_size;
+  std::uint32_t most = 0;
+  for (const GroupConfig& g : config.groups) {
+    if (g.block_size == unit) continue;
+    if (profile.hits_inside_blocks && moves_state(g)) most = std::max(most, 1U);
+    if (profile.prompt_tail == PromptTail::none || !reads_all(g.kind)) continue;
+    const std::uint32_t ends = 1 + ceil_div(config.hash_lookahead, unit);
+    most = std::max(most, std::min(ends, g.block_size / unit - 1));
+  }
+  return most;
 }
 
 PoolOptions pool_options(const CacheConfig& config, const Capacity& capacity) {
@@ -35,7 +43,7 @@ PoolOptions pool_options(const CacheConfig& config, const Capacity& capacity) {
   PoolOptions out;
   out.order = config.enable_caching ? config.profile.caching_on : config.profile.caching_off;
   out.event_records = capacity.event_records;
-  out.tail_keys = has_tail_keys(config);
+  out.tail_keys = most_tail_keys(config);
   out.new_states = config.enable_caching && std::ranges::any_of(config.groups, is_mamba);
   out.residency = capacity.residency;
   out.victims = capacity.victims;
@@ -49,7 +57,7 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
     : config_(checked(config)),
       single_full_(config.groups.size() == 1 && reads_all(config.groups.front().kind) &&
                    config.groups.front().kind != LayerKind::rswa && !config.groups.front().eagle),
-      steps_alike_(!has_tail_keys(config) &&
+      steps_alike_(most_tail_keys(config) == 0 &&
                    std::ranges::all_of(config.groups,
                                        [](const GroupConfig& group) {
                                          return is_written_again(group.kind) &&
@@ -141,13 +149,13 @@ void CacheManager<Digest>::finish(RequestId id) {
 // ---- lookup -------------------------------------------------------------------------------------
 
 template <class Digest>
-std::uint32_t CacheManager<Digest>::lookup(RequestId id) {
+std::uint32_t CacheManager<Digest>::lookup(RequestId id, std::uint32_t max_tokens) {
   Request& r = requests_.live(id);
   GroupTable* const own = requests_.tables(id);
   r.junction = 0;
   if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return 0;
   // The last token is always computed anew: its output is what the request came for.
-  const std::uint32_t most = r.num_tokens - 1;
+  const std::uint32_t most = std::min(r.num_tokens - 1, max_tokens);
   if (!single_full_) {
     const auto found = search_.find(pool_, r.hashes, r.num_hashes, most, own);
     r.hit_tokens = found.hit;
@@ -235,10 +243,10 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
   }
   if (pool_.tails() != nullptr) copies_.reserve_held(groups_.size());
   for (const Group& group : groups_) {
-    group.recycle(own[group.id()], demand.computed, demand.prompt, pool_);
+    group.recycle(own[group.id()], demand.processed, demand.prompt, pool_);
   }
   if (!gates.admit_step(need(id, demand), pool_.num_free())) return refuse();
-  for (const Group& group : groups_) group.note_checkpoint(own[group.id()], demand);
+  for (const Group& group : groups_) group.note_state(own[group.id()], demand, r.num_tokens);
   if (demand.starts) start(id, demand);
   if (args.use_lookup && request.idle && args.status != RequestStatus::preempted) {
     count_hit(r, request.hit_tokens);

@@ -52,9 +52,9 @@ class CacheManager {
   /// Sets the number of tokens whose K and V are in the cache. @pre not more than the request has
   void advance(RequestId id, std::uint32_t computed);
 
-  /// The longest cached prefix, at most all tokens but the last. Changes only the answer of
-  /// hit_blocks(). @return [tokens]
-  std::uint32_t lookup(RequestId id);
+  /// The longest cached prefix, at most all tokens but the last and at most `max_tokens`. Changes
+  /// only the answer of hit_blocks(). @return [tokens]
+  std::uint32_t lookup(RequestId id, std::uint32_t max_tokens = ~0U);
   /// The blocks of the last lookup, shape [hit tokens / block_size]; 0 = not read any more.
   [[nodiscard]] std::span<const BlockId> hit_blocks(RequestId id, GroupId group = 0) const {
     return requests_.tables(id)[group].hits();

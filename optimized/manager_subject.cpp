@@ -56,11 +56,34 @@ void observe_key(const PrefixIndex<Key>& index, const Key& key, BlockId block, G
   }
 }
 
+// The keys of prefixes that end inside of a block. @param next_entry() the index's next entry
+template <class Pool, class NextEntry>
+void observe_tails(const Pool& pool, BlockId block, PoolState& out, const NextEntry& next_entry) {
+  const auto& tails = *pool.tails();
+  BlockState& state = out.blocks[block];
+  for (BlockId at = block; at != kNoBlock; at = tails.next(at)) {
+    const std::uint64_t key = fingerprint(in_group(tails.key(at), state.group));
+    if (at == block && !pool.holds_whole(block)) {
+      state.key = key;
+      state.prefix_tokens = tails.prefix_tokens(at);
+    } else if (!state.tail_key) {
+      state.tail_key = key;
+    } else {
+      out.further_keys.push_back({block, key});
+    }
+    if (tails.index().find(tails.key(at)) != at) continue;
+    IndexEntry& listed = next_entry();
+    observe_key(tails.index(), tails.key(at), at, state.group, pool.num_blocks(), listed);
+    for (BlockId& copy : listed.blocks) copy = tails.block_of(copy);
+  }
+}
+
 template <class Pool>
 void observe_pool(const Pool& pool, PoolState& out) {
   const std::uint32_t n = pool.num_blocks();
   observe_queue(pool, out);
   out.blocks.assign(n, {});
+  out.further_keys.clear();
   std::size_t keys = 0;
   const auto next_entry = [&]() -> IndexEntry& {
     if (keys == out.index.size()) out.index.emplace_back();
@@ -81,16 +104,9 @@ void observe_pool(const Pool& pool, PoolState& out) {
         observe_key(pool.index(), record.key, block, state.group, n, next_entry());
       }
     }
-    if ((record.flags & Pool::Record::kTailKeyed) == 0) continue;
-    const auto& tail = pool.tails()->key(block);
-    if (pool.holds_whole(block)) {
-      state.tail_key = fingerprint(in_group(tail, state.group));
-    } else {
-      state.key = fingerprint(in_group(tail, state.group));
-      state.prefix_tokens = pool.tails()->prefix_tokens(block);
+    if ((record.flags & Pool::Record::kTailKeyed) != 0) {
+      observe_tails(pool, block, out, next_entry);
     }
-    if (pool.tails()->index().find(tail) != block) continue;
-    observe_key(pool.tails()->index(), tail, block, state.group, n, next_entry());
   }
   out.index.resize(keys);
 }
@@ -193,7 +209,7 @@ class ManagerSubject final : public Subject {
   }
   Result perform(const op::Lookup& o) {
     const RequestId id = request(o.req);
-    Hit hit{manager_.lookup(id), {}};
+    Hit hit{manager_.lookup(id, o.max_tokens.value_or(~0U)), {}};
     for (GroupId g = 0; g < num_groups(); ++g) {
       const auto blocks = manager_.hit_blocks(id, g);
       hit.blocks.emplace_back(blocks.begin(), blocks.end());

@@ -115,8 +115,9 @@ inline constexpr Law kLaws[] = {
      {.always = kQueue, .when_caching = kCached, .about = About::unhashed_first,
       .speaks = when::queues, .occasions = on::pool | on::done}},
     {"I13", "cache progress",
-     "Progress stays within the table; below it each block is null, masked out or carries its "
-     "position's key, beyond it only relatives by a fork and a prompt's tail have keys.",
+     "Progress stays within the table; below it each block is null, masked out, a checkpoint, or "
+     "carries its position's key, beyond it only relatives by a fork and ends of a prompt have "
+     "keys.",
      Cost::linear, Promise::safety, "vLLM num_cached_block; kvcached#401",
      "evict of that block; for missing keys, a swap of that request",
      KVPROOF_LAW(cache_progress),

@@ -85,7 +85,8 @@ Result CacheManager::perform(const op::Lookup& o) {
     const auto cached = [&](GroupId g, std::uint64_t tokens) {
       return tokens <= hashed && pool_.cache().find(key(r, g, tokens)).has_value();
     };
-    const std::uint64_t limit = r.tokens.size() - 1;
+    const std::uint64_t limit =
+        std::min<std::uint64_t>(r.tokens.size() - 1, o.max_tokens.value_or(~0U));
     if (config_.groups.size() > 1) {
       hit = longest_common_hit(config_, limit, hashed, cached);
     } else {
@@ -159,11 +160,13 @@ Result CacheManager::perform(const op::Allocate& o) {
     all.capped = true;
     if (need(r, use_hit, all) + watermark > pool_.num_free()) return refuse();
   }
+  const std::uint64_t processed =
+      demand.computed - std::min<std::uint64_t>(args.in_flight, demand.computed);
   for (GroupId g = 0; g < r.groups.size(); ++g) {
-    layer_groups_[g].recycle(r.groups[g], demand.computed, r.prompt_tokens, pool_);
+    layer_groups_[g].recycle(r.groups[g], processed, r.prompt_tokens, pool_);
   }
   if (need(r, use_hit, demand) + watermark + reserved > pool_.num_free()) return refuse();
-  note_checkpoints(r, demand);
+  note_states(r, demand);
 
   // All hits before any taking: a hit may stand in the free queue, and a group must not take it
   // from another.
@@ -439,10 +442,12 @@ Memory CacheManager::memory() const {
     for (const GroupTable& table : r.groups) {
       const bool waits = table.blocks.empty() && !table.published && !table.hit.empty();
       const Checkpoint checkpoint = table.checkpoint.value_or(Checkpoint{});
-      numbers.insert(numbers.end(), {waits ? table.hit_found : 0, table.has_states ? 1U : 0U,
-                                     table.last_state ? *table.last_state + 1 : 0, table.retired,
-                                     table.tail ? table.tail->position + 1 : 0, checkpoint.tokens,
-                                     checkpoint.position});
+      const Checkpoint passed = table.passed.value_or(Checkpoint{});
+      numbers.insert(numbers.end(),
+                     {waits ? table.hit_found : 0, table.has_states ? 1U : 0U,
+                      table.last_state ? *table.last_state + 1 : 0, table.retired,
+                      table.tail ? table.tail->position + 1 : 0, checkpoint.tokens,
+                      checkpoint.position, table.state_tokens, passed.tokens, passed.position});
     }
   }
   for (const auto& [block, keys] : pool_.cache().carried()) {

@@ -117,7 +117,7 @@ class CacheManager final : public Subject {
                                                  const Demand& demand) const;
   void forget_relatives(const Request& request, GroupId group, const Demand& demand);
   [[nodiscard]] bool has_other_holder(BlockId block) const;
-  void note_checkpoints(Request& request, const Demand& demand);
+  void note_states(Request& request, const Demand& demand);
   Granted grow(Request& request, const Demand& demand);
 
   void publish(Request& request, std::uint64_t tokens);

@@ -83,10 +83,13 @@ Granted CacheManager::grow(Request& r, const Demand& demand) {
   return out;
 }
 
-void CacheManager::note_checkpoints(Request& r, const Demand& demand) {
+void CacheManager::note_states(Request& r, const Demand& demand) {
   for (GroupId g = 0; g < r.groups.size(); ++g) {
     if (!moves_state(config_.groups[g])) continue;
-    r.groups[g].checkpoint = layer_groups_[g].checkpoint(r.groups[g], demand);
+    GroupTable& table = r.groups[g];
+    if (table.checkpoint) table.passed = table.checkpoint;
+    table.state_tokens = std::min<std::uint64_t>(demand.main, r.tokens.size());
+    table.checkpoint = layer_groups_[g].checkpoint(table, demand);
   }
 }
 
@@ -125,6 +128,7 @@ void CacheManager::publish_group(Request& r, GroupId group, std::uint64_t tokens
     const BlockId block = table.blocks[i];
     if (block == kNullBlock || !mask.keeps(i, boundaries)) continue;
     const PrefixKey own = key(r, group, (i + 1) * std::uint64_t{config.block_size});
+    if (table.holds_other_state(i, own.prefix_tokens)) continue;
     const PrefixKey* carried = pool_.cache().key_of(block);
     if (carried != nullptr && carried->prefix_tokens >= own.prefix_tokens) continue;  // by a fork
     blocks.push_back(block);
@@ -145,7 +149,10 @@ void CacheManager::publish_prompt_tail(const Request& r, GroupId group, std::uin
   const Blocks& table = r.groups[group].blocks;
   if (end == 0 || end > tokens || at >= table.size() || table[at] == kNullBlock) return;
   const PrefixKey tail = key(r, group, end);
-  if (std::ranges::count(pool_.cache().keys_of(table[at]), tail) > 0) return;
+  const bool there =  // its own, or that of a relative that goes on otherwise
+      std::ranges::any_of(pool_.cache().keys_of(table[at]),
+                          [&](const PrefixKey& carried) { return carried.prefix_tokens == end; });
+  if (there) return;
   pool_.publish(group, {table[at]}, {tail}, end - unit, end);
 }
 
@@ -175,11 +182,13 @@ void CacheManager::publish_state_tail(Request& r, GroupId group, std::uint64_t t
   GroupTable& table = r.groups[group];
   const std::uint64_t end = state_boundary(resumption_of(config_), r.prompt_tokens, unit);
   if (tokens == 0 || tokens != end || end > hashed_tokens(r)) return;
+  if (end % block_size != 0 && table.state_tokens != end) return;  // it has gone on
   const std::size_t at = ceil_div<std::uint64_t>(end, block_size) - 1;
   if (at >= table.blocks.size() || table.blocks[at] == kNullBlock) return;
+  if (table.holds_other_state(at, end)) return;
   const PrefixKey own = key(r, group, end);
   const PrefixKey* carried = pool_.cache().key_of(table.blocks[at]);
-  if (carried != nullptr && carried->prefix_tokens >= own.prefix_tokens) return;  // it went on
+  if (carried != nullptr && carried->prefix_tokens == own.prefix_tokens) return;
   pool_.publish(group, {table.blocks[at]}, {own}, own.prefix_tokens - unit, own.prefix_tokens);
   new_states_.insert(own);
   if (end % block_size == 0) return;

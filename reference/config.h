@@ -88,11 +88,7 @@ inline constexpr Profile kProfiles[] = {
      .recycles_behind_gaps = false,
      .hits_inside_blocks = false,
      .sparse = false},
-};
-
-/// Rows that are drawn only where they are asked for: in rare sequences the laws still raise false
-/// alarms there.
-inline constexpr Profile kNewProfiles[] = {
+    // What the release has by default: sparse retention, hits inside blocks.
     {.name = "vllm-0.33",
      .caching_on = FreeOrder::unhashed_first,
      .caching_off = FreeOrder::prepend,
@@ -126,9 +122,6 @@ inline constexpr NewerPolicy kNewerPolicies[] = {
 
 [[nodiscard]] constexpr const Profile* find_profile(std::string_view name) {
   for (const Profile& row : kProfiles) {
-    if (row.name == name) return &row;
-  }
-  for (const Profile& row : kNewProfiles) {
     if (row.name == name) return &row;
   }
   return nullptr;

@@ -29,11 +29,13 @@ std::uint64_t LayerGroup::wanted(const Demand& demand) const {
 }
 
 // The length of the table once the tokens that a connector loads have blocks; 0 if the group reads
-// none of these tokens any more.
+// none of these tokens any more. A ring has its one block from the load on, whatever it reads
+// (vLLM 0.33, CircularBufferManager.allocate_external_computed_blocks).
 std::uint64_t LayerGroup::loaded(const Demand& demand) const {
+  if (group_.kind == LayerKind::ring) return demand.external > 0 ? 1 : 0;
   const std::uint64_t skipped = skipped_tokens(group_, demand.computed);
   const std::uint64_t read = std::min(demand.computed - skipped, demand.external);
-  if (group_.kind == LayerKind::cross || group_.kind == LayerKind::ring || read == 0) return 0;
+  if (group_.kind == LayerKind::cross || read == 0) return 0;
   return ceil_div<std::uint64_t>(demand.computed, group_.block_size);
 }
 

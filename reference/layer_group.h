@@ -56,6 +56,13 @@ struct GroupTable {
   std::size_t retired = 0;                 // moves_state: leading positions that were given back
   std::optional<SharedTail> tail;          // of the hit, or of the own state at its prompt's end
   std::optional<Checkpoint> checkpoint;    // moves_state: of the last grant
+  std::optional<Checkpoint> passed;        // moves_state: the last one of an earlier grant
+  std::uint64_t state_tokens = 0;          // moves_state: known tokens of the running state
+
+  /// Whether the block at a position keeps a checkpoint, and not the state of so many tokens.
+  [[nodiscard]] bool holds_other_state(std::size_t position, std::uint64_t tokens) const {
+    return passed && passed->position == position && passed->tokens != tokens;
+  }
 };
 
 /// What an allocation has done to one table.

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -38,6 +39,7 @@ struct Advance {
 };
 struct Lookup {
   std::string req;
+  std::optional<std::uint32_t> max_tokens = {};  // the hit is no longer; not set: all but the last
   bool operator==(const Lookup&) const = default;
 };
 struct Allocate {

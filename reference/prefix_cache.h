@@ -64,7 +64,7 @@ class PrefixCache {
 
   void clear();
 
-  /// The keys of a block. There are two only where a prompt ends inside of it (prompt_tail_keys).
+  /// The keys of a block. There are several only where prompts end inside of it.
   [[nodiscard]] const std::vector<PrefixKey>& keys_of(BlockId block) const;
 
   /// The first key of a block; nullptr if it has no key.

@@ -134,7 +134,8 @@ CommonHit longest_common_hit(
   const bool to_the_end = config.profile.searches_all_hashes;
   const std::uint64_t furthest = to_the_end ? hashed_tokens : max_tokens;
   std::vector<Kin> kin = kin_of(config.groups);
-  const bool one_sweep = kin.size() == 1 || (kin.size() == 2 && reads_all(kin[0].group->kind));
+  // One kind beside a ring is searched until its hit stays, like several.
+  const bool one_sweep = kin.size() == 2 && reads_all(kin[0].group->kind);
   CommonHit out{.patterns = std::vector<Pattern>(config.groups.size()),
                 .found = std::vector<std::uint64_t>(config.groups.size())};
   std::uint64_t hit = max_tokens;

@@ -44,6 +44,8 @@ struct AllocateArgs {
   bool full_sequence_must_fit = false;  // admission gate over all tokens known now
   bool has_scheduled = false;           // other requests run: the watermark applies
   std::uint32_t reserved = 0;           // [blocks] promised to others
+  // Of the computed tokens, those of steps that still run: what they read is not given back yet.
+  std::uint32_t in_flight = 0;
   RequestStatus status = RequestStatus::waiting;
   bool operator==(const AllocateArgs&) const = default;
 };

@@ -86,6 +86,7 @@ struct RecordedState : RecordedPool {
   PerRequest<std::vector<std::uint64_t>> hashes;  // one per complete hash unit
   Tables host_tables;
   std::optional<std::vector<BlockId>> raw;
+  std::optional<std::vector<BlockId>> copying;
   std::optional<std::vector<LeaseState>> leases;
   std::optional<RecordedPool> host;
   std::optional<HitCounters> counters;              // [lookups, lookup_tokens, hit_tokens]

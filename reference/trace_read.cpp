@@ -140,6 +140,7 @@ AllocateArgs allocate_args(const json& line) {
   out.full_sequence_must_fit = flag(line, "full_sequence_must_fit");
   out.has_scheduled = flag(line, "has_scheduled");
   out.reserved = count_or_zero(line, "reserved");
+  out.in_flight = count_or_zero(line, "in_flight");
   out.status = static_cast<RequestStatus>(word(line, "status", kStatusNames));
   return out;
 }
@@ -154,7 +155,11 @@ Operation read_operation(const json& line) {
                       count_or_zero(line, "encoder_tokens")};
   if (name == "append") return op::Append{req(), tokens()};
   if (name == "advance") return op::Advance{req(), count(line, "computed")};
-  if (name == "lookup") return op::Lookup{req()};
+  if (name == "lookup") {
+    op::Lookup out{req()};
+    if (line.contains("max_tokens")) out.max_tokens = count(line, "max_tokens");
+    return out;
+  }
   if (name == "allocate") return op::Allocate{req(), allocate_args(line)};
   if (name == "free") return op::Free{req()};
   if (name == "finish") return op::Finish{req()};

@@ -131,6 +131,7 @@ RecordedState read_state(const json& state) {
     out.crc = {words[0], words[1], words[2]};
   }
   if (state.contains("raw")) out.raw = integers<BlockId>(state["raw"], "raw");
+  if (state.contains("copying")) out.copying = integers<BlockId>(state["copying"], "copying");
   if (state.contains("leases")) {
     out.leases.emplace();
     for (const auto& [name, value] : object(state["leases"], "leases").items()) {
@@ -163,6 +164,7 @@ ordered_json state_json(const Snapshot& state) {
     if (!state.host.blocks.empty()) out["host_tables"][r.name] = r.host_tables;
   }
   out["raw"] = state.raw;
+  if (!state.copying.empty()) out["copying"] = state.copying;
   for (const LeaseState& lease : state.leases) out["leases"][lease.name] = lease.blocks;
   if (const auto& c = state.counters) {
     out["counters"] = {c->lookups, c->lookup_tokens, c->hit_tokens};

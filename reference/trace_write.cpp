@@ -43,7 +43,11 @@ struct Writer {
   ordered operator()(const op::Advance& o) const {
     return {{"op", "advance"}, {"req", o.req}, {"computed", o.computed}};
   }
-  ordered operator()(const op::Lookup& o) const { return base("lookup", o.req); }
+  ordered operator()(const op::Lookup& o) const {
+    ordered out = base("lookup", o.req);
+    if (o.max_tokens) out["max_tokens"] = *o.max_tokens;
+    return out;
+  }
   ordered operator()(const op::Allocate& o) const {
     ordered out = base("allocate", o.req);
     out["new_tokens"] = o.args.new_tokens;
@@ -54,6 +58,7 @@ struct Writer {
     out["full_sequence_must_fit"] = o.args.full_sequence_must_fit;
     out["has_scheduled"] = o.args.has_scheduled;
     out["reserved"] = o.args.reserved;
+    if (o.args.in_flight > 0) out["in_flight"] = o.args.in_flight;
     out["status"] = kStatusNames[static_cast<std::size_t>(o.args.status)];
     return out;
   }

@@ -30,7 +30,7 @@ class Admission {
 
 /// Whether an allocation is a step of a running request, which no gate can refuse.
 [[nodiscard]] constexpr bool is_ungated_step(const AllocateArgs& args) {
-  return args.status == RequestStatus::running && args.reserved == 0 &&
+  return args.status == RequestStatus::running && args.reserved == 0 && args.in_flight == 0 &&
          !args.full_sequence_must_fit && !args.use_lookup && args.external == 0 &&
          args.new_tokens > 0;
 }
@@ -51,6 +51,7 @@ struct Demand {
   std::uint64_t slots = 0;        // tokens that need a slot, drafts included
   std::uint64_t main = 0;         // tokens that are known once the step is computed
   std::uint64_t computed = 0;     // tokens that are there before the step: own, hit and external
+  std::uint64_t processed = 0;    // those of them that no step in flight computes
   std::uint64_t local = 0;        // those of them that are here
   std::uint64_t external = 0;     // those of them that a connector loads
   std::uint64_t prefill_end = 0;  // where the prefill ends, which a request that resumes replays
@@ -69,6 +70,7 @@ struct Demand {
   out.local = std::uint64_t{request.computed} + request.hit_tokens;
   out.computed = out.local + args.external;
   expects(out.computed <= limit, Breach::capacity, "external tokens beyond the token limit");
+  out.processed = out.computed - std::min<std::uint64_t>(args.in_flight, out.computed);
   out.main = std::min(out.computed + args.new_tokens, limit);
   out.slots = std::min(out.main + args.lookahead, limit);
   out.external = args.external;

@@ -36,7 +36,14 @@ struct alignas(64) GroupTable {
   std::uint32_t retired = 0;             // moving states: leading positions that were given back
   std::uint32_t checkpoint_at = kNever;  // moving states: a position for a state besides
   std::uint32_t checkpoint_tokens = 0;   // [tokens] of that state
+  std::uint32_t passed_at = kNever;      // moving states: the position of an earlier checkpoint
+  std::uint32_t passed_tokens = 0;       // [tokens] of its state
+  std::uint32_t state_tokens = 0;        // moving states: [tokens] known of the running state
 
+  /// Whether the block at a position keeps a checkpoint, and not the state of so many tokens.
+  [[nodiscard]] bool holds_other_state(std::uint32_t position, std::uint32_t tokens) const {
+    return position == passed_at && tokens != passed_tokens;
+  }
   [[nodiscard]] std::span<BlockId> table() const { return {blocks, length}; }
   [[nodiscard]] std::span<const BlockId> hits() const { return {hit, hit_length}; }
   [[nodiscard]] std::uint32_t progress() const { return published == kNever ? 0 : published; }

@@ -43,12 +43,13 @@ std::uint64_t LayerGroup<Key>::wanted(const Demand& demand) const {
 }
 
 // The length of the table once the tokens that a connector loads have blocks; 0 if the group reads
-// none of these tokens any more.
+// none of these tokens any more. A ring has its one block from the load on.
 template <class Key>
 std::uint64_t LayerGroup<Key>::loaded(const Demand& demand) const {
+  if (group_.kind == LayerKind::ring) return demand.external > 0 ? 1 : 0;
   const std::uint64_t skipped = skipped_tokens(group_, demand.computed);
   const std::uint64_t read = std::min(demand.computed - skipped, demand.external);
-  const bool loads = group_.kind != LayerKind::cross && group_.kind != LayerKind::ring && read > 0;
+  const bool loads = group_.kind != LayerKind::cross && read > 0;
   return loads ? blocks_of(demand.computed) : 0;
 }
 
@@ -170,7 +171,9 @@ void LayerGroup<Key>::publish_blocks(GroupTable& table, const Content<Key>& cont
       all ? Boundaries{}
           : boundaries_of(resumption_, group_, content.prompt_tokens, content.junction);
   const auto kept = [&](std::uint32_t i) {
-    return table.blocks[i] != kNullBlock && (all || mask_.keeps(i, boundaries));
+    return table.blocks[i] != kNullBlock &&
+           !table.holds_other_state(i, (i + 1) * group_.block_size) &&
+           (all || mask_.keeps(i, boundaries));
   };
   for (std::uint32_t i = from; (states || pool.tails() != nullptr) && i < to; ++i) {
     if (!kept(i)) continue;
@@ -227,7 +230,7 @@ bool LayerGroup<Key>::carries(BlockId block, const Content<Key>& content, std::u
   if (tokens % group_.block_size == 0) {
     return pool.holds_whole(block) && pool.record(block).key == own;
   }
-  return pool.has_tail(block) && pool.tails()->key(block) == own;
+  return pool.has_tail(block, own);
 }
 
 template <class Key>
@@ -254,12 +257,13 @@ void LayerGroup<Key>::publish_state_tail(GroupTable& table, const Content<Key>& 
   if (tokens == 0 || tokens != boundary || boundary > std::uint64_t{content.num_units} * unit) {
     return;
   }
+  if (boundary % group_.block_size != 0 && table.state_tokens != boundary) return;  // it went on
   const auto end = static_cast<std::uint32_t>(boundary);
   const std::uint32_t at = ceil_div(end, group_.block_size) - 1;
   if (at >= table.length || table.blocks[at] == kNullBlock) return;
+  if (table.holds_other_state(at, end)) return;
   const BlockId block = table.blocks[at];
-  const bool went_on = pool.holds_whole(block) && pool.record(block).key == key(content.units, at);
-  if (went_on || carries(block, content, end, pool)) return;
+  if (carries(block, content, end, pool)) return;
   pool.forget(block);
   publish_state(block, content, end, pool);
   if (end % group_.block_size == 0) return;
@@ -289,7 +293,7 @@ void LayerGroup<Key>::release(GroupTable& table, Pool& pool) const {
   release_blocks(table, pool);
   table.hit_length = 0;
   set_kept_from(table, 0);
-  table.last_state = table.tail_at = table.checkpoint_at = kNever;
+  table.last_state = table.tail_at = table.checkpoint_at = table.passed_at = kNever;
   table.retired = 0;
   table.has_states = false;
   set_published(table, kNever);
@@ -370,8 +374,14 @@ std::uint64_t LayerGroup<Key>::checkpoint_tokens(const GroupTable& table,
 }
 
 template <class Key>
-void LayerGroup<Key>::note_checkpoint(GroupTable& table, const Demand& demand) const {
+void LayerGroup<Key>::note_state(GroupTable& table, const Demand& demand,
+                                 std::uint32_t num_tokens) const {
   if (!moves_state(group_)) return;
+  if (table.checkpoint_at != kNever) {
+    table.passed_at = table.checkpoint_at;
+    table.passed_tokens = table.checkpoint_tokens;
+  }
+  table.state_tokens = static_cast<std::uint32_t>(std::min<std::uint64_t>(demand.main, num_tokens));
   table.checkpoint_tokens = static_cast<std::uint32_t>(checkpoint_tokens(table, demand));
   table.checkpoint_at = table.checkpoint_tokens == 0
                             ? kNever

@@ -97,8 +97,9 @@ class LayerGroup {
     extend(table, loaded(demand), pool);
   }
 
-  /// Notes the checkpoint that meeting the demand will reserve, or that there is none.
-  void note_checkpoint(GroupTable& table, const Demand& demand) const;
+  /// Notes how far the running state will have come, and the checkpoint that meeting the demand
+  /// will reserve, or that there is none.
+  void note_state(GroupTable& table, const Demand& demand, std::uint32_t num_tokens) const;
 
   /// Extends the table. @return the number of blocks taken
   /// @param copy set if the block in which a hit or an own state ends is not written but copied

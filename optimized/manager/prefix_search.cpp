@@ -24,8 +24,7 @@ PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
     return !reads_all(groups_[kin.first].config().kind);
   };
   std::ranges::stable_sort(kin_, {}, reads_part);
-  one_sweep_ =
-      groups_.size() == 1 || kin_.size() == 1 || (kin_.size() == 2 && !reads_part(kin_.front()));
+  one_sweep_ = groups_.size() == 1 || (kin_.size() == 2 && !reads_part(kin_.front()));
 }
 
 template <class Key>

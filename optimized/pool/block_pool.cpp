@@ -16,10 +16,10 @@ BlockPool<Key>::BlockPool(std::uint32_t num_blocks, const PoolOptions& options)
       index_(records_.data(), num_blocks),
       events_(options.event_records, num_blocks),
       state_steps_(options.new_states ? num_blocks : 0),
-      tail_steps_(options.new_states && options.tail_keys ? num_blocks : 0),
       residency_(options.residency ? num_blocks : 0),
       victims_(options.victims) {
-  if (options.tail_keys) tails_.emplace(num_blocks);
+  if (options.tail_keys > 0) tails_.emplace(num_blocks, options.tail_keys);
+  if (tails_ && options.new_states) tail_steps_.resize(tails_->num_entries());
   for (BlockId block = 1; block < num_blocks; ++block) {
     queue_.push_back(block);
     if (victims_ != nullptr) tell_freed(block);
@@ -64,9 +64,12 @@ void BlockPool<Key>::tell_forgotten(BlockId block) {
 
 template <class Key>
 void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group, TokenRange unit) {
+  if (has_tail(block, unit.to)) return;
+  if (hashed(block) && !holds_whole(block) && tails_->prefix_tokens(block) < unit.to) {
+    forget_keys(block);
+  }
+  if (!tails_->insert(block, key, unit.to)) return;
   Record& record = records_[block];
-  if ((record.flags & Record::kTailKeyed) != 0) return;
-  tails_->insert(block, key, unit.to);
   if (!hashed(block)) record.flags = group << Record::kGroupShift;
   record.flags |= Record::kTailKeyed;
   events_.stored(group, unit);
@@ -95,10 +98,10 @@ void BlockPool<Key>::move_keys(BlockId from, BlockId to) {
     events_.moved(from, to);
   }
   if ((flags & Record::kTailKeyed) != 0) {
-    pass_mark(tails_->index(), tail_steps_, from);
-    const Key key = tails_->key(from);
-    tails_->erase(from);
-    tails_->insert(to, key, tails_->prefix_tokens(from));
+    for (BlockId entry = from; entry != kNoBlock; entry = tails_->next(entry)) {
+      pass_mark(tails_->index(), tail_steps_, entry);
+    }
+    tails_->move(from, to);
     records_[to].flags |= Record::kTailKeyed;
   }
   records_[from].flags = 0;
@@ -116,10 +119,12 @@ void BlockPool<Key>::forget_special(BlockId block) {
     events_.removed(group, block);
   }
   if ((flags & Record::kTailKeyed) == 0) return;
-  pass_mark(tails_->index(), tail_steps_, block);
+  for (BlockId entry = block; entry != kNoBlock; entry = tails_->next(entry)) {
+    pass_mark(tails_->index(), tail_steps_, entry);
+    events_.removed_prefix(group, block, tails_->prefix_tokens(entry));
+  }
   record.flags = 0;
   tails_->erase(block);
-  events_.removed_prefix(group, block, tails_->prefix_tokens(block));
 }
 
 template <class Key>

@@ -27,7 +27,7 @@ namespace kvproof::optimized {
 struct PoolOptions {
   FreeOrder order = FreeOrder::append;
   std::uint32_t event_records = 0;  // see EventLog; 0 = no events
-  bool tail_keys = false;           // see TailKeys
+  std::uint32_t tail_keys = 0;      // per block, see TailKeys; 0 = none
   bool new_states = false;          // remember which keys were published since the last step
   bool residency = false;           // see Residency
   VictimPolicy* victims = nullptr;  // outlives the pool; nullptr = the head of the free queue
@@ -99,20 +99,25 @@ class BlockPool {
     return true;
   }
 
-  /// Registers the key of the prefix whose last hash unit lies inside of a block. Does nothing if
-  /// there is one already.
+  /// Registers the key of the prefix whose last hash unit lies inside of a block, behind the keys
+  /// that the block has. Keys of shorter prefixes alone are forgotten first. Does nothing if the
+  /// block has a key of such a prefix, its own or that of a relative that goes on otherwise, or if
+  /// there is no room for a second one (TailKeys).
   void publish_tail(BlockId block, const Key& key, GroupId group, TokenRange unit);
 
   /// The block that has such a key, or kNoBlock. @pre tails() != nullptr
-  [[nodiscard]] BlockId find_tail(const Key& key) const { return tails_->index().find(key); }
-  [[nodiscard]] bool has_tail(BlockId block) const {
-    return (records_[block].flags & Record::kTailKeyed) != 0;
+  [[nodiscard]] BlockId find_tail(const Key& key) const { return tails_->find(key); }
+  /// Whether the block has such a key. @param wanted the key, or the length of its prefix [tokens]
+  template <class Wanted>
+  [[nodiscard]] bool has_tail(BlockId block, const Wanted& wanted) const {
+    return (records_[block].flags & Record::kTailKeyed) != 0 && tails_->carries(block, wanted);
   }
 
   /// The content of a block is announced to be in another one, without an event. @pre `to` has none
   void move_keys(BlockId from, BlockId to);
 
-  /// Forgets the key of a prompt's end if it is the only one: the block is complete now.
+  /// Forgets the keys of prefixes that end inside, if there are no others: the block is complete
+  /// now.
   void forget_partial(BlockId block) {
     if ((records_[block].flags & kKeyed) == Record::kTailKeyed) forget_keys(block);
   }
@@ -139,7 +144,8 @@ class BlockPool {
 
   /// A scheduling step starts: no key is new any more.
   void step() { ++step_; }
-  /// A key of the block is that of a state which this step will compute. @pre it has that key
+  /// A key of the block is that of a state which this step will compute. A block with a state has
+  /// one key. @pre it has that key
   /// @param inside whether the key in question ends inside of the block
   void mark_new_state(BlockId block, bool inside) {
     if (inside) {

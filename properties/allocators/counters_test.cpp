@@ -114,11 +114,13 @@ class Watched {
   void count(const op::Free& /*o*/, const Outcome& /*outcome*/, const Snapshot& /*before*/) {
     ++expected_.preemptions;
   }
-  /// Blocks that were handed out and had content. Each has one key.
+  /// Blocks that were handed out and had content, under one key or several.
   void count_lost(const Outcome& outcome) {
+    std::set<BlockId> lost;
     for (const Event& event : outcome.events) {
-      if (std::holds_alternative<event::Removed>(event)) ++expected_.evictions;
+      if (const auto* removed = std::get_if<event::Removed>(&event)) lost.insert(removed->block);
     }
+    expected_.evictions += lost.size();
   }
   void count_revived(const Blocks& blocks, const Snapshot& before) {
     for (const BlockId block : std::set<BlockId>(blocks.begin(), blocks.end())) {

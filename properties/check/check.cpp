@@ -158,7 +158,7 @@ class Check {
   }
 
   void run_scenarios() {
-    RunReport out{.name = "directed scenarios", .profile = "both"};
+    RunReport out{.name = "directed scenarios", .profile = "all"};
     if (profiles_.size() == 1) out.profile = profiles_.front()->name;
     for (const Scenario& scenario : scenarios()) {
       if (done() || !has_profile(profiles_, scenario.config.profile)) continue;
@@ -175,7 +175,7 @@ class Check {
 
   // A recording holds the answers of one profile.
   void run_vectors() {
-    RunReport out{.name = "recorded vectors", .profile = "both"};
+    RunReport out{.name = "recorded vectors", .profile = "all"};
     if (profiles_.size() == 1) out.profile = profiles_.front()->name;
     if (done()) return;
     if (options_.vectors.empty()) {
@@ -210,7 +210,7 @@ class Check {
   }
 
   void run_regressions() {
-    RunReport out{.name = "regressions", .profile = "both"};
+    RunReport out{.name = "regressions", .profile = "all"};
     if (profiles_.size() == 1) out.profile = profiles_.front()->name;
     if (done()) return;
     if (options_.regressions.empty()) out.not_run = "properties/regressions is not installed";

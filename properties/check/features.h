@@ -32,7 +32,7 @@ struct Feature {
   bool (*present)(const DrawnRun& run);
 };
 
-inline constexpr std::size_t kNumFeatures = 36;
+inline constexpr std::size_t kNumFeatures = 43;
 extern const std::array<Feature, kNumFeatures> kFeatures;
 
 using FeatureSet = std::bitset<kNumFeatures>;

@@ -32,7 +32,6 @@ constexpr Untested033 kUntested033[] = {
     {"1_3",
      "the mark of a group says that it drops: who builds a manager without drops marks none"},
     {"1_12", "no call makes a table longer than what is loaded behind it"},
-    {"1_13", "a lookup has no bound of its own: the caller has no argument for it"},
     {"1_14", "no state stayed behind a gap in the sequences that were tried"},
     {"1_15", "a mark of the release that no answer depends on where drafts have no states"},
     {"1_16", "an assertion of the release about its own state"},

@@ -55,37 +55,36 @@ FACT033(3_3, TheLastLookupSaysWherePromptsPart) {
   EXPECT_EQ(stored_by_sibling(way, true), (Tokens{12, 16})) << "nothing is shared any more";
 }
 
-TEST(Facts033, F3_4_WhichBlocksOfAWindowAreKept) {
-  CacheConfig config = pool(9, {full(4), window(4, 8)});
+/// The positions that a group beside full attention keeps, of eight.
+Tokens positions_kept(const GroupConfig& group, Interval interval, std::int64_t boundary) {
+  CacheConfig config = pool(9, {full(4), group});
   config.profile = *find_profile("vllm-0.33");
+  const CacheMask mask = cache_mask(with_retention(config, interval), group);
+  Tokens out;
+  for (std::uint32_t i = 0; i < 8; ++i) {
+    if (mask.keeps(i, {{boundary, -1, -1, -1}})) out.push_back(i);
+  }
+  return out;
+}
+
+TEST(Facts033, F3_4_WhichBlocksOfAWindowAreKept) {
+  GroupConfig group = window(4, 8);
   const auto kept = [&](Interval interval, std::int64_t boundary) {
-    const CacheMask mask = cache_mask(with_retention(config, interval), config.groups[1]);
-    Tokens out;
-    for (std::uint32_t i = 0; i < 8; ++i) {
-      if (mask.keeps(i, {{boundary, -1, -1, -1}})) out.push_back(i);
-    }
-    return out;
+    return positions_kept(group, interval, boundary);
   };
   EXPECT_EQ(kept({}, -1), (Tokens{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(kept(8, -1), (Tokens{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(kept(16, -1), (Tokens{2, 3, 6, 7}));
   EXPECT_EQ(kept(16, 23), (Tokens{2, 3, 4, 6, 7}));
   EXPECT_EQ(kept(0, 23), (Tokens{3, 4}));
-  config.groups[1].eagle = true;
+  group.eagle = true;
   EXPECT_EQ(kept(16, -1), (Tokens{2, 3, 4, 6, 7})) << "the block beyond each segment";
   EXPECT_EQ(kept(0, 16), (Tokens{2, 3, 4}));
 }
 
 TEST(Facts033, F3_5_WhichStatesAreKept) {
-  CacheConfig config = pool(9, {full(4), states()});
-  config.profile = *find_profile("vllm-0.33");
-  const auto kept = [&](Interval interval, std::int64_t boundary) {
-    const CacheMask mask = cache_mask(with_retention(config, interval), config.groups[1]);
-    Tokens out;
-    for (std::uint32_t i = 0; i < 8; ++i) {
-      if (mask.keeps(i, {{boundary, -1, -1, -1}})) out.push_back(i);
-    }
-    return out;
+  const auto kept = [](Interval interval, std::int64_t boundary) {
+    return positions_kept(states(), interval, boundary);
   };
   EXPECT_EQ(kept({}, -1), (Tokens{0, 1, 2, 3, 4, 5, 6, 7}));
   EXPECT_EQ(kept(4, -1), (Tokens{0, 1, 2, 3, 4, 5, 6, 7}));
@@ -237,6 +236,24 @@ Driver inside_a_block(const Way& way) {
   Driver m(way, pool(24, {full(2), states()}));
   prefill(m, "r0", range(0, 7), {6});
   return m;
+}
+
+FACT033(4_2, AForgottenStateIsPublishedAnewAtTheEndOfItsBlock) {
+  Driver m(way, pool(20, {full(4), states()}));
+  prefill(m, "r0", range(0, 9), {8, 1});
+  m.evict({3});
+  stored(m, 1);
+  m.apply(op::Cache{"r0", 9});
+  EXPECT_EQ(stored(m, 1), Tokens{8});
+}
+
+// The release publishes it, as the state that it was. Its scheduler never asks so late.
+FACT033(4_2, AStateThatWentOnInsideItsBlockIsNotPublished) {
+  Driver m(way, pool(20, {full(2), states()}));
+  prefill(m, "r0", range(0, 7), {6, 1});
+  stored(m, 1);
+  m.apply(op::Cache{"r0", 6});
+  EXPECT_EQ(stored(m, 1), Tokens{});
 }
 
 FACT033(4_3, TheStateInsideABlockHasAKey) {
@@ -496,6 +513,24 @@ FACT033(6_2, ARingIsOneBlock) {
   EXPECT_EQ(m.allocate("r1", of_a_hit(1)), (Tables{{8}, {9}}));
 }
 
+// The load takes it, before any group takes blocks for what is computed; no answer lists loads.
+FACT033(6_2, ALoadTakesTheRing) {
+  Driver m(way, pool(20, {full(4), {.kind = LayerKind::ring, .block_size = 4}}));
+  m.arrive("r0", range(0, 9));
+  EXPECT_EQ(m.allocate("r0", {.new_tokens = 4, .external = 4}), (Tables{{3}, {}}));
+  EXPECT_EQ(m.tables("r0"), (Tables{{1, 3}, {2}}));
+}
+
+// One kind beside a ring is searched again where its hit ends, without the block beyond. A window
+// of one token then reads the block before, and needs it.
+FACT033(6_2, AWindowBesideARingIsSearchedAgain) {
+  Driver m(way, pool(20, {window(4, 1, true), {.kind = LayerKind::ring, .block_size = 4}}));
+  m.admit("r0", range(0, 8));
+  EXPECT_EQ(m.probe(range(0, 8)), (Hit{4, {{1}, {}}}));
+  m.evict({1});
+  EXPECT_EQ(m.probe(range(0, 8)), (Hit{0, {{}, {}}}));
+}
+
 TEST(Facts033, F6_5_TheMostBlocksOfAWindow) {
   CacheConfig config = pool(20, {window(4, 8)});
   config.profile = *find_profile("vllm-0.33");
@@ -506,7 +541,18 @@ TEST(Facts033, F6_5_TheMostBlocksOfAWindow) {
   EXPECT_EQ(admission_cap(config, config.groups[0]), 11U);
 }
 
-// Its other half, a release that waits for steps in flight, is the caller's.
+// A release that waits for steps in flight holds the blocks by a lease in the meantime.
+FACT033(6_8, ADeferredReleaseGoesBlockByBlock) {
+  Driver m(way, pool(21, {full(4), window(4, 8)}));
+  m.admit("r0", range(0, 18));
+  m.apply(op::Pin{{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, "deferred"});
+  m.finish("r0");
+  EXPECT_EQ(m.num_free(), 10U);
+  m.apply(op::Unpin{"deferred"});
+  EXPECT_EQ(m.queue(),
+            (Blocks{10, 5, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 9, 8, 7, 6, 4, 3, 2, 1}));
+}
+
 FACT033(6_8, AReleaseGoesGroupByGroup) {
   Driver m(way, pool(21, {full(4), window(4, 8)}));
   m.admit("r0", range(0, 18));

@@ -122,7 +122,18 @@ FACT033(1_7, LeadingNullsAreNotReleased) {
   EXPECT_EQ(m.queue(), (Blocks{6, 7, 3, 2, 1, 5, 4}));
 }
 
-// The other half of this fact, tokens in flight, is a caller's count that no operation carries.
+FACT033(1_8, WhatStepsInFlightReadIsKept) {
+  Driver m(way, pool(8, {window(4, 4)}));
+  prefill(m, "r0", range(0, 20), {16});
+  EXPECT_TRUE(m.allocate("r0", {.new_tokens = 4, .in_flight = 8}).has_value());
+  EXPECT_EQ(m.table("r0"), (Blocks{0, 2, 3, 4, 5}));
+  m.apply(op::Advance{"r0", 20});
+  m.apply(op::Append{"r0", {0, 0, 0, 0}});
+  EXPECT_TRUE(m.allocate("r0", {.new_tokens = 4}).has_value());
+  EXPECT_EQ(m.table("r0"), (Blocks{0, 0, 0, 0, 5, 6}));
+  EXPECT_EQ(m.queue(), (Blocks{7, 1, 4, 3, 2}));
+}
+
 FACT033(1_8, DraftStatesAreRecycledAsOthersAre) {
   Driver m(way, pool(12, {full(4), mamba(4, MambaMode::none, 2)}, false));
   prefill(m, "r0", range(0, 6), {6});
@@ -155,6 +166,17 @@ FACT033(1_11, TwoAlikeGroupsAreAHybrid) {
   Driver m(way, pool(10, {full(4), full(4)}));
   m.admit("r0", range(0, 9));
   EXPECT_EQ(m.probe(range(0, 9)), (Hit{8, {{1, 2}, {4, 5}}}));
+}
+
+FACT033(1_13, ALookupMayBeBounded) {
+  Driver m(way, pool(20, {full(4), window(4, 8)}));
+  m.admit("r0", range(0, 18));
+  m.arrive("r1", range(0, 18));
+  for (const auto& [bound, hit] : {std::pair(16U, 16U), std::pair(15U, 12U), std::pair(0U, 0U)}) {
+    const Result found = m.apply(op::Lookup{"r1", bound}).result;
+    EXPECT_EQ(std::get<Hit>(found).hit_tokens, hit) << bound;
+  }
+  EXPECT_EQ(m.lookup("r1").hit_tokens, 16U);
 }
 
 // ---- 2: keys ----

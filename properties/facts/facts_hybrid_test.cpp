@@ -12,9 +12,10 @@ FACT(34, EventsOfAMaskedGroupSpanAllTokens) {
   Driver m(way, pool(30, {full(32), window(8, 8)}));
   m.admit("r0", range(0, 128));
   const std::vector<Event> events = m.take_events();
-  ASSERT_EQ(events.size(), 2U);
+  const bool tail = way.profile->prompt_tail != PromptTail::none;  // of full attention, 120 tokens
+  ASSERT_EQ(events.size(), tail ? 3U : 2U);
   for (GroupId group = 0; group < 2; ++group) {
-    const auto& stored = std::get<event::Stored>(events[group]);
+    const auto& stored = std::get<event::Stored>(group == 0 ? events.front() : events.back());
     EXPECT_EQ(stored.group, group);
     EXPECT_EQ(stored.blocks.size(), 4U);
     EXPECT_EQ(stored.to - stored.from, 128U);

@@ -16,8 +16,10 @@ struct Untested {
   const char* reason;
 };
 
-constexpr const char kRetention[] = "retention intervals: later than both profiles";
-constexpr const char kPartialHit[] = "hits inside of a block: later than both profiles";
+constexpr const char kRetention[] =
+    "retention intervals: since vllm-0.33, facts_033_sparse_test.cpp";
+constexpr const char kPartialHit[] =
+    "hits inside of a block: since vllm-0.33, facts_033_sparse_test.cpp";
 
 constexpr Untested kUntested[] = {
     {48, kRetention},
@@ -27,7 +29,7 @@ constexpr Untested kUntested[] = {
     {52, kRetention},
     {53, kRetention},
     {54, "the junction of shared prefixes: a hint to the scheduler's chunk split"},
-    {63, "windows that spare the prompt: later than both profiles"},
+    {63, "windows that spare the prompt: since vllm-0.33, facts_033_sparse_test.cpp"},
     {75, kPartialHit},
     {76, kPartialHit},
     {78, "who is preempted is a scheduler's choice; the refusal before it is fact 79"},

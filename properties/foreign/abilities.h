@@ -31,6 +31,8 @@ struct Calls {
   bool without_lookup = true;
   bool full_sequence_must_fit = true;
   bool reserved = true;
+  bool in_flight = true;
+  bool max_tokens = true;
   bool long_appends = true;    // of several tokens, or before all known tokens are computed
   bool part_advances = true;   // over a part of what was granted, and back by one
   bool early_forks = true;     // of requests whose granted tokens are not all computed
@@ -54,6 +56,8 @@ inline constexpr CallRow kCalls[] = {
     {"without_lookup", &Calls::without_lookup, "admissions that do not use a lookup"},
     {"full_sequence_must_fit", &Calls::full_sequence_must_fit, "the gate for whole sequences"},
     {"reserved", &Calls::reserved, "blocks that are promised to others"},
+    {"in_flight", &Calls::in_flight, "steps that still run while the next is granted"},
+    {"max_tokens", &Calls::max_tokens, "lookups with a bound"},
 };
 
 struct Abilities : Calls {

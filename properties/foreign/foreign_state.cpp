@@ -92,11 +92,14 @@ void ForeignState::read(const RecordedState& state, const Promises& promises,
     read_pool(*state.host, config_.num_host_blocks, snapshot_.host);
   }
   snapshot_.raw = state.raw.value_or(book.raw());
+  snapshot_.copying = state.copying.value_or(Blocks());
   snapshot_.leases = state.leases ? *state.leases : book.leases();
   snapshot_.counters = state.counters;
   std::ranges::sort(snapshot_.raw);
+  std::ranges::sort(snapshot_.copying);
   std::ranges::sort(snapshot_.leases, {}, &LeaseState::name);
   check_blocks(snapshot_.raw, config_.num_blocks, "raw");
+  check_blocks(snapshot_.copying, config_.num_blocks, "copying");
   for (const LeaseState& lease : snapshot_.leases) {
     check_blocks(lease.blocks, config_.num_blocks, "leases");
   }

@@ -85,7 +85,7 @@ class Manager {
   static json abilities() {
     json out = {{"groups", 1}, {"kinds", {"full", "mla"}}};
     for (const char* name : {"eagle", "watermark", "external", "extra", "delay_cache", "reserved",
-                             "full_sequence_must_fit"}) {
+                             "full_sequence_must_fit", "in_flight", "max_tokens"}) {
       out[name] = false;
     }
     return out;

@@ -28,7 +28,8 @@ class VllmV1(Adapter):
         absent = {*WORDS, *vllm_known.ABSENT, *vllm_manager.lacking(vllm_manager.OPERATIONS)}
         self.known = [name[3:] for name in dir(self)
                       if name.startswith("do_") and name[3:] not in absent]
-        self.abilities = vllm_known.abilities() | dict.fromkeys(
+        self.profile = PROFILED and "safety" not in WORDS
+        self.abilities = vllm_known.abilities(self.profile) | dict.fromkeys(
             vllm_manager.lacking(vllm_manager.ABILITIES), False)
 
     def greet(self, header):
@@ -41,9 +42,8 @@ class VllmV1(Adapter):
             reason = reason or self.begin(config)
         except (AssertionError, NotImplementedError, ValueError) as error:
             reason = f"vllm {RELEASE} builds none: {error}"
-        profile = PROFILED and "safety" not in WORDS
         answer = {"unsupported": True, "reason": reason} if reason else {
-            "promises": f"profile:vllm-{RELEASE}" if profile else "safety", "block_ids": True,
+            "promises": f"profile:vllm-{RELEASE}" if self.profile else "safety", "block_ids": True,
             "operations": self.known, "events": self.observer.tells}
         return answer | {"abilities": self.abilities}
 
@@ -54,6 +54,7 @@ class VllmV1(Adapter):
         self.groups = self.manager.coordinator.single_type_managers
         self.observer = Observer(self.manager, config)
         self.pool, self.requests, self.hits = self.manager.block_pool, {}, {}
+        self.ends = {}  # [tokens] of the last grant of each request; if it was refused, infinity
         self.copied = []  # both ends of the copies of this step, which hold until the next
 
     def do_arrive(self, o, _):
@@ -73,14 +74,14 @@ class VllmV1(Adapter):
     def do_lookup(self, o, request):
         if request.num_tokens == 0:
             raise NotImplementedError("the engine refuses a prompt without tokens")
-        blocks, tokens, *boundary = self.manager.get_computed_blocks(request)
+        blocks, tokens, *boundary = vllm_manager.look_up(self.manager, request, o)
         self.hits[o["req"]] = blocks, tokens
         if boundary and hasattr(request, "shared_prefix_boundary"):  # kept by the scheduler
             request.shared_prefix_boundary = boundary[0]
         return {"hit_tokens": tokens, "blocks": [ids(group) for group in blocks.blocks]}
 
     def do_allocate(self, o, request):
-        vllm_manager.set_status(request, o["status"])
+        vllm_manager.set_standing(request, o)
         blocks, tokens = self.hits[o["req"]] if o["use_lookup"] else (None, 0)
         new = accepted(
             self.manager.allocate_slots, request=request, num_new_tokens=o["new_tokens"],
@@ -90,6 +91,8 @@ class VllmV1(Adapter):
             delay_cache_blocks=o["delay_cache"], has_scheduled_reqs=o["has_scheduled"])
         copies, held = vllm_manager.take_copies(self.manager)
         self.copied += held
+        end = request.num_computed_tokens + tokens + o["external"] + o["new_tokens"]
+        self.ends[o["req"]] = min(end, request.num_tokens) if new else vllm_known.REFUSED
         answer = new and {"blocks": [ids(group) for group in new.blocks]}
         return answer | {"copies": copies} if copies else answer
 
@@ -128,7 +131,7 @@ class VllmV1(Adapter):
         return {"blocks": [ids(self.pool.get_new_blocks(o["n"]))]}
 
     def do_touch(self, o, _):
-        if any(block.ref_cnt and not block.block_hash for block in self.blocks(o)):
+        if any(block.ref_cnt and not self.observer.is_full(block) for block in self.blocks(o)):
             raise NotImplementedError("it touches what a lookup found; this is still written")
         vllm_manager.touch(self.pool, self.blocks(o))
 
@@ -145,7 +148,7 @@ class VllmV1(Adapter):
         return self.observer.take_events(o.get("req"))
 
     def state(self):
-        return self.observer.state(self.requests)
+        return self.observer.state(self.requests) | {"copying": ids(self.copied)}
 
 
 if __name__ == "__main__":

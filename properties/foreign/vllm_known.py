@@ -2,6 +2,7 @@
 """What was found in releases of vLLM (vllm.md), and a way around each: calls that are not made and
 configurations that are not built, so that it hides nothing else."""
 
+import math
 from collections import Counter
 from importlib.metadata import version
 from typing import Callable, NamedTuple
@@ -10,13 +11,14 @@ RELEASE = ".".join(version("vllm").split(".")[:2])
 PROFILED = RELEASE in ("0.22", "0.24", "0.33")  # a profile describes them block for block
 # Those of which it is known what they have; in others whatever is known is gone around.
 CHECKED = ("0.11", "0.13", "0.15", "0.18", "0.20", "0.22", "0.24", "0.27", "0.30", "0.33")
-OLD = CHECKED[:2]
-NEWER = [*map(int, RELEASE.split("."))] > [0, 24]  # several groups and draft heads: otherwise
+OLD, BEFORE_33 = CHECKED[:2], CHECKED[:-1]
+NEWER = [*map(int, RELEASE.split("."))] > [0, 24]
 ABSENT = {"common_prefix"} if NEWER else set()  # its answer is always 0
 
 
-def abilities():
-    if NEWER:
+def abilities(profile):
+    """@param profile whether it is promised; newer releases do otherwise than that of the laws"""
+    if NEWER and not profile:
         return {"groups": 1, "kinds": ["full", "mla"], "eagle": False}
     return {} if PROFILED else {"eagle": False}
 
@@ -32,6 +34,10 @@ class Known(NamedTuple):
 
 def of_full_attention(group):
     return group["kind"] in ("full", "mla")
+
+
+REFUSED = math.inf  # in place of the end of a grant
+READS_ALL = ("full", "mla", "rswa")
 
 
 def alike_groups(config):
@@ -56,11 +62,11 @@ def kept_states(config):
 
 
 CONFIGURATIONS = (
-    Known("alike", "vLLM puts alike layers into one group", alike_groups),
+    Known("alike", "vLLM puts alike layers into one group", alike_groups, BEFORE_33),
     Known("two-full", "of two full groups the hit of the first alone is cut to what all groups "
-          "have", two_full_groups),
+          "have", two_full_groups, BEFORE_33),
     Known("43559", "vLLM issue 43559: a hit longer than what full attention lists",
-          mamba_behind_drafts),
+          mamba_behind_drafts, BEFORE_33),
     Known("align-state", "0.15 gives back a state a step sooner",
           lambda config: any(group.get("mode") == "align" for group in config["groups"]),
           ("0.15",)),
@@ -94,6 +100,16 @@ def external(o):
     return o["op"] == "allocate" and o["external"]
 
 
+def hardly_enough(subject, request, o):
+    """Whether there may be fewer free blocks than all tokens, states and copies would take."""
+    tokens = max(end_of(request, o) + o["external"] + o["lookahead"], request.num_tokens)
+    tokens += subject.hits.get(o["req"], (None, 0))[1]
+    spare = subject.manager.watermark_blocks if hasattr(subject.manager, "watermark_blocks") else 0
+    return subject.pool.get_num_free_blocks() - spare - o["reserved"] < sum(
+        -(-tokens // group["block_size"]) + group.get("speculative_blocks", 0) + 2
+        for group in subject.config["groups"])
+
+
 def has_window_of_one(subject):
     return any(group.get("window") == 1 for group in subject.config["groups"])
 
@@ -116,6 +132,53 @@ def less_than_is_published(subject, request, o):
                for manager in subject.groups)
 
 
+def beyond_the_keys(subject, request, o):
+    """Whether a lookup goes on behind the last key, where no group bounds it that stops there."""
+    if o["op"] != "lookup" or any(group["kind"] in READS_ALL for group in subject.config["groups"]):
+        return False
+    return (request.num_tokens - 1) // subject.config["hash_block_size"] > len(
+        request.block_hashes)
+
+
+def checkpointing(subject):
+    return [manager for group, manager in zip(subject.config["groups"], subject.groups)
+            if group.get("checkpoints")]
+
+
+def checkpoint_of_another_call(subject, request, o):
+    """Whether more tokens are published than are told, or what a refusal has reserved."""
+    return o["op"] == "cache" and any(
+        subject.ends.get(o["req"]) == REFUSED
+        or manager._checkpoints.get(o["req"], (0,))[0] > o["computed"]
+        for manager in checkpointing(subject))
+
+
+def state_that_went_on(subject, request, o):
+    """Whether a state is published at the end of the prompt, inside its block, and went on."""
+    if o["op"] != "cache" or subject.ends.get(o["req"], 0) == o["computed"]:
+        return False
+    unit = subject.config["hash_block_size"]
+    states = [manager for group, manager in zip(subject.config["groups"], subject.groups)
+              if group.get("mode") == "align" and o["computed"] % group["block_size"]]
+    drops = any(getattr(manager, "drop_eagle_checkpoint_block", False) for manager in states)
+    behind = 0 if drops else max(1, subject.config.get("hash_lookahead", 0))
+    boundary = max((request.num_prompt_tokens - behind) // unit - drops, 0) * unit
+    return states and o["computed"] == boundary
+
+
+def checkpoint_kept_in_flight(subject, request, o):
+    """Whether the block of a checkpoint may stay until its position gets a key."""
+    return o["op"] == "allocate" and o.get("in_flight") and checkpointing(subject)
+
+
+def tail_of_nothing(subject, request, o):
+    """Whether the boundary of a prompt without tokens is looked for below 0."""
+    unit = subject.config["hash_block_size"]
+    return (o["op"] in ("allocate", "cache") and request.num_prompt_tokens == 0
+            and any(group["kind"] in READS_ALL and group["block_size"] != unit
+                    for group in subject.config["groups"]))
+
+
 def counts_mislead(subject, _, o):
     """Whether a holder is no request, or a request that was met holds nothing."""
     if o["op"] != "common_prefix":
@@ -129,7 +192,8 @@ def counts_mislead(subject, _, o):
 
 CALLS = (
     Known("46892", "vLLM PR 46892: takes a block more than it predicts",
-          lambda subject, r, o: external(o) and aligned(subject, o)),
+          lambda subject, r, o: external(o) and aligned(subject, o)
+          and hardly_enough(subject, r, o)),
     Known("longest", "the engine schedules nothing beyond the longest sequence",
           beyond_the_longest),
     Known("39271", "vLLM issue 39271: asserts that later chunks need no fewer blocks",
@@ -146,6 +210,15 @@ CALLS = (
           lambda subject, r, o: o["op"] == "append" and r.mm_features, CHECKED[:5]),
     Known("progress", "0.11 forgets that blocks are published when asked for fewer",
           less_than_is_published, ("0.11",)),
+    Known("beyond-keys", "keys that look two or more tokens ahead, and no group that reads all "
+          "tokens: a lookup indexes behind the last key", beyond_the_keys, ("0.33",)),
+    Known("checkpoint", "the engine publishes after a grant, and as much as that computed",
+          checkpoint_of_another_call, ("0.33",)),
+    Known("late-state", "a state that went on gets the key of the end of the prompt; the engine "
+          "asks for it before", state_that_went_on, ("0.33",)),
+    Known("late-checkpoint", "what is in flight keeps the block of a checkpoint, which may get the "
+          "key of its position", checkpoint_kept_in_flight, ("0.33",)),
+    Known("empty", "the engine refuses a prompt without tokens", tail_of_nothing, ("0.33",)),
     Known("counts", "compares reference counts with the number of requests that were met",
           counts_mislead),
     Known("twice", "0.22 queues a block twice that is released twice in one call",
@@ -182,7 +255,7 @@ class Around:
 
     def salt(self, salt):
         """@return a salt that no adapter is named like"""
-        return "salt " + salt if salt and self.goes_around(SALT, CHECKED[1:]) else salt
+        return "salt " + salt if salt and self.goes_around(SALT, CHECKED[1:-1]) else salt
 
     def place(self, item):
         """@return the name of an input, that is another at another place"""

@@ -5,6 +5,7 @@ An event of vLLM's names keys. Which block it means, and how many tokens a key c
 here; vLLM itself decides what is announced, and when.
 """
 
+import functools
 import inspect
 import math
 from types import SimpleNamespace
@@ -30,6 +31,7 @@ ABILITIES = {
     "reserved": ("allocate_slots", "reserved_blocks"),
     "full_sequence_must_fit": ("allocate_slots", "full_sequence_must_fit"),
     "delay_cache": ("allocate_slots", "delay_cache_blocks"),
+    "max_tokens": ("get_computed_blocks", "max_cache_hit_length"),
     "watermark": ("__init__", "watermark")}
 RETENTION = "prefix_cache_retention_interval"
 
@@ -169,9 +171,17 @@ def take_copies(manager):
     return [list(pair) for pair in copies], held
 
 
-def set_status(request, name):
+def set_standing(request, o):
     from vllm.v1.request import RequestStatus
-    request.status = RequestStatus[name.upper()]
+    request.status = RequestStatus[o["status"].upper()]
+    request.num_in_flight_tokens = o.get("in_flight", 0)
+
+
+def look_up(manager, request, o):
+    """A bound that is given takes the place of that before the last token."""
+    most = request.num_tokens - 1
+    return accepted(functools.partial(manager.get_computed_blocks, request),
+                    max_cache_hit_length=min(o.get("max_tokens", most), most))
 
 
 def ids(blocks):
@@ -243,6 +253,17 @@ class Observer:
                 for key in (fine[end - 1], b"".join(fine[end - step:end])):
                     self.prefix_tokens[key] = end * self.unit
 
+    def is_full(self, block):
+        """@return whether a key says that all tokens of the block are written"""
+        if block.block_hash is None:
+            return False
+        size = self.sizes[group_of(block.block_hash)]
+        return self.prefix_tokens[block.block_hash[:-4]] % size == 0
+
+    def further_keys(self):
+        """@return by the id of a block what it carries beside its first key (since 0.24)"""
+        return getattr(self.pool, "cached_block_hashes_by_block", {})
+
     def state(self, requests):
         queue, blocks = self.pool.free_block_queue, self.pool.blocks
         index = {key: list(held) if isinstance(held, dict) else ids([held])
@@ -262,6 +283,8 @@ class Observer:
             "cached": sorted({(b, group_of(key)) for key, held in index.items() for b in held}),
             "key": [[b.block_id, fingerprint(key), self.prefix_tokens[key]] for b in blocks
                     if b.block_hash is not None for key in [b.block_hash[:-4]]],
+            "tail": [[block, fingerprint(key[:-4])]
+                     for block, keys in sorted(self.further_keys().items()) for key in keys],
             "index": [[group_of(key), fingerprint(key[:-4]), held] for key, held in index.items()],
             "tokens": each(lambda r: r.num_tokens),
             "computed": each(lambda r: r.num_computed_tokens),

@@ -38,9 +38,10 @@ GroupExtent begin(const GroupConfig& group, const Extent& e, std::uint64_t held,
   const std::uint64_t skipped_to = skipped_tokens(group, e.total);
   g.skipped = skipped_to / group.block_size;
   g.begun = g.loaded = std::max(g.skipped, hit_blocks);
-  const bool reads = group.kind != LayerKind::cross && group.kind != LayerKind::ring;
-  const bool loads = external > 0 && reads && e.total > skipped_to;
-  if (loads) g.loaded = std::max(g.begun, ceil_div<std::uint64_t>(e.total, group.block_size));
+  const bool ring = group.kind == LayerKind::ring;  // has its block from the load on
+  const bool loads = external > 0 && group.kind != LayerKind::cross && e.total > skipped_to;
+  const std::uint64_t end = ring ? 1 : ceil_div<std::uint64_t>(e.total, group.block_size);
+  if (loads) g.loaded = std::max(g.begun, end);
   return g;
 }
 
@@ -99,6 +100,7 @@ Extent extent_of(const CacheConfig& config, const RequestState& request, const A
   e.starts =
       (e.uses_hit || args.external > 0) && without_blocks(request) && without_progress(request);
   e.total = std::uint64_t{request.computed} + (e.uses_hit ? found.tokens : 0U) + args.external;
+  e.processed = e.total - std::min<std::uint64_t>(args.in_flight, e.total);
   e.main = std::min(e.total + args.new_tokens, limit);
   e.slots = std::min(e.main + args.lookahead, limit);
   const std::uint64_t whole = std::min<std::uint64_t>(request.num_tokens, limit);

@@ -65,12 +65,13 @@ struct GroupExtent {
 struct Extent {
   std::string request;
   bool uses_hit = false;
-  bool starts = false;      // hit or external blocks begin the tables
-  bool inside = false;      // the hit ends inside a block of some group
-  bool waits = false;       // a Mamba state of the hit was published in this very step
-  std::uint64_t total = 0;  // [tokens] computed + hit + external
-  std::uint64_t main = 0;   // [tokens] total and the new ones
-  std::uint64_t slots = 0;  // [tokens] main and lookahead, up to the limit
+  bool starts = false;          // hit or external blocks begin the tables
+  bool inside = false;          // the hit ends inside a block of some group
+  bool waits = false;           // a Mamba state of the hit was published in this very step
+  std::uint64_t total = 0;      // [tokens] computed + hit + external
+  std::uint64_t processed = 0;  // [tokens] those of them that no step in flight computes
+  std::uint64_t main = 0;       // [tokens] total and the new ones
+  std::uint64_t slots = 0;      // [tokens] main and lookahead, up to the limit
   std::vector<GroupExtent> groups;
 };
 

@@ -68,9 +68,16 @@ RequestRecord* History::record(std::string_view name) {
   return at != requests.end() && at->name == name ? &*at : nullptr;
 }
 
+bool History::holds_checkpoint(const RequestRecord& r, GroupId group, std::size_t position) const {
+  if (group >= r.passed.size() || !r.passed[group]) return false;
+  const std::uint64_t end = (position + 1) * std::uint64_t{config->groups[group].block_size};
+  return r.passed[group]->position == position && r.passed[group]->tokens != end;
+}
+
 bool History::keeps(const RequestRecord& r, GroupId group, std::size_t position) const {
   const CacheMask& mask = groups[group].mask;
   const auto at = static_cast<std::uint32_t>(position);
+  if (holds_checkpoint(r, group, position)) return false;
   if (mask.tail == 0) return mask.keeps(at);
   return mask.keeps(at, boundaries_of(resumption, config->groups[group], r.prompt_tokens, 0));
 }
@@ -86,6 +93,7 @@ bool History::ends_prompt(const RequestRecord& r, GroupId group, std::size_t pos
 }
 
 bool History::may_keep(const RequestRecord& r, GroupId group, std::size_t position) const {
+  if (holds_checkpoint(r, group, position)) return false;
   if (keeps(r, group, position) || ends_prompt(r, group, position)) return true;
   const CacheMask& mask = groups[group].mask;
   if (mask.tail == 0 || r.parted_to <= r.parted_from) return false;
@@ -302,15 +310,16 @@ void History::fold_state_tails(RequestRecord& r, std::uint64_t tokens, const Sna
   const RequestState* now = after.find(r.name);
   if (!config->profile.hits_inside_blocks || !config->enable_caching || now == nullptr) return;
   const std::uint64_t known = std::min<std::uint64_t>(tokens, now->num_tokens);
-  const std::uint64_t aligned = known - known % publish_alignment(*config);
   const std::uint64_t end = state_boundary(resumption, r.prompt_tokens, unit_tokens);
-  if (aligned == 0 || aligned != end || end > now->hashes.size() * std::uint64_t{unit_tokens})
-    return;
+  if (end == 0 || end > now->hashes.size() * std::uint64_t{unit_tokens}) return;
+  if (r.state_tokens != end) return;  // it has gone on
   for (GroupId g = 0; g < now->tables.size() && g < config->groups.size(); ++g) {
     const GroupConfig& group = config->groups[g];
     const std::vector<BlockId>& table = now->tables[g];
     const std::uint64_t at = end / group.block_size;
     if (!moves_state(group) || end % group.block_size == 0 || at >= table.size()) continue;
+    const std::uint64_t align = publish_alignment(*config);
+    if (publishable_tokens(config->profile, group, align, known) != end) continue;
     if (table[at] == kNullBlock || table[at] >= after.blocks.size()) continue;
     if (g < r.checkpoints.size() && r.checkpoints[g]) continue;
     const bool held = was != nullptr && g < was->tables.size() && at < was->tables[g].size() &&
@@ -333,7 +342,13 @@ void History::fold_grant(RequestRecord& r, const RequestState& state, const Snap
   const bool stands_still = asked->total <= r.granted_from || state.computed < r.content_tokens;
   if (r.holds() && stands_still) r.ahead = true;
   r.granted_from = asked->total;
+  r.in_flight = asked->total - asked->processed;
+  r.state_tokens = std::min<std::uint64_t>(asked->main, state.num_tokens);
   r.lengths.clear();
+  r.passed.resize(config->groups.size());
+  for (GroupId g = 0; g < r.checkpoints.size(); ++g) {
+    if (r.checkpoints[g]) r.passed[g] = r.checkpoints[g];
+  }
   r.checkpoints.clear();
   const RequestState* now = promises->traits.reserves_prompt() ? after.find(r.name) : nullptr;
   for (GroupId g = 0; g < asked->groups.size(); ++g) {
@@ -440,6 +455,8 @@ void History::fold_free(RequestRecord& r) {
   r.hit = {};
   r.lengths.clear();
   r.tails.clear();
+  r.checkpoints.clear();
+  r.passed.clear();
   r.scheduled_tokens = r.content_tokens = r.granted_from = 0;
   r.forked = r.swapped = r.decoding = r.ahead = r.on_host = false;
   r.on_device = true;

@@ -48,7 +48,10 @@ struct RequestRecord {
   std::vector<std::uint64_t> lengths;  // [blocks] granted per group; empty before the first grant
   std::vector<SharedTail> tails;       // of its own states, per group; empty: none
   std::vector<std::optional<Checkpoint>> checkpoints;  // of the last grant, per group
+  std::vector<std::optional<Checkpoint>> passed;       // the last ones of earlier grants, per group
   std::uint64_t scheduled_tokens = 0;  // computed + hit + external + new of the last grant: drafts
+  std::uint64_t state_tokens = 0;      // known tokens up to the end of the last grant
+  std::uint64_t in_flight = 0;         // [tokens] when the last grant was made
   std::uint64_t granted_from = 0;      // computed + hit + external when the last grant was made
   std::uint64_t content_tokens = 0;    // leading tokens whose content lies in the granted slots
   bool forked = false;                 // shares unpublished blocks with a relative
@@ -132,12 +135,16 @@ struct History {
             const Snapshot& after);
 
   [[nodiscard]] const RequestRecord* find(std::string_view name) const;
+  /// Whether the block at this position keeps a checkpoint: a state that does not end there.
+  [[nodiscard]] bool holds_checkpoint(const RequestRecord& r, GroupId group,
+                                      std::size_t position) const;
   /// Whether the mask of a group keeps this position of a request for the prefix cache, wherever
   /// its prompt parted from those of others.
   [[nodiscard]] bool keeps(const RequestRecord& r, GroupId group, std::size_t position) const;
-  /// Whether a state is kept there for whoever goes on behind the prompt.
+  /// Whether the state at this position is that of the prompt, from which others may go on.
   [[nodiscard]] bool ends_prompt(const RequestRecord& r, GroupId group, std::size_t position) const;
-  /// Whether it does so at least if the prompt parted where some group says.
+  /// Whether a group may keep this position: surely, as the prompt's state, or if the prompt parted
+  /// from others where some group says.
   [[nodiscard]] bool may_keep(const RequestRecord& r, GroupId group, std::size_t position) const;
   [[nodiscard]] const TransferRecord* find_transfer(std::string_view name) const;
 
@@ -156,8 +163,9 @@ struct History {
   std::string just_refused;               // the request whose allocation was refused just now
   Occasions occasions = on::any;          // of this operation
   std::optional<Extent> asked;            // of this operation, if it is an allocation
-  std::vector<std::optional<Copy>> tail_copies;  // of this operation, per group: shared tails
-  std::vector<Copy> moved_keys;                  // of this operation, whose keys have gone along
+  // Of this operation: the copy of the block inside of which a shared prefix ends, per group.
+  std::vector<std::optional<Copy>> tail_copies;
+  std::vector<Copy> moved_keys;           // those of them that took the keys along
   std::vector<BlockId> copying;           // held until the next step, in the order of the answers
   std::vector<BlockId> copied;            // held until this operation, which is a step
   std::optional<TransferRecord> settled;  // by this operation
@@ -200,6 +208,7 @@ struct History {
   void fold_events(const Operation& operation, const Outcome& outcome, const Snapshot& after);
   void list_places(const Snapshot& before, const Snapshot& after);
   void fold_places(const Snapshot& before, const Operation& operation, const Snapshot& after);
+  void forget_state(std::size_t older_states, const Mirror::Entry& key);
   void mirror_moves();
   void mirror_stored(const event::Stored& stored, const RequestState* request, bool landed);
   void mirror_block(const event::Stored& stored, const StoredBlock& block,

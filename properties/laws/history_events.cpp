@@ -12,7 +12,7 @@ namespace {
 
 using Entry = Mirror::Entry;
 
-/// The complaint about an event that names a block outside the pool, or a key that it has not.
+/// The key of a block that covers so many tokens; end() if it has none.
 std::vector<Entry>::iterator key_of_length(std::vector<Entry>& keys, GroupId group,
                                            std::uint32_t prefix_tokens) {
   return std::ranges::find_if(
@@ -25,6 +25,7 @@ void History::fold_events(const Operation& operation, const Outcome& outcome,
                           const Snapshot& after) {
   mirror.fault.reset();
   if (std::holds_alternative<op::Step>(operation)) new_states.clear();
+  const std::size_t older_states = new_states.size();
   const std::string& name = settled ? settled->req : request_of(operation);
   for (const Event& event : outcome.events) {
     if (const auto* stored = std::get_if<event::Stored>(&event)) {
@@ -35,6 +36,7 @@ void History::fold_events(const Operation& operation, const Outcome& outcome,
         std::vector<Entry>& known = mirror.blocks[removed->block];
         const auto at = key_of_length(known, removed->group, removed->prefix_tokens);
         if (at != known.end()) {
+          forget_state(older_states, *at);
           known.erase(at);
           continue;
         }
@@ -48,6 +50,13 @@ void History::fold_events(const Operation& operation, const Outcome& outcome,
     }
   }
   mirror_moves();
+}
+
+// Nobody has to wait for a state whose key came and went in one operation.
+void History::forget_state(std::size_t older_states, const Entry& key) {
+  const auto fresh = new_states.begin() + static_cast<std::ptrdiff_t>(older_states);
+  const auto at = std::find(fresh, new_states.end(), std::pair{key.group, key.key});
+  if (at != new_states.end()) new_states.erase(at);
 }
 
 // Keys go along with a copied state unannounced, once the block of the copy has lost its own.

@@ -103,7 +103,7 @@ struct Step {
   const auto* recycle = std::get_if<op::Recycle>(&step.operation);
   if (recycle == nullptr && !step.history.asked) return {};
   const RequestRecord* record = own_record(step);
-  const Passed passed{recycle != nullptr ? recycle->processed : step.history.asked->total,
+  const Passed passed{recycle != nullptr ? recycle->processed : step.history.asked->processed,
                       record != nullptr ? record->prompt_tokens : 0U};
   return recycled_between(step.config, group, passed, table_of(was, group), table_of(now, group));
 }

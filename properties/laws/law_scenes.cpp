@@ -30,6 +30,13 @@ CacheConfig states() {
                            .speculative_blocks = 1});
   return config;
 }
+CacheConfig states_inside() {
+  CacheConfig config = small_config();
+  config.profile = *find_profile("vllm-0.33");
+  config.num_blocks = 16;
+  config.groups.push_back({.kind = LayerKind::mamba, .block_size = 4, .mode = MambaMode::align});
+  return config;
+}
 
 CacheConfig two_tiers() {
   CacheConfig config = small_config();
@@ -160,6 +167,11 @@ void swap_in(Scene& s) {
 void reset(Scene& s) {
   swapped_out(s);
   s.play(op::Finish{"a"}).play(op::Reset{});
+}
+// The state at the end of the prompt goes on, and a copy keeps it for others.
+void move_state(Scene& s) {
+  s.play(op::Arrive{"a", std::vector<TokenId>(7, 1)}).play(allocate("a", 6)).play(op::Step{});
+  s.play(op::Advance{"a", 6}).play(allocate("a", 1));
 }
 void end_prompt(Scene& s) {
   admit(s, 8);

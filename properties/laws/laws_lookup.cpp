@@ -19,7 +19,10 @@ const IndexEntry* find_entry(const Snapshot& state, GroupId group, std::uint64_t
 std::uint64_t most_tokens(const Step& step, const RequestState& r) {
   const RequestRecord* record = record_of(step, r);
   const bool may_hit = step.config.enable_caching && record != nullptr && !record->skip_lookup;
-  return may_hit && r.num_tokens > 0 ? r.num_tokens - 1 : 0;
+  if (!may_hit || r.num_tokens == 0) return 0;
+  const auto* lookup = std::get_if<op::Lookup>(&step.operation);
+  const std::uint32_t bound = lookup != nullptr ? lookup->max_tokens.value_or(~0U) : ~0U;
+  return std::min(r.num_tokens - 1, bound);
 }
 
 Finding check_position(const Step& step, const RequestState& r, GroupId group, std::size_t i,
@@ -162,12 +165,37 @@ extern const Scenes lookup_contract_scenes = {
 
 namespace {
 
+/// Whether the block inside of which `tokens` tokens end is found: a state under its own key, rows
+/// of attention under the key of any prefix that ends behind them in this block.
+/// @param first [tokens] the shortest such prefix, `limit` the longest
+bool ends_in_found_block(const Step& step, const RequestState& r, GroupId g, std::uint64_t tokens,
+                         std::uint64_t first, std::uint64_t limit) {
+  const GroupConfig& group = step.config.groups[g];
+  const std::uint64_t unit = step.history.unit_tokens;
+  const std::uint64_t block_end = tokens - tokens % group.block_size + group.block_size;
+  const std::uint64_t last = group.kind == LayerKind::mamba ? tokens : block_end;
+  for (std::uint64_t t = first; t <= std::min({last, r.hashes.size() * unit, limit}); t += unit) {
+    if (find_entry(step.after, g, r.hashes[t / unit - 1]) != nullptr) return true;
+  }
+  return false;
+}
+
+/// A hit may end inside of a block. The first group that reads every token also finds it by the key
+/// of a longer prefix in that block. A later one does so only if those before it found as much.
+/// `sure` counts what is found in any case, `possible` all that may be.
+enum class Sight : std::uint8_t { sure, possible };
+
+bool reads_first(const CacheConfig& config, GroupId g) {
+  const auto first = std::ranges::find_if(
+      config.groups, [](const GroupConfig& group) { return reads_all(group.kind); });
+  return first != config.groups.end() && first->alike(config.groups[g]);
+}
+
 /// Whether everything that a group reads to go on behind `tokens` tokens is published. An EAGLE
-/// group gives up the block `beyond` them, which must be published as well, below `limit`.
-/// @pre tokens is a multiple of its block
+/// group gives up the block or unit `beyond` them, which must be published as well.
 /// @param drops whether an EAGLE group does so here
 bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_t tokens,
-                std::uint64_t limit, bool drops = true) {
+                std::uint64_t limit, Sight sight, bool drops = true) {
   const GroupConfig& group = step.config.groups[g];
   if (!is_cacheable(group.kind)) return true;
   const std::uint64_t block_size = group.block_size;
@@ -175,17 +203,12 @@ bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_
   const std::uint64_t end = tokens / block_size + (beyond ? 1 : 0);
   const std::uint64_t inside = tokens % block_size;
   if (inside > 0) {
-    const std::uint64_t unit = step.history.unit_tokens;
-    const std::uint64_t keyed = r.hashes.size() * unit;
-    const std::uint64_t first = beyond ? tokens + unit : tokens;
-    const std::uint64_t last =
-        group.kind == LayerKind::mamba ? tokens : tokens - inside + block_size;
-    bool found = false;
-    for (std::uint64_t t = first; t <= std::min({last, keyed, beyond ? keyed : limit}); t += unit) {
-      found = found || find_entry(step.after, g, r.hashes[t / unit - 1]) != nullptr;
-    }
-    if (!found) return false;
-    return group.kind == LayerKind::mamba || has_prefix(step, r, g, tokens - inside, limit, false);
+    const std::uint64_t first = tokens + (beyond ? step.history.unit_tokens : 0);
+    std::uint64_t most = beyond ? ~std::uint64_t{0} : limit;  // what is dropped may be last
+    if (sight == Sight::sure && !reads_first(step.config, g)) most = first;
+    if (!ends_in_found_block(step, r, g, tokens, first, most)) return false;
+    return group.kind == LayerKind::mamba ||
+           has_prefix(step, r, g, tokens - inside, limit, sight, false);
   }
   const bool to_the_end = step.config.groups.size() > 1 && step.config.profile.searches_all_hashes;
   if (!(beyond && to_the_end) && end * block_size > limit) return false;
@@ -220,22 +243,24 @@ Finding longest_hit(const Step& step) {
   const std::uint64_t limit = most_tokens(step, *r);
   const std::uint64_t align =
       step.config.groups.size() > 1 ? hit_alignment(step.config) : alignment(step.config);
-  std::uint64_t longest = limit - limit % align;
-  const auto all_have = [&](std::uint64_t tokens) {
+  const auto all_have = [&](std::uint64_t tokens, Sight sight) {
     for (GroupId g = 0; g < step.config.groups.size(); ++g) {
-      if (!has_prefix(step, *r, g, tokens, limit)) return false;
+      if (!has_prefix(step, *r, g, tokens, limit, sight)) return false;
     }
     return true;
   };
-  while (longest > 0 && !all_have(longest)) longest -= align;
+  std::uint64_t most = limit - limit % align;
+  while (most > 0 && !all_have(most, Sight::possible)) most -= align;
+  std::uint64_t least = most;
+  while (least > 0 && !all_have(least, Sight::sure)) least -= align;
   const bool several_with_eagle =
       step.config.groups.size() > 1 &&
       std::ranges::any_of(step.config.groups, [](const GroupConfig& g) { return g.eagle; });
-  if (hit->hit_tokens == longest || (several_with_eagle && hit->hit_tokens > longest)) {
+  if (hit->hit_tokens >= least && (hit->hit_tokens <= most || several_with_eagle)) {
     return std::nullopt;
   }
   return say("the hit of ", r->name, " has ", hit->hit_tokens, " tokens; all groups have ",
-             longest);
+             hit->hit_tokens < least ? least : most);
 }
 
 extern const Scenes longest_hit_scenes = {

@@ -60,7 +60,18 @@ bool written_anew(const Step& step, BlockId block) {
   return false;
 }
 
+/// Whether a block has been copied to one that does not carry its key.
+bool lost_by_copy(const Step& step, BlockId block) {
+  const BlockState& was = step.before.blocks[block];
+  return std::ranges::any_of(step.history.tail_copies, [&](const std::optional<Copy>& copy) {
+    if (!copy || copy->from != block) return false;
+    const BlockState& now = step.after.blocks[copy->to];
+    return !now.hashed || now.key != was.key;
+  });
+}
+
 bool may_lose_its_key(const Step& step, BlockId block) {
+  if (lost_by_copy(step, block)) return false;
   if (const auto* evict = std::get_if<op::Evict>(&step.operation)) {
     return !rejected(step) && names(evict->blocks, block);
   }
@@ -96,6 +107,8 @@ extern const Scenes keys_leave_with_cause_scenes = {
     {"key lost by a lookup", play::hit, [](Scene& s) { s.block(1).hashed = false; }},
     {"key changed by a grant", play::admit_hit, [](Scene& s) { ++s.block(1).key; }},
     {"evicted beyond what was named", play::evict, [](Scene& s) { s.block(2).hashed = false; }},
+    {"copied without its key", play::move_state,
+     [](Scene& s) { s.block(granted(s).copies.at(0).to).hashed = false; }, with::states_inside},
 };
 
 namespace {
@@ -133,9 +146,35 @@ Finding check_masked(const Step& step, const RequestState& r, GroupId group, std
   return std::nullopt;
 }
 
+// No key covers more tokens than were said to be computed.
+Finding check_not_ahead(const Step& step) {
+  const auto* allocate = std::get_if<op::Allocate>(&step.operation);
+  const auto* cache = std::get_if<op::Cache>(&step.operation);
+  const RequestState* now = own_after(step);
+  if (now == nullptr || (cache == nullptr && !step.history.asked)) return std::nullopt;
+  const std::uint64_t computed = cache != nullptr             ? cache->computed
+                                 : allocate->args.delay_cache ? 0
+                                                              : step.history.asked->main;
+  const std::uint64_t told = std::min<std::uint64_t>(computed, now->num_tokens);
+  for (const Event& event : step.outcome.events) {
+    const auto* stored = std::get_if<event::Stored>(&event);
+    if (stored == nullptr || stored->group >= step.config.groups.size()) continue;
+    const std::uint64_t most =
+        publishable_tokens(step.config.profile, step.config.groups[stored->group],
+                           publish_alignment(step.config), told);
+    for (const StoredBlock& block : stored->blocks) {
+      if (block.prefix_tokens <= most) continue;
+      return say("block ", block.block, " was published with a key of ", block.prefix_tokens,
+                 " tokens of ", now->name, "; told were ", told);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Finding published_as_told(const Step& step) {
+  if (Finding finding = check_not_ahead(step)) return finding;
   const std::string& own = request_of(step.operation);
   const auto* allocate = std::get_if<op::Allocate>(&step.operation);
   const auto* cache = std::get_if<op::Cache>(&step.operation);
@@ -176,6 +215,10 @@ extern const Scenes published_as_told_scenes = {
     {"published though delayed", play::delay, [](Scene& s) { s.after.requests[0].progress = {1}; }},
     {"cache did nothing", play::publish, [](Scene& s) { s.after.requests[0].progress = {0}; }},
     {"published late", play::admit_six, [](Scene& s) { s.after.requests[0].progress[0] = 1; }},
+    {"a key of tokens to come", play::admit_six,
+     [](Scene& s) {
+       std::get<event::Stored>(s.outcome.events.back()).blocks.back().prefix_tokens = 8;
+     }},
     {"published ahead", play::decode, [](Scene& s) { ++*s.after.requests[0].progress[0]; }},
 };
 

@@ -186,10 +186,11 @@ Finding few_states(const Step& step) {
       if (!moves_state(group)) continue;
       const auto states = static_cast<std::uint64_t>(
           std::ranges::count_if(r.tables[g], [](BlockId b) { return b != kNullBlock; }));
-      // A profile that holds drafts back may keep the states behind them for as many tokens more;
-      // before those, states of rejected drafts may remain.
+      // A profile that holds drafts back may keep the states behind them for as many tokens more,
+      // as may steps in flight; before those, states of rejected drafts may remain.
       const std::uint64_t drafts = group.speculative_blocks;
-      const std::uint64_t back = r.computed - recycle_basis(step.config.profile, group, r.computed);
+      const std::uint64_t back =
+          r.computed - recycle_basis(step.config.profile, group, r.computed) + record->in_flight;
       const std::uint64_t kept =
           back > 0 ? ceil_div<std::uint64_t>(back + drafts, group.block_size) : 0;
       const std::uint64_t checkpoints = group.checkpoint_alignment > 0 ? 1 : 0;

@@ -177,7 +177,7 @@ std::uint64_t FaultHost::find_common(const Sequence& s, std::uint64_t limit,
     }
     if (is("hit_of_longest_group")) hit = longest;
   } else {
-    const bool one_round = kin.size() == 1 || (kin.size() == 2 && reads_all(kin[0].group->kind));
+    const bool one_round = kin.size() == 2 && reads_all(kin[0].group->kind);
     while (!find_round(s, limit, kin, hit) && !one_round) {
     }
   }

@@ -195,7 +195,7 @@ class Watched final : public Subject {
     model_.observe(after);
     constexpr Occasions kParts = on::pool | on::host | on::of_requests | on::counters;
     const Occasions moved = occasions_of(before, operation, outcome, after) & kParts;
-    if ((moved & ~moved_by(operation, outcome.result)) != 0) {
+    if ((moved & ~moved_by(before, operation, outcome.result)) != 0) {
       throw std::logic_error("it has moved what it should not: " + to_json(operation));
     }
     return outcome;

@@ -49,7 +49,9 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
     Request* r = find(request_of(operation));
     const RequestState* was = before.find(request_of(operation));
     if (std::holds_alternative<op::Allocate>(operation) && r != nullptr && was != nullptr) {
-      r->processed = std::max<std::uint64_t>(r->processed, was->computed);
+      const std::uint32_t in_flight = std::get<op::Allocate>(operation).args.in_flight;
+      const std::uint64_t processed = was->computed - std::min(in_flight, was->computed);
+      r->processed = std::max(r->processed, processed);
     }
     return std::nullopt;
   }
@@ -187,7 +189,7 @@ void ContentOracle::grant(Request& r, const AllocateArgs& args, const Granted& g
   const std::uint64_t end = std::min<std::uint64_t>(drafted, r.num_tokens);
   take(granted, was.tables, now.tables, hit);
   const bool had_states = std::exchange(r.granted, true);
-  r.processed = std::max(r.processed, known);
+  r.processed = std::max(r.processed, known - std::min<std::uint64_t>(args.in_flight, known));
   if (admits ? was.computed > 0 : start > r.written) {
     breach_of_caller_ = kNeverComputed;
     return;

@@ -140,13 +140,13 @@ Finding compare_counters(const Snapshot& model, const Snapshot& subject, Compare
 
 }  // namespace
 
-Occasions moved_by(const Operation& operation, const Result& answer) {
+Occasions moved_by(const Snapshot& before, const Operation& operation, const Result& answer) {
   if (std::holds_alternative<Rejected>(answer)) return 0;
   if (std::holds_alternative<op::Lookup>(operation) ||
-      std::holds_alternative<op::CommonPrefix>(operation) ||
-      std::holds_alternative<op::Step>(operation)) {
+      std::holds_alternative<op::CommonPrefix>(operation)) {
     return 0;
   }
+  if (std::holds_alternative<op::Step>(operation)) return before.copying.empty() ? 0 : on::any;
   if (std::holds_alternative<op::Arrive>(operation) ||
       std::holds_alternative<op::Append>(operation) ||
       std::holds_alternative<op::Advance>(operation)) {
@@ -161,9 +161,7 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
   if (!same_answer(expected.result, outcome.result) || expected.events != outcome.events) {
     return say("the subject answered ", to_json(outcome), ", the model ", to_json(expected));
   }
-  const bool copies_end = std::holds_alternative<op::Step>(operation) && !state_.copying.empty();
-  const bool all = !observed_ || copies_end;
-  const Occasions moved = all ? on::any : moved_by(operation, expected.result);
+  const Occasions moved = observed_ ? moved_by(state_, operation, expected.result) : on::any;
   observed_ = true;
   if (moved == on::any) {
     model_.observe(state_);

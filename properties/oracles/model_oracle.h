@@ -22,7 +22,8 @@ struct ComparedParts {
 };
 
 /// The parts of its own state that the model may change by an operation that it answered so.
-[[nodiscard]] Occasions moved_by(const Operation& operation, const Result& answer);
+[[nodiscard]] Occasions moved_by(const Snapshot& before, const Operation& operation,
+                                 const Result& answer);
 
 class ModelOracle {
  public:

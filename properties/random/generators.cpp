@@ -225,7 +225,7 @@ std::optional<Operation> Generator::lookup(Moment& m) const {
   const auto* r =
       pick(m.history, m.draws, [&](const RequestRecord& x) { return running_too || !x.holds(); });
   if (r == nullptr) return std::nullopt;
-  return op::Lookup{r->name};
+  return look_up(m, r->name);
 }
 
 std::optional<Operation> Generator::allocate(Moment& m) const {
@@ -248,10 +248,19 @@ std::optional<Operation> Generator::allocate(Moment& m) const {
   const bool as_running = m.draws.one_in(12) && !swarm_.calls.lookup_within;
   if (as_running && !must_look_up(record)) return admit_as_running(m, r);
   if (swarm_.calls.lookup_within) return admit(m, r, record);
-  if (must_look_up(record) && m.history.just_looked_up != r.name) return op::Lookup{r.name};
+  if (must_look_up(record) && m.history.just_looked_up != r.name) return look_up(m, r.name);
   const bool could_hit = config_.enable_caching && !record.skip_lookup && !record.looked_up;
-  if (could_hit && m.draws.below(2) == 0) return op::Lookup{r.name};
+  if (could_hit && m.draws.below(2) == 0) return look_up(m, r.name);
   return admit(m, r, record);
+}
+
+/// Some callers know how long a hit is of use to them.
+Operation Generator::look_up(Moment& m, const std::string& req) const {
+  op::Lookup out{req};
+  const RequestState* r = m.state.find(req);
+  const bool may = config_.profile.sparse && swarm_.calls.max_tokens && r != nullptr;
+  if (may && m.draws.one_in(8)) out.max_tokens = m.draws.below(r->num_tokens + 2);
+  return out;
 }
 
 /// Whether an engine knows no admission of this request that uses no lookup.
@@ -351,6 +360,7 @@ Operation Generator::admit_as_running(Moment& m, const RequestState& r) const {
 Operation Generator::within_calls(const std::string& req, AllocateArgs args) const {
   if (!swarm_.calls.drafts) args.lookahead = 0;
   if (!swarm_.calls.delay_cache) args.delay_cache = false;
+  if (has_checkpoints_ && args.new_tokens > 0) args.delay_cache = false;  // only loads wait
   return op::Allocate{req, args};
 }
 
@@ -379,6 +389,8 @@ Operation Generator::extend(Moment& m, const RequestState& r) const {
   if (waits_for_state(r)) args.new_tokens = std::min(args.new_tokens, 1 + draft_states_);
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(12)) args.delay_cache = true;
+  const bool ahead = config_.profile.sparse && swarm_.calls.in_flight && r.computed > 0;
+  if (ahead && m.draws.one_in(3)) args.in_flight = 1 + m.draws.below(r.computed);
   return within_calls(r.name, args);
 }
 

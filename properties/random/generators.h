@@ -168,6 +168,7 @@ class Generator {
   [[nodiscard]] ExtraKeys extra(Moment& m, std::uint32_t num_tokens) const;
   [[nodiscard]] ExtraKeys imitation(Moment& m, std::uint32_t num_tokens) const;
   [[nodiscard]] std::optional<Operation> lookup(Moment& m) const;
+  [[nodiscard]] Operation look_up(Moment& m, const std::string& req) const;
   [[nodiscard]] std::optional<Operation> allocate(Moment& m) const;
   [[nodiscard]] Operation admit(Moment& m, const RequestState& r,
                                 const RequestRecord& record) const;

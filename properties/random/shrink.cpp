@@ -163,8 +163,8 @@ class Shrinker {
       shorten(*a, &op::Append::tokens, out);
       with(*a, [](op::Append& x) { std::fill(x.tokens.begin(), x.tokens.end(), 0); });
     } else if (const auto* call = std::get_if<op::Allocate>(&operation)) {
-      for (auto field :
-           {&AllocateArgs::lookahead, &AllocateArgs::external, &AllocateArgs::reserved}) {
+      for (auto field : {&AllocateArgs::lookahead, &AllocateArgs::external, &AllocateArgs::reserved,
+                         &AllocateArgs::in_flight}) {
         with(*call, [&](op::Allocate& x) { x.args.*field = 0; });
       }
       for (auto flag : {&AllocateArgs::use_lookup, &AllocateArgs::delay_cache,
@@ -237,12 +237,13 @@ namespace {
 std::string describe(const GroupConfig& group) {
   std::string out = say(kKindNames[static_cast<std::size_t>(group.kind)], " in blocks of ",
                         group.block_size, " tokens");
-  if (group.kind == LayerKind::sliding_window) out += say(", window ", group.window);
+  if (group.window > 0) out += say(", window ", group.window);
   if (group.kind == LayerKind::chunked_local) out += say(", chunk ", group.chunk);
   if (group.kind == LayerKind::mamba) {
     out += say(", mode ", kModeNames[static_cast<std::size_t>(group.mode)], ", ",
                group.speculative_blocks, " speculative blocks");
   }
+  if (group.checkpoint_alignment > 0) out += say(", checkpoints at ", group.checkpoint_alignment);
   return out + (group.eagle ? ", eagle" : "");
 }
 
@@ -282,6 +283,8 @@ std::string describe_failure(const Failure& failure, std::uint64_t seed,
       say("seed ", seed, ", broken: ", laws, "\n", failure.text, "\n", config.profile.name, ", ",
           config.num_blocks - 1, " usable blocks, caching ", config.enable_caching ? "on" : "off");
   if (config.num_host_blocks > 0) out += say(", ", config.num_host_blocks - 1, " in the host tier");
+  if (config.retention) out += say(", retention ", *config.retention);
+  if (config.hash_lookahead > 0) out += say(", hash lookahead ", config.hash_lookahead);
   for (const GroupConfig& group : config.groups) out += "; " + describe(group);
   out += say("; ", failure.trace.size(), " operations:\n");
   for (const Operation& operation : failure.trace) out += "  " + to_json(operation) + "\n";

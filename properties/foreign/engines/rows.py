@@ -75,7 +75,6 @@ STEPS = PLAIN | {"appends": "one", "advance": "whole"}
 HITS = STEPS | {"without_lookup": False}
 CACHED = {"caching": [True]}
 NANO_CAN = HITS | CACHED | {"block_sizes": [2, 3, 4, 8, 16]}
-DENSE = {"groups": 1, "kinds": ["full", "mla"], "eagle": False}
 NEWEST = {"duplicates": "newest_keeps", "reserves": "prompt"}
 REPOINTED = {"duplicates": "table_repointed", "free_list": "set"}
 INSIDE, APART = {"lookup": "within_allocate"}, {"lookup": "separate"}
@@ -83,8 +82,7 @@ INSIDE, APART = {"lookup": "within_allocate"}, {"lookup": "separate"}
 ROWS = [
     Row("vllm-v1", "0.24.0", "pypi", "vllm==0.24.0", VLLM_V1, "wire", "vllm",
         tuple(faults.VLLM_V1)),
-    Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", f"{VLLM_V1} safety", "wire", "vllm",
-        abilities=DENSE),
+    Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm"),
     Row("vllm-v0", "0.6.6.post1", "pypi", "vllm==0.6.6.post1", "vllm_v0.py", "torch", "vllm",
         tuple(faults.VLLM_V0), known=(
             ("I18", "a hit counts a block that was evicted before the one behind it",
@@ -153,9 +151,7 @@ class Defect(NamedTuple):
 
 RELEASES = ("0.11.0", "0.13.0", "0.15.1", "0.18.1", "0.20.2", "0.22.1", "0.24.0", "0.27.1",
             "0.30.0", "0.33.0")
-DENSE_ONLY = ("0.33.0",)  # of those with a profile, whose abilities do not reach as far
-HISTORY = [Row("vllm-v1", release, "pypi", f"vllm=={release}",
-               f"{VLLM_V1} safety" if release in DENSE_ONLY else VLLM_V1, "wire", "vllm",
+HISTORY = [Row("vllm-v1", release, "pypi", f"vllm=={release}", VLLM_V1, "wire", "vllm",
                abilities=None) for release in RELEASES]
 VLLM = "https://github.com/vllm-project/vllm/"
 WINDOWS = ("window", "chunked", "full_window")
@@ -184,8 +180,10 @@ DEFECTS = [
     Defect("43559", "behind a draft head a hit is longer than full attention lists",
            ("0.22.1", "0.24.0"), VLLM + "issues/43559",
            ("full_mamba_align_eagle", "full_mamba_all_eagle")),
-    Defect("46892", "external tokens beside Mamba take a block too many", ("0.18.1", "0.24.0"),
+    Defect("46892", "external tokens beside Mamba take a block too many", ("0.18.1", "0.33.0"),
            VLLM + "pull/46892", ALIGN),
+    Defect("beyond-keys", "a lookup indexes behind the last key", ("0.33.0", "0.33.0"),
+           "properties/foreign/findings/vllm-v1-lookup-behind-the-last-key.md", ("window",)),
     Defect("44701", "a salt and an adapter of one name are one key", ("0.13.0", "0.30.0"),
            VLLM + "issues/44701"),
     Defect("two-full", "of two full groups the hit of the first alone is cut",

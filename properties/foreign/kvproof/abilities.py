@@ -5,7 +5,8 @@
 # Of an engine that says nothing else.
 PLAIN = {"groups": 1, "kinds": ["full", "mla"], "eagle": False, "watermark": False, "chunks": False,
          "drafts": False, "external": False, "extra": False, "delay_cache": False,
-         "skip_lookup": False, "reserved": False, "full_sequence_must_fit": False}
+         "skip_lookup": False, "reserved": False, "full_sequence_must_fit": False,
+         "in_flight": False, "max_tokens": False}
 
 
 def abilities_of(adapter):
@@ -53,7 +54,8 @@ def why_not_arrived(abilities, operation):
 
 # An argument of allocate, and what it is called in a refusal to perform it.
 ARGUMENTS = {"external": "connector", "delay_cache": "delayed publication", "reserved": "reserve",
-             "full_sequence_must_fit": "gate of the whole sequence"}
+             "full_sequence_must_fit": "gate of the whole sequence",
+             "in_flight": "steps in flight"}
 
 
 def why_not_allocated(abilities, operation, request, end, admits):

@@ -40,14 +40,14 @@ LOG = ["--ids-block-size", "--max-context", "--skip-zero-input", "--skip-zero-ou
 REQUESTS = ["--requests", "--block-size", "--capacity-blocks", "--hash", "--json"]
 TIME = ["--card", "--model", "--bandwidth-gb-per-s", "--peak-tflop-per-s", "--bandwidth-share",
         "--compute-share", "--step-overhead-us"]
-SERVING = ["--over-time", *TIME, "--step-tokens", "--max-running", "--closed-loop-clients",
-           "--draft-tokens", "--memory-gib", "--storage"]
+SERVING = ["--over-time", *TIME, "--profile", "--step-tokens", "--max-running",
+           "--closed-loop-clients", "--draft-tokens", "--memory-gib", "--storage"]
 PAGED = ["--admit-by-chunk", "--no-prefix-cache", "--watermark", "--preempt", "--laws",
          "--subject", "--subject-command"]
 THRESHOLDS = ["--instructions-percent", "--misses-percent", "--allocations-percent",
               "--bytes-percent", "--hits-percent", "--preemptions-percent"]
 LIMITS = ["--start-limit-seconds", "--memory-limit-gib"]
-GATE = ["--subject", "--operations", "--workload", "--time-limit-seconds"]
+GATE = ["--subject", "--hash", "--profile", "--operations", "--workload", "--time-limit-seconds"]
 FINDINGS = ["--findings", "--shrink-seconds", "--without-law", "--known", "--require"]
 LENGTHS = ["--max-len", "--in-flight-tokens", "--workload", "--mean-len"]
 
@@ -56,11 +56,14 @@ MODES = (
     ("bench", [], ["--filter", "--json", "--smoke", "--list", "--min-seconds-per-case",
                    "--fewest-rounds", "--seed"]),
     ("bench", ["--list"], ["--filter", "--smoke"]),
-    ("check", [], ["--subject", "--subject-command", "--profile", "--configuration", "--seed",
-                   "--operations", "--mutants", "--liars", "--exhaustive", "--mutation-score",
-                   "--deep", "--json", *FINDINGS]),
-    ("check", ["--deep=1"], ["--subject", "--subject-command", "--profile", "--configuration",
-                             "--seed", "--operations", "--resume", "--json", *FINDINGS]),
+    ("check", [], ["--subject", "--subject-command", "--hash", "--profile", "--configuration",
+                   "--seed", "--operations", "--mutants", "--liars", "--exhaustive",
+                   "--mutation-score", "--deep", "--json", *FINDINGS]),
+    ("check", ["--deep=1"], ["--subject", "--subject-command", "--hash", "--profile",
+                             "--configuration", "--seed", "--operations", "--resume", "--json",
+                             *FINDINGS]),
+    ("check", ["--hash=sha256"], ["--profile", "--configuration", "--seed", "--operations",
+                                  "--deep", "--json", "--exhaustive", *FINDINGS]),
     ("check", ["--subject=naive"], ["--profile", "--configuration", "--seed", "--operations",
                                     "--deep", "--json", "--exhaustive", *FINDINGS]),
     ("check", ["--subject-command=cat"], ["--profile", "--configuration", "--seed", "--operations",
@@ -70,8 +73,8 @@ MODES = (
     ("check", ["--mutation-score"], ["--mutants", "--seed", "--all", "--only", "--excuses",
                                      "--json"]),
     ("check", ["--liars"], ["--lie", "--lie-about", "--seed", "--operations", "--json"]),
-    ("check", ["--exhaustive"], ["--subject", "--space", "--nightly", "--json"]),
-    ("check", ["--exhaustive", "--space=lone"], ["--subject", "--json"]),
+    ("check", ["--exhaustive"], ["--subject", "--hash", "--space", "--nightly", "--json"]),
+    ("check", ["--exhaustive", "--space=lone"], ["--subject", "--hash", "--json"]),
     ("gate", ["--against=naive"], [*GATE, "--json", "--summary", "--seed", "--pairs", "--no-time",
                                    "--time-percent", *THRESHOLDS]),
     ("gate", ["--against=naive", "--no-time"], [*GATE, "--json", "--summary", "--seed",
@@ -79,14 +82,15 @@ MODES = (
     ("gate", ["--baseline=no_such_baseline.json"], [*GATE, "--json", "--summary", *THRESHOLDS]),
     ("gate", [f"--record={NOWHERE}"], [*GATE, "--seed"]),
     ("gate", ["--subject=./no_such.so", "--against=naive"],
-     [*GATE[1:], "--json", "--summary", "--seed", "--pairs", "--no-time", "--time-percent",
-      *THRESHOLDS, *LIMITS]),
+     [*(o for o in GATE if o not in ("--subject", "--hash")), "--json", "--summary", "--seed",
+      "--pairs", "--no-time", "--time-percent", *THRESHOLDS, *LIMITS]),
     ("plan", ["--list"], []),
     ("plan", ["--model=llama-3-8b", "--memory-gib=60"], ["--block-size", *LENGTHS, "--dtype",
                                                          "--json"]),
     ("plan", ["--model=llama-3-8b", "--memory-gib=60", "--mean-len=500"],
      ["--block-size", "--max-len", "--in-flight-tokens", "--dtype", "--json"]),
-    ("replay", [TRACE], ["--subject", "--subject-command", "--audit"]),
+    ("replay", [TRACE], ["--subject", "--subject-command", "--hash", "--audit"]),
+    ("replay", [TRACE, "--hash=sha256"], ["--audit"]),
     ("replay", [TRACE, "--subject=naive"], ["--audit"]),
     ("replay", ["--trace=log.jsonl"], [*LOG, *REQUESTS, "--simulate"]),
     ("replay", ["--trace=chat"], [*REQUESTS, "--simulate"]),
@@ -98,7 +102,11 @@ MODES = (
     ("replay", ["--trace=chat", "--simulate", "--preempt=swap", "--host-blocks=9"],
      [*REQUESTS, *SERVING, *PAGED]),
     ("replay", ["--trace=chat", "--simulate", "--subject=naive"],
-     [*(o for o in REQUESTS + SERVING + PAGED if o not in ("--hash", "--subject-command"))]),
+     [*(o for o in REQUESTS + SERVING + PAGED if o not in ("--hash", "--subject-command")),
+      "--record"]),
+    ("replay", ["--trace=chat", "--simulate", "--profile=vllm-0.33"],
+     [*(o for o in REQUESTS + SERVING + PAGED if o != "--preempt"), "--steps-in-flight",
+      "--defer-frees"]),
     ("replay", ["--trace=chat", "--simulate", "--storage=contiguous_oracle"],
      [*(o for o in REQUESTS + SERVING if o != "--hash")]),
     ("replay", ["--trace=chat", "--simulate", "--storage=contiguous_max_length"],
