@@ -67,6 +67,8 @@ def colours():
 
 def known(environment, name):
     value = environment.get(name)
+    if name == "profile" and "compiler" in environment:  # older files are of the default of then
+        value = value or "vllm-0.24"
     return None if value in (None, "", "unknown") else value
 
 
@@ -121,7 +123,7 @@ def headline(results):
 def warnings(results):
     """The page says so when it mixes numbers of different builds or machines."""
     lines = []
-    for name in ("commit", "cpu", "compiler", "flags"):
+    for name in ("commit", "cpu", "compiler", "flags", "profile"):
         values = common(results, name)
         if len(values) > 1:
             lines.append(f"Results that differ in their {LABELS.get(name, words(name))} share this "

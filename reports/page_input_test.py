@@ -45,10 +45,12 @@ class OtherResultsTest(unittest.TestCase):
         first = sample_results.document("life_cycle")
         second = copy.deepcopy(sample_results.document("utilisation"))
         second["environment"]["commit"] = "fedcba"
+        second["environment"]["profile"] = "vllm-0.33"  # the other file is older than this field
         second["environment"]["command"] += " --smoke"
         run(self.write(first), self.write(second, "b.json"), f"--output={self.path}")
         page = read(self.path)
         self.assertTrue("differ in their commit share this page: 0123456789abcdef; fedcba." in page)
+        self.assertTrue("differ in their profile share this page: vllm-0.24; vllm-0.33." in page)
         self.assertTrue("A smoke run" in page)
 
     def test_further_experiments_become_tables(self):

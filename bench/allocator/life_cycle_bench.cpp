@@ -146,6 +146,7 @@ Result named(const Case& c) {
   out.experiment = "life_cycle";
   out.parameters = {{"case", std::string(c.name)},
                     {"hash", std::string(c.hash)},
+                    {"profile", std::string(c.shape.profile)},
                     {"num_blocks", std::int64_t{c.shape.num_blocks}},
                     {"live_requests", std::int64_t{c.shape.live_requests}},
                     {"block_size", std::int64_t{LifeCycleShape::kBlockSize}}};

@@ -9,6 +9,7 @@
 
 #include "bench/instruments/callgrind.h"
 #include "properties/traces/input_error.h"
+#include "reference/config.h"
 #include "reference/json_fault.h"
 
 namespace kvproof::bench {
@@ -29,12 +30,12 @@ std::string stream_of(const GateWorkload& w) {
   return out;
 }
 
-std::string workload_names() {
-  std::string out;
-  for (const GateWorkload& w : kGateWorkloads) {
-    out.append(out.empty() ? "" : ", ").append(w.name);
-  }
-  return out;
+/// "one of a, b": what a field should have named.
+template <class Rows>
+std::string one_of(const Rows& rows) {
+  std::string names;
+  for (const auto& row : rows) names.append(names.empty() ? "" : ", ").append(row.name);
+  return "one of " + names;
 }
 
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20;
@@ -148,9 +149,8 @@ json read_document(const std::filesystem::path& path) {
   }
 }
 
-/// The results of a document of schema 1. @param commit is set
-const json& results_in(const json& document, const std::filesystem::path& path,
-                       std::string& commit) {
+/// The results of a document of schema 1. @param out its commit and its profile are set
+const json& results_in(const json& document, const std::filesystem::path& path, Recorded& out) {
   const auto refuse = [&path](const std::string& field, const std::string& expected) {
     return properties::InputError(path.string(), 0, field, expected);
   };
@@ -160,7 +160,13 @@ const json& results_in(const json& document, const std::filesystem::path& path,
   const json environment = document.value("environment", json());
   const json name = environment.is_object() ? environment.value("commit", json()) : json();
   if (!name.is_string()) throw refuse("environment.commit", "a text");
-  commit = name.get<std::string>();
+  out.commit = name.get<std::string>();
+  // A file that is older than this field was recorded with the profile that was the default then.
+  const json profile = environment.value("profile", json("vllm-0.24"));
+  if (!profile.is_string() || find_profile(profile.get<std::string>()) == nullptr) {
+    throw refuse("environment.profile", one_of(kProfiles));
+  }
+  out.profile = profile.get<std::string>();
   const auto results = document.find("results");
   if (results == document.end() || !results->is_array()) throw refuse("results", "a list");
   return *results;
@@ -171,12 +177,18 @@ void add_row(const RowReader& row, bool first, Recorded& out) {
   const std::string name = row.text("workload");
   const auto* w = std::ranges::find(kGateWorkloads, name, &GateWorkload::name);
   if (w == std::end(kGateWorkloads)) {
-    row.refuse_parameter("workload", "one of " + workload_names());
+    row.refuse_parameter("workload", one_of(kGateWorkloads));
   }
   if (row.text("stream") != stream_of(*w)) {
     row.refuse_parameter("stream", "the workload of this kvproof, found another: record it again");
   }
-  const Recorded here{row.text("subject"), {}, row.way(), row.seed(), row.text("counted_with"), {}};
+  const Recorded here{.subject = row.text("subject"),
+                      .commit = {},
+                      .profile = {},
+                      .way = row.way(),
+                      .seed = row.seed(),
+                      .counted_with = row.text("counted_with"),
+                      .counts = {}};
   if (!first && here.subject != out.subject) row.refuse_parameter("subject", "one build");
   if (!first && here.way != out.way) row.refuse_parameter("way", "one for all workloads");
   if (!first && here.seed != out.seed) row.refuse_parameter("seed", "one for all workloads");
@@ -218,7 +230,7 @@ std::vector<Result> results_of(const Recorded& recorded) {
 Recorded read_baseline(const std::filesystem::path& path) {
   const json document = read_document(path);
   Recorded out;
-  const json& results = results_in(document, path, out.commit);
+  const json& results = results_in(document, path, out);
   out.counts.resize(std::size(kGateWorkloads));
   bool any = false;
   for (std::size_t i = 0; i < results.size(); ++i) {

@@ -16,7 +16,8 @@ namespace kvproof::bench {
 /// machine.
 struct Recorded {
   std::string subject;
-  std::string commit;  // of kvproof
+  std::string commit;   // of kvproof
+  std::string profile;  // of its managers
   CallStyle way = CallStyle::direct;
   std::uint64_t seed = 1;
   std::string counted_with;  // valgrind, compiler, processor; others may count differently

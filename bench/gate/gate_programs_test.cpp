@@ -153,6 +153,47 @@ TEST_F(GatePrograms, ARecordIsABaseline) {
   expect_in("no record of the workload decode", missing.error);
 }
 
+// Without valgrind a comparison that is made cannot tell.
+TEST_F(GatePrograms, OnlyBuildsOfOneProfileAreCompared) {
+  const std::string first =
+      "--subject=" + plugin("gate_first") + " --operations=1 --workload=short ";
+  const auto compared = [&](const std::string& arguments) {
+    const Answer answer = gate(first + arguments, "PATH=/nowhere");
+    EXPECT_EQ(answer.exit_code, 3) << arguments << answer.out << answer.error;
+    expect_in("gate_measure", answer.out);
+  };
+  const auto refused = [&](const std::string& arguments, const std::string& expected) {
+    const Answer answer = gate(arguments, "PATH=/nowhere");
+    EXPECT_EQ(answer.exit_code, 2) << arguments << answer.out << answer.error;
+    expect_in(expected, answer.error);
+    EXPECT_EQ(std::ranges::count(answer.error, '\n'), 1) << arguments << answer.error;
+  };
+  const auto record = gate(first + "--profile=vllm-0.22 --record=base.json", "PATH=/nowhere");
+  ASSERT_EQ(record.exit_code, 0) << record.error;
+  compared("--baseline=base.json --profile=vllm-0.22");
+  refused(first + "--baseline=base.json --profile=vllm-0.33",
+          "--baseline=base.json: expected the profile of the head, vllm-0.33, found vllm-0.22");
+
+  std::string old = text_of(folder_.path() / "base.json");
+  const std::string field = "\"profile\":\"vllm-0.22\",";
+  ASSERT_NE(old.find(field), std::string::npos) << old;
+  folder_.write("old.json", old.erase(old.find(field), field.size()));
+  compared("--baseline=old.json --profile=vllm-0.24");
+  refused(first + "--baseline=old.json --profile=vllm-0.22",
+          "--baseline=old.json: expected the profile of the head, vllm-0.22, found vllm-0.24");
+
+  const std::string older = plugin("gate_older"), against = "--against=" + older;  // is vllm-0.22
+  compared("--no-time --profile=vllm-0.22 " + against);
+  refused(first + "--profile=vllm-0.24 " + against,
+          against + ": expected the profile of the head, vllm-0.24, found vllm-0.22");
+  refused("--subject=" + older + " --baseline=old.json",
+          "--baseline=old.json: expected the profile of the head, vllm-0.22, found vllm-0.24");
+  refused("--subject=" + older + " --profile=vllm-0.24 --against=naive",
+          "--profile: expected the profile of the head, vllm-0.22, found vllm-0.24");
+  refused(first + "--profile=vllm-0.33 --no-time --against=" + plugin("gate_picky"),
+          "no manager of the profile vllm-0.33");
+}
+
 TEST_F(GatePrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
   folder_.write("text.so", "this is no library\n");
   folder_.write("bad.json", "{\"schema\":1,\"results\":[]}");
@@ -232,7 +273,7 @@ TEST_F(GatePrograms, ComparesWithARevisionWhoseIdsWereIntegers) {
   if (run("git -C " KVPROOF_SOURCE_DIR " cat-file -e " + revision + "^{commit}").exit_code != 0) {
     GTEST_SKIP() << "there is no git, or this checkout does not reach back to " << revision;
   }
-  const Answer answer = gate("--against=" + revision +
+  const Answer answer = gate("--against=" + revision + " --profile=vllm-0.24" +
                              " --workload=short --no-time --operations=50 --json=gate.json");
   EXPECT_NE(answer.exit_code, 2) << answer.out << answer.error;
   EXPECT_EQ(answer.out.find("WRONG"), std::string::npos) << answer.out;

@@ -37,7 +37,13 @@ class Gate {
 
   Recorded record() {
     choose_way();
-    Recorded out{o_.head.shown, kCommit, way_, o_.measure.seed, counted_with(o_.measure), {}};
+    Recorded out{.subject = o_.head.shown,
+                 .commit = kCommit,
+                 .profile = o_.measure.profile,
+                 .way = way_,
+                 .seed = o_.measure.seed,
+                 .counted_with = counted_with(o_.measure),
+                 .counts = {}};
     for (std::size_t i = 0; i < std::size(kGateWorkloads); ++i) {
       out.counts.push_back(wanted(i) ? std::optional(count_head(kGateWorkloads[i])) : std::nullopt);
     }

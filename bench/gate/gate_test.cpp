@@ -183,8 +183,11 @@ TEST(Callgrind, ReadsTotals) {
   EXPECT_FALSE(parse_callgrind("nonsense"));
 }
 
+const Parameters kEnvironment = {{"commit", std::string("c0ffee")},
+                                 {"profile", std::string("vllm-0.22")}};
+
 Recorded sample() {
-  Recorded out{"mine.so", "c0ffee", CallStyle::direct, 5, "valgrind-3.19.0", {}};
+  Recorded out{"mine.so", "c0ffee", "vllm-0.22", CallStyle::direct, 5, "valgrind-3.19.0", {}};
   for (std::size_t i = 0; i < std::size(kGateWorkloads); ++i) {
     Counts counts = counts_of(100.25 + static_cast<double>(i), 48, 0.5);
     for (std::optional<double>& count : counts) count = count.value_or(3);
@@ -196,15 +199,23 @@ Recorded sample() {
 TEST(Baseline, ComesBackAsItWasWritten) {
   const properties::TemporaryFolder folder;
   const auto path = folder.path() / "base.json";
-  ResultFile(path).commit({{"commit", std::string("c0ffee")}}, results_of(sample()));
+  ResultFile(path).commit(kEnvironment, results_of(sample()));
   const Recorded back = read_baseline(path);
   EXPECT_EQ(back.subject, "mine.so");
+  EXPECT_EQ(back.profile, "vllm-0.22");
   EXPECT_EQ(back.seed, 5U);
   EXPECT_EQ(back.way, CallStyle::direct);
   ASSERT_EQ(back.counts.size(), std::size(kGateWorkloads));
   EXPECT_EQ(back.counts[1]->counts[0], 101.25);
   EXPECT_EQ(back.counts[1]->checksum, 8U);
   EXPECT_EQ(back.counts[1]->counts[1], 3);
+}
+
+TEST(Baseline, AnOldFileWithoutItsProfileIsOfTheDefaultOfThen) {
+  const properties::TemporaryFolder folder;
+  const std::string path =
+      folder.write("old.json", to_json({{"commit", std::string("c")}}, results_of(sample())));
+  EXPECT_EQ(read_baseline(path).profile, "vllm-0.24");
 }
 
 /// Where a text of JSON has its values and members, as pointers.
@@ -224,7 +235,7 @@ std::vector<nlohmann::json::json_pointer> places_in(const nlohmann::json& docume
 TEST(Baseline, WithoutAFieldOrWithNonsenseInItIsRefusedByName) {
   using nlohmann::json;
   const properties::TemporaryFolder folder;
-  const json good = json::parse(to_json({{"commit", std::string("c")}}, results_of(sample())));
+  const json good = json::parse(to_json(kEnvironment, results_of(sample())));
   std::size_t refused = 0;
   const auto why_not = [&](const json& document) -> std::string {
     try {
@@ -247,7 +258,7 @@ TEST(Baseline, WithoutAFieldOrWithNonsenseInItIsRefusedByName) {
       if (text) continue;
       EXPECT_NE(why_not(damaged), "") << place << " = " << nonsense;
     }
-    if (row) continue;  // a workload that was not recorded
+    if (row || name == "profile") continue;  // a workload that was not recorded, or an old file
     json lacking = good;
     lacking[place.parent_pointer()].erase(name);
     const std::string why = why_not(lacking);

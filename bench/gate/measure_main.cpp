@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The process that `kvproof gate` measures: one workload on one subject. Not a verb of its own.
-//   kvproof-measure <subject> <way> <workload> <seed> play|time
+//   kvproof-measure <subject> <way> <workload> <seed> <profile> play|time
 // It prints one "name value" a line. Exit codes: 0 played, 1 the subject misbehaved, 2 usage.
 #include <unistd.h>
 
@@ -42,12 +42,31 @@ void time_once(std::FILE* out, const Calls& calls, const GateWorkload& workload,
   print(out, "nanoseconds", time_calls(calls, workload, seed, record));
 }
 
+/// How the subject can be called, and that its managers can be of the profile.
+CallStyle probe(const std::string& subject, const Profile& profile) {
+  const CallStyle way = has_direct(subject) ? CallStyle::direct : CallStyle::operations;
+  Brackets brackets;
+  Calls calls = find_calls(subject, way, brackets);
+  calls.profile = profile;
+  try {
+    try_manager(calls, kGateWorkloads[0]);
+  } catch (const std::exception& error) {
+    throw BadAnswer("no manager of the profile " + std::string(profile.name) + ": " + error.what());
+  }
+  return way;
+}
+
 int run(std::FILE* out, char** argv) {
-  const std::string subject = argv[1], way = argv[2], workload = argv[3], what = argv[5];
+  const std::string subject = argv[1], way = argv[2], workload = argv[3], what = argv[6];
   const std::uint64_t seed = std::strtoull(argv[4], nullptr, 10);
+  const Profile* profile = find_profile(argv[5]);
+  if (profile == nullptr) {
+    std::fprintf(stderr, "no profile of the name %s\n", argv[5]);
+    return 2;
+  }
   const auto* row = std::ranges::find(kGateWorkloads, workload, &GateWorkload::name);
   if (way == "probe") {
-    std::fprintf(out, "direct %d\n", has_direct(subject) ? 1 : 0);
+    std::fprintf(out, "direct %d\n", probe(subject, *profile) == CallStyle::direct ? 1 : 0);
     return 0;
   }
   if (row == std::end(kGateWorkloads)) {
@@ -55,9 +74,10 @@ int run(std::FILE* out, char** argv) {
     return 2;
   }
   Brackets brackets;
-  const Calls calls = find_calls(
+  Calls calls = find_calls(
       subject, way == to_string(CallStyle::direct) ? CallStyle::direct : CallStyle::operations,
       brackets);
+  calls.profile = *profile;
   (what == "time" ? time_once : play_once)(out, calls, *row, seed);
   return 0;
 }
@@ -68,8 +88,10 @@ int run(std::FILE* out, char** argv) {
 int main(int argc, char** argv) {
   // Output of a library must not come between the answers.
   std::FILE* out = fdopen(dup(STDOUT_FILENO), "w");
-  if (argc != 6 || out == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
-    std::fprintf(stderr, "usage: kvproof-measure <subject> <way> <workload> <seed> play|time\n");
+  if (argc != 7 || out == nullptr || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    std::fprintf(stderr,
+                 "usage: kvproof-measure <subject> <way> <workload> <seed> <profile> "
+                 "play|time\n");
     return 2;
   }
   try {

@@ -27,7 +27,7 @@ std::vector<std::string> fixed_environment() {
 ChildCommand command(const Build& build, const std::string& way, std::string_view workload,
                      const char* what, const MeasureOptions& options) {
   return {.argv = {options.program.string(), build.subject, way, std::string(workload),
-                   std::to_string(options.seed), what},
+                   std::to_string(options.seed), options.profile, what},
           .environment = fixed_environment(),
           .folder = options.folder,
           .limit_seconds = options.limit_seconds,

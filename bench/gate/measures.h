@@ -21,6 +21,7 @@ struct Build {
 struct MeasureOptions {
   std::filesystem::path program;  // kvproof-measure
   std::filesystem::path folder;   // for files that go away
+  std::string profile;            // of the managers
   std::uint64_t seed = 1;
   double limit_seconds = 300;      // of each process
   std::uint64_t memory_bytes = 0;  // that it may take; 0 = no limit
@@ -44,7 +45,8 @@ struct Counted {
   std::uint64_t checksum = 0;  // of all its answers
 };
 
-/// @throws MeasuredTrouble
+/// Whether it has a direct section.
+/// @throws MeasuredTrouble, also if its managers cannot be of the profile
 [[nodiscard]] bool probe_direct(const Build& build, const MeasureOptions& options);
 
 [[nodiscard]] Counted count(const Build& build, CallStyle way, const GateWorkload& workload,

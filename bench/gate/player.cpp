@@ -40,8 +40,9 @@ class Tokens {
   std::uint64_t seed_;
 };
 
-std::string header_of(const GateWorkload& w) {
+std::string header_of(const GateWorkload& w, const Profile& profile) {
   TraceHeader header;
+  header.config.profile = profile;
   header.config.num_blocks = w.num_blocks;
   header.config.max_model_len = w.max_tokens();
   header.config.hash_block_size = GateWorkload::kBlockTokens;
@@ -61,7 +62,7 @@ class Manager {
       : f_(subject.functions),
         brackets_(*subject.brackets),
         brackets_itself_(subject.brackets_itself) {
-    const std::string header = header_of(w);
+    const std::string header = header_of(w, subject.profile);
     self_ = call([&] { return subject.create(header.c_str(), w.live + 1); });
     if (self_ == nullptr) throw BadAnswer("it cannot be built for this workload");
   }
@@ -326,6 +327,10 @@ class CallReplay {
 Played play(const Calls& subject, const GateWorkload& workload, std::uint64_t seed,
             std::uint32_t factor, std::vector<Call>* record) {
   return Loop(subject, workload, seed, factor, record).run();
+}
+
+void try_manager(const Calls& subject, const GateWorkload& workload) {
+  const Manager built(subject, workload);
 }
 
 double time_calls(const Calls& subject, const GateWorkload& workload, std::uint64_t seed,

@@ -52,6 +52,10 @@ struct Call {
 Played play(const Calls& subject, const GateWorkload& workload, std::uint64_t seed,
             std::uint32_t factor, std::vector<Call>* record);
 
+/// Makes a manager for the workload and destroys it.
+/// @throws BadAnswer if it cannot be built, or what the subject throws
+void try_manager(const Calls& subject, const GateWorkload& workload);
+
 /// Makes the recorded calls on a new manager. @return the time of the measured part [ns]
 double time_calls(const Calls& subject, const GateWorkload& workload, std::uint64_t seed,
                   const std::vector<Call>& calls);

@@ -127,7 +127,8 @@ std::string command(int argc, const char* const* argv) {
 
 }  // namespace
 
-Parameters describe_environment(int argc, const char* const* argv, std::uint64_t seed) {
+Parameters describe_environment(int argc, const char* const* argv, std::uint64_t seed,
+                                std::string_view profile) {
   const std::string cpu_info = "/proc/cpuinfo";
   std::string cpu = value_of(cpu_info, "model name");
   if (cpu.empty()) cpu = value_of(cpu_info, "Processor");
@@ -137,6 +138,7 @@ Parameters describe_environment(int argc, const char* const* argv, std::uint64_t
       {"compiler", compiler()},
       {"build_type", KVPROOF_BUILD_TYPE},
       {"flags", KVPROOF_FLAGS},
+      {"profile", std::string(profile)},
       {"cpu", or_unknown(cpu)},
       {"cores", static_cast<std::int64_t>(std::thread::hardware_concurrency())},
       {"cache_l1d_bytes", cache_bytes("1")},

@@ -140,9 +140,10 @@ TEST(Environment, SaysWhatMakesANumberAdmissible) {
     const auto found = std::ranges::find(environment, name, &std::pair<std::string, Value>::first);
     return found == environment.end() ? Value("absent") : found->second;
   };
-  for (const char* name : {"version", "commit", "compiler", "build_type", "flags", "cpu", "cores",
-                           "cache_l1d_bytes", "cache_l2_bytes", "cache_l3_bytes", "memory_bytes",
-                           "kernel", "page_bytes", "transparent_huge_pages", "date"}) {
+  for (const char* name :
+       {"version", "commit", "compiler", "build_type", "flags", "profile", "cpu", "cores",
+        "cache_l1d_bytes", "cache_l2_bytes", "cache_l3_bytes", "memory_bytes", "kernel",
+        "page_bytes", "transparent_huge_pages", "date"}) {
     EXPECT_NE(value(name), Value("absent")) << name;
   }
   EXPECT_EQ(value("command"), Value("kvproof-bench '--filter=a b' '--json=it'\\''s'"));

@@ -2,8 +2,10 @@
 #include "bench/serving/engine.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace kvproof::bench {
@@ -15,36 +17,73 @@ Engine::Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& a
       arrivals_(arrivals),
       memory_(memory),
       recorder_(recorder),
+      publishes_(options.scheduler.publishes_outputs &&
+                 (options.scheduler.steps_in_flight > 0 || options.drafts > 0)),
       random_(options.seed) {
+  const std::uint32_t in_flight = options.scheduler.steps_in_flight;
+  if (in_flight > kMostStepsInFlight) throw std::invalid_argument("more than one step in flight");
+  if (options.swap && in_flight > 0) {
+    throw std::invalid_argument("preemption by swap goes with no step in flight");
+  }
   if (options.swap && memory.swapper() == nullptr) {
     throw std::invalid_argument("preemption by swap needs a paged cache with a host tier");
+  }
+  if (options.defer_frees && (in_flight == 0 || memory.holder() == nullptr)) {
+    throw std::invalid_argument("deferred frees need a step in flight and a paged cache");
   }
 }
 
 bool Engine::step() {
   arrivals_.poll(now_);
-  if (running_.empty() && waiting_.empty() && arrivals_.ready().empty()) {
-    const auto next = arrivals_.next_seconds();
-    if (!next && arrivals_.num_unanswered() == 0) {
-      check_end();
-      return false;
-    }
-    if (!next) throw std::logic_error("requests wait for answers that nobody will give");
-    if (*next <= now_) return true;
-    recorder_.add_step(*next - now_, 0, 0, memory_.use(), 0);
-    now_ = *next;
-    return true;
+  if (running_.empty() && waiting_.empty() && arrivals_.ready().empty() && steps_.empty()) {
+    return pause();
   }
+  // The next step is granted first, so that it can begin when the one in flight is over.
+  if (grant_step() && steps_.size() <= options_.scheduler.steps_in_flight) return true;
+  if (!steps_.empty()) end_step();
+  return true;
+}
+
+// Lets the time pass until the next arrival. @return whether there is one
+bool Engine::pause() {
+  const auto next = arrivals_.next_seconds();
+  if (!next && arrivals_.num_unanswered() == 0) {
+    check_end();
+    return false;
+  }
+  if (!next) throw std::logic_error("requests wait for answers that nobody will give");
+  if (*next <= now_) return true;
+  recorder_.add_step(*next - now_, 0, 0, memory_.use(), 0);
+  now_ = *next;
+  return true;
+}
+
+// @return false if there is nothing to compute
+bool Engine::grant_step() {
   budget_ = options_.token_budget;
   preempted_ = false;
   work_ = {};
+  memory_.begin_step();
   schedule_running();
   if (!preempted_) schedule_waiting();
-  if (running_.empty() && waiting_.empty()) return true;  // all that arrived were refused, or empty
-  if (work_.empty()) throw std::logic_error("a step of the simulated engine without any work");
+  if (work_.empty()) {
+    // Steps in flight may complete all that runs; or all that arrived was refused, or empty.
+    if (!steps_.empty() || (running_.empty() && waiting_.empty())) return false;
+    throw std::logic_error("a step of the simulated engine without any work");
+  }
   const std::uint64_t moved = memory_.moved_tokens();
   work_.moved_tokens = moved - std::exchange(moved_before_, moved);
-  const double seconds = options_.time.seconds(work_);
+  steps_.push_back(options_.time.seconds(work_));
+  ++num_granted_;
+  if (options_.scheduler.steps_in_flight > 0) {
+    for (Live& request : running_) tell(request, {});
+  }
+  return true;
+}
+
+void Engine::end_step() {
+  const double seconds = steps_.front();
+  steps_.pop_front();
   now_ += seconds;
   // Before requests leave: the memory of those that leave now was not free during the step.
   const std::uint64_t stranded = preempted_ || refused_at_ ? memory_.free_tokens() : 0;
@@ -54,28 +93,44 @@ bool Engine::step() {
   ++recorder_.totals.steps;
   recorder_.add_step(seconds, running_.size(), waiting_.size() + arrivals_.num_waiting(), use,
                      stranded);
-  return true;
 }
 
 Engine::Ask Engine::next_of(const Live& request) const {
-  const std::uint32_t left = request.known - request.computed;
-  if (left > 1 || request.remaining == 0) return {std::min(left, budget_), 0, 0};
-  return {1, std::min({options_.drafts, request.remaining - 1, budget_ - 1}), options_.drafts};
+  const bool whole = options_.scheduler.whole_drafts;
+  const std::uint32_t left = request.known + request.expected - request.computed;
+  // The steps in flight end the answer even if all of its drafts are rejected.
+  const bool ends = request.expected > 0 &&
+                    request.computed + 2 - request.expected >= request.known + request.remaining;
+  if (ends) return {};
+  if (left > 1 || request.remaining == 0) {
+    return {std::min(left, budget_), 0, whole ? options_.drafts : 0};
+  }
+  const std::uint32_t most = whole ? options_.drafts : request.remaining - 1;
+  return {1, std::min({options_.drafts, most, budget_ - 1}), options_.drafts};
 }
 
 void Engine::schedule_running() {
   for (std::size_t at = 0; at < running_.size() && budget_ > 0; ++at) {
     const Ask ask = next_of(running_[at]);
-    if (make_room(at, ask)) schedule(running_[at], ask.tokens, ask.drafts);
+    if (ask.tokens == 0) continue;
+    if (make_room(at, ask)) {
+      schedule(running_[at], ask.tokens, ask.drafts);
+    } else if (options_.defer_frees) {
+      return;  // nobody behind it is served before it
+    }
   }
 }
 
 // @return whether running_[at] has room for its next tokens; if not, it may have been preempted
 bool Engine::make_room(std::size_t at, const Ask& ask) {
-  while (!memory_.grow(running_[at].handle, ask.tokens + ask.drafts, ask.lookahead)) {
-    // Blocks that go to the host become free when the step is over; until then no other request is
-    // preempted.
+  const Live& request = running_[at];
+  const std::uint32_t drafts = request.computed - request.told;  // in flight
+  while (!memory_.grow(request.handle, ask.tokens + ask.drafts + drafts, ask.lookahead,
+                       request.in_flight - drafts)) {
+    // Blocks that go to the host, or that a step in flight may write, become free when the step is
+    // over; until then no other request is preempted.
     if (work_.swapped_tokens > 0) return false;
+    if (options_.defer_frees && running_.back().in_flight > 0) return false;
     preempt_last();
     if (at == running_.size()) return false;
   }
@@ -89,7 +144,8 @@ void Engine::preempt_last() {
   if (!options_.swap || !swap_out_last()) {
     Live& victim = running_.back();
     memory_.preempt(victim.handle);
-    victim.lost = std::exchange(victim.computed, 0);
+    victim.lost = std::exchange(victim.computed, 0) - victim.drafts_in_flight();
+    victim.told = victim.expected = 0;
     lost_tokens_ += victim.lost;
   }
   waiting_.push_front(std::move(running_.back()));
@@ -106,7 +162,8 @@ bool Engine::swap_out_last() {
 }
 
 void Engine::schedule_waiting() {
-  if (refused_at_ && memory_.free_tokens() <= *refused_at_ && !running_.empty()) return;
+  const bool is_as_then = refused_at_ && memory_.free_tokens() <= *refused_at_;
+  if (is_as_then && !running_.empty() && !options_.scheduler.retries_each_step) return;
   refused_at_.reset();
   while (budget_ > 0 && running_.size() < options_.max_running) {
     if (waiting_.empty()) admit_arrivals();
@@ -134,7 +191,7 @@ void Engine::admit_arrivals() {
     fill_tokens(request, info_, tokens_, options_.tokens);
     const auto prompt = static_cast<std::uint32_t>(tokens_.size());
     const auto output = static_cast<std::uint32_t>(request.output_tokens);
-    const std::uint32_t most = prompt + output + options_.drafts;
+    const std::uint32_t most = prompt + output + options_.spare_slots();
     if (prompt == 0 || !memory_.could_hold(most)) {
       ++(prompt == 0 ? totals.empty : totals.refused);
       arrivals_.finish(request.index, now_);
@@ -165,9 +222,12 @@ bool Engine::start(Live& request) {
   const std::uint32_t hit = memory_.cached_prefix(request.handle);
   const std::uint32_t tokens = std::min(request.known - hit, budget_);
   const bool resumed = request.times.admitted >= 0;
-  if (!memory_.start(
-          request.handle,
-          {.new_tokens = tokens, .resumed = resumed, .has_scheduled = work_.tokens > 0})) {
+  const Scheduler& scheduler = options_.scheduler;
+  const bool beside = scheduler.watermark_beside_running ? !running_.empty() : work_.tokens > 0;
+  if (!memory_.start(request.handle, {.new_tokens = tokens,
+                                      .lookahead = scheduler.whole_drafts ? options_.drafts : 0,
+                                      .resumed = resumed,
+                                      .has_scheduled = beside})) {
     return false;
   }
   ServingTotals& totals = recorder_.totals;
@@ -185,8 +245,10 @@ bool Engine::start(Live& request) {
 }
 
 void Engine::schedule(Live& request, std::uint32_t tokens, std::uint32_t drafts) {
-  request.scheduled = tokens;
-  request.drafts = drafts;
+  Grant& grant = request.grants[num_granted_ % request.grants.size()];
+  grant = {tokens, drafts, false};
+  grant.answers =
+      request.remaining > 0 && request.computed + tokens == request.known + request.expected;
   const std::uint64_t all = tokens + drafts;
   budget_ -= tokens + drafts;
   work_.tokens += all;
@@ -194,45 +256,78 @@ void Engine::schedule(Live& request, std::uint32_t tokens, std::uint32_t drafts)
   work_.attended_pairs += all * request.computed + all * (all + 1) / 2;
   recorder_.totals.computed_tokens += tokens;
   recorder_.totals.drafts += drafts;
+  request.computed += tokens + drafts;
+  request.in_flight += tokens + drafts;
+  if (grant.answers) request.expected += 1 + drafts;
+}
+
+// Tells the memory what is computed, if that has changed, and what was generated.
+void Engine::tell(Live& request, std::span<const TokenId> generated) {
+  const std::uint32_t computed = std::min(request.computed, request.known);
+  if (computed == request.told && generated.empty()) return;
+  memory_.advance(request.handle, generated, computed);
+  request.told = computed;
 }
 
 void Engine::finish_step() {
+  if (options_.defer_frees) memory_.holder()->let_go();
   for (Live& request : running_) {
     if (std::exchange(request.in_transfer, false)) memory_.swapper()->settle(request.handle);
   }
   for (Live& request : waiting_) {
     if (std::exchange(request.in_transfer, false)) memory_.swapper()->settle(request.handle);
   }
-  std::erase_if(running_,
-                [this](Live& request) { return request.scheduled > 0 && conclude(request); });
+  const std::size_t slot = num_ended_++ % std::tuple_size_v<decltype(Live::grants)>;
+  const auto ended = [&](bool preempted) {
+    return [this, slot, preempted](Live& request) {
+      const Grant grant = std::exchange(request.grants[slot], {});
+      return grant.tokens > 0 && conclude(request, grant, preempted);
+    };
+  };
+  std::erase_if(running_, ended(false));
+  std::erase_if(waiting_, ended(true));
 }
 
-// Gives a request the tokens of the step. @return whether that was its last token
-bool Engine::conclude(Live& request) {
-  request.computed += std::exchange(request.scheduled, 0);
+// Gives a request the outputs of a step. @return whether that was its last token
+bool Engine::conclude(Live& request, const Grant& grant, bool preempted) {
+  request.in_flight -= grant.tokens + grant.drafts;
   tokens_.clear();
-  if (request.computed == request.known && request.remaining > 0) {
-    const std::uint32_t accepted = num_accepted(std::exchange(request.drafts, 0));
+  std::uint32_t accepted = 0;
+  if (grant.answers) {
+    accepted = std::min(num_accepted(grant.drafts), request.remaining - 1);
     if (request.times.first_token < 0) request.times.first_token = now_;
     for (std::uint32_t i = 0; i <= accepted; ++i) {
       // No other request has the same tokens: only a prompt that spells its ids reuses an answer.
       tokens_.push_back(static_cast<TokenId>(~request.index * 0x9e3779b1U + request.known + i));
     }
     request.known += accepted + 1;
-    request.computed += accepted;
     request.remaining -= accepted + 1;
     recorder_.totals.accepted_drafts += accepted;
     recorder_.totals.output_tokens += accepted + 1;
   }
-  memory_.advance(request.handle, tokens_, request.computed);
-  const bool done = request.remaining == 0 && request.computed + !tokens_.empty() == request.known;
-  if (!done) return false;
-  answered_tokens_ += request.computed;
+  if (preempted) {
+    lost_tokens_ += accepted;
+  } else {
+    request.computed -= grant.drafts - accepted;
+    if (grant.answers) request.expected -= 1 + grant.drafts;
+  }
+  tell(request, tokens_);
+  if (grant.answers && !preempted && publishes_) {
+    memory_.publish(request.handle, request.computed - request.in_flight);
+  }
+  const bool computed = request.computed - request.in_flight == request.known;
+  if (request.remaining > 0 || !(grant.answers || computed)) return false;
+  finish(request);
+  return true;
+}
+
+void Engine::finish(Live& request) {
+  answered_tokens_ += request.computed - request.drafts_in_flight();
   request.times.finished = now_;
   recorder_.finish(request.times);
+  if (options_.defer_frees && request.in_flight > 0) memory_.holder()->hold(request.handle);
   memory_.finish(request.handle);
   arrivals_.finish(request.index, now_);
-  return true;
 }
 
 // Drafts are accepted in order, up to the first that is rejected.
@@ -253,8 +348,8 @@ void Engine::check(const MemoryUse& use) const {
   std::uint64_t sum = 0;
   std::uint64_t most = 0;
   for (const Live& request : running_) {
-    sum += request.computed;
-    most = std::max<std::uint64_t>(most, request.computed);
+    sum += request.told;
+    most = std::max<std::uint64_t>(most, request.told);
   }
   require(memory_.shares() ? use.tokens <= sum && use.tokens >= most : use.tokens == sum,
           "tokens in memory");

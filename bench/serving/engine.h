@@ -6,30 +6,44 @@
 //          computed yet. A request that finds no room preempts the one that was admitted last,
 //          which may be itself. Unless a request was preempted, waiting requests are admitted next,
 //          first come first served, preempted ones before all others. A refused admission ends the
-//          admissions of the step, and is tried again when more memory is free. Then the step takes
-//          its time (step_time.h). A request that has computed all its tokens gets one more, and
-//          its accepted drafts; a request with all of its output leaves. A request that could not
-//          run even alone is refused when it arrives.
-// Source:  vLLM v1 Scheduler.schedule(); Yu et al., Orca, OSDI'22; Agrawal et al., Sarathi, 2023.
+//          admissions of the step, and is tried again. Then the step takes its time (step_time.h).
+//          A request that has computed all its tokens gets one more, and its accepted drafts; a
+//          request with all of its output leaves. A request that could not run even alone is
+//          refused when it arrives.
+//          A step may be granted while the one before it runs, whose outputs are not known: what
+//          that one computes counts as computed, and a request which it certainly completes is
+//          granted nothing. A request that is preempted still gets its outputs. With deferred
+//          frees no request is preempted whose blocks it may write, and when one ends, its blocks
+//          are free when that step is over.
+//          scheduler.h has the values in which versions differ.
+// Source:  vLLM v1 Scheduler.schedule() and update_from_output(); Yu et al., Orca, OSDI'22; Agrawal
+//          et al., Sarathi, 2023.
 // Checked: at every step requests, tokens and memory are conserved (std::logic_error).
 // Leaves out: priorities, several cards, prefill apart from decoding.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "bench/requests/tokens.h"
 #include "bench/serving/arrivals.h"
 #include "bench/serving/recorder.h"
+#include "bench/serving/scheduler.h"
 #include "bench/serving/step_time.h"
 #include "bench/storage/storage.h"
 
 namespace kvproof::bench {
 
 struct EngineOptions {
+  Scheduler scheduler = kSchedulers[0];
+  /// The blocks of a request that ends are kept from others until the steps in flight are over, as
+  /// for a connector whose loads do not wait for them.
+  bool defer_frees = false;
   std::uint32_t token_budget = 8192;  // [tokens] of one step
   std::uint32_t max_running = 256;    // [requests]
   bool swap = false;                  // a preempted request goes to the host, not back to its start
@@ -38,6 +52,12 @@ struct EngineOptions {
   std::uint64_t seed = 0;             // of the drafts
   TokenMode tokens = TokenMode::as_recorded;
   StepTime time;
+
+  /// The slots that a request may ask for beyond its last token.
+  [[nodiscard]] std::uint32_t spare_slots() const {
+    // Drafts to verify, which may all lie beyond it, those for the next step, those in flight.
+    return drafts * ((scheduler.whole_drafts ? 2 : 1) + scheduler.steps_in_flight);
+  }
 };
 
 class Engine {
@@ -50,19 +70,34 @@ class Engine {
   bool step();
 
  private:
+  /// What a step was granted for one request.
+  struct Grant {
+    std::uint32_t tokens = 0;  // without drafts
+    std::uint32_t drafts = 0;  // [tokens]
+    bool answers = false;      // it brings a token of output
+  };
+
   struct Live {
     std::uint64_t index = 0;  // of the request
     KvHandle handle = 0;
     std::uint32_t input = 0;      // [tokens] as the source states it
     std::uint32_t known = 0;      // [tokens] of the prompt and of the output so far
-    std::uint32_t computed = 0;   // [tokens] of these in the cache
+    std::uint32_t computed = 0;   // [tokens] in the cache when all granted steps are over
+    std::uint32_t told = 0;       // [tokens] of these that the memory knows of: none is a draft
+    std::uint32_t in_flight = 0;  // [tokens] of granted steps that are not over
+    std::uint32_t expected = 0;   // [tokens] of output, drafts included, that they can bring
     std::uint32_t remaining = 0;  // [tokens] of output still to come
-    std::uint32_t scheduled = 0;  // [tokens] in this step, without drafts
-    std::uint32_t drafts = 0;     // [tokens] in this step
     std::uint32_t lost = 0;       // [tokens] computed when it was last preempted
+    std::array<Grant, 1 + kMostStepsInFlight> grants;  // of step i at i % size
     bool on_host = false;
     bool in_transfer = false;
     RequestTimes times;
+
+    [[nodiscard]] std::uint32_t drafts_in_flight() const {
+      std::uint32_t out = 0;
+      for (const Grant& grant : grants) out += grant.drafts;
+      return out;
+    }
   };
 
   /// The tokens that a running request asks of a step.
@@ -72,6 +107,9 @@ class Engine {
     std::uint32_t lookahead = 0;
   };
 
+  bool pause();
+  bool grant_step();
+  void end_step();
   [[nodiscard]] Ask next_of(const Live& request) const;
   void schedule_running();
   bool make_room(std::size_t at, const Ask& ask);
@@ -82,8 +120,10 @@ class Engine {
   bool resume(Live& request);
   bool start(Live& request);
   void schedule(Live& request, std::uint32_t tokens, std::uint32_t drafts);
+  void tell(Live& request, std::span<const TokenId> generated);
   void finish_step();
-  bool conclude(Live& request);
+  bool conclude(Live& request, const Grant& grant, bool preempted);
+  void finish(Live& request);
   std::uint32_t num_accepted(std::uint32_t drafts);
   void check(const MemoryUse& use) const;
   void check_end() const;
@@ -93,13 +133,17 @@ class Engine {
   Arrivals& arrivals_;
   KvMemory& memory_;
   Recorder& recorder_;
+  bool publishes_;            // outputs, when they arrive
   double now_ = 0;            // [s]
   std::deque<Live> running_;  // in the order of their admission
   std::deque<Live> waiting_;  // preempted ones, then the head of the arrivals once it was read
   std::uint32_t budget_ = 0;  // [tokens] left in this step
   bool preempted_ = false;    // in this step
   std::optional<std::uint64_t> refused_at_;  // [tokens] free when an admission was last refused
-  StepWork work_;
+  StepWork work_;                            // of the step that is granted
+  std::deque<double> steps_;                 // [s] of those that are granted and not over
+  std::uint64_t num_granted_ = 0;            // steps
+  std::uint64_t num_ended_ = 0;              // steps
   std::uint64_t moved_before_ = 0;
   std::vector<TokenId> tokens_;  // of the request at hand
   std::mt19937_64 random_;

@@ -9,32 +9,11 @@
 
 #include "bench/requests/listed_source.h"
 #include "bench/requests/workloads.h"
-#include "bench/serving/simulate.h"
+#include "bench/serving/serving_test_support.h"
 #include "bench/storage/storage_test_support.h"
 
 namespace kvproof::bench {
 namespace {
-
-/// A step of one second for each token that it computes, however few, and nothing else.
-StepTime second_per_token() {
-  StepTime out;
-  out.card = {"slow", 1e30, 1, 1e30, "ours"};
-  out.model = {"simple", 0.5, 0, 0, 0};
-  return out;
-}
-
-SimulationOptions small_options() {
-  SimulationOptions out;
-  out.engine.time = second_per_token();
-  out.engine.token_budget = 32;
-  out.engine.max_running = 4;
-  out.capacity_blocks = 64;
-  return out;
-}
-
-Simulation serve(std::vector<Request> requests, const SimulationOptions& options) {
-  return simulate(listed(std::move(requests)), options);
-}
 
 std::vector<Request> unlike(std::initializer_list<Request> requests) { return {requests}; }
 

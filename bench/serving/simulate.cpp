@@ -20,7 +20,7 @@ constexpr std::uint64_t kMostBlocks = std::uint64_t{1} << 30;
 // No content is lost if all prompts and answers fit, and the blocks that two requests compute
 // twice.
 std::uint32_t blocks_for(const SourceSize& size, const SimulationOptions& options) {
-  const std::uint64_t longest = size.max_tokens + options.engine.drafts;
+  const std::uint64_t longest = size.max_tokens + options.engine.spare_slots();
   const std::uint64_t everything = size.prompt_blocks + size.output_blocks +
                                    4 * (ceil_div<std::uint64_t>(longest, options.block_size) + 1);
   const std::uint64_t blocks = options.capacity_blocks.value_or(
@@ -34,7 +34,7 @@ std::uint32_t blocks_for(const SourceSize& size, const SimulationOptions& option
 }
 
 MemoryOptions memory_options(const SourceSize& size, const SimulationOptions& options) {
-  const std::uint64_t longest = size.max_tokens + options.engine.drafts;
+  const std::uint64_t longest = size.max_tokens + options.engine.spare_slots();
   if (longest > std::numeric_limits<std::uint32_t>::max() / 2) {
     throw std::invalid_argument("a request of more than 2^31 tokens");
   }
@@ -47,6 +47,7 @@ MemoryOptions memory_options(const SourceSize& size, const SimulationOptions& op
   out.whole_sequence_must_fit = options.whole_sequence_must_fit;
   out.watermark = options.watermark;
   out.reserved_tokens = options.reserved_tokens;
+  out.profile = *find_profile(options.engine.scheduler.profile);
   out.manager = options.manager;
   return out;
 }
@@ -97,6 +98,7 @@ Simulation simulate(const ReopenableSource& requests, const SimulationOptions& o
   if (options.audited.given()) {
     audited = properties::find_candidate(options.audited);
     memory_for.audited = &*audited;
+    memory_for.recording = options.recording;
   }
   const auto memory = storage->make(memory_for);
   const auto source = requests.open();

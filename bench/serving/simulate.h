@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct SimulationOptions {
   /// Of the paged storages, a row with a cache manager.
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   properties::SubjectOptions audited;  // if given: this allocator, every operation under audit
+  std::ostream* recording = nullptr;   // of `audited`: the trace of its operations
   std::string_view storage = "paged_shared";  // a name in storage.h
   std::uint32_t reserved_tokens = 0;  // by contiguous_max_length; 0 = the longest of the source
   std::function<void(double)> on_progress;  // fraction done, 0 to 1

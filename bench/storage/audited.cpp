@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Serves requests from any allocator that can be checked, with every operation audited.
 #include <algorithm>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -11,11 +12,12 @@
 #include "properties/check/candidate.h"
 #include "properties/oracles/audit.h"
 #include "reference/operations.h"
+#include "reference/trace_json.h"
 
 namespace kvproof::bench {
 namespace {
 
-class AuditedMemory final : public KvMemory, private KvSwapper {
+class AuditedMemory final : public KvMemory, private KvSwapper, private KvHolder {
  public:
   AuditedMemory(const MemoryOptions& options, const CacheConfig& config,
                 properties::Candidate candidate, properties::Opened opened)
@@ -24,7 +26,17 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
         shares_(config.enable_caching),
         candidate_(std::move(candidate)),
         subject_(std::move(opened.subject)),
-        audit_(config, *subject_, oracles_for(config, opened.demands)) {}
+        audit_(config, *subject_, oracles_for(config, opened.demands)) {
+    if (options_.recording == nullptr) return;
+    TraceHeader header;
+    header.recorded_from = "kvproof serving simulation";
+    header.family = "serving";
+    header.config = config;
+    *options_.recording << to_json(header) << '\n';
+  }
+  ~AuditedMemory() override {
+    if (options_.recording != nullptr) *options_.recording << end_line(num_recorded_) << '\n';
+  }
 
   KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t) override {
     if (unused_.empty()) {
@@ -34,12 +46,14 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     const KvHandle request = unused_.back();
     unused_.pop_back();
     known_[request] = {};
-    audit_.apply(op::Arrive{name(request), {prompt.begin(), prompt.end()}});
+    apply(op::Arrive{name(request), {prompt.begin(), prompt.end()}});
     return request;
   }
 
+  void begin_step() override { apply(op::Step{}); }
+
   std::uint32_t cached_prefix(KvHandle request) override {
-    const kvproof::Result& result = audit_.apply(op::Lookup{name(request)}).result;
+    const kvproof::Result& result = apply(op::Lookup{name(request)}).result;
     const auto* found = std::get_if<Hit>(&result);
     known_[request].searched = found != nullptr;  // not every allocator has a prefix cache
     return found != nullptr ? found->hit_tokens : 0;
@@ -55,23 +69,29 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
                      .status = ask.resumed ? RequestStatus::preempted : RequestStatus::waiting});
   }
 
-  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead) override {
-    return allocate(
-        request,
-        {.new_tokens = new_tokens, .lookahead = lookahead, .status = RequestStatus::running});
+  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead,
+            std::uint32_t in_flight) override {
+    return allocate(request, {.new_tokens = new_tokens,
+                              .lookahead = lookahead,
+                              .in_flight = in_flight,
+                              .status = RequestStatus::running});
   }
 
   void advance(KvHandle request, std::span<const TokenId> generated,
                std::uint32_t computed) override {
     if (!generated.empty()) {
-      audit_.apply(op::Append{name(request), {generated.begin(), generated.end()}});
+      apply(op::Append{name(request), {generated.begin(), generated.end()}});
     }
-    audit_.apply(op::Advance{name(request), computed});
+    apply(op::Advance{name(request), computed});
   }
 
-  void preempt(KvHandle request) override { audit_.apply(op::Free{name(request)}); }
+  void publish(KvHandle request, std::uint32_t computed) override {
+    apply(op::Cache{name(request), computed});
+  }
+
+  void preempt(KvHandle request) override { apply(op::Free{name(request)}); }
   void finish(KvHandle request) override {
-    audit_.apply(op::Finish{name(request)});
+    apply(op::Finish{name(request)});
     unused_.push_back(request);
   }
 
@@ -85,7 +105,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   // Counted block by block from the state itself, unlike the other memories do it.
   MemoryUse use() const override {
     const Snapshot& state = audit_.state();
-    MemoryUse out;
+    MemoryUse out{.reserved = options_.block_size * num_held()};
     std::vector<std::uint32_t> filled(state.blocks.size());
     for (const RequestState& request : state.requests) {
       const std::vector<BlockId>& table = request.tables.front();
@@ -114,6 +134,7 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   std::uint64_t moved_tokens() const override { return 0; }
   std::uint64_t top_tokens() const override { return top_; }
   KvSwapper* swapper() override { return options_.host_blocks > 0 ? this : nullptr; }
+  KvHolder* holder() override { return this; }
 
  private:
   struct Known {
@@ -127,9 +148,18 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     return name(request) + "." + std::to_string(known_[request].transfers);
   }
 
+  const Outcome& apply(const Operation& operation) {
+    const Outcome& out = audit_.apply(operation);
+    if (options_.recording != nullptr) {
+      *options_.recording << to_json(operation, out, audit_.state()) << '\n';
+      ++num_recorded_;
+    }
+    return out;
+  }
+
   // An operation that the subject never performs would be asked for again and again.
   bool granted(const Operation& operation) {
-    const kvproof::Result& result = audit_.apply(operation).result;
+    const kvproof::Result& result = apply(operation).result;
     if (const auto* rejected = std::get_if<Rejected>(&result)) {
       throw std::invalid_argument("the allocator rejects what serving needs: " + rejected->error);
     }
@@ -149,7 +179,26 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
     ++known_[request].transfers;
     return granted(op::SwapIn{name(request), transfer(request)});
   }
-  void settle(KvHandle request) override { audit_.apply(op::Complete{transfer(request), true}); }
+  void settle(KvHandle request) override { apply(op::Complete{transfer(request), true}); }
+
+  void hold(KvHandle request) override {
+    const auto& requests = audit_.state().requests;
+    const auto own = std::ranges::find(requests, name(request), &RequestState::name);
+    held_.push_back("held." + std::to_string(num_holds_++));
+    apply(op::Pin{own->tables.front(), held_.back()});
+  }
+  void let_go() override {
+    for (const std::string& lease : held_) apply(op::Unpin{lease});
+    held_.clear();
+  }
+  [[nodiscard]] std::uint64_t num_held() const {
+    std::vector<BlockId> blocks;
+    for (const LeaseState& lease : audit_.state().leases) {
+      blocks.insert(blocks.end(), lease.blocks.begin(), lease.blocks.end());
+    }
+    return held_alone(std::move(blocks),
+                      [this](BlockId block) { return audit_.state().blocks[block].ref_cnt; });
+  }
 
   MemoryOptions options_;
   std::uint32_t capacity_blocks_;
@@ -160,6 +209,9 @@ class AuditedMemory final : public KvMemory, private KvSwapper {
   properties::Audit audit_;
   std::vector<Known> known_;  // shape [handles given so far]
   std::vector<KvHandle> unused_;
+  std::vector<std::string> held_;  // leases on blocks of requests that are finished
+  std::uint64_t num_holds_ = 0;    // so far
+  std::uint64_t num_recorded_ = 0;
 };
 
 }  // namespace

@@ -32,6 +32,7 @@ class ContiguousMemory final : public KvMemory {
     return request;
   }
 
+  void begin_step() override {}
   std::uint32_t cached_prefix(KvHandle) override { return 0; }  // a buffer is one request's alone
 
   // Reserves room for all known tokens at once: a buffer cannot be reserved chunk by chunk.
@@ -44,7 +45,8 @@ class ContiguousMemory final : public KvMemory {
     return r.admitted;
   }
 
-  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead) override {
+  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead,
+            std::uint32_t) override {
     const Buffer& r = requests_[request];
     const std::uint32_t tokens = std::min(r.computed + new_tokens + lookahead, r.most);
     const std::string name = std::to_string(request);
@@ -59,6 +61,7 @@ class ContiguousMemory final : public KvMemory {
     requests_[request].computed = computed;
   }
 
+  void publish(KvHandle, std::uint32_t) override {}  // nothing is shared
   void preempt(KvHandle request) override {
     cache_.erase(std::to_string(request));
     requests_[request].admitted = false;
@@ -92,6 +95,7 @@ class ContiguousMemory final : public KvMemory {
   std::uint64_t moved_tokens() const override { return cache_.usage().moved; }
   std::uint64_t top_tokens() const override { return top_; }
   KvSwapper* swapper() override { return nullptr; }
+  KvHolder* holder() override { return nullptr; }
 
  private:
   // First fit never looks above the run that it takes, so an arena that ends at the highest end of

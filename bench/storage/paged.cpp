@@ -2,6 +2,7 @@
 // Serves requests from the optimized cache manager.
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "bench/storage/paged_config.h"
@@ -12,7 +13,7 @@ namespace kvproof::bench {
 namespace {
 
 template <class Digest>
-class PagedMemory final : public KvMemory, private KvSwapper {
+class PagedMemory final : public KvMemory, private KvSwapper, private KvHolder {
  public:
   PagedMemory(const MemoryOptions& options, const CacheConfig& config)
       : options_(options),
@@ -26,6 +27,7 @@ class PagedMemory final : public KvMemory, private KvSwapper {
     return manager_.arrive({.tokens = prompt, .max_tokens = most_tokens});
   }
 
+  void begin_step() override { manager_.start_step(); }
   std::uint32_t cached_prefix(KvHandle request) override { return manager_.lookup(request); }
 
   bool start(KvHandle request, const Start& ask) override {
@@ -43,10 +45,13 @@ class PagedMemory final : public KvMemory, private KvSwapper {
     return true;
   }
 
-  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead) override {
+  bool grow(KvHandle request, std::uint32_t new_tokens, std::uint32_t lookahead,
+            std::uint32_t in_flight) override {
     lookahead_[request] = lookahead;
-    const AllocateArgs args{
-        .new_tokens = new_tokens, .lookahead = lookahead, .status = RequestStatus::running};
+    const AllocateArgs args{.new_tokens = new_tokens,
+                            .lookahead = lookahead,
+                            .in_flight = in_flight,
+                            .status = RequestStatus::running};
     if (!manager_.allocate(request, args)) return false;
     note_top();
     return true;
@@ -56,6 +61,10 @@ class PagedMemory final : public KvMemory, private KvSwapper {
                std::uint32_t computed) override {
     manager_.append(request, generated);
     manager_.advance(request, computed);
+  }
+
+  void publish(KvHandle request, std::uint32_t computed) override {
+    manager_.cache(request, computed);
   }
 
   void preempt(KvHandle request) override {
@@ -76,7 +85,7 @@ class PagedMemory final : public KvMemory, private KvSwapper {
 
   // Computed tokens fill whole blocks, except the last block of each request, which is not shared.
   MemoryUse use() const override {
-    MemoryUse out{.free = free_tokens()};
+    MemoryUse out{.reserved = options_.block_size * num_held(), .free = free_tokens()};
     for (KvHandle request = 0; request < admitted_.size(); ++request) {
       if (!admitted_[request]) continue;
       const std::size_t blocks = manager_.table(request).size();
@@ -98,6 +107,7 @@ class PagedMemory final : public KvMemory, private KvSwapper {
   std::uint64_t moved_tokens() const override { return 0; }
   std::uint64_t top_tokens() const override { return top_; }
   KvSwapper* swapper() override { return options_.host_blocks > 0 ? this : nullptr; }
+  KvHolder* holder() override { return this; }
 
  private:
   bool swap_out(KvHandle request) override { return manager_.swap_out(request); }
@@ -113,6 +123,21 @@ class PagedMemory final : public KvMemory, private KvSwapper {
     if (manager_.has_host_tables(request)) admitted_[request] = false;
   }
 
+  void hold(KvHandle request) override { held_.push_back(manager_.pin(manager_.table(request))); }
+  void let_go() override {
+    for (const LeaseId lease : held_) manager_.unpin(lease);
+    held_.clear();
+  }
+  [[nodiscard]] std::uint64_t num_held() const {
+    std::vector<BlockId> blocks;
+    for (const LeaseId lease : held_) {
+      const auto own = manager_.leased(lease);
+      blocks.insert(blocks.end(), own.begin(), own.end());
+    }
+    return held_alone(std::move(blocks),
+                      [this](BlockId block) { return manager_.pool().record(block).ref_cnt; });
+  }
+
   void note_top() { top_ = std::max(top_, capacity_tokens() - free_tokens()); }
 
   MemoryOptions options_;
@@ -120,6 +145,7 @@ class PagedMemory final : public KvMemory, private KvSwapper {
   bool shares_;
   optimized::CacheManager<Digest> manager_;
   std::uint64_t top_ = 0;                 // [tokens]
+  std::vector<LeaseId> held_;             // of requests that are finished
   std::vector<bool> admitted_;            // shape [max_requests]: has blocks of the device
   std::vector<std::uint32_t> lookahead_;  // shape [max_requests], of the last allocation [tokens]
 };

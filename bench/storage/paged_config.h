@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "bench/storage/storage.h"
 #include "reference/config.h"
@@ -11,6 +13,7 @@ namespace kvproof::bench {
 
 [[nodiscard]] inline CacheConfig paged_config(const MemoryOptions& options, bool share) {
   CacheConfig out;
+  out.profile = options.profile;
   out.num_blocks = 1 + static_cast<std::uint32_t>(  // the null block
                            ceil_div<std::uint64_t>(options.capacity_tokens, options.block_size));
   out.enable_caching = share;
@@ -19,6 +22,17 @@ namespace kvproof::bench {
   out.watermark = options.watermark;
   out.groups = {{LayerKind::full, options.block_size, false}};
   if (options.host_blocks > 0) out.num_host_blocks = options.host_blocks + 1;
+  return out;
+}
+
+/// The blocks among those `held`, each listed once per hold, that nobody else holds.
+[[nodiscard]] std::uint64_t held_alone(std::vector<BlockId> held, const auto& num_holders) {
+  std::ranges::sort(held);
+  std::uint64_t out = 0;
+  for (std::size_t from = 0, to = 0; from < held.size(); from = to) {
+    while (to < held.size() && held[to] == held[from]) ++to;
+    if (static_cast<std::size_t>(num_holders(held[from])) == to - from) ++out;
+  }
   return out;
 }
 

@@ -9,12 +9,14 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 
 #include "optimized/subjects.h"
+#include "reference/config.h"
 #include "reference/contiguous_cache.h"
 #include "reference/ids.h"
 
@@ -38,7 +40,8 @@ struct Start {
 struct MemoryUse {
   std::uint64_t tokens = 0;    // slots whose K and V exist and belong to a live request
   std::uint64_t tail = 0;      // slots of a last block beyond its tokens
-  std::uint64_t reserved = 0;  // slots held for tokens that may come: drafts, a reservation
+  std::uint64_t reserved = 0;  // slots held for tokens that may come: drafts, a reservation; or
+                               // held because a step may still write them
   std::uint64_t free = 0;      // the rest
   // Beside the causes: the tokens of the requests, where a shared token counts for each of them;
   // the blocks in block tables; and the longest run of free slots, if that is the limit.
@@ -65,6 +68,16 @@ class KvSwapper {
   virtual void settle(KvHandle request) = 0;
 };
 
+/// Requests that end while a step in flight may still write into their blocks.
+class KvHolder {
+ public:
+  virtual ~KvHolder() = default;
+  /// Keeps the blocks of a request from others until let_go(), though it may be finished before.
+  virtual void hold(KvHandle request) = 0;
+  /// Gives back all that is held, request by request, in the order of hold().
+  virtual void let_go() = 0;
+};
+
 class KvMemory {
  public:
   virtual ~KvMemory() = default;
@@ -74,6 +87,9 @@ class KvMemory {
   [[nodiscard]] virtual KvHandle arrive(std::span<const TokenId> prompt,
                                         std::uint32_t most_tokens) = 0;
 
+  /// The next step will be granted: starts and growths follow.
+  virtual void begin_step() = 0;
+
   /// The leading tokens that start() would find computed already.
   [[nodiscard]] virtual std::uint32_t cached_prefix(KvHandle request) = 0;
 
@@ -81,13 +97,17 @@ class KvMemory {
   /// @return false, with nothing changed, when there is no room
   [[nodiscard]] virtual bool start(KvHandle request, const Start& ask) = 0;
 
-  /// Makes room for more tokens of an admitted request, as start().
+  /// Makes room for more tokens of an admitted request, as start(). @param in_flight of the
+  /// computed tokens, those of steps that still run
   [[nodiscard]] virtual bool grow(KvHandle request, std::uint32_t new_tokens,
-                                  std::uint32_t lookahead) = 0;
+                                  std::uint32_t lookahead, std::uint32_t in_flight) = 0;
 
-  /// A step is over: the request has these tokens more, and `computed` of all are in the cache.
+  /// A step is over, or was granted: the request has these tokens more, and `computed` of all are
+  /// in the cache, or will be when the steps in flight are over.
   virtual void advance(KvHandle request, std::span<const TokenId> generated,
                        std::uint32_t computed) = 0;
+  /// Offers the blocks that these tokens complete to other requests, before the next grant does.
+  virtual void publish(KvHandle request, std::uint32_t computed) = 0;
 
   /// Takes the memory of an admitted request away; its tokens stay known.
   virtual void preempt(KvHandle request) = 0;
@@ -107,6 +127,8 @@ class KvMemory {
   [[nodiscard]] virtual std::uint64_t top_tokens() const = 0;
   /// nullptr if there is no host tier.
   [[nodiscard]] virtual KvSwapper* swapper() = 0;
+  /// nullptr if there are no blocks to hold.
+  [[nodiscard]] virtual KvHolder* holder() = 0;
 };
 
 struct MemoryOptions {
@@ -119,11 +141,14 @@ struct MemoryOptions {
       0;  // of contiguous_max_length, where that is more than max_tokens
   bool whole_sequence_must_fit = true;  // an admission asks for room for all known tokens
   double watermark = 0;                 // share of the blocks that an admission leaves free
+  Profile profile = kProfiles[0];       // of the paged storages
   /// Of the paged storages, a row with a cache manager.
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   /// If given: this allocator in place of the optimized one, with every operation audited by the
   /// laws and by all that it promises. It is slow: the cost grows with the size of the pool.
   const properties::Candidate* audited = nullptr;
+  /// If given: every operation on the audited allocator as a trace, with its result and the state.
+  std::ostream* recording = nullptr;
 };
 
 struct StorageRow {

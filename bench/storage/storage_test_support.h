@@ -30,14 +30,17 @@ class ForwardingMemory : public KvMemory {
   KvHandle arrive(std::span<const TokenId> prompt, std::uint32_t most) override {
     return inner_->arrive(prompt, most);
   }
+  void begin_step() override { inner_->begin_step(); }
   std::uint32_t cached_prefix(KvHandle r) override { return inner_->cached_prefix(r); }
   bool start(KvHandle r, const Start& ask) override { return inner_->start(r, ask); }
-  bool grow(KvHandle r, std::uint32_t tokens, std::uint32_t lookahead) override {
-    return inner_->grow(r, tokens, lookahead);
+  bool grow(KvHandle r, std::uint32_t tokens, std::uint32_t lookahead,
+            std::uint32_t in_flight) override {
+    return inner_->grow(r, tokens, lookahead, in_flight);
   }
   void advance(KvHandle r, std::span<const TokenId> generated, std::uint32_t computed) override {
     inner_->advance(r, generated, computed);
   }
+  void publish(KvHandle r, std::uint32_t computed) override { inner_->publish(r, computed); }
   void preempt(KvHandle r) override { inner_->preempt(r); }
   void finish(KvHandle r) override { inner_->finish(r); }
   bool could_hold(std::uint32_t most) const override { return inner_->could_hold(most); }
@@ -48,6 +51,7 @@ class ForwardingMemory : public KvMemory {
   std::uint64_t moved_tokens() const override { return inner_->moved_tokens(); }
   std::uint64_t top_tokens() const override { return inner_->top_tokens(); }
   KvSwapper* swapper() override { return inner_->swapper(); }
+  KvHolder* holder() override { return inner_->holder(); }
 
  private:
   std::unique_ptr<KvMemory> inner_;

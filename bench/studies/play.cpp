@@ -125,7 +125,7 @@ void PlayedRequest::grow() {
   // block covers all tokens before it.
   const TokenId token = -1 - static_cast<TokenId>(std::uint32_t{handle_});
   memory_->advance(handle_, {&token, 1}, tokens_);
-  require_room(memory_->grow(handle_, 1, 0));
+  require_room(memory_->grow(handle_, 1, 0, 0));
   memory_->advance(handle_, {}, ++tokens_);
 }
 

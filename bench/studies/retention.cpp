@@ -69,6 +69,7 @@ Result retention_row(const Setting& setting, std::string retention, Value share,
                      const ReplayCounts& counts) {
   return {"retention",
           {{"source", setting.source.name},
+           {"profile", std::string(setting.config.profile.name)},
            {"model", std::string(setting.hybrid.model)},
            {"hits", setting.hybrid.inside ? "inside blocks" : "whole blocks"},
            {"retention", std::move(retention)},

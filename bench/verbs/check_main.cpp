@@ -17,6 +17,7 @@
 #include "bench/verbs/check_mutants.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
+#include "bench/verbs/hash_option.h"
 #include "bench/verbs/limit_options.h"
 #include "bench/verbs/mutation_score.h"
 #include "properties/check/candidate.h"
@@ -29,16 +30,11 @@
 namespace kvproof::bench {
 namespace {
 
-std::vector<std::string> profile_names() {
-  std::vector<std::string> out = row_names(kProfiles);
-  for (const std::string& name : row_names(kNewProfiles)) out.push_back(name);
-  return out;
-}
-
 constexpr Program kProgram{.name = "kvproof check"};
 
 struct Arguments {
   properties::SubjectOptions subject;
+  std::string hash;
   std::string profile;
   std::vector<std::string> configurations;
   std::optional<std::uint64_t> given_seed;
@@ -186,11 +182,14 @@ void add_subject_options(CommandLine& line, const Modes& modes, Arguments& argum
                 return !arguments.exhaustive || !properties::is_library(arguments.subject.subject);
               },
               "--exhaustive only if it is an implementation of the list");
-  line.option("--subject-command", arguments.subject.subject_command,
-              "a program that speaks JSON lines on stdin and stdout")
-      .not_with({subject, modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  const auto command =
+      line.option("--subject-command", arguments.subject.subject_command,
+                  "a program that speaks JSON lines on stdin and stdout")
+          .not_with({subject, modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  add_hash_option(line, arguments.hash,
+                  {subject, command, modes.mutants, modes.liars, modes.mutation_score});
   line.option("--profile", arguments.profile, "whose behaviour, default: as promised")
-      .one_of(profile_names())
+      .one_of(row_names(kProfiles))
       .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
   line.option("--configuration", arguments.configurations,
               "a row of the list of managers, or swarm for drawn ones, repeatable; default: all")
@@ -353,6 +352,7 @@ int run(int argc, char** argv) {
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
   arguments.seed = arguments.given_seed.value_or(1);
+  choose_by_hash(arguments.hash, arguments.subject);
   return dispatch(arguments, argc, argv);
 }
 

@@ -102,6 +102,16 @@ TEST_F(CheckPrograms, HoldsForOurOwnBehindThePipe) {
   EXPECT_EQ(answer.out.find("not consulted"), std::string::npos) << answer.out;
 }
 
+TEST_F(CheckPrograms, AHashNamesTheManagerThatHasIt) {
+  const Answer checked = check("--hash=vllm_sha256 --configuration=plain --operations=100");
+  EXPECT_NE(checked.exit_code, 2) << checked.error;
+  expect_in("subject optimized-vllm_sha256: ", checked.out);
+  const Answer replayed = run("replay", KVPROOF_SOURCE_DIR
+                              "/properties/traces/vectors/gates-vllm-0.24.jsonl --hash=sha256");
+  EXPECT_EQ(replayed.exit_code, 0) << replayed.out << replayed.error;
+  expect_in("by optimized-sha256", replayed.out);
+}
+
 TEST_F(CheckPrograms, SaysWhenItWasTooShortToTell) {
   const Answer answer = check("--subject=naive --configuration=full_host --operations=1");
   EXPECT_EQ(answer.exit_code, 3) << answer.out;

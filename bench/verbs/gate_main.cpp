@@ -19,6 +19,7 @@
 #include "bench/results/progress.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
+#include "bench/verbs/hash_option.h"
 #include "bench/verbs/limit_options.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
@@ -41,6 +42,8 @@ properties::SubjectOptions own_subject() {
 
 struct Arguments {
   properties::SubjectOptions subject = own_subject();
+  std::string hash;
+  std::string profile;
   std::string against;
   std::string baseline;
   std::string record;
@@ -67,6 +70,48 @@ Build named_build(const std::string& subject) {
   properties::SubjectOptions options;
   options.subject = subject;
   return {properties::find_candidate(options).address, subject};
+}
+
+/// The profile that a library says it equals; of another one, or of our own, the one asked for.
+std::string profile_of(const properties::SubjectOptions& subject, const std::string& asked) {
+  const properties::Candidate candidate = properties::find_candidate(subject);
+  if (!candidate.foreign) return asked;
+  CacheConfig config;
+  config.profile = *find_profile(asked);
+  config.num_blocks = 64;
+  config.max_model_len = 256;
+  config.hash_block_size = 16;
+  config.groups = {{.block_size = 16}};
+  const std::string promised = candidate.open(config).demands.promises.profile;
+  return promised.empty() ? asked : promised;
+}
+
+/// Two profiles do different work, so that a comparison would say nothing of the builds.
+void require_one_profile(const std::string& what, const std::string& profile,
+                         const std::string& of_head) {
+  if (profile == of_head) return;
+  throw std::invalid_argument(what + ": expected the profile of the head, " + of_head + ", found " +
+                              profile);
+}
+
+/// Finds the head, and a base that need not be built. All of them are of one profile.
+void set_builds(const Arguments& arguments, GateOptions& options) {
+  options.head = named_build(arguments.subject.subject);
+  options.checked = options.head;
+  const std::string asked =
+      arguments.profile.empty() ? std::string(CacheConfig().profile.name) : arguments.profile;
+  const std::string profile = profile_of(arguments.subject, asked);
+  if (!arguments.profile.empty()) require_one_profile("--profile", asked, profile);
+  options.measure.profile = profile;
+  if (!arguments.baseline.empty()) {
+    options.baseline = read_baseline(arguments.baseline);
+    require_one_profile("--baseline=" + arguments.baseline, options.baseline->profile, profile);
+  }
+  if (arguments.against.empty() || !properties::names_subject(arguments.against)) return;
+  options.base = named_build(arguments.against);
+  properties::SubjectOptions base;
+  base.subject = arguments.against;
+  require_one_profile("--against=" + arguments.against, profile_of(base, profile), profile);
 }
 
 /// Builds a base that is a revision of this checkout; if the head is our own, it is built likewise.
@@ -180,14 +225,8 @@ void require_sense(const Arguments& arguments) {
 int gate(Arguments& arguments, int argc, char** argv) {
   require_sense(arguments);
   GateOptions options;
-  options.head = named_build(arguments.subject.subject);
-  options.checked = options.head;
-  if (!arguments.baseline.empty()) {
-    options.baseline = read_baseline(arguments.baseline);
-    arguments.seed = options.baseline->seed;
-  }
-  const bool revision = !arguments.against.empty() && !properties::names_subject(arguments.against);
-  if (!arguments.against.empty() && !revision) options.base = named_build(arguments.against);
+  set_builds(arguments, options);
+  if (options.baseline) arguments.seed = options.baseline->seed;
   Outputs outputs(arguments);
   const auto place = make_workplace();
   Progress progress;
@@ -197,6 +236,7 @@ int gate(Arguments& arguments, int argc, char** argv) {
   options.measure = {
       .program = fs::read_symlink("/proc/self/exe").parent_path() / "kvproof-measure",
       .folder = place->path(),
+      .profile = options.measure.profile,
       .seed = arguments.seed,
       .limit_seconds = arguments.limit_seconds,
       .memory_bytes = static_cast<std::uint64_t>(arguments.subject.limits.memory_gib * 0x1p30),
@@ -204,12 +244,15 @@ int gate(Arguments& arguments, int argc, char** argv) {
   options.rules = arguments.rules;
   options.pairs = arguments.no_time ? 0 : arguments.pairs;
   options.workloads = arguments.workloads;
-  const Parameters environment = describe_environment(argc, argv, arguments.seed);
+  const Parameters environment =
+      describe_environment(argc, argv, arguments.seed, options.measure.profile);
   std::cout << "seed " << arguments.seed << "\n\n";
   if (const auto broken = broken_law(arguments, progress)) {
     return say_wrong(arguments, outputs, environment, *broken);
   }
-  if (revision) set_revision_base(arguments, place->path(), options);
+  if (!arguments.against.empty() && !options.base) {
+    set_revision_base(arguments, place->path(), options);
+  }
   try {
     return measure(arguments, options, outputs, progress, environment);
   } catch (const WrongHead& wrong) {
@@ -255,9 +298,15 @@ void add_time_options(CommandLine& line, CommandLine::Option against, Arguments&
 }
 
 void add_options(CommandLine& line, Arguments& arguments) {
-  line.option("--subject", arguments.subject.subject,
-              "the head: an implementation of the list, default " + arguments.subject.subject +
-                  ", or the path of a shared library that exports kvproof_subject.h");
+  const auto subject =
+      line.option("--subject", arguments.subject.subject,
+                  "the head: an implementation of the list, default " + arguments.subject.subject +
+                      ", or the path of a shared library that exports kvproof_subject.h");
+  add_hash_option(line, arguments.hash, {subject});
+  line.option(
+          "--profile", arguments.profile,
+          "of both, default: as the head promises, or " + std::string(CacheConfig().profile.name))
+      .one_of(row_names(kProfiles));
   const auto against = line.option("--against", arguments.against,
                                    "the base: the same, or a git revision of this checkout");
   const auto baseline =
@@ -296,6 +345,7 @@ int run(int argc, char** argv) {
       "          kvproof gate --record=base.json; kvproof gate --baseline=base.json");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
+  choose_by_hash(arguments.hash, arguments.subject);
   return gate(arguments, argc, argv);
 }
 

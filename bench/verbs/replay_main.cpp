@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <iostream>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "bench/results/result_file.h"
 #include "bench/results/table.h"
 #include "bench/verbs/command_line.h"
+#include "bench/verbs/hash_option.h"
 #include "bench/verbs/operation_replay.h"
 #include "bench/verbs/simulate_command.h"
 #include "properties/traces/input_error.h"
@@ -33,7 +33,7 @@ struct Arguments {
   std::vector<std::string> files;
   properties::SubjectOptions subject;
   std::string log;
-  std::string hash{optimized::subject_of(optimized::Role::standard).hash};
+  std::string hash;  // empty = not given
   std::string json_path;
   std::uint32_t block_size = 16;
   std::optional<std::uint32_t> capacity_blocks;
@@ -42,6 +42,12 @@ struct Arguments {
   bool audit = false;
   SimulateArguments simulation;
 };
+
+/// The manager that a log is replayed on.
+const optimized::SubjectRow& manager_of(const Arguments& arguments) {
+  return arguments.hash.empty() ? optimized::subject_of(optimized::Role::standard)
+                                : *optimized::find_manager(arguments.hash);
+}
 
 double peak_rss_bytes() {
   rusage usage{};
@@ -56,7 +62,7 @@ Result replay_requests(const Arguments& arguments, const ReopenableSource& sourc
   ReplayOptions options;
   options.block_size = arguments.block_size;
   options.capacity_blocks = arguments.capacity_blocks;
-  options.manager = optimized::find_manager(arguments.hash);
+  options.manager = &manager_of(arguments);
   options.on_progress = [&progress](double fraction) { progress.update(fraction, "replaying"); };
   const SourceInfo info = source.open()->info();
   const bool own_blocks = info.ids_block_size == static_cast<std::int64_t>(arguments.block_size);
@@ -71,7 +77,7 @@ Result replay_requests(const Arguments& arguments, const ReopenableSource& sourc
   out.parameters = {{"source", info.name},
                     {"format", info.format},
                     {"block_size", std::int64_t{arguments.block_size}},
-                    {"hash", arguments.hash},
+                    {"hash", std::string(options.manager->hash)},
                     {"capacity", std::string(arguments.capacity_blocks ? "given" : "infinite")}};
   out.metrics = {{"requests", metric(counts.requests, "count")},
                  {"hit_rate_tokens", metric(counts.hit_rate_tokens(), "ratio")},
@@ -104,7 +110,7 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const Reopenab
   SimulationOptions& options = simulation.options;
   options.block_size = arguments.block_size;
   options.capacity_blocks = arguments.capacity_blocks;
-  options.manager = optimized::find_manager(arguments.hash);
+  options.manager = &manager_of(arguments);
   options.audited = arguments.subject;
   const bool own_blocks =
       source.open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
@@ -168,14 +174,6 @@ void add_request_options(CommandLine& line, CommandLine::Option trace, Arguments
       .goes_with({trace});
 }
 
-std::vector<std::string> hashes() {
-  std::set<std::string> out;
-  for (const auto& row : optimized::kAllSubjects) {
-    if (!row.hash.empty()) out.emplace(row.hash);
-  }
-  return {out.begin(), out.end()};
-}
-
 void add_options(CommandLine& line, Arguments& arguments) {
   auto files =
       line.option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
@@ -200,11 +198,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
                                     "usable blocks of the cache, default: nothing is ever evicted")
                             .between(1, 1 << 30)
                             .goes_with({trace});
-  const auto hash =
-      line.option("--hash", arguments.hash, "of the blocks, default " + arguments.hash)
-          .one_of(hashes())
-          .goes_with({trace})
-          .not_with({subject, command});
+  const auto hash = add_hash_option(line, arguments.hash, {subject, command});
   const auto simulate =
       add_simulation_options(line, {trace, capacity, hash, subject, command}, arguments.simulation);
   subject.goes_with({files, simulate});
@@ -226,6 +220,7 @@ int run(int argc, char** argv) {
     throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }
   if (!arguments.log.empty()) return replay_log(arguments, argc, argv);
+  choose_by_hash(arguments.hash, arguments.subject);
   return replay_operations(arguments.files, {arguments.subject, arguments.audit});
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <sstream>
 #include <stdexcept>
 
 namespace kvproof::bench {
@@ -27,6 +29,7 @@ std::uint32_t blocks_in(double gib, const StepTime& time, std::uint32_t block_si
 
 SimulationOptions complete(const SimulateArguments& arguments) {
   SimulationOptions out = arguments.options;
+  out.engine.scheduler = arguments.scheduler();
   out.engine.time = step_time(arguments);
   if (arguments.memory_gib) {
     out.capacity_blocks = blocks_in(*arguments.memory_gib, out.engine.time, out.block_size);
@@ -72,6 +75,11 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
                     {"preempt", arguments.preempt},
                     {"prefix_cache", std::string(arguments.no_prefix_cache ? "off" : "on")},
                     {"draft_tokens", std::int64_t{engine.drafts}}};
+  if (engine.scheduler.profile != kSchedulers[0].profile) {
+    out.emplace_back("profile", arguments.profile);
+    out.emplace_back("steps_in_flight", std::int64_t{engine.scheduler.steps_in_flight});
+    out.emplace_back("frees", std::string(engine.defer_frees ? "deferred" : "at once"));
+  }
   if (engine.drafts > 0) {
     out.emplace_back("draft_acceptance", engine.acceptance);
     out.emplace_back("seed", static_cast<std::int64_t>(engine.seed));
@@ -98,9 +106,18 @@ class SimulationGroup {
     add_drafts();
     add_memory();
     add_preemption();
-    flag("--laws", arguments_.laws,
-         "audit every operation by the laws, the model and the content oracle: for small pools")
-        .only_if(paged(), kPaged);
+    const auto laws =
+        flag("--laws", arguments_.laws,
+             "audit every operation by the laws, the model and the content oracle: for small pools")
+            .only_if(paged(), kPaged);
+    option("--record", arguments_.record_path,
+           "also write every operation with its result and the state after it, for kvproof replay")
+        .placeholder("FILE")
+        .only_if(
+            [laws, related = related_] {
+              return laws.given() || related.subject.given() || related.command.given();
+            },
+            "--laws, --subject or --subject-command");
     for (CommandLine::Option option : {related_.hash, related_.subject, related_.command}) {
       option.only_if(paged(), kPaged);
     }
@@ -156,6 +173,20 @@ void SimulationGroup::add_time() {
 /// How many tokens a step has, and how many requests run at once.
 void SimulationGroup::add_scheduler() {
   SimulationOptions& run = arguments_.options;
+  option("--profile", arguments_.profile,
+         "of the vLLM whose scheduler and cache manager serve, default vllm-0.24")
+      .one_of(row_names(kProfiles));
+  option("--steps-in-flight", arguments_.steps_in_flight,
+         "steps that run while the next one is granted, default 1")
+      .between(0U, kMostStepsInFlight)
+      .only_if([&arguments =
+                    arguments_] { return find_scheduler(arguments.profile)->steps_in_flight > 0; },
+               "--profile=vllm-0.33");
+  flag("--defer-frees", run.engine.defer_frees,
+       "keep the blocks of a request that ends until the step in flight is over")
+      .only_if([&arguments = arguments_] { return arguments.scheduler().steps_in_flight > 0; },
+               "a step in flight")
+      .only_if(paged(), kPaged);
   option("--step-tokens", run.engine.token_budget, "[tokens] that one step computes, default 8192")
       .between(1U, kMostTokens);
   option("--max-running", run.engine.max_running, "requests that run at once, default 256")
@@ -204,7 +235,12 @@ void SimulationGroup::add_preemption() {
       .only_if(paged(), kPaged);
   option("--preempt", arguments_.preempt, "recompute or swap, default recompute")
       .one_of({"recompute", "swap"})
-      .only_if(paged(), kPaged);
+      .only_if(paged(), kPaged)
+      .only_if(
+          [&arguments = arguments_] {
+            return arguments.preempt != "swap" || arguments.scheduler().steps_in_flight == 0;
+          },
+          "no step in flight");
   option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
       .between(1, 1 << 30)
       .only_if([&arguments = arguments_] { return arguments.preempt == "swap"; }, "--preempt=swap");
@@ -220,9 +256,16 @@ CommandLine::Option add_simulation_options(CommandLine& line, const RelatedOptio
 std::vector<Result> run_simulation(SimulateArguments arguments, const ReopenableSource& source,
                                    Progress& progress) {
   SimulationOptions options = complete(arguments);
+  std::optional<ResultFile> record;
+  std::ostringstream recording;
+  if (!arguments.record_path.empty()) {
+    record.emplace(arguments.record_path);
+    options.recording = &recording;
+  }
   options.on_progress = [&progress](double fraction) { progress.update(fraction, "serving"); };
   const Simulation run = simulate(source, options);
   progress.clear();
+  if (record) record->commit_text(recording.str());
   const Parameters parameters = parameters_of(arguments, options, source.open()->info());
   std::vector<Result> out = {{"serving", parameters, metrics_of(run)}};
   if (!arguments.over_time) return out;

@@ -18,6 +18,9 @@ struct SimulateArguments {
   bool simulate = false;
   bool over_time = false;  // also results of the memory over time
   SimulationOptions options;
+  std::string profile{kSchedulers[0].profile};
+  std::optional<std::uint32_t> steps_in_flight;
+  std::string record_path;
   std::string card = "h100";
   std::string model = "llama-3-8b";
   std::optional<double> bandwidth_gb_per_s;
@@ -29,6 +32,13 @@ struct SimulateArguments {
   bool no_prefix_cache = false;
   bool admit_by_chunk = false;
   bool laws = false;
+
+  /// As given, or as the profile has them.
+  [[nodiscard]] Scheduler scheduler() const {
+    Scheduler out = *find_scheduler(profile);
+    if (steps_in_flight) out.steps_in_flight = *steps_in_flight;
+    return out;
+  }
 };
 
 /// The options of an ordinary replay whose company a simulation changes.
