@@ -142,7 +142,7 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
   just_looked_up.assign(request_if(std::holds_alternative<op::Lookup>(operation), operation));
   const bool refused = allocate != nullptr && std::holds_alternative<Refused>(outcome.result);
   just_refused.assign(request_if(refused, operation));
-  fold_events(operation, outcome, after);
+  fold_events(before, operation, outcome, after);
   fold_places(before, operation, after);
   if ((occasions & (on::pool | on::host | on::holders)) != 0) tally.count(after);
 }

@@ -205,14 +205,16 @@ struct History {
   void fold_evicted(const Snapshot& before, const Operation& operation, const Result& result,
                     const Snapshot& after);
   void fold_tokens(RequestRecord& r, const std::vector<TokenId>& tokens, const Snapshot& after);
-  void fold_events(const Operation& operation, const Outcome& outcome, const Snapshot& after);
+  void fold_events(const Snapshot& before, const Operation& operation, const Outcome& outcome,
+                   const Snapshot& after);
   void list_places(const Snapshot& before, const Snapshot& after);
   void fold_places(const Snapshot& before, const Operation& operation, const Snapshot& after);
   void forget_state(std::size_t older_states, const Mirror::Entry& key);
   void mirror_moves();
-  void mirror_stored(const event::Stored& stored, const RequestState* request, bool landed);
+  void mirror_stored(const event::Stored& stored, const RequestState* request,
+                     const RequestState* landed, const Snapshot& before);
   void mirror_block(const event::Stored& stored, const StoredBlock& block,
-                    const RequestState* request);
+                    std::optional<std::uint64_t> key);
 };
 
 }  // namespace kvproof::properties

@@ -19,10 +19,27 @@ std::vector<Entry>::iterator key_of_length(std::vector<Entry>& keys, GroupId gro
       keys, [&](const Entry& e) { return e.group == group && e.prefix_tokens == prefix_tokens; });
 }
 
+/// The key of a prefix that a request has.
+std::optional<std::uint64_t> own_key(const RequestState* request, std::size_t units) {
+  if (request == nullptr || units == 0 || units > request->hashes.size()) return std::nullopt;
+  return request->hashes[units - 1];
+}
+
+/// The key under which a block of the host tier lands. It may be that of a relative which knows more
+/// tokens than the request does.
+std::optional<std::uint64_t> key_on_host(const Snapshot& before, const RequestState& request,
+                                         GroupId group, std::size_t position) {
+  if (group >= request.host_tables.size()) return std::nullopt;
+  const std::vector<BlockId>& table = request.host_tables[group];
+  if (position >= table.size() || table[position] >= before.host.blocks.size()) return std::nullopt;
+  const BlockState& source = before.host.blocks[table[position]];
+  return source.hashed ? std::optional(source.key) : std::nullopt;
+}
+
 }  // namespace
 
-void History::fold_events(const Operation& operation, const Outcome& outcome,
-                          const Snapshot& after) {
+void History::fold_events(const Snapshot& before, const Operation& operation,
+                          const Outcome& outcome, const Snapshot& after) {
   mirror.fault.reset();
   if (std::holds_alternative<op::Step>(operation)) new_states.clear();
   const std::size_t older_states = new_states.size();
@@ -30,7 +47,7 @@ void History::fold_events(const Operation& operation, const Outcome& outcome,
   for (const Event& event : outcome.events) {
     if (const auto* stored = std::get_if<event::Stored>(&event)) {
       mirror_moves();
-      mirror_stored(*stored, after.find(name), settled.has_value());
+      mirror_stored(*stored, after.find(name), settled ? before.find(name) : nullptr, before);
     } else if (const auto* removed = std::get_if<event::Removed>(&event)) {
       if (removed->block < num_blocks) {
         std::vector<Entry>& known = mirror.blocks[removed->block];
@@ -73,7 +90,9 @@ void History::mirror_moves() {
 }
 
 // A registration of tokens [from, to) covers whole blocks, or it is that of a prompt's tail.
-void History::mirror_stored(const event::Stored& stored, const RequestState* request, bool landed) {
+// `landed` is the request as it was in the host tier, if its blocks come from there.
+void History::mirror_stored(const event::Stored& stored, const RequestState* request,
+                            const RequestState* landed, const Snapshot& before) {
   const auto fail = [this](const char* what, const StoredBlock& block) {
     if (!mirror.fault) mirror.fault = Mirror::Fault{what, block.block, block.prefix_tokens};
   };
@@ -95,9 +114,13 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
       fail("stored for a prefix that is not in the registration's range", block);
     }
     last = block.prefix_tokens;
-    mirror_block(stored, block, request);
+    auto key = own_key(request, block.prefix_tokens / unit_tokens);
+    if (!key && landed != nullptr) {
+      key = key_on_host(before, *landed, stored.group, (block.prefix_tokens - 1) / block_size);
+    }
+    mirror_block(stored, block, key);
   }
-  if (tail || landed || request == nullptr || mirror.fault) return;
+  if (tail || landed != nullptr || request == nullptr || mirror.fault) return;
   if (stored.group >= request->tables.size()) return;
   // Every block that the registration leaves out must be null, masked out, or known by its key.
   const RequestRecord* record = find(request->name);
@@ -114,14 +137,11 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
 }
 
 void History::mirror_block(const event::Stored& stored, const StoredBlock& block,
-                           const RequestState* request) {
+                           std::optional<std::uint64_t> key) {
   const auto fail = [&](const char* what) {
     if (!mirror.fault) mirror.fault = Mirror::Fault{what, block.block, block.prefix_tokens};
   };
-  const std::size_t unit = block.prefix_tokens / unit_tokens;
-  if (request == nullptr || unit == 0 || unit > request->hashes.size()) {
-    return fail("stored for a prefix that the request does not have there");
-  }
+  if (!key) return fail("stored for a prefix that the request does not have there");
   if (block.block >= num_blocks) return fail("stored, but the pool has no such block");
   std::vector<Entry>& known = mirror.blocks[block.block];
   const bool second_keys = config->profile.prompt_tail != PromptTail::none &&
@@ -132,9 +152,9 @@ void History::mirror_block(const event::Stored& stored, const StoredBlock& block
   if (key_of_length(known, stored.group, block.prefix_tokens) != known.end()) {
     return fail("stored twice");
   }
-  known.push_back({stored.group, request->hashes[unit - 1], block.prefix_tokens});
+  known.push_back({stored.group, *key, block.prefix_tokens});
   if (config->groups[stored.group].kind == LayerKind::mamba && !settled) {
-    new_states.emplace_back(stored.group, request->hashes[unit - 1]);
+    new_states.emplace_back(stored.group, *key);
   }
 }
 
