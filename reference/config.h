@@ -105,6 +105,9 @@ inline constexpr Profile kProfiles[] = {
      .sparse = true},
 };
 
+/// What is meant where nobody names a profile: the newest release.
+inline constexpr const Profile& kDefaultProfile = kProfiles[2];
+
 /// A behaviour that is newer than the version of its profile: it changes one value of the row.
 struct NewerPolicy {
   std::string_view name;
@@ -173,7 +176,7 @@ struct GroupConfig {
 [[nodiscard]] constexpr bool is_cacheable(LayerKind kind) { return kind != LayerKind::ring; }
 
 struct CacheConfig {
-  Profile profile = kProfiles[0];
+  Profile profile = kDefaultProfile;
   std::uint32_t num_blocks = 0;       // [blocks] with the null block; num_blocks-1 are usable
   bool enable_caching = true;         // the prefix cache
   std::uint32_t max_model_len = 0;    // [tokens] no request gets slots beyond this

@@ -66,7 +66,7 @@ std::vector<DrawnCase> draw_cases(const properties::Configuration& configuration
   std::vector<DrawnCase> out(options.smoke ? 4 : 64);
   for (DrawnCase& c : out) {
     properties::Case drawn = properties::draw_case(stream, kMostChoices);
-    c.config = properties::draw_config(kProfiles[0], configuration, drawn.setup);
+    c.config = properties::draw_config(kDefaultProfile, configuration, drawn.setup);
     c.config.num_blocks = kUsableBlocks + 1;
     if (configuration.host_tier) c.config.num_host_blocks = kHostBlocks + 1;
     c.swarm = properties::draw_swarm(configuration, mix64(drawn.setup));

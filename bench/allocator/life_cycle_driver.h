@@ -29,7 +29,7 @@ struct LifeCycleShape {
   std::uint32_t window = 0;          // [tokens] of a second group with a sliding window; 0 = none
   bool residency = false;            // with the histograms of optimized::Residency
   bool exact_hits = false;           // with optimized::ExactContents
-  const char* profile = "vllm-0.24";
+  std::string_view profile = kDefaultProfile.name;
   std::optional<std::uint32_t> retention = {};  // CacheConfig::retention
   [[nodiscard]] std::uint32_t num_groups() const { return window > 0 ? 2 : 1; }
   /// Requests after which the pool has been filled and every prefix is cached.

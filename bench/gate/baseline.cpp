@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/instruments/callgrind.h"
+#include "bench/results/environment.h"
 #include "properties/traces/input_error.h"
 #include "reference/config.h"
 #include "reference/json_fault.h"
@@ -161,8 +162,7 @@ const json& results_in(const json& document, const std::filesystem::path& path, 
   const json name = environment.is_object() ? environment.value("commit", json()) : json();
   if (!name.is_string()) throw refuse("environment.commit", "a text");
   out.commit = name.get<std::string>();
-  // A file that is older than this field was recorded with the profile that was the default then.
-  const json profile = environment.value("profile", json("vllm-0.24"));
+  const json profile = environment.value("profile", json(kUnnamedProfile));
   if (!profile.is_string() || find_profile(profile.get<std::string>()) == nullptr) {
     throw refuse("environment.profile", one_of(kProfiles));
   }

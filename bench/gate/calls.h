@@ -28,7 +28,7 @@ struct Calls {
   std::function<kvproof_direct*(const char* header, std::uint32_t max_requests)> create;
   Brackets* brackets = nullptr;
   bool brackets_itself = false;  // it brackets the part of each call that is the subject's
-  Profile profile = CacheConfig().profile;  // of the managers that a workload is played on
+  Profile profile = kDefaultProfile;  // of the managers that a workload is played on
 };
 
 /// Whether a subject can be called directly. @param subject a name in optimized/subjects.h or the

@@ -40,7 +40,7 @@
 namespace kvproof::bench {
 
 struct EngineOptions {
-  Scheduler scheduler = kSchedulers[0];
+  Scheduler scheduler = kDefaultScheduler;
   /// The blocks of a request that ends are kept from others until the steps in flight are over, as
   /// for a connector whose loads do not wait for them.
   bool defer_frees = false;

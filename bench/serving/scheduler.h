@@ -61,4 +61,6 @@ inline constexpr Scheduler kSchedulers[] = {
   return nullptr;
 }
 
+inline constexpr const Scheduler& kDefaultScheduler = *find_scheduler(kDefaultProfile.name);
+
 }  // namespace kvproof::bench

@@ -147,7 +147,6 @@ TEST(Scheduler, EveryProfileHasOne) {
     EXPECT_LE(find_scheduler(profile.name)->steps_in_flight, kMostStepsInFlight);
   }
   EXPECT_EQ(find_scheduler("vllm-9"), nullptr);
-  EXPECT_EQ(kSchedulers[0].profile, kProfiles[0].name);  // what is meant where none is named
 }
 
 TEST(Scheduler, AStepIsGrantedWhileOneRuns) {
@@ -205,7 +204,7 @@ TEST(Scheduler, OutputsArePublishedWhenTheyArrive) {
   drafts.drafts = 1;
   serve_noted(requests, drafts, calls);
   EXPECT_EQ(published(), (std::vector<std::uint32_t>{20, 22}));
-  drafts.scheduler = kSchedulers[0];
+  drafts.scheduler = *find_scheduler("vllm-0.24");
   serve_noted(requests, drafts, calls);
   EXPECT_TRUE(published().empty());
 }
@@ -291,7 +290,7 @@ TEST(Scheduler, DraftsAreWholeAndHaveTheirSlotsAlways) {
     if (call.what != "start" && call.what != "grow") continue;
     EXPECT_EQ(call.lookahead, 3U);
   }
-  options.scheduler = kSchedulers[0];
+  options.scheduler = *find_scheduler("vllm-0.24");
   EXPECT_EQ(serve_noted(requests, options, calls).drafts, 0U) << "one token is left";
   EXPECT_EQ(only(calls, "start").front().lookahead, 0U);
 }
@@ -322,7 +321,7 @@ TEST(Scheduler, ARefusedAdmissionIsTriedInEachStep) {
   std::vector<Call> calls;
   EXPECT_EQ(serve_noted(requests, engine_033(0), calls, 4).refused_admissions, 10U);
   EngineOptions options = engine_033(0);
-  options.scheduler = kSchedulers[0];
+  options.scheduler = *find_scheduler("vllm-0.24");
   EXPECT_LT(serve_noted(requests, options, calls, 4).refused_admissions, 10U);
 }
 

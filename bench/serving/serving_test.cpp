@@ -176,6 +176,7 @@ TEST(Serving, AFewOptionsOfEachKindGiveTheSameRunUnderEveryLaw) {
   plain.engine.token_budget = 512;
   plain.capacity_blocks = 160;
   SimulationOptions swap = plain;
+  swap.engine.scheduler.steps_in_flight = 0;
   swap.engine.swap = true;
   swap.host_blocks = 128;
   SimulationOptions drafts = plain;

@@ -20,6 +20,7 @@ inline StepTime second_per_token() {
 
 inline SimulationOptions small_options() {
   SimulationOptions out;
+  out.engine.scheduler = *find_scheduler("vllm-0.24");  // a step begins when the last one is over
   out.engine.time = second_per_token();
   out.engine.token_budget = 32;
   out.engine.max_running = 4;

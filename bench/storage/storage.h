@@ -141,7 +141,7 @@ struct MemoryOptions {
       0;  // of contiguous_max_length, where that is more than max_tokens
   bool whole_sequence_must_fit = true;  // an admission asks for room for all known tokens
   double watermark = 0;                 // share of the blocks that an admission leaves free
-  Profile profile = kProfiles[0];       // of the paged storages
+  Profile profile = kDefaultProfile;    // of the paged storages
   /// Of the paged storages, a row with a cache manager.
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   /// If given: this allocator in place of the optimized one, with every operation audited by the

@@ -102,6 +102,20 @@ TEST_F(CheckPrograms, HoldsForOurOwnBehindThePipe) {
   EXPECT_EQ(answer.out.find("not consulted"), std::string::npos) << answer.out;
 }
 
+TEST_F(CheckPrograms, APolicyWithoutAProfileIsTheOldOneAndTheNewOneIsOffered) {
+  const std::string policy =
+      "--subject-command=\"sh -c '" KVPROOF_BINARY_DIR
+      "/bin/kvproof-check --serve=naive | sed -u s/profile:[a-z0-9.-]*/policy/'\""
+      " --operations=300 --configuration=plain";
+  const Answer assumed = check(policy);
+  EXPECT_EQ(assumed.exit_code, 0) << assumed.out << assumed.error;
+  expect_in("promises policy", assumed.out);
+  expect_in("policy of vllm-0.24, as it names no profile: --profile=vllm-0.33 asks", assumed.out);
+  const Answer named = check(policy + " --profile=vllm-0.33");
+  EXPECT_EQ(named.exit_code, 0) << named.out << named.error;
+  EXPECT_EQ(named.out.find("as it names no profile"), std::string::npos) << named.out;
+}
+
 TEST_F(CheckPrograms, AHashNamesTheManagerThatHasIt) {
   const Answer checked = check("--hash=vllm_sha256 --configuration=plain --operations=100");
   EXPECT_NE(checked.exit_code, 2) << checked.error;

@@ -230,6 +230,10 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
   }
   out << "subject " << report.subject << ": promises " << level_text(report.promises) << "; shows "
       << properties::names_of(report.shown) << '\n';
+  if (!report.assumed_profile.empty()) {
+    out << "policy of " << report.assumed_profile << ", as it names no profile: --profile="
+        << kDefaultProfile.name << " asks for that of the newest release\n";
+  }
   out << runs << " runs in " << configurations << " sets, " << std::fixed << std::setprecision(1)
       << seconds << " s\n"
       << std::defaultfloat;

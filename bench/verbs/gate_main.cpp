@@ -99,7 +99,7 @@ void set_builds(const Arguments& arguments, GateOptions& options) {
   options.head = named_build(arguments.subject.subject);
   options.checked = options.head;
   const std::string asked =
-      arguments.profile.empty() ? std::string(CacheConfig().profile.name) : arguments.profile;
+      arguments.profile.empty() ? std::string(kDefaultProfile.name) : arguments.profile;
   const std::string profile = profile_of(arguments.subject, asked);
   if (!arguments.profile.empty()) require_one_profile("--profile", asked, profile);
   options.measure.profile = profile;
@@ -305,7 +305,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
   add_hash_option(line, arguments.hash, {subject});
   line.option(
           "--profile", arguments.profile,
-          "of both, default: as the head promises, or " + std::string(CacheConfig().profile.name))
+          "of both, default: as the head promises, or " + std::string(kDefaultProfile.name))
       .one_of(row_names(kProfiles));
   const auto against = line.option("--against", arguments.against,
                                    "the base: the same, or a git revision of this checkout");

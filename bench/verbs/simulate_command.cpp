@@ -7,6 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "bench/results/environment.h"
+
 namespace kvproof::bench {
 namespace {
 
@@ -75,7 +77,7 @@ Parameters parameters_of(const SimulateArguments& arguments, const SimulationOpt
                     {"preempt", arguments.preempt},
                     {"prefix_cache", std::string(arguments.no_prefix_cache ? "off" : "on")},
                     {"draft_tokens", std::int64_t{engine.drafts}}};
-  if (engine.scheduler.profile != kSchedulers[0].profile) {
+  if (engine.scheduler.profile != kUnnamedProfile) {
     out.emplace_back("profile", arguments.profile);
     out.emplace_back("steps_in_flight", std::int64_t{engine.scheduler.steps_in_flight});
     out.emplace_back("frees", std::string(engine.defer_frees ? "deferred" : "at once"));
@@ -174,10 +176,10 @@ void SimulationGroup::add_time() {
 void SimulationGroup::add_scheduler() {
   SimulationOptions& run = arguments_.options;
   option("--profile", arguments_.profile,
-         "of the vLLM whose scheduler and cache manager serve, default vllm-0.24")
+         "of the vLLM whose scheduler and cache manager serve, default vllm-0.33")
       .one_of(row_names(kProfiles));
   option("--steps-in-flight", arguments_.steps_in_flight,
-         "steps that run while the next one is granted, default 1")
+         "steps that run while the next one is granted, default 1, with --preempt=swap 0")
       .between(0U, kMostStepsInFlight)
       .only_if([&arguments =
                     arguments_] { return find_scheduler(arguments.profile)->steps_in_flight > 0; },

@@ -18,7 +18,7 @@ struct SimulateArguments {
   bool simulate = false;
   bool over_time = false;  // also results of the memory over time
   SimulationOptions options;
-  std::string profile{kSchedulers[0].profile};
+  std::string profile{kDefaultScheduler.profile};
   std::optional<std::uint32_t> steps_in_flight;
   std::string record_path;
   std::string card = "h100";
@@ -33,9 +33,10 @@ struct SimulateArguments {
   bool admit_by_chunk = false;
   bool laws = false;
 
-  /// As given, or as the profile has them.
+  /// As given, or as the profile has them. What is swapped out cannot be in flight.
   [[nodiscard]] Scheduler scheduler() const {
     Scheduler out = *find_scheduler(profile);
+    if (preempt == "swap") out.steps_in_flight = 0;
     if (steps_in_flight) out.steps_in_flight = *steps_in_flight;
     return out;
   }

@@ -111,7 +111,7 @@ class Counted {
     manager_.truncate(id, at);
     manager_.recycle(id, at);
     manager_.cache(id, at);
-    EXPECT_GT(manager_.common_prefix(id), 0U);
+    EXPECT_EQ(manager_.common_prefix(id) > 0, kDefaultProfile.counts_common_prefix);
     std::array<BlockId, 2> raw{};
     EXPECT_TRUE(manager_.take(raw));
     manager_.touch(raw);

@@ -391,6 +391,7 @@ TEST(CacheManager, ResetForgetsTheKeysOfPromptsThatEndInsideABlock) {
 // The state behind the last block is cached, too, but attention has dropped that block.
 TEST(CacheManager, AStateBeyondWhatEagleLeavesIsNotHit) {
   CacheConfig eagle = config(32, 4, 64);
+  eagle.profile = *find_profile("vllm-0.24");
   eagle.groups.front().eagle = true;
   eagle.groups.push_back(
       {.kind = LayerKind::mamba, .block_size = 4, .eagle = true, .mode = MambaMode::all});

@@ -18,9 +18,12 @@ bool has_profile(const std::vector<const Profile*>& profiles, const Profile& pro
   return std::ranges::any_of(profiles, [&](const Profile* p) { return p->name == profile.name; });
 }
 
+/// What is asked of a subject that names no profile: what it was asked when it was written.
+constexpr const Profile& kUnnamed = *find_profile("vllm-0.24");
+
 /// Who promises only safety is asked without watermark and reserved blocks.
 constexpr Profile kWithoutGates = [] {
-  Profile out = kProfiles[0];
+  Profile out = kUnnamed;
   out.admission_gates = false;
   return out;
 }();
@@ -138,7 +141,8 @@ class Check {
     if (!profiles_.empty()) return;
     const Promises& promises = report_.promises;
     const Profile* promised = find_profile(promises.profile);
-    if (promised == nullptr) promised = &kProfiles[0];
+    if (promised == nullptr) promised = &kUnnamed;
+    if (promises.level == Level::policy) report_.assumed_profile = promised->name;
     if (promises.level == Level::safety) promised = &kWithoutGates;
     profiles_.push_back(promised);
   }

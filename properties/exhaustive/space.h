@@ -72,7 +72,7 @@ struct Space {
   std::array<GroupConfig, 2> groups = {};
   std::size_t num_groups = 1;
   std::uint64_t cut_at = 0;  // [states] at which a search gives up; 0 = it closes
-  std::string_view profile = kProfiles[0].name;
+  std::string_view profile = "vllm-0.24";
   std::uint32_t hash_unit = 0;  // [tokens] 0 = a block of the first group
   std::optional<std::uint32_t> retention = {};
   std::uint32_t hash_lookahead = 0;  // [tokens]

@@ -127,6 +127,7 @@ void ForeignState::read_pool(const RecordedPool& pool, std::uint32_t num_blocks,
   out.queue_backward = pool.queue_backward.value_or(Blocks(out.queue.rbegin(), out.queue.rend()));
   check_blocks(out.queue_backward, num_blocks, "queue_backward");
   out.blocks.assign(num_blocks, {});
+  out.further_keys.clear();
   const Blocks linked = pool.linked.value_or(out.queue);
   for (const BlockId block : linked) block_of(out, block, "linked").linked = true;
   for (const auto& [block, count] : pool.ref.value_or(RecordedPool::Pairs())) {

@@ -25,8 +25,8 @@ std::optional<std::uint64_t> own_key(const RequestState* request, std::size_t un
   return request->hashes[units - 1];
 }
 
-/// The key under which a block of the host tier lands. It may be that of a relative which knows more
-/// tokens than the request does.
+/// The key under which a block of the host tier lands. It may be that of a relative, which knows
+/// more tokens than the request, or others behind the block.
 std::optional<std::uint64_t> key_on_host(const Snapshot& before, const RequestState& request,
                                          GroupId group, std::size_t position) {
   if (group >= request.host_tables.size()) return std::nullopt;
@@ -114,11 +114,11 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
       fail("stored for a prefix that is not in the registration's range", block);
     }
     last = block.prefix_tokens;
-    auto key = own_key(request, block.prefix_tokens / unit_tokens);
-    if (!key && landed != nullptr) {
-      key = key_on_host(before, *landed, stored.group, (block.prefix_tokens - 1) / block_size);
-    }
-    mirror_block(stored, block, key);
+    const bool from_host = landed != nullptr && !before.host.blocks.empty();
+    mirror_block(stored, block,
+                 from_host ? key_on_host(before, *landed, stored.group,
+                                         (block.prefix_tokens - 1) / block_size)
+                           : own_key(request, block.prefix_tokens / unit_tokens));
   }
   if (tail || landed != nullptr || request == nullptr || mirror.fault) return;
   if (stored.group >= request->tables.size()) return;

@@ -28,7 +28,7 @@ struct Seeded {
   std::string sentence;
   std::string law;            // must be among the laws broken first
   std::string configuration;  // a row of configurations.h
-  const Profile* profile = &kProfiles[0];
+  const Profile* profile = find_profile("vllm-0.24");
   MakeSubject make;
 };
 

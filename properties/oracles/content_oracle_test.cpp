@@ -315,6 +315,7 @@ TEST(ContentOracle, SeesAPublishedBlockThatARelativeWritesInto) {
 
 TEST(ContentOracle, ReadsStatesThatALookupHandsOver) {
   CacheConfig states = config_of(20, 2);
+  states.profile = *find_profile("vllm-0.24");
   states.groups.push_back({.kind = LayerKind::mamba, .block_size = 2, .mode = MambaMode::all});
   ContentScene s(states);
   s.expect_right({op::Arrive{"a", counting(6)}, allocate("a", 6), op::Advance{"a", 6}, op::Step{},

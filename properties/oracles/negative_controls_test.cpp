@@ -79,7 +79,9 @@ TEST(NegativeControls, AHitOnBlocksOfTheSameStepIsRightForAttentionAndWaitsForSt
   });
   GroupConfig states{LayerKind::mamba, 4};
   states.mode = MambaMode::all;
-  for_each_subject(blocks_of_four({{LayerKind::full, 4}, states}), [](Audit& audit) {
+  CacheConfig with_states = blocks_of_four({{LayerKind::full, 4}, states});
+  with_states.profile = *find_profile("vllm-0.24");
+  for_each_subject(with_states, [](Audit& audit) {
     audit.apply(op::Step{});
     audit.apply(op::Arrive{"a", tokens(9)});
     audit.apply(allocate("a", 9));

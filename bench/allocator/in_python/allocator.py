@@ -2,8 +2,8 @@
 """A paged allocator with a prefix cache as textbooks and engines write it in Python: objects in a
 doubly linked free queue, a dictionary of block hashes, reference counts. Standard library only.
 
-It makes the same decisions as optimized/ with one group of full attention and the policy of
-vllm-0.24, block for block; what it costs is measured beside it (python_bench.cpp).
+It makes the same decisions as optimized/ with one group of full attention, which vllm-0.24 and
+vllm-0.33 treat alike, block for block; what it costs is measured beside it (python_bench.cpp).
 """
 
 import hashlib
