@@ -225,6 +225,15 @@ std::string beyond(const Configuration& row, const Abilities& has) {
 
 }  // namespace
 
+std::string why_no_host_tier(const Promises& promises) {
+  for (const char* name : {"swap_out", "swap_in", "complete"}) {
+    if (!promises.operations.test(operation_index(name))) {
+      return "it does not declare swap_out, swap_in and complete";
+    }
+  }
+  return {};
+}
+
 std::string fit(Configuration& row, const Promises& promises) {
   const auto does = [&](std::string_view name) {
     return promises.operations.test(operation_index(name));
@@ -234,8 +243,8 @@ std::string fit(Configuration& row, const Promises& promises) {
   if (row.caching && !does("lookup") && !promises.traits.looks_up_within()) {
     return "it does not declare lookup";
   }
-  if (row.host_tier && !(does("swap_out") && does("swap_in") && does("complete"))) {
-    return "it does not declare swap_out, swap_in and complete";
+  if (row.host_tier) {
+    if (std::string missing = why_no_host_tier(promises); !missing.empty()) return missing;
   }
   row.sharing = row.sharing && (does("fork") || does("truncate") || does("pin"));
   return {};

@@ -48,6 +48,9 @@ class AuditedRun {
   std::uint64_t laws_left_out_;
 };
 
+/// @return why a subject cannot be asked for what has a host tier; empty: it can
+[[nodiscard]] std::string why_no_host_tier(const Promises& promises);
+
 /// Removes from a configuration what the subject does not declare. @return the reason if nothing of
 /// it is left
 [[nodiscard]] std::string fit(Configuration& row, const Promises& promises);

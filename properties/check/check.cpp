@@ -210,6 +210,10 @@ class Check {
     if (profiles_.front() == &kWithoutGates && has_gates(config, operations)) {
       return "it is asked without watermarks and reserved blocks";
     }
+    if (config.num_host_blocks > 0) {
+      if (std::string missing = why_no_host_tier(report_.promises); !missing.empty())
+        return missing;
+    }
     return why_beyond(abilities, config);
   }
 

@@ -83,8 +83,8 @@ struct CheckReport {
   Promises promises;
   Parts shown = 0;
   std::array<LawReport, std::size(kLaws)> laws;
-  bool model = false;    // the model was consulted
-  bool content = false;  // the content oracle was consulted
+  bool model = false;                // the model was consulted
+  bool content = false;              // the content oracle was consulted
   std::string assumed_profile = {};  // whose policy was demanded, as the subject names none
   std::vector<RunReport> runs;
   Counts counts;

@@ -123,6 +123,24 @@ TEST(Check, ReplaysWhatOnceBrokeAnAllocator) {
   EXPECT_NE(report.failure()->where.find("stale-hit.jsonl"), std::string::npos);
 }
 
+TEST(Check, ARegressionOfAHostTierIsForWhoHasOne) {
+  std::uint32_t opened = 0;
+  const Candidate candidate{
+      .name = "without swaps", .foreign = true, .open = [&](const CacheConfig& config) {
+        ++opened;
+        EXPECT_EQ(config.num_host_blocks, 0U);
+        Opened out = own_candidate(find_row("naive")).open(config);
+        out.demands.promises.operations &= ~operation_set({"swap_out", "swap_in"});
+        return out;
+      }};
+  CheckOptions with = options("plain", 1);
+  with.waits = with.shrinks = false;
+  with.profiles = {find_profile("vllm-0.33")};
+  with.regressions = KVPROOF_SOURCE_DIR "/properties/regressions";
+  EXPECT_EQ(check(candidate, with).failure(), nullptr);
+  EXPECT_GT(opened, 1U);
+}
+
 TEST(Check, ARecordingEndsAtWhatTheSubjectDoesNotDeclare) {
   class WithoutLeases final : public Subject {
    public:
