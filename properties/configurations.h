@@ -189,6 +189,9 @@ inline constexpr Configuration kConfigurations[] = {
      .sentence = "a prompt's key comes before that of its block",
      .groups = {shape::kFullOf2Eagle, shape::kWindow},
      .tail_keys = true},
+    {"full2_mamba2_align",
+     "hits inside of blocks, where a profile has them",
+     {shape::kFullOf2, shape::mamba(MambaMode::align, 0, {.units = 2})}},
 };
 
 /// Stands for the rows that draw_row() makes, and has what some of them have.

@@ -35,6 +35,13 @@ std::size_t place_of(const std::vector<Named>& sorted, std::string_view name, st
   return from++;
 }
 
+bool lets_go(const Operation& operation) {
+  return std::holds_alternative<op::Free>(operation) ||
+         std::holds_alternative<op::Finish>(operation) ||
+         std::holds_alternative<op::Truncate>(operation) ||
+         std::holds_alternative<op::Complete>(operation);
+}
+
 std::string_view request_if(bool holds, const Operation& operation) {
   return holds ? std::string_view(request_of(operation)) : std::string_view{};
 }
@@ -498,6 +505,9 @@ void History::fold_evicted(const Snapshot& before, const Operation& operation, c
     if (!touch->blocks.empty()) chains_loose = true;  // a child may now outlive its parent
   } else if (std::holds_alternative<op::Pin>(operation)) {
     chains_loose = true;
+  } else if (lets_go(operation)) {
+    // A block that this step still copies outlives those before it.
+    chains_loose = chains_loose || !before.copying.empty();
   } else if (std::holds_alternative<op::Reset>(operation)) {
     const bool* done = std::get_if<bool>(&result);
     if (done != nullptr && *done) chains_loose = queue_evicted = false;

@@ -87,9 +87,9 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
     return say("block ", block, " at position ", i, " of ", r.name,
                " carries a key beyond progress ", progress);
   }
-  // A relative's key may cover other tokens behind the block.
-  const bool looks_ahead = relative && step.config.hash_lookahead > 0;
-  if (key != state.key && !looks_ahead) {
+  // A relative's keys may cover other tokens behind the block.
+  if (relative && step.config.hash_lookahead > 0) return std::nullopt;
+  if (key != state.key) {
     return say("block ", block, " at position ", i, " of ", r.name,
                " carries the key of other content");
   }
