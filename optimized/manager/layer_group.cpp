@@ -165,6 +165,20 @@ void LayerGroup<Key>::publish_blocks(GroupTable& table, const Content<Key>& cont
   const auto to = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(std::min(tokens, hashed) / group_.block_size, table.length));
   if (from >= to) return;
+  const bool one_key = group_.kind != LayerKind::mamba && pool.tails() == nullptr;
+  if (!one_key || !mask_.keeps_all()) return publish_chosen(table, content, from, to, pool);
+  pool.events().stored(id_, {from * group_.block_size, to * group_.block_size});
+  for (std::uint32_t i = from; i < to; ++i) {
+    if (table.blocks[i] == kNullBlock) continue;
+    pool.publish(table.blocks[i], key(content.units, i), id_, (i + 1) * group_.block_size);
+  }
+  set_published(table, to);
+}
+
+// Blocks that the mask keeps, which may have other keys before.
+template <class Key>
+void LayerGroup<Key>::publish_chosen(GroupTable& table, const Content<Key>& content,
+                                     std::uint32_t from, std::uint32_t to, Pool& pool) const {
   const bool states = group_.kind == LayerKind::mamba;
   const bool all = mask_.keeps_all();
   const Boundaries boundaries =
@@ -283,7 +297,7 @@ void LayerGroup<Key>::publish_checkpoint(const GroupTable& table, const Content<
   const bool wanted =
       end == state_boundary(resumption_, content.prompt_tokens, resumption_.hit_align) ||
       end == content.junction || (end % group_.block_size == 0 && mask_.keeps(at - 1));
-  if (block == kNullBlock || (wanted && known && carries(block, content, end, pool))) return;
+  if (block == kNullBlock || (known && carries(block, content, end, pool))) return;
   pool.forget(block);
   if (wanted && known && end <= tokens) publish_state(block, content, end, pool);
 }

@@ -198,6 +198,8 @@ class LayerGroup {
                      Pool& pool) const;
   void publish_blocks(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
                       Pool& pool) const;
+  void publish_chosen(GroupTable& table, const Content<Key>& content, std::uint32_t from,
+                      std::uint32_t to, Pool& pool) const;
   void publish_prompt_tail(const GroupTable& table, const Content<Key>& content,
                            std::uint64_t tokens, Pool& pool) const;
   void publish_states(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,

@@ -35,6 +35,21 @@ std::size_t place_of(const std::vector<Named>& sorted, std::string_view name, st
   return from++;
 }
 
+/// Whether a position was copied, and the one behind it is still shared: that block may outlive the
+/// one that stood before it.
+bool copied_before_shared(const RequestState* was, const RequestState* now) {
+  if (was == nullptr || now == nullptr) return false;
+  for (std::size_t g = 0; g < std::min(was->tables.size(), now->tables.size()); ++g) {
+    const std::vector<BlockId>& old = was->tables[g];
+    const std::vector<BlockId>& table = now->tables[g];
+    for (std::size_t i = 1; i < std::min(old.size(), table.size()); ++i) {
+      const bool copied = old[i - 1] != table[i - 1] && old[i - 1] != kNullBlock;
+      if (copied && old[i] == table[i] && old[i] != kNullBlock) return true;
+    }
+  }
+  return false;
+}
+
 bool lets_go(const Operation& operation) {
   return std::holds_alternative<op::Free>(operation) ||
          std::holds_alternative<op::Finish>(operation) ||
@@ -523,6 +538,8 @@ void History::fold_evicted(const Snapshot& before, const Operation& operation, c
           now.hashed && (now.key == was.key || now.prefix_tokens != was.prefix_tokens);
       if (was.ref_cnt > 0 && now.ref_cnt > 0 && was.hashed && !kept) chains_loose = true;
     }
+    const std::string& name = request_of(operation);
+    if (copied_before_shared(before.find(name), after.find(name))) chains_loose = true;
   }
 }
 

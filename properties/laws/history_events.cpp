@@ -128,8 +128,12 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   const std::vector<BlockId>& table = request->tables[stored.group];
   for (std::uint32_t i = stored.from / block_size; i < stored.to / block_size; ++i) {
     const BlockId block = i < table.size() ? table[i] : kNullBlock;
-    if (block == kNullBlock || block >= num_blocks || !keeps(*record, stored.group, i)) continue;
+    if (block == kNullBlock || block >= num_blocks) continue;
     std::vector<Entry>& known = mirror.blocks[block];
+    if (group.kind == LayerKind::mamba) {  // a state that had its key before waits like a new one
+      for (const Entry& e : known) new_states.emplace_back(e.group, e.key);
+    }
+    if (!keeps(*record, stored.group, i)) continue;
     if (key_of_length(known, stored.group, (i + 1) * block_size) == known.end()) {
       fail("left out of a registration that covers it", {block, (i + 1) * block_size});
     }

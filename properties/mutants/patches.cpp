@@ -103,7 +103,9 @@ constexpr Patch kPatches[] = {
     {"P38", "manager/layer_group.h", "complete >= end + group_.block_size",
      "complete > end + group_.block_size", "Of two blocks that are complete a step publishes one.",
      "C8", "full"},
-    {"P39", "manager/layer_group.cpp", "{from * group_.block_size, `to * group_.block_size`});",
+    {"P39", "manager/layer_group.cpp",
+     "{from * group_.block_size, `to * group_.block_size`});\n"
+     "  for (std::uint32_t i = from; i < to; ++i) {\n    if (table.blocks",
      "(to - 1) * group_.block_size", "A registration of keys is announced one block short.", "I25",
      "full"},
     {"P40", "manager/layer_group.cpp", "table.last_state = `held - 1 - drafts`;", "held - 1",
