@@ -143,6 +143,7 @@ void CacheManager::settle_in(Request& r, bool ok) {
       if (carried == nullptr || pool_.cache().key_of(table.blocks[i]) != nullptr) continue;
       blocks.push_back(table.blocks[i]);
       keys.push_back(*carried);
+      if (!pool_.cache().find(*carried)) new_states_.erase(*carried);  // it was computed before
     }
     if (!blocks.empty()) pool_.publish(g, blocks, keys, 0, keys.back().prefix_tokens);
   }

@@ -183,7 +183,12 @@ void SimulationGroup::add_scheduler() {
       .between(0U, kMostStepsInFlight)
       .only_if([&arguments =
                     arguments_] { return find_scheduler(arguments.profile)->steps_in_flight > 0; },
-               "--profile=vllm-0.33");
+               "--profile=vllm-0.33")
+      .only_if(
+          [&arguments = arguments_] {
+            return arguments.preempt != "swap" || arguments.steps_in_flight.value_or(0) == 0;
+          },
+          "--preempt=recompute");
   flag("--defer-frees", run.engine.defer_frees,
        "keep the blocks of a request that ends until the step in flight is over")
       .only_if([&arguments = arguments_] { return arguments.scheduler().steps_in_flight > 0; },
@@ -237,12 +242,7 @@ void SimulationGroup::add_preemption() {
       .only_if(paged(), kPaged);
   option("--preempt", arguments_.preempt, "recompute or swap, default recompute")
       .one_of({"recompute", "swap"})
-      .only_if(paged(), kPaged)
-      .only_if(
-          [&arguments = arguments_] {
-            return arguments.preempt != "swap" || arguments.scheduler().steps_in_flight == 0;
-          },
-          "no step in flight");
+      .only_if(paged(), kPaged);
   option("--host-blocks", run.host_blocks, "blocks of the host tier, for swaps")
       .between(1, 1 << 30)
       .only_if([&arguments = arguments_] { return arguments.preempt == "swap"; }, "--preempt=swap");

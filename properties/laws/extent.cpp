@@ -47,6 +47,17 @@ GroupExtent begin(const GroupConfig& group, const Extent& e, std::uint64_t held,
 
 }  // namespace
 
+std::vector<std::uint64_t> all_keys(const PoolState& pool, BlockId block) {
+  std::vector<std::uint64_t> out;
+  if (block >= pool.blocks.size() || !pool.blocks[block].hashed) return out;
+  out.push_back(pool.blocks[block].key);
+  if (pool.blocks[block].tail_key) out.push_back(*pool.blocks[block].tail_key);
+  for (const FurtherKey& further : pool.further_keys) {
+    if (further.block == block) out.push_back(further.key);
+  }
+  return out;
+}
+
 bool FoundPrefix::empty() const {
   return std::ranges::all_of(blocks, [](const auto& list) { return list.empty(); });
 }

@@ -21,10 +21,15 @@
 
 namespace kvproof::properties {
 
+/// All keys of a block, in no order.
+[[nodiscard]] std::vector<std::uint64_t> all_keys(const PoolState& pool, BlockId block);
+
 /// The prefix that the last lookup of a request found, as the caller knows it.
 struct FoundPrefix {
   std::uint32_t tokens = 0;
   std::vector<std::vector<BlockId>> blocks;  // per group
+  // Per group: the keys that the block then had inside of which the hit ends.
+  std::vector<std::vector<std::uint64_t>> end_keys = {};
   [[nodiscard]] bool empty() const;
 };
 

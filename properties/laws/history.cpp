@@ -257,6 +257,12 @@ void History::fold_lookup(RequestRecord& r, const Result& result, const Snapshot
   r.looked_up = true;
   const auto* hit = std::get_if<Hit>(&result);
   r.hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
+  for (GroupId g = 0; g < std::min(r.hit.blocks.size(), config->groups.size()); ++g) {
+    const bool inside = r.hit.tokens % config->groups[g].block_size != 0;
+    const bool ends = inside && !r.hit.blocks[g].empty();
+    r.hit.end_keys.push_back(ends ? all_keys(after, r.hit.blocks[g].back())
+                                  : std::vector<std::uint64_t>());
+  }
   r.parted_from = r.parted_to = r.hit.tokens;
   const RequestState* state = after.find(r.name);
   const bool alone = config->groups.size() == 1;

@@ -213,6 +213,9 @@ struct History {
   void mirror_moves();
   void mirror_stored(const event::Stored& stored, const RequestState* request,
                      const RequestState* landed, const Snapshot& before);
+  /// Whether a block is known to carry the key.
+  [[nodiscard]] bool mirrors(GroupId group, std::uint64_t key) const;
+  void renew_states(const event::Stored& stored, const RequestState* request);
   void mirror_block(const event::Stored& stored, const StoredBlock& block,
                     std::optional<std::uint64_t> key);
 };

@@ -89,6 +89,25 @@ void History::mirror_moves() {
   }
 }
 
+bool History::mirrors(GroupId group, std::uint64_t key) const {
+  return std::ranges::any_of(mirror.blocks, [&](const std::vector<Entry>& known) {
+    return std::ranges::any_of(known,
+                               [&](const Entry& e) { return e.group == group && e.key == key; });
+  });
+}
+
+// Whoever finds a state of a registration waits for the next step, even if it had its key before.
+void History::renew_states(const event::Stored& stored, const RequestState* request) {
+  if (request == nullptr || stored.group >= request->tables.size()) return;
+  const std::vector<BlockId>& table = request->tables[stored.group];
+  const std::uint32_t block_size = config->groups[stored.group].block_size;
+  const std::size_t end = std::min<std::size_t>(stored.to / block_size, table.size());
+  for (std::size_t i = stored.from / block_size; i < end; ++i) {
+    if (table[i] == kNullBlock || table[i] >= num_blocks) continue;
+    for (const Entry& e : mirror.blocks[table[i]]) new_states.emplace_back(e.group, e.key);
+  }
+}
+
 // A registration of tokens [from, to) covers whole blocks, or it is that of a prompt's tail.
 // `landed` is the request as it was in the host tier, if its blocks come from there.
 void History::mirror_stored(const event::Stored& stored, const RequestState* request,
@@ -106,6 +125,7 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   if (tail && !(has_tails && stored.blocks.size() == 1 && stored.to - stored.from == unit_tokens)) {
     return fail("a registration whose range does not match its blocks", {0, stored.to});
   }
+  if (group.kind == LayerKind::mamba && !tail && landed == nullptr) renew_states(stored, request);
   std::uint32_t last = stored.from;
   for (const StoredBlock& block : stored.blocks) {
     const bool whole =
@@ -128,12 +148,8 @@ void History::mirror_stored(const event::Stored& stored, const RequestState* req
   const std::vector<BlockId>& table = request->tables[stored.group];
   for (std::uint32_t i = stored.from / block_size; i < stored.to / block_size; ++i) {
     const BlockId block = i < table.size() ? table[i] : kNullBlock;
-    if (block == kNullBlock || block >= num_blocks) continue;
+    if (block == kNullBlock || block >= num_blocks || !keeps(*record, stored.group, i)) continue;
     std::vector<Entry>& known = mirror.blocks[block];
-    if (group.kind == LayerKind::mamba) {  // a state that had its key before waits like a new one
-      for (const Entry& e : known) new_states.emplace_back(e.group, e.key);
-    }
-    if (!keeps(*record, stored.group, i)) continue;
     if (key_of_length(known, stored.group, (i + 1) * block_size) == known.end()) {
       fail("left out of a registration that covers it", {block, (i + 1) * block_size});
     }
@@ -156,10 +172,13 @@ void History::mirror_block(const event::Stored& stored, const StoredBlock& block
   if (key_of_length(known, stored.group, block.prefix_tokens) != known.end()) {
     return fail("stored twice");
   }
-  known.push_back({stored.group, *key, block.prefix_tokens});
-  if (config->groups[stored.group].kind == LayerKind::mamba && !settled) {
-    new_states.emplace_back(stored.group, *key);
+  if (config->groups[stored.group].kind == LayerKind::mamba) {
+    // What lands was computed before, but for a key that a block on the device keeps.
+    if (!settled) new_states.emplace_back(stored.group, *key);
+    if (settled && !mirrors(stored.group, *key))
+      std::erase(new_states, std::pair{stored.group, *key});
   }
+  known.push_back({stored.group, *key, block.prefix_tokens});
 }
 
 }  // namespace kvproof::properties

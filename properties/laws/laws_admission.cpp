@@ -51,16 +51,10 @@ bool is_found_key(const Step& step, const RequestState& r, GroupId group, std::s
 bool carries_found_key(const Step& step, const Snapshot& state, const RequestState& r,
                        GroupId group, std::size_t position, std::uint64_t hit_tokens,
                        BlockId block) {
-  if (block >= state.blocks.size()) return false;
-  const BlockState& b = state.blocks[block];
-  if (!b.hashed || b.group != group) return false;
-  const auto found = [&](std::uint64_t key) {
+  if (block >= state.blocks.size() || state.blocks[block].group != group) return false;
+  return std::ranges::any_of(all_keys(state, block), [&](std::uint64_t key) {
     return is_found_key(step, r, group, position, hit_tokens, key);
-  };
-  return found(b.key) || (b.tail_key && found(*b.tail_key)) ||
-         std::ranges::any_of(state.further_keys, [&](const FurtherKey& further) {
-           return further.block == block && found(further.key);
-         });
+  });
 }
 
 bool still_published(const Step& step, const RequestState& r, const FoundPrefix& found) {
@@ -69,6 +63,14 @@ bool still_published(const Step& step, const RequestState& r, const FoundPrefix&
       const BlockId block = found.blocks[g][i];
       if (block == kNullBlock) continue;
       if (!carries_found_key(step, step.before, r, g, i, found.tokens, block)) return false;
+    }
+    if (g >= found.end_keys.size() || found.end_keys[g].empty()) continue;
+    // Nobody says by which of its keys the last block was found, so all of them must be there.
+    const std::vector<std::uint64_t> now = all_keys(step.before, found.blocks[g].back());
+    const std::size_t last = found.blocks[g].size() - 1;
+    for (std::uint64_t key : found.end_keys[g]) {
+      const bool used = is_found_key(step, r, g, last, found.tokens, key);
+      if (used && std::ranges::find(now, key) == now.end()) return false;
     }
   }
   return true;

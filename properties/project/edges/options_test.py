@@ -41,9 +41,11 @@ REQUESTS = ["--requests", "--block-size", "--capacity-blocks", "--hash", "--json
 TIME = ["--card", "--model", "--bandwidth-gb-per-s", "--peak-tflop-per-s", "--bandwidth-share",
         "--compute-share", "--step-overhead-us"]
 SERVING = ["--over-time", *TIME, "--profile", "--step-tokens", "--max-running",
-           "--closed-loop-clients", "--draft-tokens", "--memory-gib", "--storage"]
+           "--closed-loop-clients", "--draft-tokens", "--memory-gib", "--storage",
+           "--steps-in-flight"]
 PAGED = ["--admit-by-chunk", "--no-prefix-cache", "--watermark", "--preempt", "--laws",
-         "--subject", "--subject-command"]
+         "--subject", "--subject-command", "--defer-frees"]
+IN_FLIGHT = ["--steps-in-flight", "--defer-frees"]
 THRESHOLDS = ["--instructions-percent", "--misses-percent", "--allocations-percent",
               "--bytes-percent", "--hits-percent", "--preemptions-percent"]
 LIMITS = ["--start-limit-seconds", "--memory-limit-gib"]
@@ -100,13 +102,12 @@ MODES = (
     ("replay", ["--trace=chat", "--simulate", "--capacity-blocks=600"],
      [*(o for o in REQUESTS + SERVING if o != "--memory-gib"), *PAGED]),
     ("replay", ["--trace=chat", "--simulate", "--preempt=swap", "--host-blocks=9"],
-     [*REQUESTS, *SERVING, *PAGED]),
+     [*REQUESTS, *(o for o in SERVING + PAGED if o not in IN_FLIGHT)]),
     ("replay", ["--trace=chat", "--simulate", "--subject=naive"],
      [*(o for o in REQUESTS + SERVING + PAGED if o not in ("--hash", "--subject-command")),
       "--record"]),
-    ("replay", ["--trace=chat", "--simulate", "--profile=vllm-0.33"],
-     [*(o for o in REQUESTS + SERVING + PAGED if o != "--preempt"), "--steps-in-flight",
-      "--defer-frees"]),
+    ("replay", ["--trace=chat", "--simulate", "--profile=vllm-0.24"],
+     [*(o for o in REQUESTS + SERVING + PAGED if o not in IN_FLIGHT)]),
     ("replay", ["--trace=chat", "--simulate", "--storage=contiguous_oracle"],
      [*(o for o in REQUESTS + SERVING if o != "--hash")]),
     ("replay", ["--trace=chat", "--simulate", "--storage=contiguous_max_length"],
