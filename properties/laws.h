@@ -148,8 +148,8 @@ inline constexpr Law kLaws[] = {
      "Whoever finds a full-attention key of a chain in the index finds the key of the block before "
      "it, too.",
      Cost::linear, Promise::policy, "vLLM tail-first release; Megatron-LM#5822",
-     "evict, touch, pin, a release beside a copy of the same step, and a key that a relative's write "
-     "gave up, until the next reset",
+     "evict, touch, pin, a release beside a copy of the same step, and a key that a relative's "
+     "write gave up, until the next reset",
      KVPROOF_LAW(keys_downward_closed),
      {.always = 0, .when_caching = kIndex | kHashes, .about = About::caching,
       .speaks = when::chains, .occasions = on::events}},

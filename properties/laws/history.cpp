@@ -270,10 +270,10 @@ void History::fold_lookup(RequestRecord& r, const Result& result, const Snapshot
   // Chunks count what lies before them as found, and what a group drops was found.
   const bool chunks = std::ranges::any_of(
       config->groups, [](const GroupConfig& g) { return g.kind == LayerKind::chunked_local; });
-  for (std::size_t unit = 0; unit < state->hashes.size(); ++unit) {
-    const bool found = chunks || std::ranges::any_of(after.index, [&](const IndexEntry& entry) {
-                         return entry.key == state->hashes[unit];
-                       });
+  if (chunks) r.parted_to = state->num_tokens;
+  for (std::size_t unit = 0; unit < state->hashes.size() && !chunks; ++unit) {
+    const bool found = std::ranges::any_of(
+        after.index, [&](const IndexEntry& entry) { return entry.key == state->hashes[unit]; });
     if (found) r.parted_to = (unit + 1) * std::uint64_t{unit_tokens};
   }
 }

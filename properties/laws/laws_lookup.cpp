@@ -202,16 +202,21 @@ bool has_prefix(const Step& step, const RequestState& r, GroupId g, std::uint64_
   const bool beyond = drops && group.eagle && group.kind != LayerKind::mamba;
   const std::uint64_t end = tokens / block_size + (beyond ? 1 : 0);
   const std::uint64_t inside = tokens % block_size;
+  // A group that drops looks so much further than what was found before it; `possible` is generous.
+  const std::uint64_t found = reads_first(step.config, g) ? limit : tokens;
+  const std::uint64_t furthest =
+      sight == Sight::sure ? found + std::min<std::uint64_t>(hit_alignment(step.config), block_size)
+                           : ~std::uint64_t{0};
   if (inside > 0) {
     const std::uint64_t first = tokens + (beyond ? step.history.unit_tokens : 0);
-    std::uint64_t most = beyond ? ~std::uint64_t{0} : limit;  // what is dropped may be last
+    std::uint64_t most = beyond ? furthest : limit;  // what is dropped may be last
     if (sight == Sight::sure && !reads_first(step.config, g)) most = first;
     if (!ends_in_found_block(step, r, g, tokens, first, most)) return false;
     return group.kind == LayerKind::mamba ||
            has_prefix(step, r, g, tokens - inside, limit, sight, false);
   }
   const bool to_the_end = step.config.groups.size() > 1 && step.config.profile.searches_all_hashes;
-  if (!(beyond && to_the_end) && end * block_size > limit) return false;
+  if (end * block_size > (beyond && to_the_end ? furthest : limit)) return false;
   std::uint64_t first = 0;
   if (group.kind == LayerKind::sliding_window) {
     // A later round may search again without the block beyond; it must then find a prefix, too.
