@@ -69,9 +69,11 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
       groups_(make_groups<Key>(config_)),
       requests_(config_, groups_, capacity.max_requests, seed),
       search_(config_),
+      batch_(capacity.max_requests, config.groups.size()),
       tier_(config_, pool_options(config, capacity).order, groups_) {
   const std::size_t tables = config.groups.size() * capacity.max_requests;
   copies_.reserve(2 * tables);
+  bare_ = single_full_ && groups_.front().bare() && pool_.bare();
   if (pool_.tails() != nullptr) copies_.reserve_held(tables);
   if (!capacity.exact_hits) return;
   if (!single_full_ || config.num_host_blocks > 0) {
@@ -79,6 +81,7 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
         "exact hits need one group of full attention without EAGLE or host");
   }
   exact_.emplace(config.num_blocks, block_size_, config.hash_lookahead);
+  bare_ = false;
 }
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -111,10 +114,12 @@ void CacheManager<Digest>::refresh(RequestId id) {
   r.plain = settled && steps_alike_;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
   r.quiet_until = settled && pool_.tails() == nullptr ? kNever : 0;
-  if (r.quiet_until == 0) return;
-  for (const Group& group : groups_) {
-    r.quiet_until = std::min(r.quiet_until, group.quiet_until(own[group.id()]));
+  if (r.quiet_until > 0) {
+    for (const Group& group : groups_) {
+      r.quiet_until = std::min(r.quiet_until, group.quiet_until(own[group.id()]));
+    }
   }
+  r.limit();
 }
 
 // Last block first: the deeper a block, the fewer prompts can use it, the sooner it may be lost.
@@ -170,7 +175,7 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id, std::uint32_t max_token
     });
     r.hit_tokens = own->hit_length * block_size_;
   }
-  r.hit_epoch = pool_.num_forgotten();
+  requests_.hit_epoch(id) = pool_.num_forgotten();
   return r.hit_tokens;
 }
 
@@ -182,7 +187,7 @@ void CacheManager<Digest>::check_hit(RequestId id) {
     const GroupTable& table = requests_.tables(id)[group.id()];
     expects(table.published == kNever && table.length == 0, Breach::hit_on_running,
             "a looked-up prefix for a request that already has blocks");
-    if (r.hit_epoch == pool_.num_forgotten()) continue;
+    if (requests_.hit_epoch(id) == pool_.num_forgotten()) continue;
     BlockId before = kNullBlock;
     for (std::uint32_t i = 0; i < table.hit_length; ++i) {
       const BlockId block = table.hit[i];
@@ -349,7 +354,7 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
     if (exact_) exact_->note_complete(r, requests_.extra(id), table, complete, pool_);
     group.publish_due(table, r, complete, pool_);
   }
-  r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
+  settle_full(r, table);
   audit();
   return missing;
 }
@@ -383,8 +388,139 @@ Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
     }
     r.quiet_until = std::min(r.quiet_until, group.quiet_until(table));
   }
+  r.limit();
   audit();
   return missing;
+}
+
+// ---- batches ------------------------------------------------------------------------------------
+
+// Undoes the steps of a batch if one of those that are due cannot be made.
+template <class Digest>
+void CacheManager<Digest>::check_due(std::span<const RequestId> ids,
+                                     std::span<const std::uint32_t> due, bool twice) {
+  try {
+    for (std::size_t k = 0; k < due.size(); ++k) {
+      const RequestId id = ids[due[k]];
+      const Request& r = requests_.live(id);
+      const auto earlier = twice ? due.first(k) : std::span<const std::uint32_t>();
+      const auto before = std::ranges::count(earlier, id, [&](auto i) { return ids[i]; });
+      expects(r.num_tokens + static_cast<std::uint64_t>(before) < r.capacity, Breach::capacity,
+              "append beyond the capacity of the request");
+      resident(id);
+    }
+  } catch (...) {
+    requests_.undo(ids, due);
+    throw;
+  }
+}
+
+template <class Digest>
+Decoded CacheManager<Digest>::decode_due(std::span<const RequestId> ids, const TokenId* tokens,
+                                         BatchDue due) {
+  const std::uint32_t* const places = batch_.places(ids.size());
+  if (due.doubtful || due.twice) [[unlikely]]
+    check_due(ids, {places, due.count}, due.twice);
+  batch_.start();
+  if (bare_ && !due.doubtful) {
+    decode_bare(ids, tokens, due.count);
+  } else if (single_full_ && !due.doubtful) {
+    decode_full(ids, tokens, due.count);
+  } else {
+    for (std::size_t k = 0; k < due.count; ++k)
+      decode_any(ids[places[k]], tokens[places[k]], places[k]);
+  }
+  return batch_.decoded();
+}
+
+// The three calls of requests of a single group of full attention, where nothing is shared or away.
+// As in any step that is due, what is known once it is computed is at most what there is.
+template <class Digest>
+void CacheManager<Digest>::decode_full(std::span<const RequestId> ids, const TokenId* tokens,
+                                       std::size_t due) {
+  const std::uint32_t* const places = batch_.places(ids.size());
+  for (std::size_t k = 0; k < due; ++k) {
+    const std::uint32_t index = places[k];
+    const RequestId id = ids[index];
+    Request& r = requests_[id];
+    GroupTable& table = *requests_.tables(id);
+    r.due = false;
+    r.tokens[r.num_tokens++] = tokens[index];
+    if (r.num_tokens >= r.next_unit_end) requests_.hash_unit(id);
+    const std::uint32_t known = r.computed + 1;
+    const Admission admission = step_full(id, {known, known, false});
+    if (!admission) {
+      batch_.refuse(index);
+      continue;
+    }
+    for (const BlockId block : table.table().last(*admission)) batch_.take({index, 0, block});
+    r.computed = known;
+  }
+}
+
+// The same where every step is a bare one: see BlockPool::bare().
+template <class Digest>
+void CacheManager<Digest>::decode_bare(std::span<const RequestId> ids, const TokenId* tokens,
+                                       std::size_t due) {
+  const std::uint32_t* const places = batch_.places(ids.size());
+  Request* const requests = &requests_[0];
+  GroupTable* const tables = requests_.tables(0);
+  const Group& group = groups_.front();
+  for (std::size_t k = 0; k < due; ++k) {
+    const std::uint32_t index = places[k];
+    const RequestId id = ids[index];
+    Request& r = requests[id];
+    GroupTable& table = tables[id];
+    r.due = false;
+    r.tokens[r.num_tokens++] = tokens[index];
+    if (r.num_tokens >= r.next_unit_end) requests_.hash_unit(r, id);
+    const std::uint32_t known = r.computed + 1;
+    if (known > table.slots_end) {
+      const std::uint32_t missing = group.missing(table, known);
+      if (missing > pool_.num_free()) [[unlikely]] {
+        ++pool_.counters().refusals;
+        batch_.refuse(index);
+        continue;
+      }
+      if (missing > 1) [[unlikely]] {
+        group.append(table, missing, pool_);
+        for (const BlockId block : table.table().last(missing)) batch_.take({index, 0, block});
+      } else {
+        batch_.take({index, 0, group.append_one_bare(table, pool_)});
+      }
+    }
+    if (known >= table.publish_end) group.template publish_due<true>(table, r, known, pool_);
+    r.computed = known;
+    settle_full(r, table);
+    audit();
+  }
+}
+
+// The three calls of a request that is shared, away or in several groups.
+template <class Digest>
+void CacheManager<Digest>::decode_any(RequestId id, TokenId token, std::uint32_t index) {
+  requests_[id].due = false;
+  const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
+  for (const Group& group : groups_) batch_.length(group.id()) = own[group.id()].length;
+  const std::size_t copies = copies_.list().size();
+  append(id, {&token, 1});
+  const Admission admission = allocate(id, {.new_tokens = 1, .status = RequestStatus::running});
+  if (!admission) return batch_.refuse(index);
+  advance(id, requests_[id].computed + 1);
+  if (*admission == 0) return;
+  for (const BlockCopy& copy : copies_.list().subspan(copies)) {
+    const auto table = own[copy.group].table();  // a state that goes on stays where it is
+    if (std::ranges::find(table, copy.to) != table.end()) {
+      batch_.take({index, copy.group, copy.to});
+    }
+  }
+  for (const Group& group : groups_) {
+    const GroupTable& table = own[group.id()];
+    if (table.length == batch_.length(group.id())) continue;
+    for (const BlockId block : table.table().subspan(table.grown_from)) {
+      batch_.take({index, group.id(), block});
+    }
+  }
 }
 
 // ---- publication and what is given back ---------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "optimized/manager/admission.h"
+#include "optimized/manager/batch.h"
 #include "optimized/manager/capacity.h"
 #include "optimized/manager/copies.h"
 #include "optimized/manager/exact_contents.h"
@@ -65,6 +66,12 @@ class CacheManager {
   /// are not enough; then only out-of-window blocks have been given back. A block that would be
   /// written and has another holder is replaced by a copy, see take_copies().
   Admission allocate(RequestId id, const AllocateArgs& args);
+
+  /// One decode step of a batch: for one request after the other append() of its token, allocate()
+  /// of a running request for one token and, if that is granted, advance() by one. A refused one
+  /// keeps its token. A request may occur twice. @pre of all of these calls, or nothing happens
+  /// @param tokens one for each request
+  Decoded decode(std::span<const RequestId> ids, std::span<const TokenId> tokens);
 
   /// Preemption: releases all blocks, last first; the tokens stay, the computed count becomes 0.
   void free(RequestId id);
@@ -166,7 +173,17 @@ class CacheManager {
   void hash_units(RequestId id);
   Admission step(RequestId id, const Step& next);
   Admission step_full(RequestId id, const Step& next);
+  /// Notes which work the next steps may skip, for one group of full attention.
+  static void settle_full(Request& r, const GroupTable& table) {
+    r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
+    r.limit();
+  }
   Admission admit(RequestId id, const AllocateArgs& args);
+  Decoded decode_due(std::span<const RequestId> ids, const TokenId* tokens, BatchDue due);
+  void decode_full(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
+  void decode_bare(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
+  void decode_any(RequestId id, TokenId token, std::uint32_t index);
+  void check_due(std::span<const RequestId> ids, std::span<const std::uint32_t> due, bool twice);
   [[nodiscard]] Standing standing(RequestId id, const AllocateArgs& args) const;
   void check_hit(RequestId id);
   [[nodiscard]] std::int64_t need(RequestId id, const Demand& demand) const;
@@ -182,6 +199,7 @@ class CacheManager {
 
   CacheConfig config_;
   bool single_full_;          // one group of full attention without EAGLE
+  bool bare_ = false;         // it is plain, and neither it nor the pool has anything to follow
   bool steps_alike_;          // step() works for every group
   bool adopts_hits_;          // a hit may be granted without new tokens
   std::uint32_t block_size_;  // [tokens] of the first group
@@ -190,6 +208,7 @@ class CacheManager {
   RequestTable<Digest> requests_;
   PrefixSearch<Key> search_;
   Copies copies_;
+  Batch batch_;
   Leases leases_;
   HostTier<Key> tier_;
   std::optional<ExactContents> exact_;
@@ -229,6 +248,18 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
   const Step next{static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(slots),
                   args.delay_cache};
   return single_full_ ? step_full(id, next) : step(id, next);
+}
+
+// The steps that only write a token come first: they touch nothing that another request reads, and
+// none of them comes before a step of the same request that is due.
+template <class Digest>
+inline Decoded CacheManager<Digest>::decode(std::span<const RequestId> ids,
+                                            std::span<const TokenId> tokens) {
+  expects(tokens.size() == ids.size(), Breach::capacity,
+          "a batch that has not one token for each request");
+  std::uint32_t* const places = batch_.places(ids.size());
+  const auto due = requests_.step_all(ids, tokens.data(), places);
+  return due.count == 0 ? Decoded() : decode_due(ids, tokens.data(), due);
 }
 
 }  // namespace kvproof::optimized

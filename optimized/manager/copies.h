@@ -58,6 +58,8 @@ class Copies {
   void reserve(std::size_t more) { list_.reserve(list_.size() + more); }
 
   void add(const BlockCopy& copy) { list_.push_back(copy); }
+  /// Those that the caller has not taken.
+  [[nodiscard]] std::span<const BlockCopy> list() const { return list_; }
 
   /// Puts a new block in the place of each that needed() counts. @return the number of copies
   template <class Key>

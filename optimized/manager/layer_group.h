@@ -115,15 +115,21 @@ class LayerGroup {
 
   /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is
   /// one, and the group is not Mamba, whose new states would have to be marked
-  template <class Request>
-  void publish_due(GroupTable& table, const Request& r, std::uint32_t complete, Pool& pool) const {
+  template <bool kBare = false, class Request>
+  [[gnu::always_inline]] void publish_due(GroupTable& table, const Request& r,
+                                          std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
-    if (!publishes_singly_ || complete >= end + group_.block_size) {
+    if ((!kBare && !publishes_singly_) || complete >= end + group_.block_size) {
       return publish(table, content_of(r), complete, pool);
     }
     const std::uint32_t at = table.progress();
-    pool.events().stored(id_, {end - group_.block_size, end});
-    if (table.blocks[at] != kNullBlock) pool.publish(table.blocks[at], key(r.hashes, at), id_, end);
+    if constexpr (kBare) {
+      pool.template publish<kBare>(table.blocks[at], r.hashes[at]);
+    } else {
+      pool.events().stored(id_, {end - group_.block_size, end});
+      if (table.blocks[at] != kNullBlock)
+        pool.publish(table.blocks[at], key(r.hashes, at), id_, end);
+    }
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
   }
@@ -145,6 +151,12 @@ class LayerGroup {
     return std::min({table.slots_end, table.publish_end - 1, table.recycle_at});
   }
 
+  /// Whether it is the first group, and every block has a key and is published as soon as it is
+  /// complete, under the key of the one hash unit that it has.
+  [[nodiscard]] bool bare() const {
+    return id_ == 0 && publishes_singly_ && units_per_block_ == 1 && reads_all(group_.kind);
+  }
+
   /// Blocks that are missing for `slots` tokens. @pre there are not slots enough
   [[nodiscard]] std::uint32_t missing(const GroupTable& table, std::uint32_t slots) const {
     const std::uint32_t tokens = slots - table.slots_end;
@@ -160,6 +172,15 @@ class LayerGroup {
       pool.take({table.blocks + table.length, count});
     }
     set_length(table, table.length + count);
+  }
+
+  /// As append() of one block, in a bare pool and for full attention. @return the block
+  [[gnu::always_inline]] BlockId append_one_bare(GroupTable& table, Pool& pool) const {
+    const BlockId block = pool.template take_one<true>();
+    table.grown_from = table.length;
+    table.blocks[table.length++] = block;
+    table.slots_end += group_.block_size;
+    return block;
   }
 
   void set_length(GroupTable& table, std::uint32_t length) const {

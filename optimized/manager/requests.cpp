@@ -66,7 +66,7 @@ template <class Digest>
 void RequestTable<Digest>::close(RequestId id) {
   Request& r = requests_[id];
   r.live = r.plain = false;
-  r.quiet_until = r.capacity = r.num_tokens = 0;
+  r.quiet_until = r.write_until = r.capacity = r.num_tokens = 0;
   unused_.push_back(id);
 }
 
@@ -128,15 +128,24 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
 }
 
 template <class Digest>
+void RequestTable<Digest>::undo(std::span<const RequestId> ids,
+                                std::span<const std::uint32_t> due) {
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!due.empty() && due.front() == i) {
+      due = due.subspan(1);
+      if (ids[i] < requests_.size()) requests_[ids[i]].due = false;
+    } else {
+      --requests_[ids[i]].num_tokens;
+      --requests_[ids[i]].computed;
+    }
+  }
+}
+
+template <class Digest>
 std::span<const typename Digest::Key> RequestTable<Digest>::hash_units(RequestId id) {
   Request& r = requests_[id];
   const std::uint32_t first = r.num_hashes;
-  if (r.num_tokens - r.next_unit_end < unit_ && !r.has_extra) {  // one token completed one unit
-    hasher_.hash_next(r.tokens, first, r.hashes);
-    r.num_hashes = first + 1;
-    r.next_unit_end += unit_;
-    return {r.hashes + first, 1};
-  }
+  if (r.num_tokens - r.next_unit_end < unit_ && !r.has_extra) return {&hash_unit(id), 1};
   const std::uint32_t count = (r.num_tokens - r.next_unit_end) / unit_ + 1;
   hasher_.hash(r.tokens, r.has_extra ? storage_[id].extra.get() : nullptr, first, count, r.hashes);
   r.num_hashes += count;

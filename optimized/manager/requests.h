@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "optimized/manager/batch.h"
 #include "optimized/manager/group_table.h"
 #include "optimized/manager/layer_group.h"
 #include "optimized/pool/hashing.h"
@@ -46,10 +47,11 @@ struct alignas(64) HotRequest {
   TokenId* tokens = nullptr;  // shape [capacity]
   Key* hashes = nullptr;      // shape [capacity / hash unit]
   std::uint32_t num_tokens = 0;
+  std::uint32_t computed = 0;       // [tokens] at most num_tokens
   std::uint32_t capacity = 0;       // [tokens]
   std::uint32_t next_unit_end = 0;  // [tokens] at which the next hash is due
-  std::uint32_t computed = 0;       // [tokens]
   std::uint32_t quiet_until = 0;    // [tokens] up to which a step takes and publishes nothing
+  std::uint32_t write_until = 0;    // [tokens] up to which a token is only written: see limit()
   bool live = false;
   bool plain = false;  // a step has nothing to decide: nothing is shared or away, no state moves
   bool skip_lookup = false;
@@ -57,12 +59,29 @@ struct alignas(64) HotRequest {
   bool may_share = false;  // an unpublished block of it may have another holder
   bool forked = false;     // it has, or had, relatives that started with its blocks
   Place place = Place::device;
+  bool due = false;  // the batch that is being decoded has more to do for it than a token
   std::uint32_t num_hashes = 0;
   std::uint32_t hit_tokens = 0;  // found by the last lookup, if it has found blocks
-  std::uint32_t hit_epoch = 0;   // BlockPool::num_forgotten() at that time
   std::uint32_t prompt_tokens = 0;
   std::uint32_t junction = 0;  // [tokens] the longest prefix that a group had then; 0 = the hit
+
+  /// Sets write_until: no hash, no block and no publication is due before it, and there is room.
+  /// To be called whenever one of the three falls; until it is called, the old value is too low.
+  void limit() { write_until = std::min({quiet_until, capacity, next_unit_end - 1}); }
+
+  static constexpr std::uint64_t kOneEach = 0x1'0000'0001U;
+  /// A step of one token for which that is all. @pre num_tokens < write_until
+  /// @param one_each kOneEach: two counts in one addition, since neither overflows
+  void step(TokenId token, std::uint64_t one_each) {
+    tokens[num_tokens] = token;
+    std::uint64_t both;
+    std::memcpy(&both, &num_tokens, sizeof(both));
+    both += one_each;
+    std::memcpy(static_cast<void*>(&num_tokens), &both, sizeof(both));
+  }
 };
+static_assert(offsetof(HotRequest<Key128>, computed) ==
+              offsetof(HotRequest<Key128>, num_tokens) + sizeof(std::uint32_t));
 static_assert(sizeof(HotRequest<Key128>) == 64);
 
 /// `Digest` is one of those in hashing.h and vllm_hashing.h.
@@ -106,6 +125,8 @@ class RequestTable {
   [[nodiscard]] std::uint32_t encoder_tokens(RequestId id) const {
     return storage_[id].encoder_tokens;
   }
+  /// BlockPool::num_forgotten() at the last lookup.
+  [[nodiscard]] std::uint32_t& hit_epoch(RequestId id) { return storage_[id].hit_epoch; }
   [[nodiscard]] const SharedExtraKeys& extra(RequestId id) const { return storage_[id].extra; }
 
   /// Adds tokens. A handle that is not in use has no capacity. @return whether hash_units() is due
@@ -124,6 +145,52 @@ class RequestTable {
     r.num_tokens += static_cast<std::uint32_t>(tokens.size());
     return r.num_tokens >= r.next_unit_end;
   }
+
+  /// Steps every request of a batch whose step is only that, and notes the others, in order.
+  /// @param tokens one for each request @param due their indexes, shape [requests of the batch]
+  BatchDue step_all(std::span<const RequestId> ids, const TokenId* tokens, std::uint32_t* due) {
+    BatchDue out;
+    Request* const all = requests_.data();
+    const std::size_t given = requests_.size();
+    std::uint64_t one_each = Request::kOneEach;
+    asm("" : "+r"(one_each));  // stays in a register
+    const auto visit = [&](std::size_t i) __attribute__((always_inline)) {
+      const RequestId id = ids[i];
+      if (id < given) [[likely]] {
+        Request& r = all[id];
+        if (r.num_tokens < r.write_until) [[likely]]
+          return r.step(tokens[i], one_each);
+        out.twice |= r.due;
+        out.doubtful |= !r.plain | (r.num_tokens >= r.capacity);
+        r.due = true;
+      } else {
+        out.doubtful = true;
+      }
+      due[out.count++] = static_cast<std::uint32_t>(i);
+    };
+    constexpr std::size_t kAtOnce = 4;  // a turn of the loop costs three instructions
+    const std::size_t whole = ids.size() - ids.size() % kAtOnce;
+    for (std::size_t i = 0; i < whole; i += kAtOnce) {
+      visit(i);
+      visit(i + 1);
+      visit(i + 2);
+      visit(i + 3);
+    }
+    for (std::size_t i = whole; i < ids.size(); ++i) visit(i);
+    return out;
+  }
+  /// Takes the steps of step_all() back.
+  void undo(std::span<const RequestId> ids, std::span<const std::uint32_t> due);
+  /// Hashes the unit that the last token completed. @return its key @pre it completed one
+  const Key& hash_unit(RequestId id) { return hash_unit(requests_[id], id); }
+  const Key& hash_unit(Request& r, RequestId id) {
+    if (r.has_extra) [[unlikely]]
+      return hash_units(id).front();
+    Key* const key = r.hashes + r.num_hashes;
+    hasher_.hash_next(r.tokens, r.num_hashes++, r.hashes);
+    r.next_unit_end += unit_;
+    return *key;
+  }
   /// Hashes the units that are complete. @return their keys @pre there is one
   std::span<const Key> hash_units(RequestId id);
 
@@ -137,6 +204,7 @@ class RequestTable {
     std::unique_ptr<std::byte[]> buffer;  // a request and its tables point into it
     std::size_t bytes = 0;
     std::uint32_t encoder_tokens = 0;
+    std::uint32_t hit_epoch = 0;
   };
 
   RequestId take_handle(std::uint32_t capacity, std::uint32_t encoder_tokens);

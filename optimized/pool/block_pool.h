@@ -72,7 +72,16 @@ class BlockPool {
   /// @param out shape [n], in that order. @pre n <= num_free()
   void take(std::span<BlockId> out);
 
+  /// Whether nothing follows what happens to blocks: no policy, no events, no histograms, no marks
+  /// of new states; and whether keys are only those of whole blocks. The steps of a pool that is
+  /// bare leave such work out where it is a constant of the code (kBare).
+  [[nodiscard]] bool bare() const {
+    return victims_ == nullptr && !events_.enabled() && !residency_.enabled() &&
+           state_steps_.empty() && !tails_;
+  }
+
   /// As take(), of one block. @pre num_free() > 0
+  template <bool kBare = false>
   BlockId take_one();
 
   /// Adds a reference to each block; a free one leaves the queue (revival). The null block is left
@@ -91,11 +100,13 @@ class BlockPool {
 
   /// Registers a block under a key that covers `prefix_tokens` tokens. @return false if the block
   /// carries a key already
-  bool publish(BlockId block, const Key& key, GroupId group = 0, std::uint32_t prefix_tokens = 0) {
+  template <bool kBare = false>
+  [[gnu::always_inline]] bool publish(BlockId block, const Key& key, GroupId group = 0,
+                                      std::uint32_t prefix_tokens = 0) {
     if (holds_whole(block)) return false;  // a fork has published it
     index_.insert(key, block);
-    records_[block].flags |= group << Record::kGroupShift;
-    events_.stored_block(block, prefix_tokens);
+    if (!kBare || group > 0) records_[block].flags |= group << Record::kGroupShift;
+    if constexpr (!kBare) events_.stored_block(block, prefix_tokens);
     return true;
   }
 
@@ -179,9 +190,11 @@ class BlockPool {
   /// Tells it, if there is one, of a free block that has lost its content.
   void tell_forgotten(BlockId block);
   /// A block leaves the queue: it gets its first reference and loses its content.
+  template <bool kBare = false>
   void make_held(BlockId block);
   /// Starts to fetch the data that taking the next block will evict, and the block behind it.
   void prefetch_victim(BlockId next) const;
+  template <bool kBare = false>
   void forget_keys(BlockId block);
   void forget_special(BlockId block);
   /// The mark of a key goes to the next holder of it, if it has been set in this step.
@@ -207,9 +220,10 @@ class BlockPool {
 // of every request goes through them.
 
 template <class Key>
-inline BlockId BlockPool<Key>::take_one() {
+template <bool kBare>
+[[gnu::always_inline]] inline BlockId BlockPool<Key>::take_one() {
   ++counters_.taken;
-  if (victims_ != nullptr) [[unlikely]] {
+  if (!kBare && victims_ != nullptr) [[unlikely]] {
     const BlockId victim = victims_->victim();
     queue_.remove(victim);
     make_held(victim);
@@ -219,20 +233,21 @@ inline BlockId BlockPool<Key>::take_one() {
   const BlockId rest = records_[block].next;
   queue_.drop_front(1, rest);
   prefetch_victim(rest);
-  make_held(block);
+  make_held<kBare>(block);
   return block;
 }
 
 template <class Key>
-inline void BlockPool<Key>::make_held(BlockId block) {
+template <bool kBare>
+[[gnu::always_inline]] inline void BlockPool<Key>::make_held(BlockId block) {
   Record& record = records_[block];
   record.prev = record.next = kUnlinked;
   record.ref_cnt = 1;
   const bool evicted = (record.flags & kKeyed) != 0;
-  residency_.taken(block, step_, evicted);
+  if constexpr (!kBare) residency_.taken(block, step_, evicted);
   if (!evicted) return;
   ++counters_.evictions;
-  forget_keys(block);
+  forget_keys<kBare>(block);
 }
 
 template <class Key>
@@ -242,9 +257,11 @@ inline void BlockPool<Key>::prefetch_victim(BlockId next) const {
 }
 
 template <class Key>
+template <bool kBare>
 inline void BlockPool<Key>::forget_keys(BlockId block) {
   const std::uint32_t flags = records_[block].flags;
   ++num_forgotten_;
+  if constexpr (kBare) return index_.erase(block);
   if ((flags & Record::kTailKeyed) != 0 || !state_steps_.empty()) return forget_special(block);
   index_.erase(block);
   events_.removed(GroupId(flags >> Record::kGroupShift), block);

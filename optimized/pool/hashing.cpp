@@ -80,9 +80,6 @@ Key256 Sha256Digest::operator()(const void* data, std::size_t bytes) const {
 
 namespace {
 
-// With the field's usual block size every length is a constant, and the compiler unrolls the hash.
-constexpr std::uint32_t kUsualTokens = 16;
-
 /// As the digest, for a length that the compiler knows: it then keeps only the branch for it.
 template <std::size_t Bytes, class Digest>
 [[gnu::always_inline]] inline typename Digest::Key digest_of(const Digest& digest,
@@ -132,20 +129,28 @@ void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, st
   }
 }
 
+// The message is filled word by word: the compiler then keeps it in registers.
+template <class Digest>
+[[gnu::flatten]] auto ChainHasher<Digest>::hash_usual(const TokenId* tokens,
+                                                      const Key& parent) const -> Key {
+  constexpr std::size_t kWords = kUsualTokens * sizeof(TokenId) / sizeof(std::uint64_t);
+  constexpr std::size_t kKeyWords = sizeof(Key) / sizeof(std::uint64_t);
+  std::uint64_t message[kKeyWords + kWords];
+  for (std::size_t i = 0; i < kKeyWords; ++i) message[i] = parent.words[i];
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < kWords; ++i) {
+    std::memcpy(&message[kKeyWords + i], tokens + 2 * i, sizeof(std::uint64_t));
+  }
+  return digest_of<sizeof(message)>(digest_, message);
+}
+
 template <class Digest>
 [[gnu::flatten]] void ChainHasher<Digest>::hash_plain(const TokenId* tokens, std::uint32_t count,
                                                       const Key& parent, Key* keys) {
   Key before = parent;
   if (is_usual_) {
-    struct {
-      Key parent;
-      std::array<TokenId, kUsualTokens> tokens;
-    } message;
-    static_assert(sizeof(message) == sizeof(Key) + sizeof(message.tokens));
     for (std::uint32_t i = 0; i < count; ++i, tokens += kUsualTokens) {
-      message.parent = before;
-      std::memcpy(message.tokens.data(), tokens, sizeof(message.tokens));
-      keys[i] = before = digest_of<sizeof(message)>(digest_, &message);
+      keys[i] = before = hash_usual(tokens, before);
     }
     return;
   }

@@ -89,17 +89,25 @@ class ChainHasher {
 
   /// As hash() of one unit, without extra keys.
   void hash_next(const TokenId* tokens, std::uint32_t unit, Key* keys) {
-    hash_plain(tokens + std::size_t{unit} * unit_tokens_, 1, unit == 0 ? root_ : keys[unit - 1],
-               keys + unit);
+    const Key& parent = unit == 0 ? root_ : keys[unit - 1];
+    if (is_usual_) {
+      keys[unit] = hash_usual(tokens + std::size_t{unit} * kUsualTokens, parent);
+    } else {
+      hash_plain(tokens + std::size_t{unit} * unit_tokens_, 1, parent, keys + unit);
+    }
   }
 
  private:
+  // With the field's usual block size every length is a constant, and the hash is unrolled.
+  static constexpr std::uint32_t kUsualTokens = 16;
+
+  [[nodiscard]] Key hash_usual(const TokenId* tokens, const Key& parent) const;
   void hash_plain(const TokenId* tokens, std::uint32_t count, const Key& parent, Key* keys);
 
   Digest digest_;
   std::uint32_t unit_tokens_;
   std::uint32_t covered_tokens_;  // of a unit, and the lookahead behind it
-  bool is_usual_;                 // see hash_plain()
+  bool is_usual_;                 // a key covers kUsualTokens
   std::string message_;           // shape [key | covered tokens | extra keys]
   Key root_;                      // the parent of a first unit
 };

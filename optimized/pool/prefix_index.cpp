@@ -37,20 +37,32 @@ BlockId PrefixIndex<Key>::find_behind(std::uint64_t at, const Key& key) const {
   return kNoBlock;
 }
 
-// The first chunk holds no copy, but keys went past it, or it is full.
+// The first chunk holds no copy, but keys went past it, or it is full. One walk finds an older copy
+// and the first empty slot.
 template <class Key>
 void PrefixIndex<Key>::insert_behind(std::uint64_t at, const Key& key, BlockId block) {
-  if (const BlockId head = find_behind(at, key); head != kNoBlock) return append_copy(head, block);
+  const std::uint8_t wanted = tag(key);
+  const std::uint64_t first = at;
+  std::uint32_t empty = match(chunks_[at], 0);
+  std::uint64_t target = at;
+  for (std::uint64_t left = num_chunks_ - 1; left > 0 && chunks_[at].overflow != 0; --left) {
+    at = behind(at);
+    const Chunk& chunk = chunks_[at];
+    for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
+      const BlockId head = chunk.blocks[__builtin_ctz(mask)];
+      if (records_[head].key == key) return append_copy(head, block);
+    }
+    if (empty == 0) empty = match(chunks_[target = at], 0);
+  }
+  for (; empty == 0; empty = match(chunks_[target], 0)) target = behind(target);
+  for (at = first; at != target; at = behind(at)) {
+    if (chunks_[at].overflow != kLostCount) ++chunks_[at].overflow;
+  }
   records_[block].flags = Record::kHashed | Record::kHead;
   ++num_keys_;
-  std::uint32_t empty = match(chunks_[at], 0);
-  for (; empty == 0; empty = match(chunks_[at], 0)) {
-    if (chunks_[at].overflow != kLostCount) ++chunks_[at].overflow;
-    at = behind(at);
-  }
   const int slot = __builtin_ctz(empty);
-  chunks_[at].tags[slot] = tag(key);
-  chunks_[at].blocks[slot] = block;
+  chunks_[target].tags[slot] = wanted;
+  chunks_[target].blocks[slot] = block;
 }
 
 template <class Key>

@@ -127,7 +127,7 @@ template <class Key>
 std::uint32_t PrefixIndex<Key>::match(const Chunk& chunk, std::uint8_t tag) {
 #if defined(__SSE2__)
   const __m128i tags = _mm_load_si128(reinterpret_cast<const __m128i*>(chunk.tags));
-  const __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8(static_cast<char>(tag)));
+  const __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi32(static_cast<int>(tag * 0x01010101U)));
   return static_cast<std::uint32_t>(_mm_movemask_epi8(equal)) & ((1U << kWidth) - 1);
 #else
   std::uint32_t mask = 0;
@@ -151,7 +151,7 @@ inline auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves)
 
 // The search for an older copy and for an empty slot read the same chunk, nearly always the first.
 template <class Key>
-inline void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
+[[gnu::always_inline]] inline void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
   Record& record = records_[block];
   record.key = key;
   const std::uint8_t wanted = tag(key);

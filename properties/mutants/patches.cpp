@@ -185,7 +185,7 @@ constexpr Patch kPatches[] = {
      "full_window"},
     {"P64", "cache_manager.cpp", "publish(id, `demand.main`)", "demand.slots",
      "Blocks of lookahead slots are published.", "C8", "full"},
-    {"P65", "cache_manager.cpp",
+    {"P65", "cache_manager.h",
      "r.quiet_until = std::min(table.slots_end, `table.publish_end - 1`);", "table.publish_end",
      "A step that completes a block exactly does not publish it.", "C8", "full"},
     {"P66", "cache_manager.h", "if (`slots <= r.quiet_until`) return 0;", "known <= r.quiet_until",

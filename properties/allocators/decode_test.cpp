@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decode step of a batch is the three calls for each request, one after the other: two managers
+// play the same random run, one of them with batches, and come to the same state.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "optimized/cache_manager.h"
+#include "optimized/manager_subject.h"
+#include "properties/random/random_run.h"
+#include "reference/operations.h"
+
+namespace kvproof::properties {
+namespace {
+
+using optimized::NewBlock;
+
+constexpr AllocateArgs kDecoded{.new_tokens = 1, .status = RequestStatus::running};
+
+/// How often what matters has happened.
+struct Seen {
+  std::uint64_t tokens = 0, taken = 0, refused = 0, copies = 0, twice = 0, broken = 0;
+};
+
+/// Both managers, under the names of a random run.
+template <class Digest>
+class Twins {
+ public:
+  using Manager = optimized::CacheManager<Digest>;
+
+  Twins(const CacheConfig& config, const optimized::Capacity& capacity, std::uint64_t seed)
+      : batched_(config, capacity), single_(config, capacity), random_(seed) {
+    observe();
+  }
+
+  Result apply(const Operation& operation) {
+    Result result =
+        std::visit([&](const auto& o) -> Result { return this->perform(o); }, operation);
+    compare();
+    return result;
+  }
+  [[nodiscard]] const Snapshot& state() const { return state_; }
+  [[nodiscard]] const Seen& seen() const { return seen_; }
+
+  /// A batch for one, single calls for the other.
+  void decode_some() {
+    std::vector<RequestId> ids;
+    for (const auto& [name, id] : names_.requests) {
+      const bool can = !first_breach({id});
+      if (below(4) > 0 && (can || below(8) == 0)) ids.push_back(id);
+    }
+    std::ranges::shuffle(ids, random_);
+    const bool twice = !ids.empty() && below(4) == 0;
+    if (twice) ids.push_back(ids[below(static_cast<std::uint32_t>(ids.size()))]);
+    if (below(16) == 0) ids.emplace_back(below(64));  // an id that was perhaps never given
+    std::vector<TokenId> tokens(ids.size());
+    for (TokenId& token : tokens) token = static_cast<TokenId>(below(2));
+    if (const auto breach = first_breach(ids)) return expect_nothing_happens(ids, tokens, *breach);
+
+    std::vector<std::uint32_t> refused;
+    std::vector<NewBlock> taken;
+    for (std::uint32_t i = 0; i < ids.size(); ++i) step(i, ids[i], tokens[i], refused, taken);
+    const optimized::Decoded decoded = batched_.decode(ids, tokens);
+    EXPECT_TRUE(std::ranges::equal(decoded.refused, refused));
+    EXPECT_TRUE(std::ranges::equal(decoded.taken, taken, [](const auto& a, const auto& b) {
+      return a.index == b.index && a.group == b.group && a.block == b.block;
+    }));
+    seen_.tokens += ids.size();
+    seen_.twice += twice ? 1 : 0;
+    seen_.refused += refused.size();
+    seen_.taken += taken.size();
+    seen_.copies += copies_.size();
+    compare();
+  }
+
+ private:
+  std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
+
+  /// The three calls, and which blocks they have put into tables.
+  void step(std::uint32_t index, RequestId id, TokenId token, std::vector<std::uint32_t>& refused,
+            std::vector<NewBlock>& taken) {
+    const auto groups = static_cast<GroupId>(single_.config().groups.size());
+    std::vector<std::size_t> held;
+    for (GroupId g = 0; g < groups; ++g) held.push_back(single_.table(id, g).size());
+    single_.append(id, {&token, 1});
+    const optimized::Admission admission = single_.allocate(id, kDecoded);
+    if (!admission) return refused.push_back(index);
+    single_.advance(id, single_.computed(id) + 1);
+    for (const optimized::BlockCopy& copy : single_.take_copies()) {
+      const auto table = single_.table(id, copy.group);
+      const bool stands_there = std::ranges::find(table, copy.to) != table.end();
+      if (stands_there) taken.push_back({index, copy.group, copy.to});
+      copies_.push_back(copy.to);
+    }
+    for (GroupId g = 0; g < groups; ++g) {
+      if (single_.table(id, g).size() == held[g]) continue;
+      for (const BlockId block : single_.growth(id, g)) taken.push_back({index, g, block});
+    }
+  }
+
+  /// The first of the three calls that a contract forbids, in the order of the batch.
+  std::optional<Breach> first_breach(const std::vector<RequestId>& ids) const {
+    std::map<RequestId, std::size_t> more;
+    for (const RequestId id : ids) {
+      const auto is_it = [&](const auto& entry) { return entry.second == id; };
+      if (std::ranges::none_of(names_.requests, is_it)) return Breach::unknown_request;
+      if (single_.tokens(id).size() + ++more[id] > single_.config().max_model_len) {
+        return Breach::capacity;
+      }
+      const bool away = std::ranges::any_of(away_, is_it);
+      if (away || single_.has_host_tables(id)) return Breach::in_transfer;
+    }
+    return std::nullopt;
+  }
+
+  void expect_nothing_happens(const std::vector<RequestId>& ids, const std::vector<TokenId>& tokens,
+                              Breach breach) {
+    ++seen_.broken;
+    try {
+      batched_.decode(ids, tokens);
+      ADD_FAILURE() << "expected " << to_string(breach);
+    } catch (const ContractViolation& violation) {
+      EXPECT_EQ(violation.breach(), breach) << violation.what();
+    }
+    compare();
+  }
+
+  // ---- the same for both ----
+
+  void observe() { optimized::observe_manager(single_, names_, state_); }
+  void compare() {
+    observe();
+    Snapshot other;
+    optimized::observe_manager(batched_, names_, other);
+    ASSERT_TRUE(other == state_);
+    for (const auto& [name, id] : names_.requests) {
+      ASSERT_TRUE(std::ranges::equal(batched_.tokens(id), single_.tokens(id)));
+    }
+    ASSERT_TRUE(batched_.take_events() == single_.take_events());
+    ASSERT_EQ(batched_.counters().refusals, single_.counters().refusals);
+    for (const auto& copy : single_.take_copies()) copies_.push_back(copy.to);
+    ASSERT_TRUE(std::ranges::equal(batched_.take_copies(), copies_, {}, &optimized::BlockCopy::to));
+    copies_.clear();
+  }
+
+  template <class Call>
+  auto both(const Call& call) {
+    call(batched_);
+    return call(single_);
+  }
+  RequestId id_of(const std::string& name) { return names_.requests.at(name); }
+
+  Result perform(const op::Arrive& o) {
+    const ExtraKeys extra{.lora = below(4) == 0 ? "adapter" : ""};
+    names_.requests[o.req] =
+        both([&](Manager& m) { return m.arrive({.tokens = o.tokens, .extra = &extra}); });
+    return {};
+  }
+  Result perform(const op::Append& o) {
+    both([&](Manager& m) { m.append(id_of(o.req), o.tokens); });
+    return {};
+  }
+  Result perform(const op::Advance& o) {
+    both([&](Manager& m) { m.advance(id_of(o.req), o.computed); });
+    return {};
+  }
+  Result perform(const op::Lookup& o) {
+    return Hit{both([&](Manager& m) { return m.lookup(id_of(o.req)); }), {}};
+  }
+  Result perform(const op::Allocate& o) {
+    if (both([&](Manager& m) { return m.allocate(id_of(o.req), o.args); })) return Granted{};
+    return Refused{};
+  }
+  Result perform(const op::Free& o) {
+    both([&](Manager& m) { m.free(id_of(o.req)); });
+    return {};
+  }
+  Result perform(const op::Finish& o) {
+    both([&](Manager& m) { m.finish(id_of(o.req)); });
+    names_.requests.erase(o.req);
+    return {};
+  }
+  Result perform(const op::Evict& o) {
+    both([&](Manager& m) { m.evict(o.blocks); });
+    return {};
+  }
+  Result perform(const op::Step& /*o*/) {
+    both([&](Manager& m) { m.start_step(); });
+    return {};
+  }
+  Result perform(const op::Take& o) {
+    std::vector<BlockId> blocks(std::min(o.n, single_.pool().num_free() + 1));
+    if (!both([&](Manager& m) { return m.take(blocks); })) return Refused{};
+    names_.raw.insert(names_.raw.end(), blocks.begin(), blocks.end());
+    return Granted{};
+  }
+  Result perform(const op::Touch& o) {
+    both([&](Manager& m) { m.touch(o.blocks); });
+    names_.raw.insert(names_.raw.end(), o.blocks.begin(), o.blocks.end());
+    return {};
+  }
+  Result perform(const op::Release& o) {
+    both([&](Manager& m) { m.release(o.blocks); });
+    names_.raw.clear();  // a random run gives all of them back
+    return {};
+  }
+  Result perform(const op::Truncate& o) {
+    const auto at = std::max(o.tokens, single_.computed(id_of(o.req)));
+    both([&](Manager& m) { m.truncate(id_of(o.req), at); });
+    return {};
+  }
+  Result perform(const op::Fork& o) {
+    names_.requests[o.child] = both([&](Manager& m) { return m.fork(id_of(o.req)); });
+    return {};
+  }
+  Result perform(const op::Pin& o) {
+    names_.leases[o.lease] = both([&](Manager& m) { return m.pin(o.blocks); });
+    return {};
+  }
+  Result perform(const op::Unpin& o) {
+    both([&](Manager& m) { m.unpin(names_.leases.at(o.lease)); });
+    names_.leases.erase(o.lease);
+    return {};
+  }
+  Result perform(const op::SwapOut& o) {
+    return start(o, [&](Manager& m) { return m.swap_out(id_of(o.req)); });
+  }
+  Result perform(const op::SwapIn& o) {
+    return start(o, [&](Manager& m) { return m.swap_in(id_of(o.req)); });
+  }
+  template <class Swap>
+  Result start(const auto& o, const Swap& swap) {
+    if (single_.config().num_host_blocks == 0 || !both(swap)) return Refused{};
+    away_[o.transfer] = id_of(o.req);
+    return Granted{};
+  }
+  Result perform(const op::Complete& o) {
+    both([&](Manager& m) { m.complete(away_.at(o.transfer), o.ok); });
+    away_.erase(o.transfer);
+    return {};
+  }
+  template <class Other>
+  Result perform(const Other& /*operation*/) {
+    ADD_FAILURE() << "not in this run";
+    return {};
+  }
+
+  Manager batched_;
+  Manager single_;
+  std::mt19937_64 random_;
+  optimized::CallerNames names_;
+  std::map<std::string, RequestId> away_;  // by transfer
+  std::vector<BlockId> copies_;            // targets that batched_ has not been asked for
+  Snapshot state_;
+  Seen seen_;
+};
+
+struct DecodeRow {
+  const char* name;
+  std::vector<GroupConfig> groups;
+  optimized::Capacity capacity = {.max_requests = 64};
+  bool host = true;
+  bool caching = true;
+};
+
+const optimized::Capacity kAnnouncing{.max_requests = 64, .event_records = 512, .residency = true};
+
+std::vector<DecodeRow> decode_rows() {
+  const optimized::Capacity exact{.max_requests = 64, .exact_hits = true};
+  return {{"full", {full(4)}},
+          {"one token per block", {full(1)}},
+          {"no caching", {full(4)}, {.max_requests = 64}, true, false},
+          {"announced", {full(4)}, kAnnouncing},
+          {"exact", {full(4)}, exact, false},
+          {"blocks of two units", {full(8), full(4)}, kAnnouncing},
+          {"full and window", {full(4), window(4, 8)}, kAnnouncing},
+          {"eagle", {full(4, true)}, kAnnouncing},
+          {"states", {full(4), mamba(4, MambaMode::align)}, kAnnouncing, false}};
+}
+
+template <class Digest>
+void expect_equal_runs() {
+  constexpr int kOperations = 6000;
+  std::cout << "KVPROOF_SEED=" << seed_of_runs() << "\n";
+  for (const DecodeRow& row : decode_rows()) {
+    Seen all;
+    for (const Profile& profile : kProfiles) {
+      SCOPED_TRACE(std::string(row.name) + " as " + std::string(profile.name));
+      CacheConfig config = pool(32, row.groups, row.caching);
+      config.profile = profile;
+      config.max_model_len = 80;
+      config.num_host_blocks = row.host ? 32 : 0;
+      Twins<Digest> twins(config, row.capacity, seed_of_runs());
+      RandomRun run(twins, config, seed_of_runs());
+      for (int i = 0; i < kOperations && !testing::Test::HasFailure(); ++i) {
+        run.next();
+        if (i % 3 == 0) twins.decode_some();
+      }
+      if (testing::Test::HasFailure()) return;
+      const Seen& seen = twins.seen();
+      all.tokens += seen.tokens;
+      all.taken += seen.taken;
+      all.refused += seen.refused;
+      all.copies += seen.copies;
+      all.twice += seen.twice;
+      all.broken += seen.broken;
+    }
+    // A run in which these never happened has shown nothing about them.
+    for (const std::uint64_t n : {all.tokens, all.taken, all.refused, all.twice, all.broken}) {
+      EXPECT_GT(n, 20U) << row.name;
+    }
+    EXPECT_GT(all.copies, 4U) << row.name;  // rare in blocks of one token, and of states
+  }
+}
+
+TEST(Decode, IsTheThreeCallsOfEachRequestWithXxh3) { expect_equal_runs<optimized::Xxh3Digest>(); }
+TEST(Decode, IsTheThreeCallsOfEachRequestWithSha256) {
+  expect_equal_runs<optimized::Sha256Digest>();
+}
+
+TEST(Decode, NeedsATokenForEachRequest) {
+  optimized::CacheManager<optimized::Xxh3Digest> manager(pool(8, {full(4)}));
+  const RequestId ids[] = {manager.arrive({.tokens = range(0, 3)})};
+  const std::vector<TokenId> tokens = {1, 2};
+  EXPECT_THROW(manager.decode(ids, tokens), ContractViolation);
+  EXPECT_EQ(manager.tokens(ids[0]).size(), 3U);
+  EXPECT_TRUE(manager.decode({}, {}).taken.empty());
+}
+
+}  // namespace
+}  // namespace kvproof::properties
