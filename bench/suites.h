@@ -9,6 +9,7 @@
 // clang-format off
 #define KVPROOF_SUITES(ROW)                                                                       \
   ROW(life_cycle, "one request from arrival to finish, through the cache manager")                \
+  ROW(decode_step, "a batch that decodes in lockstep, by one call and by three for each request") \
   ROW(pool, "single operations of the block pool and its hashes")                                 \
   ROW(concurrent_pool, "the concurrent pool on one and two threads, beside one lock for all")     \
   ROW(textbook, "the allocator beside the same structure in Python, in turn")                     \

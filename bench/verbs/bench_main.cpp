@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/allocator/decode_step.h"
 #include "bench/allocator/life_cycle.h"
 #include "bench/requests/workloads.h"
 #include "bench/results/environment.h"
@@ -39,7 +40,8 @@ struct Arguments {
   bool list = false;
   std::optional<double> min_seconds_per_case;
   std::optional<std::uint32_t> fewest_rounds;
-  std::string count_life_cycle;  // set in the process that callgrind watches
+  std::string count_life_cycle;   // set in the process that callgrind watches
+  std::string count_decode_step;  // the same
   BenchOptions options;
 };
 
@@ -133,6 +135,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .not_with({list});
   line.option("--seed", arguments.options.seed, "of every order and every key").not_with({list});
   line.option("--count-life-cycle", arguments.count_life_cycle, "").hidden();  // not in the help
+  line.option("--count-decode-step", arguments.count_decode_step, "").hidden();
 }
 
 int run(int argc, char** argv) {
@@ -148,6 +151,9 @@ int run(int argc, char** argv) {
   if (!line.parse(argc, argv)) return kHolds;
   if (!arguments.count_life_cycle.empty()) {
     return count_life_cycle(arguments.count_life_cycle, arguments.options.seed);
+  }
+  if (!arguments.count_decode_step.empty()) {
+    return count_decode_step(arguments.count_decode_step, arguments.options.seed);
   }
   const double usual_seconds = arguments.options.smoke ? 0.003 : 0.3;
   arguments.options.fewest_rounds =

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+// The suite decode_step. One result per number of live requests and way of calling: "ns_per_token",
+// "hash_alone_ns_per_token", "ratio_to_hash_alone", "instructions_per_token" and
+// "hash_alone_instructions_per_token" (where valgrind is installed), counts and a checksum.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/allocator/decode_step.h"
+#include "bench/instruments/callgrind.h"
+#include "bench/suites.h"
+#include "optimized/cache_manager.h"
+
+namespace kvproof::bench {
+namespace {
+
+using StepClock = std::chrono::steady_clock;
+
+constexpr std::uint32_t kStepBlock = 16;       // [tokens]
+constexpr std::uint32_t kStepPrompt = 256;     // [tokens] of the shortest prompt
+constexpr std::uint32_t kStepsPerEpoch = 256;  // decode steps of a request
+constexpr std::uint32_t kStepsPerRound = 64;   // between two readings of the clock
+constexpr std::uint32_t kCountedSteps = 128;   // under callgrind
+constexpr std::uint32_t kStepPoolBlocks = 65'536;
+
+enum class Calls { one, three };
+
+struct StepCase {
+  const char* name;
+  std::uint32_t live_requests;
+  Calls calls;
+  bool smoke = false;
+};
+
+constexpr StepCase kStepCases[] = {
+    {"one_128", 128, Calls::one},       {"three_128", 128, Calls::three},
+    {"one_1024", 1024, Calls::one},     {"three_1024", 1024, Calls::three},
+    {"one_smoke", 8, Calls::one, true}, {"three_smoke", 8, Calls::three, true}};
+
+std::string step_case_name(const StepCase& c) { return "decode_step/" + std::string(c.name); }
+
+/// A batch that decodes in lockstep, and the manager below it. An epoch is a batch from arrival to
+/// its last step.
+class LockStep {
+ public:
+  using Manager = optimized::CacheManager<optimized::Xxh3Digest>;
+
+  LockStep(const StepCase& c, std::uint64_t seed)
+      : calls_(c.calls),
+        random_(seed),
+        prompts_(std::size_t{c.live_requests} * (kStepPrompt + kStepBlock)),
+        outputs_(std::size_t{c.live_requests} * kStepsPerEpoch),
+        ids_(c.live_requests),
+        manager_(config(c), {.max_requests = c.live_requests}, seed),
+        hasher_(kStepBlock, seed) {}
+
+  /// Ends the batch and starts the next one: prompts end at every place within a block.
+  void start_epoch() {
+    for (const RequestId id : std::span(ids_).first(started_ ? ids_.size() : 0)) {
+      manager_.finish(id);
+    }
+    started_ = true;
+    step_ = 0;
+    for (auto* tokens : {&prompts_, &outputs_}) {
+      for (TokenId& token : *tokens) token = static_cast<TokenId>(random_() & 0x1ffff);
+    }
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const auto length = static_cast<std::uint32_t>(kStepPrompt + i % kStepBlock);
+      const auto prompt = std::span(prompts_).subspan(i * (kStepPrompt + kStepBlock), length);
+      ids_[i] = manager_.arrive({.tokens = prompt});
+      if (!manager_.allocate(ids_[i], {.new_tokens = length})) refuse();
+      manager_.advance(ids_[i], length);
+    }
+  }
+  [[nodiscard]] bool epoch_is_over() const { return step_ == kStepsPerEpoch; }
+
+  /// The timed part.
+  [[gnu::noinline]] void run_steps(std::uint32_t steps) {
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      calls_ == Calls::one ? step_by_one_call() : step_by_three_calls();
+    }
+  }
+  /// The same steps, which callgrind is not told to count.
+  void warm_up_steps(std::uint32_t steps) {
+    while (steps-- > 0) calls_ == Calls::one ? step_by_one_call() : step_by_three_calls();
+  }
+
+  /// The floor: as many hashes as so many steps ask for, and nothing else.
+  [[gnu::noinline]] void hash_steps(std::uint32_t steps) {
+    const std::size_t units = ids_.size() * steps / kStepBlock;
+    optimized::Key128 key;
+    for (std::size_t unit = 0; unit < units; ++unit) {
+      hasher_.hash_next(outputs_.data() + unit * kStepBlock, 0, &key);
+      hash_checksum_ += key.words[0];
+    }
+  }
+
+  [[nodiscard]] const Manager& manager() const { return manager_; }
+  [[nodiscard]] Calls calls() const { return calls_; }
+  [[nodiscard]] std::uint32_t blocks_per_epoch() const {
+    return static_cast<std::uint32_t>(ids_.size()) * (kStepPrompt + kStepsPerEpoch) / kStepBlock;
+  }
+  [[nodiscard]] std::uint64_t taken() const { return taken_; }
+  /// Over the tokens, the hashes and the tables of the batch.
+  [[nodiscard]] std::uint64_t checksum() const {
+    std::uint64_t sum = 0;
+    for (const RequestId id : ids_) {
+      for (const BlockId block : manager_.table(id)) sum = sum * 31 + block;
+      for (const auto& key : manager_.hashes(id)) sum = sum * 31 + key.words[0];
+      sum = sum * 31 + static_cast<std::uint64_t>(manager_.tokens(id).back());
+    }
+    return sum;
+  }
+  [[nodiscard]] std::uint64_t hash_checksum() const { return hash_checksum_; }
+
+ private:
+  static CacheConfig config(const StepCase& c) {
+    CacheConfig out;
+    out.profile = *find_profile("vllm-0.24");
+    out.num_blocks = c.smoke ? 1024 : kStepPoolBlocks;
+    out.max_model_len = kStepPrompt + kStepBlock + kStepsPerEpoch;
+    out.hash_block_size = kStepBlock;
+    out.groups = {{.block_size = kStepBlock}};
+    return out;
+  }
+  [[noreturn]] static void refuse() { throw std::logic_error("decode step: a step was refused"); }
+
+  [[nodiscard]] std::span<const TokenId> next_tokens() {
+    return std::span(outputs_).subspan(step_++ * ids_.size(), ids_.size());
+  }
+  void step_by_one_call() {
+    const optimized::Decoded done = manager_.decode(ids_, next_tokens());
+    if (!done.refused.empty()) refuse();
+    taken_ += done.taken.size();
+  }
+  void step_by_three_calls() {
+    static constexpr AllocateArgs kOneToken = {.new_tokens = 1, .status = RequestStatus::running};
+    const auto tokens = next_tokens();
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const RequestId id = ids_[i];
+      manager_.append(id, tokens.subspan(i, 1));
+      const auto admission = manager_.allocate(id, kOneToken);
+      if (!admission) refuse();
+      taken_ += *admission;
+      manager_.advance(id, manager_.computed(id) + 1);
+    }
+  }
+
+  Calls calls_;
+  std::mt19937_64 random_;
+  std::vector<TokenId> prompts_;  // shape [requests, kStepPrompt + kStepBlock]
+  std::vector<TokenId> outputs_;  // shape [steps, requests]
+  std::vector<RequestId> ids_;    // shape [requests]
+  Manager manager_;
+  optimized::ChainHasher<optimized::Xxh3Digest> hasher_;
+  std::uint32_t step_ = 0;
+  bool started_ = false;
+  std::uint64_t taken_ = 0;  // [blocks] by decode steps
+  std::uint64_t hash_checksum_ = 0;
+};
+
+void start_warm(LockStep& batch) {
+  const std::uint32_t per_epoch = batch.blocks_per_epoch();
+  for (std::uint32_t used = 0; used < 2 * kStepPoolBlocks + per_epoch; used += per_epoch) {
+    batch.start_epoch();
+    batch.warm_up_steps(kStepsPerEpoch);
+  }
+}
+
+Metric middle_of(std::vector<double> samples, const char* unit) {
+  std::ranges::sort(samples);
+  return {samples[samples.size() / 2], unit, samples[samples.size() / 10],
+          samples[samples.size() - 1 - samples.size() / 10]};
+}
+
+/// Rounds of both ways of calling and of the hash alone, in turns.
+struct StepTimes {
+  std::vector<double> one, three, hash;  // [ns per token]
+  std::uint64_t checksum = 0;
+};
+
+StepTimes time_steps(const StepCase& c, std::uint64_t seed, std::uint32_t rounds) {
+  LockStep batches[] = {{{c.name, c.live_requests, Calls::one, c.smoke}, seed},
+                        {{c.name, c.live_requests, Calls::three, c.smoke}, seed}};
+  for (LockStep& batch : batches) start_warm(batch);
+  const auto evicted = [&](const LockStep& batch) { return batch.manager().counters().evictions; };
+  const auto nanoseconds_of = [&](const auto& run) {
+    const auto start = StepClock::now();
+    run();
+    return std::chrono::duration<double, std::nano>(StepClock::now() - start).count() /
+           kStepsPerRound / c.live_requests;
+  };
+  StepTimes out;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    for (LockStep& batch : batches) {
+      if (batch.epoch_is_over()) batch.start_epoch();
+      const std::uint64_t taken = batch.taken();
+      const std::uint64_t before = evicted(batch);
+      auto& times = batch.calls() == Calls::one ? out.one : out.three;
+      times.push_back(nanoseconds_of([&] { batch.run_steps(kStepsPerRound); }));
+      const std::uint64_t blocks = c.live_requests * kStepsPerRound / kStepBlock;
+      if (batch.taken() - taken != blocks || evicted(batch) - before != blocks) {
+        throw std::logic_error("decode step: a warm pool evicts one block for each that ends");
+      }
+    }
+    out.hash.push_back(nanoseconds_of([&] { batches[0].hash_steps(kStepsPerRound); }));
+  }
+  out.checksum = batches[0].checksum();
+  if (out.checksum != batches[1].checksum()) {
+    throw std::logic_error("decode step: one call and three calls come to different tables");
+  }
+  out.checksum += batches[0].hash_checksum();
+  return out;
+}
+
+/// Instructions per token inside the functions that the pattern names.
+std::optional<double> counted(const StepCase& c, const BenchOptions& options, const char* inside) {
+  std::optional<CallgrindCounts> counts;
+  run_callgrind({.argv = {options.self.string(), "--count-decode-step=" + std::string(c.name),
+                          "--seed=" + std::to_string(options.seed)}},
+                inside, false, properties::temporary_folder(), counts);
+  if (!counts) return std::nullopt;
+  return static_cast<double>(counts->instructions) / kCountedSteps / c.live_requests;
+}
+
+Result result_of(const StepCase& c, const StepTimes& times) {
+  Result out;
+  out.experiment = "decode_step";
+  out.parameters = {{"case", std::string(c.name)},
+                    {"calls", std::string(c.calls == Calls::one ? "one" : "three")},
+                    {"live_requests", std::int64_t{c.live_requests}},
+                    {"block_size", std::int64_t{kStepBlock}}};
+  const std::vector<double>& own = c.calls == Calls::one ? times.one : times.three;
+  std::vector<double> to_hash, to_three;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    to_hash.push_back(own[i] / times.hash[i]);
+    to_three.push_back(own[i] / times.three[i]);
+  }
+  out.metrics.emplace_back("ns_per_token", middle_of(own, "ns"));
+  out.metrics.emplace_back("hash_alone_ns_per_token", middle_of(times.hash, "ns"));
+  out.metrics.emplace_back("ratio_to_hash_alone", middle_of(to_hash, "ratio"));
+  out.metrics.emplace_back("ratio_to_three_calls", middle_of(to_three, "ratio"));
+  out.metrics.emplace_back("tokens", count(own.size() * kStepsPerRound * c.live_requests));
+  out.metrics.emplace_back("checksum", count(times.checksum & 0xffffffffU));
+  return out;
+}
+
+bool belongs(const StepCase& c, const BenchOptions& options) { return c.smoke == options.smoke; }
+
+}  // namespace
+
+std::vector<std::string> decode_step_cases(const BenchOptions& options) {
+  std::vector<std::string> names;
+  for (const StepCase& c : kStepCases) {
+    if (belongs(c, options)) names.push_back(step_case_name(c));
+  }
+  return names;
+}
+
+std::vector<Result> run_decode_step_suite(std::span<const std::string> selected,
+                                          const BenchOptions& options) {
+  std::vector<Result> out;
+  for (const StepCase& c : kStepCases) {
+    const std::string name = step_case_name(c);
+    if (!belongs(c, options) || std::ranges::find(selected, name) == selected.end()) continue;
+    options.progress->update(static_cast<double>(out.size()) / static_cast<double>(selected.size()),
+                             name);
+    out.push_back(result_of(c, time_steps(c, options.seed, options.smoke ? 8 : 200)));
+    if (options.smoke) continue;
+    if (const auto steps = counted(c, options, "*LockStep::run_steps*")) {
+      out.back().metrics.emplace_back("instructions_per_token",
+                                      Metric{*steps, "instructions", {}, {}});
+    }
+    if (const auto hash = counted(c, options, "*LockStep::hash_steps*")) {
+      out.back().metrics.emplace_back("hash_alone_instructions_per_token",
+                                      Metric{*hash, "instructions", {}, {}});
+    }
+  }
+  return out;
+}
+
+int count_decode_step(const std::string& name, std::uint64_t seed) {
+  for (const StepCase& c : kStepCases) {
+    if (name != c.name) continue;
+    LockStep batch(c, seed);
+    start_warm(batch);
+    batch.start_epoch();
+    batch.run_steps(kCountedSteps);
+    batch.hash_steps(kCountedSteps);
+    return 0;
+  }
+  return 2;
+}
+
+}  // namespace kvproof::bench
