@@ -160,8 +160,10 @@ class RequestTable {
         Request& r = all[id];
         if (r.num_tokens < r.write_until) [[likely]]
           return r.step(tokens[i], one_each);
-        out.twice |= r.due;
-        out.doubtful |= !r.plain | (r.num_tokens >= r.capacity);
+        if (!r.plain || r.due || r.num_tokens >= r.capacity) [[unlikely]] {
+          out.doubtful = true;
+          out.twice |= r.due;
+        }
         r.due = true;
       } else {
         out.doubtful = true;

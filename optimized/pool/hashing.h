@@ -17,6 +17,8 @@
 
 namespace kvproof::optimized {
 
+__extension__ using Uint128 = unsigned __int128;
+
 /// A digest of `Words` 64-bit words. Keys are equal iff all words are.
 template <std::size_t Words>
 struct HashKey {

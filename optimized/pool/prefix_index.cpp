@@ -40,29 +40,25 @@ BlockId PrefixIndex<Key>::find_behind(std::uint64_t at, const Key& key) const {
 // The first chunk holds no copy, but keys went past it, or it is full. One walk finds an older copy
 // and the first empty slot.
 template <class Key>
-void PrefixIndex<Key>::insert_behind(std::uint64_t at, const Key& key, BlockId block) {
+void PrefixIndex<Key>::insert_behind(Chunk* first, const Key& key, BlockId block) {
   const std::uint8_t wanted = tag(key);
-  const std::uint64_t first = at;
-  std::uint32_t empty = match(chunks_[at], 0);
-  std::uint64_t target = at;
-  for (std::uint64_t left = num_chunks_ - 1; left > 0 && chunks_[at].overflow != 0; --left) {
+  Chunk* at = first;
+  Chunk* target = first;
+  std::uint32_t empty = match(*first, 0);
+  while (at->overflow != 0) {
     at = behind(at);
-    const Chunk& chunk = chunks_[at];
-    for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
-      const BlockId head = chunk.blocks[__builtin_ctz(mask)];
+    if (at == first) break;  // with every overflow count above zero there is no other end
+    for (std::uint32_t mask = match(*at, wanted); mask != 0; mask &= mask - 1) {
+      const BlockId head = at->blocks[__builtin_ctz(mask)];
       if (records_[head].key == key) return append_copy(head, block);
     }
-    if (empty == 0) empty = match(chunks_[target = at], 0);
+    if (empty == 0) empty = match(*(target = at), 0);
   }
-  for (; empty == 0; empty = match(chunks_[target], 0)) target = behind(target);
+  while (empty == 0) empty = match(*(target = behind(target)), 0);
   for (at = first; at != target; at = behind(at)) {
-    if (chunks_[at].overflow != kLostCount) ++chunks_[at].overflow;
+    if (at->overflow != kLostCount) ++at->overflow;
   }
-  records_[block].flags = Record::kHashed | Record::kHead;
-  ++num_keys_;
-  const int slot = __builtin_ctz(empty);
-  chunks_[target].tags[slot] = wanted;
-  chunks_[target].blocks[slot] = block;
+  enter(*target, empty, wanted, block);
 }
 
 template <class Key>

@@ -24,8 +24,6 @@
 
 namespace kvproof::optimized {
 
-__extension__ using Uint128 = unsigned __int128;
-
 template <class Key>
 class PrefixIndex {
  public:
@@ -101,6 +99,9 @@ class PrefixIndex {
   [[nodiscard]] std::uint64_t behind(std::uint64_t chunk) const {
     return chunk + 1 == num_chunks_ ? 0 : chunk + 1;
   }
+  [[nodiscard]] Chunk* behind(Chunk* chunk) {
+    return chunk + 1 == chunks_.data() + num_chunks_ ? chunks_.data() : chunk + 1;
+  }
   [[nodiscard]] static std::uint32_t match(const Chunk& chunk, std::uint8_t tag);
 
   struct Place {
@@ -112,7 +113,15 @@ class PrefixIndex {
   Place locate(const Key& key, BlockId block, bool leaves);
   void append_copy(BlockId head, BlockId block);
   void erase_copy(BlockId block);
-  void insert_behind(std::uint64_t chunk, const Key& key, BlockId block);
+  void insert_behind(Chunk* first, const Key& key, BlockId block);
+  /// Names a block in an empty slot. @param empty a bit for each empty slot
+  void enter(Chunk& chunk, std::uint32_t empty, std::uint8_t tag, BlockId block) {
+    records_[block].flags = Record::kHashed | Record::kHead;
+    ++num_keys_;
+    const int slot = __builtin_ctz(empty);
+    chunk.tags[slot] = tag;
+    chunk.blocks[slot] = block;
+  }
   [[nodiscard]] BlockId find_behind(std::uint64_t chunk, const Key& key) const;
 
   Record* records_;
@@ -155,19 +164,14 @@ template <class Key>
   Record& record = records_[block];
   record.key = key;
   const std::uint8_t wanted = tag(key);
-  const std::uint64_t at = home(key);
-  Chunk& chunk = chunks_[at];
+  Chunk& chunk = chunks_[home(key)];
   for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
     const BlockId head = chunk.blocks[__builtin_ctz(mask)];
     if (records_[head].key == key) return append_copy(head, block);
   }
   const std::uint32_t empty = match(chunk, 0);
-  if (chunk.overflow != 0 || empty == 0) return insert_behind(at, key, block);
-  record.flags = Record::kHashed | Record::kHead;
-  ++num_keys_;
-  const int slot = __builtin_ctz(empty);
-  chunk.tags[slot] = wanted;
-  chunk.blocks[slot] = block;
+  if (chunk.overflow != 0 || empty == 0) return insert_behind(&chunk, key, block);
+  enter(chunk, empty, wanted, block);
 }
 
 template <class Key>
