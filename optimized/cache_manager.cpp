@@ -19,6 +19,8 @@ CacheConfig checked(const CacheConfig& config) {
   return with_eagle_kin(config);
 }
 
+constexpr char kBeyondCapacity[] = "append beyond the capacity of the request";
+
 // The most keys that end inside of one block; 0 = none do. Requests that share the block in which
 // their prompt ends are forks with the same prompt. Where keys cover tokens behind their unit, how
 // much of the prompt has keys depends on how many tokens a fork knows behind it. A state has one
@@ -406,7 +408,7 @@ void CacheManager<Digest>::check_due(std::span<const RequestId> ids,
       const auto earlier = twice ? due.first(k) : std::span<const std::uint32_t>();
       const auto before = std::ranges::count(earlier, id, [&](auto i) { return ids[i]; });
       expects(r.num_tokens + static_cast<std::uint64_t>(before) < r.capacity, Breach::capacity,
-              "append beyond the capacity of the request");
+              kBeyondCapacity);
       resident(id);
     }
   } catch (...) {
@@ -419,22 +421,38 @@ template <class Digest>
 Decoded CacheManager<Digest>::decode_due(std::span<const RequestId> ids, const TokenId* tokens,
                                          BatchDue due) {
   const std::uint32_t* const places = batch_.places(ids.size());
-  if (due.doubtful || due.twice) [[unlikely]]
+  if (due.doubtful) [[unlikely]]
     check_due(ids, {places, due.count}, due.twice);
   batch_.start();
-  if (bare_ && !due.doubtful) {
+  if (bare_ && due.plain) {
     decode_bare(ids, tokens, due.count);
-  } else if (single_full_ && !due.doubtful) {
+  } else if (single_full_ && due.plain) {
     decode_full(ids, tokens, due.count);
   } else {
-    for (std::size_t k = 0; k < due.count; ++k)
+    for (std::size_t k = 0; k < due.count; ++k) {
       decode_any(ids[places[k]], tokens[places[k]], places[k]);
+    }
   }
   return batch_.decoded();
 }
 
-// The three calls of requests of a single group of full attention, where nothing is shared or away.
-// As in any step that is due, what is known once it is computed is at most what there is.
+// A batch of one.
+template <class Digest>
+Decoded CacheManager<Digest>::decode_one(RequestId id, TokenId token) {
+  Request& r = requests_.live(id);
+  expects(r.num_tokens < r.capacity, Breach::capacity, kBeyondCapacity);
+  if (!r.plain) resident(id);
+  batch_.start();
+  if (bare_ && r.plain) {
+    requests_.write(r, id, token);
+    step_bare(r, *requests_.tables(id), 0);
+  } else {
+    decode_any(id, token, 0);
+  }
+  return batch_.decoded();
+}
+
+// The requests of a single group of full attention, where nothing is shared or away.
 template <class Digest>
 void CacheManager<Digest>::decode_full(std::span<const RequestId> ids, const TokenId* tokens,
                                        std::size_t due) {
@@ -443,57 +461,57 @@ void CacheManager<Digest>::decode_full(std::span<const RequestId> ids, const Tok
     const std::uint32_t index = places[k];
     const RequestId id = ids[index];
     Request& r = requests_[id];
-    GroupTable& table = *requests_.tables(id);
-    r.due = false;
-    r.tokens[r.num_tokens++] = tokens[index];
-    if (r.num_tokens >= r.next_unit_end) requests_.hash_unit(id);
+    requests_.write(r, id, tokens[index]);
     const std::uint32_t known = r.computed + 1;
     const Admission admission = step_full(id, {known, known, false});
     if (!admission) {
       batch_.refuse(index);
       continue;
     }
-    for (const BlockId block : table.table().last(*admission)) batch_.take({index, 0, block});
+    for (const BlockId block : table(id).last(*admission)) batch_.take({index, 0, block});
     r.computed = known;
   }
 }
 
-// The same where every step is a bare one: see BlockPool::bare().
+// The same where every step is bare: see BlockPool::bare().
 template <class Digest>
 void CacheManager<Digest>::decode_bare(std::span<const RequestId> ids, const TokenId* tokens,
                                        std::size_t due) {
   const std::uint32_t* const places = batch_.places(ids.size());
   Request* const requests = &requests_[0];
   GroupTable* const tables = requests_.tables(0);
-  const Group& group = groups_.front();
   for (std::size_t k = 0; k < due; ++k) {
     const std::uint32_t index = places[k];
     const RequestId id = ids[index];
-    Request& r = requests[id];
-    GroupTable& table = tables[id];
-    r.due = false;
-    r.tokens[r.num_tokens++] = tokens[index];
-    if (r.num_tokens >= r.next_unit_end) requests_.hash_unit(r, id);
-    const std::uint32_t known = r.computed + 1;
-    if (known > table.slots_end) {
-      const std::uint32_t missing = group.missing(table, known);
-      if (missing > pool_.num_free()) [[unlikely]] {
-        ++pool_.counters().refusals;
-        batch_.refuse(index);
-        continue;
-      }
-      if (missing > 1) [[unlikely]] {
-        group.append(table, missing, pool_);
-        for (const BlockId block : table.table().last(missing)) batch_.take({index, 0, block});
-      } else {
-        batch_.take({index, 0, group.append_one_bare(table, pool_)});
-      }
-    }
-    if (known >= table.publish_end) group.template publish_due<true>(table, r, known, pool_);
-    r.computed = known;
-    settle_full(r, table);
-    audit();
+    requests_.write(requests[id], id, tokens[index]);
+    step_bare(requests[id], tables[id], index);
   }
+}
+
+// The step of one token that has been written. What is known once it is computed is at most what
+// there is.
+template <class Digest>
+[[gnu::always_inline]] inline void CacheManager<Digest>::step_bare(Request& r, GroupTable& table,
+                                                                   std::uint32_t index) {
+  const Group& group = groups_.front();
+  const std::uint32_t known = r.computed + 1;
+  if (known > table.slots_end) {
+    const std::uint32_t missing = group.missing(table, known);
+    if (missing > pool_.num_free()) [[unlikely]] {
+      ++pool_.counters().refusals;
+      return batch_.refuse(index);
+    }
+    if (missing > 1) [[unlikely]] {
+      group.append(table, missing, pool_);
+      for (const BlockId block : table.table().last(missing)) batch_.take({index, 0, block});
+    } else {
+      batch_.take({index, 0, group.append_one_bare(table, pool_)});
+    }
+  }
+  if (known >= table.publish_end) group.template publish_due<true>(table, r, known, pool_);
+  r.computed = known;
+  settle_full(r, table);
+  audit();
 }
 
 // The three calls of a request that is shared, away or in several groups.

@@ -180,8 +180,10 @@ class CacheManager {
   }
   Admission admit(RequestId id, const AllocateArgs& args);
   Decoded decode_due(std::span<const RequestId> ids, const TokenId* tokens, BatchDue due);
+  Decoded decode_one(RequestId id, TokenId token);
   void decode_full(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
   void decode_bare(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
+  void step_bare(Request& r, GroupTable& table, std::uint32_t index);
   void decode_any(RequestId id, TokenId token, std::uint32_t index);
   void check_due(std::span<const RequestId> ids, std::span<const std::uint32_t> due, bool twice);
   [[nodiscard]] Standing standing(RequestId id, const AllocateArgs& args) const;
@@ -257,6 +259,10 @@ inline Decoded CacheManager<Digest>::decode(std::span<const RequestId> ids,
                                             std::span<const TokenId> tokens) {
   expects(tokens.size() == ids.size(), Breach::capacity,
           "a batch that has not one token for each request");
+  if (ids.size() == 1) {
+    const bool is_all = requests_.step_one(ids.front(), tokens.front());
+    return is_all ? Decoded() : decode_one(ids.front(), tokens.front());
+  }
   std::uint32_t* const places = batch_.places(ids.size());
   const auto due = requests_.step_all(ids, tokens.data(), places);
   return due.count == 0 ? Decoded() : decode_due(ids, tokens.data(), due);

@@ -33,6 +33,7 @@ constexpr LifeCycleShape kSmokeShape{.num_blocks = 4096, .live_requests = 8, .nu
 // The case of the speed floor comes first, so that a script that reads one result reads that one.
 constexpr Case kCases[] = {
     {"xxh3_64k", "xxh3-128", {}},
+    {"three_calls_64k", "xxh3-128", {.three_calls = true}},
     {"sha256_64k", "sha256", {}},
     // Half the prefixes: two groups take twice the blocks between two uses of one.
     {"hybrid_64k", "xxh3-128", {.num_prefixes = 96, .window = 256}},

@@ -29,6 +29,7 @@ struct LifeCycleShape {
   std::uint32_t window = 0;          // [tokens] of a second group with a sliding window; 0 = none
   bool residency = false;            // with the histograms of optimized::Residency
   bool exact_hits = false;           // with optimized::ExactContents
+  bool three_calls = false;          // a token by append, allocate and advance, not by decode
   std::string_view profile = kDefaultProfile.name;
   std::optional<std::uint32_t> retention = {};  // CacheConfig::retention
   [[nodiscard]] std::uint32_t num_groups() const { return window > 0 ? 2 : 1; }
@@ -120,17 +121,29 @@ class LifeCycle {
   }
 
   void decode(RequestId id, std::uint32_t i) {
+    const std::uint64_t taken_before = manager_.counters().taken;
+    shape_.three_calls ? decode_by_three_calls(id, i) : decode_by_one_call(id, i);
+    counts_.taken += manager_.counters().taken - taken_before;
+  }
+
+  void decode_by_one_call(RequestId id, std::uint32_t i) {
+    const TokenId* token = generated_.data() + i * Shape::kDecodeTokens;
+    for (std::uint32_t step = 0; step < Shape::kDecodeTokens; ++step) {
+      if (!manager_.decode({&id, 1}, {token + step, 1}).refused.empty())
+        throw std::logic_error("life cycle: a decode step was refused");
+    }
+  }
+
+  void decode_by_three_calls(RequestId id, std::uint32_t i) {
     static constexpr AllocateArgs kOneToken = {.new_tokens = 1, .status = RequestStatus::running};
     const TokenId* token = generated_.data() + i * Shape::kDecodeTokens;
     std::uint32_t computed = Shape::kPromptTokens;
-    const std::uint64_t taken_before = manager_.counters().taken;
     for (std::uint32_t step = 0; step < Shape::kDecodeTokens; ++step) {
       manager_.append(id, {token + step, 1});
       if (!manager_.allocate(id, kOneToken))
         throw std::logic_error("life cycle: a decode step was refused");
       manager_.advance(id, ++computed);
     }
-    counts_.taken += manager_.counters().taken - taken_before;
   }
 
   void finish_oldest(RequestId id) {

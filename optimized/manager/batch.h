@@ -32,7 +32,8 @@ struct Decoded {
 struct BatchDue {
   std::size_t count = 0;
   bool doubtful = false;  // it may be that one of them cannot make its step
-  bool twice = false;     // one of them stands there twice
+  bool twice = false;     // one of them stands there twice, which is doubtful
+  bool plain = true;      // the step of each is plain
 };
 
 class Batch {

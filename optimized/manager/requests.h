@@ -146,6 +146,14 @@ class RequestTable {
     return r.num_tokens >= r.next_unit_end;
   }
 
+  /// Steps a request if a step of one token is only to write it. @return whether it was
+  bool step_one(RequestId id, TokenId token) {
+    if (id >= requests_.size()) return false;
+    Request& r = requests_[id];
+    if (r.num_tokens >= r.write_until) return false;
+    r.step(token, Request::kOneEach);
+    return true;
+  }
   /// Steps every request of a batch whose step is only that, and notes the others, in order.
   /// @param tokens one for each request @param due their indexes, shape [requests of the batch]
   BatchDue step_all(std::span<const RequestId> ids, const TokenId* tokens, std::uint32_t* due) {
@@ -163,6 +171,7 @@ class RequestTable {
         if (!r.plain || r.due || r.num_tokens >= r.capacity) [[unlikely]] {
           out.doubtful = true;
           out.twice |= r.due;
+          out.plain &= r.plain;
         }
         r.due = true;
       } else {
@@ -180,6 +189,13 @@ class RequestTable {
     }
     for (std::size_t i = whole; i < ids.size(); ++i) visit(i);
     return out;
+  }
+  /// Writes the token of a step that is due, and hashes the unit that it completes.
+  /// @return the key of that unit, or nullptr @pre room for the token
+  const Key* write(Request& r, RequestId id, TokenId token) {
+    r.due = false;
+    r.tokens[r.num_tokens++] = token;
+    return r.num_tokens < r.next_unit_end ? nullptr : &hash_unit(r, id);
   }
   /// Takes the steps of step_all() back.
   void undo(std::span<const RequestId> ids, std::span<const std::uint32_t> due);

@@ -250,7 +250,7 @@ template <bool kBare>
   forget_keys<kBare>(block);
 }
 
-template <class Key>  // inlined, or the compiler drops a call that changes nothing
+template <class Key>
 [[gnu::always_inline]] inline void BlockPool<Key>::prefetch_victim(BlockId next) const {
   __builtin_prefetch(&records_[records_[next].next]);
   index_.prefetch(records_[next].key);
