@@ -145,7 +145,7 @@ template <class Digest>
 std::span<const typename Digest::Key> RequestTable<Digest>::hash_units(RequestId id) {
   Request& r = requests_[id];
   const std::uint32_t first = r.num_hashes;
-  if (r.num_tokens - r.next_unit_end < unit_ && !r.has_extra) return {&hash_unit(id), 1};
+  if (r.num_tokens - r.next_unit_end < unit_ && !r.has_extra) return {&hash_plain_unit(r), 1};
   const std::uint32_t count = (r.num_tokens - r.next_unit_end) / unit_ + 1;
   hasher_.hash(r.tokens, r.has_extra ? storage_[id].extra.get() : nullptr, first, count, r.hashes);
   r.num_hashes += count;

@@ -190,25 +190,15 @@ class RequestTable {
     for (std::size_t i = whole; i < ids.size(); ++i) visit(i);
     return out;
   }
-  /// Writes the token of a step that is due, and hashes the unit that it completes.
-  /// @return the key of that unit, or nullptr @pre room for the token
-  const Key* write(Request& r, RequestId id, TokenId token) {
+  /// Writes the token of a step that is due, and hashes the unit that it completes. @pre room for it
+  void write(Request& r, RequestId id, TokenId token) {
     r.due = false;
     r.tokens[r.num_tokens++] = token;
-    return r.num_tokens < r.next_unit_end ? nullptr : &hash_unit(r, id);
+    if (r.num_tokens < r.next_unit_end) return;
+    r.has_extra ? static_cast<void>(hash_units(id)) : static_cast<void>(hash_plain_unit(r));
   }
   /// Takes the steps of step_all() back.
   void undo(std::span<const RequestId> ids, std::span<const std::uint32_t> due);
-  /// Hashes the unit that the last token completed. @return its key @pre it completed one
-  const Key& hash_unit(RequestId id) { return hash_unit(requests_[id], id); }
-  const Key& hash_unit(Request& r, RequestId id) {
-    if (r.has_extra) [[unlikely]]
-      return hash_units(id).front();
-    Key* const key = r.hashes + r.num_hashes;
-    hasher_.hash_next(r.tokens, r.num_hashes++, r.hashes);
-    r.next_unit_end += unit_;
-    return *key;
-  }
   /// Hashes the units that are complete. @return their keys @pre there is one
   std::span<const Key> hash_units(RequestId id);
 
@@ -225,6 +215,13 @@ class RequestTable {
     std::uint32_t hit_epoch = 0;
   };
 
+  /// Hashes the unit that the last token completed. @return its key @pre there are no extra keys
+  const Key& hash_plain_unit(Request& r) {
+    Key* const key = r.hashes + r.num_hashes;
+    hasher_.hash_next(r.tokens, r.num_hashes++, r.hashes);
+    r.next_unit_end += unit_;
+    return *key;
+  }
   RequestId take_handle(std::uint32_t capacity, std::uint32_t encoder_tokens);
   void make_room(RequestId id, std::uint32_t capacity, std::uint32_t encoder_tokens);
 

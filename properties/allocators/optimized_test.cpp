@@ -413,5 +413,23 @@ TEST(Backoff, SleepsWhenNothingElseHelps) {
   EXPECT_GE(slept(), std::chrono::microseconds(50));
 }
 
+TEST(Hashing, AUnitOfSixteenTokensIsTheLibrarysHashOfParentAndTokens) {
+  constexpr std::size_t kUnits = 64;
+  std::mt19937 random(1);
+  std::vector<TokenId> tokens(16 * kUnits);
+  for (TokenId& token : tokens) token = static_cast<TokenId>(random());
+  std::vector<Key128> keys(kUnits);
+  ChainHasher<Xxh3Digest>(16, 7).hash(tokens.data(), nullptr, 0, kUnits, keys.data());
+  for (std::size_t unit = 1; unit < kUnits; ++unit) {
+    struct {
+      Key128 parent;
+      std::array<TokenId, 16> tokens;
+    } message{keys[unit - 1], {}};
+    std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(16 * unit), 16,
+                message.tokens.begin());
+    EXPECT_EQ(keys[unit], Xxh3Digest()(&message, sizeof(message))) << unit;
+  }
+}
+
 }  // namespace
 }  // namespace kvproof::optimized
