@@ -190,7 +190,7 @@ class RequestTable {
     for (std::size_t i = whole; i < ids.size(); ++i) visit(i);
     return out;
   }
-  /// Writes the token of a step that is due, and hashes the unit that it completes. @pre room for it
+  /// Writes the token of a step that is due, and hashes the unit that it completes. @pre room
   void write(Request& r, RequestId id, TokenId token) {
     r.due = false;
     r.tokens[r.num_tokens++] = token;
