@@ -473,7 +473,8 @@ void CacheManager<Digest>::decode_full(std::span<const RequestId> ids, const Tok
   }
 }
 
-// The same where every step is bare: see BlockPool::bare().
+// The same where every step is bare (BlockPool::bare()). Tokens and hashes come first: nothing else
+// reads them before the step of their own request, and what the steps will read is on its way.
 template <class Digest>
 void CacheManager<Digest>::decode_bare(std::span<const RequestId> ids, const TokenId* tokens,
                                        std::size_t due) {
@@ -481,10 +482,19 @@ void CacheManager<Digest>::decode_bare(std::span<const RequestId> ids, const Tok
   Request* const requests = &requests_[0];
   GroupTable* const tables = requests_.tables(0);
   for (std::size_t k = 0; k < due; ++k) {
-    const std::uint32_t index = places[k];
-    const RequestId id = ids[index];
-    requests_.write(requests[id], id, tokens[index]);
-    step_bare(requests[id], tables[id], index);
+    const RequestId id = ids[places[k]];
+    __builtin_prefetch(&tables[id], 1);
+    const Key* const key = requests_.write(requests[id], id, tokens[places[k]]);
+    if (key != nullptr) pool_.index().prefetch(*key);
+  }
+  constexpr std::size_t kAhead = 8;
+  for (std::size_t k = 0; k < due; ++k) {
+    if (k + kAhead < due) {
+      const GroupTable& later = tables[ids[places[k + kAhead]]];
+      __builtin_prefetch(later.blocks + later.length, 1);
+    }
+    const RequestId id = ids[places[k]];
+    step_bare(requests[id], tables[id], places[k]);
   }
 }
 

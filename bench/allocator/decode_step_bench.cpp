@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite decode_step. One result per number of live requests and way of calling: "ns_per_token",
-// "hash_alone_ns_per_token", "ratio_to_hash_alone", "instructions_per_token" and
+// "hash_alone_ns_per_token", "ratio_to_hash_alone", "cold_ns_per_token" (of single steps, each after
+// a walk over 64 MB), "instructions_per_token" and
 // "hash_alone_instructions_per_token" (where valgrind is installed), counts and a checksum.
 #include <algorithm>
 #include <chrono>
@@ -184,6 +185,7 @@ Metric middle_of(std::vector<double> samples, const char* unit) {
 /// Rounds of both ways of calling and of the hash alone, in turns.
 struct StepTimes {
   std::vector<double> one, three, hash;  // [ns per token]
+  std::vector<double> one_cold, three_cold;
   std::uint64_t checksum = 0;
 };
 
@@ -212,6 +214,15 @@ StepTimes time_steps(const StepCase& c, std::uint64_t seed, std::uint32_t rounds
       }
     }
     out.hash.push_back(nanoseconds_of([&] { batches[0].hash_steps(kStepsPerRound); }));
+  }
+  std::vector<char> other_work(c.smoke ? 1U << 10 : 64U << 20);
+  for (std::uint32_t step = 0; step < kStepsPerRound; ++step) {
+    for (LockStep& batch : batches) {
+      if (batch.epoch_is_over()) batch.start_epoch();
+      for (std::size_t i = 0; i < other_work.size(); i += 64) ++other_work[i];
+      auto& times = batch.calls() == Calls::one ? out.one_cold : out.three_cold;
+      times.push_back(nanoseconds_of([&] { batch.run_steps(1); }) * kStepsPerRound);
+    }
   }
   out.checksum = batches[0].checksum();
   if (out.checksum != batches[1].checksum()) {
@@ -248,6 +259,9 @@ Result result_of(const StepCase& c, const StepTimes& times) {
   out.metrics.emplace_back("hash_alone_ns_per_token", middle_of(times.hash, "ns"));
   out.metrics.emplace_back("ratio_to_hash_alone", middle_of(to_hash, "ratio"));
   out.metrics.emplace_back("ratio_to_three_calls", middle_of(to_three, "ratio"));
+  out.metrics.emplace_back(
+      "cold_ns_per_token",
+      middle_of(c.calls == Calls::one ? times.one_cold : times.three_cold, "ns"));
   out.metrics.emplace_back("tokens", count(own.size() * kStepsPerRound * c.live_requests));
   out.metrics.emplace_back("checksum", count(times.checksum & 0xffffffffU));
   return out;

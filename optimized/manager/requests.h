@@ -191,11 +191,12 @@ class RequestTable {
     return out;
   }
   /// Writes the token of a step that is due, and hashes the unit that it completes. @pre room
-  void write(Request& r, RequestId id, TokenId token) {
+  /// @return the key of that unit, or nullptr
+  const Key* write(Request& r, RequestId id, TokenId token) {
     r.due = false;
     r.tokens[r.num_tokens++] = token;
-    if (r.num_tokens < r.next_unit_end) return;
-    r.has_extra ? static_cast<void>(hash_units(id)) : static_cast<void>(hash_plain_unit(r));
+    if (r.num_tokens < r.next_unit_end) return nullptr;
+    return r.has_extra ? &hash_units(id).front() : &hash_plain_unit(r);
   }
   /// Takes the steps of step_all() back.
   void undo(std::span<const RequestId> ids, std::span<const std::uint32_t> due);
