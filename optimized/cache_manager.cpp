@@ -524,10 +524,38 @@ template <class Digest>
   audit();
 }
 
-// The three calls of a request that is shared, away or in several groups.
+// A request of several groups where nothing is shared or away.
+template <class Digest>
+void CacheManager<Digest>::decode_plain(Request& r, RequestId id, TokenId token,
+                                        std::uint32_t index) {
+  requests_.write(r, id, token);
+  const std::uint32_t known = r.computed + 1;
+  if (known > r.quiet_until) {
+    const GroupTable* const own = requests_.tables(id);
+    for (const Group& group : groups_) batch_.length(group.id()) = own[group.id()].length;
+    const Admission admission = step(id, {known, known, false});
+    if (!admission) return batch_.refuse(index);
+    if (*admission > 0) note_growth(id, index);
+  }
+  r.computed = known;
+  r.limit();
+}
+
+template <class Digest>
+void CacheManager<Digest>::note_growth(RequestId id, std::uint32_t index) {
+  for (const Group& group : groups_) {
+    const GroupTable& table = requests_.tables(id)[group.id()];
+    if (table.length == batch_.length(group.id())) continue;
+    for (const BlockId block : growth(id, group.id())) batch_.take({index, group.id(), block});
+  }
+}
+
+// The three calls of a request that is shared or away, or whose states move.
 template <class Digest>
 void CacheManager<Digest>::decode_any(RequestId id, TokenId token, std::uint32_t index) {
-  requests_[id].due = false;
+  Request& r = requests_[id];
+  if (r.plain && !single_full_) return decode_plain(r, id, token, index);
+  r.due = false;
   const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
   for (const Group& group : groups_) batch_.length(group.id()) = own[group.id()].length;
   const std::size_t copies = copies_.list().size();
@@ -542,13 +570,7 @@ void CacheManager<Digest>::decode_any(RequestId id, TokenId token, std::uint32_t
       batch_.take({index, copy.group, copy.to});
     }
   }
-  for (const Group& group : groups_) {
-    const GroupTable& table = own[group.id()];
-    if (table.length == batch_.length(group.id())) continue;
-    for (const BlockId block : table.table().subspan(table.grown_from)) {
-      batch_.take({index, group.id(), block});
-    }
-  }
+  note_growth(id, index);
 }
 
 // ---- publication and what is given back ---------------------------------------------------------

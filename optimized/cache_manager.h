@@ -184,6 +184,8 @@ class CacheManager {
   void decode_full(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
   void decode_bare(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
   void step_bare(Request& r, GroupTable& table, std::uint32_t index);
+  void decode_plain(Request& r, RequestId id, TokenId token, std::uint32_t index);
+  void note_growth(RequestId id, std::uint32_t index);
   void decode_any(RequestId id, TokenId token, std::uint32_t index);
   void check_due(std::span<const RequestId> ids, std::span<const std::uint32_t> due, bool twice);
   [[nodiscard]] Standing standing(RequestId id, const AllocateArgs& args) const;
