@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite decode_step. One result per number of live requests and way of calling: "ns_per_token",
 // "hash_alone_ns_per_token", "ratio_to_hash_alone", "cold_ns_per_token" (single steps, each after a
-// walk over 64 MB), "instructions_per_token" and "hash_alone_instructions_per_token" (where valgrind
-// is installed), counts and a checksum.
+// walk over 64 MB), "instructions_per_token", "hash_alone_instructions_per_token" (both where
+// valgrind is installed), counts and a checksum.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
