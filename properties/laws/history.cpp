@@ -122,8 +122,11 @@ bool History::may_keep(const RequestRecord& r, GroupId group, std::size_t positi
   const auto end_at = [&](std::uint64_t tokens) {
     return tokens / mask.align * mask.align / mask.block_size + mask.shift;
   };
-  return position < end_at(r.parted_to) &&
-         position + mask.tail + mask.shift >= end_at(r.parted_from);
+  // A group that drops also keeps what lies one block before.
+  const GroupConfig& rules = config->groups[group];
+  const std::uint64_t dropped = rules.eagle ? rules.block_size : 0;
+  const std::uint64_t from = r.parted_from - std::min(r.parted_from, dropped);
+  return position < end_at(r.parted_to) && position + mask.tail >= end_at(from);
 }
 
 const TransferRecord* History::find_transfer(std::string_view name) const {
