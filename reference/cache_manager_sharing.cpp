@@ -209,7 +209,7 @@ void CacheManager::publish_checkpoint(Request& r, GroupId group, const Checkpoin
       checkpoint.tokens == r.junction || (on_block && cache_mask(config_, config).keeps(at - 1));
   const PrefixKey* carried = pool_.cache().key_of(block);
   const bool there = carried != nullptr && carried->prefix_tokens == checkpoint.tokens;
-  if (block == kNullBlock || there) return;
+  if (block == kNullBlock || (wanted && there)) return;
   pool_.evict({block});
   if (!wanted || checkpoint.tokens > std::min(tokens, hashed_tokens(r))) return;
   const PrefixKey own = key(r, group, checkpoint.tokens);

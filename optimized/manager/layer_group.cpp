@@ -297,7 +297,7 @@ void LayerGroup<Key>::publish_checkpoint(const GroupTable& table, const Content<
   const bool wanted =
       end == state_boundary(resumption_, content.prompt_tokens, resumption_.hit_align) ||
       end == content.junction || (end % group_.block_size == 0 && mask_.keeps(at - 1));
-  if (block == kNullBlock || (known && carries(block, content, end, pool))) return;
+  if (block == kNullBlock || (wanted && known && carries(block, content, end, pool))) return;
   pool.forget(block);
   if (wanted && known && end <= tokens) publish_state(block, content, end, pool);
 }
