@@ -66,7 +66,8 @@ struct alignas(64) HotRequest {
   std::uint32_t junction = 0;  // [tokens] the longest prefix that a group had then; 0 = the hit
 
   /// Sets write_until: no hash, no block and no publication is due before it, and there is room.
-  /// To be called whenever one of the three falls; until it is called, the old value is too low.
+  /// It must be called whenever one of the three falls. Where one rises, the old value is only too
+  /// low until it is called.
   void limit() { write_until = std::min({quiet_until, capacity, next_unit_end - 1}); }
 
   static constexpr std::uint64_t kOneEach = 0x1'0000'0001U;
