@@ -303,6 +303,8 @@ class ManagerSubject final : public Subject {
     return {};
   }
 
+  Result perform(const op::Decode& o);
+
   template <class Swap>
   Result start(RequestId id, const std::string& transfer, const Swap& swap) {
     expects(!transfers_.contains(transfer) && !transfer.empty(), Breach::duplicate_transfer,
@@ -331,6 +333,12 @@ class ManagerSubject final : public Subject {
   // For the calls whose handle is not the first thing that is looked at.
   [[nodiscard]] RequestId live(const std::string& name) const {
     return handle(names_.requests, {}, name, Breach::unknown_request);
+  }
+  // For a batch: a name that was never given becomes a handle that was never given.
+  [[nodiscard]] RequestId id_or_none(const std::string& name) const {
+    if (const auto at = names_.requests.find(name); at != names_.requests.end()) return at->second;
+    const auto at = gone_.find(name);
+    return at != gone_.end() ? at->second : RequestId(~0U);
   }
   void name_request(const std::string& name, RequestId id) {
     std::erase_if(gone_, [&](const auto& entry) { return entry.second == id; });
@@ -378,6 +386,25 @@ Result ManagerSubject<Manager>::perform(const op::Allocate& o) {
     granted.blocks[g].insert(granted.blocks[g].end(), growth.begin(), growth.end());
   }
   return granted;
+}
+
+// A name that was never given is found where its turn comes: what breaks the contract first counts.
+template <class Manager>
+Result ManagerSubject<Manager>::perform(const op::Decode& o) {
+  std::vector<RequestId> ids;
+  for (const std::string& req : o.reqs) ids.push_back(id_or_none(req));
+  const std::uint64_t taken_before = manager_.counters().taken;
+  const auto done = manager_.decode(ids, o.tokens);
+  names_.granted += manager_.counters().taken - taken_before;
+  kvproof::Decoded out;
+  out.refused.assign(done.refused.begin(), done.refused.end());
+  out.blocks.assign(ids.size(), std::vector<Blocks>(num_groups()));
+  for (const std::uint32_t index : out.refused) out.blocks[index].clear();
+  for (const NewBlock& block : done.taken) {
+    out.blocks[block.index][block.group].push_back(block.block);
+  }
+  for (const BlockCopy& copy : manager_.take_copies()) out.copies.push_back({copy.from, copy.to});
+  return out;
 }
 
 }  // namespace

@@ -104,6 +104,9 @@ class PolicySubject final : public Subject {
     inner_ = make_manager_subject<Xxh3Digest>(config, Capacity{.victims = &policy_});
   }
   Outcome apply(const Operation& operation) override {
+    if (std::holds_alternative<op::Decode>(operation)) {
+      return {Rejected{"not_supported: this policy is told where each call begins"}, {}};
+    }
     policy_.next_operation();
     return inner_->apply(operation);
   }
@@ -164,19 +167,17 @@ inline std::string unsupported_exact(const CacheConfig& config) {
   throw std::logic_error("exact hits were granted where the block before is not at hand");
 }
 
+inline constexpr std::string_view kBatches[] = {"decode"};
 inline constexpr std::string_view kPartsOfPrefixes[] = {"evict", "touch", "pin"};
 
 }  // namespace variant
 
 inline constexpr VariantRow kVariants[] = {
-    {"optimized-policy",
-     "the free queue as a victim policy",
-     &variant::unsupported_policy,
+    {"optimized-policy", "the free queue as a victim policy", &variant::unsupported_policy,
      [](const CacheConfig& config) -> std::unique_ptr<Subject> {
        return std::make_unique<PolicySubject>(config);
      },
-     {},
-     true},
+     variant::kBatches, true},
     {"optimized-exact", "exact hits under a block hash of four bits", &variant::unsupported_exact,
      [](const CacheConfig& config) -> std::unique_ptr<Subject> {
        return std::make_unique<ExactSubject>(config);

@@ -268,7 +268,8 @@ inline constexpr Law kLaws[] = {
     {"C7", "keys leave with cause",
      "A block loses its key when it is handed out, evicted by name, reset or written anew, and not "
      "otherwise.",
-     Cost::linear, Promise::policy, "vLLM BlockPool; sglang#4987, vllm#4761", "",
+     Cost::linear, Promise::policy, "vLLM BlockPool; sglang#4987, vllm#4761",
+     "for a checkpoint, a lookup of its running request; until free",
      KVPROOF_LAW(keys_leave_with_cause),
      {.always = 0, .when_caching = kIds | kContent, .about = About::caching,
       .occasions = on::pool}},
@@ -317,6 +318,13 @@ inline constexpr Law kLaws[] = {
      Cost::linear, Promise::safety, "vLLM Request; BlockPool", "",
      KVPROOF_LAW(done_as_asked), {.always = 0, .speaks = when::successes,
       .occasions = on::common_prefix | on::of_requests | on::counters | on::done}},
+    {"C15", "decode is three calls",
+     "A decode step of a batch answers, announces and leaves behind what append, allocate and "
+     "advance do for one request after the other; a refused one keeps its token, later ones still "
+     "run, and no later call shows which way it was.",
+     Cost::linear, Promise::safety, "optimized/cache_manager.h", "",
+     KVPROOF_LAW(decode_is_three_calls),
+     {.always = 0, .speaks = when::batches, .operations = {"decode"}, .occasions = on::decode}},
 };
 // clang-format on
 }  // namespace law

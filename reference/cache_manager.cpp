@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "reference/contract.h"
+#include "reference/decode_calls.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
 #include "reference/prefix_search.h"
@@ -266,6 +267,19 @@ Result CacheManager::perform(const op::Step&) {
   new_states_.clear();
   pool_.step();
   return {};
+}
+
+// All of the batch, or nothing: the calls are made on a copy.
+Result CacheManager::perform(const op::Decode& o) {
+  expects(o.tokens.size() == o.reqs.size(), Breach::capacity,
+          "a batch that has not one token for each request");
+  CacheManager next = *this;
+  const auto computed = [&](const std::string& req) { return next.request(req).computed; };
+  Result out = by_three_calls(o, computed, [&](const Operation& call) {
+    return std::visit([&](const auto& one) { return next.perform(one); }, call);
+  });
+  *this = std::move(next);
+  return out;
 }
 
 CacheManager::Request& CacheManager::request(const std::string& name) {

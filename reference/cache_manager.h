@@ -84,6 +84,7 @@ class CacheManager final : public Subject {
   Result perform(const op::Reset& o);
   Result perform(const op::CommonPrefix& o);
   Result perform(const op::Step& o);
+  Result perform(const op::Decode& o);
   // cache_manager_sharing.cpp: holders of blocks other than the table of a request
   Result perform(const op::Take& o);
   Result perform(const op::Touch& o);

@@ -136,13 +136,22 @@ struct Complete {
   bool operator==(const Complete&) const = default;
 };
 
+/// One decode step of a batch. For one request after the other it appends the token, allocates for
+/// one token (kDecodeStep) and, if that is granted, advances by one; a refused one keeps its token.
+/// A request may occur twice. A broken precondition of any of these calls: nothing happens.
+struct Decode {
+  std::vector<std::string> reqs;
+  std::vector<TokenId> tokens;  // shape [reqs]
+  bool operator==(const Decode&) const = default;
+};
+
 }  // namespace op
 
 using OperationVariant =
     std::variant<op::Arrive, op::Append, op::Advance, op::Lookup, op::Allocate, op::Free,
                  op::Finish, op::Recycle, op::Cache, op::Evict, op::Reset, op::CommonPrefix,
                  op::Step, op::Take, op::Touch, op::Release, op::Fork, op::Truncate, op::Pin,
-                 op::Unpin, op::SwapOut, op::SwapIn, op::Complete>;
+                 op::Unpin, op::SwapOut, op::SwapIn, op::Complete, op::Decode>;
 
 /// A class of its own, so that whoever only passes it on need not know what it can be (subject.h).
 struct Operation : OperationVariant {

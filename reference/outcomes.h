@@ -35,6 +35,14 @@ struct Granted {
   bool operator==(const Granted&) const = default;
 };
 
+/// The answer of decode: what the allocations of the batch answered.
+struct Decoded {
+  std::vector<std::uint32_t> refused;  // indexes of the requests whose allocation was refused
+  std::vector<std::vector<std::vector<BlockId>>> blocks;  // shape [reqs, groups], or [] if refused
+  std::vector<Copy> copies = {};                          // of all of them
+  bool operator==(const Decoded&) const = default;
+};
+
 /// A shortage; retry later.
 struct Refused {
   bool operator==(const Refused&) const = default;
@@ -47,7 +55,8 @@ struct Rejected {
 };
 
 using SharedBlocks = std::vector<std::uint32_t>;  // answer of common_prefix: [blocks] per group
-using Result = std::variant<std::monostate, Hit, Granted, Refused, Rejected, bool, SharedBlocks>;
+using Result =
+    std::variant<std::monostate, Hit, Granted, Refused, Rejected, bool, SharedBlocks, Decoded>;
 
 /// A key that entered the prefix index: the block and the number of leading tokens that the key
 /// covers.

@@ -50,4 +50,7 @@ struct AllocateArgs {
   bool operator==(const AllocateArgs&) const = default;
 };
 
+/// The allocation of a decode step: one token of a running request.
+inline constexpr AllocateArgs kDecodeStep{.new_tokens = 1, .status = RequestStatus::running};
+
 }  // namespace kvproof

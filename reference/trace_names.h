@@ -11,9 +11,9 @@
 namespace kvproof {
 
 inline constexpr std::string_view kOperationNames[] = {
-    "arrive", "append",   "advance", "lookup",        "allocate", "free",    "finish",  "recycle",
-    "cache",  "evict",    "reset",   "common_prefix", "step",     "take",    "touch",   "release",
-    "fork",   "truncate", "pin",     "unpin",         "swap_out", "swap_in", "complete"};
+    "arrive", "append",   "advance", "lookup",        "allocate", "free",    "finish",   "recycle",
+    "cache",  "evict",    "reset",   "common_prefix", "step",     "take",    "touch",    "release",
+    "fork",   "truncate", "pin",     "unpin",         "swap_out", "swap_in", "complete", "decode"};
 static_assert(std::size(kOperationNames) == std::variant_size_v<OperationVariant>);
 inline constexpr std::string_view kStatusNames[] = {"waiting", "running", "preempted"};
 inline constexpr std::string_view kKindNames[] = {

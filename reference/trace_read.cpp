@@ -145,6 +145,15 @@ AllocateArgs allocate_args(const json& line) {
   return out;
 }
 
+op::Decode read_decode(const json& line, std::vector<TokenId> tokens) {
+  op::Decode out{{}, std::move(tokens)};
+  for (const json& req : array(member(line, "reqs"), "reqs")) {
+    if (!req.is_string()) throw TextError("reqs", "strings");
+    out.reqs.push_back(req.get<std::string>());
+  }
+  return out;
+}
+
 Operation read_operation(const json& line) {
   const std::string name = text(line, "op");
   const auto req = [&line] { return text(line, "req"); };
@@ -179,7 +188,27 @@ Operation read_operation(const json& line) {
   if (name == "swap_out") return op::SwapOut{req(), text(line, "transfer")};
   if (name == "swap_in") return op::SwapIn{req(), text(line, "transfer")};
   if (name == "complete") return op::Complete{text(line, "transfer"), flag(line, "ok")};
+  if (name == "decode") return read_decode(line, tokens());
   throw TextError("op", "a known operation, found " + name);
+}
+
+std::vector<Copy> copies_in(const json& out) {
+  std::vector<Copy> copies;
+  if (!out.contains("copies")) return copies;
+  for (const auto& [from, to] : pairs(out["copies"], "copies")) {
+    copies.push_back({BlockId(from), BlockId(to)});
+  }
+  return copies;
+}
+
+Decoded read_decoded(const json& out) {
+  Decoded decoded;
+  decoded.refused = integers<std::uint32_t>(member(object(out, "out"), "refused"), "refused");
+  for (const json& request : array(member(out, "blocks"), "blocks")) {
+    decoded.blocks.push_back(tables(request, "blocks"));
+  }
+  decoded.copies = copies_in(out);
+  return decoded;
 }
 
 Result read_result(const Operation& operation, const json& out) {
@@ -192,17 +221,13 @@ Result read_result(const Operation& operation, const json& out) {
       std::holds_alternative<op::SwapOut>(operation) ||
       std::holds_alternative<op::SwapIn>(operation)) {
     if (out.is_null()) return Refused{};
-    Granted granted{tables(member(object(out, "out"), "blocks"), "blocks"), {}};
-    if (out.contains("copies")) {
-      for (const auto& [from, to] : pairs(out["copies"], "copies")) {
-        granted.copies.push_back({BlockId(from), BlockId(to)});
-      }
-    }
+    Granted granted{tables(member(object(out, "out"), "blocks"), "blocks"), copies_in(out)};
     if (out.contains("hit_tokens")) {
       granted.hit = Hit{count(out, "hit_tokens"), tables(member(out, "hit"), "hit")};
     }
     return granted;
   }
+  if (std::holds_alternative<op::Decode>(operation)) return read_decoded(out);
   if (std::holds_alternative<op::Reset>(operation)) {
     if (!out.is_boolean()) throw TextError("out", "true or false");
     return out.get<bool>();

@@ -99,6 +99,10 @@ struct Writer {
     return {{"op", "complete"}, {"transfer", o.transfer}, {"ok", o.ok}};
   }
 
+  ordered operator()(const op::Decode& o) const {
+    return {{"op", "decode"}, {"reqs", o.reqs}, {"tokens", o.tokens}};
+  }
+
   ordered operator()(const event::Stored& e) const {
     ordered out = {{"type", "stored"}, {"group", e.group}, {"from", e.from}, {"to", e.to}};
     out["blocks"] = ordered::array();
@@ -122,6 +126,11 @@ struct Writer {
       out["hit_tokens"] = r.hit->hit_tokens;
       out["hit"] = r.hit->blocks;
     }
+    return out;
+  }
+  ordered operator()(const Decoded& r) const {
+    ordered out = {{"refused", r.refused}, {"blocks", r.blocks}};
+    for (const Copy& copy : r.copies) out["copies"].push_back({copy.from, copy.to});
     return out;
   }
   ordered operator()(const Refused&) const { return nullptr; }

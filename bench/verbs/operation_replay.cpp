@@ -24,9 +24,10 @@ using properties::TraceVerdict;
 /// violations.
 class Audited final : public Subject {
  public:
-  Audited(const CacheConfig& config, properties::Opened opened)
+  /// @param twin see Audit
+  Audited(const CacheConfig& config, properties::Opened opened, std::unique_ptr<Subject> twin)
       : inner_(std::move(opened.subject)),
-        audit_(config, *inner_, oracles_for(config, opened.demands)) {}
+        audit_(config, *inner_, oracles_for(config, opened.demands), std::move(twin)) {}
   Outcome apply(const Operation& operation) override { return audit_.apply(operation); }
   void observe(Snapshot& snapshot) const override { snapshot = audit_.state(); }
 
@@ -107,7 +108,10 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     replayed.subject = candidate.name;
     replayed.audited = ours || options.audit;
     if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
-    return std::make_unique<Audited>(header.config, std::move(opened));
+    const auto& declared = opened.demands.promises.operations;
+    const bool decodes = declared.test(properties::operation_index("decode"));
+    return std::make_unique<Audited>(header.config, std::move(opened),
+                                     decodes ? candidate.open(header.config).subject : nullptr);
   };
   std::uint64_t traces = 0;
   try {

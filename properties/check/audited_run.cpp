@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/check/audited_run.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -15,9 +16,10 @@ namespace {
 
 /// The operations that each kind of the generator makes; empty for calls that break the contract.
 constexpr std::array<std::string_view, kNumKinds> kOperationOfKind = {
-    "arrive", "lookup", "allocate",      "advance", "append", "finish",   "free",    "cache",
-    "evict",  "reset",  "common_prefix", "recycle", "step",   "take",     "touch",   "release",
-    "",       "fork",   "truncate",      "pin",     "unpin",  "swap_out", "swap_in", "complete"};
+    "arrive",   "lookup",  "allocate", "advance",       "append",   "finish", "free",
+    "cache",    "evict",   "reset",    "common_prefix", "recycle",  "step",   "take",
+    "touch",    "release", "",         "fork",          "truncate", "pin",    "unpin",
+    "swap_out", "swap_in", "complete", "decode"};
 
 // Only our own subjects are called with mistakes; a foreign subject gets calls that hold.
 void switch_off(Swarm& swarm, const Promises& promises, bool foreign) {
@@ -43,14 +45,17 @@ OperationSet asked_in(const Configuration& row) {
 class AuditedRun::Run {
  public:
   /// @param asked operations that are sure to be tried, so that laws about them must be checked
-  Run(const AuditedRun& all, const CacheConfig& config, const OperationSet& asked)
+  /// @param batches whether decode steps may be among them
+  Run(const AuditedRun& all, const CacheConfig& config, const OperationSet& asked, bool batches)
       : report_(all.report_), config_(config), opened_(all.candidate_.open(config)) {
     if (opened_.subject == nullptr) return;
     CheckReport& report = report_;
     ended_.demands = opened_.demands;
     ended_.oracles = oracles_for(config, opened_.demands);
     ended_.oracles.laws_left_out |= all.laws_left_out_;
-    audit_.emplace(config, *opened_.subject, ended_.oracles);
+    const bool decodes = batches && promises().operations.test(operation_index("decode"));
+    audit_.emplace(config, *opened_.subject, ended_.oracles,
+                   decodes ? all.candidate_.open(config).subject : nullptr);
     report.model = report.model || ended_.oracles.model;
     report.content = report.content || ended_.oracles.content;
     report.shown |= opened_.demands.shown;
@@ -146,7 +151,7 @@ class AuditedRun::Run {
 
 AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
                                     std::span<const Operation> operations, Counts& counts) {
-  Run run(*this, config, {});
+  Run run(*this, config, {}, has_batches(operations));
   for (const Operation& operation : operations) {
     if (!run.possible() || !run.apply(operation)) break;
   }
@@ -155,8 +160,13 @@ AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
 
 AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<const TraceLine> lines,
                                         Counts& counts) {
-  Run run(*this, config, {});
-  const bool whole_recording = run.demands().shown == kAllParts && run.promises().operations.all();
+  const bool batches = std::ranges::any_of(lines, [](const TraceLine& line) {
+    return std::holds_alternative<op::Decode>(line.operation);
+  });
+  Run run(*this, config, {}, batches);
+  // Recordings of engines decode call by call.
+  const OperationSet performed = run.promises().operations | operation_set({"decode"});
+  const bool whole_recording = run.demands().shown == kAllParts && performed.all();
   if (run.promises().whole && !whole_recording) {
     Ended out = run.end(counts);
     out.unsupported = "it does not perform and show all that was recorded";
@@ -179,9 +189,9 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
 AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration& row,
                                      const Case& c, Counts& counts) {
   const CacheConfig config = draw_config(profile, row, c.setup);
-  Run run(*this, config, asked_in(row));
-  if (!run.possible()) return run.end(counts);
   Swarm swarm = draw_swarm(row, mix64(c.setup));
+  Run run(*this, config, asked_in(row), draws_batches(swarm));
+  if (!run.possible()) return run.end(counts);
   switch_off(swarm, run.promises(), candidate_.foreign);
   const Generator generator(config, swarm);
   const Audit& audit = run.audit();
@@ -256,7 +266,9 @@ namespace {
 bool look_again(const Candidate& candidate, Oracles oracles, FailureReport& out) {
   const Opened opened = candidate.open(out.failure.config);
   if (opened.subject == nullptr) return false;
-  Audit audit(out.failure.config, *opened.subject, oracles);
+  const bool batches = has_batches(out.failure.trace);
+  Audit audit(out.failure.config, *opened.subject, oracles,
+              batches ? candidate.open(out.failure.config).subject : nullptr);
   try {
     for (const Operation& operation : out.failure.trace) {
       out.before = audit.state();
@@ -313,7 +325,8 @@ bool holds_with(const Candidate& candidate, const Failure& failure, const Traits
   candidate.suppose(traits);
   const Opened opened = candidate.open(failure.config);
   if (opened.subject == nullptr) return false;
-  Audit audit(failure.config, *opened.subject, oracles_for(failure.config, opened.demands));
+  Audit audit(failure.config, *opened.subject, oracles_for(failure.config, opened.demands),
+              has_batches(failure.trace) ? candidate.open(failure.config).subject : nullptr);
   try {
     for (const Operation& operation : failure.trace) audit.apply(operation);
     return true;

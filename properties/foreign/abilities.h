@@ -35,6 +35,7 @@ struct Calls {
   bool max_tokens = true;
   bool long_appends = true;    // of several tokens, or before all known tokens are computed
   bool part_advances = true;   // over a part of what was granted, and back by one
+  bool batches = true;         // decode steps; of a subject it is the operation that says so
   bool early_forks = true;     // of requests whose granted tokens are not all computed
   bool lookup_within = false;  // by the trait: an admission looks up by itself
   std::uint64_t most_requests = ~std::uint64_t{0};

@@ -20,7 +20,18 @@ bool may_evict(const Operation& operation) {
          std::holds_alternative<op::Reset>(operation) ||
          std::holds_alternative<op::SwapOut>(operation) ||
          std::holds_alternative<op::SwapIn>(operation) ||
-         std::holds_alternative<op::Complete>(operation);
+         std::holds_alternative<op::Complete>(operation) ||
+         std::holds_alternative<op::Decode>(operation);
+}
+
+/// Whether what an answer says may have taken blocks. Of a batch, each request is granted or
+/// refused.
+bool took_blocks(const Result& result, bool refusal_may_evict) {
+  if (std::holds_alternative<Rejected>(result)) return false;
+  if (std::holds_alternative<Refused>(result)) return refusal_may_evict;
+  const auto* decoded = std::get_if<Decoded>(&result);
+  if (decoded == nullptr || decoded->refused.size() < decoded->blocks.size()) return true;
+  return refusal_may_evict && !decoded->refused.empty();
 }
 
 /// Whether a block is known to hold something: it has a key or a holder that is shown.
@@ -70,6 +81,21 @@ const char* CallerBook::breach_of_swap(const std::string& transfer) const {
   return transfer.empty() || transfers_.contains(transfer) ? "a transfer that is in use" : nullptr;
 }
 
+// A batch is valid if each of its calls is.
+const char* CallerBook::breach_of_batch(const op::Decode& batch) const {
+  if (batch.tokens.size() != batch.reqs.size()) return "a batch without a token for each request";
+  std::map<std::string, std::uint64_t> appended;
+  for (const std::string& req : batch.reqs) {
+    const Request* r = find(req);
+    if (r == nullptr) return "no request of that name";
+    if (r->num_tokens + ++appended[req] > config_.max_model_len) {
+      return "more tokens than the model reads";
+    }
+    if (!r->transfer.empty() || r->on_host) return "an allocation of a request that is swapped";
+  }
+  return nullptr;
+}
+
 const char* CallerBook::breach(const Operation& operation, const Snapshot& state) const {
   constexpr const char* kNoBlock = "a block that the pool does not have";
   if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
@@ -101,6 +127,7 @@ const char* CallerBook::breach(const Operation& operation, const Snapshot& state
   if (const auto* complete = std::get_if<op::Complete>(&operation)) {
     return transfers_.contains(complete->transfer) ? nullptr : "no transfer in flight";
   }
+  if (const auto* batch = std::get_if<op::Decode>(&operation)) return breach_of_batch(*batch);
   if (request_of(operation).empty()) return nullptr;
   const Request* r = find(request_of(operation));
   return r != nullptr ? breach_of_request(operation, *r, state) : "no request of that name";
@@ -157,7 +184,7 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
 void CallerBook::fold(const Operation& operation, const Result& result) {
   const bool refused = std::holds_alternative<Refused>(result);
   const bool done = !refused && !std::holds_alternative<Rejected>(result);
-  if (may_evict(operation) && (done || (refused && traits_.refusal_may_evict()))) {
+  if (may_evict(operation) && took_blocks(result, traits_.refusal_may_evict())) {
     for (auto& [name, r] : requests_) r.hit_fresh = false;
   }
   if (!done) return;
@@ -175,6 +202,8 @@ void CallerBook::fold(const Operation& operation, const Result& result) {
     }
   } else if (const auto* pin = std::get_if<op::Pin>(&operation)) {
     leases_[pin->lease] = pin->blocks;
+  } else if (const auto* decoded = std::get_if<Decoded>(&result)) {
+    fold_batch(std::get<op::Decode>(operation), *decoded);
   } else if (const auto* unpin = std::get_if<op::Unpin>(&operation)) {
     leases_.erase(unpin->lease);
   } else if (const auto* complete = std::get_if<op::Complete>(&operation)) {
@@ -228,6 +257,17 @@ void CallerBook::fold_request(const Operation& operation, const Result& result, 
   } else if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
     r.transfer = in->transfer;
     transfers_[in->transfer] = {in->req, false};
+  }
+}
+
+void CallerBook::fold_batch(const op::Decode& batch, const Decoded& decoded) {
+  for (std::size_t i = 0; i < batch.reqs.size(); ++i) {
+    Request& r = requests_[batch.reqs[i]];
+    fold_request(op::Append{batch.reqs[i], {batch.tokens[i]}}, {}, r);
+    const auto& refused = decoded.refused;
+    if (std::ranges::find(refused, i) != refused.end()) continue;
+    fold_request(op::Allocate{batch.reqs[i], kDecodeStep}, Granted{}, r);
+    fold_request(op::Advance{batch.reqs[i], r.computed + 1}, {}, r);
   }
 }
 

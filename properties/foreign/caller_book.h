@@ -57,9 +57,11 @@ class CallerBook {
   [[nodiscard]] const char* breach_of_request(const Operation& operation, const Request& r,
                                               const Snapshot& state) const;
   [[nodiscard]] const char* breach_of_truncate(std::uint32_t tokens, const Request& r) const;
+  [[nodiscard]] const char* breach_of_batch(const op::Decode& batch) const;
   [[nodiscard]] const char* breach_of_swap(const std::string& transfer) const;
   [[nodiscard]] bool has(const std::vector<BlockId>& blocks) const;
   void fold_request(const Operation& operation, const Result& result, Request& r);
+  void fold_batch(const op::Decode& batch, const Decoded& decoded);
   void settle(const op::Complete& complete);
 
   CacheConfig config_;

@@ -62,6 +62,12 @@ void ForeignState::check(const Outcome& outcome) const {
     }
     for (const Copy& copy : granted->copies) check_blocks({copy.from, copy.to}, most, "copies");
     if (granted->hit) check_tables(granted->hit->blocks, groups, config_.num_blocks, "hit");
+  } else if (const auto* decoded = std::get_if<Decoded>(&outcome.result)) {
+    for (const Tables& tables : decoded->blocks) {
+      if (tables.size() > groups) throw TextError("blocks", say("at most ", groups, " lists"));
+      for (const Blocks& blocks : tables) check_blocks(blocks, config_.num_blocks, "blocks");
+    }
+    for (const Copy& copy : decoded->copies) check_blocks({copy.from, copy.to}, most, "copies");
   }
   for (const Event& event : outcome.events) {
     const auto* stored = std::get_if<event::Stored>(&event);

@@ -27,14 +27,17 @@ bool wants_answer(const Operation& operation) {
          std::holds_alternative<op::SwapOut>(operation) ||
          std::holds_alternative<op::SwapIn>(operation) ||
          std::holds_alternative<op::Reset>(operation) ||
-         std::holds_alternative<op::CommonPrefix>(operation);
+         std::holds_alternative<op::CommonPrefix>(operation) ||
+         std::holds_alternative<op::Decode>(operation);
 }
 
 class ForeignSubject final : public Subject {
  public:
-  ForeignSubject(ForeignProgram& program, const CacheConfig& config, const Promises& promises,
+  ForeignSubject(ForeignProgram& program, std::shared_ptr<ForeignProgram::Child> child,
+                 const CacheConfig& config, const Promises& promises,
                  std::optional<Violation> trouble = {})
       : program_(program),
+        child_(std::move(child)),
         promises_(promises),
         book_(config, promises.traits),
         state_(config),
@@ -72,7 +75,7 @@ class ForeignSubject final : public Subject {
  private:
   Outcome perform(const Operation& operation) {
     const std::string line = to_json(operation);
-    const std::string answer(program_.ask(line, program_.limits().answer_seconds));
+    const std::string answer(program_.ask(*child_, line, program_.limits().answer_seconds));
     try {
       TraceLine read = parse_answer(operation, answer);
       if (!read.unsupported.empty()) return {Rejected{say(kUnsupported, read.unsupported)}, {}};
@@ -88,7 +91,7 @@ class ForeignSubject final : public Subject {
       state_.read(*read.state, promises_, book_);
       return outcome;
     } catch (const TextError& error) {
-      program_.end();
+      child_->process.reset();
       throw Violation({"nonsense"},
                       say("nonsense: to ", printable(line, kShownBytes), " it answered ",
                           printable(answer, kShownBytes), ": ", error.what()));
@@ -96,6 +99,7 @@ class ForeignSubject final : public Subject {
   }
 
   ForeignProgram& program_;
+  std::shared_ptr<ForeignProgram::Child> child_;
   Promises promises_;
   CallerBook book_;
   ForeignState state_;
@@ -127,27 +131,34 @@ ChildCommand ForeignProgram::command() const {
   return {.argv = argv_, .memory_bytes = static_cast<std::uint64_t>(limits_.memory_gib * 0x1p30)};
 }
 
-std::string_view ForeignProgram::ask(const std::string& line, double limit_seconds) {
+std::shared_ptr<ForeignProgram::Child> ForeignProgram::idle_child() {
+  for (const auto& child : children_) {
+    if (child.use_count() == 1) return child;
+  }
+  return children_.emplace_back(std::make_shared<Child>());
+}
+
+std::string_view ForeignProgram::ask(Child& child, const std::string& line, double limit_seconds) {
   try {
     const auto start = Clock::now();
-    const bool started = child_ != nullptr;
-    if (!started) child_ = std::make_unique<ChildProcess>(command());
+    const bool started = child.process != nullptr;
+    if (!started) child.process = std::make_unique<ChildProcess>(command());
     const double soon = std::max(kSoonestSeconds, kPatience * longest_answer_seconds_);
     const double limit = started && hurries_ ? std::min(limit_seconds, soon) : limit_seconds;
-    const std::string_view answer = child_->ask(line, limit, limits_.answer_bytes);
+    const std::string_view answer = child.process->ask(line, limit, limits_.answer_bytes);
     const std::chrono::duration<double> taken = Clock::now() - start;
     if (started) longest_answer_seconds_ = std::max(longest_answer_seconds_, taken.count());
     return answer;
   } catch (const ChildTrouble& trouble) {
-    child_.reset();
+    child.process.reset();
     throw Violation({trouble.kind()}, say(trouble.kind(), ": asked ", printable(line, kShownBytes),
                                           ": ", trouble.what()));
   }
 }
 
-Promises ForeignProgram::greet(const CacheConfig& config) {
-  const double limit = child_ ? limits_.answer_seconds : limits_.start_seconds;
-  const std::string_view answer = ask(header_line(config), limit);
+Promises ForeignProgram::greet(Child& child, const CacheConfig& config) {
+  const double limit = child.process ? limits_.answer_seconds : limits_.start_seconds;
+  const std::string_view answer = ask(child, header_line(config), limit);
   const std::string said(answer);
   try {
     Promises out = parse_promises(said);
@@ -157,31 +168,30 @@ Promises ForeignProgram::greet(const CacheConfig& config) {
     if (!has_promised_) throw UnusableSubject(named(name_, out.error));
     throw TextError("promises", "the same as before, found an error");
   } catch (const TextError& error) {
-    end();
+    child.process.reset();
     throw Violation({"nonsense"}, say("nonsense: to a header it answered ",
                                       printable(said, kShownBytes), ": ", error.what()));
   }
 }
 
 ForeignProgram::Opening ForeignProgram::open(const CacheConfig& config) {
+  const std::shared_ptr<Child> child = idle_child();
   try {
     Opening out;
-    out.promises = greet(config);
+    out.promises = greet(*child, config);
     has_promised_ = true;
     if (!out.promises.unsupported.empty()) return out;
-    auto subject = std::make_unique<ForeignSubject>(*this, config, out.promises);
+    auto subject = std::make_unique<ForeignSubject>(*this, child, config, out.promises);
     out.shown = subject->probe();
     out.subject = std::move(subject);
     return out;
   } catch (const Violation& violation) {
     if (!has_promised_) throw UnusableSubject(say(name_, ": ", violation.what()));
     Opening out;  // a manager that fails at once
-    out.subject = std::make_unique<ForeignSubject>(*this, config, out.promises, violation);
+    out.subject = std::make_unique<ForeignSubject>(*this, child, config, out.promises, violation);
     return out;
   }
 }
-
-void ForeignProgram::end() { child_.reset(); }
 
 std::vector<std::string> command_argv(const std::string& command) {
   return {"/bin/sh", "-c", command};

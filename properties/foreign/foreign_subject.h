@@ -36,14 +36,17 @@ class ForeignProgram {
     Promises promises;
     Parts shown = 0;
   };
-  /// Begins a new manager; the one before must not be used any more. @throws UnusableSubject
+  /// A run of the program, which has one manager at a time.
+  struct Child {
+    std::unique_ptr<ChildProcess> process;  // null until something is asked
+  };
+
+  /// Begins a new manager, in another run of the program if that of the one before is still there.
+  /// @throws UnusableSubject
   [[nodiscard]] Opening open(const CacheConfig& config);
 
-  /// Sends one line and waits for the answer. @throws Violation; the program is gone after that
-  std::string_view ask(const std::string& line, double limit_seconds);
-
-  /// Ends the program; the next manager starts it anew.
-  void end();
+  /// Sends one line and waits for the answer. @throws Violation; the run is gone after that
+  std::string_view ask(Child& child, const std::string& line, double limit_seconds);
 
   /// Called while many runs are expected to hang: a run then gets little more time than the answers
   /// so far have taken.
@@ -56,13 +59,14 @@ class ForeignProgram {
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  [[nodiscard]] Promises greet(const CacheConfig& config);
+  [[nodiscard]] Promises greet(Child& child, const CacheConfig& config);
+  [[nodiscard]] std::shared_ptr<Child> idle_child();
   [[nodiscard]] ChildCommand command() const;
 
   std::string name_;
   std::vector<std::string> argv_;
   AnswerLimits limits_;
-  std::unique_ptr<ChildProcess> child_;
+  std::vector<std::shared_ptr<Child>> children_;  // a subject has a share in its own
   bool hurries_ = false;
   std::optional<Traits> supposed_;
   double longest_answer_seconds_ = 0;

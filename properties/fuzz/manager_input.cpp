@@ -69,9 +69,14 @@ enum ChildEnd : int { kHolds = 0, kWritten = 10 };
 /// Runs the input and writes the trace if an oracle objects. @return the child's exit status
 int run_in_child(const ManagerInput& input, const FuzzedSubject& subject,
                  const std::filesystem::path& folder, const std::filesystem::path& recording) {
-  const FuzzedSubject recorded{subject.name, [&](const CacheConfig& config) {
-                                 return std::make_unique<Recorded>(subject.make(config), recording);
-                               }};
+  // A second subject, which performs the calls of batches, is not written down.
+  const auto make = [&, first = true](const CacheConfig& config) mutable {
+    auto inner = subject.make(config);
+    return std::exchange(first, false)
+               ? std::unique_ptr<Subject>(std::make_unique<Recorded>(std::move(inner), recording))
+               : std::move(inner);
+  };
+  const FuzzedSubject recorded{subject.name, make};
   Counts counts;
   const auto failure = run_manager_input(input, recorded, counts);
   if (!failure) return kHolds;

@@ -258,6 +258,7 @@ void History::fold_call(const Snapshot& before, const Operation& operation, cons
 
 void History::fold_lookup(RequestRecord& r, const Result& result, const Snapshot& after) {
   r.looked_up = true;
+  r.looked_up_late = r.holds();
   const auto* hit = std::get_if<Hit>(&result);
   r.hit = hit != nullptr ? FoundPrefix{hit->hit_tokens, hit->blocks} : FoundPrefix{};
   for (GroupId g = 0; g < std::min(r.hit.blocks.size(), config->groups.size()); ++g) {
@@ -482,7 +483,7 @@ void History::fold_truncate(RequestRecord& r, std::uint32_t tokens) {
 
 void History::fold_free(RequestRecord& r) {
   r.status = r.holds() ? RequestStatus::preempted : r.status;
-  r.looked_up = false;
+  r.looked_up = r.looked_up_late = false;
   r.hit = {};
   r.lengths.clear();
   r.tails.clear();

@@ -18,6 +18,7 @@
 #include "properties/foreign/promises.h"
 #include "properties/laws/extent.h"
 #include "properties/laws/occasion.h"
+#include "properties/laws/same_state.h"
 #include "properties/laws/shared_value.h"
 #include "properties/laws/tally.h"
 #include "properties/oracles/prefix_digest.h"
@@ -40,6 +41,7 @@ struct RequestRecord {
   std::uint32_t prompt_tokens = 0;
   RequestStatus status = RequestStatus::waiting;
   bool looked_up = false;         // there was a lookup since its arrival or preemption
+  bool looked_up_late = false;    // there was one since it has blocks
   FoundPrefix hit;                // found by the last lookup
   std::uint64_t parted_from = 0;  // [tokens] at the last lookup: its hit,
   std::uint64_t parted_to = 0;    // [tokens] and the longest prefix that some group may have had
@@ -128,6 +130,13 @@ struct Places {
   std::size_t record = kAbsent;  // in History::requests
 };
 
+/// What the three calls of each request of a batch have done to another subject of the same kind.
+struct ThreeCalls {
+  Outcome outcome;  // Decoded, or the rejection of one of them
+  const Snapshot* state = nullptr;
+  ComparedParts compared = {};
+};
+
 struct History {
   explicit History(const CacheConfig& its_config, Promises its_promises = {});
 
@@ -156,6 +165,7 @@ struct History {
   bool moves_states = false;              // in some group
   std::vector<GroupFacts> groups;         // shape [groups]
   std::vector<RequestRecord> requests;    // sorted by name
+  std::optional<ThreeCalls> three_calls;  // of this operation, if it is a decode step
   std::vector<TransferRecord> transfers;  // in the order of their start
   std::uint32_t arrivals = 0;             // forks included
   std::uint32_t names = 0;                // names of leases and transfers given so far

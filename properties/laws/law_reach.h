@@ -75,6 +75,7 @@ inline Speaks leases(const Step& s) {
   const bool leased = is<op::Pin, op::Unpin>(s) || !s.before.leases.empty();
   return leased ? unless(is<op::Evict, op::Reset>(s)) : Speaks::no;
 }
+inline Speaks batches(const Step& s) { return yes_if(is<op::Decode>(s) && !failed(s)); }
 inline Speaks transfers(const Step& s) {
   return yes_if(!s.history.transfers.empty() || s.history.settled.has_value());
 }

@@ -1,9 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/laws/law_scenes.h"
 
+#include "reference/decode_calls.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties {
+
+ThreeCalls Scene::calls_of(const op::Decode& batch) {
+  reference::CacheManager other = model_;
+  ThreeCalls out;
+  out.outcome.result = by_three_calls(
+      batch,
+      [&](const std::string& req) {
+        other.observe(after_calls_);
+        return after_calls_.find(req)->computed;
+      },
+      [&](const Operation& call) {
+        Outcome one = other.apply(call);
+        out.outcome.events.insert(out.outcome.events.end(), one.events.begin(), one.events.end());
+        return one.result;
+      });
+  other.observe(after_calls_);
+  out.state = &after_calls_;
+  return out;
+}
+
 namespace with {
 
 // Full attention and a window of three tokens, in blocks of two.
@@ -90,6 +111,16 @@ void compute_six(Scene& s) {
 void decode(Scene& s) {
   compute_six(s);
   s.play(op::Append{"a", {1}}).play(allocate("a", 1));
+}
+/// The first request gets the last block, the second is refused, the third needs none.
+void decode_batch(Scene& s) {
+  const std::pair<const char*, std::vector<TokenId>> prompts[] = {
+      {"a", {1, 1}}, {"b", {2, 2}}, {"c", {3}}};
+  for (const auto& [name, tokens] : prompts) {
+    const auto all = static_cast<std::uint32_t>(tokens.size());
+    s.play(op::Arrive{name, tokens}).play(allocate(name, all)).play(op::Advance{name, all});
+  }
+  s.play(op::Take{1}).play(op::Decode{{"a", "b", "c"}, {1, 2, 3}});
 }
 /// The window has moved on, and no block is left for the next token.
 void refuse(Scene& s) {

@@ -43,6 +43,7 @@ class Scene {
     prior_ = history_;
     before = after;
     operation = next;
+    if (const auto* batch = std::get_if<op::Decode>(&next)) prior_.three_calls = calls_of(*batch);
     outcome = model_.apply(operation);
     model_.observe(after);
     history_.fold(before, operation, outcome, after);
@@ -78,7 +79,10 @@ class Scene {
   Snapshot after;
 
  private:
+  ThreeCalls calls_of(const op::Decode& batch);
+
   reference::CacheManager model_;
+  Snapshot after_calls_;
   History history_;
   History prior_;
 };
@@ -100,9 +104,10 @@ CacheConfig hybrid(), window(), states(), states_inside(), two_tiers(), prompt_t
 namespace play {
 using Play = void(Scene&);
 Play move_state, admit_hit, admit_six, append, arrive_other, arrive_same, common_prefix,
-    compute_six, copy, decode, delay, drained, end_prompt, evict, fork, gate, hit, look_up, pin,
-    preempt, publish, recycle, refuse, refuse_third, reset, reset_device, share, share_and_finish,
-    swap_failed, swap_in, swap_out, swap_out_twice, swapped_out, take_all, take_while_pinned;
+    compute_six, copy, decode, decode_batch, delay, drained, end_prompt, evict, fork, gate, hit,
+    look_up, pin, preempt, publish, recycle, refuse, refuse_third, reset, reset_device, share,
+    share_and_finish, swap_failed, swap_in, swap_out, swap_out_twice, swapped_out, take_all,
+    take_while_pinned;
 }  // namespace play
 
 // What the falsifiers reach for.

@@ -70,6 +70,19 @@ bool lost_by_copy(const Step& step, BlockId block) {
   });
 }
 
+/// Whether the block is the checkpoint of a request that was looked up again while it runs. What
+/// lookups find decides which checkpoints are kept.
+bool unwanted_checkpoint(const Step& step, BlockId block) {
+  const RequestRecord* r = own_record(step);
+  const RequestState* now = own_after(step);
+  if (r == nullptr || now == nullptr || !r->looked_up_late) return false;
+  for (GroupId g = 0; g < step.config.groups.size(); ++g) {
+    if (step.config.groups[g].checkpoint_alignment == 0) continue;
+    if (std::ranges::find(table_of(*now, g), block) != table_of(*now, g).end()) return true;
+  }
+  return false;
+}
+
 bool may_lose_its_key(const Step& step, BlockId block) {
   if (lost_by_copy(step, block)) return false;
   if (const auto* evict = std::get_if<op::Evict>(&step.operation)) {
@@ -81,7 +94,8 @@ bool may_lose_its_key(const Step& step, BlockId block) {
   const BlockState& was = step.before.blocks[block];
   const BlockState& now = step.after.blocks[block];
   const bool promoted = now.hashed && now.prefix_tokens > was.prefix_tokens;  // was a prompt's end
-  return promoted || handed_out(step, block) || written_anew(step, block);
+  return promoted || handed_out(step, block) || written_anew(step, block) ||
+         unwanted_checkpoint(step, block);
 }
 
 }  // namespace

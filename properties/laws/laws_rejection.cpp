@@ -2,6 +2,8 @@
 // The laws of saying no: a rejection names a precondition, which the caller must have broken, and
 // whoever refuses for lack of room must be short of it.
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "properties/laws/law_scenes.h"
 #include "reference/contract.h"
@@ -40,9 +42,26 @@ const std::vector<BlockId>* named_blocks(const Operation& operation) {
 
 bool uses_hit(const Step& step) { return step.history.asked && step.history.asked->uses_hit; }
 
+/// The first precondition that a batch breaks, request by request.
+std::optional<Breach> breach_of_batch(const Step& s) {
+  const auto* batch = std::get_if<op::Decode>(&s.operation);
+  if (batch == nullptr) return std::nullopt;
+  if (batch->tokens.size() != batch->reqs.size()) return Breach::capacity;
+  std::map<std::string_view, std::uint64_t> appended;
+  for (const std::string& req : batch->reqs) {
+    const RequestState* r = s.before.find(req);
+    if (r == nullptr) return Breach::unknown_request;
+    if (r->num_tokens + ++appended[req] > s.config.max_model_len) return Breach::capacity;
+    const RequestRecord* record = s.history.find(req);
+    if (record != nullptr && !record->resident()) return Breach::in_transfer;
+  }
+  return std::nullopt;
+}
+
 // Breach by breach: whether this call breaks the precondition.
 
 bool unknown_request(const Step& s) {
+  if (when::is<op::Decode>(s)) return breach_of_batch(s) == Breach::unknown_request;
   const std::string& name = request_of(s.operation);
   return !std::holds_alternative<op::Arrive>(s.operation) && !name.empty() && !knows(s, name);
 }
@@ -117,6 +136,7 @@ bool duplicate_transfer(const Step& s) {
   return name != nullptr && (name->empty() || s.history.find_transfer(*name) != nullptr);
 }
 bool in_transfer(const Step& s) {
+  if (when::is<op::Decode>(s)) return breach_of_batch(s) == Breach::in_transfer;
   const RequestRecord* r = own_record(s);
   if (r == nullptr) return false;
   if (when::is<op::Free, op::Finish, op::SwapIn>(s)) return !r->transfer.empty();
@@ -145,11 +165,16 @@ bool capacity(const Step& s) {
   if (const auto* append = std::get_if<op::Append>(&s.operation)) {
     return r != nullptr && r->num_tokens + append->tokens.size() > limit;
   }
-  if (!s.history.asked) return false;
+  if (breach_of_batch(s) == Breach::capacity) return true;
   std::uint64_t entries = 0;
   for (const RequestState& other : s.before.requests) {
     for (const auto& table : other.tables) entries += table.size();
   }
+  if (const auto* batch = std::get_if<op::Decode>(&s.operation)) {
+    const std::uint64_t most = batch->reqs.size() * s.config.groups.size();
+    return entries + most > room.table_entries.value_or(~0ULL);
+  }
+  if (!s.history.asked) return false;
   for (GroupId g = 0; r != nullptr && g < s.history.asked->groups.size(); ++g) {
     const std::uint64_t held = table_of(*r, g).size();
     const GroupExtent& asked = s.history.asked->groups[g];

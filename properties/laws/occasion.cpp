@@ -54,6 +54,7 @@ struct OfOperation {
   Occasions operator()(const op::SwapOut&) const { return on::swap; }
   Occasions operator()(const op::SwapIn&) const { return on::swap; }
   Occasions operator()(const op::Complete&) const { return on::swap; }
+  Occasions operator()(const op::Decode&) const { return on::decode; }
   template <class Other>
   Occasions operator()(const Other&) const {
     return 0;

@@ -47,6 +47,7 @@ inline constexpr Occasions fork = 1U << 21U;
 inline constexpr Occasions free = 1U << 22U;
 inline constexpr Occasions lease = 1U << 23U;  // pin and unpin, and while there are leases
 inline constexpr Occasions swap = 1U << 24U;   // swap_out, swap_in, complete
+inline constexpr Occasions decode = 1U << 25U;
 
 inline constexpr Occasions of_requests = names | holders | tokens | hashes | progress;
 inline constexpr Occasions any = ~Occasions{0};

@@ -20,6 +20,10 @@ void hide(std::vector<std::vector<BlockId>>& lists) {
 void show_counts_only(Outcome& outcome) {
   if (auto* granted = std::get_if<Granted>(&outcome.result)) *granted = {};
   if (auto* hit = std::get_if<Hit>(&outcome.result)) hide(hit->blocks);
+  if (auto* decoded = std::get_if<Decoded>(&outcome.result)) {
+    for (auto& blocks : decoded->blocks) blocks.clear();
+    decoded->copies.clear();
+  }
   outcome.events.clear();
 }
 void show_counts_only(Snapshot& state) {
@@ -135,6 +139,10 @@ Candidate liar(const Lie& lie, std::size_t operation, const View& view, const Fr
     demands.promises.block_ids = view.block_ids;
     demands.promises.valid_calls_only = view.level != Level::profile;
     demands.promises.events = view.block_ids;
+    // Two liars lie at different times, so only who lies about batches is asked for them.
+    if (operation != operation_index("decode")) {
+      demands.promises.operations &= ~operation_set({"decode"});
+    }
     if (!view.block_ids) {
       demands.shown = kUsage;
       demands.promises.operations &=

@@ -57,6 +57,9 @@ Outcome answer_less(Telling& t) {
     *flag = false;
   } else if (auto* shared = std::get_if<SharedBlocks>(&out.result); shared != nullptr) {
     for (std::uint32_t& count : *shared) count -= std::min(count, 1U);
+  } else if (auto* decoded = std::get_if<Decoded>(&out.result)) {
+    for (auto& lists : decoded->blocks) shorten(lists);
+    if (!decoded->refused.empty()) decoded->refused.pop_back();
   }
   return out;
 }
@@ -78,6 +81,8 @@ Outcome answer_more(Telling& t) {
     *flag = true;
   } else if (auto* shared = std::get_if<SharedBlocks>(&out.result)) {
     for (std::uint32_t& count : *shared) ++count;
+  } else if (auto* decoded = std::get_if<Decoded>(&out.result)) {
+    decoded->refused.push_back(0);
   }
   return out;
 }
@@ -127,6 +132,7 @@ struct Lessened {
   void operator()(op::Truncate& o) const { ++o.tokens; }
   void operator()(op::Pin& o) const { drop(o.blocks); }
   void operator()(op::Complete& o) const { o.ok = !o.ok; }
+  void operator()(op::Decode& o) const { drop(o.reqs), drop(o.tokens); }
   template <class Other>
   void operator()(Other&) const {}
 
@@ -230,7 +236,8 @@ void lose_a_host_block(const Telling&, Snapshot& state) {
 }
 
 OperationSet can_announce() {
-  return operation_set({"allocate", "cache", "evict", "reset", "take", "swap_in", "complete"});
+  return operation_set(
+      {"allocate", "cache", "evict", "reset", "take", "swap_in", "complete", "decode"});
 }
 OperationSet can_refuse() { return operation_set({"allocate", "take", "swap_out", "swap_in"}); }
 

@@ -3,9 +3,11 @@
 #include "properties/mutants/fault_host.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
+#include "reference/decode_calls.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
 
@@ -175,6 +177,22 @@ Result FaultHost::run(const op::CommonPrefix& o) {
     }
   }
   return out;
+}
+
+// What a call would raise is raised before the first of them: nothing is rolled back.
+Result FaultHost::run(const op::Decode& o) {
+  require(o.tokens.size() == o.reqs.size(), "capacity: not one token for each request");
+  std::map<std::string, std::size_t> appended;
+  for (const std::string& req : o.reqs) {
+    require(sequence(req).tokens.size() + ++appended[req] <= config_.max_model_len,
+            "capacity: append beyond the token limit");
+    resident(req);
+  }
+  return by_three_calls(
+      o, [this](const std::string& req) { return sequence(req).computed; },
+      [this](const Operation& call) {
+        return std::visit([this](const auto& one) { return run(one); }, call);
+      });
 }
 
 FaultHost::Sequence& FaultHost::sequence(const std::string& name) {

@@ -90,6 +90,7 @@ class FaultHost final : public Subject {
   Result run(const op::Evict& o);
   Result run(const op::Reset& o);
   Result run(const op::CommonPrefix& o);
+  Result run(const op::Decode& o);
   // fault_host_lookup.cpp
   Result run(const op::Lookup& o);
   // fault_host_admission.cpp

@@ -8,7 +8,9 @@
 
 #include "properties/laws.h"
 #include "reference/contract.h"
+#include "reference/decode_calls.h"
 #include "reference/operations.h"
+#include "reference/trace_json.h"
 
 namespace kvproof::properties {
 
@@ -31,9 +33,11 @@ Counts& Counts::operator+=(const Counts& other) {
   return *this;
 }
 
-Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles)
+Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles,
+             std::unique_ptr<Subject> twin)
     : config_(with_eagle_kin(config)),
       subject_(subject),
+      twin_(std::move(twin)),
       oracles_(std::move(oracles)),
       history_(config_, oracles_.promises) {
   for (std::size_t i = 0; i < std::size(kLaws); ++i) {
@@ -45,23 +49,36 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles)
   history_.tally.count(*after_);
 }
 
-const Outcome& Audit::apply(const Operation& operation) {
-  before_.swap(after_);
+Outcome Audit::perform(Subject& subject, const Operation& operation, Snapshot& state) const {
   try {
-    outcome_ = subject_.apply(operation);
-    subject_.observe(*after_);
+    Outcome outcome = subject.apply(operation);
+    subject.observe(state);
+    check_pools(state);
+    return outcome;
   } catch (const Violation&) {
     throw;  // the subject's wrapper has said what happened: a crash, a hang, nonsense
   } catch (const std::exception& error) {
     throw Violation({"exception"}, say("the subject threw: ", error.what()));
   }
-  check_pools();
+}
+
+const Outcome& Audit::apply(const Operation& operation) {
+  if (twin_) return apply_beside_twin(operation);
+  if (std::holds_alternative<op::Decode>(operation)) {
+    throw std::logic_error("decode steps are audited beside a second subject");
+  }
+  before_.swap(after_);
+  outcome_ = perform(subject_, operation, *after_);
+  judge_call(operation);
+  return outcome_;
+}
+
+void Audit::judge_call(const Operation& operation) {
   if (auto* granted = std::get_if<Granted>(&outcome_.result); granted && granted->hit) {
     judge_as_two(std::get<op::Allocate>(operation), *std::exchange(granted->hit, std::nullopt));
   } else {
     judge(operation);
   }
-  return outcome_;
 }
 
 // An admission that looks up by itself is a lookup, which changes nothing, and an allocation that
@@ -78,7 +95,64 @@ void Audit::judge_as_two(op::Allocate allocate, Hit hit) {
   judge(allocate);
 }
 
+// A batch has no states in between. So all oracles judge the twin, which makes its calls one after
+// the other, and from the first batch on the subject must answer and be what the twin is.
+const Outcome& Audit::apply_beside_twin(const Operation& operation) {
+  const auto* batch = std::get_if<op::Decode>(&operation);
+  Snapshot& state = *subject_state_;
+  const Outcome answer = perform(subject_, operation, state);
+  ThreeCalls calls{.outcome = answer, .state = nullptr, .compared = oracles_.compared};
+  calls.compared.whose = "by single calls";
+  if (batch != nullptr && !std::holds_alternative<Rejected>(answer.result)) {
+    auto start = std::make_unique<Snapshot>(*after_);
+    calls.outcome = judge_batch(*batch);
+    before_ = std::move(start);
+  } else {
+    before_.swap(after_);
+    if (batch != nullptr) *after_ = *before_;
+    outcome_ = batch != nullptr ? answer : perform(*twin_, operation, *after_);
+    calls.outcome = outcome_;
+    judge_call(operation);
+  }
+  has_decoded_ = has_decoded_ || batch != nullptr;
+  calls.state = after_.get();
+  history_.three_calls = std::move(calls);
+  outcome_ = answer;
+  const Law& law = *find_law("C15");
+  if (has_decoded_ && oracles_.laws && std::ranges::find(laws_, &law) != laws_.end()) {
+    const Step step{config_, *before_, operation, answer, state, history_, &worded_};
+    if (const Finding finding = law.check(step)) {
+      throw Violation({"C15"}, say("C15 ", law.name, ": ", *finding));
+    }
+  }
+  return outcome_;
+}
+
+Outcome Audit::judge_batch(const op::Decode& batch) {
+  Outcome all;
+  const std::uint64_t operations = counts_.operations;
+  const auto computed = [&](const std::string& req) { return after_->find(req)->computed; };
+  all.result = by_three_calls(batch, computed, [&](const Operation& call) -> Result {
+    before_.swap(after_);
+    outcome_ = perform(*twin_, call, *after_);
+    if (std::holds_alternative<Rejected>(outcome_.result)) return outcome_.result;
+    all.events.insert(all.events.end(), outcome_.events.begin(), outcome_.events.end());
+    Result result = outcome_.result;
+    try {
+      judge(call);
+    } catch (const Violation& violation) {
+      throw Violation(violation.breaches(),
+                      say("at ", to_json(call), " of the batch: ", violation.what()));
+    }
+    return result;
+  });
+  counts_.operations = operations + 1;
+  ++counts_.asked[Operation(batch).index()];
+  return all;
+}
+
 void Audit::judge(const Operation& operation) {
+  history_.three_calls.reset();
   count(operation);
   history_.fold(*before_, operation, outcome_, *after_);
   count_sharing(operation);
@@ -89,9 +163,9 @@ void Audit::judge(const Operation& operation) {
 }
 
 // Everything else indexes by block.
-void Audit::check_pools() const {
-  if (after_->blocks.size() != config_.num_blocks) {
-    throw Violation({"I5"}, say("I5 conservation: the subject shows ", after_->blocks.size(),
+void Audit::check_pools(const Snapshot& state) const {
+  if (state.blocks.size() != config_.num_blocks) {
+    throw Violation({"I5"}, say("I5 conservation: the subject shows ", state.blocks.size(),
                                 " blocks of a pool of ", config_.num_blocks));
   }
 }
@@ -113,7 +187,8 @@ void Audit::check_declined(const Operation& operation) {
   if (rejected == nullptr || !declines(oracles_.promises, operation, *rejected)) return;
   ++counts_.declined[operation.index()];
   if (!oracles_.laws || !oracles_.promises.declines[operation.index()].empty()) return;
-  if (subject_.apply(operation).result == outcome_.result) return;
+  const bool single = twin_ && !std::holds_alternative<op::Decode>(operation);
+  if ((single ? *twin_ : subject_).apply(operation).result == outcome_.result) return;
   throw Violation({"C12"}, say("C12 rejection has its cause: ", rejected->error,
                                "; asked the same once more, it answered otherwise"));
 }

@@ -82,7 +82,10 @@ struct Counts {
 class Audit {
  public:
   /// The subject must be new. @pre unsupported(config) is empty
-  Audit(const CacheConfig& config, Subject& subject, Oracles oracles = {});
+  /// @param twin another new one of its kind, which performs the calls of each decode step; null if
+  /// there will be no such steps
+  Audit(const CacheConfig& config, Subject& subject, Oracles oracles = {},
+        std::unique_ptr<Subject> twin = nullptr);
 
   /// Performs one operation. @return what the subject answered. @throws Violation
   const Outcome& apply(const Operation& operation);
@@ -98,7 +101,11 @@ class Audit {
  private:
   void judge(const Operation& operation);
   void judge_as_two(op::Allocate allocate, Hit hit);
-  void check_pools() const;
+  Outcome perform(Subject& subject, const Operation& operation, Snapshot& state) const;
+  const Outcome& apply_beside_twin(const Operation& operation);
+  void judge_call(const Operation& operation);
+  Outcome judge_batch(const op::Decode& batch);
+  void check_pools(const Snapshot& state) const;
   void check_declined(const Operation& operation);
   void check_content(const Operation& operation);
   void check_model(const Operation& operation);
@@ -110,6 +117,9 @@ class Audit {
 
   CacheConfig config_;
   Subject& subject_;
+  std::unique_ptr<Subject> twin_;
+  std::unique_ptr<Snapshot> subject_state_ = std::make_unique<Snapshot>();  // beside its twin
+  bool has_decoded_ = false;  // from then on the two are compared
   Oracles oracles_;
   std::vector<const Law*> laws_;  // those that are demanded
   // Two snapshots that change places: moving a snapshot would move some twenty vectors.

@@ -2,24 +2,15 @@
 // The model oracle: the naive manager runs beside the subject, and every answer and state must
 // agree.
 //
-// Compared: outcome (a rejection by what was broken), events, and of both tiers free queue, counts,
-//           keys by which blocks share them, tables, progress, leases, raw references, counters
-//           of those that promise to be whole. Not compared: the values of hashes, which are each
-//           allocator's own.
+// Compared: outcome (a rejection by what was broken), events, and the state (same_state.h).
 #pragma once
 
 #include "properties/laws/occasion.h"
+#include "properties/laws/same_state.h"
 #include "properties/say.h"
 #include "reference/cache_manager.h"
 
 namespace kvproof::properties {
-
-/// Parts that not every subject shows, and whether they are compared.
-struct ComparedParts {
-  bool index = true;  // keys by which blocks share them, second keys
-  bool progress = true;
-  bool counters = false;  // they must be shown, too
-};
 
 /// The parts of its own state that the model may change by an operation that it answered so.
 [[nodiscard]] Occasions moved_by(const Snapshot& before, const Operation& operation,
@@ -42,8 +33,6 @@ class ModelOracle {
   [[nodiscard]] const reference::CacheManager& model() const { return model_; }
 
  private:
-  [[nodiscard]] Finding compare(const Snapshot& after, Occasions moved) const;
-
   reference::CacheManager model_;
   ComparedParts compared_;
   Snapshot state_;         // of the model

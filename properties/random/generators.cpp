@@ -134,6 +134,7 @@ std::optional<Operation> Generator::make(Kind kind, Moment& m) const {
 
 std::optional<Operation> Generator::make_rest(Kind kind, Moment& m) const {
   switch (kind) {
+    case Kind::decode: return decode(m);
     case Kind::free:
       if (const auto* r =
               pick(m.history, m.draws, [](const RequestRecord& x) { return x.holds(); }))

@@ -79,9 +79,10 @@ enum class Kind : std::uint8_t {
   unpin,
   swap_out,
   swap_in,
-  complete
+  complete,
+  decode
 };
-inline constexpr std::size_t kNumKinds = 24;
+inline constexpr std::size_t kNumKinds = 25;
 
 /// How often each kind is tried. Drawn anew per run, some kinds off (swarm testing: Groce et al.,
 /// ISSTA'12), because what two features hide from each other shows when one of them is absent.
@@ -95,6 +96,9 @@ struct Swarm {
 
 /// Draws a swarm. Kinds that do nothing in a configuration are off.
 [[nodiscard]] Swarm draw_swarm(const Configuration& configuration, Choice choice);
+
+/// Whether runs of the swarm decode in batches, for which an audit needs a second subject.
+[[nodiscard]] bool draws_batches(const Swarm& swarm);
 
 /// A row of features, which all have their share: kinds of layers, alike groups, lengths of blocks
 /// and windows, EAGLE on some of them, units, pools, tiers, policies.
@@ -206,6 +210,9 @@ class Generator {
   [[nodiscard]] std::optional<Operation> swap_in(Moment& m) const;
   [[nodiscard]] std::optional<Operation> complete(Moment& m) const;
   [[nodiscard]] BlockId some_block(Moment& m) const;
+  // generators_batch.cpp
+  [[nodiscard]] bool may_decode(const Moment& m, const RequestRecord& record) const;
+  [[nodiscard]] std::optional<Operation> decode(Moment& m) const;
 
   CacheConfig config_;
   Swarm swarm_;

@@ -22,12 +22,17 @@ std::uint32_t Draws::below(std::uint32_t n) {
   return value % n;
 }
 
+bool draws_batches(const Swarm& swarm) {
+  return swarm.weight[static_cast<std::size_t>(Kind::decode)] > 0;
+}
+
 Swarm draw_swarm(const Configuration& configuration, Choice choice) {
   Draws draws(choice);
-  constexpr std::array<std::uint8_t, kNumKinds> kUsual = {7, 7, 12, 9, 6, 5, 3, 2, 1, 1, 1, 1,
-                                                          1, 2, 2,  3, 2, 3, 2, 2, 2, 6, 8, 6};
+  constexpr auto kDrawn = static_cast<std::size_t>(Kind::decode);
+  constexpr std::array<std::uint8_t, kDrawn> kUsual = {7, 7, 12, 9, 6, 5, 3, 2, 1, 1, 1, 1,
+                                                       1, 2, 2,  3, 2, 3, 2, 2, 2, 6, 8, 6};
   Swarm swarm;
-  for (std::size_t k = 0; k < kNumKinds; ++k) {
+  for (std::size_t k = 0; k < kDrawn; ++k) {
     const std::uint32_t draw =
         draws.below(6);  // 0, 1: off unless needed; 2..4: usual; 5: three times
     const bool needed = k <= static_cast<std::size_t>(Kind::finish);
@@ -53,6 +58,9 @@ Swarm draw_swarm(const Configuration& configuration, Choice choice) {
   }
   if (configuration.has(LayerKind::mamba)) weight(Kind::step) = 4;  // states keep for a step
   if (configuration.within != nullptr) swarm.calls = *configuration.within;
+  // Every second swarm decodes in batches; the others make the same calls one by one. This is drawn
+  // apart, so that those draw what they always did.
+  if (swarm.calls.batches && mix64(choice) % 2 == 0) weight(Kind::decode) = 9;
   if (choice == 0) return swarm;
   constexpr std::uint32_t kOneIn[] = {0, 2, 5, 10};
   swarm.extra_one_in = kOneIn[draws.below(4)];

@@ -23,8 +23,9 @@ template <class Look>
 void tour(const Configuration& row, const Case& c, const Look& look) {
   const CacheConfig config = draw_config(kProfiles[0], row, c.setup);
   const Generator generator(config, draw_swarm(row, mix64(c.setup)));
-  const auto subject = optimized::find_subject("naive")->make(config);
-  Audit audit(config, *subject, {false, false, false});
+  const auto& row_of_subject = *optimized::find_subject("naive");
+  const auto subject = row_of_subject.make(config);
+  Audit audit(config, *subject, {false, false, false}, row_of_subject.make(config));
   for (Choice choice : c.choices) {
     const Operation operation = generator.next(choice, audit.state(), audit.history());
     look(config, operation, audit);

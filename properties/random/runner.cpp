@@ -36,10 +36,16 @@ bool Failure::names(const std::string& id) const {
   return std::find(breaches.begin(), breaches.end(), id) != breaches.end();
 }
 
+bool has_batches(std::span<const Operation> trace) {
+  return std::ranges::any_of(trace, [](const Operation& operation) {
+    return std::holds_alternative<op::Decode>(operation);
+  });
+}
+
 std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& config,
                                  std::span<const Operation> trace, Oracles oracles) {
   const std::unique_ptr<Subject> subject = make(config);
-  Audit audit(config, *subject, oracles);
+  Audit audit(config, *subject, oracles, has_batches(trace) ? make(config) : nullptr);
   for (std::size_t i = 0; i < trace.size(); ++i) {
     try {
       audit.apply(trace[i]);
@@ -56,7 +62,7 @@ std::optional<Failure> run_choices(const MakeSubject& make, const CacheConfig& c
                                    Oracles oracles, Counts& counts) {
   const Generator generator(config, swarm);
   const std::unique_ptr<Subject> subject = make(config);
-  Audit audit(config, *subject, oracles);
+  Audit audit(config, *subject, oracles, draws_batches(swarm) ? make(config) : nullptr);
   std::vector<Operation> trace;
   trace.reserve(choices.size() + 16);
   std::optional<Failure> failure;
@@ -87,6 +93,17 @@ std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
                                 Counts& counts) {
   return run_choices(make, draw_config(profile, configuration, c.setup),
                      draw_swarm(configuration, mix64(c.setup)), c.choices, oracles, counts);
+}
+
+Configuration without_batches(const Configuration& row) {
+  static const Abilities kSingleCalls = [] {
+    Abilities out;
+    out.batches = false;
+    return out;
+  }();
+  Configuration out = row;
+  out.within = &kSingleCalls;
+  return out;
 }
 
 Case draw_case(ChoiceStream& stream, std::size_t max_operations) {

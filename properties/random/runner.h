@@ -36,6 +36,9 @@ struct Case {
   std::vector<Choice> choices;
 };
 
+/// Whether there are decode steps, for which an audit needs a second subject.
+[[nodiscard]] bool has_batches(std::span<const Operation> trace);
+
 /// Performs the operations one by one. @return the failure, with its trace cut off after the
 /// operation that an oracle objected to
 [[nodiscard]] std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& config,
@@ -51,6 +54,9 @@ struct Case {
 [[nodiscard]] std::optional<Failure> run_case(const MakeSubject& make, const Profile& profile,
                                               const Configuration& configuration, const Case& c,
                                               Oracles oracles, Counts& counts);
+
+/// The same row without decode steps: one call less to meet a mistake in, and one way less to err.
+[[nodiscard]] Configuration without_batches(const Configuration& row);
 
 /// Draws a case of up to `max_operations` operations.
 [[nodiscard]] Case draw_case(ChoiceStream& stream, std::size_t max_operations);

@@ -195,6 +195,14 @@ class Shrinker {
       shorten(*p, &op::Pin::blocks, out);
     } else if (const auto* c = std::get_if<op::Complete>(&operation)) {
       with(*c, [](op::Complete& x) { x.ok = true; });
+    } else if (const auto* d = std::get_if<op::Decode>(&operation)) {
+      for (std::size_t i = 0; i < std::min(d->reqs.size(), d->tokens.size()); ++i) {
+        with(*d, [&](op::Decode& x) {
+          x.reqs.erase(x.reqs.begin() + static_cast<std::ptrdiff_t>(i));
+          x.tokens.erase(x.tokens.begin() + static_cast<std::ptrdiff_t>(i));
+        });
+      }
+      with(*d, [](op::Decode& x) { std::ranges::fill(x.tokens, 0); });
     } else if (const auto* y = std::get_if<op::Recycle>(&operation)) {
       with(*y, [](op::Recycle& x) { x.processed /= 2; });
     }
