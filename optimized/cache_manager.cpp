@@ -75,7 +75,8 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
       tier_(config_, pool_options(config, capacity).order, groups_) {
   const std::size_t tables = config.groups.size() * capacity.max_requests;
   copies_.reserve(2 * tables);
-  bare_ = single_full_ && groups_.front().bare() && pool_.bare();
+  bare_pool_ = pool_.bare();
+  bare_ = single_full_ && groups_.front().bare() && bare_pool_;
   if (pool_.tails() != nullptr) copies_.reserve_held(tables);
   if (!capacity.exact_hits) return;
   if (!single_full_ || config.num_host_blocks > 0) {
@@ -169,12 +170,17 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id, std::uint32_t max_token
     r.junction = groups_.size() > 1 && found.longest > found.hit ? found.longest : 0;
   } else {
     const std::uint32_t blocks = std::min(most / block_size_, r.num_hashes);
-    own->hit_length = leading_hits(blocks, own->hit, [&](std::uint32_t i) {
-      if (!exact_) return pool_.index().find(r.hashes[i]);
-      const BlockId before = i == 0 ? kNullBlock : own->hit[i - 1];
-      return exact_->find(pool_.index(), r.hashes[i],
-                          exact_->expected(r, requests_.extra(id), i, before));
-    });
+    const auto& index = pool_.index();
+    const Key* const keys = r.hashes;
+    if (!exact_) {
+      own->hit_length =
+          leading_hits(blocks, own->hit, [&](std::uint32_t i) { return index.find(keys[i]); });
+    } else {
+      own->hit_length = leading_hits(blocks, own->hit, [&](std::uint32_t i) {
+        const BlockId before = i == 0 ? kNullBlock : own->hit[i - 1];
+        return exact_->find(index, keys[i], exact_->expected(r, requests_.extra(id), i, before));
+      });
+    }
     r.hit_tokens = own->hit_length * block_size_;
   }
   requests_.hit_epoch(id) = pool_.num_forgotten();
@@ -227,9 +233,12 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
           Breach::nothing_to_allocate, "allocate without new and without external tokens");
   if (request.uses_hit) check_hit(id);
   const Demand demand = demand_of(args, request, config_.max_model_len);
+  std::int64_t most = 0;  // [blocks] that it may need
   for (const Group& group : groups_) {
-    expects(group.wanted(demand) <= own[group.id()].capacity, Breach::capacity,
+    const std::uint64_t wanted = group.wanted(demand);
+    expects(wanted <= own[group.id()].capacity, Breach::capacity,
             "slots beyond the capacity of the request");
+    most += static_cast<std::int64_t>(wanted);
   }
   const auto refuse = [&] {
     ++pool_.counters().refusals;
@@ -242,17 +251,19 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
     if (!gates.admit_sequence(need(id, all), pool_.num_free())) return refuse();
   }
   if (r.may_share) {
-    std::size_t most = 0;
+    std::size_t shared = 0;
     for (const Group& group : groups_) {
-      most += copies_.needed(group, own[group.id()], demand, pool_);
+      shared += copies_.needed(group, own[group.id()], demand, pool_);
     }
-    copies_.reserve(most);
+    copies_.reserve(shared);
   }
   if (pool_.tails() != nullptr) copies_.reserve_held(groups_.size());
   for (const Group& group : groups_) {
     group.recycle(own[group.id()], demand.processed, demand.prompt, pool_);
   }
-  if (!gates.admit_step(need(id, demand), pool_.num_free())) return refuse();
+  // What it needs is counted where the most that it may need is not there.
+  const bool plenty = steps_alike_ && !r.may_share && gates.admit_step(most, pool_.num_free());
+  if (!plenty && !gates.admit_step(need(id, demand), pool_.num_free())) return refuse();
   for (const Group& group : groups_) group.note_state(own[group.id()], demand, r.num_tokens);
   if (demand.starts) start(id, demand);
   if (args.use_lookup && request.idle && args.status != RequestStatus::preempted) {
@@ -365,33 +376,92 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
 // and no group moves states.
 template <class Digest>
 Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
-  Request& r = requests_[id];
-  GroupTable* const own = requests_.tables(id);
+  const auto tell_nobody = [](const Group&, std::span<const BlockId>) {};
+  return step_groups<false>(requests_[id], id, next, tell_nobody);
+}
+
+// Its parts are functions of their own, since most steps need one or two of them.
+/// @param grown is told the blocks that the table of a group has got
+template <class Digest>
+template <bool kBare, class Grown>
+[[gnu::always_inline]] inline Admission CacheManager<Digest>::step_groups(Request& r, RequestId id,
+                                                                          const Step& next,
+                                                                          const Grown& grown) {
+  const std::span<GroupTable> own(requests_.tables(id), requests_.num_groups());
+  const std::uint32_t complete = next.delay_cache ? 0 : std::min(next.known, r.num_tokens);
+  std::uint32_t recycle_at = kNever, slots_end = kNever;
+  for (const GroupTable& table : own) {
+    recycle_at = std::min(recycle_at, table.recycle_at);
+    slots_end = std::min(slots_end, table.slots_end);
+  }
+  if (r.computed >= recycle_at) recycle_due(own, r.computed, r.prompt_tokens);
+  std::uint32_t taken = 0;
+  if (next.slots > slots_end) {
+    const bool by_one = kBare && next.slots == slots_end + 1 && own.size() <= pool_.num_free();
+    const Admission admission =
+        by_one ? grow_by_one(own, next.slots, grown) : grow_due(own, next.slots, grown);
+    if (!admission) return admission;
+    taken = *admission;
+  }
+  std::uint32_t quiet_until = kNever;
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    if (complete >= own[g].publish_end) {
+      groups_[g].template publish_due<kBare>(own[g], r, complete, pool_);
+    }
+    quiet_until = std::min(quiet_until, Group::quiet_until(own[g]));
+  }
+  r.quiet_until = quiet_until;
+  r.limit();
+  audit();
+  return taken;
+}
+
+template <class Digest>
+[[gnu::noinline]] void CacheManager<Digest>::recycle_due(std::span<GroupTable> own,
+                                                         std::uint32_t computed,
+                                                         std::uint32_t prompt_tokens) {
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    if (computed >= own[g].recycle_at) {
+      groups_[g].recycle_due(own[g], computed, prompt_tokens, pool_);
+    }
+  }
+}
+
+// Groups without a slot for one token more take a block each. @pre a bare pool that has them
+template <class Digest>
+template <class Grown>
+[[gnu::noinline]] Admission CacheManager<Digest>::grow_by_one(std::span<GroupTable> own,
+                                                              std::uint32_t slots,
+                                                              const Grown& grown) {
+  std::uint32_t taken = 0;
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    if (slots <= own[g].slots_end) continue;
+    const BlockId block = groups_[g].append_one_bare(own[g], pool_);
+    grown(groups_[g], std::span(&block, 1));
+    ++taken;
+  }
+  return taken;
+}
+
+template <class Digest>
+template <class Grown>
+[[gnu::noinline]] Admission CacheManager<Digest>::grow_due(std::span<GroupTable> own,
+                                                           std::uint32_t slots,
+                                                           const Grown& grown) {
   std::uint32_t missing = 0;
-  for (const Group& group : groups_) {
-    GroupTable& table = own[group.id()];
-    if (r.computed >= table.recycle_at) group.recycle(table, r.computed, r.prompt_tokens, pool_);
-    if (next.slots > table.slots_end) missing += group.missing(table, next.slots);
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    if (slots > own[g].slots_end) missing += groups_[g].missing(own[g], slots);
   }
   if (missing > pool_.num_free()) {
     ++pool_.counters().refusals;
     return Admission::refused();
   }
-  for (const Group& group : groups_) {
-    GroupTable& table = own[group.id()];
-    if (next.slots > table.slots_end) group.append(table, group.missing(table, next.slots), pool_);
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    if (slots <= own[g].slots_end) continue;
+    const std::uint32_t count = groups_[g].missing(own[g], slots);
+    groups_[g].append(own[g], count, pool_);
+    grown(groups_[g], own[g].table().last(count));
   }
-  const std::uint32_t complete = std::min(next.known, r.num_tokens);
-  r.quiet_until = kNever;
-  for (const Group& group : groups_) {
-    GroupTable& table = own[group.id()];
-    if (complete >= table.publish_end && !next.delay_cache) {
-      group.publish_due(table, r, complete, pool_);
-    }
-    r.quiet_until = std::min(r.quiet_until, group.quiet_until(table));
-  }
-  r.limit();
-  audit();
   return missing;
 }
 
@@ -418,8 +488,8 @@ void CacheManager<Digest>::check_due(std::span<const RequestId> ids,
 }
 
 template <class Digest>
-Decoded CacheManager<Digest>::decode_due(std::span<const RequestId> ids, const TokenId* tokens,
-                                         BatchDue due) {
+const Decoded& CacheManager<Digest>::decode_due(std::span<const RequestId> ids,
+                                                const TokenId* tokens, BatchDue due) {
   const std::uint32_t* const places = batch_.places(ids.size());
   if (due.doubtful) [[unlikely]]
     check_due(ids, {places, due.count}, due.twice);
@@ -438,14 +508,20 @@ Decoded CacheManager<Digest>::decode_due(std::span<const RequestId> ids, const T
 
 // A batch of one.
 template <class Digest>
-Decoded CacheManager<Digest>::decode_one(RequestId id, TokenId token) {
-  Request& r = requests_.live(id);
-  expects(r.num_tokens < r.capacity, Breach::capacity, kBeyondCapacity);
+const Decoded& CacheManager<Digest>::decode_one(RequestId id, TokenId token) {
+  expects(id < requests_.size(), Breach::unknown_request, "no such request");
+  Request& r = requests_[id];
+  if (r.num_tokens >= r.capacity) [[unlikely]] {  // a handle that is not in use has no capacity
+    static_cast<void>(requests_.live(id));
+    violated(Breach::capacity, kBeyondCapacity);
+  }
   if (!r.plain) resident(id);
   batch_.start();
   if (bare_ && r.plain) {
     requests_.write(r, id, token);
     step_bare(r, *requests_.tables(id), 0);
+  } else if (bare_pool_ && r.plain && !single_full_) {
+    decode_groups<true>(r, id, token, 0);
   } else {
     decode_any(id, token, 0);
   }
@@ -505,40 +581,37 @@ template <class Digest>
                                                                    std::uint32_t index) {
   const Group& group = groups_.front();
   const std::uint32_t known = r.computed + 1;
-  if (known > table.slots_end) {
-    const std::uint32_t missing = group.missing(table, known);
-    if (missing > pool_.num_free()) [[unlikely]] {
-      ++pool_.counters().refusals;
-      return batch_.refuse(index);
-    }
-    if (missing > 1) [[unlikely]] {
-      group.append(table, missing, pool_);
-      for (const BlockId block : table.table().last(missing)) batch_.take({index, 0, block});
-    } else {
-      batch_.take({index, 0, group.append_one_bare(table, pool_)});
-    }
+  if (known == table.slots_end + 1 && pool_.num_free() > 0) [[likely]] {
+    batch_.take({index, 0, group.append_one_bare(table, pool_)});
+  } else if (known > table.slots_end) {  // it was advanced beyond its slots, or nothing is free
+    const auto note = [&](const Group&, std::span<const BlockId> blocks) {
+      for (const BlockId block : blocks) batch_.take({index, 0, block});
+    };
+    if (!grow_due({&table, 1}, known, note)) return batch_.refuse(index);
   }
-  if (known >= table.publish_end) group.template publish_due<true>(table, r, known, pool_);
+  if (known >= table.publish_end) group.template publish_due<true, true>(table, r, known, pool_);
   r.computed = known;
-  settle_full(r, table);
+  r.quiet_until = Group::quiet_until(table);
+  r.write_until = std::min(r.quiet_until, r.capacity);  // a hash is due when a block is complete
   audit();
 }
 
 // A request of several groups where nothing is shared or away.
 template <class Digest>
-void CacheManager<Digest>::decode_plain(Request& r, RequestId id, TokenId token,
-                                        std::uint32_t index) {
+template <bool kBare>
+void CacheManager<Digest>::decode_groups(Request& r, RequestId id, TokenId token,
+                                         std::uint32_t index) {
   requests_.write(r, id, token);
   const std::uint32_t known = r.computed + 1;
   if (known > r.quiet_until) {
-    const GroupTable* const own = requests_.tables(id);
-    for (const Group& group : groups_) batch_.length(group.id()) = own[group.id()].length;
-    const Admission admission = step(id, {known, known, false});
-    if (!admission) return batch_.refuse(index);
-    if (*admission > 0) note_growth(id, index);
+    const auto note = [&](const Group& group, std::span<const BlockId> blocks) {
+      for (const BlockId block : blocks) batch_.take({index, group.id(), block});
+    };
+    if (!step_groups<kBare>(r, id, {known, known, false}, note)) return batch_.refuse(index);
+  } else {
+    r.limit();
   }
   r.computed = known;
-  r.limit();
 }
 
 template <class Digest>
@@ -554,7 +627,10 @@ void CacheManager<Digest>::note_growth(RequestId id, std::uint32_t index) {
 template <class Digest>
 void CacheManager<Digest>::decode_any(RequestId id, TokenId token, std::uint32_t index) {
   Request& r = requests_[id];
-  if (r.plain && !single_full_) return decode_plain(r, id, token, index);
+  if (r.plain && !single_full_) {
+    return bare_pool_ ? decode_groups<true>(r, id, token, index)
+                      : decode_groups<false>(r, id, token, index);
+  }
   r.due = false;
   const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
   for (const Group& group : groups_) batch_.length(group.id()) = own[group.id()].length;

@@ -71,7 +71,7 @@ class CacheManager {
   /// of a running request for one token and, if that is granted, advance() by one. A refused one
   /// keeps its token. A request may occur twice. @pre of all of these calls, or nothing happens
   /// @param tokens one for each request
-  Decoded decode(std::span<const RequestId> ids, std::span<const TokenId> tokens);
+  const Decoded& decode(std::span<const RequestId> ids, std::span<const TokenId> tokens);
 
   /// Preemption: releases all blocks, last first; the tokens stay, the computed count becomes 0.
   void free(RequestId id);
@@ -173,18 +173,26 @@ class CacheManager {
   void hash_units(RequestId id);
   Admission step(RequestId id, const Step& next);
   Admission step_full(RequestId id, const Step& next);
+  template <bool kBare, class Grown>
+  Admission step_groups(Request& r, RequestId id, const Step& next, const Grown& grown);
+  void recycle_due(std::span<GroupTable> own, std::uint32_t computed, std::uint32_t prompt_tokens);
+  template <class Grown>
+  Admission grow_by_one(std::span<GroupTable> own, std::uint32_t slots, const Grown& grown);
+  template <class Grown>
+  Admission grow_due(std::span<GroupTable> own, std::uint32_t slots, const Grown& grown);
   /// Notes which work the next steps may skip, for one group of full attention.
   static void settle_full(Request& r, const GroupTable& table) {
     r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
     r.limit();
   }
   Admission admit(RequestId id, const AllocateArgs& args);
-  Decoded decode_due(std::span<const RequestId> ids, const TokenId* tokens, BatchDue due);
-  Decoded decode_one(RequestId id, TokenId token);
+  const Decoded& decode_due(std::span<const RequestId> ids, const TokenId* tokens, BatchDue due);
+  const Decoded& decode_one(RequestId id, TokenId token);
   void decode_full(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
   void decode_bare(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
   void step_bare(Request& r, GroupTable& table, std::uint32_t index);
-  void decode_plain(Request& r, RequestId id, TokenId token, std::uint32_t index);
+  template <bool kBare>
+  void decode_groups(Request& r, RequestId id, TokenId token, std::uint32_t index);
   void note_growth(RequestId id, std::uint32_t index);
   void decode_any(RequestId id, TokenId token, std::uint32_t index);
   void check_due(std::span<const RequestId> ids, std::span<const std::uint32_t> due, bool twice);
@@ -204,6 +212,7 @@ class CacheManager {
   CacheConfig config_;
   bool single_full_;          // one group of full attention without EAGLE
   bool bare_ = false;         // it is plain, and neither it nor the pool has anything to follow
+  bool bare_pool_ = false;    // the pool has nothing to follow
   bool steps_alike_;          // step() works for every group
   bool adopts_hits_;          // a hit may be granted without new tokens
   std::uint32_t block_size_;  // [tokens] of the first group
@@ -257,17 +266,18 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
 // The steps that only write a token come first: they touch nothing that another request reads, and
 // none of them comes before a step of the same request that is due.
 template <class Digest>
-inline Decoded CacheManager<Digest>::decode(std::span<const RequestId> ids,
-                                            std::span<const TokenId> tokens) {
+inline const Decoded& CacheManager<Digest>::decode(std::span<const RequestId> ids,
+                                                   std::span<const TokenId> tokens) {
+  static constexpr Decoded kNothing;
   expects(tokens.size() == ids.size(), Breach::capacity,
           "a batch that has not one token for each request");
   if (ids.size() == 1) {
     const bool is_all = requests_.step_one(ids.front(), tokens.front());
-    return is_all ? Decoded() : decode_one(ids.front(), tokens.front());
+    return is_all ? kNothing : decode_one(ids.front(), tokens.front());
   }
   std::uint32_t* const places = batch_.places(ids.size());
   const auto due = requests_.step_all(ids, tokens.data(), places);
-  return due.count == 0 ? Decoded() : decode_due(ids, tokens.data(), due);
+  return due.count == 0 ? kNothing : decode_due(ids, tokens.data(), due);
 }
 
 }  // namespace kvproof::optimized

@@ -40,7 +40,8 @@ class Batch {
  public:
   Batch(std::size_t max_requests, std::size_t groups) {
     places_.resize(max_requests);
-    taken_.resize(max_requests * groups);
+    room_ = max_requests * groups;
+    taken_.resize(room_);
     lengths_.resize(groups);
   }
 
@@ -50,38 +51,34 @@ class Batch {
       places_.resize(requests);
     return places_.data();
   }
-  void start() {
-    next_ = taken_.data();
-    end_ = next_ + taken_.size();
-    num_refused_ = 0;
-  }
+  void start() { decoded_ = {{places_.data(), 0}, {taken_.data(), 0}}; }
   /// @pre it has been read from places(), which are used again
-  void refuse(std::uint32_t index) { places_[num_refused_++] = index; }
+  void refuse(std::uint32_t index) {
+    places_[decoded_.refused.size()] = index;
+    decoded_.refused = {places_.data(), decoded_.refused.size() + 1};
+  }
   void take(const NewBlock& block) {
-    if (next_ == end_) [[unlikely]]
+    const std::size_t count = decoded_.taken.size();
+    if (count == room_) [[unlikely]]
       grow();
-    *next_++ = block;
+    taken_[count] = block;
+    decoded_.taken = {taken_.data(), count + 1};
   }
   /// [blocks] of the tables before a step, shape [groups].
   [[nodiscard]] std::uint32_t& length(GroupId group) { return lengths_[group]; }
-  [[nodiscard]] Decoded decoded() const {
-    return {{places_.data(), num_refused_}, {taken_.data(), next_}};
-  }
+  [[nodiscard]] const Decoded& decoded() const { return decoded_; }
 
  private:
   [[gnu::noinline]] void grow() {
-    const std::size_t taken = taken_.size();
-    taken_.resize(2 * taken + 1);
-    next_ = taken_.data() + taken;
-    end_ = taken_.data() + taken_.size();
+    room_ = 2 * room_ + 1;
+    taken_.resize(room_);
   }
 
   std::vector<std::uint32_t> places_;
   std::vector<NewBlock> taken_;
   std::vector<std::uint32_t> lengths_;
-  NewBlock* next_ = nullptr;
-  NewBlock* end_ = nullptr;
-  std::size_t num_refused_ = 0;
+  std::size_t room_ = 0;  // the size of taken_
+  Decoded decoded_;
 };
 
 }  // namespace kvproof::optimized

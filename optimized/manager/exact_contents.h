@@ -104,8 +104,8 @@ class ExactContents {
   template <class Key>
   void note_complete(const HotRequest<Key>& request, const SharedExtraKeys& extra,
                      const GroupTable& table, std::uint64_t tokens, const BlockPool<Key>& pool) {
-    const auto end =
-        static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens / block_size_, table.length));
+    const auto known = std::min<std::uint64_t>(tokens / block_size_, request.num_hashes);
+    const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(known, table.length));
     for (std::uint32_t i = table.progress(); i < end; ++i) {
       if (pool.holds_whole(table.blocks[i])) continue;  // a fork has published it
       const BlockId before = i == 0 ? kNullBlock : table.blocks[i - 1];

@@ -21,6 +21,7 @@ LayerGroup<Key>::LayerGroup(const CacheConfig& config, GroupId id)
       publishes_ahead_(profile_.eagle_caches_ahead && group_.eagle),
       publishes_singly_(align_ == group_.block_size && config.hash_lookahead == 0 &&
                         cache_mask(config, group_).keeps_all()),
+      recycles_singly_(group_.kind == LayerKind::sliding_window),
       mask_(cache_mask(config, group_)),
       resumption_(resumption_of(config)),
       retention_(config.retention),
@@ -77,7 +78,7 @@ void LayerGroup<Key>::add_hit(GroupTable& table, std::span<const BlockId> hit, c
   const std::size_t skipped = skipped_tokens(group_, demand.computed) / group_.block_size;
   const std::size_t read = std::min(skipped, hit.size());
   std::fill_n(table.blocks, skipped, kNullBlock);
-  std::ranges::copy(hit.subspan(read), table.blocks + skipped);
+  std::copy_n(hit.begin() + read, hit.size() - read, table.blocks + skipped);
   pool.touch(hit.subspan(read));
   set_length(table, static_cast<std::uint32_t>(skipped + hit.size() - read));
   set_published(table, table.length);
@@ -167,12 +168,29 @@ void LayerGroup<Key>::publish_blocks(GroupTable& table, const Content<Key>& cont
   if (from >= to) return;
   const bool one_key = group_.kind != LayerKind::mamba && pool.tails() == nullptr;
   if (!one_key || !mask_.keeps_all()) return publish_chosen(table, content, from, to, pool);
-  pool.events().stored(id_, {from * group_.block_size, to * group_.block_size});
-  for (std::uint32_t i = from; i < to; ++i) {
-    if (table.blocks[i] == kNullBlock) continue;
-    pool.publish(table.blocks[i], key(content.units, i), id_, (i + 1) * group_.block_size);
+  const std::span<const BlockId> complete = table.table().subspan(from, to - from);
+  const Key* const first = content.units + std::size_t{from} * units_per_block_;
+  if (pool.events().enabled()) {
+    pool.events().stored(id_, {from * group_.block_size, to * group_.block_size});
+    publish_run<false>(complete, first, from * group_.block_size, pool);
+  } else {
+    publish_run<true>(complete, first, from * group_.block_size, pool);
   }
   set_published(table, to);
+}
+
+template <class Key>
+template <bool kBare>
+void LayerGroup<Key>::publish_run(std::span<const BlockId> blocks, const Key* units,
+                                  std::uint32_t begin, Pool& pool) const {
+  const std::uint32_t stride = units_per_block_, block_size = group_.block_size;
+  const GroupId id = id_;
+  const Key* unit = units + stride - 1;
+  for (const BlockId block : blocks) {
+    begin += block_size;
+    if (block != kNullBlock) pool.template publish<kBare>(block, in_group(*unit, id), id, begin);
+    unit += stride;
+  }
 }
 
 // Blocks that the mask keeps, which may have other keys before.
@@ -315,8 +333,6 @@ void LayerGroup<Key>::release(GroupTable& table, Pool& pool) const {
 
 template <class Key>
 void LayerGroup<Key>::release_blocks(GroupTable& table, Pool& pool) const {
-  // The records were last touched when the blocks were taken; their addresses are known at once.
-  for (const BlockId block : table.table()) pool.prefetch(block);
   if (pool.deepest_first()) {
     pool.release(Reversed(table.table()));
   } else {

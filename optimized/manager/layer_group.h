@@ -109,26 +109,39 @@ class LayerGroup {
   void recycle(GroupTable& table, std::uint64_t computed, std::uint32_t prompt_tokens,
                Pool& pool) const;
 
+  /// The same, of what is due after a step: usually one block. @pre computed >= table.recycle_at
+  [[gnu::always_inline]] void recycle_due(GroupTable& table, std::uint32_t computed,
+                                          std::uint32_t prompt_tokens, Pool& pool) const {
+    const std::uint32_t at = table.kept_from;
+    const bool one = recycles_singly_ && computed < table.recycle_at + group_.block_size;
+    if (!one || at >= table.length) return recycle(table, computed, prompt_tokens, pool);
+    if (table.blocks[at] != kNullBlock) pool.release_one(table.blocks[at]);
+    table.blocks[at] = kNullBlock;
+    table.kept_from = at + 1;
+    table.recycle_at += group_.block_size;
+  }
+
   /// Publishes what is complete within `tokens` tokens: blocks, the end of the prompt, states.
   void publish(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
                Pool& pool) const;
 
   /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is
   /// one, and the group is not Mamba, whose new states would have to be marked
-  template <bool kBare = false, class Request>
+  /// @tparam kBare the pool is bare @tparam kAlone so is the group, see bare()
+  template <bool kBare = false, bool kAlone = false, class Request>
   [[gnu::always_inline]] void publish_due(GroupTable& table, const Request& r,
                                           std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
-    if ((!kBare && !publishes_singly_) || complete >= end + group_.block_size) {
+    if ((!kAlone && !publishes_singly_) || complete >= end + group_.block_size) {
       return publish(table, content_of(r), complete, pool);
     }
     const std::uint32_t at = table.progress();
-    if constexpr (kBare) {
-      pool.template publish<kBare>(table.blocks[at], r.hashes[at]);
+    const BlockId block = table.blocks[at];
+    if constexpr (kAlone) {
+      pool.template publish<kBare>(block, r.hashes[at]);
     } else {
-      pool.events().stored(id_, {end - group_.block_size, end});
-      if (table.blocks[at] != kNullBlock)
-        pool.publish(table.blocks[at], key(r.hashes, at), id_, end);
+      if constexpr (!kBare) pool.events().stored(id_, {end - group_.block_size, end});
+      if (block != kNullBlock) pool.template publish<kBare>(block, key(r.hashes, at), id_, end);
     }
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
@@ -174,7 +187,7 @@ class LayerGroup {
     set_length(table, table.length + count);
   }
 
-  /// As append() of one block, in a bare pool and for full attention. @return the block
+  /// As append() of one block, in a bare pool and where slots follow blocks. @return the block
   [[gnu::always_inline]] BlockId append_one_bare(GroupTable& table, Pool& pool) const {
     const BlockId block = pool.template take_one<true>();
     table.grown_from = table.length;
@@ -219,6 +232,11 @@ class LayerGroup {
                      Pool& pool) const;
   void publish_blocks(GroupTable& table, const Content<Key>& content, std::uint64_t tokens,
                       Pool& pool) const;
+  /// Publishes blocks that follow one another. @param units keys, from the first unit of the first
+  /// block on @param begin [tokens] at which that begins
+  template <bool kBare>
+  void publish_run(std::span<const BlockId> blocks, const Key* units, std::uint32_t begin,
+                   Pool& pool) const;
   void publish_chosen(GroupTable& table, const Content<Key>& content, std::uint32_t from,
                       std::uint32_t to, Pool& pool) const;
   void publish_prompt_tail(const GroupTable& table, const Content<Key>& content,
@@ -242,6 +260,7 @@ class LayerGroup {
   std::uint64_t align_;    // [tokens]
   bool publishes_ahead_;   // one block beyond the alignment, for EAGLE
   bool publishes_singly_;  // it publishes every block, as soon as it is complete
+  bool recycles_singly_;   // it gives every block back, as soon as that is not read any more
   CacheMask mask_;
   Resumption resumption_;
   std::optional<std::uint32_t> retention_;

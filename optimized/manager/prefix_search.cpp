@@ -99,6 +99,34 @@ bool PrefixSearch<Key>::probe(const Search& search, std::uint64_t tokens) const 
   return true;
 }
 
+// Nearly always there is one group of a kind; its keys and hits are walked without asking again
+// which it is.
+template <class Key>
+template <class F>
+auto PrefixSearch<Key>::with_block_probe(const Search& search, const F& f) const {
+  const auto& index = search.prompt.pool.index();
+  const Group& first = search.group;
+  if (search.kin.members.size() > 1) {
+    return f([&](std::uint32_t at) {
+      return std::ranges::all_of(search.kin.members, [&](GroupId g) {
+        const BlockId found = index.find(groups_[g].key(search.prompt.units, at));
+        if (found != kNoBlock) search.prompt.tables[g].hit[at] = found;
+        return found != kNoBlock;
+      });
+    });
+  }
+  const GroupId id = first.id();
+  const std::size_t stride = first.units_per_block();
+  const Key* const keys = search.prompt.units + stride - 1;
+  BlockId* const hit = search.prompt.tables[id].hit;
+  return f([&index, id, stride, keys, hit](std::uint32_t at) {
+    const BlockId found = index.find(in_group(keys[at * stride], id));
+    if (found == kNoBlock) return false;
+    hit[at] = found;
+    return true;
+  });
+}
+
 template <class Key>
 void PrefixSearch<Key>::set_null(const Search& search, std::uint32_t count) const {
   for (const GroupId g : search.kin.members) {
@@ -137,8 +165,13 @@ auto PrefixSearch<Key>::longest(const Search& search) const -> Length {
 template <class Key>
 auto PrefixSearch<Key>::longest_full(const Search& search) const -> Length {
   const std::uint64_t block_size = search.group.block_size();
-  std::uint64_t end = 0;
-  while (end + block_size <= search.tokens && probe(search, end + block_size)) end += block_size;
+  const std::uint64_t whole = std::min(search.tokens, search.prompt.hashed) / block_size;
+  const std::uint32_t blocks = with_block_probe(search, [&](const auto& has_block) {
+    std::uint32_t length = 0;
+    while (length < whole && has_block(length)) ++length;
+    return length;
+  });
+  std::uint64_t end = blocks * block_size;
   if (align_ < block_size) {
     std::uint64_t inside = std::min(end + block_size - 1, search.tokens) / align_;
     while (inside * align_ > end && !probe(search, inside * align_)) --inside;
@@ -157,20 +190,19 @@ std::uint32_t PrefixSearch<Key>::longest_window(const Search& search) const {
   const std::uint64_t block_size = config.block_size;
   const std::uint32_t wanted =
       ceil_div(config.window - 1, config.block_size) + (search.drop_last ? 1 : 0);
+  const std::uint64_t hashed = search.prompt.hashed / block_size;  // [blocks]
   auto end = static_cast<std::uint32_t>(search.tokens / block_size);
   std::uint32_t run = 0;
   std::uint32_t at = end;
-  for (bool found = false; at > 0 && !found;) {
-    --at;
-    const std::uint32_t ends = search.drop_last ? at : at + 1;
-    if (run == 0 && ends * block_size % align_ != 0) continue;  // cannot end here
-    if (!probe(search, (at + 1) * block_size)) {
-      run = 0;
-      continue;
+  with_block_probe(search, [&](const auto& has_block) {
+    for (bool found = false; at > 0 && !found;) {
+      --at;
+      const std::uint32_t ends = search.drop_last ? at : at + 1;
+      if (run == 0 && ends * block_size % align_ != 0) continue;  // cannot end here
+      run = at < hashed && has_block(at) ? run + 1 : 0;
+      found = run > 0 && run >= wanted;
     }
-    ++run;
-    found = run >= wanted;
-  }
+  });
   end = at + run;  // at 0, the rest of the run reaches back to the first block
   if (run < wanted) end = trimmed(search, end);
   set_null(search, std::min(at, end));

@@ -83,6 +83,9 @@ class PrefixSearch {
   };
 
   bool probe(const Search& search, std::uint64_t tokens) const;
+  /// Calls `f` with what answers the same for whole blocks: a function of a position.
+  template <class F>
+  auto with_block_probe(const Search& search, const F& f) const;
   /// The first `count` positions of the hit are not read.
   void set_null(const Search& search, std::uint32_t count) const;
   std::uint32_t trimmed(const Search& search, std::uint32_t length) const;

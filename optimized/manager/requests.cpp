@@ -73,12 +73,13 @@ void RequestTable<Digest>::close(RequestId id) {
 template <class Digest>
 RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_t encoder_tokens) {
   if (unused_.empty()) {
-    const auto next = static_cast<RequestId>(requests_.size());
+    const auto next = static_cast<RequestId>(num_given_);
     expects(next < max_requests_, Breach::capacity, "more requests than the manager was built for");
     unused_.push_back(next);  // a handle that was never given
     requests_.emplace_back();
     tables_.resize(tables_.size() + groups_.size());
     storage_.emplace_back();
+    ++num_given_;
   }
   const RequestId id = unused_.back();
   make_room(id, capacity, encoder_tokens);
@@ -92,13 +93,17 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
   return id;
 }
 
-// One buffer per handle, kept when the request ends: a later request of the same size reuses it.
-// The tables of a handle that is not in use are empty.
+// One buffer per handle, kept when the request ends: a later request of the same size reuses it as
+// it is. The tables of a handle that is not in use are empty.
 template <class Digest>
 void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
                                      std::uint32_t encoder_tokens) {
   Request& r = requests_[id];
   Storage& storage = storage_[id];
+  if (capacity == storage.capacity && encoder_tokens == storage.encoder_tokens) {
+    r.capacity = capacity;
+    return;
+  }
   const std::size_t units = caching_ ? capacity / unit_ : std::size_t{0};
   std::size_t positions = 0;
   for (const LayerGroup<Key>& group : groups_) {
@@ -110,7 +115,7 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
     storage.buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
     storage.bytes = bytes;
   }
-  r.capacity = capacity;
+  r.capacity = storage.capacity = capacity;
   storage.encoder_tokens = encoder_tokens;
   r.hashes = reinterpret_cast<Key*>(storage.buffer.get());
   auto* blocks = reinterpret_cast<BlockId*>(r.hashes + units);
@@ -133,7 +138,7 @@ void RequestTable<Digest>::undo(std::span<const RequestId> ids,
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (!due.empty() && due.front() == i) {
       due = due.subspan(1);
-      if (ids[i] < requests_.size()) requests_[ids[i]].due = false;
+      if (ids[i] < num_given_) requests_[ids[i]].due = false;
     } else {
       --requests_[ids[i]].num_tokens;
       --requests_[ids[i]].computed;

@@ -110,13 +110,14 @@ class RequestTable {
   [[nodiscard]] const Request& operator[](RequestId id) const { return requests_[id]; }
   /// The request of a handle, checked. @pre the handle is in use (Breach::unknown_request)
   [[nodiscard]] Request& live(RequestId id) {
-    expects(id < requests_.size() && requests_[id].live, Breach::unknown_request, "no such handle");
+    expects(id < num_given_ && requests_[id].live, Breach::unknown_request, "no such handle");
     return requests_[id];
   }
   /// The number of handles given so far. @pre of append() and the calls of a step: id < size()
-  [[nodiscard]] std::size_t size() const { return requests_.size(); }
-  [[nodiscard]] std::size_t num_live() const { return requests_.size() - unused_.size(); }
+  [[nodiscard]] std::uint32_t size() const { return num_given_; }
+  [[nodiscard]] std::size_t num_live() const { return num_given_ - unused_.size(); }
 
+  [[nodiscard]] std::size_t num_groups() const { return groups_.size(); }
   /// Shape [groups].
   [[nodiscard]] GroupTable* tables(RequestId id) { return &tables_[id * groups_.size()]; }
   [[nodiscard]] const GroupTable* tables(RequestId id) const {
@@ -149,7 +150,7 @@ class RequestTable {
 
   /// Steps a request if a step of one token is only to write it. @return whether it was
   bool step_one(RequestId id, TokenId token) {
-    if (id >= requests_.size()) return false;
+    if (id >= num_given_) return false;
     Request& r = requests_[id];
     if (r.num_tokens >= r.write_until) return false;
     r.step(token, Request::kOneEach);
@@ -160,7 +161,7 @@ class RequestTable {
   BatchDue step_all(std::span<const RequestId> ids, const TokenId* tokens, std::uint32_t* due) {
     BatchDue out;
     Request* const all = requests_.data();
-    const std::size_t given = requests_.size();
+    const std::uint32_t given = num_given_;
     std::uint64_t one_each = Request::kOneEach;
     asm("" : "+r"(one_each));  // stays in a register
     const auto visit = [&](std::size_t i) __attribute__((always_inline)) {
@@ -213,6 +214,7 @@ class RequestTable {
     SharedExtraKeys extra;
     std::unique_ptr<std::byte[]> buffer;  // a request and its tables point into it
     std::size_t bytes = 0;
+    std::uint32_t capacity = kNever;  // [tokens] that the request and its tables point to room for
     std::uint32_t encoder_tokens = 0;
     std::uint32_t hit_epoch = 0;
   };
@@ -234,9 +236,10 @@ class RequestTable {
   bool caching_;
   std::uint32_t first_unit_end_;  // [tokens] at which the first hash of a request is due
   ChainHasher<Digest> hasher_;
-  std::vector<Request> requests_;   // shape [handles given so far], reserved for max_requests
-  std::vector<GroupTable> tables_;  // shape [handles given so far, groups]
-  std::vector<Storage> storage_;    // shape [handles given so far]
+  std::uint32_t num_given_ = 0;     // handles so far; a count costs a step less than a division
+  std::vector<Request> requests_;   // shape [num_given], reserved for max_requests
+  std::vector<GroupTable> tables_;  // shape [num_given, groups]
+  std::vector<Storage> storage_;    // shape [num_given]
   std::vector<RequestId> unused_;   // of those handles
 };
 

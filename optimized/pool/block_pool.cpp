@@ -22,17 +22,25 @@ BlockPool<Key>::BlockPool(std::uint32_t num_blocks, const PoolOptions& options)
   if (tails_ && options.new_states) tail_steps_.resize(tails_->num_entries());
   for (BlockId block = 1; block < num_blocks; ++block) {
     queue_.push_back(block);
-    if (victims_ != nullptr) tell_freed(block);
+    tell_freed(block);
+  }
+}
+
+template <class Key>
+void BlockPool<Key>::take(std::span<BlockId> out) {
+  if (victims_ != nullptr) [[unlikely]] {
+    for (BlockId& block : out) block = take_one();
+  } else if (bare()) {
+    take_heads<true>(out);
+  } else {
+    take_heads<false>(out);
   }
 }
 
 // Two passes: the first walks the chain and starts to fetch the data that the second evicts.
 template <class Key>
-void BlockPool<Key>::take(std::span<BlockId> out) {
-  if (victims_ != nullptr) [[unlikely]] {
-    for (BlockId& block : out) block = take_one();
-    return;
-  }
+template <bool kBare>
+void BlockPool<Key>::take_heads(std::span<BlockId> out) {
   BlockId at = queue_.head();
   for (BlockId& block : out) {
     block = at;
@@ -43,11 +51,13 @@ void BlockPool<Key>::take(std::span<BlockId> out) {
   queue_.drop_front(static_cast<std::uint32_t>(out.size()), at);
   counters_.taken += out.size();
   prefetch_victim(at);
-  for (const BlockId block : out) make_held(block);
+  for (const BlockId block : out) make_held<kBare>(block);
 }
 
 template <class Key>
 void BlockPool<Key>::tell_freed(BlockId block) {
+  residency_.released(block, step_);
+  if (victims_ == nullptr) return;
   std::uint64_t content = kNoContent;
   if (hashed(block)) {
     content = (holds_whole(block) ? records_[block].key : tails_->key(block)).words[0];

@@ -45,7 +45,6 @@ class BlockPool {
   [[nodiscard]] std::uint32_t num_free() const { return queue_.size(); }
   [[nodiscard]] bool all_free() const { return num_free() + 1 >= num_blocks_; }
   [[nodiscard]] const Record& record(BlockId block) const { return records_[block]; }
-  void prefetch(BlockId block) const { __builtin_prefetch(&records_[block], 1); }
   /// Whether the block carries any key.
   [[nodiscard]] bool hashed(BlockId block) const { return (records_[block].flags & kKeyed) != 0; }
   /// Whether it carries the key of the whole block, not only that of a prompt which ends in it.
@@ -97,6 +96,15 @@ class BlockPool {
   /// queue is whole.
   template <class Range>
   void release(const Range& blocks);
+  /// As release(), of one block. It usually has content, which nobody else reads.
+  [[gnu::always_inline]] void release_one(BlockId block) {
+    Record& record = records_[block];
+    const bool usual = order_ != FreeOrder::prepend && record.ref_cnt == 1 &&
+                       (record.flags & kKeyed) != 0 && victims_ == nullptr;
+    if (!usual || residency_.enabled()) return release(std::span(&block, 1));
+    record.ref_cnt = 0;
+    queue_.push_back(block);
+  }
 
   /// Registers a block under a key that covers `prefix_tokens` tokens. @return false if the block
   /// carries a key already
@@ -104,8 +112,7 @@ class BlockPool {
   [[gnu::always_inline]] bool publish(BlockId block, const Key& key, GroupId group = 0,
                                       std::uint32_t prefix_tokens = 0) {
     if (holds_whole(block)) return false;  // a fork has published it
-    index_.insert(key, block);
-    if (!kBare || group > 0) records_[block].flags |= group << Record::kGroupShift;
+    index_.insert(key, block, group << Record::kGroupShift);
     if constexpr (!kBare) events_.stored_block(block, prefix_tokens);
     return true;
   }
@@ -182,13 +189,16 @@ class BlockPool {
  private:
   static constexpr std::uint32_t kKeyed = Record::kHashed | Record::kTailKeyed;
 
-  /// @tparam kTold whether a victim policy is told
-  template <bool kTold, class Range>
+  /// @tparam kFollowed whether a victim policy or a histogram is told
+  template <bool kFollowed, class Range>
   void release_to_queue(const Range& blocks);
-  /// Tells the victim policy of a block that became free. @pre there is one
+  /// Tells the victim policy and the histograms, where there are, of a block that became free.
   void tell_freed(BlockId block);
   /// Tells it, if there is one, of a free block that has lost its content.
   void tell_forgotten(BlockId block);
+  /// As take(), without a victim policy.
+  template <bool kBare>
+  void take_heads(std::span<BlockId> out);
   /// A block leaves the queue: it gets its first reference and loses its content.
   template <bool kBare = false>
   void make_held(BlockId block);
@@ -269,14 +279,16 @@ inline void BlockPool<Key>::forget_keys(BlockId block) {
 
 template <class Key>
 inline void BlockPool<Key>::touch(std::span<const BlockId> blocks) {
+  std::uint32_t revived = 0;
   for (const BlockId block : blocks) {
     if (block == kNullBlock) continue;
     Record& record = records_[block];
     if (record.ref_cnt++ > 0) continue;
     queue_.remove(block);
-    ++counters_.revivals;
+    ++revived;
     if (victims_ != nullptr) victims_->revived(block);
   }
+  counters_.revivals += revived;
 }
 
 template <class Key>
@@ -291,32 +303,40 @@ inline std::uint32_t BlockPool<Key>::num_revived(std::span<const BlockId> blocks
 template <class Key>
 template <class Range>
 void BlockPool<Key>::release(const Range& blocks) {
-  if (victims_ == nullptr) return release_to_queue<false>(blocks);
+  if (victims_ == nullptr && !residency_.enabled()) return release_to_queue<false>(blocks);
   release_to_queue<true>(blocks);
 }
 
 template <class Key>
-template <bool kTold, class Range>
+template <bool kFollowed, class Range>
 void BlockPool<Key>::release_to_queue(const Range& blocks) {
-  const FreeOrder order = order_;
-  const bool timed = residency_.enabled();
+  const std::uint32_t front_below =  // of the flags that say which keys a block has
+      order_ == FreeOrder::append    ? 0
+      : order_ == FreeOrder::prepend ? ~0U
+                                     : 1;
+  Record* const records = records_.data();
   BlockId last_front = queue_.sentinel();  // blocks for the front go behind one another
+  auto arriving = queue_.open();
+  bool held = true;
   for (const BlockId block : blocks) {
     if (block == kNullBlock) continue;
-    Record& record = records_[block];
-    expects(record.ref_cnt > 0, Breach::not_held, "release of a block that nobody holds");
+    Record& record = records[block];
+    held = record.ref_cnt > 0;
+    if (!held) [[unlikely]]
+      break;
     if (--record.ref_cnt > 0) continue;
-    if (timed) residency_.released(block, step_);
-    const bool to_front =
-        order != FreeOrder::append && (order == FreeOrder::prepend || (record.flags & kKeyed) == 0);
-    if (to_front) {
+    if ((record.flags & kKeyed) < front_below) {
+      queue_.close(arriving);
       queue_.insert_after(last_front, block);
       last_front = block;
+      arriving = queue_.open();
     } else {
-      queue_.push_back(block);
+      queue_.push_back(arriving, block, record);
     }
-    if constexpr (kTold) tell_freed(block);
+    if constexpr (kFollowed) tell_freed(block);
   }
+  queue_.close(arriving);
+  expects(held, Breach::not_held, "release of a block that nobody holds");
 }
 
 }  // namespace kvproof::optimized

@@ -21,16 +21,39 @@ template <class Record>
 class FreeQueue {
  public:
   /// @param records shape [num_blocks + 1], owned by the pool; the last one is the sentinel.
-  FreeQueue(Record* records, std::uint32_t num_blocks) : records_(records), sentinel_(num_blocks) {
-    records_[sentinel_].prev = records_[sentinel_].next = sentinel_;
+  FreeQueue(Record* records, std::uint32_t num_blocks)
+      : records_(records), end_(records + num_blocks), sentinel_(num_blocks) {
+    end_->prev = end_->next = sentinel_;
   }
 
   [[nodiscard]] std::uint32_t size() const { return size_; }
-  [[nodiscard]] BlockId head() const { return records_[sentinel_].next; }
+  [[nodiscard]] BlockId head() const { return end_->next; }
   [[nodiscard]] BlockId sentinel() const { return sentinel_; }
   [[nodiscard]] bool contains(BlockId block) const { return records_[block].prev != kUnlinked; }
 
-  void push_back(BlockId block) { link_between(records_[sentinel_].prev, block, sentinel_); }
+  void push_back(BlockId block) { link_between(end_->prev, block, sentinel_); }
+
+  /// Blocks that enter at the back one behind the other. Until close(), nothing else may happen to
+  /// the queue, whose last link and size lag behind.
+  struct Arriving {
+    Record* last;  // its record
+    BlockId last_id;
+    std::uint32_t count = 0;
+  };
+  [[nodiscard]] Arriving open() const {
+    const BlockId last = end_->prev;
+    return {&records_[last], last};
+  }
+  static void push_back(Arriving& arriving, BlockId block, Record& record) {
+    record.prev = arriving.last_id;
+    arriving.last->next = block;
+    arriving = {&record, block, arriving.count + 1};
+  }
+  void close(const Arriving& arriving) {
+    arriving.last->next = sentinel_;
+    end_->prev = arriving.last_id;
+    size_ += arriving.count;
+  }
 
   /// Inserts behind `before`, which is queued, or at the front if it is the sentinel.
   void insert_after(BlockId before, BlockId block) {
@@ -49,7 +72,7 @@ class FreeQueue {
   /// Unlinks the first `n` blocks at once. The caller has walked them and clears their links.
   /// @param rest the block behind them, or the sentinel
   void drop_front(std::uint32_t n, BlockId rest) {
-    records_[sentinel_].next = rest;
+    end_->next = rest;
     records_[rest].prev = sentinel_;
     size_ -= n;
   }
@@ -64,6 +87,7 @@ class FreeQueue {
   }
 
   Record* records_;
+  Record* end_;       // the sentinel
   BlockId sentinel_;  // not a block of the pool: the number behind the last one
   std::uint32_t size_ = 0;
 };

@@ -24,32 +24,34 @@ PrefixIndex<Key>::PrefixIndex(Record* records, std::uint32_t num_blocks)
       rings_(num_blocks) {}
 
 template <class Key>
-BlockId PrefixIndex<Key>::find_behind(std::uint64_t at, const Key& key) const {
+BlockId PrefixIndex<Key>::find_behind(const Chunk* at, const Key& key) const {
   const std::uint8_t wanted = tag(key);
-  // Bounded by the number of chunks: with every overflow count above zero there is no other end.
-  for (std::uint64_t probes = 1; probes < num_chunks_ && chunks_[at].overflow != 0; ++probes) {
+  // Bounded by the number of chunks: where keys have gone on from every one there is no other end.
+  for (std::uint64_t probes = 1; probes < num_chunks_; ++probes) {
+    if ((at->gone_on & passed(wanted)) == 0) break;
     at = behind(at);
-    for (std::uint32_t mask = match(chunks_[at], wanted); mask != 0; mask &= mask - 1) {
-      const BlockId block = chunks_[at].blocks[__builtin_ctz(mask)];
+    for (std::uint32_t mask = match(*at, wanted); mask != 0; mask &= mask - 1) {
+      const BlockId block = at->blocks[first_of(mask)];
       if (records_[block].key == key) return block;
     }
   }
   return kNoBlock;
 }
 
-// The first chunk holds no copy, but keys went past it, or it is full. One walk finds an older copy
-// and the first empty slot.
+// The first chunk holds no copy, but such keys went past it, or it is full. One walk finds an older
+// copy and the first empty slot.
 template <class Key>
-void PrefixIndex<Key>::insert_behind(Chunk* first, const Key& key, BlockId block) {
+void PrefixIndex<Key>::insert_behind(Chunk* first, BlockId block) {
+  const Key& key = records_[block].key;
   const std::uint8_t wanted = tag(key);
   Chunk* at = first;
   Chunk* target = first;
   std::uint32_t empty = match(*first, 0);
-  while (at->overflow != 0) {
+  while ((at->gone_on & passed(wanted)) != 0) {
     at = behind(at);
-    if (at == first) break;  // with every overflow count above zero there is no other end
+    if (at == first) break;  // where keys have gone on from every chunk there is no other end
     for (std::uint32_t mask = match(*at, wanted); mask != 0; mask &= mask - 1) {
-      const BlockId head = at->blocks[__builtin_ctz(mask)];
+      const BlockId head = at->blocks[first_of(mask)];
       if (records_[head].key == key) return append_copy(head, block);
     }
     if (empty == 0) empty = match(*(target = at), 0);
@@ -57,6 +59,7 @@ void PrefixIndex<Key>::insert_behind(Chunk* first, const Key& key, BlockId block
   while (empty == 0) empty = match(*(target = behind(target)), 0);
   for (at = first; at != target; at = behind(at)) {
     if (at->overflow != kLostCount) ++at->overflow;
+    at->gone_on |= static_cast<std::uint16_t>(passed(wanted));
   }
   enter(*target, empty, wanted, block);
 }
@@ -72,7 +75,7 @@ void PrefixIndex<Key>::append_copy(BlockId head, BlockId block) {
   rings_[block] = {head, last};
   rings_[last].next = block;
   rings_[head].prev = block;
-  records_[block].flags = Record::kHashed | Record::kShared;
+  records_[block].flags ^= Record::kHead | Record::kShared;
 }
 
 template <class Key>

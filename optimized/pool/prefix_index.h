@@ -2,10 +2,10 @@
 // The prefix index: from a block hash to the blocks that hold that content, oldest registration
 // first.
 //
-// Model:   open addressing over 64-byte chunks (12 one-byte tags, 12 block ids, an overflow count),
-//          at most three quarters full. Keys stay in the block records; a chunk holds the oldest
-//          block of a key, and younger ones hang off it in a ring. A lookup touches one chunk and
-//          one record.
+// Model:   open addressing over 64-byte chunks (12 one-byte tags, 12 block ids, the number of keys
+//          that found a chunk full and 16 bits that say which these may be), at most three quarters
+//          full. Keys stay in the block records; a chunk holds the oldest block of a key, and
+//          younger ones hang off it in a ring. A lookup touches one chunk and one record.
 // Source:  the chunk of F14 (facebook/folly, F14.md); the semantics of vLLM v1 BlockHashToBlockMap.
 // Leaves out: growth. It is built for num_blocks entries and never moves one.
 #pragma once
@@ -44,8 +44,8 @@ class PrefixIndex {
   }
 
   /// Registers a block under a key, behind those that have it already. Sets the flags of its record
-  /// anew. @pre the block carries no key
-  void insert(const Key& key, BlockId block);
+  /// anew. @param marks flags besides @pre the block carries no key
+  void insert(const Key& key, BlockId block, std::uint32_t marks = 0);
 
   /// Takes a block's key away, and its flags. @pre the block carries one
   void erase(BlockId block) {
@@ -79,9 +79,9 @@ class PrefixIndex {
 
   struct alignas(64) Chunk {
     std::uint8_t tags[kWidth] = {};  // 0 = empty
-    std::uint8_t unused[3] = {};
-    std::uint8_t overflow =
-        0;  // keys that wanted this chunk and went on; 255 = lost count, for good
+    std::uint16_t gone_on = 0;       // passed() of the keys that wanted this chunk and went on
+    std::uint8_t unused = 0;
+    std::uint8_t overflow = 0;  // the number of these keys; 255 = lost count, for good
     BlockId blocks[kWidth];
   };
   static_assert(sizeof(Chunk) == 64);
@@ -97,15 +97,24 @@ class PrefixIndex {
   }
   [[nodiscard]] static std::uint8_t tag(const Key& key) {
     const auto byte = static_cast<std::uint8_t>(key.words[1]);
-    return byte == 0 ? std::uint8_t{1} : byte;
+    return static_cast<std::uint8_t>(byte + (byte == 0 ? 1 : 0));
   }
+  /// The bit that tells in Chunk::gone_on whether such a key may live behind the chunk.
+  [[nodiscard]] static std::uint32_t passed(std::uint8_t tag) { return 1U << (tag % 16U); }
   [[nodiscard]] std::uint64_t behind(std::uint64_t chunk) const {
     return chunk + 1 == num_chunks_ ? 0 : chunk + 1;
   }
   [[nodiscard]] Chunk* behind(Chunk* chunk) {
     return chunk + 1 == chunks_.data() + num_chunks_ ? chunks_.data() : chunk + 1;
   }
+  [[nodiscard]] const Chunk* behind(const Chunk* chunk) const {
+    return chunk + 1 == chunks_.data() + num_chunks_ ? chunks_.data() : chunk + 1;
+  }
   [[nodiscard]] static std::uint32_t match(const Chunk& chunk, std::uint8_t tag);
+  /// The first slot of those that match. @pre there is one
+  [[nodiscard]] static std::uint32_t first_of(std::uint32_t mask) {
+    return static_cast<std::uint32_t>(__builtin_ctz(mask));
+  }
 
   struct Place {
     Chunk* chunk;
@@ -116,16 +125,15 @@ class PrefixIndex {
   Place locate(const Key& key, BlockId block, bool leaves);
   void append_copy(BlockId head, BlockId block);
   void erase_copy(BlockId block);
-  void insert_behind(Chunk* first, const Key& key, BlockId block);
+  void insert_behind(Chunk* first, BlockId block);
   /// Names a block in an empty slot. @param empty a bit for each empty slot
   void enter(Chunk& chunk, std::uint32_t empty, std::uint8_t tag, BlockId block) {
-    records_[block].flags = Record::kHashed | Record::kHead;
     ++num_keys_;
-    const int slot = __builtin_ctz(empty);
+    const std::uint32_t slot = first_of(empty);
     chunk.tags[slot] = tag;
     chunk.blocks[slot] = block;
   }
-  [[nodiscard]] BlockId find_behind(std::uint64_t chunk, const Key& key) const;
+  [[nodiscard]] BlockId find_behind(const Chunk* chunk, const Key& key) const;
 
   Record* records_;
   std::uint64_t num_chunks_;
@@ -154,38 +162,40 @@ inline auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves)
   for (std::uint64_t at = home(key);; at = behind(at)) {
     Chunk& chunk = chunks_[at];
     for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
-      const auto slot = static_cast<std::uint32_t>(__builtin_ctz(mask));
+      const std::uint32_t slot = first_of(mask);
       if (chunk.blocks[slot] == block) return {&chunk, slot};
     }
-    if (leaves && chunk.overflow != kLostCount) --chunk.overflow;
+    if (leaves && chunk.overflow != kLostCount && --chunk.overflow == 0) chunk.gone_on = 0;
   }
 }
 
 // The search for an older copy and for an empty slot read the same chunk, nearly always the first.
 template <class Key>
-[[gnu::always_inline]] inline void PrefixIndex<Key>::insert(const Key& key, BlockId block) {
+[[gnu::always_inline]] inline void PrefixIndex<Key>::insert(const Key& key, BlockId block,
+                                                            std::uint32_t marks) {
   Record& record = records_[block];
   record.key = key;
+  record.flags = marks | Record::kHashed | Record::kHead;
   const std::uint8_t wanted = tag(key);
   Chunk& chunk = chunks_[home(key)];
   for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
-    const BlockId head = chunk.blocks[__builtin_ctz(mask)];
+    const BlockId head = chunk.blocks[first_of(mask)];
     if (records_[head].key == key) return append_copy(head, block);
   }
   const std::uint32_t empty = match(chunk, 0);
-  if (chunk.overflow != 0 || empty == 0) return insert_behind(&chunk, key, block);
+  if (empty == 0 || (chunk.gone_on & passed(wanted)) != 0) return insert_behind(&chunk, block);
   enter(chunk, empty, wanted, block);
 }
 
 template <class Key>
 inline BlockId PrefixIndex<Key>::find(const Key& key) const {
-  const std::uint64_t at = home(key);
-  const Chunk& chunk = chunks_[at];
-  for (std::uint32_t mask = match(chunk, tag(key)); mask != 0; mask &= mask - 1) {
-    const BlockId block = chunk.blocks[__builtin_ctz(mask)];
+  const Chunk& chunk = chunks_[home(key)];
+  const std::uint8_t wanted = tag(key);
+  for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
+    const BlockId block = chunk.blocks[first_of(mask)];
     if (records_[block].key == key) return block;
   }
-  return chunk.overflow == 0 ? kNoBlock : find_behind(at, key);
+  return (chunk.gone_on & passed(wanted)) == 0 ? kNoBlock : find_behind(&chunk, key);
 }
 
 }  // namespace kvproof::optimized

@@ -174,6 +174,18 @@ class Twins {
   std::uint32_t arrivals_ = 0;
 };
 
+/// A step of all that have computed their tokens. @return whether there were any
+bool decode_all(Twins& twins, const CacheConfig& config) {
+  op::Decode batch;
+  for (const RequestState& r : twins.state().requests) {
+    const bool runs = r.computed > 0 && r.computed == r.num_tokens && !r.tables.front().empty();
+    if (runs && r.num_tokens < config.max_model_len) batch.reqs.push_back(r.name);
+  }
+  batch.tokens.assign(batch.reqs.size(), 1);
+  if (!batch.reqs.empty()) twins.apply(batch);
+  return !batch.reqs.empty();
+}
+
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 class AllocationFailure : public testing::TestWithParam<Row> {};
@@ -185,8 +197,14 @@ TEST_P(AllocationFailure, LeavesNoTrace) {
   SCOPED_TRACE("seed " + std::to_string(seed_of_runs()));
   Twins twins(row);
   RandomRun run(twins, row.config, seed_of_runs());
-  for (int i = 0; i < kSteps && !HasFailure(); ++i) run.next();
+  const bool decodes = row.config.num_host_blocks == 0;  // there nobody is away
+  std::size_t batches = 0;
+  for (int i = 0; i < kSteps && !HasFailure(); ++i) {
+    run.next();
+    if (decodes && i % 16 == 0) batches += decode_all(twins, row.config);
+  }
   if (!HasFailure()) run.wind_up();
+  EXPECT_TRUE(!decodes || batches > 20) << batches;
   EXPECT_EQ(twins.refused(), row.allocate);
 }
 

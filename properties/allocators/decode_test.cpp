@@ -15,8 +15,10 @@
 
 #include "optimized/cache_manager.h"
 #include "optimized/manager_subject.h"
+#include "optimized/subjects.h"
 #include "properties/random/random_run.h"
 #include "reference/operations.h"
+#include "reference/trace_json.h"
 
 namespace kvproof::properties {
 namespace {
@@ -324,6 +326,36 @@ void expect_equal_runs() {
 TEST(Decode, IsTheThreeCallsOfEachRequestWithXxh3) { expect_equal_runs<optimized::Xxh3Digest>(); }
 TEST(Decode, IsTheThreeCallsOfEachRequestWithSha256) {
   expect_equal_runs<optimized::Sha256Digest>();
+}
+
+/// Asks in text. @return the answer in text
+std::string ask(Subject& subject, const std::string& line) {
+  const TraceLine read = parse_trace_line(line);
+  const Outcome outcome = subject.apply(read.operation);
+  const std::string text = to_json(outcome);
+  EXPECT_TRUE(parse_answer(read.operation, text).result == outcome.result) << text;
+  return text;
+}
+
+TEST(Decode, IsAskedAndAnsweredAsText) {
+  CacheConfig config = pool(4, {full(2)});
+  config.profile = *find_profile("vllm-0.24");
+  for (const auto& row : optimized::kSubjects) {
+    SCOPED_TRACE(row.name);
+    const auto subject = row.make(config);
+    for (const auto& [name, tokens] : {std::pair("a", 2), {"b", 2}, {"c", 1}}) {
+      const auto all = static_cast<std::uint32_t>(tokens);
+      subject->apply(op::Arrive{name, range(0, all)});
+      subject->apply(op::Allocate{name, {.new_tokens = all}});
+      subject->apply(op::Advance{name, all});
+    }
+    const std::string both = R"({"op":"decode","reqs":["a","b"],"tokens":[7,8]})";
+    EXPECT_EQ(ask(*subject, both), R"({"out":{"refused":[0,1],"blocks":[[],[]]}})");
+    EXPECT_EQ(ask(*subject, R"({"op":"finish","req":"c"})"), R"({"out":null})");
+    EXPECT_EQ(ask(*subject, both), R"({"out":{"refused":[1],"blocks":[[[3]],[]]}})");
+    EXPECT_EQ(ask(*subject, R"({"op":"decode","reqs":["a"],"tokens":[7,8]})").find("capacity"),
+              17U);
+  }
 }
 
 TEST(Decode, NeedsATokenForEachRequest) {

@@ -147,6 +147,11 @@ class FailingManager {
     names_.leases.erase(o.lease);
     return {};
   }
+  Result perform(const op::Decode& o) {
+    std::vector<RequestId> ids;
+    for (const std::string& req : o.reqs) ids.push_back(names_.requests.at(req));
+    return call([&] { manager_.decode(ids, o.tokens); }), Result();
+  }
   Result perform(const op::SwapOut& o) {
     return started(o, call([&] { return manager_.swap_out(id_of(o)); }));
   }

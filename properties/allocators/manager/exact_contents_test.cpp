@@ -25,8 +25,8 @@ class Collision {
     TailCopy copy;
     groups_[0].allocate(table, {.slots = 8, .main = 8}, pool_, copy);
     const std::uint32_t hashed = lookahead == 0 ? 8 : 4;
-    contents.note_complete(requests_[one], requests_.extra(one), table, hashed, pool_);
     requests_[one].num_hashes = hashed / 4;
+    contents.note_complete(requests_[one], requests_.extra(one), table, hashed, pool_);
     groups_[0].publish(table, groups_[0].content_of(requests_[one]), hashed, pool_);
   }
 
