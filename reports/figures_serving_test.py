@@ -2,49 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the figures of the serving simulation; 77 with a reason where matplotlib is missing."""
 
-import copy
-import json
 import os
-import tempfile
 import unittest
 
-from page_test_support import read, run, texts_of  # first: it skips without matplotlib
+from page_test_support import FigureTest, faults_of, read, run, texts_of  # first: it may skip
 
 import sample_results
-from figures import EXPERIMENTS, decode, drawing, published, serving, serving_memory
+from figures import decode, drawing, published, serving, serving_memory
 from figures.plot import rows_of
-from result_files import InputError, load
+from result_files import InputError
 
 PLOTS = [serving.PLOT, serving_memory.PLOT, *published.PLOTS, decode.BLOCKS]
 
 
-class FiguresTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-        drawing.use_style()
-
-    def load(self, *documents):
-        paths = []
-        for index, document in enumerate(documents):
-            paths.append(os.path.join(self.folder, f"{index}.json"))
-            with open(paths[-1], "w", encoding="utf-8") as stream:
-                json.dump(document, stream)
-        return load(paths, EXPERIMENTS)
-
-    def samples(self, *names, keep=lambda row: True, change=lambda row: None):
-        """The sample results of these names: those that are kept, changed."""
-        documents = [sample_results.document(name) for name in names]
-        for document in documents:
-            document["results"] = [r for r in copy.deepcopy(document["results"]) if keep(r)]
-            for row in document["results"]:
-                change(row)
-        return self.load(*documents)
-
-    def finding(self, plot, results):
-        return plot.finding(rows_of(plot, results))
-
+class ServingTest(FigureTest):
     def test_texts_are_large_enough_within_their_figure_and_apart(self):
         results = self.samples("serving", "published", "paged_decode")
         for plot in PLOTS:
@@ -215,23 +186,6 @@ class FiguresTest(unittest.TestCase):
     def test_failed_part_explains_both_figures_that_it_makes(self):
         _, _, page = self.page(self.samples("published"), "--absent=serving=it ended early")
         self.assertEqual(page.count("missing: not measured: it ended early"), 2)
-
-
-def faults_of(texts, inside):
-    faults = []
-    for index, (text, box) in enumerate(texts):
-        name = text.get_text()
-        if not (inside.x0 <= box.x0 and box.x1 <= inside.x1 and
-                inside.y0 <= box.y0 and box.y1 <= inside.y1):
-            faults.append(f"{name} is cut")
-        if text.get_fontsize() < 11:
-            faults.append(f"{name} is small")
-        for beside, other in texts[:index]:
-            across = min(box.x1, other.x1) - max(box.x0, other.x0)
-            down = min(box.y1, other.y1) - max(box.y0, other.y0)
-            if across > 1 and down > 3:
-                faults.append(f"{name} is over {beside.get_text()}")
-    return faults
 
 
 if __name__ == "__main__":

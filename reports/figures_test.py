@@ -53,6 +53,15 @@ def drawn():
                 yield f"{plot.key} of {name}, {width} px", plot.draw(rows, width)
 
 
+class Ceilings(unittest.TestCase):
+    def test_who_passes_one_is_still_inside_the_picture(self):
+        figures = [figure for name, figure in every_figure() if name.startswith("decode-block")]
+        self.assertGreaterEqual(len(figures), 2)
+        for axes in (axes for figure in figures for axes in figure.axes[:2]):
+            drawn_values = [y for line in axes.lines[:4] for y in line.get_ydata()]
+            self.assertLessEqual(max(drawn_values), axes.get_ylim()[1])
+
+
 # ---- contrast -----------------------------------------------------------------------------------
 
 def luminance(colour):

@@ -2,9 +2,14 @@
 """What the tests of the page share. A test that imports it ends with 77 without matplotlib."""
 
 import contextlib
+import copy
 import io
+import json
+import os
 import re
 import sys
+import tempfile
+import unittest
 from html.parser import HTMLParser
 
 try:
@@ -16,6 +21,10 @@ except ModuleNotFoundError:
 from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: E402
 
 import make_page  # noqa: E402
+import sample_results  # noqa: E402
+from figures import EXPERIMENTS, drawing  # noqa: E402
+from figures.plot import rows_of  # noqa: E402
+from result_files import load  # noqa: E402
 
 
 def run(*arguments):
@@ -39,6 +48,24 @@ def texts_of(figure):
         texts += [*axes.texts, *(ticks if axes.axison else [])]
     return [(text, text.get_window_extent(canvas.get_renderer()))
             for text in texts if text.get_visible() and text.get_text()]
+
+
+def faults_of(texts, inside):
+    """What is wrong with the texts of a figure whose box is `inside`."""
+    faults = []
+    for index, (text, box) in enumerate(texts):
+        name = text.get_text()
+        if not (inside.x0 <= box.x0 and box.x1 <= inside.x1 and
+                inside.y0 <= box.y0 and box.y1 <= inside.y1):
+            faults.append(f"{name} is cut")
+        if text.get_fontsize() < 11:
+            faults.append(f"{name} is small")
+        for beside, other in texts[:index]:
+            across = min(box.x1, other.x1) - max(box.x0, other.x0)
+            down = min(box.y1, other.y1) - max(box.y0, other.y0)
+            if across > 1 and down > 3:
+                faults.append(f"{name} is over {beside.get_text()}")
+    return faults
 
 
 def read(path):
@@ -81,3 +108,33 @@ class Checker(HTMLParser):
             if name in ("src", "srcset", "action"):
                 self.sources.append(value)
             self.references.update(re.findall(r"url\(#([^)]+)\)", value))
+
+
+class FigureTest(unittest.TestCase):
+    """Draws figures from sample results, changed."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        drawing.use_style()
+
+    def load(self, *documents):
+        paths = []
+        for index, document in enumerate(documents):
+            paths.append(os.path.join(self.folder, f"{index}.json"))
+            with open(paths[-1], "w", encoding="utf-8") as stream:
+                json.dump(document, stream)
+        return load(paths, EXPERIMENTS)
+
+    def samples(self, *names, keep=lambda row: True, change=lambda row: None):
+        """The sample results of these names: those that are kept, changed."""
+        documents = [sample_results.document(name) for name in names]
+        for document in documents:
+            document["results"] = [r for r in copy.deepcopy(document["results"]) if keep(r)]
+            for row in document["results"]:
+                change(row)
+        return self.load(*documents)
+
+    def finding(self, plot, results):
+        return plot.finding(rows_of(plot, results))

@@ -75,6 +75,7 @@ PARTS = (
     Part("engines", "engines", {}, {}, experiments=("engine_law",)),
     Part("history", "engines", {}, {}, experiments=("engine_history",)),
     bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
+    bench("decode_step", "decode_step", 1, 15, 15, 15),  # about 25 s more where vLLM is installed
     bench("pool_operation", "pool_operation/.*(num_blocks:(1024|65536)/|"
           "(take_release|lookup_hit)/num_blocks:1048576/batch:(16|64)/)", 2, 6, 40, 150),
     bench("paged_decode", "paged_decode/bf16/.*(block:(1|16|64|256)/shuffled/context:8192/"

@@ -255,6 +255,25 @@ def life_cycle():
                      instructions_per_block=(512, "instructions"))
 
 
+def decode_step():
+    """Three calls take twice the time of one, 90 instructions for 45; Python 100 and 500 times the
+    time of one call. The larger batch costs a quarter more."""
+    for live, slower in ((1024, 1.25), (128, 1)):
+        for calls, factor in (("three", 2), ("one", 1)):
+            ns = 10.0 * factor * slower
+            python = {} if calls == "three" else {
+                f"{engine}_{metric}": value for engine, times in (("textbook", 100), ("vllm", 500))
+                for metric, value in (
+                    ("ns_per_token", (ns * times, "ns", ns * times * 0.9, ns * times * 1.2)),
+                    ("times_as_long", (times, "ratio", times * 0.9, times * 1.2)))}
+            yield result("decode_step", {"case": f"{calls}_{live}", "calls": calls,
+                                         "live_requests": live, "block_size": BLOCK},
+                         ns_per_token=(ns, "ns", ns - 1, ns + 3),
+                         hash_alone_ns_per_token=(0.5, "ns", 0.45, 0.6), **python,
+                         instructions_per_token=(45 * factor, "instructions"),
+                         hash_alone_instructions_per_token=(8, "instructions"))
+
+
 def mutant_row(name, family, where, expected, laws, fate, operations, trace, model, content):
     return result("mutant", {"id": name, "family": family, "family_name": f"the ways of {family}",
                              "where": where, "configuration": "full", "expected_law": expected,
@@ -386,7 +405,8 @@ CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law,
 
 
 def paged_decode():
-    """Blocks of 16 reach half of the read ceiling, larger ones more, contiguous buffers 0.6."""
+    """Blocks of 16 reach half of the read ceiling, larger ones more, the largest of one layout more
+    than all of it; contiguous buffers 0.6."""
     def case(layout, block_size, share, **other):
         parameters = {"type": "bf16", "layout": layout, "block_size": block_size,
                       "order": "shuffled", "context": 8192, "batch": 4, "ratio": 4, "threads": 1,
@@ -397,8 +417,9 @@ def paged_decode():
                       paged_over_contiguous=(0.6 / share, "ratio", 0.58 / share, 0.64 / share),
                       contiguous_fraction_of_read_ceiling=(0.6, "ratio", 0.59, 0.62))
     for layout, less in (("hnd", 0.0), ("nhd", 0.04)):
-        for exponent in range(9):
+        for exponent in range(8):
             yield case(layout, 1 << exponent, 0.34 + 0.04 * exponent - less)
+        yield case(layout, 256, 1.05 - 10 * less)
     yield case("hnd", 16, 0.45, threads=2)
     yield case("hnd", 16, 0.55, context=1024, batch=32)
     yield case("hnd", 16, 0.4, type="fp8_e4m3")
@@ -421,7 +442,7 @@ def movement():
 
 MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
             live_memory, prefix_hit_rate, eviction, retention, serving, published, pool_operation,
-            life_cycle, paged_decode, movement, serving_cost)
+            life_cycle, decode_step, paged_decode, movement, serving_cost)
 
 
 def plain(experiment):

@@ -2,10 +2,13 @@
 // The suite decode_step. One result per number of live requests and way of calling: "ns_per_token",
 // "hash_alone_ns_per_token", "ratio_to_hash_alone", "cold_ns_per_token" (single steps, each after a
 // walk over 64 MB), "instructions_per_token", "hash_alone_instructions_per_token" (both where
-// valgrind is installed), counts and a checksum.
+// valgrind is installed), counts and a checksum. By one call also, in turns with it, the same steps
+// in Python: "textbook_ns_per_token" and, where vLLM is installed, "vllm_ns_per_token", the slots
+// and keys of a step of its scheduler; and how many times as long they take.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <random>
 #include <span>
@@ -16,6 +19,7 @@
 #include <vector>
 
 #include "bench/allocator/decode_step.h"
+#include "bench/allocator/in_python/lockstep.h"
 #include "bench/instruments/callgrind.h"
 #include "bench/suites.h"
 #include "optimized/cache_manager.h"
@@ -31,6 +35,9 @@ constexpr std::uint32_t kStepsPerEpoch = 256;  // decode steps of a request
 constexpr std::uint32_t kStepsPerRound = 64;   // between two readings of the clock
 constexpr std::uint32_t kCountedSteps = 128;   // under callgrind
 constexpr std::uint32_t kStepPoolBlocks = 65'536;
+constexpr std::uint32_t kSmokePoolBlocks = 1024;
+constexpr std::uint32_t kPythonRounds = 8;
+constexpr std::uint32_t kPythonSteps = kStepBlock;  // of a round: a block ends for each request
 
 enum class Calls { one, three };
 
@@ -126,7 +133,7 @@ class LockStep {
   static CacheConfig config(const StepCase& c) {
     CacheConfig out;
     out.profile = *find_profile("vllm-0.24");
-    out.num_blocks = c.smoke ? 1024 : kStepPoolBlocks;
+    out.num_blocks = c.smoke ? kSmokePoolBlocks : kStepPoolBlocks;
     out.max_model_len = kStepPrompt + kStepBlock + kStepsPerEpoch;
     out.hash_block_size = kStepBlock;
     out.groups = {{.block_size = kStepBlock}};
@@ -182,16 +189,24 @@ Metric middle_of(std::vector<double> samples, const char* unit) {
           samples[samples.size() - 1 - samples.size() / 10]};
 }
 
-/// Rounds of both ways of calling and of the hash alone, in turns.
+/// An engine in Python, and how many times as long as ours it took in each round.
+struct PythonTimes {
+  std::unique_ptr<PythonSteps> steps;
+  std::vector<double> ns, ratio;
+};
+
+/// Rounds of both ways of calling a batch and of the hash alone, in turns.
 struct StepTimes {
   std::vector<double> one, three, hash;  // [ns per token]
   std::vector<double> one_cold, three_cold;
+  std::vector<PythonTimes> python;
   std::uint64_t checksum = 0;
 };
 
-StepTimes time_steps(const StepCase& c, std::uint64_t seed, std::uint32_t rounds) {
-  LockStep batches[] = {{{c.name, c.live_requests, Calls::one, c.smoke}, seed},
-                        {{c.name, c.live_requests, Calls::three, c.smoke}, seed}};
+StepTimes time_steps(const StepCase& c, const BenchOptions& options) {
+  const std::uint32_t rounds = options.smoke ? 8 : 200;
+  LockStep batches[] = {{{c.name, c.live_requests, Calls::one, c.smoke}, options.seed},
+                        {{c.name, c.live_requests, Calls::three, c.smoke}, options.seed}};
   for (LockStep& batch : batches) start_warm(batch);
   const auto evicted = [&](const LockStep& batch) { return batch.manager().counters().evictions; };
   const auto nanoseconds_of = [&](const auto& run) {
@@ -201,6 +216,11 @@ StepTimes time_steps(const StepCase& c, std::uint64_t seed, std::uint32_t rounds
            kStepsPerRound / c.live_requests;
   };
   StepTimes out;
+  for (const std::string& engine : PythonSteps::engines(options)) {
+    const std::uint32_t blocks = c.smoke ? kSmokePoolBlocks : kStepPoolBlocks;
+    out.python.push_back(
+        {std::make_unique<PythonSteps>(engine, c.live_requests, blocks, options), {}, {}});
+  }
   for (std::uint32_t round = 0; round < rounds; ++round) {
     for (LockStep& batch : batches) {
       if (batch.epoch_is_over()) batch.start_epoch();
@@ -214,6 +234,11 @@ StepTimes time_steps(const StepCase& c, std::uint64_t seed, std::uint32_t rounds
       }
     }
     out.hash.push_back(nanoseconds_of([&] { batches[0].hash_steps(kStepsPerRound); }));
+    for (PythonTimes& other : out.python) {
+      if (round % (rounds / kPythonRounds) != 0) continue;
+      other.ns.push_back(other.steps->run_steps(kPythonSteps));
+      other.ratio.push_back(other.ns.back() / out.one.back());
+    }
   }
   std::vector<char> other_work(c.smoke ? 1U << 10 : 64U << 20);
   for (std::uint32_t step = 0; step < kStepsPerRound; ++step) {
@@ -262,6 +287,12 @@ Result result_of(const StepCase& c, const StepTimes& times) {
   out.metrics.emplace_back(
       "cold_ns_per_token",
       middle_of(c.calls == Calls::one ? times.one_cold : times.three_cold, "ns"));
+  for (const PythonTimes& other : times.python) {
+    if (c.calls != Calls::one) break;
+    const std::string& engine = other.steps->engine();
+    out.metrics.emplace_back(engine + "_ns_per_token", middle_of(other.ns, "ns"));
+    out.metrics.emplace_back(engine + "_times_as_long", middle_of(other.ratio, "ratio"));
+  }
   out.metrics.emplace_back("tokens", count(own.size() * kStepsPerRound * c.live_requests));
   out.metrics.emplace_back("checksum", count(times.checksum & 0xffffffffU));
   return out;
@@ -282,21 +313,26 @@ std::vector<std::string> decode_step_cases(const BenchOptions& options) {
 std::vector<Result> run_decode_step_suite(std::span<const std::string> selected,
                                           const BenchOptions& options) {
   std::vector<Result> out;
+  std::uint32_t timed_requests = 0;
+  StepTimes times;             // of a batch of so many requests
+  std::optional<double> hash;  // [instructions per token], the same for every batch
   for (const StepCase& c : kStepCases) {
     const std::string name = step_case_name(c);
     if (!belongs(c, options) || std::ranges::find(selected, name) == selected.end()) continue;
     options.progress->update(static_cast<double>(out.size()) / static_cast<double>(selected.size()),
                              name);
-    out.push_back(result_of(c, time_steps(c, options.seed, options.smoke ? 8 : 200)));
+    if (c.live_requests != timed_requests) {
+      times = time_steps(c, options);
+      timed_requests = c.live_requests;
+    }
+    out.push_back(result_of(c, times));
     if (options.smoke) continue;
-    if (const auto steps = counted(c, options, "*LockStep::run_steps*")) {
-      out.back().metrics.emplace_back("instructions_per_token",
-                                      Metric{*steps, "instructions", {}, {}});
-    }
-    if (const auto hash = counted(c, options, "*LockStep::hash_steps*")) {
-      out.back().metrics.emplace_back("hash_alone_instructions_per_token",
-                                      Metric{*hash, "instructions", {}, {}});
-    }
+    const auto put = [&](const char* metric, const std::optional<double>& counts) {
+      if (counts) out.back().metrics.emplace_back(metric, Metric{*counts, "instructions", {}, {}});
+    };
+    put("instructions_per_token", counted(c, options, "*LockStep::run_steps*"));
+    if (!hash) hash = counted(c, options, "*LockStep::hash_steps*");
+    put("hash_alone_instructions_per_token", hash);
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Draws what device_bench measured: decode by block size, and reshape_and_cache by tokens.
+"""Draws what device_bench measured: decode by block size, prefill by new tokens, MLA by heads, and
+reshape_and_cache by tokens.
 
 Exit codes: 0 drawn, 1 nothing to draw, 2 usage or a file that cannot be used, 77 matplotlib is not
 installed.
@@ -10,13 +11,16 @@ import argparse
 import os
 import sys
 
-REPORTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-sys.path[:0] = [REPORTS, os.path.join(REPORTS, "figures")]
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from result_files import InputError, parse  # noqa: E402
 
 BASE = {"implementation": "cuda/mma", "batch": 32, "context": 4096, "heads": 32, "kv_heads": 8,
         "head_size": 128, "cache_type": "bf16", "tables": "shuffled", "l2": "cold"}
+PREFILL = {"batch": 1, "prefix": 4096, "block_size": 16, "layout": "nhd", "cache_type": "bf16"}
+MLA = {"batch": 32, "context": 4096, "block_size": 16}
+CEILINGS = (("of a read of as much", "fraction_of_read_ceiling"),
+            ("of the matrix unit's pace", "fraction_of_multiply_ceiling"))
 
 
 def series(results, experiment, fixed, x, metric):
@@ -34,7 +38,9 @@ def figure_of(pyplot, lines, labels, title):
     figure, axes = pyplot.subplots(figsize=(8, 4))
     for name, points in lines:
         axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=name)
+    places = sorted({x for _, points in lines for x, _ in points})
     axes.set_xscale("log", base=2)
+    axes.set_xticks(places, labels=[f"{place:,}" for place in places])
     axes.set_ylim(bottom=0)
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
@@ -57,9 +63,17 @@ def figures_of(results, card, pyplot):
                for layout in ("nhd", "hnd")
                for implementation in sorted({r["parameters"]["implementation"] for r in results
                                              if r["experiment"] == "reshape_and_cache"})]
+    prefill, mla = ([(name, series(results, experiment, fixed, x, metric))
+                     for name, metric in CEILINGS]
+                    for experiment, fixed, x in (("paged_prefill", PREFILL, "chunk"),
+                                                 ("mla_decode", MLA, "heads")))
     for name, lines, labels, title in (
             ("device-decode", decode, ("block size [tokens]", "share"),
              f"Paged decode, bf16, 32 x 4,096 tokens, 32/8 heads of 128, shuffled: {card}"),
+            ("device-prefill", prefill, ("new tokens", "share"),
+             f"Paged prefill behind 4,096 tokens, bf16, 32/8 heads of 128, block 16: {card}"),
+            ("device-mla", mla, ("query heads", "share"),
+             f"MLA decode, 32 x 4,096 rows of 576, bf16, block 16: {card}"),
             ("device-reshape", reshape, ("tokens", "share of a copy of as much"),
              f"reshape_and_cache, bf16, 8 heads of 128, block 16: {card}")):
         lines = [line for line in lines if line[1]]
@@ -80,7 +94,7 @@ def main(arguments):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    from style import STYLE
+    from figures.style import STYLE
     matplotlib.rcParams.update(STYLE)
     try:
         data = parse(options.file)

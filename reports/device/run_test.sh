@@ -107,14 +107,18 @@ line() {  # line <tokens>: one result, its tabs and its end for printf
   metrics="time=2,us,1,3 fraction_of_copy=0.5,ratio,0.5,0.5"
   printf '%s' "reshape_and_cache\\t$parameters\\t$metrics\\n"
 }
+ceilings='fraction_of_read_ceiling=0.1,ratio,0.1,0.1 fraction_of_multiply_ceiling=0.6,ratio,0.6,0.6'
+prefill='batch=1 chunk=2048 prefix=4096 block_size=16 layout=nhd cache_type=bf16'
+mla='batch=32 context=4096 heads=16 block_size=16'
 program device_check 'echo "attention: 60 rounds"'
-program device_bench "printf '$(line 1)$(line 16)'"
+program device_bench "printf '$(line 1)$(line 16)'" \
+  "printf 'paged_prefill\\t$prefill\\t$ceilings\\nmla_decode\\t$mla\\t$ceilings\\n'"
 run "$pack" --output="$work/results"
 check "all of it runs" exits 0
 check "the build is for the card" has 'build +for sm_90a' out
 check "a sanitizer that cannot is no failure" has 'memcheck +not run: .*not support' out
 check "the check's words are kept" grep -q '60 rounds' "$work/results/device_check.txt"
-check "the results are counted" has 'results +2 results' out
+check "the results are counted" has 'results +4 results' out
 check "the result file is what it says" python3 -c "
 import json
 data = json.load(open('$work/results/device.json'))
@@ -122,9 +126,33 @@ assert data['schema'] == 1 and data['environment']['gpu_name'] == 'Fake H200', d
 assert data['environment']['complete'] is True, data
 first = data['results'][0]
 assert first['parameters']['tokens'] == 1 and first['metrics']['time'] == {
-    'value': 2.0, 'unit': 'us', 'min': 1.0, 'max': 3.0}, first"
-check "figures are drawn, or there is a reason" has 'figures +(device-reshape|not drawn)' out
+    'value': 2.0, 'unit': 'us', 'min': 1.0, 'max': 3.0}, first
+mla = data['results'][3]
+assert mla['experiment'] == 'mla_decode' and mla['parameters']['heads'] == 16, mla
+assert mla['metrics']['fraction_of_multiply_ceiling']['value'] == 0.6, mla"
+check "figures are drawn, or there is a reason" \
+  has 'figures +(device-prefill, device-mla, device-reshape|not drawn)' out
 check "nothing half-written is left" sh -c "! ls '$work/results' | grep -q part-"
+code=0
+python3 "$source/reports/device/draw.py" "$work/results/device.json" --output="$work/drawn" \
+  >"$work/out" 2>"$work/err" || code=$?
+if [ "$code" != 77 ]; then  # 77: no matplotlib
+  check "a checkout draws what a pack draws" exits 0
+  check "it names the figures" has '^device-prefill, device-mla, device-reshape' out
+fi
+if [ "$code" = 0 ]; then
+  check "the ticks are numbers" python3 -c "
+import sys
+sys.path.insert(0, '$source/reports/device')
+import draw, matplotlib
+matplotlib.use('Agg')
+from matplotlib import pyplot
+from figures.style import STYLE
+matplotlib.rcParams.update(STYLE)
+axes = draw.figure_of(pyplot, [('share', [(1, 0.5), (2048, 1)])], ('tokens', 'share'), '').axes[0]
+labels = [label.get_text() for label in axes.get_xticklabels()]
+assert labels == ['1', '2,048'], labels"
+fi
 
 program device_check 'echo "violated: row 3"; exit 1'
 program device_bench "printf '$(line 1)reshape_and_ca'; sleep 20"

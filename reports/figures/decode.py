@@ -3,7 +3,7 @@
 
 from experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
 from figures import drawing as d
-from figures import kernel_rows
+from figures import dot_rows
 from figures.numbers import binary, count, digits, times
 from figures.plot import Number, Plot, plain_table
 
@@ -102,15 +102,17 @@ def draw_lines(axes, results, metric, low, high):
                     linewidth=1)
         values += [m.value for m in metrics]
         if metric == READ:
-            axes.plot(xs, [r.value(CONTIGUOUS) for r in rows], color=d.VERMILLION,
-                      linestyle=d.DOTTED, marker="s", markersize=3, linewidth=1.2)
+            contiguous = [r.value(CONTIGUOUS) for r in rows]
+            axes.plot(xs, contiguous, color=d.VERMILLION, linestyle=d.DOTTED, marker="s",
+                      markersize=3, linewidth=1.2)
+            values += contiguous
     axes.set_xscale("log", base=2)
     sizes = sizes_of(results)
     axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
     if low is None:
         low = min([0.9] + [v * 0.97 for v in values])
-        high = max([1.32] + [v * 1.05 for v in values])
-    axes.set_ylim(low, high)
+        high = 1.32
+    axes.set_ylim(low, max([high] + [v * 1.05 for v in values]))  # a share may pass its ceiling
     d.ticks(axes.xaxis, sizes, count)
     d.x_title(axes, "tokens per block, log scale")
 
@@ -195,12 +197,12 @@ def label_of(result, key):
 
 def draw_shapes(results, width):
     rows = shape_rows(results)
-    height = kernel_rows.height_of(rows)
+    height = dot_rows.height_of(rows)
     looks = [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
              ("contiguous (hollow)", (d.VERMILLION, "", "o"))]
     figure = d.new_figure(width, 20 + height + 44 + d.key_height(looks, width - 20))
     values = [m.value for _, _, dots in rows for m, _ in dots]
-    kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.05, 1.05 * max(values)),
+    dot_rows.draw_rows(figure, rows, 20, width, 0, max(1.05, 1.05 * max(values)),
                           "share of the read ceiling" + (
                               "" if width < 500 else "; line: 10 to 90 %"))
     d.draw_key(figure, looks, 20, 20 + height + 44, width - 20)
@@ -211,7 +213,7 @@ def finding_shapes(results):
     base = main_case(results)
     shares = [(r.value(READ), r) for r in results if "block_size" not in differs(r, base)]
     low, high = min(shares, key=lambda s: s[0]), max(shares, key=lambda s: s[0])
-    return (f"Over context, batch, type, ratio and threads the share lies between "
+    return (f"Over context, batch, type, ratio, threads and implementation the share lies between "
             f"{digits(low[0], 2)} ({words_of(low[1])}) and {digits(high[0], 2)} "
             f"({words_of(high[1])})")
 
@@ -219,7 +221,8 @@ def finding_shapes(results):
 def words_of(result):
     return (f"{result['type']}, {result['layout'].upper()}, {result['batch']} × "
             f"{binary(result['context'])} tokens, ratio {result['ratio']}, "
-            f"{result['threads']} thread{'s' if result['threads'] > 1 else ''}")
+            f"{result['threads']} thread{'s' if result['threads'] > 1 else ''}, "
+            f"{result['implementation']}")
 
 
 MEASURED = ("Each round reads the same bytes, gathers the same pieces, and runs the contiguous and "

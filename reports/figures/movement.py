@@ -3,7 +3,7 @@
 
 from experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
 from figures import drawing as d
-from figures import kernel_rows
+from figures import dot_rows
 from figures.numbers import digits
 from figures.plot import Plot, groups, plain_table
 
@@ -37,12 +37,12 @@ def draw(results, width):
             dots = [(r.metrics[COPY], (d.BLUE if i == 0 else d.GREY, i > 0))
                     for i, r in enumerate(same)]
             rows.append((operation if index == 0 else None, label, dots))
-    height = kernel_rows.height_of(rows)
+    height = dot_rows.height_of(rows)
     key = [("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)", (d.GREY, "", "o")),
            (f"target {TARGET}", (d.VERMILLION, d.DASHED, ""))]
     figure = d.new_figure(width, 20 + height + 44 + d.key_height(key, width - 20))
     most = max((dot[0].value for _, _, dots in rows for dot in dots), default=1)
-    axes = kernel_rows.draw_rows(figure, rows, 20, width, 0, max(1.1, 1.08 * most),
+    axes = dot_rows.draw_rows(figure, rows, 20, width, 0, max(1.1, 1.08 * most),
                                  "share of the copy ceiling" + (
                                      "" if width < 500 else "; line: 10 to 90 %"))
     axes.axvline(TARGET, color=d.VERMILLION, linewidth=1, linestyle=d.DASHED)

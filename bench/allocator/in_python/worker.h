@@ -12,6 +12,8 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "properties/foreign/child_process.h"
 #include "reference/ids.h"
@@ -43,7 +45,8 @@ class TextbookProcess {
  public:
   /// @param script worker.py. @throws properties::ChildTrouble where there is no python3
   explicit TextbookProcess(const std::filesystem::path& script)
-      : process_({.argv = {"python3", script.string()}}) {}
+      : TextbookProcess(std::vector<std::string>{"python3", script.string()}) {}
+  explicit TextbookProcess(std::vector<std::string> argv) : process_({.argv = std::move(argv)}) {}
 
   /// @throws properties::ChildTrouble with what it said when it ended instead
   TextbookAnswer ask(const std::string& command) {

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of dots with whiskers: each row is one case, as a share of a ceiling of the same run."""
+"""Rows of dots with whiskers: each row is one case, its number at the right."""
 
 from figures import drawing as d
 from figures.numbers import digits
 
 STEP = 20  # [px] from one row to the next
 HEAD = 22  # [px] additional room above a row that opens a group
+WITH_SPREAD = 150  # [px] of room for a number and its spread
 
 
 def height_of(rows):
     return max(STEP, sum(STEP + (HEAD if group else 0) for group, *_ in rows))
 
 
-def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0):
-    """@param rows of (group or None, label, [(metric, look)]); the group's name stands above it"""
-    narrow = width < 500
-    left, right = (128, 42) if narrow else (250, 60)
+def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0, right=None):
+    """@param rows of (group or None, label, [(metric, look)]); the group's name stands above it
+    @param right: room for the numbers [px], which show their spread if there is enough of it"""
+    left, usual = (128, 42) if width < 500 else (250, 60)
+    right = right or usual
     height = height_of(rows)
     axes = d.place(figure, left, top, width - left - right, height)
     axes.set_xlim(least, most)
@@ -27,7 +29,7 @@ def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0):
             axes.annotate(group, (0, y - 5), xytext=(8 - left, 0), color=d.INK, weight="bold",
                           xycoords=("axes fraction", "data"), textcoords="offset points",
                           va="center", annotation_clip=False)
-        draw_row(axes, y + STEP / 2, label, dots, left)
+        draw_row(axes, y + STEP / 2, label, dots, left, right)
         y += STEP
     if least <= mark <= most:
         axes.axvline(mark, color=d.SOFT, linewidth=0.9)
@@ -39,7 +41,7 @@ def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0):
     return axes
 
 
-def draw_row(axes, y, label, dots, left):
+def draw_row(axes, y, label, dots, left, right):
     low, high = axes.get_xlim()
     axes.annotate(label, (0, y), xytext=(16 - left, 0), xycoords=("axes fraction", "data"),
                   textcoords="offset points", va="center", color=d.SOFT, annotation_clip=False)
@@ -49,7 +51,10 @@ def draw_row(axes, y, label, dots, left):
                       linewidth=1, alpha=0.7)
         axes.plot([min(max(metric.value, low), high)], [y], marker="o", color=colour, zorder=3,
                   markersize=6, markerfacecolor=d.PAPER if hollow else colour, clip_on=False)
-    value = dots[0][0].value
-    axes.annotate(digits(value), (1, y), xytext=(10, 0), xycoords=("axes fraction", "data"),
+    metric = dots[0][0]
+    said = digits(metric.value)
+    if metric.has_spread and right > WITH_SPREAD:
+        said += f" ({digits(metric.low)} to {digits(metric.high)})"
+    axes.annotate(said, (1, y), xytext=(10, 0), xycoords=("axes fraction", "data"),
                   textcoords="offset points", va="center", color=dots[0][1][0],
                   annotation_clip=False)
