@@ -3,17 +3,21 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <utility>
 
 #include "kernels/parallel.h"
 #include "kernels/stream_bytes.h"
 
-#if defined(__SSE2__)
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__SSE2__)
 #include <emmintrin.h>
 #endif
 
@@ -139,6 +143,87 @@ void stream_lines(std::byte* to, const std::byte* from, std::size_t bytes) {
 #endif
 }
 
+constexpr int kSums = 12;  // as many as a latency of 4 to 6 cycles needs, and 16 registers have
+
+// Zeros and ones below are numbers that the compiler does not know: it would count once for all.
+
+/// The sum of all lanes of kSums vectors.
+template <class Vector>
+double total(const Vector* sums) {
+  float lanes[kSums * sizeof(Vector) / sizeof(float)];
+  std::memcpy(lanes, sums, sizeof(lanes));
+  double out = 0;
+  for (const float lane : lanes) out += double{lane};
+  return out;
+}
+
+double multiply_plain(std::int64_t times) {
+  float sums[kSums] = {};
+  float one = 1;
+  for (float& sum : sums) asm("" : "+m"(sum));
+  asm("" : "+m"(one));
+  for (std::int64_t i = 0; i < times; ++i) {
+#pragma GCC unroll 16
+    for (float& sum : sums) sum += one * one;
+  }
+  return total(sums);
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) double multiply_avx2(std::int64_t times) {
+  __m256 sums[kSums] = {};
+  for (__m256& sum : sums) asm("" : "+m"(sum));
+  __m256 one = _mm256_set1_ps(1);
+  asm("" : "+x"(one));
+  for (std::int64_t i = 0; i < times; ++i) {
+#pragma GCC unroll 16
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(one, one, sum);
+  }
+  return total(sums);
+}
+
+__attribute__((target("avx512f"))) double multiply_avx512(std::int64_t times) {
+  __m512 sums[kSums] = {};
+  for (__m512& sum : sums) asm("" : "+m"(sum));
+  __m512 one = _mm512_set1_ps(1);
+  asm("" : "+v"(one));
+  for (std::int64_t i = 0; i < times; ++i) {
+#pragma GCC unroll 16
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(one, one, sum);
+  }
+  return total(sums);
+}
+
+__attribute__((target("avx512f,avx512bf16"))) double multiply_avx512_bf16(std::int64_t times) {
+  __m512 sums[kSums] = {};
+  for (__m512& sum : sums) asm("" : "+m"(sum));
+  __m512i one = _mm512_set1_epi32(0x3F803F80);  // twice 1
+  asm("" : "+v"(one));
+  for (std::int64_t i = 0; i < times; ++i) {
+#pragma GCC unroll 16
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, (__m512bh)one, (__m512bh)one);
+  }
+  return total(sums);
+}
+#endif
+
+/// How often one pass over the sums multiplies and adds.
+std::int64_t multiplies_at_once(MultiplyKernel kernel) {
+  constexpr int kLanes[] = {1, 8, 16, 32};
+  return std::int64_t{kSums} * kLanes[static_cast<int>(kernel)];
+}
+
+double multiply_some(MultiplyKernel kernel, std::int64_t times) {
+  switch (kernel) {
+#if defined(__x86_64__)
+    case MultiplyKernel::avx2: return multiply_avx2(times);
+    case MultiplyKernel::avx512: return multiply_avx512(times);
+    case MultiplyKernel::avx512_bf16: return multiply_avx512_bf16(times);
+#endif
+    default: return multiply_plain(times);
+  }
+}
+
 }  // namespace
 
 HugeBuffer::HugeBuffer(std::size_t bytes) : bytes_(bytes) {
@@ -171,6 +256,40 @@ const char* name_of(CopyKernel kernel) {
 const char* name_of(GatherKernel kernel) {
   constexpr const char* kNames[] = {"plain", "prefetch_l2", "two_at_once"};
   return kNames[static_cast<int>(kernel)];
+}
+
+const char* name_of(MultiplyKernel kernel) {
+  constexpr const char* kNames[] = {"plain", "avx2", "avx512", "avx512_bf16"};
+  return kNames[static_cast<int>(kernel)];
+}
+
+bool runs_here(MultiplyKernel kernel) {
+  switch (kernel) {
+#if defined(__x86_64__)
+    case MultiplyKernel::avx2:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case MultiplyKernel::avx512: return __builtin_cpu_supports("avx512f");
+    case MultiplyKernel::avx512_bf16:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bf16");
+#endif
+    default: return kernel == MultiplyKernel::plain;
+  }
+}
+
+double multiply_all(MultiplyKernel kernel, std::int64_t count, int num_threads) {
+  constexpr std::int64_t kExact = 1 << 20;  // times that a float counts without rounding
+  const std::int64_t at_once = multiplies_at_once(kernel);
+  std::mutex mutex;
+  double sum = 0;
+  kernels::for_each_share(num_threads, (count + at_once - 1) / at_once, [&](auto begin, auto end) {
+    double part = 0;
+    for (std::int64_t at = begin; at < end; at += kExact) {
+      part += multiply_some(kernel, std::min(kExact, end - at));
+    }
+    const std::lock_guard lock(mutex);
+    sum += part;
+  });
+  return sum;
 }
 
 std::uint64_t read_all(std::span<const std::span<const std::byte>> parts, bool side_by_side,

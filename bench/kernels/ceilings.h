@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ceilings of this machine's memory: the fastest read, copy and gather of the bytes that a
-// kernel moves, in the same pages, on as many threads.
+// The ceilings of this machine: the fastest read, copy and gather of the bytes that a kernel moves,
+// in the same pages, and the multiply-adds that it does, in registers; on as many threads.
 #pragma once
 
 #include <cstddef>
@@ -62,5 +62,17 @@ inline constexpr GatherKernel kGatherKernels[] = {GatherKernel::plain, GatherKer
 [[nodiscard]] const char* name_of(GatherKernel kernel);
 
 std::uint64_t gather_all(const Gather& gather, GatherKernel kernel, int num_threads);
+
+/// Instructions that multiply and add; the last one is of pairs of bf16.
+enum class MultiplyKernel : std::uint8_t { plain, avx2, avx512, avx512_bf16 };
+inline constexpr MultiplyKernel kMultiplyKernels[] = {MultiplyKernel::plain, MultiplyKernel::avx2,
+                                                      MultiplyKernel::avx512,
+                                                      MultiplyKernel::avx512_bf16};
+[[nodiscard]] const char* name_of(MultiplyKernel kernel);
+[[nodiscard]] bool runs_here(MultiplyKernel kernel);
+
+/// Adds 1 * 1 to sums that do not wait for each other, at least `count` times on each thread's
+/// share. @pre runs_here(kernel) @return the sum: how many times
+double multiply_all(MultiplyKernel kernel, std::int64_t count, int num_threads);
 
 }  // namespace kvproof::bench

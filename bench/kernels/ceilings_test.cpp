@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <vector>
 
 #include "bench/kernels/decode_problem.h"
+#include "bench/kernels/rounds.h"
 
 namespace kvproof::bench {
 namespace {
@@ -76,6 +79,65 @@ TEST(Ceilings, EveryCopyCopies) {
       EXPECT_EQ(std::memcmp(to.data(), from.data(), from.size()), 0) << name_of(kernel);
     }
   }
+}
+
+TEST(Ceilings, EveryMultiplyCountsWhatItAdds) {
+  for (const MultiplyKernel kernel : kMultiplyKernels) {
+    if (!runs_here(kernel)) continue;
+    for (const std::int64_t count : {1, 1000, 10'000'019}) {
+      for (const int threads : {1, 2, 3}) {
+        const double found = multiply_all(kernel, count, threads);
+        EXPECT_GE(found, static_cast<double>(count)) << name_of(kernel) << threads;
+        EXPECT_LT(found, static_cast<double>(count + 12 * 32)) << name_of(kernel) << threads;
+      }
+    }
+  }
+}
+
+#if defined(__x86_64__)
+/// An addition that waits for the one before takes one cycle. A loop of one addition may take two:
+/// where its bytes lie decides how often a jump back is taken. Several additions of a constant may
+/// take one: some processors add it up while they rename registers.
+void wait_cycles(int count) {
+  std::uint64_t sum = 0;
+  const std::uint64_t step = 1;
+  for (int i = 0; i < count; i += 64) {
+    asm volatile(".rept 64\n add %1, %0\n .endr" : "+r"(sum) : "r"(step));
+  }
+}
+
+/// [per cycle] products that one thread adds: the median of rounds, each with a clock of its own,
+/// since the processor's pace changes from one millisecond to the next.
+double products_per_cycle(MultiplyKernel kernel) {
+  constexpr int kCycles = 64'000;
+  constexpr std::int64_t kProducts = 4'000'000;
+  std::vector<double> rounds;
+  for (int round = 0; round < 301; ++round) {
+    const double waited = timed([] { wait_cycles(kCycles); });
+    const double multiplied = timed([&] { multiply_all(kernel, kProducts, 1); });
+    rounds.push_back(kProducts * waited / (kCycles * multiplied));
+  }
+  std::ranges::nth_element(rounds, rounds.begin() + 150);
+  return rounds[150];
+}
+
+// What a compiler leaves out, or does once for several sums, would be a rate that nothing reaches.
+TEST(Ceilings, NoMultiplyIsFasterThanTheInstruction) {
+  for (const auto& [kernel, products] :
+       {std::pair{MultiplyKernel::avx2, 8}, std::pair{MultiplyKernel::avx512, 16},
+        std::pair{MultiplyKernel::avx512_bf16, 32}}) {
+    if (!runs_here(kernel)) continue;
+    const double instructions = products_per_cycle(kernel) / products;
+    EXPECT_LT(instructions, 2.2) << name_of(kernel);  // none starts more than 2 a cycle
+    EXPECT_GT(instructions, 0.2) << name_of(kernel);
+  }
+}
+#endif
+
+TEST(Ceilings, TheLowerRateBinds) {
+  const std::vector<double> read{10, 10, 4}, multiply{5, 20, 4}, kernel{20, 25, 8};
+  EXPECT_EQ(ceilings(read, multiply), (std::vector<double>{10, 20, 4}));
+  EXPECT_EQ(ratios(ceilings(read, multiply), kernel), (std::vector<double>{0.5, 0.8, 0.5}));
 }
 
 TEST(DecodeProblem, RejectsOutputsThatAreNotTheResult) {

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "bench/requests/workload_random.h"
+#include "kernels/attention/attention_cpu_pieces.h"
 #include "kernels/attention/attention_reference.h"
 #include "kernels/typed.h"
 #include "properties/kernels/attention_bound.h"
@@ -134,17 +135,22 @@ void DecodeProblem::copy_to_contiguous() {
 
 Gather DecodeProblem::gather() const {
   constexpr std::int32_t kTogether = 32;  // [tokens] of K, then of V
-  const bool hnd = case_.order == LayoutOrder::hnd;
   const std::int64_t bytes = kernels::bytes_of(case_.type);
+  const bool hnd = case_.order == LayoutOrder::hnd;
+  const bool all_heads = kernels::cpu::reads_heads_together(layout_, kHeadSize, case_.type);
   const std::int32_t tokens = std::min(case_.block_size, kTogether);
   Gather out;
-  out.piece_bytes = static_cast<std::size_t>(tokens * layout_.token_stride * bytes);
+  out.piece_bytes = static_cast<std::size_t>(tokens * layout_.token_stride * bytes) *
+                    (hnd && all_heads ? kKvHeads : 1);
   for (std::int32_t seq = 0; seq < case_.batch; ++seq) {
-    for (std::int32_t head = 0; head < (hnd ? kKvHeads : 1); ++head) {
-      for (std::int32_t token = 0; token < case_.context; token += tokens) {
-        const std::int64_t at = paged_.kv.key_row(seq, token, head) * bytes;
-        out.pieces.push_back(key_.data() + at);
-        out.pieces.push_back(value_.data() + at);
+    for (std::int32_t head = 0; head < (all_heads ? 1 : kKvHeads); ++head) {
+      for (std::int32_t begin = 0; begin < case_.context; begin += kTogether) {
+        for (const HugeBuffer* cache : {&key_, &value_}) {
+          const std::int32_t end = std::min(begin + kTogether, case_.context);
+          for (std::int32_t token = begin; token < end; token += tokens) {
+            out.pieces.push_back(cache->data() + paged_.kv.key_row(seq, token, head) * bytes);
+          }
+        }
       }
     }
   }

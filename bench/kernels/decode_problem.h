@@ -32,6 +32,10 @@ struct DecodeCase {
   [[nodiscard]] std::int64_t cache_bytes() const {
     return std::int64_t{2} * batch * context * kKvHeads * kHeadSize * kernels::bytes_of(type);
   }
+  /// The multiply-adds of one call: each query head with K and with V of each token.
+  [[nodiscard]] std::int64_t multiply_adds() const {
+    return std::int64_t{2} * batch * context * kKvHeads * ratio * kHeadSize;
+  }
 };
 
 class DecodeProblem {
@@ -44,7 +48,7 @@ class DecodeProblem {
   [[nodiscard]] std::vector<std::span<const std::byte>> pools() const {
     return {key_.bytes(), value_.bytes()};
   }
-  /// The pieces that the paged kernel reads, in its order, K and V in turn.
+  /// The pieces that the paged kernel reads, in its order: K of 32 tokens, then V.
   [[nodiscard]] Gather gather() const;
 
   /// Compares both outputs with each other, bit by bit, and some heads with double precision.

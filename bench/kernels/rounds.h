@@ -51,6 +51,14 @@ struct Contender {
   return out;
 }
 
+/// The ceiling of each round: what takes longer of two things that no kernel does faster.
+[[nodiscard]] inline std::vector<double> ceilings(const std::vector<double>& one,
+                                                  const std::vector<double>& other) {
+  std::vector<double> out;
+  for (std::size_t i = 0; i < one.size(); ++i) out.push_back(std::max(one[i], other[i]));
+  return out;
+}
+
 /// The median, the 10th and the 90th percentile.
 [[nodiscard]] inline Metric metric_of(std::vector<double> samples, const char* unit) {
   std::ranges::sort(samples);

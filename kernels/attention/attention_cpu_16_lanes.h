@@ -35,4 +35,17 @@ constexpr FiveKernels kernels_of_16_lanes() {
            tile_kernel<V, Fp8E5M2, FloatPath<V, Fp8E5M2>>(order, order, 1)}};
 }
 
+struct TwoKernels {
+  TileKernel rows[2];  // fp8_e4m3, fp8_e5m2
+};
+
+/// For queries of bf16.
+template <class W>
+constexpr TwoKernels kernels_of_fp8_as_bf16() {
+  using V = WithLoads<W>;
+  const std::uint8_t* order = kOrders16.in_order;
+  return {{tile_kernel<V, Fp8E4M3, Fp8AsBf16Path<V, Fp8E4M3>>(order, order, 1),
+           tile_kernel<V, Fp8E5M2, Fp8AsBf16Path<V, Fp8E5M2>>(order, order, 1)}};
+}
+
 }  // namespace kvproof::kernels::cpu

@@ -16,7 +16,7 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   static constexpr int kAccumulators = 8;  // 2 a cycle, 4 cycles each; 16 registers in all
   struct Pair {
-    F a, b;
+    F part[2];
   };
 
   static F set(float x) { return _mm256_set1_ps(x); }
@@ -34,20 +34,28 @@ struct Avx2 {
   static F div(F x, F y) { return _mm256_div_ps(x, y); }
   static F max(F x, F y) { return _mm256_max_ps(x, y); }
   static F fma(F x, F y, F z) { return _mm256_fmadd_ps(x, y, z); }
-  static F round(F x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
-  static F exponent(F x) {  // 2^x of whole numbers
-    const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(x), _mm256_set1_epi32(127));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
+  /// sum += x * y in sum's register: g++ takes another one, and runs out of them.
+  static F add_product(F sum, F x, F y) {
+    asm("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(x), "x"(y));
+    return sum;
+  }
+  static F low_bits_as_exponent(F x) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(x), 23));
+  }
+  static bool any_less(F x, F y) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(x, y, _CMP_LT_OQ)) != 0;
   }
   static F if_less(F x, F y, F then, F otherwise) {
     return _mm256_blendv_ps(otherwise, then, _mm256_cmp_ps(x, y, _CMP_LT_OQ));
   }
-  static F low32(F x, F y) { return _mm256_unpacklo_ps(x, y); }
-  static F high32(F x, F y) { return _mm256_unpackhi_ps(x, y); }
-  static F low64(F x, F y) { return _mm256_shuffle_ps(x, y, 0x44); }
-  static F high64(F x, F y) { return _mm256_shuffle_ps(x, y, 0xEE); }
-  static F even128(F x, F y) { return _mm256_permute2f128_ps(x, y, 0x20); }
-  static F odd128(F x, F y) { return _mm256_permute2f128_ps(x, y, 0x31); }
+  template <int level>  // for fold(); one of two is a blend where it can be, more units do those
+  static Pair halves_of(F x, F y) {
+    if constexpr (level == 0) return {{_mm256_shuffle_ps(x, y, 0x4E), _mm256_blend_ps(x, y, 0xCC)}};
+    if constexpr (level == 1) {
+      return {{_mm256_shuffle_ps(x, y, 0x88), _mm256_shuffle_ps(x, y, 0xDD)}};
+    }
+    return {{_mm256_permute2f128_ps(x, y, 0x21), _mm256_blend_ps(x, y, 0xF0)}};
+  }
 
   static Words load_words(const void* p) {
     return _mm256_loadu_si256(static_cast<const __m256i*>(p));
@@ -69,12 +77,12 @@ struct Avx2 {
     return both(_mm256_cmpeq_epi16(x, _mm256_set1_epi16(y)), then);
   }
   static Pair halves(Words x) {  // fp16 to float
-    return {_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
-            _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1))};
+    return {{_mm256_cvtph_ps(_mm256_castsi256_si128(x)),
+             _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1))}};
   }
   static Pair even_odd(Words x) {  // bf16 to float: even places, odd places
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
-            _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-65536)))};
+    return {{_mm256_castsi256_ps(_mm256_slli_epi32(x, 16)),
+             _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-65536)))}};
   }
 };
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/attention/attention_cpu_pieces.h"
 #include "kernels/parallel.h"
@@ -15,7 +16,6 @@ namespace kvproof::kernels {
 namespace cpu {
 namespace {
 
-constexpr std::int32_t kFetchGroups = 2 * kTile / 4;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();
 constexpr float kLn2 = 0.69314718055994530942F;
 alignas(64) constexpr char kZeros[kMostKeySize * sizeof(float)] = {};
@@ -29,9 +29,11 @@ bool has_avx512_bf16() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512bf16");
 }
+bool has_avx512_vbmi() { return has_avx512_bf16() && __builtin_cpu_supports("avx512vbmi"); }
 #else
 bool has_avx2() { return false; }
 bool has_avx512_bf16() { return false; }
+bool has_avx512_vbmi() { return false; }
 #endif
 
 /// One thread and its data, all of which is on its stack.
@@ -42,7 +44,7 @@ class Worker {
     const AttentionShape& s = p_.shape;
     work_.key_size = s.head_size;
     work_.value_size = s.value_head_size;
-    work_.fetch_lines = plan.fetch_lines;
+    work_.ahead = &ahead_;
     work_.scale = s.scale * s.key_scale * plan.kernel->unit;
     work_.soft_cap = s.soft_cap;
     const std::int32_t place_bytes = plan.kernel->bf16_query ? sizeof(Bf16) : sizeof(float);
@@ -82,15 +84,13 @@ class Worker {
   void see(const LocatedTile& tile, const LocatedTile& ahead, bool fetch) {
     const Piece& piece = tile.piece;
     if (tile.tokens.begin == piece.seen.begin) begin(piece);
+    ahead_ = {ahead.lines, 0};
+    lines_ahead_ = fetch ? ahead.num_lines : 0;
+    rows_seen_ = lines_fetched_ = 0;
     for (std::int32_t head = 0; head < plan_.heads_per_piece; ++head) {
       const std::int64_t bytes = bytes_of(p_.shape.cache_type) * head;
       work_.key_offset = p_.kv.key_layout.head_stride * bytes;
       work_.value_offset = p_.kv.value_layout.head_stride * bytes;
-      // The rows of the tile ahead, for all heads, are fetched in equal parts, by their addresses.
-      const std::int32_t from = kFetchGroups * head / plan_.heads_per_piece;
-      const std::int32_t to = kFetchGroups * (head + 1) / plan_.heads_per_piece;
-      work_.fetch_rows = ahead.fetch + 4 * from;
-      work_.fetch_groups = fetch ? to - from : 0;
       for (std::int32_t token = 0; token < piece.num_tokens; ++token) see_rows(tile, head, token);
     }
     if (tile.tokens.end == piece.seen.end) finish(piece);
@@ -102,6 +102,8 @@ class Worker {
     const TokenRange visible = visible_of(p_, piece.seq, piece.first_token + token);
     const std::int32_t begin = std::max(visible.begin, tile.tokens.begin);
     const std::int32_t end = std::min(visible.end, tile.tokens.end);
+    const std::int32_t rows_before = rows_seen_;
+    rows_seen_ += piece.num_rows;
     if (begin >= end) return;
     TileWork work = work_;
     work.num_tokens = end - begin;
@@ -124,11 +126,19 @@ class Worker {
       work.query = query_ + row * work_.query_stride;
       work.output = output_ + row * work_.output_stride;
       work.state = state_ + row;
-      plan_.kernel->see[size](work);
-      work.fetch_groups = work_.fetch_groups = 0;  // the rows ahead are fetched only once
       row += 1 << size;
       left -= 1 << size;
+      work.fetch_lines = lines_until(piece, rows_before + piece.num_rows - left);
+      plan_.kernel->see[size](work);
     }
+  }
+
+  /// The lines of the tile ahead to fetch now: with so many rows of this tile, as large a part.
+  std::int32_t lines_until(const Piece& piece, std::int32_t rows) {
+    const std::int64_t all =
+        std::int64_t{plan_.heads_per_piece} * piece.num_tokens * piece.num_rows;
+    const auto until = static_cast<std::int32_t>(std::int64_t{lines_ahead_} * rows / all);
+    return until - std::exchange(lines_fetched_, until);
   }
 
   void begin(const Piece& piece) {
@@ -199,8 +209,12 @@ class Worker {
   const Params& p_;
   std::atomic<std::int64_t>& next_;
   TileWork work_{};
-  Piece piece_;                // the one that is being located
-  std::int32_t position_ = 0;  // of it
+  LinesAhead ahead_{};
+  std::int32_t lines_ahead_ = 0;    // of the tile ahead
+  std::int32_t lines_fetched_ = 0;  // of those
+  std::int32_t rows_seen_ = 0;      // of the tile in work, or passed over
+  Piece piece_;                     // the one that is being located
+  std::int32_t position_ = 0;       // of it
   LocatedTile ring_[kRing];
   RowState state_[kMostRows];
   alignas(64) char query_[kMostFloats * sizeof(float)];
@@ -229,16 +243,30 @@ Params as_paged(const AttentionParams<ContiguousKv>& p) {
 }
 const Params& as_paged(const Params& p) { return p; }
 
-/// @param kernels null if this processor or build lacks the instructions @param missing says which
+/// What an implementation has; null where this processor or build lacks the instructions.
+struct Kernels {
+  const TileKernel* by_type;
+  const TileKernel* fp8_as_bf16;  // for queries of bf16, where that is better
+
+  [[nodiscard]] const TileKernel& of(const AttentionShape& s) const {
+    if (fp8_as_bf16 != nullptr && s.type == ElementType::bf16) {
+      if (s.cache_type == ElementType::fp8_e4m3) return fp8_as_bf16[0];
+      if (s.cache_type == ElementType::fp8_e5m2) return fp8_as_bf16[1];
+    }
+    return by_type[static_cast<int>(s.cache_type)];
+  }
+};
+
+/// @param missing which instructions, if the kernels lack some
 template <class Kv>
-Refusal attend(const AttentionParams<Kv>& params, const Context& context, const TileKernel* kernels,
+Refusal attend(const AttentionParams<Kv>& params, const Context& context, const Kernels& kernels,
                const char* missing) {
   if (const Refusal refusal = refuse(params)) return refusal;
-  if (kernels == nullptr) return {missing};
+  if (kernels.by_type == nullptr) return {missing};
   if (params.shape.head_size % 16 != 0 || params.shape.value_head_size % 16 != 0) {
     return {"head_size, value_head_size: this kernel reads multiples of 16 elements"};
   }
-  const TileKernel& kernel = kernels[static_cast<int>(params.shape.cache_type)];
+  const TileKernel& kernel = kernels.of(params.shape);
   const Params& paged = as_paged(params);
   const std::int32_t num_threads = std::max(context.num_threads, 1);
   const Plan plan = make_plan(paged, kernel, num_threads);
@@ -253,20 +281,24 @@ Refusal attend(const AttentionParams<Kv>& params, const Context& context, const 
 
 template <class Kv>
 Refusal attention_cpu_avx2(const AttentionParams<Kv>& params, const Context& context) {
-  return cpu::attend(params, context, cpu::has_avx2() ? cpu::avx2_tile_kernels() : nullptr,
+  const cpu::Kernels kernels{cpu::has_avx2() ? cpu::avx2_tile_kernels() : nullptr, nullptr};
+  return cpu::attend(params, context, kernels,
                      "this processor or this build has no AVX2, FMA and F16C");
 }
 
 template <class Kv>
 Refusal attention_cpu_avx512_bf16(const AttentionParams<Kv>& params, const Context& context) {
-  return cpu::attend(params, context,
-                     cpu::has_avx512_bf16() ? cpu::avx512_bf16_tile_kernels() : nullptr,
+  const cpu::Kernels kernels{cpu::has_avx512_bf16() ? cpu::avx512_bf16_tile_kernels() : nullptr,
+                             cpu::has_avx512_vbmi() ? cpu::avx512_vbmi_tile_kernels() : nullptr};
+  return cpu::attend(params, context, kernels,
                      "this processor or this build has no AVX-512 F, BW, DQ, VL and BF16");
 }
 
 template <class Kv>
 Refusal attention_cpu_portable(const AttentionParams<Kv>& params, const Context& context) {
-  return cpu::attend(params, context, cpu::portable_tile_kernels(), nullptr);
+  const cpu::Kernels kernels{cpu::portable_tile_kernels(),
+                             cpu::portable_fp8_as_bf16_tile_kernels()};
+  return cpu::attend(params, context, kernels, nullptr);
 }
 
 template Refusal attention_cpu_avx2(const AttentionParams<PagedKv>&, const Context&);

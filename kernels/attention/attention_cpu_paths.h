@@ -23,7 +23,7 @@ namespace kvproof::kernels::cpu {
 template <class W>
 struct WithLoads : W {
   using Pair = typename W::Pair;
-  static Pair load2(const float* p) { return {W::load(p), W::load(p + W::kLanes)}; }
+  static Pair load2(const float* p) { return {{W::load(p), W::load(p + W::kLanes)}}; }
   static Pair load2(const Fp16* p) { return W::halves(W::load_words(p)); }
   static Pair load2(const Bf16* p) { return W::even_odd(W::load_words(p)); }
   static Pair load2(const Fp8E4M3* p) {  // as fp16 of 2^-8 the value, subnormal or not; NaN apart
@@ -41,26 +41,24 @@ template <class V, class T>
 struct FloatPath {
   using Query = float;
   using Weight = float;
+  using Factor = typename V::F;  // what an element is multiplied by
   using Key = typename V::Pair;
+  struct Keys {
+    Key row[2];
+  };
   using Value = typename V::Pair;
-  static constexpr int kTokens = 1;  // of one step through V
+  static constexpr int kTokens = 1;    // of one step through V
+  static constexpr int kKeyParts = 2;  // of one step through K
   static constexpr bool kBf16Query = false;
 
-  static Key load_key(const T* p) { return V::load2(p); }
-  template <int n>
-  static void dot(const Key* keys, const float* query, typename V::F* sums) {
-    const typename V::F a = V::keep(V::load(query));
-    KVPROOF_UNROLL
-    for (int i = 0; i < n; ++i) sums[i] = V::fma(keys[i].a, a, sums[i]);
-    const typename V::F b = V::keep(V::load(query + V::kLanes));
-    KVPROOF_UNROLL
-    for (int i = 0; i < n; ++i) sums[i] = V::fma(keys[i].b, b, sums[i]);
+  static Keys load_keys(const T* const* rows, int element) {
+    return {{V::load2(rows[0] + element), V::load2(rows[1] + element)}};
   }
+  static Factor load_query(const float* p) { return V::keep(V::load(p)); }
   static Value load_value(const T* const* rows, int element) { return V::load2(rows[0] + element); }
-  static void add(const Value& value, const float* weight, typename V::F* sums) {
-    const typename V::F w = V::set(*weight);
-    sums[0] = V::fma(value.a, w, sums[0]);
-    sums[1] = V::fma(value.b, w, sums[1]);
+  static Factor load_weight(const float* p) { return V::keep(V::set(*p)); }
+  static typename V::F add(typename V::F sum, typename V::F x, Factor y) {
+    return V::add_product(sum, x, y);
   }
   static void store_weights(float* to, typename V::F weights) { V::store(to, weights); }
 };
@@ -70,31 +68,50 @@ template <class V>
 struct Bf16Path {
   using Query = Bf16;
   using Weight = Bf16;
-  using Key = typename V::Packed;
+  using Factor = typename V::Packed;
+  struct Key {
+    typename V::Packed part[1];
+  };
+  struct Keys {
+    Key row[2];
+  };
   struct Value {
-    typename V::Packed low, high;
+    typename V::Packed part[2];
   };
   static constexpr int kTokens = 2;
+  static constexpr int kKeyParts = 1;
   static constexpr bool kBf16Query = true;
 
-  static Key load_key(const Bf16* p) { return V::load_packed(p); }
-  template <int n>
-  static void dot(const Key* keys, const Bf16* query, typename V::F* sums) {
-    const typename V::Packed q = V::load_packed(query);
-    KVPROOF_UNROLL
-    for (int i = 0; i < n; ++i) sums[i] = V::dot2(sums[i], keys[i], q);
+  static Keys load_keys(const Bf16* const* rows, int element) {
+    return {{{{V::load_packed(rows[0] + element)}}, {{V::load_packed(rows[1] + element)}}}};
   }
+  static Factor load_query(const Bf16* p) { return V::load_packed(p); }
   static Value load_value(const Bf16* const* rows, int element) {
     const typename V::Packed even = V::load_packed(rows[0] + element);
     const typename V::Packed odd = V::load_packed(rows[1] + element);
-    return {V::low16(even, odd), V::high16(even, odd)};
+    return {{V::low16(even, odd), V::high16(even, odd)}};
   }
-  static void add(const Value& value, const Bf16* weight, typename V::F* sums) {
-    const typename V::Packed w = V::set_pair(weight);
-    sums[0] = V::dot2(sums[0], value.low, w);
-    sums[1] = V::dot2(sums[1], value.high, w);
+  static Factor load_weight(const Bf16* p) { return V::set_pair(p); }
+  static typename V::F add(typename V::F sum, typename V::Packed x, Factor y) {
+    return V::dot2(sum, x, y);
   }
   static void store_weights(Bf16* to, typename V::F weights) { V::store_bf16(to, weights); }
+};
+
+/// fp8 read as bf16, which holds it exactly, and multiplied like that.
+template <class V, class T>
+struct Fp8AsBf16Path : Bf16Path<V> {
+  using typename Bf16Path<V>::Keys;
+  using typename Bf16Path<V>::Value;
+
+  static Keys load_keys(const T* const* rows, int element) {
+    const auto of = V::fp8_rows(rows[0] + element, rows[1] + element);
+    return {{{{of.part[0]}}, {{of.part[1]}}}};
+  }
+  static Value load_value(const T* const* rows, int element) {
+    const auto pairs = V::fp8_pairs(rows[0] + element, rows[1] + element);
+    return {{pairs.part[0], pairs.part[1]}};
+  }
 };
 
 /// A step of a row whose second half is past its end; that half becomes zeros.
@@ -113,39 +130,43 @@ struct VectorMath {
   using F = typename V::F;
   static constexpr int kLanes = V::kLanes;
 
-  /// One vector out of kLanes: lane i combines the lanes of v[i].
-  template <class Op>
+  /// One vector out of n: every lane combines lanes of one of them. Where the lanes of each v[i]
+  /// already combine those of 2^level vectors, kLanes are combined once all levels are passed, in
+  /// order.
+  template <int n, int level = 0, class Op>
   static F fold(F* v, Op op) {
-    KVPROOF_UNROLL
-    for (int i = 0; i < kLanes / 2; ++i) {
-      v[i] = op(V::low32(v[2 * i], v[2 * i + 1]), V::high32(v[2 * i], v[2 * i + 1]));
-    }
-    KVPROOF_UNROLL
-    for (int i = 0; i < kLanes / 4; ++i) {
-      v[i] = op(V::low64(v[2 * i], v[2 * i + 1]), V::high64(v[2 * i], v[2 * i + 1]));
-    }
-    for (int n = kLanes / 8; n > 0; n /= 2) {
+    if constexpr (n == 1) {
+      return v[0];
+    } else {
       KVPROOF_UNROLL
-      for (int i = 0; i < n; ++i) {
-        v[i] = op(V::even128(v[2 * i], v[2 * i + 1]), V::odd128(v[2 * i], v[2 * i + 1]));
-      }
+      for (int i = 0; i < n / 2; ++i) v[i] = folded<level>(v[2 * i], v[2 * i + 1], op);
+      return fold<n / 2, level + 1>(v, op);
     }
-    return v[0];
+  }
+
+  template <int level, class Op>
+  static F folded(F x, F y, Op op) {
+    const typename V::Pair halves = V::template halves_of<level>(x, y);
+    return op(halves.part[0], halves.part[1]);
   }
 
   /// The lanes of one vector combined, in every lane.
-  template <class Op>
+  template <int level = 0, class Op>
   static F across(F x, Op op) {
-    x = op(V::low32(x, x), V::high32(x, x));
-    x = op(V::low64(x, x), V::high64(x, x));
-    for (int n = kLanes / 8; n > 0; n /= 2) x = op(V::even128(x, x), V::odd128(x, x));
-    return x;
+    if constexpr (1 << level == kLanes) {
+      return x;
+    } else {
+      return across<level + 1>(folded<level>(x, x, op), op);
+    }
   }
 
-  /// 2^x for x <= 0; 0 below the normal numbers. Relative error below 2e-7.
+  /// 2^x for x <= 0; 0 from -126.5 down. Relative error below 2e-7.
   static F power_of_two(F x) {
-    const F whole = V::round(x);
-    const F part = V::sub(x, whole);
+    const F at = V::max(V::set(-127.0F), x);
+    // An ulp is 1 here: adding it rounds, and leaves the biased exponent in the lowest bits.
+    const F shift = V::set(0x1.8p23F + 127);
+    const F shifted = V::add(at, shift);
+    const F part = V::sub(at, V::sub(shifted, shift));
     F p = V::set(1.535336188319500e-4F);
     p = V::fma(p, part, V::set(1.339887440266574e-3F));
     p = V::fma(p, part, V::set(9.618437357674640e-3F));
@@ -153,7 +174,7 @@ struct VectorMath {
     p = V::fma(p, part, V::set(2.402264791363012e-1F));
     p = V::fma(p, part, V::set(6.931472028550421e-1F));
     p = V::fma(p, part, V::set(1.0F));
-    return V::if_less(x, V::set(-126.0F), V::set(0.0F), V::mul(p, V::exponent(whole)));
+    return V::mul(p, V::low_bits_as_exponent(shifted));
   }
 
   /// tanh by Cephes: a polynomial near 0, where 1 - 2 / (e^2x + 1) would lose its digits.

@@ -11,22 +11,15 @@ constexpr std::int32_t kMostQueryTokens = 16;  // in a piece
 
 std::int32_t round_up(std::int32_t x, std::int32_t step) { return (x + step - 1) / step * step; }
 
-/// [cache lines] from the first element of a token's rows to the last
-std::int32_t lines_of(const CacheLayout& layout, std::int32_t heads, std::int32_t head_size,
-                      ElementType type) {
-  const std::int64_t elements = (heads - 1) * layout.head_stride + head_size;
-  return static_cast<std::int32_t>((elements * bytes_of(type) + 63) / 64);
-}
-
-/// The rows of all heads of a token lie together (NHD): they are read together too, as long as
-/// there are pieces for all threads.
+/// Heads are read together as long as there are pieces for all threads.
 std::int32_t heads_per_piece(const Params& p, std::int32_t rows_per_head, std::int32_t most_rows,
                              std::int32_t num_threads) {
-  const CacheLayout& layout = p.kv.key_layout;
-  const bool together =
-      layout.head_stride < layout.token_stride && layout.head_stride <= 2 * p.shape.head_size;
-  if (!together) return 1;
-  const std::int32_t heads = p.shape.num_kv_heads;
+  const AttentionShape& s = p.shape;
+  if (!reads_heads_together(p.kv.key_layout, s.head_size, s.cache_type) ||
+      !reads_heads_together(p.kv.value_layout, s.value_head_size, s.cache_type)) {
+    return 1;
+  }
+  const std::int32_t heads = s.num_kv_heads;
   std::int32_t best = 1;
   for (std::int32_t n = 2; n <= heads && n * rows_per_head <= most_rows; ++n) {
     const bool enough = std::int64_t{p.num_query_tokens} * (heads / n) >= num_threads;
@@ -35,7 +28,55 @@ std::int32_t heads_per_piece(const Params& p, std::int32_t rows_per_head, std::i
   return best;
 }
 
+/// Appends the lines of some tokens of a block, with all heads of a piece.
+void add_lines(const char* begin, std::int32_t tokens, const CacheLayout& layout,
+               std::int32_t head_size, const Plan& plan, LocatedTile& tile) {
+  const std::int64_t bytes = bytes_of(plan.params->shape.cache_type);
+  const std::int64_t token = layout.token_stride * bytes;
+  std::int64_t length = ((plan.heads_per_piece - 1) * layout.head_stride + head_size) * bytes;
+  std::int32_t pieces = tokens;
+  if (length >= token) {  // without a gap, or the tokens of a head lie within the next head's
+    length += (tokens - 1) * token;
+    pieces = 1;
+  }
+  for (std::int32_t i = 0; i < pieces; ++i, begin += token) {
+    const auto in_line = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) % 64);
+    const auto lines = static_cast<std::int32_t>((in_line + length + 63) / 64);
+    __builtin_prefetch(begin, 0, 2);  // where its page lies is looked up before its lines come
+    tile.lines[tile.num_pieces++] = {begin, lines};
+    tile.num_lines += lines;
+  }
+}
+
+/// Finds the rows of K, or of V.
+void locate(const Plan& plan, const void* cache, const CacheLayout& layout, std::int32_t head_size,
+            const char** rows, LocatedTile& tile) {
+  const Params& p = *plan.params;
+  const std::int64_t bytes = bytes_of(p.shape.cache_type);
+  std::int32_t entry = tile.tokens.begin / layout.block_size;
+  std::int32_t token = tile.tokens.begin % layout.block_size;
+  const std::int32_t count = tile.tokens.end - tile.tokens.begin;
+  for (std::int32_t done = 0; done < count; ++entry, token = 0) {
+    const std::int64_t block = p.kv.block_tables == nullptr
+                                   ? tile.piece.seq
+                                   : p.kv.block_tables[tile.piece.seq * p.kv.table_stride + entry];
+    const char* row =
+        static_cast<const char*>(cache) + layout.row(block, token, tile.piece.first_head) * bytes;
+    const std::int32_t end = std::min(count, done + layout.block_size - token);
+    add_lines(row, end - done, layout, head_size, plan, tile);
+    for (; done < end; ++done, row += layout.token_stride * bytes) rows[done] = row;
+  }
+}
+
 }  // namespace
+
+bool reads_heads_together(const CacheLayout& layout, std::int32_t head_size, ElementType type) {
+  constexpr std::int64_t kShort = 2 << 10;  // [bytes]
+  if (layout.head_stride < layout.token_stride) return layout.head_stride <= 2 * head_size;
+  const std::int64_t of_head = layout.block_size * layout.token_stride;  // [elements] in a block
+  return of_head * bytes_of(type) < kShort && layout.head_stride >= of_head &&
+         layout.head_stride <= 2 * of_head;
+}
 
 Plan make_plan(const Params& p, const TileKernel& kernel, std::int32_t num_threads) {
   const AttentionShape& s = p.shape;
@@ -60,9 +101,6 @@ Plan make_plan(const Params& p, const TileKernel& kernel, std::int32_t num_threa
                                   (s.head_size + s.value_head_size) * bytes_of(s.cache_type);
   const std::int64_t ahead = std::clamp<std::int64_t>(kBytesAhead / tile_bytes, 1, kMostAhead);
   plan.tiles_ahead = static_cast<std::int32_t>(ahead);
-  plan.fetch_lines =
-      std::max(lines_of(p.kv.key_layout, plan.heads_per_piece, s.head_size, s.cache_type),
-               lines_of(p.kv.value_layout, plan.heads_per_piece, s.value_head_size, s.cache_type));
   plan.num_pieces = std::int64_t{p.num_query_tokens} * plan.head_parts * plan.row_parts;
   return plan;
 }
@@ -95,36 +133,9 @@ Piece piece_of(const Plan& plan, std::int64_t index) {
 
 void locate_rows(const Plan& plan, LocatedTile& tile) {
   const Params& p = *plan.params;
-  const std::int64_t bytes = bytes_of(p.shape.cache_type);
-  const CacheLayout& keys = p.kv.key_layout;
-  const CacheLayout& values = p.kv.value_layout;
-  const std::int32_t head = tile.piece.first_head;
-  std::int32_t entry = tile.tokens.begin / keys.block_size;
-  std::int32_t token = tile.tokens.begin % keys.block_size;
-  const std::int32_t count = tile.tokens.end - tile.tokens.begin;
-  for (std::int32_t done = 0; done < count; ++entry, token = 0) {
-    const std::int64_t block = p.kv.block_tables == nullptr
-                                   ? tile.piece.seq
-                                   : p.kv.block_tables[tile.piece.seq * p.kv.table_stride + entry];
-    const char* key = static_cast<const char*>(p.kv.key) + keys.row(block, token, head) * bytes;
-    const char* value =
-        static_cast<const char*>(p.kv.value) + values.row(block, token, head) * bytes;
-    const std::int32_t end = std::min(count, done + keys.block_size - token);
-    for (; done < end; ++done) {
-      tile.key[done] = key;
-      tile.value[done] = value;
-      key += keys.token_stride * bytes;
-      value += values.token_stride * bytes;
-    }
-  }
-  constexpr std::int32_t kHalf = kTile / 2;
-  for (std::int32_t i = 0; i < kHalf; ++i) {
-    const std::int32_t near = std::min(i, count - 1), far = std::min(i + kHalf, count - 1);
-    tile.fetch[4 * i] = tile.key[near];
-    tile.fetch[4 * i + 1] = tile.key[far];
-    tile.fetch[4 * i + 2] = tile.value[near];
-    tile.fetch[4 * i + 3] = tile.value[far];
-  }
+  tile.num_pieces = tile.num_lines = 0;
+  locate(plan, p.kv.key, p.kv.key_layout, p.shape.head_size, tile.key, tile);
+  locate(plan, p.kv.value, p.kv.value_layout, p.shape.value_head_size, tile.value, tile);
 }
 
 }  // namespace kvproof::kernels::cpu

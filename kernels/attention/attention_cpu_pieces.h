@@ -29,9 +29,13 @@ struct Plan {
   std::int32_t head_parts = 0;       // pieces that share the KV heads
   std::int32_t tokens_per_piece = 0;
   std::int32_t tiles_ahead = 0;  // of the tile in work, whose rows are fetched
-  std::int32_t fetch_lines = 0;  // [cache lines] of a token: its rows of all heads of a piece
   std::int64_t num_pieces = 0;   // some of them are empty
 };
+
+/// Whether a piece is to have several KV heads: those of a token lie together (NHD), or the rows of
+/// one head in a block are too few for the memory to stream them.
+[[nodiscard]] bool reads_heads_together(const CacheLayout& layout, std::int32_t head_size,
+                                        ElementType type);
 
 [[nodiscard]] Plan make_plan(const Params& params, const TileKernel& kernel,
                              std::int32_t num_threads);
@@ -68,7 +72,9 @@ struct LocatedTile {
   TokenRange tokens;
   const char* key[kTile];
   const char* value[kTile];
-  const char* fetch[2 * kTile];  // all of them as TileWork wants them; past the tokens the last
+  Lines lines[2 * kTile];  // shape [num_pieces]: of all heads of the piece, first K's, then V's
+  std::int32_t num_pieces;
+  std::int32_t num_lines;  // [cache lines] in all
 };
 
 void locate_rows(const Plan& plan, LocatedTile& tile);

@@ -22,7 +22,7 @@ struct Portable {
     Bf16 lane[32];
   };
   struct Pair {
-    F a, b;
+    F part[2];
   };
 
   template <class Op>
@@ -65,41 +65,33 @@ struct Portable {
   static F fma(const F& x, const F& y, const F& z) {
     return each([&](int i) { return std::fma(x.lane[i], y.lane[i], z.lane[i]); });
   }
-  static F round(const F& x) {
-    return each([&](int i) { return std::nearbyint(x.lane[i]); });
+  static F add_product(const F& sum, const F& x, const F& y) { return fma(x, y, sum); }
+  static F low_bits_as_exponent(const F& x) {
+    return each([&](int i) { return as_bits<float>(as_bits<std::uint32_t>(x.lane[i]) << 23); });
   }
-  static F exponent(const F& x) {
-    return each([&](int i) {
-      const float at = x.lane[i];  // what does not fit is the indefinite integer, as VCVTPS2DQ
-      const std::int32_t whole =
-          at >= -2e9F && at <= 2e9F ? static_cast<std::int32_t>(at) : INT32_MIN;
-      return as_bits<float>((static_cast<std::uint32_t>(whole) + 127U) << 23);
-    });
+  static bool any_less(const F& x, const F& y) {
+    bool any = false;
+    for (int i = 0; i < kLanes; ++i) any |= x.lane[i] < y.lane[i];
+    return any;
   }
   static F if_less(const F& x, const F& y, const F& then, const F& otherwise) {
     return each([&](int i) { return x.lane[i] < y.lane[i] ? then.lane[i] : otherwise.lane[i]; });
   }
 
-  /// Out of each 128 bits of x and y: place i of the result is place from[i], 4 to 7 being y's.
-  static F in_each_128(const F& x, const F& y, int a, int b, int c, int d) {
-    const int from[] = {a, b, c, d};
-    return each([&](int i) {
-      const int place = from[i % 4];
-      return (place < 4 ? x : y).lane[i / 4 * 4 + place % 4];
-    });
+  /// The levels 0 and 1 move single lanes within 128 bits, 2 and 3 move 128 bits at once.
+  template <int level>
+  static Pair halves_of(const F& x, const F& y) {
+    constexpr int kFrom[2][2][4] = {{{2, 3, 4, 5}, {0, 1, 6, 7}}, {{0, 2, 4, 6}, {1, 3, 5, 7}}};
+    constexpr int kUnit = level < 2 ? 1 : 4;  // [lanes]; 4 to 7 in kFrom are y's
+    Pair out;
+    for (int half = 0; half < 2; ++half) {
+      out.part[half] = each([&](int i) {
+        const int from = kFrom[level % 2][half][i / kUnit % 4];
+        return (from < 4 ? x : y).lane[i / (4 * kUnit) * 4 * kUnit + from % 4 * kUnit + i % kUnit];
+      });
+    }
+    return out;
   }
-  static F low32(const F& x, const F& y) { return in_each_128(x, y, 0, 4, 1, 5); }
-  static F high32(const F& x, const F& y) { return in_each_128(x, y, 2, 6, 3, 7); }
-  static F low64(const F& x, const F& y) { return in_each_128(x, y, 0, 1, 4, 5); }
-  static F high64(const F& x, const F& y) { return in_each_128(x, y, 2, 3, 6, 7); }
-  static F every_other_128(const F& x, const F& y, int first) {
-    return each([&](int i) {
-      const int from = (i / 4 % 2 * 2 + first) * 4 + i % 4;
-      return (i < 8 ? x : y).lane[from];
-    });
-  }
-  static F even128(const F& x, const F& y) { return every_other_128(x, y, 0); }
-  static F odd128(const F& x, const F& y) { return every_other_128(x, y, 1); }
 
   static Words load_words(const void* p) {
     Words out;
@@ -128,7 +120,7 @@ struct Portable {
   }
   static Pair halves(const Words& x) {
     const auto at = [&](int i) { return to_float(Fp16{static_cast<std::uint16_t>(x.lane[i])}); };
-    return {each(at), each([&](int i) { return at(i + 16); })};
+    return {{each(at), each([&](int i) { return at(i + 16); })}};
   }
 
   static Packed load_packed(const Bf16* p) {
@@ -150,6 +142,26 @@ struct Portable {
   }
   static Packed low16(const Packed& x, const Packed& y) { return interleave(x, y, 0); }
   static Packed high16(const Packed& x, const Packed& y) { return interleave(x, y, 4); }
+  struct PackedPair {
+    Packed part[2];
+  };
+  template <class T>
+  static PackedPair fp8_rows(const T* x, const T* y) {
+    PackedPair out;
+    for (int i = 0; i < 32; ++i) {
+      out.part[0].lane[i] = from_float<Bf16>(to_float(x[i]));
+      out.part[1].lane[i] = from_float<Bf16>(to_float(y[i]));
+    }
+    return out;
+  }
+  template <class T>
+  static PackedPair fp8_pairs(const T* x, const T* y) {
+    PackedPair out;
+    for (int i = 0; i < 64; ++i) {
+      out.part[i / 32].lane[i % 32] = from_float<Bf16>(to_float((i % 2 == 0 ? x : y)[i / 2]));
+    }
+    return out;
+  }
   static float flushed(float x) {
     return std::abs(x) < 1.17549435e-38F ? std::copysign(0.0F, x) : x;
   }
@@ -168,9 +180,11 @@ struct Portable {
 };
 
 constexpr FiveKernels kKernels = kernels_of_16_lanes<Portable>();
+constexpr TwoKernels kFp8AsBf16Kernels = kernels_of_fp8_as_bf16<Portable>();
 
 }  // namespace
 
 const TileKernel* portable_tile_kernels() { return kKernels.rows; }
+const TileKernel* portable_fp8_as_bf16_tile_kernels() { return kFp8AsBf16Kernels.rows; }
 
 }  // namespace kvproof::kernels::cpu

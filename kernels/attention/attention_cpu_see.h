@@ -11,14 +11,17 @@
 
 namespace kvproof::kernels::cpu {
 
+constexpr int log2_of(int x) { return x == 1 ? 0 : 1 + log2_of(x / 2); }
+
 /// The code for one vocabulary, one cache type and one number of query rows.
 template <class V, class T, class Path, int kRows>
 struct Tile : VectorMath<V> {
   using Math = VectorMath<V>;
   using Math::kLanes;
   using typename Math::F;
-  static constexpr int kStep = 2 * kLanes;  // [elements]
-  static constexpr int kAtOnce =            // [tokens] whose scores are summed side by side
+  static constexpr int kStep = 2 * kLanes;        // [elements]
+  static constexpr bool kHasHalves = kStep > 16;  // sizes are multiples of 16
+  static constexpr int kAtOnce =                  // [tokens] whose scores are summed side by side
       V::kAccumulators / kRows < kLanes ? V::kAccumulators / kRows : kLanes;
 
   static const T* row(const char* const* rows, int token, std::ptrdiff_t offset) {
@@ -27,9 +30,8 @@ struct Tile : VectorMath<V> {
 
   using Half = HalfStep<V, T>;
 
-  /// Partial sums of kAtOnce tokens from `first` on.
-  static void dots(const TileWork& w, int first, F (*sums)[kLanes]) {
-    using Query = typename Path::Query;
+  /// Partial sums of kAtOnce tokens from `first` on, folded into one vector for each row.
+  static void dots(const TileWork& w, int first, F* sums, int sums_stride) {
     F sum[kRows][kAtOnce];
     const T* key[kAtOnce];
     KVPROOF_UNROLL
@@ -38,42 +40,62 @@ struct Tile : VectorMath<V> {
       KVPROOF_UNROLL
       for (int r = 0; r < kRows; ++r) sum[r][t] = V::set(0.0F);
     }
-    const auto step = [&](int element, const typename Path::Key* k) {
+    // All sums have one part of a step before any has the next: none waits for its last product.
+    const auto add = [&](int element, const typename Path::Keys* k, int part)
+        __attribute__((always_inline)) {
+      using Query = typename Path::Query;
       KVPROOF_UNROLL
       for (int r = 0; r < kRows; ++r) {
         const auto* q = reinterpret_cast<const Query*>(w.query + r * w.query_stride) + element;
-        Path::template dot<kAtOnce>(k, q, sum[r]);
+        const typename Path::Factor factor = Path::load_query(q + part * kLanes);
+        KVPROOF_UNROLL
+        for (int t = 0; t < kAtOnce; ++t) {
+          sum[r][t] = Path::add(sum[r][t], k[t / 2].row[t % 2].part[part], factor);
+        }
       }
     };
+    const auto step = [&](int element, const typename Path::Keys* k)
+        __attribute__((always_inline)) {
+      add(element, k, 0);
+      if constexpr (Path::kKeyParts == 2) add(element, k, 1);
+    };
     int element = 0;
-    typename Path::Key k[kAtOnce];
+    typename Path::Keys k[kAtOnce / 2];
     for (; element + kStep <= w.key_size; element += kStep) {
       KVPROOF_UNROLL
-      for (int t = 0; t < kAtOnce; ++t) k[t] = Path::load_key(key[t] + element);
+      for (int t = 0; t < kAtOnce; t += 2) k[t / 2] = Path::load_keys(&key[t], element);
       step(element, k);
     }
-    if (element < w.key_size) {
-      for (int t = 0; t < kAtOnce; ++t) k[t] = Path::load_key(Half(key[t] + element).elements);
+    if (kHasHalves && element < w.key_size) {
+      for (int t = 0; t < kAtOnce; t += 2) {
+        const Half x(key[t] + element), y(key[t + 1] + element);
+        const T* const rows[] = {x.elements, y.elements};
+        k[t / 2] = Path::load_keys(rows, 0);
+      }
       step(element, k);
     }
     KVPROOF_UNROLL
     for (int r = 0; r < kRows; ++r) {
+      F folds[kAtOnce];  // of its own: an array that is passed on is not kept in registers
       KVPROOF_UNROLL
-      for (int t = 0; t < kAtOnce; ++t) sums[r][first % kLanes + t] = sum[r][t];
+      for (int t = 0; t < kAtOnce; ++t) folds[t] = sum[r][t];
+      sums[r * sums_stride] = Math::template fold<kAtOnce>(folds, V::add);
     }
   }
 
   /// Scores times log2(e), minus infinity past the tokens that count.
   static void score(const TileWork& w, Fetch<V>& fetch, float (*scores)[kTile]) {
     constexpr float kLog2E = 1.44269504088896340736F;
+    constexpr int kSums = kLanes / kAtOnce;
+    fetch.divide(2, kTile / kAtOnce);
     for (int group = 0; group < w.num_tokens; group += kLanes) {
-      F sums[kRows][kLanes];
-      for (int t = 0; t < kLanes; t += kAtOnce) {
-        fetch.reach(group + t + kAtOnce, 2 * kTile);
-        dots(w, group + t, sums);
+      F sums[kRows][kSums];
+      for (int i = 0; i < kSums; ++i) {
+        fetch.some();
+        dots(w, group + i * kAtOnce, &sums[0][i], kSums);
       }
       for (int r = 0; r < kRows; ++r) {
-        F s = Math::fold(sums[r], V::add);
+        F s = Math::template fold<kSums, log2_of(kAtOnce)>(sums[r], V::add);
         if (w.soft_cap > 0) {
           s = V::mul(s, V::set(w.scale / w.soft_cap));
           s = V::mul(Math::tanh(s), V::set(w.soft_cap * kLog2E));
@@ -91,26 +113,30 @@ struct Tile : VectorMath<V> {
 
   /// Turns scores into weights. @return the factor for the sums of the earlier tiles
   static F weigh(const float* scores, RowState& state, typename Path::Weight* weights) {
-    F highest = V::load(scores);
-    for (int t = kLanes; t < kTile; t += kLanes) highest = V::max(V::load(scores + t), highest);
     const F before = V::set(state.highest);
-    highest = V::max(Math::across(highest, V::max), before);
+    F highest = before, factor = V::set(1.0F);
+    F most = V::load(scores);
+    for (int t = kLanes; t < kTile; t += kLanes) most = V::max(V::load(scores + t), most);
+    if (V::any_less(before, most)) {  // after the first tiles this is rare, and then not waited for
+      highest = V::max(Math::across(most, V::max), before);
+      factor = Math::power_of_two(V::sub(before, highest));
+      state.highest = V::first(highest);
+    }
     F sum = V::set(0.0F);
     for (int t = 0; t < kTile; t += kLanes) {
       const F weight = Math::power_of_two(V::sub(V::load(scores + t), highest));
       sum = V::add(sum, weight);
       Path::store_weights(weights + t, weight);
     }
-    const F factor = Math::power_of_two(V::sub(before, highest));
-    state.highest = V::first(highest);
     state.sum = V::first(V::fma(V::set(state.sum), factor, Math::across(sum, V::add)));
     return factor;
   }
 
   /// Adds kSteps steps of V, from `element` on, to the sums of the tiles before.
   template <int kSteps, class Load>
-  static void add_steps(const TileWork& w, const typename Path::Weight (*weights)[kTile],
-                        const F* factor, int element, Load load) {
+  static void add_steps(const TileWork& w, Fetch<V>& fetch,
+                        const typename Path::Weight (*weights)[kTile], const F* factor, int element,
+                        Load load) {
     F sum[kRows][2 * kSteps];
     KVPROOF_UNROLL
     for (int r = 0; r < kRows; ++r) {
@@ -121,15 +147,25 @@ struct Tile : VectorMath<V> {
       }
     }
     const auto add = [&](int t) __attribute__((always_inline)) {
+      typename Path::Factor weight[kRows];
+      KVPROOF_UNROLL
+      for (int r = 0; r < kRows; ++r) weight[r] = Path::load_weight(&weights[r][t]);
       KVPROOF_UNROLL
       for (int i = 0; i < kSteps; ++i) {
         const typename Path::Value value = load(t, element + i * kStep);
         KVPROOF_UNROLL
-        for (int r = 0; r < kRows; ++r) Path::add(value, &weights[r][t], sum[r] + 2 * i);
+        for (int part = 0; part < 2; ++part) {
+          KVPROOF_UNROLL
+          for (int r = 0; r < kRows; ++r) {
+            F& to = sum[r][2 * i + part];
+            to = Path::add(to, value.part[part], weight[r]);
+          }
+        }
       }
     };
     constexpr int kTokens = Path::kTokens;
     for (int t = 0; t < w.num_tokens; t += 4 * kTokens) {  // beyond num_tokens all rows are zeros
+      fetch.some();
       add(t);
       add(t + kTokens);
       add(t + 2 * kTokens);
@@ -161,17 +197,19 @@ struct Tile : VectorMath<V> {
       if (Path::kTokens == 2) rows[Path::kTokens - 1] = odd.elements;
       return Path::load_value(rows, 0);
     };
+    const int passes = (w.value_size + kWide * kStep - 1) / (kWide * kStep);
+    fetch.divide(1, passes * kTile / (4 * Path::kTokens));
     int element = 0;
     for (; element + kWide * kStep <= w.value_size; element += kWide * kStep) {
-      fetch.reach(w.value_size + element + kWide * kStep, 2 * w.value_size);
-      add_steps<kWide>(w, weights, factor, element, load);
+      add_steps<kWide>(w, fetch, weights, factor, element, load);
     }
     for (; element + kStep <= w.value_size; element += kStep) {
-      fetch.reach(w.value_size + element + kStep, 2 * w.value_size);
-      add_steps<1>(w, weights, factor, element, load);
+      add_steps<1>(w, fetch, weights, factor, element, load);
     }
-    if (element < w.value_size) add_steps<1>(w, weights, factor, element, load_half);
-    fetch.reach(1, 1);
+    if (kHasHalves && element < w.value_size) {
+      add_steps<1>(w, fetch, weights, factor, element, load_half);
+    }
+    fetch.rest();
   }
 
   static void see(const TileWork& w) {

@@ -16,6 +16,18 @@ struct RowState {
   float sum;      // of 2^(score - highest)
 };
 
+/// Cache lines that follow one another.
+struct Lines {
+  const char* at;      // any byte of the first
+  std::int32_t count;  // 1 or more
+};
+
+/// What comes into L2 while earlier tiles are seen.
+struct LinesAhead {
+  const Lines* piece;  // the pieces follow one another
+  std::int32_t done;   // lines of *piece
+};
+
 /// One tile and `see`'s number of query rows that read the same KV head. Elements of query and
 /// output rows stand in the order that TileKernel says, filled up with zeros to whole steps.
 struct TileWork {
@@ -24,10 +36,8 @@ struct TileWork {
   const char* const* value_rows;  // shape [kTile]
   std::ptrdiff_t key_offset;      // [bytes] added to each of key_rows
   std::ptrdiff_t value_offset;    // [bytes] added to each of value_rows
-  const char* const* fetch_rows;  // shape [fetch_groups, 4]: what comes into L2 meanwhile, the
-                                  // lines of the four rows of a group in turn
-  std::int32_t fetch_groups;      // 0: nothing
-  std::int32_t fetch_lines;       // [cache lines] of each of those rows
+  LinesAhead* ahead;              // moves on as lines are fetched
+  std::int32_t fetch_lines;       // [cache lines] of it that are fetched meanwhile
   std::int32_t key_size;          // [elements] of a K row, a multiple of 16
   std::int32_t value_size;        // [elements] of a V row, a multiple of 16
   float scale;                    // of the dot products of stored elements
@@ -54,27 +64,32 @@ const TileKernel* avx2_tile_kernels();
 const TileKernel* avx512_bf16_tile_kernels();
 const TileKernel* portable_tile_kernels();  // 16 lanes and AVX-512's operations, in plain C++
 
-/// Fetches the rows ahead in small parts, four rows at a time: the processor's own prefetchers
-/// follow one stream in each page, and each of the four rows is in another page or half.
+/// For fp8_e4m3 and fp8_e5m2 under queries of bf16, as products of bf16.
+const TileKernel* avx512_vbmi_tile_kernels();
+const TileKernel* portable_fp8_as_bf16_tile_kernels();
+
+/// Fetches the lines ahead, a few at a time, so that they never queue up, and in the order of their
+/// addresses: the processor's own prefetchers follow, and run ahead.
 template <class V>  // V gives the function internal linkage
 class Fetch {
  public:
-  explicit Fetch(const TileWork& w)
-      : rows_(w.fetch_rows), lines_(w.fetch_lines), total_(w.fetch_groups * w.fetch_lines) {}
-  /// @param part so much of `whole`, the work on the tile, is done
-  void reach(int part, int whole) {
-    for (const int end = total_ * part / whole; done_ < end; ++done_) {
-      for (int i = 0; i < 4; ++i) __builtin_prefetch(rows_[i] + line_ * 64, 0, 2);
-      if (++line_ == lines_) {
-        line_ = 0;
-        rows_ += 4;
-      }
+  explicit Fetch(const TileWork& w) : ahead_(w.ahead), left_(w.fetch_lines) {}
+  /// One `share`th of what is left is fetched by `parts` calls of some().
+  void divide(int share, int parts) { each_ = (left_ / share + parts - 1) / parts; }
+  void some() { fetch(each_ < left_ ? each_ : left_); }
+  void rest() { fetch(left_); }
+
+ private:
+  void fetch(int lines) {
+    left_ -= lines;
+    for (; lines > 0; --lines) {
+      __builtin_prefetch(ahead_->piece->at + std::ptrdiff_t{64} * ahead_->done, 0, 2);
+      if (++ahead_->done == ahead_->piece->count) *ahead_ = {ahead_->piece + 1, 0};
     }
   }
 
- private:
-  const char* const* rows_;
-  int lines_, total_, line_ = 0, done_ = 0;
+  LinesAhead* ahead_;
+  int left_, each_ = 0;
 };
 
 }  // namespace kvproof::kernels::cpu

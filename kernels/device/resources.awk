@@ -3,6 +3,7 @@
 # the log of ptxas -v. Exit code 1 where a kernel breaks a rule:
 #   any but a general kernel    spills registers to memory
 #   ..._mma_kernel              has no asynchronous copy of 16 bytes, or no matrix multiply
+#   multiply_kernel             has no matrix multiply
 #   ..._vector_kernel           does not read and write 16 bytes at a time
 #   one of the log              is not in the PTX, or the log names none
 # usage: awk -f resources.awk <ptx file>... <ptxas log>...
@@ -75,7 +76,7 @@ END {
     if (!(k in registers)) broken(name ": the log does not say what it uses")
     if (spills[k] > 0 && k !~ /_general_kernel/) broken(name ": spills " spills[k] " bytes of registers")
     if (k ~ /_mma_kernel/ && !copies[k]) broken(name ": no asynchronous copy of 16 bytes")
-    if (k ~ /_mma_kernel/ && !products[k]) broken(name ": no matrix multiply")
+    if (k ~ /(_mma|multiply)_kernel/ && !products[k]) broken(name ": no matrix multiply")
     if (k ~ /_vector_kernel/ && !(reads[k] && writes[k])) {
       broken(name ": does not read and write 16 bytes at a time")
     }

@@ -45,6 +45,10 @@ kernel $mma 0 'cp.async.ca.shared.global [%r1], [%rd1], 4, %r2;' "$product"
 expect 1 'no asynchronous copy of 16 bytes' 'copies of 4 bytes'
 kernel $mma 0 "$copy"
 expect 1 'no matrix multiply' 'no matrix multiply'
+kernel _ZN1a15multiply_kernelEv 0 "$product"
+expect 0 'multiply_kernel  *96' 'a multiply without copies'
+kernel _ZN1a15multiply_kernelEv 0 "$copy"
+expect 1 'no matrix multiply' 'a ceiling without its instruction'
 kernel _ZN1a18copy_vector_kernelEv 0 'ld.global.nc.v4.u32 {%r1}, [%rd1];' \
   'st.global.v4.u32 [%rd1], {%r1};'
 expect 0 'copy_vector_kernel  *96' 'wide reads and writes'

@@ -51,11 +51,9 @@ Refusal refuse(const ReshapeAndCacheParams& p) {
 
 std::span<const Implementation<ReshapeAndCacheParams>> reshape_and_cache() {
   static constexpr Implementation<ReshapeAndCacheParams> kRows[] = {
-      {"reference/double", &reshape_and_cache_reference},
-      {"cpu/general", &reshape_and_cache_cpu},
-      {"cpu/streaming", &reshape_and_cache_stream},
-      {"cpu/avx2", &reshape_and_cache_avx2},
-      {"cuda/general", &reshape_and_cache_cuda},
+      {"reference/double", &reshape_and_cache_reference}, {"cpu/general", &reshape_and_cache_cpu},
+      {"cpu/streaming", &reshape_and_cache_stream},       {"cpu/avx2", &reshape_and_cache_avx2},
+      {"cpu/avx512_vbmi", &reshape_and_cache_vbmi},       {"cuda/general", &reshape_and_cache_cuda},
       {"cuda/vector", &reshape_and_cache_vector},
   };
   return kRows;

@@ -63,6 +63,7 @@ Refusal reshape_and_cache_reference(const ReshapeAndCacheParams& params, const C
 Refusal reshape_and_cache_cpu(const ReshapeAndCacheParams& params, const Context& context);
 Refusal reshape_and_cache_stream(const ReshapeAndCacheParams& params, const Context& context);
 Refusal reshape_and_cache_avx2(const ReshapeAndCacheParams& params, const Context& context);
+Refusal reshape_and_cache_vbmi(const ReshapeAndCacheParams& params, const Context& context);
 Refusal reshape_and_cache_cuda(const ReshapeAndCacheParams& params, const Context& context);
 Refusal reshape_and_cache_vector(const ReshapeAndCacheParams& params, const Context& context);
 

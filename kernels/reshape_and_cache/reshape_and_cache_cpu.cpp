@@ -39,29 +39,41 @@ struct Streaming {
   }
 };
 
-/// Rounds bf16 to e4m3, 16 elements at a time.
+/// Rounds bf16 to e4m3, many elements at a time.
 struct Quantising {
+  QuantiseVectors way;
   Quantiser by;
-  void move(const ReshapeAndCacheParams&, const CacheSide& side, std::int64_t from, std::int64_t to,
-            std::int64_t count) const {
-    quantise(static_cast<const Bf16*>(side.rows) + from, static_cast<Fp8E4M3*>(side.cache) + to,
-             count, by);
-  }
 };
+
+/// Rows that follow one another among the new ones, and lie a head apart in the cache.
+struct RowsOfToken {
+  std::int64_t from, to;     // [elements]
+  std::int64_t count, rows;  // [elements] of a row; how many rows
+};
+
+template <class How>
+void write_rows(const How& how, const ReshapeAndCacheParams& p, const CacheSide& side,
+                const RowsOfToken& of) {
+  for (std::int64_t row = 0; row < of.rows; ++row) {
+    how.move(p, side, of.from + row * of.count, of.to + row * side.layout.head_stride, of.count);
+  }
+}
+void write_rows(const Quantising& how, const ReshapeAndCacheParams&, const CacheSide& side,
+                const RowsOfToken& of) {
+  quantise(how.way,
+           {static_cast<const Bf16*>(side.rows) + of.from,
+            static_cast<Fp8E4M3*>(side.cache) + of.to, of.count, of.rows, side.layout.head_stride},
+           how.by);
+}
 
 template <class How>
 void write_token(const ReshapeAndCacheParams& p, const CacheSide& side, const How& how,
                  std::int64_t token) {
-  const SlotId slot = p.slot_mapping[token];
-  const std::int64_t from = token * side.token_stride;
-  if (side.layout.head_stride == side.head_size) {
-    return how.move(p, side, from, side.layout.row_of_slot(slot, 0),
-                    std::int64_t{p.num_heads} * side.head_size);
-  }
-  for (std::int32_t head = 0; head < p.num_heads; ++head) {
-    how.move(p, side, from + std::int64_t{head} * side.head_size,
-             side.layout.row_of_slot(slot, head), side.head_size);
-  }
+  const bool together = side.layout.head_stride == side.head_size;
+  const std::int64_t rows = together ? 1 : p.num_heads;
+  write_rows(how, p, side,
+             {token * side.token_stride, side.layout.row_of_slot(p.slot_mapping[token], 0),
+              p.num_heads / rows * side.head_size, rows});
 }
 
 template <class How>
@@ -93,16 +105,30 @@ Refusal reshape_and_cache_stream(const ReshapeAndCacheParams& p, const Context& 
   return {};
 }
 
-Refusal reshape_and_cache_avx2(const ReshapeAndCacheParams& p, const Context& context) {
+namespace {
+
+/// @param missing which instructions, if `way` lacks some
+Refusal write_quantised(const ReshapeAndCacheParams& p, const Context& context, QuantiseVectors way,
+                        const char* missing) {
   if (const Refusal refusal = refuse(p)) return refusal;
-  if (!has_fast_quantise()) return {"this processor or this build has no AVX2 and F16C"};
+  if (way == nullptr) return {missing};
   if (p.type != ElementType::bf16 || p.cache_type != ElementType::fp8_e4m3) {
     return {"cache_type: only bf16 is rounded, and only to e4m3"};
   }
-  const std::int64_t heads = p.num_tokens * p.num_heads;
-  write_all(p, context, Quantising{quantiser_for(p.key_scale, heads * p.head_size)},
-            Quantising{quantiser_for(p.value_scale, heads * p.value_head_size)});
+  write_all(p, context, Quantising{way, quantiser_for(p.key_scale)},
+            Quantising{way, quantiser_for(p.value_scale)});
   return {};
+}
+
+}  // namespace
+
+Refusal reshape_and_cache_avx2(const ReshapeAndCacheParams& p, const Context& context) {
+  return write_quantised(p, context, quantise_avx2(), "this processor has no AVX2");
+}
+
+Refusal reshape_and_cache_vbmi(const ReshapeAndCacheParams& p, const Context& context) {
+  return write_quantised(p, context, quantise_avx512_vbmi(),
+                         "this processor has no AVX-512 F, BW and VBMI");
 }
 
 }  // namespace kvproof::kernels

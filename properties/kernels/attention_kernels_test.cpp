@@ -3,14 +3,16 @@
 //
 // KVPROOF_SEED sets where the seeds start; KVPROOF_CASE=<seed>,<size> runs one case alone.
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
+#include "kernels/paged_decode/paged_decode.h"
 #include "kernels/typed.h"
 #include "properties/kernels/attention_checks.h"
+#include "properties/kernels/random_cases.h"
 
 namespace kvproof::properties {
 namespace {
@@ -46,11 +48,8 @@ TEST(AttentionKernels, EqualTheReferenceOnRandomCases) {
     ASSERT_EQ(std::sscanf(one, "%lu,%d", &seed, &size), 2) << "KVPROOF_CASE=<seed>,<size>";
     return expect(attention_round(seed, size, rows, tally));
   }
-  const char* start = std::getenv("KVPROOF_SEED");
-  setenv("RC_PARAMS",
-         say("seed=", start == nullptr ? "1" : start, " max_success=", kRounds).c_str(), 0);
   std::string failure;  // RapidCheck shrinks; the last that fails is the smallest
-  const bool held = rc::check("attention", [&] {
+  const bool held = holds_on_cases("attention equals its reference", kRounds, [&] {
     const auto seed = *rc::gen::inRange<std::uint64_t>(0, 1'000'000);
     const int size = *rc::gen::inRange(0, kMostSize + 1);
     const Finding wrong = attention_round(seed, size, rows, tally);
@@ -79,6 +78,57 @@ TEST(AttentionKernels, ReachBlocksAndRowsBeyond32Bits) {
 }
 
 TEST(AttentionKernels, RefuseWhatIsBroken) { expect(check_attention_refusals()); }
+
+/// Sequences of one token: K has one element that is not 0, which is the score and the log-sum-exp;
+/// V is the output, as it stands.
+TEST(AttentionKernels, ReadEveryPatternOfFp8) {
+  constexpr std::int32_t kPatterns = 256;
+  std::vector<std::uint8_t> key(kPatterns * kPatterns), value(kPatterns * kPatterns);
+  std::vector<std::int32_t> table, lens(kPatterns, 1);
+  for (std::int32_t i = 0; i < kPatterns; ++i) {
+    table.push_back(i);
+    key[static_cast<std::size_t>(i * kPatterns + i)] = static_cast<std::uint8_t>(i);
+    value[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(i);  // of the first sequence
+  }
+  const std::vector<kernels::Bf16> query(kPatterns * kPatterns, kernels::Bf16{0x3F80});
+  std::vector<kernels::Bf16> output(query.size());
+  std::vector<float> lse(kPatterns);
+  kernels::PagedDecodeParams p;
+  p.shape.num_heads = p.shape.num_kv_heads = 1;
+  p.shape.head_size = p.shape.value_head_size = kPatterns;
+  p.kv.key = key.data();
+  p.kv.value = value.data();
+  p.kv.key_layout = p.kv.value_layout = CacheLayout::packed(LayoutOrder::nhd, 1, 1, kPatterns);
+  p.kv.block_tables = table.data();
+  p.kv.table_stride = 1;
+  p.num_seqs = p.num_query_tokens = kPatterns;
+  p.seq_lens = lens.data();
+  p.query = query.data();
+  p.output = output.data();
+  p.query_token_stride = p.output_token_stride = kPatterns;
+  p.log_sum_exp = lse.data();
+  p.lse_token_stride = 1;
+  const auto expect_all = [&](std::string_view who, auto type) {
+    using T = decltype(type);
+    for (std::size_t i = 0; i < kPatterns; ++i) {
+      const float want = to_float(T{static_cast<std::uint8_t>(i)});
+      const float v = to_float(output[i]);
+      EXPECT_TRUE(v == want || (std::isnan(v) && std::isnan(want))) << who << ": V " << i;
+      const bool score = std::abs(lse[i] - want) <= 1e-6F * std::abs(want);
+      EXPECT_TRUE(score || !std::isfinite(want)) << who << ": K " << i;
+      EXPECT_EQ(std::isfinite(lse[i]), std::isfinite(want)) << who << ": K " << i;
+    }
+  };
+  for (const auto& row : kernels::paged_decode()) {
+    if (!row.name.starts_with("cpu/")) continue;
+    p.shape.cache_type = ElementType::fp8_e4m3;
+    if (row.launch(p, {})) continue;  // this processor lacks something
+    expect_all(row.name, kernels::Fp8E4M3{});
+    p.shape.cache_type = ElementType::fp8_e5m2;
+    ASSERT_FALSE(row.launch(p, {}));
+    expect_all(row.name, kernels::Fp8E5M2{});
+  }
+}
 
 /// Any number of splits, up to more than there are tiles, and the merge of nothing.
 TEST(AttentionKernels, GiveTheSameWithAnyNumberOfSplits) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the device's memory can do, and the values that benchmarks read: see device.h.
+// What the device's memory and matrix unit can do, and the values that benchmarks read: device.h.
 #include "bench/kernels/device/device.h"
 #include "kernels/simt/cuda.h"
+#include "kernels/simt/warp_matrix.h"
 #include "kernels/typed.h"
 #include "reference/mix64.h"
 
@@ -19,16 +20,16 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach)
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
        i += kAtOnce * step) {
     kernels::Bytes16 part[kAtOnce] = {};
-#pragma unroll
+    KVPROOF_UNROLL
     for (int n = 0; n < kAtOnce; ++n) {
       if (i + n * step < count) part[n] = from[i + n * step];
     }
-#pragma unroll
+    KVPROOF_UNROLL
     for (int n = 0; n < kAtOnce; ++n) {
       seen ^= part[n].words[0] ^ part[n].words[1] ^ part[n].words[2] ^ part[n].words[3];
     }
   }
-  if (seen == 0x9E3779B9u) atomicAdd(sink, 1u);  // so that the loads are not thrown away
+  if (seen == 0x9E3779B9u) kernels::atomic_add(sink, 1u);  // so that the loads are not thrown away
 }
 
 __global__ void __launch_bounds__(kThreads, kBlocksEach)
@@ -37,11 +38,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach)
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count;
        i += kAtOnce * step) {
     kernels::Bytes16 part[kAtOnce] = {};
-#pragma unroll
+    KVPROOF_UNROLL
     for (int n = 0; n < kAtOnce; ++n) {
       if (i + n * step < count) part[n] = from[i + n * step];
     }
-#pragma unroll
+    KVPROOF_UNROLL
     for (int n = 0; n < kAtOnce; ++n) {
       if (i + n * step < count) to[i + n * step] = part[n];
     }
@@ -60,9 +61,53 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void sum_kernel(const void* from, std::int64_t count, kernels::ElementType type,
                            double* out) {
+  if (threadIdx.x != 0) return;
   double sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += double{kernels::load_element(from, i, type)};
   *out = sum;
+}
+
+constexpr int kWarpProduct = 16 * 8 * 16;  // multiply-adds of one instruction of a warp
+
+/// Adds the same products again and again, from registers alone. Each of the kMultiplyChains sums
+/// of a warp waits for itself only. @param operands words of two bf16, shape [words][32 lanes]
+__global__ void __launch_bounds__(kMultiplyThreads, kMultiplyBlocks)
+    multiply_kernel(const std::uint32_t* operands, float* sums, std::int64_t rounds) {
+  const unsigned lane = threadIdx.x % 32;
+  std::uint32_t a[4], b[kMultiplyChains][2];
+  float c[kMultiplyChains][4] = {};
+  KVPROOF_UNROLL
+  for (unsigned i = 0; i < 4; ++i) a[i] = operands[32 * i + lane];
+  KVPROOF_UNROLL
+  for (unsigned n = 0; n < kMultiplyChains; ++n) {
+    b[n][0] = operands[32 * (4 + 2 * n) + lane];
+    b[n][1] = operands[32 * (5 + 2 * n) + lane];
+  }
+  KVPROOF_ROLLED
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    KVPROOF_UNROLL
+    for (unsigned n = 0; n < kMultiplyChains; ++n) {
+      kernels::multiply_add<kernels::Bf16>(c[n], a, b[n]);
+    }
+  }
+  float sum = 0;
+  KVPROOF_UNROLL
+  for (const auto& part : c) sum += part[0] + part[1] + part[2] + part[3];
+  sums[blockIdx.x * kMultiplyThreads + threadIdx.x] = sum;
+}
+
+/// Starts a kernel on the default stream, in one dimension.
+template <class Kernel, class... Arguments>
+void start(const char* name, Kernel kernel, unsigned blocks, unsigned threads,
+           Arguments... arguments) {
+  const auto launch = [&]() -> kernels::Refusal {
+    KVPROOF_LAUNCH(kernel, (kernels::Dim3{blocks, 1, 1}), (kernels::Dim3{threads, 1, 1}), 0,
+                   kernels::Context{}, arguments...);
+    return {};
+  };
+  if (const kernels::Refusal refusal = launch()) {
+    throw DeviceError(std::string(name) + ": " + refusal.reason);
+  }
 }
 
 unsigned blocks_for(std::int64_t count, int num_processors) {
@@ -75,27 +120,35 @@ unsigned blocks_for(std::int64_t count, int num_processors) {
 
 void read_all(const void* from, std::size_t bytes, std::uint32_t* sink, int num_processors) {
   const auto count = static_cast<std::int64_t>(bytes / 16);
-  read_kernel<<<blocks_for(count, num_processors), kThreads>>>(
-      static_cast<const kernels::Bytes16*>(from), count, sink);
-  expect(cudaGetLastError(), "read_kernel");
+  start("read_kernel", &read_kernel, blocks_for(count, num_processors), kThreads,
+        static_cast<const kernels::Bytes16*>(from), count, sink);
 }
 
 void copy_all(void* to, const void* from, std::size_t bytes, int num_processors) {
   const auto count = static_cast<std::int64_t>(bytes / 16);
-  copy_kernel<<<blocks_for(count, num_processors), kThreads>>>(
-      static_cast<kernels::Bytes16*>(to), static_cast<const kernels::Bytes16*>(from), count);
-  expect(cudaGetLastError(), "copy_kernel");
+  start("copy_kernel", &copy_kernel, blocks_for(count, num_processors), kThreads,
+        static_cast<kernels::Bytes16*>(to), static_cast<const kernels::Bytes16*>(from), count);
+}
+
+std::int64_t multiply_all(const void* operands, float* sums, std::int64_t count,
+                          int num_processors) {
+  const std::int64_t each_round =
+      multiply_threads(num_processors) / 32 * kMultiplyChains * kWarpProduct;
+  const std::int64_t rounds = (count + each_round - 1) / each_round;
+  start("multiply_kernel", &multiply_kernel,
+        static_cast<unsigned>(num_processors) * kMultiplyBlocks, kMultiplyThreads,
+        static_cast<const std::uint32_t*>(operands), sums, rounds);
+  return rounds * each_round;
 }
 
 void fill(void* to, std::int64_t count, kernels::ElementType type, std::uint64_t seed) {
   if (count == 0) return;
-  fill_kernel<<<blocks_for(count, 132), kThreads>>>(to, count, type, seed);
-  expect(cudaGetLastError(), "fill_kernel");
+  start("fill_kernel", &fill_kernel, blocks_for(count, 132), kThreads, to, count, type, seed);
 }
 
 double sum_of(const void* from, std::int64_t count, kernels::ElementType type) {
   const DeviceMemory out(sizeof(double));
-  sum_kernel<<<1, 1>>>(from, count, type, out.as<double>());
+  start("sum_kernel", &sum_kernel, 1, 32, from, count, type, out.as<double>());
   double sum = 0;
   expect(cudaMemcpy(&sum, out.as<double>(), sizeof(sum), cudaMemcpyDeviceToHost), "sum_kernel");
   return sum;

@@ -2,11 +2,10 @@
 // Decode attention on the device: paged, contiguous, and a plain read of as many bytes.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <random>
 #include <string>
 
 #include "bench/kernels/device/cases.h"
+#include "bench/kernels/device/launches.h"
 #include "bench/kernels/device/lines.h"
 #include "kernels/contiguous_decode/contiguous_decode.h"
 #include "kernels/paged_decode/paged_decode.h"
@@ -33,14 +32,6 @@ ElementType query_type(const DecodeCase& c) {
   return c.cache_type == ElementType::fp16 ? ElementType::fp16 : ElementType::bf16;
 }
 
-template <class Params>
-const kernels::Implementation<Params>& row_named(
-    std::span<const kernels::Implementation<Params>> rows, std::string_view name) {
-  const auto found = std::ranges::find(rows, name, &kernels::Implementation<Params>::name);
-  if (found == rows.end()) throw DeviceError("no implementation " + std::string(name));
-  return *found;
-}
-
 /// So many splits that every processor gets two blocks, if there would be clearly too few blocks.
 std::int32_t splits_of(const DecodeCase& c, int num_processors) {
   const std::int32_t slots = 2 * num_processors;
@@ -50,21 +41,11 @@ std::int32_t splits_of(const DecodeCase& c, int num_processors) {
   return std::clamp((slots + blocks - 1) / blocks, 1, most);
 }
 
-std::vector<std::int32_t> table_of(const DecodeCase& c) {
-  const std::int32_t each = (c.context + c.block_size - 1) / c.block_size;
-  std::vector<std::int32_t> table(static_cast<std::size_t>(c.batch) *
-                                  static_cast<std::size_t>(each));
-  std::iota(table.begin(), table.end(), 0);
-  std::mt19937_64 random(1);
-  if (c.shuffled) std::ranges::shuffle(table, random);
-  return table;
-}
-
 /// The memory that the launches of a case use.
 struct DecodeMemory {
   explicit DecodeMemory(const DecodeCase& c, int num_processors)
       : splits(splits_of(c, num_processors)),
-        table(table_of(c)),
+        table(table_of(c.batch, num_blocks(c.context, c.block_size), c.shuffled)),
         blocks(table.size() / sizeof(std::int32_t)),
         cache_bytes(blocks * static_cast<std::size_t>(c.block_size * c.num_kv_heads * c.head_size) *
                     static_cast<std::size_t>(kernels::bytes_of(c.cache_type))),
@@ -114,16 +95,6 @@ kernels::AttentionParams<Kv> params_of(const DecodeCase& c, const DecodeMemory& 
   p.split_output = memory.split_output.as<float>();
   p.split_lse = memory.split_lse.as<float>();
   return p;
-}
-
-/// A launch that must not be refused.
-template <class Params>
-std::function<void()> launch_of(const kernels::Implementation<Params>& row, const Params& params) {
-  return [&row, params] {
-    if (const kernels::Refusal refusal = row.launch(params, {})) {
-      throw DeviceError(std::string(row.name) + ": " + refusal.reason);
-    }
-  };
 }
 
 /// The sum of the first output row. Throws if it is not a number, or if the two kernels read the
@@ -181,7 +152,7 @@ void measure(const Bench& bench, const DecodeCase& c, Cache cache) {
   const DecodeMemory memory(c, bench.num_processors);
   const CacheLayout blocks =
       CacheLayout::packed(c.order, c.block_size, c.num_kv_heads, c.head_size);
-  const std::int32_t each = (c.context + c.block_size - 1) / c.block_size;
+  const std::int32_t each = num_blocks(c.context, c.block_size);
   const CacheLayout dense =
       CacheLayout::packed(c.order, each * c.block_size, c.num_kv_heads, c.head_size);
   const kernels::PagedKv paged{
@@ -192,9 +163,8 @@ void measure(const Bench& bench, const DecodeCase& c, Cache cache) {
       [&] {
         read_all(memory.key(), memory.cache.size(), sink.as<std::uint32_t>(), bench.num_processors);
       },
-      launch_of(row_named(kernels::paged_decode(), c.row),
-                params_of(c, memory, paged, memory.paged_output)),
-      launch_of(row_named(kernels::contiguous_decode(), c.row),
+      launch_of(kernels::paged_decode(), c.row, params_of(c, memory, paged, memory.paged_output)),
+      launch_of(kernels::contiguous_decode(), c.row,
                 params_of(c, memory, contiguous, memory.output))};
   print(c, memory, cache, bench, bench.stopwatch.time(launches, cache, bench.rounds));
 }

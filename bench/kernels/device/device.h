@@ -2,8 +2,6 @@
 // A CUDA device as a benchmark sees it: memory of its own, ceilings, and times by its own clock.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -12,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/kernels/device/runtime.h"
 #include "kernels/element.h"
 
 namespace kvproof::bench {
@@ -59,6 +58,21 @@ class DeviceMemory {
 void read_all(const void* from, std::size_t bytes, std::uint32_t* sink, int num_processors);
 /// Copies every byte, 16 at a time.
 void copy_all(void* to, const void* from, std::size_t bytes, int num_processors);
+
+inline constexpr unsigned kMultiplyThreads = 256;
+inline constexpr unsigned kMultiplyBlocks = 2;  // per processor: 16 warps
+inline constexpr unsigned kMultiplyChains = 8;  // sums of a warp
+/// Elements of bf16 that a product's operands take: 4 words of A and 2 of each B, 32 lanes.
+inline constexpr std::int64_t kMultiplyOperands = 2 * 32 * (4 + 2 * kMultiplyChains);
+[[nodiscard]] inline std::int64_t multiply_threads(int num_processors) {
+  return std::int64_t{num_processors} * kMultiplyBlocks * kMultiplyThreads;
+}
+/// Multiply-adds of bf16 with the instruction of `cuda/mma`, from registers alone.
+/// @param operands kMultiplyOperands elements @param sums one per multiply_threads()
+/// @param count the least that are done @return how many are done
+std::int64_t multiply_all(const void* operands, float* sums, std::int64_t count,
+                          int num_processors);
+
 /// Uniform values in [-1, 1), a function of seed and index.
 void fill(void* to, std::int64_t count, kernels::ElementType type, std::uint64_t seed);
 /// Sum of the elements, by one thread after the other: for a checksum of a few rows.

@@ -27,7 +27,10 @@ int main(int argc, char** argv) {
     Stopwatch stopwatch(num_processors);
     Bench bench{num_processors, smoke ? 3 : 15, 0, stopwatch};
     bench.copy_bytes_per_us = measure_ceilings(bench);
+    measure_multiply(bench);
     measure_decode(bench, smoke);
+    measure_prefill(bench, smoke);
+    measure_mla(bench, smoke);
     measure_reshape(bench, smoke);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "device_bench: %s\n", error.what());
