@@ -75,8 +75,11 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
       tier_(config_, pool_options(config, capacity).order, groups_) {
   const std::size_t tables = config.groups.size() * capacity.max_requests;
   copies_.reserve(2 * tables);
-  bare_pool_ = pool_.bare();
-  bare_ = single_full_ && groups_.front().bare() && bare_pool_;
+  bare_ = single_full_ && groups_.front().bare() && pool_.bare();
+  if (steps_alike_ && pool_.bare() && !single_full_ &&
+      std::ranges::all_of(groups_, &Group::publishes_singly)) {
+    for (const Group& group : groups_) single_steps_.push_back(group.single_steps());
+  }
   if (pool_.tails() != nullptr) copies_.reserve_held(tables);
   if (!capacity.exact_hits) return;
   if (!single_full_ || config.num_host_blocks > 0) {
@@ -94,7 +97,7 @@ RequestId CacheManager<Digest>::arrive(const Arrival& arrival) {
   if (exact_ && arrival.extra != nullptr) exact_->reserve(*arrival.extra);
   const RequestId id = requests_.open(arrival);
   refresh(id);
-  if (requests_[id].num_tokens >= requests_[id].next_unit_end) hash_units(id);
+  if (requests_.num_tokens(id) >= requests_[id].next_unit_end) hash_units(id);
   return id;
 }
 
@@ -114,15 +117,10 @@ void CacheManager<Digest>::refresh(RequestId id) {
                                return copies_.shares(group, own[group.id()], pool_);
                              }));
   const bool settled = r.place == Place::device && !r.may_share;
-  r.plain = settled && steps_alike_;
+  r.plain_until = settled && steps_alike_ ? r.capacity : 0;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
-  r.quiet_until = settled && pool_.tails() == nullptr ? kNever : 0;
-  if (r.quiet_until > 0) {
-    for (const Group& group : groups_) {
-      r.quiet_until = std::min(r.quiet_until, group.quiet_until(own[group.id()]));
-    }
-  }
-  r.limit();
+  const std::uint32_t quiet_until = note_due(id).quiet_until();
+  requests_.limit(id, settled && pool_.tails() == nullptr ? quiet_until : 0);
 }
 
 // Last block first: the deeper a block, the fewer prompts can use it, the sooner it may be lost.
@@ -138,9 +136,9 @@ void CacheManager<Digest>::release_tables(RequestId id) {
 
 template <class Digest>
 void CacheManager<Digest>::free(RequestId id) {
-  Request& r = requests_.live(id);
+  static_cast<void>(requests_.live(id));
   release_tables(id);
-  r.computed = 0;
+  requests_.set_computed(id, 0);
   ++pool_.counters().preemptions;
   refresh(id);
   audit();
@@ -161,9 +159,9 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id, std::uint32_t max_token
   Request& r = requests_.live(id);
   GroupTable* const own = requests_.tables(id);
   r.junction = 0;
-  if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return 0;
+  if (!config_.enable_caching || r.skip_lookup || requests_.num_tokens(id) == 0) return 0;
   // The last token is always computed anew: its output is what the request came for.
-  const std::uint32_t most = std::min(r.num_tokens - 1, max_tokens);
+  const std::uint32_t most = std::min(requests_.num_tokens(id) - 1, max_tokens);
   if (!single_full_) {
     const auto found = search_.find(pool_, r.hashes, r.num_hashes, most, own);
     r.hit_tokens = found.hit;
@@ -178,7 +176,7 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id, std::uint32_t max_token
     } else {
       own->hit_length = leading_hits(blocks, own->hit, [&](std::uint32_t i) {
         const BlockId before = i == 0 ? kNullBlock : own->hit[i - 1];
-        return exact_->find(index, keys[i], exact_->expected(r, requests_.extra(id), i, before));
+        return exact_->find(index, keys[i], exact_->expected(requests_, id, i, before));
       });
     }
     r.hit_tokens = own->hit_length * block_size_;
@@ -204,7 +202,7 @@ void CacheManager<Digest>::check_hit(RequestId id) {
           (single_full_
                ? pool_.holds_whole(block) && pool_.record(block).key == group.key(r.hashes, i)
                : group.carries(block, group.content_of(r), group.hit_end(table, i), pool_)) &&
-          (!exact_ || exact_->holds(block, exact_->expected(r, requests_.extra(id), i, before)));
+          (!exact_ || exact_->holds(block, exact_->expected(requests_, id, i, before)));
       expects(kept, Breach::stale_lookup, "a looked-up block has lost its content");
       before = block;
     }
@@ -213,11 +211,12 @@ void CacheManager<Digest>::check_hit(RequestId id) {
 
 // Once per admission, not at each lookup: one that is refused and tried again counts once.
 template <class Digest>
-void CacheManager<Digest>::count_hit(const Request& r, std::uint32_t used_tokens) {
-  if (!config_.enable_caching || r.skip_lookup || r.num_tokens == 0) return;
+void CacheManager<Digest>::count_hit(RequestId id, std::uint32_t used_tokens) {
+  const std::uint32_t num_tokens = requests_.num_tokens(id);
+  if (!config_.enable_caching || requests_[id].skip_lookup || num_tokens == 0) return;
   Counters& counters = pool_.counters();
   ++counters.lookups;
-  counters.lookup_tokens += r.num_tokens - 1;
+  counters.lookup_tokens += num_tokens - 1;
   counters.hit_tokens += used_tokens;
 }
 
@@ -264,10 +263,10 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
   // What it needs is counted where the most that it may need is not there.
   const bool plenty = steps_alike_ && !r.may_share && gates.admit_step(most, pool_.num_free());
   if (!plenty && !gates.admit_step(need(id, demand), pool_.num_free())) return refuse();
-  for (const Group& group : groups_) group.note_state(own[group.id()], demand, r.num_tokens);
+  for (const Group& group : groups_) group.note_state(own[group.id()], demand, request.num_tokens);
   if (demand.starts) start(id, demand);
   if (args.use_lookup && request.idle && args.status != RequestStatus::preempted) {
-    count_hit(r, request.hit_tokens);
+    count_hit(id, request.hit_tokens);
   }
   const std::uint32_t taken = grow(id, demand);
   // Drafts, which lie beyond the tokens that exist, are never published: they may be rejected.
@@ -282,8 +281,8 @@ Standing CacheManager<Digest>::standing(RequestId id, const AllocateArgs& args) 
   const Request& r = requests_[id];
   const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
   Standing out;
-  out.num_tokens = r.num_tokens;
-  out.computed = r.computed;
+  out.num_tokens = requests_.num_tokens(id);
+  out.computed = requests_.computed(id);
   out.encoder_tokens = requests_.encoder_tokens(id);
   out.prompt_tokens = r.prompt_tokens;
   out.uses_hit = args.use_lookup && std::ranges::any_of(own, [](const GroupTable& table) {
@@ -335,7 +334,7 @@ std::uint32_t CacheManager<Digest>::grow(RequestId id, const Demand& demand) {
       if (!exact_) return true;
       const BlockId before = i == 0 ? kNullBlock : table.blocks[i - 1];
       return (i == 0 || pool_.holds_whole(before)) &&
-             exact_->holds(table.blocks[i], exact_->expected(r, requests_.extra(id), i, before));
+             exact_->holds(table.blocks[i], exact_->expected(requests_, id, i, before));
     };
     if (r.forked) forget_relatives(group, table, r, demand, pool_, holds);
     TailCopy copy;
@@ -362,12 +361,12 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
     }
     group.append(table, missing, pool_);
   }
-  const std::uint32_t complete = std::min(next.known, r.num_tokens);
+  const std::uint32_t complete = std::min(next.known, requests_.num_tokens(id));
   if (complete >= table.publish_end && !next.delay_cache) {
-    if (exact_) exact_->note_complete(r, requests_.extra(id), table, complete, pool_);
+    if (exact_) exact_->note_complete(requests_, id, table, complete, pool_);
     group.publish_due(table, r, complete, pool_);
   }
-  settle_full(r, table);
+  requests_.limit(id, std::min(table.slots_end, table.publish_end - 1));
   audit();
   return missing;
 }
@@ -377,70 +376,51 @@ Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
 template <class Digest>
 Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
   const auto tell_nobody = [](const Group&, std::span<const BlockId>) {};
-  return step_groups<false>(requests_[id], id, next, tell_nobody);
+  return step_groups(requests_[id], id, next, tell_nobody);
 }
 
-// Its parts are functions of their own, since most steps need one or two of them.
 /// @param grown is told the blocks that the table of a group has got
 template <class Digest>
-template <bool kBare, class Grown>
-[[gnu::always_inline]] inline Admission CacheManager<Digest>::step_groups(Request& r, RequestId id,
-                                                                          const Step& next,
-                                                                          const Grown& grown) {
+template <class Grown>
+Admission CacheManager<Digest>::step_groups(Request& r, RequestId id, const Step& next,
+                                            const Grown& grown) {
   const std::span<GroupTable> own(requests_.tables(id), requests_.num_groups());
-  const std::uint32_t complete = next.delay_cache ? 0 : std::min(next.known, r.num_tokens);
-  std::uint32_t recycle_at = kNever, slots_end = kNever;
-  for (const GroupTable& table : own) {
-    recycle_at = std::min(recycle_at, table.recycle_at);
-    slots_end = std::min(slots_end, table.slots_end);
-  }
-  if (r.computed >= recycle_at) recycle_due(own, r.computed, r.prompt_tokens);
+  const std::uint32_t num_tokens = requests_.num_tokens(id), computed = num_tokens - r.ahead;
+  const std::uint32_t complete = next.delay_cache ? 0 : std::min(next.known, num_tokens);
+  Due& due = requests_.due(id);
+  if (computed >= due.recycle_at) recycle_due(own, computed, r.prompt_tokens, due);
   std::uint32_t taken = 0;
-  if (next.slots > slots_end) {
-    const bool by_one = kBare && next.slots == slots_end + 1 && own.size() <= pool_.num_free();
-    const Admission admission =
-        by_one ? grow_by_one(own, next.slots, grown) : grow_due(own, next.slots, grown);
+  if (next.slots > due.slots_end) {
+    const Admission admission = grow_due(own, next.slots, grown);
     if (!admission) return admission;
     taken = *admission;
   }
-  std::uint32_t quiet_until = kNever;
   for (std::size_t g = 0; g < own.size(); ++g) {
-    if (complete >= own[g].publish_end) {
-      groups_[g].template publish_due<kBare>(own[g], r, complete, pool_);
-    }
-    quiet_until = std::min(quiet_until, Group::quiet_until(own[g]));
+    if (complete >= own[g].publish_end) groups_[g].publish_due(own[g], r, complete, pool_);
   }
-  r.quiet_until = quiet_until;
-  r.limit();
+  requests_.limit(id, note_due(id).quiet_until());
   audit();
   return taken;
 }
 
 template <class Digest>
+const Due& CacheManager<Digest>::note_due(RequestId id) {
+  Due& due = requests_.due(id) = {};
+  for (const GroupTable& table : std::span(requests_.tables(id), groups_.size())) due.add(table);
+  return due;
+}
+
+template <class Digest>
 [[gnu::noinline]] void CacheManager<Digest>::recycle_due(std::span<GroupTable> own,
                                                          std::uint32_t computed,
-                                                         std::uint32_t prompt_tokens) {
+                                                         std::uint32_t prompt_tokens, Due& due) {
+  due.recycle_at = kNever;
   for (std::size_t g = 0; g < own.size(); ++g) {
     if (computed >= own[g].recycle_at) {
       groups_[g].recycle_due(own[g], computed, prompt_tokens, pool_);
     }
+    due.recycle_at = std::min(due.recycle_at, own[g].recycle_at);
   }
-}
-
-// Groups without a slot for one token more take a block each. @pre a bare pool that has them
-template <class Digest>
-template <class Grown>
-[[gnu::noinline]] Admission CacheManager<Digest>::grow_by_one(std::span<GroupTable> own,
-                                                              std::uint32_t slots,
-                                                              const Grown& grown) {
-  std::uint32_t taken = 0;
-  for (std::size_t g = 0; g < own.size(); ++g) {
-    if (slots <= own[g].slots_end) continue;
-    const BlockId block = groups_[g].append_one_bare(own[g], pool_);
-    grown(groups_[g], std::span(&block, 1));
-    ++taken;
-  }
-  return taken;
 }
 
 template <class Digest>
@@ -467,40 +447,75 @@ template <class Grown>
 
 // ---- batches ------------------------------------------------------------------------------------
 
-// Undoes the steps of a batch if one of those that are due cannot be made.
+// What cannot be told from the tokens that were written: whether the steps can be made that are not
+// plain, whose tokens their three calls will write; and what is wrong where the writing ended.
 template <class Digest>
-void CacheManager<Digest>::check_due(std::span<const RequestId> ids,
-                                     std::span<const std::uint32_t> due, bool twice) {
+[[gnu::noinline]] void CacheManager<Digest>::check_batch(std::span<const RequestId> ids,
+                                                         std::span<const std::uint32_t> due,
+                                                         std::size_t reached) {
+  const auto check_room = [&](RequestId id, std::uint64_t before) {
+    const Request& r = requests_.live(id);
+    expects(requests_.num_tokens(id) + before < r.capacity, Breach::capacity, kBeyondCapacity);
+  };
   try {
     for (std::size_t k = 0; k < due.size(); ++k) {
-      const RequestId id = ids[due[k]];
-      const Request& r = requests_.live(id);
-      const auto earlier = twice ? due.first(k) : std::span<const std::uint32_t>();
-      const auto before = std::ranges::count(earlier, id, [&](auto i) { return ids[i]; });
-      expects(r.num_tokens + static_cast<std::uint64_t>(before) < r.capacity, Breach::capacity,
-              kBeyondCapacity);
+      if ((due[k] & BatchDue::kUnwritten) == 0) continue;
+      const auto id_of = [&](std::uint32_t i) { return ids[i & ~BatchDue::kUnwritten]; };
+      const RequestId id = id_of(due[k]);
+      if (requests_.num_tokens(id) + k >= requests_.live(id).capacity) {
+        check_room(id, std::ranges::count(due.first(k), id, id_of));
+      }
       resident(id);
     }
+    if (reached < ids.size()) check_room(ids[reached], 0);
   } catch (...) {
-    requests_.undo(ids, due);
+    requests_.undo(ids.first(reached), due);
     throw;
   }
 }
 
 template <class Digest>
 const Decoded& CacheManager<Digest>::decode_due(std::span<const RequestId> ids,
-                                                const TokenId* tokens, BatchDue due) {
-  const std::uint32_t* const places = batch_.places(ids.size());
-  if (due.doubtful) [[unlikely]]
-    check_due(ids, {places, due.count}, due.twice);
+                                                const TokenId* tokens, BatchDue found) {
+  const std::span<const std::uint32_t> due(batch_.places(ids.size()), found.count);
+  if (!found.plain || found.reached < ids.size()) [[unlikely]]
+    check_batch(ids, due, found.reached);
   batch_.start();
-  if (bare_ && due.plain) {
-    decode_bare(ids, tokens, due.count);
-  } else if (single_full_ && due.plain) {
-    decode_full(ids, tokens, due.count);
-  } else {
-    for (std::size_t k = 0; k < due.count; ++k) {
-      decode_any(ids[places[k]], tokens[places[k]], places[k]);
+  if (bare_ && found.plain) [[likely]] {
+    decode_bare(ids, due);
+    return batch_.decoded();
+  }
+  for (const std::uint32_t place : due) {
+    const std::uint32_t index = place & ~BatchDue::kUnwritten;
+    if (index == place) {
+      step_plain(ids[index], index);
+    } else {
+      decode_any(ids[index], tokens[index], index);
+    }
+  }
+  return batch_.decoded();
+}
+
+// Where a key covers tokens behind its unit, a token that is written early completes a key that an
+// earlier step of the same request would find.
+template <class Digest>
+const Decoded& CacheManager<Digest>::decode_in_turn(std::span<const RequestId> ids,
+                                                    const TokenId* tokens) {
+  std::uint32_t* const places = batch_.places(ids.size());
+  std::uint32_t known = 0;  // handles
+  for (; known < ids.size() && ids[known] < requests_.size(); ++known) {
+    places[known] = known | BatchDue::kUnwritten;
+  }
+  check_batch(ids, {places, known}, known);
+  batch_.start();
+  for (std::uint32_t i = 0; i < ids.size(); ++i) {
+    if (requests_.step_one(ids[i], tokens[i])) continue;
+    Request& r = requests_[ids[i]];
+    if (r.plain()) {
+      requests_.write(r, ids[i], tokens[i]);
+      step_plain(ids[i], i);
+    } else {
+      decode_any(ids[i], tokens[i], i);
     }
   }
   return batch_.decoded();
@@ -508,110 +523,161 @@ const Decoded& CacheManager<Digest>::decode_due(std::span<const RequestId> ids,
 
 // A batch of one.
 template <class Digest>
-const Decoded& CacheManager<Digest>::decode_one(RequestId id, TokenId token) {
+auto CacheManager<Digest>::start_one(RequestId id) -> Request& {
   expects(id < requests_.size(), Breach::unknown_request, "no such request");
   Request& r = requests_[id];
-  if (r.num_tokens >= r.capacity) [[unlikely]] {  // a handle that is not in use has no capacity
+  if (requests_.num_tokens(id) >= r.capacity) [[unlikely]] {  // one that is not in use has none
     static_cast<void>(requests_.live(id));
     violated(Breach::capacity, kBeyondCapacity);
   }
-  if (!r.plain) resident(id);
   batch_.start();
-  if (bare_ && r.plain) {
+  return r;
+}
+
+template <class Digest>
+const Decoded& CacheManager<Digest>::decode_bare(RequestId id, TokenId token) {
+  Request& r = start_one(id);
+  if (!r.plain()) [[unlikely]]
+    return decode_one(id, token);
+  requests_.write(r, id, token);
+  const auto one = [&](BlockId block) { batch_.take({0, 0, block}); };
+  if (!step_bare(r, id, one)) step_slowly(id, 0);
+  return batch_.decoded();
+}
+
+template <class Digest>
+const Decoded& CacheManager<Digest>::decode_one(RequestId id, TokenId token) {
+  Request& r = start_one(id);
+  if (r.plain()) [[likely]] {
     requests_.write(r, id, token);
-    step_bare(r, *requests_.tables(id), 0);
-  } else if (bare_pool_ && r.plain && !single_full_) {
-    decode_groups<true>(r, id, token, 0);
+    step_plain(id, 0);
   } else {
+    resident(id);
     decode_any(id, token, 0);
   }
   return batch_.decoded();
 }
 
-// The requests of a single group of full attention, where nothing is shared or away.
+// The requests of a batch where every step is bare (BlockPool::bare()).
 template <class Digest>
-void CacheManager<Digest>::decode_full(std::span<const RequestId> ids, const TokenId* tokens,
-                                       std::size_t due) {
-  const std::uint32_t* const places = batch_.places(ids.size());
-  for (std::size_t k = 0; k < due; ++k) {
-    const std::uint32_t index = places[k];
+[[gnu::always_inline]] inline void CacheManager<Digest>::decode_bare(
+    std::span<const RequestId> ids, std::span<const std::uint32_t> due) {
+  NewBlock* next = batch_.open(due.size());
+  for (const std::uint32_t index : due) {
     const RequestId id = ids[index];
-    Request& r = requests_[id];
-    requests_.write(r, id, tokens[index]);
-    const std::uint32_t known = r.computed + 1;
-    const Admission admission = step_full(id, {known, known, false});
-    if (!admission) {
-      batch_.refuse(index);
-      continue;
+    if (!step_bare(requests_[id], id,
+                   [&](BlockId block) { next->index = index, next->block = block, ++next; })) {
+      batch_.close(next);
+      step_slowly(id, index);
+      next = batch_.open(due.size());
     }
-    for (const BlockId block : table(id).last(*admission)) batch_.take({index, 0, block});
-    r.computed = known;
   }
-}
-
-// The same where every step is bare (BlockPool::bare()). Tokens and hashes come first: nothing else
-// reads them before the step of their own request, and what the steps will read is on its way.
-template <class Digest>
-void CacheManager<Digest>::decode_bare(std::span<const RequestId> ids, const TokenId* tokens,
-                                       std::size_t due) {
-  const std::uint32_t* const places = batch_.places(ids.size());
-  Request* const requests = &requests_[0];
-  GroupTable* const tables = requests_.tables(0);
-  for (std::size_t k = 0; k < due; ++k) {
-    const RequestId id = ids[places[k]];
-    __builtin_prefetch(&tables[id], 1);
-    const Key* const key = requests_.write(requests[id], id, tokens[places[k]]);
-    if (key != nullptr) pool_.index().prefetch(*key);
-  }
-  constexpr std::size_t kAhead = 8;
-  for (std::size_t k = 0; k < due; ++k) {
-    if (k + kAhead < due) {
-      const GroupTable& later = tables[ids[places[k + kAhead]]];
-      __builtin_prefetch(later.blocks + later.length, 1);
-    }
-    const RequestId id = ids[places[k]];
-    step_bare(requests[id], tables[id], places[k]);
-  }
+  batch_.close(next);
 }
 
 // The step of one token that has been written. What is known once it is computed is at most what
 // there is.
+/// @param taken is told of the block that it took, if it did
+/// @return false, with nothing changed, where it needs more than one or none is free
 template <class Digest>
-[[gnu::always_inline]] inline void CacheManager<Digest>::step_bare(Request& r, GroupTable& table,
-                                                                   std::uint32_t index) {
-  const Group& group = groups_.front();
-  const std::uint32_t known = r.computed + 1;
-  if (known == table.slots_end + 1 && pool_.num_free() > 0) [[likely]] {
-    batch_.take({index, 0, group.append_one_bare(table, pool_)});
-  } else if (known > table.slots_end) {  // it was advanced beyond its slots, or nothing is free
-    const auto note = [&](const Group&, std::span<const BlockId> blocks) {
-      for (const BlockId block : blocks) batch_.take({index, 0, block});
-    };
-    if (!grow_due({&table, 1}, known, note)) return batch_.refuse(index);
+template <class Taken>
+[[gnu::always_inline]] inline bool CacheManager<Digest>::step_bare(Request& r, RequestId id,
+                                                                   const Taken& taken) {
+  GroupTable& table = *r.tables;
+  const std::uint32_t computed = requests_.num_tokens(id) - r.ahead;
+  requests_.hash_next(r, id);
+  if (computed >= table.slots_end) {
+    if (computed > table.slots_end || pool_.num_free() == 0) [[unlikely]]
+      return false;
+    taken(Group::append_one_bare(table, block_size_, pool_));
   }
-  if (known >= table.publish_end) group.template publish_due<true, true>(table, r, known, pool_);
-  r.computed = known;
-  r.quiet_until = Group::quiet_until(table);
-  r.write_until = std::min(r.quiet_until, r.capacity);  // a hash is due when a block is complete
+  std::uint32_t quiet_until = table.publish_end - 1;
+  if (computed >= quiet_until) {
+    if (computed == quiet_until) [[likely]] {
+      quiet_until += block_size_;
+      Group::publish_bare(table, r, quiet_until + 1, pool_);
+    } else {
+      groups_.front().publish(table, groups_.front().content_of(r), computed + 1, pool_);
+      quiet_until = table.publish_end - 1;
+    }
+  }
+  --r.ahead;
+  requests_.limit_bare(id, r, std::min(table.slots_end, quiet_until));
   audit();
+  return true;
 }
 
-// A request of several groups where nothing is shared or away.
+// The same of several groups, whose blocks are taken and published one by one.
+/// @param taken is told of each block that it took, and of the group
 template <class Digest>
-template <bool kBare>
-void CacheManager<Digest>::decode_groups(Request& r, RequestId id, TokenId token,
-                                         std::uint32_t index) {
-  requests_.write(r, id, token);
-  const std::uint32_t known = r.computed + 1;
-  if (known > r.quiet_until) {
+template <class Taken>
+[[gnu::always_inline]] inline bool CacheManager<Digest>::step_bare_groups(Request& r, RequestId id,
+                                                                          const Taken& taken) {
+  GroupTable* const own = r.tables;
+  Due& due = requests_.due(id);
+  const std::size_t num_groups = requests_.num_groups();
+  const std::uint32_t computed = requests_.num_tokens(id) - r.ahead, known = computed + 1;
+  requests_.hash_next(r, id);
+  if (computed >= due.recycle_at) recycle_due({own, num_groups}, computed, r.prompt_tokens, due);
+  if (computed >= due.slots_end) {
+    if (computed > due.slots_end || num_groups > pool_.num_free()) [[unlikely]]
+      return false;
+    std::uint32_t slots_end = kNever;
+    for (std::size_t g = 0; g < num_groups; ++g) {
+      if (computed >= own[g].slots_end) {
+        const SingleSteps& steps = single_steps_[g];
+        taken(steps.group, Group::append_one_bare(own[g], steps.block_size, pool_));
+      }
+      slots_end = std::min(slots_end, own[g].slots_end);
+    }
+    due.slots_end = slots_end;
+  }
+  if (known >= due.publish_end) {
+    std::uint32_t publish_end = kNever;
+    for (std::size_t g = 0; g < num_groups; ++g) {
+      if (known == own[g].publish_end) [[likely]] {
+        Group::publish_next(own[g], r, single_steps_[g], pool_);
+      } else if (known > own[g].publish_end) {
+        groups_[g].publish(own[g], groups_[g].content_of(r), known, pool_);
+      }
+      publish_end = std::min(publish_end, own[g].publish_end);
+    }
+    due.publish_end = publish_end;
+  }
+  --r.ahead;
+  requests_.limit(id, due.quiet_until());
+  audit();
+  return true;
+}
+
+// The same of any plain request.
+template <class Digest>
+[[gnu::always_inline]] inline void CacheManager<Digest>::step_plain(RequestId id,
+                                                                    std::uint32_t index) {
+  Request& r = requests_[id];
+  const auto one = [&](GroupId group, BlockId block) { batch_.take({index, group, block}); };
+  if (!single_steps_.empty() && step_bare_groups(r, id, one)) return;
+  step_slowly(id, index);
+}
+
+template <class Digest>
+void CacheManager<Digest>::step_slowly(RequestId id, std::uint32_t index) {
+  Request& r = requests_[id];
+  requests_.hash_next(r, id);
+  const std::uint32_t known = requests_.computed(id) + 1;
+  const Step next{known, known, false};
+  if (single_full_) {
+    const Admission admission = step_full(id, next);
+    if (!admission) return batch_.refuse(index);
+    for (const BlockId block : table(id).last(*admission)) batch_.take({index, 0, block});
+  } else {
     const auto note = [&](const Group& group, std::span<const BlockId> blocks) {
       for (const BlockId block : blocks) batch_.take({index, group.id(), block});
     };
-    if (!step_groups<kBare>(r, id, {known, known, false}, note)) return batch_.refuse(index);
-  } else {
-    r.limit();
+    const Admission admission = step_groups(r, id, next, note);
+    if (!admission) return batch_.refuse(index);
   }
-  r.computed = known;
+  --r.ahead;
 }
 
 template <class Digest>
@@ -626,19 +692,13 @@ void CacheManager<Digest>::note_growth(RequestId id, std::uint32_t index) {
 // The three calls of a request that is shared or away, or whose states move.
 template <class Digest>
 void CacheManager<Digest>::decode_any(RequestId id, TokenId token, std::uint32_t index) {
-  Request& r = requests_[id];
-  if (r.plain && !single_full_) {
-    return bare_pool_ ? decode_groups<true>(r, id, token, index)
-                      : decode_groups<false>(r, id, token, index);
-  }
-  r.due = false;
   const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
   for (const Group& group : groups_) batch_.length(group.id()) = own[group.id()].length;
   const std::size_t copies = copies_.list().size();
   append(id, {&token, 1});
   const Admission admission = allocate(id, {.new_tokens = 1, .status = RequestStatus::running});
   if (!admission) return batch_.refuse(index);
-  advance(id, requests_[id].computed + 1);
+  advance(id, requests_.computed(id) + 1);
   if (*admission == 0) return;
   for (const BlockCopy& copy : copies_.list().subspan(copies)) {
     const auto table = own[copy.group].table();  // a state that goes on stays where it is
@@ -656,8 +716,8 @@ void CacheManager<Digest>::publish(RequestId id, std::uint64_t tokens) {
   if (!config_.enable_caching) return;
   const Request& r = requests_[id];
   GroupTable* const own = requests_.tables(id);
-  const std::uint64_t known = std::min<std::uint64_t>(tokens, r.num_tokens);
-  if (exact_) exact_->note_complete(r, requests_.extra(id), *own, known, pool_);
+  const std::uint64_t known = std::min<std::uint64_t>(tokens, requests_.num_tokens(id));
+  if (exact_) exact_->note_complete(requests_, id, *own, known, pool_);
   for (const Group& group : groups_) {
     group.publish(own[group.id()], group.content_of(r), known, pool_);
   }
@@ -817,9 +877,10 @@ RequestId CacheManager<Digest>::fork(RequestId parent) {
 
 template <class Digest>
 void CacheManager<Digest>::truncate(RequestId id, std::uint32_t tokens) {
-  const Request& r = resident(id);
+  resident(id);
   GroupTable* const own = requests_.tables(id);
-  expects(tokens >= r.computed, Breach::published_tail, "truncate below the computed tokens");
+  expects(tokens >= requests_.computed(id), Breach::published_tail,
+          "truncate below the computed tokens");
   for (const Group& group : groups_) {
     expects(!group.is_written_again() ||
                 ceil_div(tokens, group.block_size()) >= own[group.id()].progress(),

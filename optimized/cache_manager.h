@@ -134,12 +134,12 @@ class CacheManager {
     return table(id, group).subspan(requests_.tables(id)[group].grown_from);
   }
   [[nodiscard]] std::span<const TokenId> tokens(RequestId id) const {
-    return {requests_[id].tokens, requests_[id].num_tokens};
+    return {requests_.tokens(id), requests_.num_tokens(id)};
   }
   [[nodiscard]] std::span<const Key> hashes(RequestId id) const {
     return {requests_[id].hashes, requests_[id].num_hashes};
   }
-  [[nodiscard]] std::uint32_t computed(RequestId id) const { return requests_[id].computed; }
+  [[nodiscard]] std::uint32_t computed(RequestId id) const { return requests_.computed(id); }
   /// The longest prefix that any group had at the last lookup, if that is longer than the hit, else
   /// 0: a scheduler ends a chunk there, so that a state is kept. [tokens]
   [[nodiscard]] std::uint32_t junction(RequestId id) const { return requests_[id].junction; }
@@ -173,35 +173,36 @@ class CacheManager {
   void hash_units(RequestId id);
   Admission step(RequestId id, const Step& next);
   Admission step_full(RequestId id, const Step& next);
-  template <bool kBare, class Grown>
-  Admission step_groups(Request& r, RequestId id, const Step& next, const Grown& grown);
-  void recycle_due(std::span<GroupTable> own, std::uint32_t computed, std::uint32_t prompt_tokens);
   template <class Grown>
-  Admission grow_by_one(std::span<GroupTable> own, std::uint32_t slots, const Grown& grown);
+  Admission step_groups(Request& r, RequestId id, const Step& next, const Grown& grown);
+  const Due& note_due(RequestId id);
+  void recycle_due(std::span<GroupTable> own, std::uint32_t computed, std::uint32_t prompt_tokens,
+                   Due& due);
   template <class Grown>
   Admission grow_due(std::span<GroupTable> own, std::uint32_t slots, const Grown& grown);
-  /// Notes which work the next steps may skip, for one group of full attention.
-  static void settle_full(Request& r, const GroupTable& table) {
-    r.quiet_until = std::min(table.slots_end, table.publish_end - 1);
-    r.limit();
-  }
   Admission admit(RequestId id, const AllocateArgs& args);
+  const Decoded& decode_in_turn(std::span<const RequestId> ids, const TokenId* tokens);
   const Decoded& decode_due(std::span<const RequestId> ids, const TokenId* tokens, BatchDue due);
+  Request& start_one(RequestId id);
+  const Decoded& decode_bare(RequestId id, TokenId token);
   const Decoded& decode_one(RequestId id, TokenId token);
-  void decode_full(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
-  void decode_bare(std::span<const RequestId> ids, const TokenId* tokens, std::size_t due);
-  void step_bare(Request& r, GroupTable& table, std::uint32_t index);
-  template <bool kBare>
-  void decode_groups(Request& r, RequestId id, TokenId token, std::uint32_t index);
+  void decode_bare(std::span<const RequestId> ids, std::span<const std::uint32_t> due);
+  template <class Taken>
+  bool step_bare(Request& r, RequestId id, const Taken& taken);
+  template <class Taken>
+  bool step_bare_groups(Request& r, RequestId id, const Taken& taken);
+  void step_plain(RequestId id, std::uint32_t index);
+  void step_slowly(RequestId id, std::uint32_t index);
   void note_growth(RequestId id, std::uint32_t index);
   void decode_any(RequestId id, TokenId token, std::uint32_t index);
-  void check_due(std::span<const RequestId> ids, std::span<const std::uint32_t> due, bool twice);
+  void check_batch(std::span<const RequestId> ids, std::span<const std::uint32_t> due,
+                   std::size_t reached);
   [[nodiscard]] Standing standing(RequestId id, const AllocateArgs& args) const;
   void check_hit(RequestId id);
   [[nodiscard]] std::int64_t need(RequestId id, const Demand& demand) const;
   void start(RequestId id, const Demand& demand);
   std::uint32_t grow(RequestId id, const Demand& demand);
-  void count_hit(const Request& r, std::uint32_t used_tokens);
+  void count_hit(RequestId id, std::uint32_t used_tokens);
   void publish(RequestId id, std::uint64_t tokens);
   void refresh(RequestId id);
   void release_tables(RequestId id);
@@ -212,12 +213,13 @@ class CacheManager {
   CacheConfig config_;
   bool single_full_;          // one group of full attention without EAGLE
   bool bare_ = false;         // it is plain, and neither it nor the pool has anything to follow
-  bool bare_pool_ = false;    // the pool has nothing to follow
   bool steps_alike_;          // step() works for every group
   bool adopts_hits_;          // a hit may be granted without new tokens
   std::uint32_t block_size_;  // [tokens] of the first group
   Pool pool_;
   std::vector<Group> groups_;
+  std::vector<SingleSteps>
+      single_steps_;  // of several groups, if all of them and the pool are bare
   RequestTable<Digest> requests_;
   PrefixSearch<Key> search_;
   Copies copies_;
@@ -240,12 +242,11 @@ inline void CacheManager<Digest>::append(RequestId id, std::span<const TokenId> 
 template <class Digest>
 inline void CacheManager<Digest>::advance(RequestId id, std::uint32_t computed) {
   expects(id < requests_.size(), Breach::unknown_request, "no such request");
-  Request& r = requests_[id];
-  if (computed - 1 >= r.num_tokens) [[unlikely]] {  // more than there are, or none
+  if (computed - 1 >= requests_.num_tokens(id)) [[unlikely]] {  // more than there are, or none
     static_cast<void>(requests_.live(id));
     expects(computed == 0, Breach::computed_beyond_tokens, "advance beyond the tokens");
   }
-  r.computed = computed;
+  requests_.set_computed(id, computed);
 }
 
 template <class Digest>
@@ -254,10 +255,10 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
   const Request& r = requests_[id];
   if (!is_ungated_step(args)) return admit(id, args);
   // A step within the last block, with no gate that could refuse, has nothing to do.
-  const std::uint64_t known = std::uint64_t{r.computed} + args.new_tokens;
+  const std::uint64_t known = std::uint64_t{requests_.computed(id)} + args.new_tokens;
   const std::uint64_t slots = known + args.lookahead;
-  if (slots <= r.quiet_until) return 0;
-  if (!r.plain || slots > r.capacity) return admit(id, args);
+  if (slots <= requests_.write_until(id)) return 0;
+  if (slots > r.plain_until) return admit(id, args);
   const Step next{static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(slots),
                   args.delay_cache};
   return single_full_ ? step_full(id, next) : step(id, next);
@@ -273,11 +274,14 @@ inline const Decoded& CacheManager<Digest>::decode(std::span<const RequestId> id
           "a batch that has not one token for each request");
   if (ids.size() == 1) {
     const bool is_all = requests_.step_one(ids.front(), tokens.front());
-    return is_all ? kNothing : decode_one(ids.front(), tokens.front());
+    if (is_all) return kNothing;
+    return bare_ ? decode_bare(ids.front(), tokens.front())
+                 : decode_one(ids.front(), tokens.front());
   }
-  std::uint32_t* const places = batch_.places(ids.size());
-  const auto due = requests_.step_all(ids, tokens.data(), places);
-  return due.count == 0 ? kNothing : decode_due(ids, tokens.data(), due);
+  if (config_.hash_lookahead > 0) return decode_in_turn(ids, tokens.data());
+  const BatchDue due = requests_.write_all(ids, tokens.data(), batch_.places(ids.size()));
+  const bool is_all = due.count == 0 && due.reached == ids.size();
+  return is_all ? kNothing : decode_due(ids, tokens.data(), due);
 }
 
 }  // namespace kvproof::optimized

@@ -31,9 +31,11 @@ struct Decoded {
 /// The requests of a batch whose step is more than writing a token.
 struct BatchDue {
   std::size_t count = 0;
-  bool doubtful = false;  // it may be that one of them cannot make its step
-  bool twice = false;     // one of them stands there twice, which is doubtful
-  bool plain = true;      // the step of each is plain
+  std::size_t reached = 0;  // requests of the batch before one whose token cannot be written
+  bool plain = true;        // the step of each is plain
+
+  /// Marks the index of a request whose step is not: its token is not written yet.
+  static constexpr std::uint32_t kUnwritten = 0x8000'0000U;
 };
 
 class Batch {
@@ -60,17 +62,26 @@ class Batch {
   void take(const NewBlock& block) {
     const std::size_t count = decoded_.taken.size();
     if (count == room_) [[unlikely]]
-      grow();
+      grow(1);
     taken_[count] = block;
     decoded_.taken = {taken_.data(), count + 1};
   }
+  /// Where the next blocks go, with room for so many. @pre close() before anything else
+  [[nodiscard]] NewBlock* open(std::size_t blocks) {
+    const std::size_t count = decoded_.taken.size();
+    if (room_ - count < blocks) [[unlikely]]
+      grow(blocks);
+    return taken_.data() + count;
+  }
+  /// @param end behind the last block that was written
+  void close(NewBlock* end) { decoded_.taken = {taken_.data(), end}; }
   /// [blocks] of the tables before a step, shape [groups].
   [[nodiscard]] std::uint32_t& length(GroupId group) { return lengths_[group]; }
   [[nodiscard]] const Decoded& decoded() const { return decoded_; }
 
  private:
-  [[gnu::noinline]] void grow() {
-    room_ = 2 * room_ + 1;
+  [[gnu::noinline]] void grow(std::size_t blocks) {
+    room_ = 2 * room_ + blocks;
     taken_.resize(room_);
   }
 

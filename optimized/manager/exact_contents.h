@@ -89,27 +89,28 @@ class ExactContents {
 
   /// The content that position `position` of a request must hold behind block `before`; kNullBlock
   /// for the first position.
-  template <class Key>
-  [[nodiscard]] Expected expected(const HotRequest<Key>& request, const SharedExtraKeys& extra,
+  template <class Digest>
+  [[nodiscard]] Expected expected(const RequestTable<Digest>& requests, RequestId id,
                                   std::uint32_t position, BlockId before) const {
     const std::uint32_t start = position * block_size_;
     return {before == kNullBlock ? kNoPrefix : number(before),
-            {request.tokens + start, covered_},
+            {requests.tokens(id) + start, covered_},
             start,
-            extra};
+            requests.extra(id)};
   }
 
   /// Notes the contents of the blocks that are complete within `tokens` tokens and will be
   /// published.
-  template <class Key>
-  void note_complete(const HotRequest<Key>& request, const SharedExtraKeys& extra,
-                     const GroupTable& table, std::uint64_t tokens, const BlockPool<Key>& pool) {
+  template <class Digest>
+  void note_complete(const RequestTable<Digest>& requests, RequestId id, const GroupTable& table,
+                     std::uint64_t tokens, const BlockPool<typename Digest::Key>& pool) {
+    const auto& request = requests[id];
     const auto known = std::min<std::uint64_t>(tokens / block_size_, request.num_hashes);
     const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(known, table.length));
     for (std::uint32_t i = table.progress(); i < end; ++i) {
       if (pool.holds_whole(table.blocks[i])) continue;  // a fork has published it
       const BlockId before = i == 0 ? kNullBlock : table.blocks[i - 1];
-      note(pool.index(), request.hashes[i], table.blocks[i], expected(request, extra, i, before));
+      note(pool.index(), request.hashes[i], table.blocks[i], expected(requests, id, i, before));
     }
   }
 

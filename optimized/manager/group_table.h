@@ -5,6 +5,7 @@
 //          null: blocks that the group does not read any more.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -47,6 +48,23 @@ struct alignas(64) GroupTable {
   [[nodiscard]] std::span<BlockId> table() const { return {blocks, length}; }
   [[nodiscard]] std::span<const BlockId> hits() const { return {hit, hit_length}; }
   [[nodiscard]] std::uint32_t progress() const { return published == kNever ? 0 : published; }
+};
+
+/// When the tables of a request have something to do: the least of each, in tokens.
+struct Due {
+  std::uint32_t slots_end = kNever;
+  std::uint32_t publish_end = kNever;
+  std::uint32_t recycle_at = kNever;
+
+  void add(const GroupTable& table) {
+    slots_end = std::min(slots_end, table.slots_end);
+    publish_end = std::min(publish_end, table.publish_end);
+    recycle_at = std::min(recycle_at, table.recycle_at);
+  }
+  /// The number of tokens up to which a step takes, publishes and gives back nothing.
+  [[nodiscard]] std::uint32_t quiet_until() const {
+    return std::min({slots_end, publish_end - 1, recycle_at});
+  }
 };
 
 }  // namespace kvproof::optimized

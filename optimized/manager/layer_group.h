@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The manager of one layer group: the blocks that a request needs, takes, publishes and gives back.
 //
-// Model:   as reference/layer_group.h, block for block; without allocation. The work that a step
-//          may skip is precomputed: up to quiet_until() tokens a step has no work here.
+// Model:   as reference/layer_group.h, block for block; without allocation. When a step
+//          has work here stands in the table: slots_end, publish_end, recycle_at.
 // Source:  vLLM v1 SingleTypeKVCacheManager and its subclasses.
 #pragma once
 
@@ -34,6 +34,14 @@ struct Content {
 struct TailCopy {
   BlockId from = kNullBlock;  // null: there is none
   BlockId to = kNullBlock;
+};
+
+/// What the steps of a group need to know whose blocks are published one by one.
+struct SingleSteps {
+  std::uint32_t block_size = 0;       // [tokens]
+  std::uint32_t units_per_block = 0;  // hash units
+  std::uint64_t mask = 0;             // in_group() of a key
+  GroupId group = 0;
 };
 
 /// Its members never change; it changes the tables that it is given.
@@ -127,24 +135,48 @@ class LayerGroup {
 
   /// Publishes the blocks that `complete` tokens complete, usually only the next. @pre there is
   /// one, and the group is not Mamba, whose new states would have to be marked
-  /// @tparam kBare the pool is bare @tparam kAlone so is the group, see bare()
-  template <bool kBare = false, bool kAlone = false, class Request>
+  template <class Request>
   [[gnu::always_inline]] void publish_due(GroupTable& table, const Request& r,
                                           std::uint32_t complete, Pool& pool) const {
     const std::uint32_t end = table.publish_end;
-    if ((!kAlone && !publishes_singly_) || complete >= end + group_.block_size) {
+    if (!publishes_singly_ || complete >= end + group_.block_size) {
       return publish(table, content_of(r), complete, pool);
     }
     const std::uint32_t at = table.progress();
     const BlockId block = table.blocks[at];
-    if constexpr (kAlone) {
-      pool.template publish<kBare>(block, r.hashes[at]);
-    } else {
-      if constexpr (!kBare) pool.events().stored(id_, {end - group_.block_size, end});
-      if (block != kNullBlock) pool.template publish<kBare>(block, key(r.hashes, at), id_, end);
-    }
+    pool.events().stored(id_, {end - group_.block_size, end});
+    if (block != kNullBlock) pool.publish(block, key(r.hashes, at), id_, end);
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
+  }
+  [[nodiscard]] SingleSteps single_steps() const {
+    return {group_.block_size, units_per_block_, mask_of(id_), id_};
+  }
+  [[nodiscard]] bool publishes_singly() const { return publishes_singly_; }
+  /// Publishes the next block. @pre it is complete, and the pool is bare
+  template <class Request>
+  [[gnu::always_inline]] static void publish_next(GroupTable& table, const Request& r,
+                                                  const SingleSteps& steps, Pool& pool) {
+    const std::uint32_t at = table.progress();
+    const BlockId block = table.blocks[at];
+    if (block != kNullBlock) {
+      Key key = r.hashes[(at + 1) * steps.units_per_block - 1];
+      key.words[0] ^= steps.mask;
+      pool.publish_bare(block, key, steps.group);
+    }
+    table.published = at + 1;
+    table.publish_end += steps.block_size;
+  }
+
+  /// Publishes the next block. @pre it is complete, and the pool and the group are bare
+  /// @param next_end [tokens] at which the one behind it is complete
+  template <class Request>
+  [[gnu::always_inline]] static void publish_bare(GroupTable& table, const Request& r,
+                                                  std::uint32_t next_end, Pool& pool) {
+    const std::uint32_t at = table.progress();
+    pool.publish_bare(table.blocks[at], r.hashes[at]);
+    table.published = at + 1;
+    table.publish_end = next_end;
   }
 
   /// Releases the whole table, deepest first, and forgets the request.
@@ -158,11 +190,6 @@ class LayerGroup {
   /// The positions [first, second) that an allocation writes and that are not published.
   [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> written(const GroupTable& table,
                                                                 const Demand& demand) const;
-
-  /// The number of tokens up to which a step has nothing to do here. [tokens]
-  [[nodiscard]] static std::uint32_t quiet_until(const GroupTable& table) {
-    return std::min({table.slots_end, table.publish_end - 1, table.recycle_at});
-  }
 
   /// Whether it is the first group, and every block has a key and is published as soon as it is
   /// complete, under the key of the one hash unit that it has.
@@ -188,11 +215,12 @@ class LayerGroup {
   }
 
   /// As append() of one block, in a bare pool and where slots follow blocks. @return the block
-  [[gnu::always_inline]] BlockId append_one_bare(GroupTable& table, Pool& pool) const {
+  [[gnu::always_inline]] static BlockId append_one_bare(GroupTable& table, std::uint32_t block_size,
+                                                        Pool& pool) {
     const BlockId block = pool.template take_one<true>();
     table.grown_from = table.length;
     table.blocks[table.length++] = block;
-    table.slots_end += group_.block_size;
+    table.slots_end += block_size;
     return block;
   }
 

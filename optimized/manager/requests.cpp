@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimized/manager/requests.h"
 
+#include <bit>
+
 namespace kvproof::optimized {
 
 template <class Digest>
@@ -14,8 +16,13 @@ RequestTable<Digest>::RequestTable(const CacheConfig& config,
       caching_(config.enable_caching),
       first_unit_end_(caching_ ? unit_ + config.hash_lookahead : kNever),
       hasher_(config.hash_block_size, seed, config.hash_lookahead) {
-  requests_.reserve(max_requests);
+  const std::size_t handles = std::bit_ceil(std::size_t{max_requests});
+  requests_.resize(handles);
+  tokens_.resize(handles);
+  ends_.resize(handles);
+  unknown_ = ~((handles - 1) * 0x1'0000'0001U);
   tables_.reserve(max_requests * groups.size());
+  due_.reserve(max_requests);
   storage_.reserve(max_requests);
   unused_.reserve(max_requests);
 }
@@ -34,10 +41,10 @@ RequestId RequestTable<Digest>::open(const Arrival& arrival) {
   const RequestId id =
       take_handle(std::max(wanted, static_cast<std::uint32_t>(prompt)), arrival.encoder_tokens);
   Request& r = requests_[id];
-  if (prompt > 0) std::memcpy(r.tokens, arrival.tokens.data(), arrival.tokens.size_bytes());
-  r.num_tokens = r.prompt_tokens = static_cast<std::uint32_t>(prompt);
+  if (prompt > 0) std::memcpy(tokens_[id], arrival.tokens.data(), arrival.tokens.size_bytes());
+  ends_[id].num_tokens = r.ahead = r.prompt_tokens = static_cast<std::uint32_t>(prompt);
   r.skip_lookup = arrival.skip_lookup;
-  r.has_extra = extra != nullptr;
+  r.usual_units = extra == nullptr && hasher_.is_usual();
   storage_[id].extra = std::move(extra);
   return id;
 }
@@ -48,16 +55,16 @@ RequestId RequestTable<Digest>::clone(RequestId parent_id) {
       take_handle(requests_[parent_id].capacity, storage_[parent_id].encoder_tokens);
   const Request& parent = requests_[parent_id];
   Request& child = requests_[id];
-  std::memcpy(child.tokens, parent.tokens, parent.num_tokens * sizeof(TokenId));
+  std::memcpy(tokens_[id], tokens_[parent_id], num_tokens(parent_id) * sizeof(TokenId));
   std::copy_n(parent.hashes, parent.num_hashes, child.hashes);
-  child.num_tokens = parent.num_tokens;
+  ends_[id].num_tokens = num_tokens(parent_id);
   child.prompt_tokens = parent.prompt_tokens;
   child.num_hashes = parent.num_hashes;
   child.next_unit_end = parent.next_unit_end;
-  child.computed = parent.computed;
+  child.ahead = parent.ahead;
   child.skip_lookup = parent.skip_lookup;
   child.junction = parent.junction;
-  child.has_extra = parent.has_extra;
+  child.usual_units = parent.usual_units;
   storage_[id].extra = storage_[parent_id].extra;
   return id;
 }
@@ -65,8 +72,9 @@ RequestId RequestTable<Digest>::clone(RequestId parent_id) {
 template <class Digest>
 void RequestTable<Digest>::close(RequestId id) {
   Request& r = requests_[id];
-  r.live = r.plain = false;
-  r.quiet_until = r.write_until = r.capacity = r.num_tokens = 0;
+  r.live = false;
+  r.plain_until = r.capacity = 0;
+  ends_[id] = {};
   unused_.push_back(id);
 }
 
@@ -76,8 +84,9 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
     const auto next = static_cast<RequestId>(num_given_);
     expects(next < max_requests_, Breach::capacity, "more requests than the manager was built for");
     unused_.push_back(next);  // a handle that was never given
-    requests_.emplace_back();
+    due_.emplace_back();
     tables_.resize(tables_.size() + groups_.size());
+    requests_[next].tables = tables(next);
     storage_.emplace_back();
     ++num_given_;
   }
@@ -85,7 +94,8 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
   make_room(id, capacity, encoder_tokens);
   unused_.pop_back();
   Request& r = requests_[id];
-  r.num_tokens = r.num_hashes = r.computed = r.junction = 0;
+  ends_[id] = {};
+  r.num_hashes = r.ahead = r.junction = 0;
   r.next_unit_end = first_unit_end_;
   r.live = true;
   r.may_share = r.forked = false;
@@ -109,7 +119,7 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
   for (const LayerGroup<Key>& group : groups_) {
     positions += group.positions(capacity, encoder_tokens);
   }
-  const std::size_t bytes = units * sizeof(Key) + 2 * positions * sizeof(BlockId) +
+  const std::size_t bytes = (1 + units) * sizeof(Key) + 2 * positions * sizeof(BlockId) +
                             std::size_t{capacity} * sizeof(TokenId);
   if (bytes > storage.bytes) {
     storage.buffer = std::make_unique_for_overwrite<std::byte[]>(bytes);
@@ -117,8 +127,9 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
   }
   r.capacity = storage.capacity = capacity;
   storage.encoder_tokens = encoder_tokens;
-  r.hashes = reinterpret_cast<Key*>(storage.buffer.get());
-  auto* blocks = reinterpret_cast<BlockId*>(r.hashes + units);
+  r.hashes = reinterpret_cast<Key*>(storage.buffer.get()) + 1;
+  r.hashes[-1] = hasher_.root();
+  auto* blocks = r.blocks = reinterpret_cast<BlockId*>(r.hashes + units);
   for (const LayerGroup<Key>& group : groups_) {
     GroupTable& table = tables(id)[group.id()];
     const std::size_t own = group.positions(capacity, encoder_tokens);
@@ -129,20 +140,19 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
     group.set_kept_from(table, 0);
     blocks += 2 * own;
   }
-  r.tokens = reinterpret_cast<TokenId*>(blocks);
+  tokens_[id] = reinterpret_cast<TokenId*>(blocks);
 }
 
 template <class Digest>
 void RequestTable<Digest>::undo(std::span<const RequestId> ids,
                                 std::span<const std::uint32_t> due) {
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (!due.empty() && due.front() == i) {
-      due = due.subspan(1);
-      if (ids[i] < num_given_) requests_[ids[i]].due = false;
-    } else {
-      --requests_[ids[i]].num_tokens;
-      --requests_[ids[i]].computed;
-    }
+    const std::uint32_t next = due.empty() ? kNever : due.front();
+    const bool was_due = (next & ~BatchDue::kUnwritten) == i;
+    if (was_due) due = due.subspan(1);
+    if (was_due && next != i) continue;
+    --ends_[ids[i]].num_tokens;
+    if (was_due) --requests_[ids[i]].ahead;
   }
 }
 
@@ -150,9 +160,13 @@ template <class Digest>
 std::span<const typename Digest::Key> RequestTable<Digest>::hash_units(RequestId id) {
   Request& r = requests_[id];
   const std::uint32_t first = r.num_hashes;
-  if (r.num_tokens - r.next_unit_end < unit_ && !r.has_extra) return {&hash_plain_unit(r), 1};
-  const std::uint32_t count = (r.num_tokens - r.next_unit_end) / unit_ + 1;
-  hasher_.hash(r.tokens, r.has_extra ? storage_[id].extra.get() : nullptr, first, count, r.hashes);
+  const std::uint32_t behind = num_tokens(id) - r.next_unit_end;
+  const std::uint32_t count = behind < unit_ ? 1 : behind / unit_ + 1;
+  if (count == 1 && !storage_[id].extra) {
+    hasher_.hash_next(tokens_[id], first, r.hashes);
+  } else {
+    hasher_.hash(tokens_[id], storage_[id].extra.get(), first, count, r.hashes);
+  }
   r.num_hashes += count;
   r.next_unit_end += count * unit_;
   return {r.hashes + first, count};
@@ -161,8 +175,9 @@ std::span<const typename Digest::Key> RequestTable<Digest>::hash_units(RequestId
 template <class Digest>
 std::uint64_t RequestTable<Digest>::bytes() const {
   std::uint64_t bytes =
+      requests_.size() * (sizeof(Request) + sizeof(TokenId*) + sizeof(End)) +
       std::uint64_t{max_requests_} *
-      (sizeof(Request) + sizeof(RequestId) + sizeof(Storage) + groups_.size() * sizeof(GroupTable));
+          (sizeof(RequestId) + sizeof(Storage) + sizeof(Due) + groups_.size() * sizeof(GroupTable));
   for (const Storage& storage : storage_) bytes += storage.bytes;
   return bytes;
 }

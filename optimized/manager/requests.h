@@ -41,48 +41,31 @@ using SharedExtraKeys = std::shared_ptr<const ExtraKeys>;
 /// Where the blocks of a request lie. The two in between are transfers in flight.
 enum class Place : std::uint8_t { device, leaving, host, returning };
 
-/// The part of a request that a decode step reads: one cache line.
+/// The part of a request that a decode step reads which has more to do than to write a token: one
+/// cache line.
 template <class Key>
 struct alignas(64) HotRequest {
-  TokenId* tokens = nullptr;  // shape [capacity]
-  Key* hashes = nullptr;      // shape [capacity / hash unit]
-  std::uint32_t num_tokens = 0;
-  std::uint32_t computed = 0;       // [tokens] at most num_tokens
+  Key* hashes = nullptr;            // shape [capacity / hash unit], and before them their root
+  GroupTable* tables = nullptr;     // shape [groups]
+  BlockId* blocks = nullptr;        // of the first table
+  std::uint32_t ahead = 0;          // [tokens] that it has and that are not computed
   std::uint32_t capacity = 0;       // [tokens]
   std::uint32_t next_unit_end = 0;  // [tokens] at which the next hash is due
-  std::uint32_t quiet_until = 0;    // [tokens] up to which a step takes and publishes nothing
-  std::uint32_t write_until = 0;    // [tokens] up to which a token is only written: see limit()
+  std::uint32_t plain_until = 0;    // [tokens] room of plain steps: see plain()
   bool live = false;
-  bool plain = false;  // a step has nothing to decide: nothing is shared or away, no state moves
   bool skip_lookup = false;
-  bool has_extra = false;
-  bool may_share = false;  // an unpublished block of it may have another holder
-  bool forked = false;     // it has, or had, relatives that started with its blocks
+  bool usual_units = false;  // ChainHasher::is_usual(), and no extra keys
+  bool may_share = false;    // an unpublished block of it may have another holder
+  bool forked = false;       // it has, or had, relatives that started with its blocks
   Place place = Place::device;
-  bool due = false;  // the batch that is being decoded has more to do for it than a token
   std::uint32_t num_hashes = 0;
   std::uint32_t hit_tokens = 0;  // found by the last lookup, if it has found blocks
   std::uint32_t prompt_tokens = 0;
   std::uint32_t junction = 0;  // [tokens] the longest prefix that a group had then; 0 = the hit
 
-  /// Sets write_until: no hash, no block and no publication is due before it, and there is room.
-  /// It must be called whenever one of the three falls. Where one rises, the old value is only too
-  /// low until it is called.
-  void limit() { write_until = std::min({quiet_until, capacity, next_unit_end - 1}); }
-
-  static constexpr std::uint64_t kOneEach = 0x1'0000'0001U;
-  /// A step of one token for which that is all. @pre num_tokens < write_until
-  /// @param one_each kOneEach: two counts in one addition, since neither overflows
-  void step(TokenId token, std::uint64_t one_each) {
-    tokens[num_tokens] = token;
-    std::uint64_t both;
-    std::memcpy(&both, &num_tokens, sizeof(both));
-    both += one_each;
-    std::memcpy(static_cast<void*>(&num_tokens), &both, sizeof(both));
-  }
+  /// Whether a step has nothing to decide: nothing is shared or away, and no state moves.
+  [[nodiscard]] bool plain() const { return plain_until > 0; }
 };
-static_assert(offsetof(HotRequest<Key128>, computed) ==
-              offsetof(HotRequest<Key128>, num_tokens) + sizeof(std::uint32_t));
 static_assert(sizeof(HotRequest<Key128>) == 64);
 
 /// `Digest` is one of those in hashing.h and vllm_hashing.h.
@@ -115,6 +98,34 @@ class RequestTable {
   }
   /// The number of handles given so far. @pre of append() and the calls of a step: id < size()
   [[nodiscard]] std::uint32_t size() const { return num_given_; }
+
+  /// Shape [num_tokens].
+  [[nodiscard]] TokenId* tokens(RequestId id) { return tokens_[id]; }
+  [[nodiscard]] const TokenId* tokens(RequestId id) const { return tokens_[id]; }
+  [[nodiscard]] std::uint32_t num_tokens(RequestId id) const { return ends_[id].num_tokens; }
+  /// The number of tokens whose K and V are in the cache.
+  [[nodiscard]] std::uint32_t computed(RequestId id) const {
+    return num_tokens(id) - requests_[id].ahead;
+  }
+  void set_computed(RequestId id, std::uint32_t computed) {
+    requests_[id].ahead = num_tokens(id) - computed;
+  }
+  /// When the first of a request's tables has something to do.
+  [[nodiscard]] Due& due(RequestId id) { return due_[id]; }
+  /// The number of tokens up to which a step only writes one: no hash, no block and no publication
+  /// is due before it, and there is room.
+  [[nodiscard]] std::uint32_t write_until(RequestId id) const { return ends_[id].write_until; }
+  /// Sets it. It must be set whenever one of these falls. Where one rises, the old number is only
+  /// too low until it is set.
+  /// @param quiet_until [tokens] up to which a step takes and publishes nothing
+  void limit(RequestId id, std::uint32_t quiet_until) {
+    const Request& r = requests_[id];
+    ends_[id].write_until = std::min({quiet_until, r.capacity, r.next_unit_end - 1});
+  }
+  /// The same where no hash is due before that. @param r the request
+  void limit_bare(RequestId id, const Request& r, std::uint32_t quiet_until) {
+    ends_[id].write_until = std::min(quiet_until, r.capacity);
+  }
   [[nodiscard]] std::size_t num_live() const { return num_given_ - unused_.size(); }
 
   [[nodiscard]] std::size_t num_groups() const { return groups_.size(); }
@@ -135,73 +146,104 @@ class RequestTable {
   /// @pre id < size(), and room for the tokens (Breach::capacity)
   bool append(RequestId id, std::span<const TokenId> tokens) {
     Request& r = requests_[id];
-    if (tokens.size() > r.capacity - r.num_tokens) [[unlikely]] {
+    std::uint32_t& num_tokens = ends_[id].num_tokens;
+    if (tokens.size() > r.capacity - num_tokens) [[unlikely]] {
       static_cast<void>(live(id));
       violated(Breach::capacity, "append beyond the capacity of the request");
     }
     if (tokens.size() == 1) {
-      r.tokens[r.num_tokens] = tokens.front();
+      tokens_[id][num_tokens] = tokens.front();
     } else if (!tokens.empty()) {
-      std::memcpy(r.tokens + r.num_tokens, tokens.data(), tokens.size_bytes());
+      std::memcpy(tokens_[id] + num_tokens, tokens.data(), tokens.size_bytes());
     }
-    r.num_tokens += static_cast<std::uint32_t>(tokens.size());
-    return r.num_tokens >= r.next_unit_end;
+    r.ahead += static_cast<std::uint32_t>(tokens.size());
+    num_tokens += static_cast<std::uint32_t>(tokens.size());
+    return num_tokens >= r.next_unit_end;
   }
 
   /// Steps a request if a step of one token is only to write it. @return whether it was
   bool step_one(RequestId id, TokenId token) {
-    if (id >= num_given_) return false;
-    Request& r = requests_[id];
-    if (r.num_tokens >= r.write_until) return false;
-    r.step(token, Request::kOneEach);
+    if ((id & unknown_) != 0) return false;
+    End& end = ends_[id];
+    if (end.num_tokens >= end.write_until) return false;
+    tokens_[id][end.num_tokens] = token;
+    ++end.num_tokens;
     return true;
   }
-  /// Steps every request of a batch whose step is only that, and notes the others, in order.
-  /// @param tokens one for each request @param due their indexes, shape [requests of the batch]
-  BatchDue step_all(std::span<const RequestId> ids, const TokenId* tokens, std::uint32_t* due) {
-    BatchDue out;
-    Request* const all = requests_.data();
-    const std::uint32_t given = num_given_;
-    std::uint64_t one_each = Request::kOneEach;
-    asm("" : "+r"(one_each));  // stays in a register
-    const auto visit = [&](std::size_t i) __attribute__((always_inline)) {
-      const RequestId id = ids[i];
-      if (id < given) [[likely]] {
-        Request& r = all[id];
-        if (r.num_tokens < r.write_until) [[likely]]
-          return r.step(tokens[i], one_each);
-        if (!r.plain || r.due || r.num_tokens >= r.capacity) [[unlikely]] {
-          out.doubtful = true;
-          out.twice |= r.due;
-          out.plain &= r.plain;
+  /// Takes the steps of a batch that are only to write a token, and writes the tokens of the others
+  /// that are plain. It ends at the first request whose token cannot be written.
+  /// @param tokens one for each request @param due the indexes of the others in order, shape
+  /// [requests of the batch]
+  BatchDue write_all(std::span<const RequestId> ids, const TokenId* tokens, std::uint32_t* due) {
+    TokenId* const* const to = tokens_.data();
+    End* const ends = ends_.data();
+    Request* const requests = requests_.data();
+    std::uint32_t* next = due;
+    std::size_t reached = ids.size();
+    bool plain = true;
+    const auto visit = [&](std::size_t id, TokenId token, std::size_t index)
+        __attribute__((always_inline)) {
+      const std::uint32_t at = ends[id].num_tokens;
+      asm("" : "+r"(id));  // or its address is kept for the next line, in one instruction more
+      if (at >= ends[id].write_until) [[unlikely]] {
+        if (at >= requests[id].plain_until) [[unlikely]] {
+          if (requests[id].plain() || !requests[id].live) return reached = index, false;
+          plain = false;
+          *next++ = static_cast<std::uint32_t>(index) | BatchDue::kUnwritten;
+          return true;
         }
-        r.due = true;
-      } else {
-        out.doubtful = true;
+        Request& r = requests[id];
+        ++r.ahead;
+        __builtin_prefetch(r.tables, 1);
+        __builtin_prefetch(r.blocks + r.num_hashes, 1);  // nearly always the end of the first table
+        *next++ = static_cast<std::uint32_t>(index);
       }
-      due[out.count++] = static_cast<std::uint32_t>(i);
+      to[id][at] = token;
+      asm("" : "+r"(id));
+      ++ends[id].num_tokens;
+      return true;
     };
-    constexpr std::size_t kAtOnce = 4;  // a turn of the loop costs three instructions
-    const std::size_t whole = ids.size() - ids.size() % kAtOnce;
-    for (std::size_t i = 0; i < whole; i += kAtOnce) {
-      visit(i);
-      visit(i + 1);
-      visit(i + 2);
-      visit(i + 3);
+    const auto found = [&] {
+      return BatchDue{static_cast<std::size_t>(next - due), reached, plain};
+    };
+    constexpr std::size_t kAtOnce = 16;  // a turn of the loop, and a check of handles, for so many
+    const std::uint64_t unknown = unknown_;
+    std::size_t i = 0;
+    for (const std::size_t whole = ids.size() / kAtOnce * kAtOnce; i < whole; i += kAtOnce) {
+      const RequestId* const id = &ids[i];
+      const TokenId* const token = tokens + i;
+      if ((bits_of(id, std::make_index_sequence<kAtOnce / 2>()) & unknown) != 0) [[unlikely]]
+        break;
+      const auto visit_all = [&]<std::size_t... k>(std::index_sequence<k...>)
+          __attribute__((always_inline)) {
+        return (visit(id[k], token[k], i + k) && ...);
+      };
+      if (!visit_all(std::make_index_sequence<kAtOnce>())) return found();
     }
-    for (std::size_t i = whole; i < ids.size(); ++i) visit(i);
-    return out;
+    for (; i < ids.size(); ++i) {
+      if (ids[i] >= num_given_) return reached = i, found();
+      if (!visit(ids[i], tokens[i], i)) break;
+    }
+    return found();
   }
-  /// Writes the token of a step that is due, and hashes the unit that it completes. @pre room
-  /// @return the key of that unit, or nullptr
-  const Key* write(Request& r, RequestId id, TokenId token) {
-    r.due = false;
-    r.tokens[r.num_tokens++] = token;
-    if (r.num_tokens < r.next_unit_end) return nullptr;
-    return r.has_extra ? &hash_units(id).front() : &hash_plain_unit(r);
-  }
-  /// Takes the steps of step_all() back.
+  /// Takes all of that back. @param ids that it has reached
   void undo(std::span<const RequestId> ids, std::span<const std::uint32_t> due);
+
+  /// Writes the token of a step that is due. @pre room
+  void write(Request& r, RequestId id, TokenId token) {
+    tokens_[id][ends_[id].num_tokens++] = token;
+    ++r.ahead;
+  }
+  /// Hashes the next unit, if the request has all of its tokens.
+  void hash_next(Request& r, RequestId id) {
+    if (num_tokens(id) < r.next_unit_end) return;
+    if (!r.usual_units) [[unlikely]] {
+      hash_units(id);
+      return;
+    }
+    hasher_.hash_next_usual(tokens_[id], r.num_hashes++, r.hashes);
+    r.next_unit_end += unit_;
+  }
   /// Hashes the units that are complete. @return their keys @pre there is one
   std::span<const Key> hash_units(RequestId id);
 
@@ -209,6 +251,21 @@ class RequestTable {
   [[nodiscard]] std::uint64_t bytes() const;
 
  private:
+  /// How far a request has come. [tokens]
+  struct End {
+    std::uint32_t num_tokens = 0;
+    std::uint32_t write_until = 0;  // see limit()
+  };
+  /// The bits that any of some handles has, two handles a word.
+  template <std::size_t... k>
+  static std::uint64_t bits_of(const RequestId* ids, std::index_sequence<k...> /*pairs*/) {
+    const auto two = [](const RequestId* at) {
+      std::uint64_t handles;
+      std::memcpy(&handles, at, sizeof(handles));
+      return handles;
+    };
+    return (two(ids + 2 * k) | ...);
+  }
   /// The memory that open() makes; no step reads this.
   struct Storage {
     SharedExtraKeys extra;
@@ -219,13 +276,6 @@ class RequestTable {
     std::uint32_t hit_epoch = 0;
   };
 
-  /// Hashes the unit that the last token completed. @return its key @pre there are no extra keys
-  const Key& hash_plain_unit(Request& r) {
-    Key* const key = r.hashes + r.num_hashes;
-    hasher_.hash_next(r.tokens, r.num_hashes++, r.hashes);
-    r.next_unit_end += unit_;
-    return *key;
-  }
   RequestId take_handle(std::uint32_t capacity, std::uint32_t encoder_tokens);
   void make_room(RequestId id, std::uint32_t capacity, std::uint32_t encoder_tokens);
 
@@ -235,10 +285,16 @@ class RequestTable {
   std::uint32_t unit_;           // [tokens] per hash
   bool caching_;
   std::uint32_t first_unit_end_;  // [tokens] at which the first hash of a request is due
+  std::uint64_t unknown_;         // bits that two handles within these do not have
   ChainHasher<Digest> hasher_;
-  std::uint32_t num_given_ = 0;     // handles so far; a count costs a step less than a division
-  std::vector<Request> requests_;   // shape [num_given], reserved for max_requests
+  std::uint32_t num_given_ = 0;  // handles so far; a count costs a step less than a division
+  // Shape [a power of two, at least max_requests], so that one comparison tells whether many
+  // handles are within. A step that only writes a token reads the last two.
+  std::vector<Request> requests_;
+  std::vector<TokenId*> tokens_;
+  std::vector<End> ends_;
   std::vector<GroupTable> tables_;  // shape [num_given, groups]
+  std::vector<Due> due_;            // shape [num_given]
   std::vector<Storage> storage_;    // shape [num_given]
   std::vector<RequestId> unused_;   // of those handles
 };

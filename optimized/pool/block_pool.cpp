@@ -76,7 +76,7 @@ template <class Key>
 void BlockPool<Key>::publish_tail(BlockId block, const Key& key, GroupId group, TokenRange unit) {
   if (has_tail(block, unit.to)) return;
   if (hashed(block) && !holds_whole(block) && tails_->prefix_tokens(block) < unit.to) {
-    forget_keys(block);
+    forget_early(block);
   }
   if (!tails_->insert(block, key, unit.to)) return;
   Record& record = records_[block];
@@ -179,6 +179,7 @@ void BlockPool<Key>::audit() const {
     require(head != kNoBlock, "a block's key is not in the index");
     if ((record.flags & Record::kHead) == 0) continue;
     require(head == block, "the index names another block as the oldest");
+    require(index_.stands_where_it_says(block), "a block is not in the slot that its record names");
     ++heads;
   }
   require(heads == index_.num_keys(), "the index counts keys that no block carries");

@@ -117,6 +117,11 @@ class BlockPool {
     return true;
   }
 
+  /// As publish(), in a bare pool. @pre the block carries no key
+  [[gnu::always_inline]] void publish_bare(BlockId block, const Key& key, GroupId group = 0) {
+    index_.insert(key, block, group << Record::kGroupShift);
+  }
+
   /// Registers the key of the prefix whose last hash unit lies inside of a block, behind the keys
   /// that the block has. Keys of shorter prefixes alone are forgotten first. Does nothing if the
   /// block has a key of such a prefix, its own or that of a relative that goes on otherwise, or if
@@ -137,14 +142,14 @@ class BlockPool {
   /// Forgets the keys of prefixes that end inside, if there are no others: the block is complete
   /// now.
   void forget_partial(BlockId block) {
-    if ((records_[block].flags & kKeyed) == Record::kTailKeyed) forget_keys(block);
+    if ((records_[block].flags & kKeyed) == Record::kTailKeyed) forget_early(block);
   }
 
   /// Forgets the content of a block, held or free; a free one keeps its place. @pre block <
   /// num_blocks()
   void forget(BlockId block) {
     if (!hashed(block)) return;
-    forget_keys(block);
+    forget_early(block);
     if (records_[block].ref_cnt == 0) tell_forgotten(block);
   }
 
@@ -152,7 +157,9 @@ class BlockPool {
   bool reset();
 
   /// How often a block has lost content; while the number stays the same, every hit stays valid.
-  [[nodiscard]] std::uint32_t num_forgotten() const { return num_forgotten_; }
+  [[nodiscard]] std::uint32_t num_forgotten() const {
+    return num_forgotten_ + static_cast<std::uint32_t>(counters_.evictions);
+  }
 
   [[nodiscard]] std::uint32_t num_keys() const {
     return index_.num_keys() + (tails_ ? tails_->index().num_keys() : 0);
@@ -206,6 +213,10 @@ class BlockPool {
   void prefetch_victim(BlockId next) const;
   template <bool kBare = false>
   void forget_keys(BlockId block);
+  void forget_early(BlockId block) {
+    ++num_forgotten_;
+    forget_keys(block);
+  }
   void forget_special(BlockId block);
   /// The mark of a key goes to the next holder of it, if it has been set in this step.
   void pass_mark(const PrefixIndex<Key>& index, std::vector<std::uint32_t>& steps, BlockId block);
@@ -217,7 +228,7 @@ class BlockPool {
   PrefixIndex<Key> index_;
   EventLog events_;
   std::optional<TailKeys<Key>> tails_;
-  std::uint32_t num_forgotten_ = 0;
+  std::uint32_t num_forgotten_ = 0;  // beside those that were evicted
   std::uint32_t step_ = 1;
   std::vector<std::uint32_t> state_steps_;  // shape [num_blocks]; of the oldest holder of a key
   std::vector<std::uint32_t> tail_steps_;   // the same, of keys that end inside of a block
@@ -253,6 +264,12 @@ template <bool kBare>
   Record& record = records_[block];
   record.prev = record.next = kUnlinked;
   record.ref_cnt = 1;
+  if constexpr (kBare) {
+    if (PrefixIndex<Key>::is_simple(record.flags)) [[likely]] {
+      ++counters_.evictions;
+      return index_.erase_simple(record);
+    }
+  }
   const bool evicted = (record.flags & kKeyed) != 0;
   if constexpr (!kBare) residency_.taken(block, step_, evicted);
   if (!evicted) return;
@@ -270,7 +287,6 @@ template <class Key>
 template <bool kBare>
 inline void BlockPool<Key>::forget_keys(BlockId block) {
   const std::uint32_t flags = records_[block].flags;
-  ++num_forgotten_;
   if constexpr (kBare) return index_.erase(block);
   if ((flags & Record::kTailKeyed) != 0 || !state_steps_.empty()) return forget_special(block);
   index_.erase(block);

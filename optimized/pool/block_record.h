@@ -18,7 +18,15 @@ struct alignas(sizeof(Key) == 16 ? 32 : 16) BlockRecord {
   static constexpr std::uint32_t kShared = 4;     // others carry the same key: ring links are valid
   static constexpr std::uint32_t kTailKeyed = 8;  // carries a second key (tail_keys.h)
   static constexpr std::uint32_t kPartial = 16;   // its key covers a part of it only
-  static constexpr std::uint32_t kGroupShift = 8;  // the bits above: group of the key
+  static constexpr std::uint32_t kAtHome = 32;    // the chunk that names it is the key's first one,
+  static constexpr std::uint32_t kSlotShift = 8;  // and these four bits are the slot in that
+  static constexpr std::uint32_t kSlot = 15U << kSlotShift;
+  static constexpr std::uint32_t kGroupShift = 12;  // the bits above: group of the key
+
+  /// The flags of a block that its key's first chunk names in a slot.
+  [[nodiscard]] static constexpr std::uint32_t at(std::size_t slot) {
+    return kAtHome | static_cast<std::uint32_t>(slot) << kSlotShift;
+  }
 
   BlockId prev = kNoBlock;
   BlockId next = kNoBlock;

@@ -89,41 +89,6 @@ template <std::size_t Bytes, class Digest>
   return digest(data, Bytes);
 }
 
-[[nodiscard]] std::uint64_t word_at(const void* data) {
-  std::uint64_t word;
-  std::memcpy(&word, data, sizeof(word));
-  return word;
-}
-
-/// XXH3_128bits() of a key and 16 tokens, read from where they lie: the steps of xxhash for inputs
-/// of 65 to 96 bytes. Each product is finished before the next one starts, so that all of it stays
-/// in registers: 94 instructions where the library's own take 127.
-Key128 xxh3_of_unit(const Key128& parent, const TokenId* tokens) {
-  constexpr std::uint64_t kBytes = 80;
-  const auto* const text = reinterpret_cast<const char*>(tokens);
-  const auto input = [&](std::size_t i) {
-    return i < 2 ? parent.words[i] : word_at(text + 8 * i - 16);
-  };
-  const auto sum = [&](std::size_t i) { return input(i) + input(i + 1); };
-  const auto mix = [&](std::size_t i, std::size_t secret) {
-    const Uint128 product = Uint128{input(i) ^ word_at(XXH3_kSecret + secret)} *
-                            (input(i + 1) ^ word_at(XXH3_kSecret + secret + 8));
-    auto folded = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-    asm("" : "+r"(folded));
-    return folded;
-  };
-  std::uint64_t low = kBytes * XXH_PRIME64_1;
-  std::uint64_t high = 0;
-  low = (low + mix(4, 64)) ^ sum(4);
-  high = (high + mix(4, 80)) ^ sum(4);
-  low = (low + mix(2, 32)) ^ sum(6);
-  high = (high + mix(6, 48)) ^ sum(2);
-  low = (low + mix(0, 0)) ^ sum(8);
-  high = (high + mix(8, 16)) ^ sum(0);
-  const std::uint64_t rest = low * XXH_PRIME64_1 + high * XXH_PRIME64_4 + kBytes * XXH_PRIME64_2;
-  return {{XXH3_avalanche(low + high), 0 - XXH3_avalanche(rest)}};
-}
-
 }  // namespace
 
 template <class Digest>
@@ -138,6 +103,7 @@ ChainHasher<Digest>::ChainHasher(std::uint32_t unit_tokens, std::uint64_t seed,
   std::memcpy(root.data(), kName, sizeof(kName));
   std::memcpy(root.data() + sizeof(kName), &seed, sizeof(seed));
   root_ = digest_(root.data(), root.size());
+  std::memcpy(secret_.data(), XXH3_kSecret, sizeof(secret_));
 }
 
 template <class Digest>
@@ -168,11 +134,8 @@ void ChainHasher<Digest>::hash(const TokenId* tokens, const ExtraKeys* extra, st
 
 // The message is filled word by word: the compiler then keeps it in registers.
 template <class Digest>
-[[gnu::flatten]] auto ChainHasher<Digest>::hash_usual(const TokenId* tokens,
-                                                      const Key& parent) const -> Key {
-  if constexpr (std::is_same_v<Digest, Xxh3Digest> && std::endian::native == std::endian::little) {
-    return xxh3_of_unit(parent, tokens);
-  }
+[[gnu::flatten]] auto ChainHasher<Digest>::digest_usual(const TokenId* tokens,
+                                                        const Key& parent) const -> Key {
   constexpr std::size_t kWords = kUsualTokens * sizeof(TokenId) / sizeof(std::uint64_t);
   constexpr std::size_t kKeyWords = sizeof(Key) / sizeof(std::uint64_t);
   std::uint64_t message[kKeyWords + kWords];

@@ -9,15 +9,16 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
+#include "optimized/pool/xxh3_unit.h"
 #include "reference/ids.h"
 #include "reference/request.h"
 
 namespace kvproof::optimized {
-
-__extension__ using Uint128 = unsigned __int128;
 
 /// A digest of `Words` 64-bit words. Keys are equal iff all words are.
 template <std::size_t Words>
@@ -38,9 +39,10 @@ using Key256 = HashKey<4>;
 
 /// The key of the same content in another layer group: one-to-one for each group, and as far from
 /// the keys of other groups as from those of other contents.
+[[nodiscard]] constexpr std::uint64_t mask_of(GroupId group) { return group * 0x9e3779b97f4a7c15U; }
 template <std::size_t Words>
 [[nodiscard]] constexpr HashKey<Words> in_group(HashKey<Words> key, GroupId group) {
-  key.words[0] ^= group * 0x9e3779b97f4a7c15U;
+  key.words[0] ^= mask_of(group);
   return key;
 }
 
@@ -89,29 +91,44 @@ class ChainHasher {
   void hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first, std::uint32_t count,
             Key* keys);
 
-  /// As hash() of one unit, without extra keys.
-  void hash_next(const TokenId* tokens, std::uint32_t unit, Key* keys) {
-    const Key& parent = unit == 0 ? root_ : keys[unit - 1];
-    if (is_usual_) {
-      keys[unit] = hash_usual(tokens + std::size_t{unit} * kUsualTokens, parent);
-    } else {
-      hash_plain(tokens + std::size_t{unit} * unit_tokens_, 1, parent, keys + unit);
-    }
+  /// The parent of a first unit.
+  [[nodiscard]] const Key& root() const { return root_; }
+  /// As hash() of one unit, without extra keys. @pre the key before the first is root()
+  void hash_next(const TokenId* tokens, std::size_t unit, Key* keys) {
+    if (is_usual_) return hash_next_usual(tokens, unit, keys);
+    hash_plain(tokens + unit * unit_tokens_, 1, keys[unit - 1], keys + unit);
+  }
+
+  /// Whether a key covers 16 tokens. With that usual size every length is a constant, and the hash
+  /// is unrolled.
+  [[nodiscard]] bool is_usual() const { return is_usual_; }
+  /// As hash_next(). @pre is_usual()
+  void hash_next_usual(const TokenId* tokens, std::size_t unit, Key* keys) const {
+    Key* const key = keys + unit;
+    *key = hash_usual(tokens + unit * kUsualTokens, key[-1]);
   }
 
  private:
-  // With the field's usual block size every length is a constant, and the hash is unrolled.
   static constexpr std::uint32_t kUsualTokens = 16;
 
-  [[nodiscard]] Key hash_usual(const TokenId* tokens, const Key& parent) const;
+  [[nodiscard]] Key hash_usual(const TokenId* tokens, const Key& parent) const {
+    if constexpr (std::is_same_v<Digest, Xxh3Digest> &&
+                  std::endian::native == std::endian::little) {
+      return {xxh3_of_unit(parent.words, tokens, secret_)};
+    } else {
+      return digest_usual(tokens, parent);
+    }
+  }
+  [[nodiscard]] Key digest_usual(const TokenId* tokens, const Key& parent) const;
   void hash_plain(const TokenId* tokens, std::uint32_t count, const Key& parent, Key* keys);
 
   Digest digest_;
+  Xxh3Secret secret_;
   std::uint32_t unit_tokens_;
   std::uint32_t covered_tokens_;  // of a unit, and the lookahead behind it
-  bool is_usual_;                 // a key covers kUsualTokens
-  std::string message_;           // shape [key | covered tokens | extra keys]
-  Key root_;                      // the parent of a first unit
+  bool is_usual_;
+  std::string message_;  // shape [key | covered tokens | extra keys]
+  Key root_;
 };
 
 }  // namespace kvproof::optimized

@@ -38,30 +38,52 @@ BlockId PrefixIndex<Key>::find_behind(const Chunk* at, const Key& key) const {
   return kNoBlock;
 }
 
-// The first chunk holds no copy, but such keys went past it, or it is full. One walk finds an older
-// copy and the first empty slot.
+// A copy is looked for where such keys went on; then the first chunk with an empty slot is taken.
 template <class Key>
-void PrefixIndex<Key>::insert_behind(Chunk* first, BlockId block) {
-  const Key& key = records_[block].key;
+void PrefixIndex<Key>::insert_elsewhere(Chunk& first, std::uint32_t empty, BlockId block,
+                                        std::uint32_t marks) {
+  Record& record = records_[block];
+  record.flags = marks;
+  const std::uint8_t wanted = tag(record.key);
+  if ((first.gone_on & passed(wanted)) != 0) {
+    const BlockId head = find_behind(&first, record.key);
+    if (head != kNoBlock) return append_copy(head, block);
+  }
+  if (empty != 0) {
+    record.flags |= Record::at(enter(first, empty, wanted, block));
+    return;
+  }
+  Chunk* chunk = &first;
+  while (empty == 0) {
+    if (chunk->overflow != kLostCount) ++chunk->overflow;
+    chunk->gone_on |= static_cast<std::uint16_t>(passed(wanted));
+    chunk = behind(chunk);
+    empty = match(*chunk, 0);
+  }
+  enter(*chunk, empty, wanted, block);
+}
+
+template <class Key>
+auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves) -> Place {
   const std::uint8_t wanted = tag(key);
-  Chunk* at = first;
-  Chunk* target = first;
-  std::uint32_t empty = match(*first, 0);
-  while ((at->gone_on & passed(wanted)) != 0) {
-    at = behind(at);
-    if (at == first) break;  // where keys have gone on from every chunk there is no other end
-    for (std::uint32_t mask = match(*at, wanted); mask != 0; mask &= mask - 1) {
-      const BlockId head = at->blocks[first_of(mask)];
-      if (records_[head].key == key) return append_copy(head, block);
+  for (std::uint64_t at = home(key);; at = behind(at)) {
+    Chunk& chunk = chunks_[at];
+    for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
+      const std::size_t slot = first_of(mask);
+      if (chunk.blocks[slot] == block) return {&chunk, slot};
     }
-    if (empty == 0) empty = match(*(target = at), 0);
+    if (leaves && chunk.overflow != kLostCount && --chunk.overflow == 0) chunk.gone_on = 0;
   }
-  while (empty == 0) empty = match(*(target = behind(target)), 0);
-  for (at = first; at != target; at = behind(at)) {
-    if (at->overflow != kLostCount) ++at->overflow;
-    at->gone_on |= static_cast<std::uint16_t>(passed(wanted));
-  }
-  enter(*target, empty, wanted, block);
+}
+
+template <class Key>
+void PrefixIndex<Key>::erase_elsewhere(BlockId block) {
+  Record& record = records_[block];
+  if ((record.flags & Record::kShared) != 0) return erase_copy(block);
+  const auto [chunk, slot] = locate(record.key, block, /*leaves=*/true);
+  chunk->tags[slot] = 0;
+  record.flags = 0;
+  --num_keys_;
 }
 
 template <class Key>
@@ -87,7 +109,7 @@ void PrefixIndex<Key>::erase_copy(BlockId block) {
   if ((record.flags & Record::kHead) != 0) {
     const auto [chunk, slot] = locate(record.key, block, /*leaves=*/false);
     chunk->blocks[slot] = next;
-    records_[next].flags |= Record::kHead;
+    records_[next].flags |= record.flags & (Record::kHead | Record::kAtHome | Record::kSlot);
   }
   if (next == prev) records_[next].flags &= ~Record::kShared;  // one copy is left
   record.flags = 0;

@@ -50,11 +50,20 @@ class PrefixIndex {
   /// Takes a block's key away, and its flags. @pre the block carries one
   void erase(BlockId block) {
     Record& record = records_[block];
-    if ((record.flags & Record::kShared) != 0) return erase_copy(block);
-    --num_keys_;
-    const auto [chunk, slot] = locate(record.key, block, /*leaves=*/true);
-    chunk->tags[slot] = 0;
+    if (!is_simple(record.flags)) [[unlikely]]
+      return erase_elsewhere(block);
+    erase_simple(record);
+  }
+  /// Whether such a block has one key, which no other has, in the chunk where it belongs.
+  [[nodiscard]] static bool is_simple(std::uint32_t flags) {
+    return (flags & (Record::kAtHome | Record::kShared | Record::kTailKeyed)) == Record::kAtHome;
+  }
+  /// As erase(). @pre is_simple()
+  void erase_simple(Record& record) {
+    const std::uint32_t slot = (record.flags & Record::kSlot) >> Record::kSlotShift;
+    chunks_[home(record.key)].tags[slot] = 0;
     record.flags = 0;
+    --num_keys_;
   }
 
   void clear();
@@ -66,6 +75,13 @@ class PrefixIndex {
   /// Whether the index names this block for its key. @pre the block carries a key
   [[nodiscard]] bool is_oldest(BlockId block) const {
     return (records_[block].flags & Record::kHead) != 0;
+  }
+
+  /// Whether the slot that the record names, if it does, names the block.
+  [[nodiscard]] bool stands_where_it_says(BlockId block) const {
+    const Record& record = records_[block];
+    const std::uint32_t slot = (record.flags & Record::kSlot) >> Record::kSlotShift;
+    return (record.flags & Record::kAtHome) == 0 || chunks_[home(record.key)].blocks[slot] == block;
   }
 
   /// Memory owned here, beside the records.
@@ -112,26 +128,30 @@ class PrefixIndex {
   }
   [[nodiscard]] static std::uint32_t match(const Chunk& chunk, std::uint8_t tag);
   /// The first slot of those that match. @pre there is one
-  [[nodiscard]] static std::uint32_t first_of(std::uint32_t mask) {
+  [[nodiscard]] static std::size_t first_of(std::uint32_t mask) {
     return static_cast<std::uint32_t>(__builtin_ctz(mask));
   }
 
   struct Place {
     Chunk* chunk;
-    std::uint32_t slot;
+    std::size_t slot;
   };
   /// The slot that names `block` for its key. @param leaves it will be emptied: keys that went past
   /// full chunks are not counted there any more
   Place locate(const Key& key, BlockId block, bool leaves);
+  /// As erase(), of a block with copies or whose key lives behind a full chunk.
+  void erase_elsewhere(BlockId block);
   void append_copy(BlockId head, BlockId block);
   void erase_copy(BlockId block);
-  void insert_behind(Chunk* first, BlockId block);
-  /// Names a block in an empty slot. @param empty a bit for each empty slot
-  void enter(Chunk& chunk, std::uint32_t empty, std::uint8_t tag, BlockId block) {
+  /// The rest of insert(), where the chunk is full or such keys went past it.
+  void insert_elsewhere(Chunk& chunk, std::uint32_t empty, BlockId block, std::uint32_t marks);
+  /// Names a block in the first empty slot. @param empty a bit for each empty slot @return the slot
+  std::size_t enter(Chunk& chunk, std::uint32_t empty, std::uint8_t tag, BlockId block) {
     ++num_keys_;
-    const std::uint32_t slot = first_of(empty);
+    const std::size_t slot = first_of(empty);
     chunk.tags[slot] = tag;
     chunk.blocks[slot] = block;
+    return slot;
   }
   [[nodiscard]] BlockId find_behind(const Chunk* chunk, const Key& key) const;
 
@@ -156,35 +176,26 @@ std::uint32_t PrefixIndex<Key>::match(const Chunk& chunk, std::uint8_t tag) {
 #endif
 }
 
-template <class Key>
-inline auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves) -> Place {
-  const std::uint8_t wanted = tag(key);
-  for (std::uint64_t at = home(key);; at = behind(at)) {
-    Chunk& chunk = chunks_[at];
-    for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
-      const std::uint32_t slot = first_of(mask);
-      if (chunk.blocks[slot] == block) return {&chunk, slot};
-    }
-    if (leaves && chunk.overflow != kLostCount && --chunk.overflow == 0) chunk.gone_on = 0;
-  }
-}
-
 // The search for an older copy and for an empty slot read the same chunk, nearly always the first.
 template <class Key>
 [[gnu::always_inline]] inline void PrefixIndex<Key>::insert(const Key& key, BlockId block,
                                                             std::uint32_t marks) {
   Record& record = records_[block];
   record.key = key;
-  record.flags = marks | Record::kHashed | Record::kHead;
+  marks |= Record::kHashed | Record::kHead;
   const std::uint8_t wanted = tag(key);
   Chunk& chunk = chunks_[home(key)];
   for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
     const BlockId head = chunk.blocks[first_of(mask)];
-    if (records_[head].key == key) return append_copy(head, block);
+    if (records_[head].key == key) [[unlikely]] {
+      record.flags = marks;
+      return append_copy(head, block);
+    }
   }
   const std::uint32_t empty = match(chunk, 0);
-  if (empty == 0 || (chunk.gone_on & passed(wanted)) != 0) return insert_behind(&chunk, block);
-  enter(chunk, empty, wanted, block);
+  if (empty == 0 || (chunk.gone_on & passed(wanted)) != 0) [[unlikely]]
+    return insert_elsewhere(chunk, empty, block, marks);
+  record.flags = marks | Record::at(enter(chunk, empty, wanted, block));
 }
 
 template <class Key>

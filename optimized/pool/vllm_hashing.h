@@ -62,15 +62,20 @@ class VllmChainHasher {
   void reserve(const ExtraKeys& extra);
   void hash(const TokenId* tokens, const ExtraKeys* extra, std::uint32_t first, std::uint32_t count,
             Key* keys);
-  void hash_next(const TokenId* tokens, std::uint32_t unit, Key* keys) {
-    hash(tokens, nullptr, unit, 1, keys);
+  [[nodiscard]] const Key& root() const { return root_; }
+  [[nodiscard]] static bool is_usual() { return false; }
+  void hash_next_usual(const TokenId* tokens, std::size_t unit, Key* keys) {
+    hash_next(tokens, unit, keys);
+  }
+  void hash_next(const TokenId* tokens, std::size_t unit, Key* keys) {
+    hash(tokens, nullptr, static_cast<std::uint32_t>(unit), 1, keys);
   }
 
  private:
   std::uint32_t unit_tokens_;
   std::uint32_t lookahead_;
   std::string message_;
-  Key root_;  // the parent of a first unit
+  Key root_;
 };
 
 template <WritesVllmMessages Digest>

@@ -29,7 +29,7 @@ constexpr AllocateArgs kDecoded{.new_tokens = 1, .status = RequestStatus::runnin
 
 /// How often what matters has happened.
 struct Seen {
-  std::uint64_t tokens = 0, taken = 0, refused = 0, copies = 0, twice = 0, broken = 0;
+  std::uint64_t tokens = 0, taken = 0, refused = 0, copies = 0, twice = 0, broken = 0, large = 0;
 };
 
 /// Both managers, under the names of a random run.
@@ -61,8 +61,16 @@ class Twins {
     }
     std::ranges::shuffle(ids, random_);
     const bool twice = !ids.empty() && below(4) == 0;
-    if (twice) ids.push_back(ids[below(static_cast<std::uint32_t>(ids.size()))]);
-    if (below(16) == 0) ids.emplace_back(below(64));  // an id that was perhaps never given
+    // Now and then far more than the requests that there are: the manager looks at 16 at once.
+    for (std::uint32_t more = !twice ? 0 : below(8) > 0 ? 1 : 40; more > 0; --more) {
+      ids.push_back(ids[below(static_cast<std::uint32_t>(ids.size()))]);
+    }
+    if (below(16) == 0) {  // an id that was perhaps never given, or is none
+      const std::uint32_t strange =
+          below(2) > 0 ? below(64) : static_cast<std::uint32_t>(random_());
+      ids.insert(ids.begin() + below(static_cast<std::uint32_t>(ids.size() + 1)),
+                 RequestId(strange));
+    }
     std::vector<TokenId> tokens(ids.size());
     for (TokenId& token : tokens) token = static_cast<TokenId>(below(2));
     if (const auto breach = first_breach(ids)) return expect_nothing_happens(ids, tokens, *breach);
@@ -77,6 +85,7 @@ class Twins {
     }));
     seen_.tokens += ids.size();
     seen_.twice += twice ? 1 : 0;
+    seen_.large += ids.size() >= 16 ? 1 : 0;
     seen_.refused += refused.size();
     seen_.taken += taken.size();
     seen_.copies += copies_.size();
@@ -280,17 +289,20 @@ std::vector<DecodeRow> decode_rows() {
   return {{"full", {full(4)}},
           {"one token per block", {full(1)}},
           {"no caching", {full(4)}, {.max_requests = 64}, true, false},
+          {"usual blocks", {full(16)}},
           {"announced", {full(4)}, kAnnouncing},
           {"exact", {full(4)}, exact, false},
           {"blocks of two units", {full(8), full(4)}, kAnnouncing},
-          {"full and window", {full(4), window(4, 8)}, kAnnouncing},
+          {"full and window", {full(4), window(4, 8)}},
+          {"unequal blocks", {full(8), window(4, 8), window(4, 12)}},
+          {"announced windows", {full(4), window(4, 8)}, kAnnouncing},
           {"eagle", {full(4, true)}, kAnnouncing},
           {"states", {full(4), mamba(4, MambaMode::align)}, kAnnouncing, false}};
 }
 
 template <class Digest>
 void expect_equal_runs() {
-  constexpr int kOperations = 6000;
+  constexpr int kOperations = 24'000;
   std::cout << "KVPROOF_SEED=" << seed_of_runs() << "\n";
   for (const DecodeRow& row : decode_rows()) {
     Seen all;
@@ -314,11 +326,13 @@ void expect_equal_runs() {
       all.copies += seen.copies;
       all.twice += seen.twice;
       all.broken += seen.broken;
+      all.large += seen.large;
     }
     // A run in which these never happened has shown nothing about them.
     for (const std::uint64_t n : {all.tokens, all.taken, all.refused, all.twice, all.broken}) {
       EXPECT_GT(n, 20U) << row.name;
     }
+    EXPECT_GT(all.large, 4U) << row.name;
     EXPECT_GT(all.copies, 4U) << row.name;  // rare in blocks of one token, and of states
   }
 }

@@ -292,13 +292,13 @@ TEST(CacheManager, CopiesWhatARelativePublishedAndSomebodyHoldsBeforeItIsWritten
   }
 }
 
-// A table and a hit for every block.
+// A table and a hit for every block; a key for each and the root before them.
 TEST(CacheManager, RequestsTakeMemoryForTheirTokensHashesAndTables) {
   CacheManager<Xxh3Digest> manager(config(16, 4, 8), {.max_requests = 2});
   const std::uint64_t empty = manager.request_bytes();
   const std::vector<TokenId> eight(8);
   manager.finish(manager.arrive({.tokens = eight}));
-  const std::uint64_t one = 8 * sizeof(TokenId) + 2 * sizeof(Key128) + 2 * 2 * sizeof(BlockId);
+  const std::uint64_t one = 8 * sizeof(TokenId) + 3 * sizeof(Key128) + 2 * 2 * sizeof(BlockId);
   EXPECT_EQ(manager.request_bytes() - empty, one);
   manager.arrive({.tokens = eight});
   EXPECT_EQ(manager.request_bytes() - empty, one) << "the memory of a finished request is reused";

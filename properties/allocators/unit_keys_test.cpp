@@ -103,7 +103,7 @@ class UnitKeys : public testing::Test {
       const ExtraKeys extra = draw.extra();
       naive->apply(op::Arrive{.req = std::to_string(i), .tokens = prompt, .extra = extra});
       const RequestId id = requests.open({.tokens = prompt, .extra = &extra});
-      if (requests[id].num_tokens >= requests[id].next_unit_end) requests.hash_units(id);
+      if (requests.num_tokens(id) >= requests[id].next_unit_end) requests.hash_units(id);
       for (std::uint32_t step = draw.below(4); step > 0; --step) {
         const std::vector<TokenId> more = draw.tokens(8);
         naive->apply(op::Append{std::to_string(i), more});

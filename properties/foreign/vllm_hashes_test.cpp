@@ -149,8 +149,8 @@ std::vector<std::string> own_hashes(const HashedRequest& request) {
   const RequestId id =
       requests.open({.tokens = tokens.first(request.ends.front()), .extra = &request.extra});
   for (const std::uint32_t end : request.ends) {
-    requests.append(id, tokens.subspan(requests[id].num_tokens, end - requests[id].num_tokens));
-    if (requests[id].num_tokens >= requests[id].next_unit_end) requests.hash_units(id);
+    requests.append(id, tokens.subspan(requests.num_tokens(id), end - requests.num_tokens(id)));
+    if (requests.num_tokens(id) >= requests[id].next_unit_end) requests.hash_units(id);
   }
   std::vector<std::string> out;
   for (std::uint32_t i = 0; i < requests[id].num_hashes; ++i) {

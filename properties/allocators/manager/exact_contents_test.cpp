@@ -26,13 +26,13 @@ class Collision {
     groups_[0].allocate(table, {.slots = 8, .main = 8}, pool_, copy);
     const std::uint32_t hashed = lookahead == 0 ? 8 : 4;
     requests_[one].num_hashes = hashed / 4;
-    contents.note_complete(requests_[one], requests_.extra(one), table, hashed, pool_);
+    contents.note_complete(requests_, one, table, hashed, pool_);
     groups_[0].publish(table, groups_[0].content_of(requests_[one]), hashed, pool_);
   }
 
   BlockId find(RequestId id, std::uint32_t position, BlockId before) {
     return contents.find(pool_.index(), keys_[position],
-                         contents.expected(requests_[id], requests_.extra(id), position, before));
+                         contents.expected(requests_, id, position, before));
   }
   BlockId block(std::size_t position) { return requests_.tables(one)->blocks[position]; }
 

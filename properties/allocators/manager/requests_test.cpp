@@ -21,7 +21,7 @@ struct RequestTableTest : testing::Test {
   RequestId open(std::size_t count) {
     const auto tokens = counted_tokens(count);
     const RequestId id = requests.open({.tokens = tokens});
-    if (requests[id].num_tokens >= requests[id].next_unit_end) requests.hash_units(id);
+    if (requests.num_tokens(id) >= requests[id].next_unit_end) requests.hash_units(id);
     return id;
   }
 };
@@ -64,7 +64,7 @@ TEST_F(RequestTableTest, RefusesTokensBeyondTheRoom) {
   const auto tokens = counted_tokens(4);
   const RequestId id = requests.open({.tokens = tokens, .max_tokens = 6});
   EXPECT_THROW(requests.append(id, tokens), ContractViolation);
-  EXPECT_EQ(requests[id].num_tokens, 4U);
+  EXPECT_EQ(requests.num_tokens(id), 4U);
   EXPECT_THROW(open(65), ContractViolation) << "beyond max_model_len";
 }
 
@@ -72,9 +72,9 @@ TEST_F(RequestTableTest, ACloneHasTokensAndHashesAndNoBlocks) {
   const RequestId parent = open(9);
   requests.tables(parent)->length = 3;
   const RequestId child = requests.clone(parent);
-  EXPECT_EQ(requests[child].num_tokens, 9U);
+  EXPECT_EQ(requests.num_tokens(child), 9U);
   EXPECT_EQ(requests[child].hashes[1], requests[parent].hashes[1]);
-  EXPECT_NE(requests[child].tokens, requests[parent].tokens);
+  EXPECT_NE(requests.tokens(child), requests.tokens(parent));
   EXPECT_EQ(requests.tables(child)->length, 0U);
 }
 
