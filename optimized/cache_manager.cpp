@@ -117,7 +117,9 @@ void CacheManager<Digest>::refresh(RequestId id) {
                                return copies_.shares(group, own[group.id()], pool_);
                              }));
   const bool settled = r.place == Place::device && !r.may_share;
-  r.plain_until = settled && steps_alike_ ? r.capacity : 0;
+  // A request that has published nothing yet does not count as running.
+  const bool runs = !config_.enable_caching || own->published != kNever;
+  r.plain_until = settled && steps_alike_ && runs ? r.capacity : 0;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
   const std::uint32_t quiet_until = note_due(id).quiet_until();
   requests_.limit(id, settled && pool_.tails() == nullptr ? quiet_until : 0);
@@ -463,7 +465,7 @@ template <class Digest>
       const auto id_of = [&](std::uint32_t i) { return ids[i & ~BatchDue::kUnwritten]; };
       const RequestId id = id_of(due[k]);
       if (requests_.num_tokens(id) + k >= requests_.live(id).capacity) {
-        check_room(id, std::ranges::count(due.first(k), id, id_of));
+        check_room(id, static_cast<std::uint64_t>(std::ranges::count(due.first(k), id, id_of)));
       }
       resident(id);
     }

@@ -78,7 +78,7 @@ void LayerGroup<Key>::add_hit(GroupTable& table, std::span<const BlockId> hit, c
   const std::size_t skipped = skipped_tokens(group_, demand.computed) / group_.block_size;
   const std::size_t read = std::min(skipped, hit.size());
   std::fill_n(table.blocks, skipped, kNullBlock);
-  std::copy_n(hit.begin() + read, hit.size() - read, table.blocks + skipped);
+  std::copy_n(hit.data() + read, hit.size() - read, table.blocks + skipped);
   pool.touch(hit.subspan(read));
   set_length(table, static_cast<std::uint32_t>(skipped + hit.size() - read));
   set_published(table, table.length);

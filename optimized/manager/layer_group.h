@@ -168,12 +168,12 @@ class LayerGroup {
     table.publish_end += steps.block_size;
   }
 
-  /// Publishes the next block. @pre it is complete, and the pool and the group are bare
+  /// Publishes the next block. @pre it is complete, the pool and the group are bare, the request runs
   /// @param next_end [tokens] at which the one behind it is complete
   template <class Request>
   [[gnu::always_inline]] static void publish_bare(GroupTable& table, const Request& r,
                                                   std::uint32_t next_end, Pool& pool) {
-    const std::uint32_t at = table.progress();
+    const std::uint32_t at = table.published;
     pool.publish_bare(table.blocks[at], r.hashes[at]);
     table.published = at + 1;
     table.publish_end = next_end;

@@ -129,7 +129,7 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
   storage.encoder_tokens = encoder_tokens;
   r.hashes = reinterpret_cast<Key*>(storage.buffer.get()) + 1;
   r.hashes[-1] = hasher_.root();
-  auto* blocks = r.blocks = reinterpret_cast<BlockId*>(r.hashes + units);
+  auto* blocks = reinterpret_cast<BlockId*>(r.hashes + units);
   for (const LayerGroup<Key>& group : groups_) {
     GroupTable& table = tables(id)[group.id()];
     const std::size_t own = group.positions(capacity, encoder_tokens);

@@ -47,7 +47,6 @@ template <class Key>
 struct alignas(64) HotRequest {
   Key* hashes = nullptr;            // shape [capacity / hash unit], and before them their root
   GroupTable* tables = nullptr;     // shape [groups]
-  BlockId* blocks = nullptr;        // of the first table
   std::uint32_t ahead = 0;          // [tokens] that it has and that are not computed
   std::uint32_t capacity = 0;       // [tokens]
   std::uint32_t next_unit_end = 0;  // [tokens] at which the next hash is due
@@ -195,7 +194,6 @@ class RequestTable {
         Request& r = requests[id];
         ++r.ahead;
         __builtin_prefetch(r.tables, 1);
-        __builtin_prefetch(r.blocks + r.num_hashes, 1);  // nearly always the end of the first table
         *next++ = static_cast<std::uint32_t>(index);
       }
       to[id][at] = token;

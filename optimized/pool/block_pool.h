@@ -117,9 +117,10 @@ class BlockPool {
     return true;
   }
 
-  /// As publish(), in a bare pool. @pre the block carries no key
+  /// As publish(), in a bare pool, and for one block at a time: nothing has been fetched ahead.
+  /// @pre the block carries no key
   [[gnu::always_inline]] void publish_bare(BlockId block, const Key& key, GroupId group = 0) {
-    index_.insert(key, block, group << Record::kGroupShift);
+    index_.insert_later(key, block, group << Record::kGroupShift);
   }
 
   /// Registers the key of the prefix whose last hash unit lies inside of a block, behind the keys
@@ -161,6 +162,7 @@ class BlockPool {
     return num_forgotten_ + static_cast<std::uint32_t>(counters_.evictions);
   }
 
+  /// O(num_blocks)
   [[nodiscard]] std::uint32_t num_keys() const {
     return index_.num_keys() + (tails_ ? tails_->index().num_keys() : 0);
   }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "optimized/pool/prefix_index.h"
 
+#include <bit>
+#include <utility>
+
 namespace kvproof::optimized {
 namespace {
 
@@ -24,7 +27,7 @@ PrefixIndex<Key>::PrefixIndex(Record* records, std::uint32_t num_blocks)
       rings_(num_blocks) {}
 
 template <class Key>
-BlockId PrefixIndex<Key>::find_behind(const Chunk* at, const Key& key) const {
+BlockId PrefixIndex<Key>::find_behind(Chunk* at, const Key& key) const {
   const std::uint8_t wanted = tag(key);
   // Bounded by the number of chunks: where keys have gone on from every one there is no other end.
   for (std::uint64_t probes = 1; probes < num_chunks_; ++probes) {
@@ -40,10 +43,8 @@ BlockId PrefixIndex<Key>::find_behind(const Chunk* at, const Key& key) const {
 
 // A copy is looked for where such keys went on; then the first chunk with an empty slot is taken.
 template <class Key>
-void PrefixIndex<Key>::insert_elsewhere(Chunk& first, std::uint32_t empty, BlockId block,
-                                        std::uint32_t marks) {
+void PrefixIndex<Key>::name_elsewhere(Chunk& first, std::uint32_t empty, BlockId block) const {
   Record& record = records_[block];
-  record.flags = marks;
   const std::uint8_t wanted = tag(record.key);
   if ((first.gone_on & passed(wanted)) != 0) {
     const BlockId head = find_behind(&first, record.key);
@@ -64,6 +65,21 @@ void PrefixIndex<Key>::insert_elsewhere(Chunk& first, std::uint32_t empty, Block
 }
 
 template <class Key>
+std::uint32_t PrefixIndex<Key>::num_keys() const {
+  settle();
+  std::uint32_t keys = 0;
+  for (const Chunk& chunk : chunks_) {
+    keys += kWidth - static_cast<std::uint32_t>(std::popcount(match(chunk, 0)));
+  }
+  return keys;
+}
+
+template <class Key>
+void PrefixIndex<Key>::complete_pending() const {
+  name(*pending_chunk_, std::exchange(pending_, kNoBlock));
+}
+
+template <class Key>
 auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves) -> Place {
   const std::uint8_t wanted = tag(key);
   for (std::uint64_t at = home(key);; at = behind(at)) {
@@ -78,16 +94,19 @@ auto PrefixIndex<Key>::locate(const Key& key, BlockId block, bool leaves) -> Pla
 
 template <class Key>
 void PrefixIndex<Key>::erase_elsewhere(BlockId block) {
+  if (block == pending_) {
+    complete_pending();
+    return erase(block);
+  }
   Record& record = records_[block];
   if ((record.flags & Record::kShared) != 0) return erase_copy(block);
   const auto [chunk, slot] = locate(record.key, block, /*leaves=*/true);
   chunk->tags[slot] = 0;
   record.flags = 0;
-  --num_keys_;
 }
 
 template <class Key>
-void PrefixIndex<Key>::append_copy(BlockId head, BlockId block) {
+void PrefixIndex<Key>::append_copy(BlockId head, BlockId block) const {
   Record& first = records_[head];
   if ((first.flags & Record::kShared) == 0) {
     rings_[head] = {head, head};
@@ -118,11 +137,12 @@ void PrefixIndex<Key>::erase_copy(BlockId block) {
 template <class Key>
 void PrefixIndex<Key>::clear() {
   for (Chunk& chunk : chunks_) chunk = Chunk{};
-  num_keys_ = 0;
+  pending_ = kNoBlock;
 }
 
 template <class Key>
 BlockId PrefixIndex<Key>::next_copy(BlockId block) const {
+  settle();
   if ((records_[block].flags & Record::kShared) == 0) return kNoBlock;
   const BlockId next = rings_[block].next;
   return (records_[next].flags & Record::kHead) != 0 ? kNoBlock : next;

@@ -32,7 +32,8 @@ class PrefixIndex {
   /// @param records shape [num_blocks], owned by the pool.
   PrefixIndex(Record* records, std::uint32_t num_blocks);
 
-  [[nodiscard]] std::uint32_t num_keys() const { return num_keys_; }
+  /// Counted when it is asked for. O(num_blocks)
+  [[nodiscard]] std::uint32_t num_keys() const;
 
   /// The oldest block with that key, or kNoBlock.
   [[nodiscard]] BlockId find(const Key& key) const;
@@ -46,6 +47,15 @@ class PrefixIndex {
   /// Registers a block under a key, behind those that have it already. Sets the flags of its record
   /// anew. @param marks flags besides @pre the block carries no key
   void insert(const Key& key, BlockId block, std::uint32_t marks = 0);
+  /// As insert(), and starts to fetch the chunk that will name the block. It does when the next key
+  /// enters, or when somebody asks: callers see no difference, but reading is not const any more
+  /// for other threads.
+  void insert_later(const Key& key, BlockId block, std::uint32_t marks);
+  /// Completes insert_later().
+  void settle() const {
+    if (pending_ != kNoBlock) [[unlikely]]
+      complete_pending();
+  }
 
   /// Takes a block's key away, and its flags. @pre the block carries one
   void erase(BlockId block) {
@@ -63,7 +73,6 @@ class PrefixIndex {
     const std::uint32_t slot = (record.flags & Record::kSlot) >> Record::kSlotShift;
     chunks_[home(record.key)].tags[slot] = 0;
     record.flags = 0;
-    --num_keys_;
   }
 
   void clear();
@@ -74,6 +83,7 @@ class PrefixIndex {
 
   /// Whether the index names this block for its key. @pre the block carries a key
   [[nodiscard]] bool is_oldest(BlockId block) const {
+    settle();
     return (records_[block].flags & Record::kHead) != 0;
   }
 
@@ -120,10 +130,7 @@ class PrefixIndex {
   [[nodiscard]] std::uint64_t behind(std::uint64_t chunk) const {
     return chunk + 1 == num_chunks_ ? 0 : chunk + 1;
   }
-  [[nodiscard]] Chunk* behind(Chunk* chunk) {
-    return chunk + 1 == chunks_.data() + num_chunks_ ? chunks_.data() : chunk + 1;
-  }
-  [[nodiscard]] const Chunk* behind(const Chunk* chunk) const {
+  [[nodiscard]] Chunk* behind(Chunk* chunk) const {
     return chunk + 1 == chunks_.data() + num_chunks_ ? chunks_.data() : chunk + 1;
   }
   [[nodiscard]] static std::uint32_t match(const Chunk& chunk, std::uint8_t tag);
@@ -141,25 +148,30 @@ class PrefixIndex {
   Place locate(const Key& key, BlockId block, bool leaves);
   /// As erase(), of a block with copies or whose key lives behind a full chunk.
   void erase_elsewhere(BlockId block);
-  void append_copy(BlockId head, BlockId block);
+  void append_copy(BlockId head, BlockId block) const;
   void erase_copy(BlockId block);
-  /// The rest of insert(), where the chunk is full or such keys went past it.
-  void insert_elsewhere(Chunk& chunk, std::uint32_t empty, BlockId block, std::uint32_t marks);
+  /// Names a block, which has its key and flags, in the chunk of its key or behind the block that
+  /// the chunk names.
+  void name(Chunk& chunk, BlockId block) const;
+  /// The same where the chunk is full or such keys went past it.
+  void name_elsewhere(Chunk& chunk, std::uint32_t empty, BlockId block) const;
+  void complete_pending() const;
   /// Names a block in the first empty slot. @param empty a bit for each empty slot @return the slot
-  std::size_t enter(Chunk& chunk, std::uint32_t empty, std::uint8_t tag, BlockId block) {
-    ++num_keys_;
+  std::size_t enter(Chunk& chunk, std::uint32_t empty, std::uint8_t tag, BlockId block) const {
     const std::size_t slot = first_of(empty);
     chunk.tags[slot] = tag;
     chunk.blocks[slot] = block;
     return slot;
   }
-  [[nodiscard]] BlockId find_behind(const Chunk* chunk, const Key& key) const;
+  [[nodiscard]] BlockId find_behind(Chunk* chunk, const Key& key) const;
 
   Record* records_;
   std::uint64_t num_chunks_;
-  HugeVector<Chunk> chunks_;  // shape [num_chunks]
-  HugeVector<Ring> rings_;    // shape [num_blocks]; valid where the record says kShared
-  std::uint32_t num_keys_ = 0;
+  // Reading completes what insert_later() has begun.
+  mutable HugeVector<Chunk> chunks_;  // shape [num_chunks]
+  mutable HugeVector<Ring> rings_;    // shape [num_blocks]; valid where the record says kShared
+  mutable BlockId pending_ = kNoBlock;
+  Chunk* pending_chunk_ = nullptr;  // of its key
 };
 
 /// A bit for each slot of the chunk with that tag.
@@ -176,31 +188,53 @@ std::uint32_t PrefixIndex<Key>::match(const Chunk& chunk, std::uint8_t tag) {
 #endif
 }
 
-// The search for an older copy and for an empty slot read the same chunk, nearly always the first.
 template <class Key>
 [[gnu::always_inline]] inline void PrefixIndex<Key>::insert(const Key& key, BlockId block,
                                                             std::uint32_t marks) {
+  settle();
   Record& record = records_[block];
   record.key = key;
-  marks |= Record::kHashed | Record::kHead;
+  record.flags = marks | Record::kHashed | Record::kHead;
+  name(chunks_[home(key)], block);
+}
+
+template <class Key>
+[[gnu::always_inline]] inline void PrefixIndex<Key>::insert_later(const Key& key, BlockId block,
+                                                                  std::uint32_t marks) {
+  Chunk* const chunk = &chunks_[home(key)];
+  __builtin_prefetch(chunk, 1, 2);
+  Record& record = records_[block];
+  record.key = key;
+  record.flags = marks | Record::kHashed | Record::kHead;
+  const BlockId before = pending_;
+  Chunk& its_chunk = *pending_chunk_;
+  pending_ = block;
+  pending_chunk_ = chunk;
+  if (before != kNoBlock) [[likely]]
+    name(its_chunk, before);
+}
+
+// The search for an older copy and for an empty slot read the same chunk, nearly always the first.
+template <class Key>
+[[gnu::always_inline]] inline void PrefixIndex<Key>::name(Chunk& chunk, BlockId block) const {
+  Record& record = records_[block];
+  const Key& key = record.key;
   const std::uint8_t wanted = tag(key);
-  Chunk& chunk = chunks_[home(key)];
   for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
     const BlockId head = chunk.blocks[first_of(mask)];
-    if (records_[head].key == key) [[unlikely]] {
-      record.flags = marks;
+    if (records_[head].key == key) [[unlikely]]
       return append_copy(head, block);
-    }
   }
   const std::uint32_t empty = match(chunk, 0);
   if (empty == 0 || (chunk.gone_on & passed(wanted)) != 0) [[unlikely]]
-    return insert_elsewhere(chunk, empty, block, marks);
-  record.flags = marks | Record::at(enter(chunk, empty, wanted, block));
+    return name_elsewhere(chunk, empty, block);
+  record.flags |= Record::at(enter(chunk, empty, wanted, block));
 }
 
 template <class Key>
 inline BlockId PrefixIndex<Key>::find(const Key& key) const {
-  const Chunk& chunk = chunks_[home(key)];
+  settle();
+  Chunk& chunk = chunks_[home(key)];
   const std::uint8_t wanted = tag(key);
   for (std::uint32_t mask = match(chunk, wanted); mask != 0; mask &= mask - 1) {
     const BlockId block = chunk.blocks[first_of(mask)];

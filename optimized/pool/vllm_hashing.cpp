@@ -92,7 +92,7 @@ class PickleWriter {
       out_.erase(frame_, kFrameHeader);
     } else {
       out_[frame_] = '\x95';
-      for (int i = 0; i < 8; ++i) out_[frame_ + 1 + i] = static_cast<char>(size >> (8 * i));
+      for (std::size_t i = 0; i < 8; ++i) out_[frame_ + 1 + i] = static_cast<char>(size >> (8 * i));
     }
     frame_ = kNoFrame;
   }
