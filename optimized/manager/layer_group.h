@@ -168,7 +168,8 @@ class LayerGroup {
     table.publish_end += steps.block_size;
   }
 
-  /// Publishes the next block. @pre it is complete, the pool and the group are bare, the request runs
+  /// Publishes the next block.
+  /// @pre it is complete, the pool and the group are bare, the request runs
   /// @param next_end [tokens] at which the one behind it is complete
   template <class Request>
   [[gnu::always_inline]] static void publish_bare(GroupTable& table, const Request& r,
