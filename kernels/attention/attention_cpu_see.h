@@ -30,8 +30,10 @@ struct Tile : VectorMath<V> {
 
   using Half = HalfStep<V, T>;
 
+  static constexpr int kSums = kLanes / kAtOnce;  // folds that one vector of scores is made of
+
   /// Partial sums of kAtOnce tokens from `first` on, folded into one vector for each row.
-  static void dots(const TileWork& w, int first, F* sums, int sums_stride) {
+  static void dots(const TileWork& w, int first, F (*sums)[kSums], int at) {
     F sum[kRows][kAtOnce];
     const T* key[kAtOnce];
     KVPROOF_UNROLL
@@ -79,20 +81,19 @@ struct Tile : VectorMath<V> {
       F folds[kAtOnce];  // of its own: an array that is passed on is not kept in registers
       KVPROOF_UNROLL
       for (int t = 0; t < kAtOnce; ++t) folds[t] = sum[r][t];
-      sums[r * sums_stride] = Math::template fold<kAtOnce>(folds, V::add);
+      sums[r][at] = Math::template fold<kAtOnce>(folds, V::add);
     }
   }
 
   /// Scores times log2(e), minus infinity past the tokens that count.
   static void score(const TileWork& w, Fetch<V>& fetch, float (*scores)[kTile]) {
     constexpr float kLog2E = 1.44269504088896340736F;
-    constexpr int kSums = kLanes / kAtOnce;
     fetch.divide(2, kTile / kAtOnce);
     for (int group = 0; group < w.num_tokens; group += kLanes) {
       F sums[kRows][kSums];
       for (int i = 0; i < kSums; ++i) {
         fetch.some();
-        dots(w, group + i * kAtOnce, &sums[0][i], kSums);
+        dots(w, group + i * kAtOnce, sums, i);
       }
       for (int r = 0; r < kRows; ++r) {
         F s = Math::template fold<kSums, log2_of(kAtOnce)>(sums[r], V::add);
