@@ -32,14 +32,38 @@ struct Seen {
   std::uint64_t tokens = 0, taken = 0, refused = 0, copies = 0, twice = 0, broken = 0, large = 0;
 };
 
-/// Both managers, under the names of a random run.
+const optimized::Capacity kAnnouncing{.max_requests = 64, .event_records = 512, .residency = true};
+
+optimized::Capacity announcing(optimized::Capacity capacity) {
+  capacity.event_records = kAnnouncing.event_records;
+  capacity.residency = kAnnouncing.residency;
+  return capacity;
+}
+
+/// What a manager shows that announces nothing.
+Snapshot silent(Snapshot state) {
+  for (PoolState* pool : {static_cast<PoolState*>(&state), &state.host}) {
+    for (BlockState& block : pool->blocks) block.prefix_tokens = 0;
+  }
+  state.work->lost_events = 0;
+  state.work->lifetime = {};
+  state.work->idle = {};
+  return state;
+}
+
+/// Both managers, under the names of a random run. The one that is called request by request always
+/// announces what it does, as the laws want it: so where the batch does not, the code that follows
+/// nothing (BlockPool::bare()) is held to the code that the laws watch.
 template <class Digest>
 class Twins {
  public:
   using Manager = optimized::CacheManager<Digest>;
 
   Twins(const CacheConfig& config, const optimized::Capacity& capacity, std::uint64_t seed)
-      : batched_(config, capacity), single_(config, capacity), random_(seed) {
+      : batched_(config, capacity),
+        single_(config, announcing(capacity)),
+        announced_(capacity.event_records > 0),
+        random_(seed) {
     observe();
   }
 
@@ -151,11 +175,12 @@ class Twins {
     observe();
     Snapshot other;
     optimized::observe_manager(batched_, names_, other);
-    ASSERT_TRUE(other == state_);
+    ASSERT_TRUE(other == (announced_ ? state_ : silent(state_)));
     for (const auto& [name, id] : names_.requests) {
       ASSERT_TRUE(std::ranges::equal(batched_.tokens(id), single_.tokens(id)));
     }
-    ASSERT_TRUE(batched_.take_events() == single_.take_events());
+    const std::vector<Event> events = single_.take_events();
+    ASSERT_TRUE(batched_.take_events() == (announced_ ? events : std::vector<Event>()));
     ASSERT_EQ(batched_.counters().refusals, single_.counters().refusals);
     for (const auto& copy : single_.take_copies()) copies_.push_back(copy.to);
     ASSERT_TRUE(std::ranges::equal(batched_.take_copies(), copies_, {}, &optimized::BlockCopy::to));
@@ -266,6 +291,7 @@ class Twins {
 
   Manager batched_;
   Manager single_;
+  bool announced_;  // by batched_
   std::mt19937_64 random_;
   optimized::CallerNames names_;
   std::map<std::string, RequestId> away_;  // by transfer
@@ -281,8 +307,6 @@ struct DecodeRow {
   bool host = true;
   bool caching = true;
 };
-
-const optimized::Capacity kAnnouncing{.max_requests = 64, .event_records = 512, .residency = true};
 
 std::vector<DecodeRow> decode_rows() {
   const optimized::Capacity exact{.max_requests = 64, .exact_hits = true};
