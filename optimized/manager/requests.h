@@ -41,8 +41,7 @@ using SharedExtraKeys = std::shared_ptr<const ExtraKeys>;
 /// Where the blocks of a request lie. The two in between are transfers in flight.
 enum class Place : std::uint8_t { device, leaving, host, returning };
 
-/// The part of a request that a decode step reads which has more to do than to write a token: one
-/// cache line.
+/// What a decode step reads of a request if it does more than to write a token. One cache line.
 template <class Key>
 struct alignas(64) HotRequest {
   Key* hashes = nullptr;            // shape [capacity / hash unit], and before them their root

@@ -47,9 +47,9 @@ class PrefixIndex {
   /// Registers a block under a key, behind those that have it already. Sets the flags of its record
   /// anew. @param marks flags besides @pre the block carries no key
   void insert(const Key& key, BlockId block, std::uint32_t marks = 0);
-  /// As insert(), and starts to fetch the chunk that will name the block. It does when the next key
-  /// enters, or when somebody asks: callers see no difference, but reading is not const any more
-  /// for other threads.
+  /// As insert(), but the chunk is only fetched now. It names the block when the next key enters or
+  /// when somebody asks, so callers see no difference. The first question after it writes: two
+  /// threads must not ask at once.
   void insert_later(const Key& key, BlockId block, std::uint32_t marks);
   /// Completes insert_later().
   void settle() const {
@@ -87,7 +87,7 @@ class PrefixIndex {
     return (records_[block].flags & Record::kHead) != 0;
   }
 
-  /// Whether the slot that the record names, if it does, names the block.
+  /// False if the record names a slot, and the slot does not name the block.
   [[nodiscard]] bool stands_where_it_says(BlockId block) const {
     const Record& record = records_[block];
     const std::uint32_t slot = (record.flags & Record::kSlot) >> Record::kSlotShift;
