@@ -3,8 +3,8 @@
 //
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
-// Source:  ids I1..I31 are those of the published behaviour of vLLM v1 at 0.22 and 0.24, reworded;
-//          the C rows are ours. All profiles obey every row, with caching on or off, in any number
+// Source:  ids I1..I31 are those of the invariants in reference/vllm/v1.md, section 12, reworded;
+//          kNotLaws has those that are no laws; the C rows are ours. All profiles obey every row, with caching on or off, in any number
 //          of groups of any kind; a row that is about one kind names it.
 // Answers: a law repairs nothing, aborts nothing and prints nothing. A violation is a sentence; the
 //          audit throws it.
@@ -329,6 +329,18 @@ inline constexpr Law kLaws[] = {
 // clang-format on
 }  // namespace law
 using law::kLaws;
+
+/// The invariants of reference/vllm/v1.md that are no laws: no operation asks for what they are of.
+struct NotALaw {
+  std::string_view id;
+  std::string_view reason;
+};
+inline constexpr NotALaw kNotLaws[] = {
+    {"I27", "slots are filled from tables by kernels/slot_mapping, whose tests hold them to it"},
+    {"I28", "a worker's rows are not the allocator's; optimized/slot_mapping.h fills them anew"},
+    {"I30", "a sum over what a scheduler has promised; I19 and I21 hold each single admission"},
+    {"I32", "a deferred release is a lease here, and C4 holds leases"},
+};
 
 /// @return the row of that id, or nullptr.
 [[nodiscard]] constexpr const Law* find_law(std::string_view id) {

@@ -2,8 +2,8 @@
 // How a numbered fact about the allocator becomes a test: FACT(07, What) { ... } runs its body on
 // every implementation under every profile; `way` says which.
 //
-// The numbers are those of a table of recorded behaviour of vLLM v1 (0.22 and 0.24); its figures
-// stand in the tests. facts_test.cpp lists what is not tested, and why.
+// The numbers are those of reference/vllm/v1.md, section 11. facts_test.cpp lists what is not
+// tested, and why.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -2,8 +2,8 @@
 // Facts about vLLM 0.33.0: FACT033(3_6, What) { ... } is a test named F3_6_What, run on the naive
 // and on the optimized managers with both hashes.
 //
-// The numbers are those of a list of recorded behaviour of the release; its figures stand in the
-// tests. facts_033_list_test.cpp lists what is not tested, and why.
+// The numbers are those of reference/vllm/0.33.md. facts_033_list_test.cpp lists what is not
+// tested, and why.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The facts that are not tests, each with its reason, and the proof that none is forgotten.
+// The facts of reference/vllm/v1.md that are not tests, each with its reason, and the proof that
+// none is forgotten.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
+
+#include "properties/facts/anchors.h"
 
 namespace kvproof::properties {
 namespace {
 
-constexpr int kNumFacts = 88;
+using Faults = std::vector<std::string>;
 
 struct Untested {
   int fact;
@@ -45,27 +50,35 @@ int fact_of(const std::string& test) {
   return test.rfind("Fact_", 0) == 0 ? std::atoi(test.c_str() + 5) : 0;
 }
 
-TEST(FactList, EachFactIsEitherTestedOrListedWithItsReason) {
-  std::map<int, std::string> found;
+TEST(FactList, EachFactIsAnAnchorAndEitherTestedOrListedWithItsReason) {
+  std::map<std::string, std::string> found;
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   for (int s = 0; s < all.total_test_suite_count(); ++s) {
     const testing::TestSuite& suite = *all.GetTestSuite(s);
+    if (std::string(suite.name()) != "Facts") continue;
     for (int t = 0; t < suite.total_test_count(); ++t) {
       const std::string name = suite.GetTestInfo(t)->name();
-      const int fact = fact_of(name);
-      if (std::string(suite.name()) != "Facts") continue;
-      EXPECT_TRUE(fact >= 1 && fact <= kNumFacts) << name << " names no fact";
-      found[fact] = name;
+      found[std::to_string(fact_of(name))] = name;
     }
   }
   for (const Untested& row : kUntested) {
-    EXPECT_TRUE(row.fact >= 1 && row.fact <= kNumFacts) << row.fact;
-    EXPECT_TRUE(found.emplace(row.fact, row.reason).second)
-        << "fact " << row.fact << " is listed, and is " << found[row.fact];
+    const std::string fact = std::to_string(row.fact);
+    EXPECT_TRUE(found.emplace(fact, row.reason).second)
+        << "fact " << fact << " is listed, and is " << found[fact];
   }
-  for (int fact = 1; fact <= kNumFacts; ++fact) {
-    EXPECT_TRUE(found.contains(fact)) << "fact " << fact << " is neither tested nor listed";
-  }
+  std::set<std::string> carried;
+  for (const auto& [fact, where] : found) carried.insert(fact);
+  EXPECT_EQ(faults_of_anchors(document("v1.md"), "fact-", carried), Faults{});
+}
+
+TEST(FactList, AnAnchorThatIsMissingDoubledOrCarriedByNothingIsRejected) {
+  const std::string text = "- <a id=\"fact-1\"></a>**1** a\n- <a id=\"fact-12\"></a>**12** b\n";
+  EXPECT_EQ(faults_of_anchors(text, "fact-", {"1", "12"}), Faults{});
+  EXPECT_EQ(faults_of_anchors(text, "fact-", {"1", "12", "2"}), Faults{"fact-2 is no anchor"});
+  EXPECT_EQ(faults_of_anchors(text, "fact-", {"12"}), Faults{"nothing carries fact-1"});
+  EXPECT_EQ(faults_of_anchors(text + text.substr(0, 20), "fact-", {"1", "12"}),
+            Faults{"fact-1 is an anchor twice"});
+  EXPECT_EQ(faults_of_anchors(text, "i", {}), Faults{});
 }
 
 }  // namespace

@@ -2,6 +2,11 @@
 // Every law is silent on a correct run, and reports a state or an answer that breaks it on purpose.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <vector>
+
+#include "properties/facts/anchors.h"
 #include "properties/laws/law_scenes.h"
 #include "reference/operations.h"
 
@@ -29,6 +34,18 @@ TEST(Laws, EveryRowOfTheListIsBrokenByAtLeastOneTest) {
     EXPECT_EQ(find_law(row.id), &row) << "two laws are called " << row.id;
     EXPECT_FALSE(row.name.empty() || row.sentence.empty() || row.source.empty()) << row.id;
   }
+}
+
+TEST(Laws, EachInvariantOfTheDocumentIsALawOrSaysWhyItIsNone) {
+  std::set<std::string> carried;  // I13 is the anchor i13
+  for (const Law& row : kLaws) {
+    if (row.id.starts_with('I')) carried.emplace(row.id.substr(1));
+  }
+  for (const NotALaw& row : kNotLaws) {
+    EXPECT_TRUE(carried.emplace(row.id.substr(1)).second) << row.id << " is a law, too";
+    EXPECT_FALSE(row.reason.empty()) << row.id;
+  }
+  EXPECT_EQ(faults_of_anchors(document("v1.md"), "i", carried), std::vector<std::string>{});
 }
 
 TEST(Laws, AllAreSilentAtEveryStepOfARunInBothProfiles) {
