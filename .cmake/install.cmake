@@ -21,6 +21,8 @@ install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(KVPROOF_BENCH)
   install(PROGRAMS kvproof DESTINATION bin COMPONENT verbs)
+  file(CONFIGURE OUTPUT version.cmake CONTENT "set(KVPROOF_VERSION @KVPROOF_VERSION@)\n" @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/version.cmake DESTINATION share/kvproof COMPONENT verbs)
   # for check
   install(DIRECTORY properties/traces/vectors properties/regressions
           DESTINATION share/kvproof COMPONENT verbs)

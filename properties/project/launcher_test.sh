@@ -51,7 +51,7 @@ system() {
     case $real in /*) ln -s "$real" "$work/bin/$tool" ;; esac
   done
   cp "$launcher" "$work/tree/kvproof"
-  : >"$work/tree/CMakeLists.txt"
+  echo 'set(KVPROOF_VERSION 1.2.3-dev)' >"$work/tree/CMakeLists.txt"
   fake id 'echo 0'
   fake apt-get "echo \"apt-get \$*\" >>$work/log"
   fake apt-cache 'exit 0'
@@ -94,8 +94,19 @@ cp "$work/out" "$work/before"
 check "help exits 0" exits 0
 run --help
 check "help says what --help says" cmp -s "$work/before" "$work/out"
+for words in version --version; do
+  run $words
+  check "$words says what CMakeLists.txt says" last_line_is "kvproof 1.2.3-dev"
+done
+mkdir -p "$work/share/kvproof"
+echo 'set(KVPROOF_VERSION 1.2.4)' >"$work/share/kvproof/version.cmake"
+mv "$work/tree/CMakeLists.txt" "$work/aside"
 run version
-check "version says what --version says" out_has "kvproof 0."
+check "an installed launcher says what was installed" last_line_is "kvproof 1.2.4"
+rm "$work/share/kvproof/version.cmake"
+refused_version() { run version; check "$1" exits 2; check "$1, in one line" err_is_one_line; }
+refused_version "a version that nothing says is not made up"
+mv "$work/aside" "$work/tree/CMakeLists.txt"
 run help test
 cp "$work/out" "$work/before"
 run test --help

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The source tree obeys its rules, and each rule refuses what it must."""
 import re
+import subprocess
 import unittest
 from pathlib import Path
 
@@ -25,8 +26,13 @@ class Tree(unittest.TestCase):
         self.assertEqual(complaints, [], "\n".join(complaints))
 
     def test_has_one_version(self):
-        version = re.search(r"project\(kvproof VERSION (\S+)", TREE["CMakeLists.txt"]).group(1)
-        self.assertIn(f'echo "kvproof {version}"', TREE["kvproof"])
+        version = re.search(r"(?m)^set\(KVPROOF_VERSION (\S+)\)$", TREE["CMakeLists.txt"]).group(1)
+        said = subprocess.run([str(ROOT / "kvproof"), "version"], capture_output=True, text=True,
+                              check=True).stdout
+        self.assertEqual(said, f"kvproof {version}\n")
+        python = version.replace("-dev", ".dev0")  # PEP 440
+        self.assertIn(f'\nversion = "{python}"', (ROOT / "pyproject.toml").read_text())
+        self.assertIn(f"\n## {version.removesuffix('-dev')}", (ROOT / "CHANGELOG.md").read_text())
 
 
 class Rules(unittest.TestCase):

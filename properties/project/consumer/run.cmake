@@ -22,6 +22,12 @@ foreach(file bin/kvproof libexec/kvproof/kvproof-replay libexec/kvproof/kvproof-
   endif()
 endforeach()
 run("installed launcher" ${prefix}/bin/kvproof replay --help)
+run("version" ${SOURCE}/kvproof version)
+set(expected "${output}")
+run("installed version" ${prefix}/bin/kvproof version)
+if(NOT output STREQUAL expected)
+  message(FATAL_ERROR "the installed version is ${output}, that of the sources ${expected}")
+endif()
 
 set(flags "")
 if(SANITIZE)
