@@ -22,7 +22,7 @@ namespace kvproof {
 /// n-1, as only the last state matters.
 [[nodiscard]] std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed);
 
-/// As skipped_tokens, counted from recycling_basis().
+/// As skipped_tokens(), but counted from recycle_basis().
 [[nodiscard]] std::uint64_t recyclable_tokens(const Profile& profile, const GroupConfig& group,
                                               std::uint64_t computed);
 

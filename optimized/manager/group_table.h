@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One request in one layer group: its block table, and the work that is due in the next steps.
 //
-// Model:   the arrays live in the request's buffer (cache_manager.h). Leading positions may be
-//          null: blocks that the group does not read any more.
+// Model:   the arrays live in the request's buffer (requests.h). Leading positions may be null:
+//          blocks that the group does not read any more.
 #pragma once
 
 #include <algorithm>

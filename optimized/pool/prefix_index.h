@@ -3,9 +3,10 @@
 // first.
 //
 // Model:   open addressing over 64-byte chunks (12 one-byte tags, 12 block ids, the number of keys
-//          that found a chunk full and 16 bits that say which these may be), at most three quarters
-//          full. Keys stay in the block records; a chunk holds the oldest block of a key, and
-//          younger ones hang off it in a ring. A lookup touches one chunk and one record.
+//          that found a chunk full and 16 bits that say which these may be), two thirds full when
+//          every block carries a key. Keys stay in the block records; a chunk holds the oldest
+//          block of a key, and younger ones hang off it in a ring. A lookup touches one chunk and
+//          one record.
 // Source:  the chunk of F14 (facebook/folly, F14.md); the semantics of vLLM v1 BlockHashToBlockMap.
 // Leaves out: growth. It is built for num_blocks entries and never moves one.
 #pragma once

@@ -4,7 +4,7 @@
 //
 // Model:   token axis computed | hit | external | new | lookahead. A table that starts from a hit
 //          or from loaded tokens begins with nulls for the positions that its group has skipped.
-// Source:  the published behaviour of vLLM v1, from layer_rules.h. The code is independent of
+// Source:  reference/vllm/, by way of layer_rules.h. The code is independent of
 //          reference/layer_group.h, so that a law and the model do not share a mistake.
 #pragma once
 
