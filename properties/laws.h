@@ -4,8 +4,9 @@
 // Model:   a law is a pure check over one step; it reads observed states, never the insides of an
 //          allocator.
 // Source:  ids I1..I31 are those of the invariants in reference/vllm/v1.md, section 12, reworded;
-//          kNotLaws has those that are no laws; the C rows are ours. All profiles obey every row, with caching on or off, in any number
-//          of groups of any kind; a row that is about one kind names it.
+//          kNotLaws has those that are no laws; the C rows are ours. All profiles obey every row,
+//          with caching on or off, in any number of groups of any kind; a row that is about one
+//          kind names it.
 // Answers: a law repairs nothing, aborts nothing and prints nothing. A violation is a sentence; the
 //          audit throws it.
 #pragma once

@@ -4,9 +4,9 @@
 
     readme_commands_test.py <build folder>
 
-The documents are all of the tree's *.md but CHANGELOG.md, which speaks of former versions too, and
-the examples in each verb's --help. What is a command is a rule of form, so that nobody has to mark
-one, and nobody can hide one:
+The documents are all of the tree's *.md but CHANGELOG.md, which names options without a command,
+and reference/vllm/, whose backquotes hold formulas; and the examples in each verb's --help. What is
+a command is a rule of form, so that nobody has to mark one, and nobody can hide one:
 
 - In a fenced block without a language every line is a command. Where a line of it begins with "$ ",
   the block is a transcript: those lines are the commands, the others are output. Lines of "#" are
@@ -278,7 +278,7 @@ def documents():
     for path in sorted(ROOT.rglob("*.md")):
         name = path.relative_to(ROOT)
         if name.parts[0] not in skipped and not name.parts[0].startswith(".") \
-                and name.name != "CHANGELOG.md":
+                and name.name != "CHANGELOG.md" and name.parts[:2] != ("reference", "vllm"):
             yield str(name), path.read_text(encoding="utf-8")
 
 
