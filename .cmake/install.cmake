@@ -27,6 +27,8 @@ if(KVPROOF_BENCH)
   install(DIRECTORY properties/traces/vectors properties/regressions
           DESTINATION share/kvproof COMPONENT verbs)
   install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
+                properties/foreign/examples/kit_pool.cpp
+                properties/foreign/examples/kit_pool.py
                 properties/foreign/examples/paged_pool.cpp
           DESTINATION share/kvproof/foreign COMPONENT verbs)
   install(DIRECTORY reports DESTINATION share/kvproof COMPONENT verbs  # where the launcher looks

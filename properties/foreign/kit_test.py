@@ -13,7 +13,8 @@ import sys
 import tempfile
 import unittest
 
-from kvproof import EngineAdapter, PageAdapter, PoolAdapter, RadixAdapter, program
+from examples.kit_pool import LastOut
+from kvproof import EngineAdapter, PageAdapter, RadixAdapter, program
 from kvproof.requests import chain
 
 
@@ -32,52 +33,6 @@ def allocate(name, new_tokens, **other):
     return {"op": "allocate", "req": name, "new_tokens": new_tokens, "use_lookup": False,
             "lookahead": 0, "external": 0, "delay_cache": False, "full_sequence_must_fit": False,
             "reserved": 0, **other}
-
-
-class LastOut(PoolAdapter):
-    """A pool that hands out first what came back last."""
-
-    def build(self):
-        self.free, self.refs, self.key_of = [*range(self.usable)], {}, {}
-
-    def take(self, count):
-        if count > len(self.free):
-            return None
-        out, self.free = self.free[:count], self.free[count:]
-        for block in out:
-            self.refs[block] = 1
-            self.key_of.pop(block, None)
-        return out
-
-    def touch(self, blocks):
-        for block in blocks:
-            self.refs[block] = self.refs.get(block, 0) + 1
-            if block in self.free:
-                self.free.remove(block)
-
-    def drop(self, blocks):
-        for block in blocks:
-            self.refs[block] -= 1
-            if self.refs[block] == 0:
-                self.free.insert(0, block)
-
-    def publish(self, block, key):
-        self.key_of[block] = key
-
-    def find(self, key):
-        return next((block for block, held in self.key_of.items() if held == key), None)
-
-    def free_blocks(self):
-        return self.free
-
-    def counts(self):
-        return self.refs.items()
-
-    def keys(self):
-        return self.key_of
-
-    def index(self):
-        return {key: [block] for block, key in self.key_of.items()}
 
 
 class StaleKey(LastOut):
@@ -246,6 +201,15 @@ class KitTest(unittest.TestCase):
 
 @unittest.skipUnless(os.environ.get("KVPROOF"), "KVPROOF names no program")
 class CheckTest(unittest.TestCase):
+    def test_the_example_holds_as_its_first_lines_start_it(self):
+        example = os.path.join(HERE, "examples", "kit_pool.py")
+        done = subprocess.run(
+            [os.environ["KVPROOF"], f"--subject-command=python3 -B {example}", "--operations=200"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            env=os.environ | {"PYTHONPATH": HERE})
+        self.assertEqual(done.returncode, 0, program.finding_of(done.stdout))
+        self.assertIn("HOLDS", done.stdout)
+
     def test_a_sound_pool_holds(self):
         code, output = program.check(LastOut, "--operations=200")
         self.assertEqual(code, 0, program.finding_of(output))
