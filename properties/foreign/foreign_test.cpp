@@ -3,6 +3,10 @@
 // on the way through the text.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
+#include <string>
+
 #include "optimized/subjects.h"
 #include "properties/foreign/caller_book.h"
 #include "properties/foreign/foreign_state.h"
@@ -11,6 +15,7 @@
 #include "properties/random/ways.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
+#include "reference/trace_names.h"
 
 namespace kvproof::properties {
 namespace {
@@ -25,6 +30,19 @@ std::string refusal_of_promises(const std::string& line) {
 }
 
 constexpr const char* kLeast = R"("operations":["arrive","append","advance","allocate","finish"])";
+
+TEST(Readme, SaysOfEachOperationOnceWhatItMeans) {
+  std::ifstream file(KVPROOF_SOURCE_DIR "/properties/foreign/README.md");
+  std::map<std::string, int> rows;  // of that section, by how they begin: "| `arrive` |"
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("##")) inside = line == "### The operations";
+    if (inside) ++rows[line.substr(0, line.find('|', 1) + 1)];
+  }
+  for (const std::string_view name : kOperationNames) {
+    EXPECT_EQ(rows["| `" + std::string(name) + "` |"], 1) << name;
+  }
+}
 
 TEST(Promises, AreReadAsTheyAreMeant) {
   const Promises p = parse_promises(std::string(R"({"promises":"profile:vllm-0.24",)") + kLeast +
