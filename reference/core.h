@@ -15,7 +15,7 @@
 //   arrive     its prompt is known
 //   lookup     how much of its beginning do blocks still hold?
 //   allocate   an admission: the blocks that were found, and new ones for the tokens of this step
-//   advance    the step has run: so many tokens are computed
+//   advance    the step has run: so many tokens are computed, those that were found included
 //   append, allocate, advance     once for each token that it generates
 //   preempt    somebody else needs the blocks: it starts over from lookup
 //   finish     it has ended
@@ -49,7 +49,7 @@ using Table = std::vector<Block>;  // blocks of one request, in the order of its
 using Hash = std::uint64_t;        // stands for a whole prefix: all its tokens from the first on
 inline constexpr Hash kEmptyPrefix = 0;  // the hash of the empty prefix
 
-/// A broken precondition is a bug of the caller. It is thrown before anything has changed.
+/// A broken precondition is a bug of the caller, which is thrown at it. A shortage is an answer.
 inline void require(bool holds, const char* precondition) {
   if (!holds) throw std::logic_error(precondition);
 }
@@ -73,8 +73,8 @@ class ChainedHash {
 
 /// The blocks: who holds them, what they hold, and which is taken next.
 ///
-/// A block is in the free queue if and only if it has no reference. It is in the index if and only
-/// if it has a hash. These two are independent: a block may be free and in the index.
+/// A block is in the free queue if and only if it has no reference (but for the placeholder). It is
+/// in the index if and only if it has a hash. A block may be in both: free, and still to be found.
 class BlockPool {
  public:
   /// @param num_blocks the placeholder 0 included. @pre at least 2
@@ -183,12 +183,12 @@ struct Request {
 };
 
 /// The requests and their tables. Each function but arrive() takes the name of a request that is
-/// there; std::out_of_range otherwise.
+/// there, or throws std::out_of_range. A call with a broken precondition changes nothing.
 class Cache {
  public:
   /// @param num_blocks [blocks] the placeholder included
   /// @param block_size [tokens per block] @pre at least 1
-  /// @param watermark the fraction of num_blocks that an admission leaves free
+  /// @param watermark the fraction of num_blocks that an admission leaves free, rounded down
   Cache(std::size_t num_blocks, std::size_t block_size, double watermark)
       : block_size_(block_size),
         watermark_blocks_(static_cast<std::size_t>(watermark * static_cast<double>(num_blocks))),
@@ -207,9 +207,10 @@ class Cache {
     Request& r = requests_.at(name);
     r.tokens.insert(r.tokens.end(), tokens.begin(), tokens.end());
     while ((r.hashes.size() + 1) * block_size_ <= r.tokens.size()) {
-      const auto begin = r.tokens.begin() + static_cast<long>(r.hashes.size() * block_size_);
+      const auto begin =
+          r.tokens.begin() + static_cast<std::ptrdiff_t>(r.hashes.size() * block_size_);
       const Hash parent = r.hashes.empty() ? kEmptyPrefix : r.hashes.back();
-      r.hashes.push_back(hash_(parent, {begin, begin + static_cast<long>(block_size_)}));
+      r.hashes.push_back(hash_(parent, {begin, begin + static_cast<std::ptrdiff_t>(block_size_)}));
     }
   }
 
@@ -324,7 +325,7 @@ class Cache {
   }
 
   std::size_t block_size_;        // [tokens]
-  std::size_t watermark_blocks_;  // [blocks] rounded down
+  std::size_t watermark_blocks_;  // [blocks]
   BlockPool pool_;
   ChainedHash hash_;
   std::map<std::string, Request> requests_;
