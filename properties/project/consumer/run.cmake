@@ -40,6 +40,7 @@ set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S ${consumer} -DCMAKE_CXX_COMPIL
 run("find_package: configure" ${configure} -B ${WORK}/package)
 run("find_package: build" ${CMAKE_COMMAND} --build ${WORK}/package)
 run("find_package: run the example" ${WORK}/package/embed)
+run("find_package: run the program of README.md" ${WORK}/package/readme)
 run("find_package: run" ${WORK}/package/consumer)
 set(expected "${output}")
 
