@@ -10,7 +10,8 @@ a command is a rule of form, so that nobody has to mark one, and nobody can hide
 
 - In a fenced block without a language every line is a command. Where a line of it begins with "$ ",
   the block is a transcript: those lines are the commands, the others are output. Lines of "#" are
-  remarks. The only languages are cpp and json; none of their lines may begin as a command does.
+  remarks. The only languages are cmake, cpp and json; none of their lines may begin as a
+  command does.
 - Lines that are indented by four columns would be code, too: they must be fenced.
 - A span in backquotes is a command if it begins with "./", if it is the path of an executable file,
   or if it has several words and the first, after NAME=value, is a program: on the PATH, below
@@ -70,6 +71,7 @@ LONG = {
         "./kvproof check --liars",
         "./kvproof check --mutants --json=mutants.json", "./kvproof check --subject=naive --seed=7",
         "build/release/bin/kvproof-study published",
+        "build/release/tests/kernel_mutants_test", "build/release/tests/random_test",
         "build/release/bin/kvproof-study live_memory --json=live.json"],
     "builds and measures twice": [
         "./kvproof gate --against=HEAD~1",
@@ -85,7 +87,8 @@ LONG = {
     # They wait for the tests that are running, of which this is one, and are interrupted there.
     "is what is running": [
         "./kvproof test", "./kvproof test --yes", "./kvproof test --full",
-        "./kvproof test --filter=BlockPool"],
+        "./kvproof test --filter=BlockPool", "./kvproof test --filter=RecordsAndIndex",
+        "./kvproof test --full --filter=RealLog"],
 }
 
 NOT_RUN = {
@@ -95,6 +98,9 @@ NOT_RUN = {
         "conversation_trace.jsonl",
         "./kvproof replay --trace=conversation_trace.jsonl --block-size=512 "
         "--capacity-blocks=18279",
+        "./kvproof replay --trace=conversation_trace.jsonl --block-size=512 "
+        "--capacity-blocks=2000",
+        "build/release/bin/kvproof-study prefix_hit_rate --trace=conversation_trace.jsonl",
         "awk 1 traces/*.json >sessions.jsonl",
         "python3 -m venv V && V/bin/pip install --no-deps vllm==0.24.0 && "
         "V/bin/pip install msgspec cbor2 pyzmq typing_extensions",
@@ -223,8 +229,8 @@ def find_commands(place, text):
             block = None
         elif fence:
             block = (fence[1].strip(), [])
-            if block[0] not in ("", "cpp", "json"):
-                complaints.append(f"{place}:{number}: a language other than cpp and json")
+            if block[0] not in ("", "cmake", "cpp", "json"):
+                complaints.append(f"{place}:{number}: a language other than cmake, cpp and json")
         elif block:
             block[1].append((number, line))
             if block[0] and re.match(r"\$ |\./", line):

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of README.md are those that the commands beside them print.
+
+    readme_numbers_test.py <build folder> [liars]
+
+Without "liars" it asks what is known within seconds: `check` with fewer operations and one subject,
+`check --mutants` with one operation for each bug, which counts them all and kills few (that all are
+killed is what mutants_test holds), and lists. With it, it runs `check --liars` whole. What takes
+longer (all states), a request log or a network is not asked.
+"""
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "reports"), str(ROOT / "properties" / "foreign" / "engines")]
+sys.dont_write_bytecode = True
+import parts  # noqa: E402
+from rows import ROWS  # noqa: E402
+
+
+def said(code, *command):
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.startswith("KVPROOF_")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == code, f"{command}: exit code {done.returncode}\n{done.stderr}"
+    return done.stdout
+
+
+def number(pattern, text):
+    match = re.search(pattern, text, re.M)
+    assert match, f"nothing is printed like {pattern}:\n{text}"
+    return int(match[1])
+
+
+def printed(build):
+    """(a pattern of README.md, the numbers that its groups must be)"""
+    out = said(0, f"{build}/bin/kvproof-check", "--subject=optimized-xxh3", "--operations=2000")
+    yield r"\| laws, .*?\| (\S+) ", [number(r"of (\d+) laws spoke", out)]
+    yield r"(\S+) of the (\S+) that can be", [number(r"^(\d+) of \d+ pairs of features", out),
+                                              number(r"of (\d+) pairs of features", out)]
+    configurations = number(r"of (\d+) configurations,", out)
+
+    out = said(1, f"{build}/bin/kvproof-check", "--mutants", "--operations=1")
+    patches = number(r"^P +patches of optimized/ +(\d+)", out)
+    reports = number(r"^all +(\d+)", out) - patches
+    yield (r"(\S+) of (\S+); (\S+) more need a mechanism that kvproof does not have \(\[`\S+s/mut",
+           [reports, reports, number(r"(\d+) reports need a mechanism", out)])
+    yield r"source patches .*?\| (\S+) of (\S+) ", [patches, patches]
+
+    random = f"{build}/tests/random_test"
+    names = re.findall(r"(\w+)_vllm_(\d_\d+)_(\w+)",
+                       said(0, random, "--gtest_list_tests", "--gtest_filter=*/StateMachine.*"))
+    out = said(0, random, "--gtest_filter=*/StateMachine.*/naive_vllm_0_24_plain")
+    subjects, profiles, rows = ({name[i] for name in names} for i in range(3))
+    assert len(names) == len(subjects) * len(profiles) * len(rows) and len(rows) == configurations
+    yield (r"\| (\S+) in each of (\S+) configurations and (\S+) profiles",
+           [number(r"KVPROOF_OPERATIONS=(\d+)", out), configurations, len(profiles)])
+
+    text = (ROOT / "properties/kernels/kernel_mutants.h").read_text(encoding="utf-8")
+    ids = re.findall(r'^ +\{"([BM])\d+ ', text, re.M)
+    others = re.findall(r'^ +\{"', text[text.index("kKernelNotApplicable[]"):], re.M)
+    yield (r"CUDA kernels, (\S+) from bug reports and (\S+) of our own.*?\| (\S+) of (\S+), "
+           r"(\S+) of them only under AddressSanitizer; (\S+) more",
+           [ids.count("B"), ids.count("M"), len(ids), len(ids),
+            len(re.findall(r"NoticedBy::addresses\}", text)), len(others)])
+
+    engines = [row for row in ROWS if row.source != "own"]
+    pages = [path for path in (ROOT / "properties/foreign/findings").glob("*.md")
+             if path.name != "README.md"]
+    yield (r"of (\S+) revisions .*? of (\S+) faults .*? stands on (\S+) pages",
+           [len(engines), sum(len(row.seeded) for row in engines), len(pages)])
+
+    measured = parts.parts_of("default")
+    yield (r"^(\S+) parts, about (\S+) s in all", [len(measured), parts.PAGE_SECONDS + sum(
+        part.expected_seconds("default", 0) for part in measured)])
+
+
+def lies(build):
+    out = said(0, f"{build}/bin/kvproof-check", "--liars")
+    yield (r"(\S+) of (\S+) are noticed, (\S+) are excused",
+           [number(pattern, out) for pattern in (r"^(\d+) of \d+ cells", r"of (\d+) cells noticed",
+                                                 r"noticed, (\d+) excused")])
+
+
+def difference(text, pattern, numbers):
+    """What is wrong with this text; empty if it has the numbers, once."""
+    places = list(re.finditer(pattern, text, re.M))
+    if len(places) != 1:
+        return f"{len(places)} places in README.md are like {pattern}"
+    there = [group.replace(",", "") for group in places[0].groups()]
+    wanted = [str(n) for n in numbers]
+    return "" if there == wanted else f"README.md says {there}, printed is {wanted}: {pattern}"
+
+
+def main(build, which="quick"):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    failures = []
+    for pattern, numbers in (lies if which == "liars" else printed)(build):
+        failures.append(difference(text, pattern, numbers))
+        print(failures[-1] or f"{numbers}: {pattern}")
+        for i in range(len(numbers) if not failures[-1] else 0):  # and it notices another number
+            start, end = re.search(pattern, text, re.M).span(i + 1)
+            changed = f"{text[:start]}{numbers[i] + 1}{text[end:]}"
+            assert difference(changed, pattern, numbers), pattern
+    return 1 if any(failures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
