@@ -9,7 +9,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 GALLERY = "reports/gallery/"
-MOST_BYTES, MOST_GALLERY_BYTES = 8_000_000, 4_000_000
+MOST_BYTES, MOST_GALLERY_BYTES, MOST_FILE_BYTES = 10_000_000, 4_000_000, 2_000_000
 
 
 def tracked():
@@ -45,6 +45,8 @@ class RepositoryTest(unittest.TestCase):
             return sum(os.path.getsize(os.path.join(ROOT, path)) for path in paths)
         self.assertLess(size(self.paths), MOST_BYTES)
         self.assertLess(size(self.gallery), MOST_GALLERY_BYTES)
+        for path in self.paths:
+            self.assertLess(size([path]), MOST_FILE_BYTES, path)
 
     def test_pages_are_drawn_and_not_kept(self):
         self.assertEqual([path for path in self.gallery if path.endswith(".html")], [])

@@ -22,6 +22,7 @@
 #include "bench/verbs/operation_replay.h"
 #include "bench/verbs/simulate_command.h"
 #include "properties/traces/input_error.h"
+#include "properties/traces/packed.h"
 
 namespace kvproof::bench {
 namespace {
@@ -40,6 +41,8 @@ struct Arguments {
   std::optional<std::uint64_t> most_requests;
   LogOptions log_options;
   bool audit = false;
+  std::string pack_folder;    // empty = not given
+  std::string unpack_folder;  // empty = not given
   SimulateArguments simulation;
 };
 
@@ -176,7 +179,8 @@ void add_request_options(CommandLine& line, CommandLine::Option trace, Arguments
 
 void add_options(CommandLine& line, Arguments& arguments) {
   auto files =
-      line.option("files", arguments.files, "operation traces (JSON Lines, plain, .gz or .zst)");
+      line.option("files", arguments.files,
+                  "operation traces (JSON Lines, plain, .gz or .zst), or folders of packed ones");
   auto trace = line.option(
       "--trace", arguments.log,
       "a request log (bench/requests/formats/README.md lists the formats) or a workload");
@@ -192,6 +196,14 @@ void add_options(CommandLine& line, Arguments& arguments) {
   command.not_with({subject});
   line.flag("--audit", arguments.audit, "also consult every law and oracle after each operation")
       .goes_with({files});
+  auto unpack = line.option("--unpack", arguments.unpack_folder,
+                                  "write the traces as text into this new folder, every state in "
+                                  "full, and replay nothing");
+  auto pack = line.option("--pack", arguments.pack_folder,
+                                "write the traces into this new folder as properties/traces/"
+                                "packed.h says, and replay nothing");
+  unpack.goes_with({files}).not_with({pack, subject, command});
+  pack.goes_with({files}).not_with({subject, command});
   add_log_options(line, trace, arguments);
   add_request_options(line, trace, arguments);
   const auto capacity = line.option("--capacity-blocks", arguments.capacity_blocks,
@@ -212,6 +224,7 @@ int run(int argc, char** argv) {
       "Runs recorded operations again and compares every recorded result, or replays the prompts "
       "of a request log.\n"
       "Examples: kvproof replay properties/traces/vectors/gates-vllm-0.24.jsonl\n"
+      "          kvproof replay properties/traces/recordings\n"
       "          kvproof replay --trace=chat --block-size=32 --json=chat.json\n"
       "          kvproof replay --trace=chat --simulate --memory-gib=20");
   add_options(line, arguments);
@@ -220,6 +233,15 @@ int run(int argc, char** argv) {
     throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }
   if (!arguments.log.empty()) return replay_log(arguments, argc, argv);
+  if (!arguments.pack_folder.empty()) {
+    properties::pack_traces(arguments.files, arguments.pack_folder);
+    return kHolds;
+  }
+  if (!arguments.unpack_folder.empty()) {
+    std::cout << properties::unpack_traces(arguments.files, arguments.unpack_folder)
+              << " traces written to " << arguments.unpack_folder << '\n';
+    return kHolds;
+  }
   choose_by_hash(arguments.hash, arguments.subject);
   return replay_operations(arguments.files, {arguments.subject, arguments.audit});
 }

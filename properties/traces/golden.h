@@ -2,7 +2,7 @@
 // Golden traces: recorded runs of an allocator, replayed against a subject and compared line by
 // line.
 //
-// A file holds one trace or several, one after another. Every recorded result, event and state must
+// A file holds one trace or several, one after another; so does a packed folder (packed.h). Every recorded result, event and state must
 // be reproduced; the first difference ends a trace, because later ones follow from it. A trace that
 // a subject does not support is named as skipped, with the reason.
 #pragma once
@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "properties/traces/line_reader.h"
+#include "properties/traces/packed.h"
 #include "reference/subject.h"
 #include "reference/trace_json.h"
 
@@ -61,7 +61,7 @@ class GoldenReader {
   [[nodiscard]] TraceLine parse(std::string_view text);
   void perform(const TraceLine& line, Subject& subject, TraceVerdict& verdict);
 
-  LineReader lines_;
+  TraceLines lines_;
   Snapshot state_;
 };
 

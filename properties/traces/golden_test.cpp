@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recorded traces, ours and (where the folder is at hand) those of the real allocator, against
-// every subject.
+// Recorded traces, ours and those of the real allocator, against every subject, and how they are
+// packed.
 #include "properties/traces/golden.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <set>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "optimized/subjects.h"
+#include "properties/traces/packed.h"
 #include "properties/traces/scenarios.h"
 #include "properties/traces/test_files.h"
 
@@ -31,6 +33,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const fs::path kRecordings = fs::path(KVPROOF_SOURCE_DIR) / "properties" / "traces" / "recordings";
 const fs::path kVectors = fs::path(KVPROOF_SOURCE_DIR) / "properties" / "traces" / "vectors";
 
 std::vector<TraceVerdict> replay(const fs::path& file, const optimized::SubjectRow& row) {
@@ -94,51 +97,145 @@ TEST(Golden, OurVectorsAreWhatTheModelRecords) {
   }
 }
 
-/// The recorded traces of the real allocator: one folder per profile, and the scenarios.
-std::vector<fs::path> recorded_files() {
-  std::vector<fs::path> out;
-  const std::string folder = shared_file("golden");
-  if (folder.empty()) return out;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (name.ends_with(".jsonl.gz"))
-      out.push_back(entry.path());  // known_defects.jsonl is no target
+// One pass over the recordings for all subjects: reading them costs more than replaying them.
+TEST(Golden, EverySubjectReproducesTheRecordings) {
+  const std::vector<optimized::SubjectRow> rows(std::begin(optimized::kSubjects),
+                                                std::end(optimized::kSubjects));
+  TraceLines lines(kRecordings.string());
+  std::vector<std::unique_ptr<Subject>> subjects;  // of this trace; null behind a difference
+  std::map<std::string, int> traces;               // by profile
+  std::string trace;
+  std::uint64_t operation = 0;
+  Snapshot state;
+  for (std::string_view text; lines.next(text);) {
+    const TraceLine line = parse_trace_line(text);
+    if (line.kind == TraceLine::Kind::end) continue;
+    if (line.kind == TraceLine::Kind::header) {
+      ASSERT_EQ(line.header.unsupported, "") << lines.line_number();
+      ++traces[std::string(line.header.config.profile.name)];
+      trace = line.header.family + "-" + std::to_string(line.header.seed) + line.header.name;
+      operation = 0;
+      subjects.clear();
+      for (const auto& row : rows) subjects.push_back(row.make(line.header.config));
+      continue;
+    }
+    ASSERT_TRUE(line.state) << "line " << lines.line_number();
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (subjects[i] == nullptr) continue;
+      const Outcome outcome = subjects[i]->apply(line.operation);
+      subjects[i]->observe(state);
+      const auto difference = compare(line, outcome, state);
+      if (!difference) continue;
+      ADD_FAILURE() << trace << ", operation " << operation << ", " << rows[i].name << ": "
+                    << *difference;
+      subjects[i] = nullptr;
+    }
+    ++operation;
   }
-  std::ranges::sort(out);
+  const std::map<std::string, int> expected = {
+      {"vllm-0.22", 183}, {"vllm-0.24", 204}, {"vllm-0.33", 64}};
+  EXPECT_EQ(traces, expected);
+}
+
+// ---- packing ----
+
+class Packed : public testing::Test {
+ protected:
+  static std::string text_of(const fs::path& path) {
+    std::string out;
+    TraceLines lines(path.string());
+    for (std::string_view line; lines.next(line);) out += std::string(line) + "\n";
+    return out;
+  }
+  std::string pack(const std::string& text) {
+    const std::string folder = (folder_.path() / std::to_string(++packed_)).string();
+    pack_traces({folder_.write("trace.jsonl", text)}, folder);
+    return folder;
+  }
+  std::string error_of(const std::function<void()>& act) {
+    try {
+      act();
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+
+  TemporaryFolder folder_;
+  int packed_ = 0;
+};
+
+// The model's own: they show every operation of the recordings and three profiles.
+std::string recorded_like_the_recordings() {
+  std::string out;
+  for (const fs::path& file :
+       {kVectors / "recorded-vllm-0.22.1.jsonl.gz", kVectors / "recorded-vllm-0.33.0.jsonl.gz"}) {
+    LineReader lines(file.string());
+    for (std::string_view line; lines.next(line);) out += std::string(line) + "\n";
+  }
   return out;
 }
 
-TEST_P(EverySubject, ReproducesTheRecordedTraces) {
-  const auto files = recorded_files();
-  if (files.empty()) GTEST_SKIP() << "the recorded traces are not at hand (set KVPROOF_SHARED)";
-  std::map<std::string, int> passed;
-  std::map<std::string, std::map<std::string, int>> skipped;
-  for (const fs::path& file : files) {
-    for (const TraceVerdict& verdict : replay(file, GetParam())) {
-      if (!verdict.skipped.empty()) {
-        ++skipped[verdict.header.family][verdict.skipped];
-        continue;
-      }
-      EXPECT_GT(verdict.recorded, 0U) << file;
-      if (verdict.difference) {
-        ADD_FAILURE() << file << " " << verdict.header.name << ", operation "
-                      << verdict.difference->operation << ": " << verdict.difference->what;
-      } else {
-        ++passed[verdict.header.family];
-      }
-    }
+TEST_F(Packed, ComesBackByteForByte) {
+  const std::string text = recorded_like_the_recordings();
+  EXPECT_EQ(text_of(pack(text)), text);
+}
+
+TEST_F(Packed, UnpacksIntoOneFileATrace) {
+  const std::string folder = pack(recorded_like_the_recordings());
+  const fs::path out = folder_.path() / "unpacked";
+  EXPECT_EQ(unpack_traces({folder}, out.string()), 65U);
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(out)) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    EXPECT_FALSE(replay(entry.path(), *optimized::find_subject("naive")).at(0).difference);
   }
-  for (const auto& [family, count] : passed)
-    std::cout << "  replayed " << family << ": " << count << '\n';
-  for (const auto& [family, reasons] : skipped) {
-    for (const auto& [reason, count] : reasons) {
-      std::cout << "  skipped  " << family << ": " << count << " (" << reason << ")\n";
-    }
+  EXPECT_EQ(files, 65U);
+  EXPECT_NE(error_of([&] { unpack_traces({folder}, out.string()); }), "accepted");
+}
+
+// What a difference says is checked before it is followed.
+TEST_F(Packed, DamagedColumnsAreNamed) {
+  const std::string folder = pack(recorded_like_the_recordings());
+  const struct {
+    const char* column;
+    const char* line;  // in place of the third
+  } cases[] = {{"queue", "[[900,0,[1]]]"},
+               {"queue", "[[0,900,[]]]"},
+               {"queue", "[[0]]"},
+               {"queue", "{"},
+               {"ref", "[[0,0,[7]]]"},
+               {"tables", "[[[[5,5,[]]]]]"},
+               {"tables", "7"},
+               {"crc", "12"},
+               {"operation", "[]"},
+               {"operation", "{\"op\":7}"},
+               {"out", "["},
+               {"events", "[{\"type\":1}]"}};
+  for (const auto& c : cases) {
+    const fs::path file = fs::path(folder) / (std::string(c.column) + ".zst");
+    const std::string before = contents(file);
+    std::vector<std::string> column;
+    LineReader lines(file.string());
+    for (std::string_view line; lines.next(line);) column.emplace_back(line);
+    column.at(2) = c.line;
+    std::string text;
+    for (const std::string& line : column) text += line + "\n";
+    std::ofstream(file, std::ios::binary) << zstd(text);
+    EXPECT_NE(error_of([&] { (void)text_of(folder); }), "accepted") << c.column << " " << c.line;
+    std::ofstream(file, std::ios::binary) << zstd(text.substr(0, text.size() / 2));
+    EXPECT_NE(error_of([&] { (void)text_of(folder); }), "accepted") << c.column << " cut short";
+    fs::remove(file);
+    EXPECT_NE(error_of([&] { (void)text_of(folder); }), "accepted") << c.column << " missing";
+    std::ofstream(file, std::ios::binary) << before;
   }
-  for (const char* family : {"full_attention", "full_attention_nocache", "extra_keys",
-                             "admission_gates", "lookahead_spec"}) {
-    EXPECT_GT(passed[family], 0) << family;
-  }
+}
+
+TEST_F(Packed, OnlyWhatComesBackIsPacked) {
+  EXPECT_NE(error_of([&] { pack("{ \"kvproof_trace\": 1 }\n"); }), "accepted");
+  EXPECT_NE(error_of([&] { pack("{\"op\":\"step\",\"state\":{\"more\":1}}\n"); }), "accepted");
+  EXPECT_NE(error_of([&] { pack("word\n"); }), "accepted");
 }
 
 // ---- the replayer must reject what is wrong ----
