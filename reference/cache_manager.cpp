@@ -27,7 +27,8 @@ std::unique_ptr<Subject> make_cache_manager(const CacheConfig& config) {
 CacheManager::CacheManager(const CacheConfig& config)
     : config_(with_eagle_kin(config)),
       pool_(config.num_blocks, order_of(config)),
-      host_(config.num_host_blocks, order_of(config)) {
+      host_(config.num_host_blocks, order_of(config)),
+      copying_(config.groups.size()) {
   if (const auto why = unsupported(config)) {
     throw std::invalid_argument("the naive cache manager does not support " + std::string(*why));
   }
@@ -263,7 +264,8 @@ Result CacheManager::perform(const op::CommonPrefix& o) {
 }
 
 Result CacheManager::perform(const op::Step&) {
-  pool_.release(std::exchange(copying_, {}));
+  pool_.release(copying());
+  for (Blocks& held : copying_) held.clear();
   new_states_.clear();
   pool_.step();
   return {};
@@ -433,7 +435,7 @@ void CacheManager::observe(Snapshot& out) const {
   out.counters = counters_;
   out.work = pool_.work();
   out.work->keys = pool_.cache().entries().size();
-  out.copying = copying_;
+  out.copying = copying();
   std::ranges::sort(out.copying);
   out.raw = raw_;
   std::ranges::sort(out.raw);

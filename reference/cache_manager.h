@@ -29,7 +29,7 @@ namespace kvproof::reference {
 /// What later answers depend on and no snapshot shows.
 struct Memory {
   std::vector<std::vector<std::uint64_t>> requests;  // numbers of each, sorted by name
-  std::vector<BlockId> copying;     // as the snapshot's, in the order in which a step ends them
+  std::vector<std::vector<BlockId>> copying;  // as the snapshot's, per group, as a step ends them
   std::vector<BlockId> new_states;  // with a state that was published since the step began, sorted
   bool operator==(const Memory&) const = default;
 };
@@ -118,6 +118,7 @@ class CacheManager final : public Subject {
                                                  const Demand& demand) const;
   void forget_relatives(const Request& request, GroupId group, const Demand& demand);
   [[nodiscard]] bool has_other_holder(BlockId block) const;
+  [[nodiscard]] Blocks copying() const;
   void note_states(Request& request, const Demand& demand);
   Granted grow(Request& request, const Demand& demand);
 
@@ -143,8 +144,10 @@ class CacheManager final : public Subject {
   std::vector<LayerGroup> layer_groups_;
   std::map<std::string, Request> requests_;
   std::set<PrefixKey> new_states_;  // Mamba states published since the step began
-  Blocks copying_;                  // references held until the copies of this step have run
-  Blocks raw_;                      // references held by the raw owner
+  // References held until the copies of this step have run, per group: a step ends those of one
+  // group after those of the group before, whichever request asked first.
+  std::vector<Blocks> copying_;
+  Blocks raw_;  // references held by the raw owner
   std::map<std::string, Blocks> leases_;
   std::map<std::string, Transfer> transfers_;
   HitCounters counters_;

@@ -32,7 +32,13 @@ std::vector<std::size_t> CacheManager::to_copy(const Request& r, GroupId group,
 
 // A copy that has not run yet only reads, and what is written stands behind what it reads.
 bool CacheManager::has_other_holder(BlockId block) const {
-  return pool_.ref_cnt(block) > 1 + std::ranges::count(copying_, block);
+  return pool_.ref_cnt(block) > 1 + std::ranges::count(copying(), block);
+}
+
+CacheManager::Blocks CacheManager::copying() const {
+  Blocks out;
+  for (const Blocks& held : copying_) out.insert(out.end(), held.begin(), held.end());
+  return out;
 }
 
 // A relative may have published a block under the content that it wrote there, and left. The
@@ -75,7 +81,7 @@ Granted CacheManager::grow(Request& r, const Demand& demand) {
     if (!growth.copy) continue;
     out.copies.push_back(*growth.copy);
     ++pool_.work().copies;
-    copying_.insert(copying_.end(), {growth.copy->from, growth.copy->to});
+    copying_[g].insert(copying_[g].end(), {growth.copy->from, growth.copy->to});
     const PrefixKey* moved = pool_.cache().key_of(growth.copy->to);
     if (moved != nullptr && config_.groups[g].kind == LayerKind::mamba) new_states_.insert(*moved);
   }

@@ -91,17 +91,25 @@ class Copies {
   template <class Key>
   void hold(const BlockCopy& copy, BlockPool<Key>& pool) {
     add(copy);
-    held_.push_back(copy.from);
-    held_.push_back(copy.to);
+    const auto at = std::ranges::upper_bound(held_in_, copy.group);
+    held_.insert(held_.begin() + 2 * (at - held_in_.begin()), {copy.from, copy.to});
+    held_in_.insert(at, copy.group);
     ++pool.counters().copies;
   }
   /// Makes room for that many copies, as reserve().
   void reserve_held(std::size_t more) {
-    if (held_.capacity() - held_.size() < 2 * more) held_.reserve(2 * (held_.size() + 2 * more));
+    if (held_in_.capacity() - held_in_.size() < more) {
+      held_.reserve(4 * (held_in_.size() + more));
+      held_in_.reserve(2 * (held_in_.size() + more));
+    }
     if (list_.capacity() - list_.size() < more) list_.reserve(2 * (list_.size() + more));
   }
+  /// Those of one group after those of the group before, whichever request asked first.
   [[nodiscard]] std::span<const BlockId> held() const { return held_; }
-  void forget_held() { held_.clear(); }
+  void forget_held() {
+    held_.clear();
+    held_in_.clear();
+  }
 
  private:
   // A copy that has not run yet only reads, and what is written stands behind what it reads. The
@@ -115,7 +123,8 @@ class Copies {
   }
 
   std::vector<BlockCopy> list_;
-  std::vector<BlockId> held_;  // from, to, from, to, ... of the copies of this step
+  std::vector<BlockId> held_;     // from, to, from, to, ... of the copies of this step
+  std::vector<GroupId> held_in_;  // the group of each pair
 };
 
 /// A relative of a forked request may have published a block that they share under the content that

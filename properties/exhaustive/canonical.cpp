@@ -57,7 +57,7 @@ void Canonical::encode(const Facts& facts, const Order& order) {
   named_.assign(1, kNullBlock);
   put(state.num_free);
   put_blocks(state.queue);
-  put_blocks(facts.memory.copying);
+  for (const auto& held : facts.memory.copying) put_blocks(held);
   put(state.requests.size());
   for (std::size_t i = 0; i < state.requests.size() && i < kMostRequests; ++i) {
     encode_request(facts, order[i]);

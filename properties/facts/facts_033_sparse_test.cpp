@@ -342,6 +342,20 @@ FACT033(4_7, FullAttentionIsCopiedToo) {
   EXPECT_EQ(m.tables("r1"), (Tables{{1, 4, 5}, {0, 6, 7}}));
 }
 
+// The scheduler takes the copies of a step at its end, group by group.
+FACT033(4_4, AStepEndsTheCopiesOfAllRequestsGroupByGroup) {
+  Driver m = inside_both(way);
+  prefill(m, "r1", range(100, 7), {6});
+  m.finish("r0");
+  m.finish("r1");
+  m.admit("r2", prompt(6, 1, 3));
+  m.admit("r3", range(100, 9));
+  EXPECT_EQ(m.references({2, 3, 5, 6}), (std::vector<std::int64_t>{1, 1, 1, 1}));
+  m.step();
+  const Blocks& queue = m.state().queue;
+  EXPECT_EQ(Blocks(queue.end() - 4, queue.end()), (Blocks{2, 5, 3, 6}));
+}
+
 FACT033(4_8, AKeyOfAPromptIsStoredAnewBehindThatOfItsBlock) {
   Driver m = inside_both(way);
   m.take_events();

@@ -55,7 +55,6 @@ class VllmV1(Adapter):
         self.observer = Observer(self.manager, config)
         self.pool, self.requests, self.hits = self.manager.block_pool, {}, {}
         self.ends = {}  # [tokens] of the last grant of each request; if it was refused, infinity
-        self.copied = []  # both ends of the copies of this step, which hold until the next
 
     def do_arrive(self, o, _):
         extra = o.get("extra") or {}
@@ -83,14 +82,15 @@ class VllmV1(Adapter):
     def do_allocate(self, o, request):
         vllm_manager.set_standing(request, o)
         blocks, tokens = self.hits[o["req"]] if o["use_lookup"] else (None, 0)
+        waiting = vllm_manager.waiting_copies(self.manager)
         new = accepted(
             self.manager.allocate_slots, request=request, num_new_tokens=o["new_tokens"],
             num_new_computed_tokens=tokens, new_computed_blocks=blocks,
             num_lookahead_tokens=o["lookahead"], num_external_computed_tokens=o["external"],
             full_sequence_must_fit=o["full_sequence_must_fit"], reserved_blocks=o["reserved"],
             delay_cache_blocks=o["delay_cache"], has_scheduled_reqs=o["has_scheduled"])
-        copies, held = vllm_manager.take_copies(self.manager)
-        self.copied += held
+        copies = [ids(pair) for before, now in zip(
+            waiting, vllm_manager.waiting_copies(self.manager)) for pair in now[len(before):]]
         end = request.num_computed_tokens + tokens + o["external"] + o["new_tokens"]
         self.ends[o["req"]] = min(end, request.num_tokens) if new else vllm_known.REFUSED
         answer = new and {"blocks": [ids(group) for group in new.blocks]}
@@ -120,9 +120,7 @@ class VllmV1(Adapter):
         return self.manager.get_num_common_prefix_blocks(o["req"])
 
     def do_step(self, *_):
-        if self.copied:
-            self.pool.free_blocks(self.copied)
-        self.copied = []
+        vllm_manager.end_copies(self.manager)
         self.manager.new_step_starts()
 
     def do_take(self, o, _):
@@ -148,7 +146,9 @@ class VllmV1(Adapter):
         return self.observer.take_events(o.get("req"))
 
     def state(self):
-        return self.observer.state(self.requests) | {"copying": ids(self.copied)}
+        copies = vllm_manager.waiting_copies(self.manager)
+        return self.observer.state(self.requests) | {
+            "copying": [block for group in copies for pair in group for block in ids(pair)]}
 
 
 if __name__ == "__main__":

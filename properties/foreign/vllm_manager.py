@@ -162,13 +162,18 @@ def request_of(o, extra, around, hasher):
         cache_salt=around.salt(extra.get("salt")), lora_request=lora or None)
 
 
-def take_copies(manager):
-    """@return the copies that the engine would make in this step, as pairs of ids; and their ends,
-    which hold for as long"""
-    if not hasattr(manager, "take_kv_cache_block_copies"):  # before 0.26
-        return [], []
-    copies, held = manager.take_kv_cache_block_copies()
-    return [list(pair) for pair in copies], held
+def waiting_copies(manager):
+    """@return of each group the copies that wait for the end of this step, as pairs of blocks"""
+    return [list(getattr(group, "_pending_cow_copies", ()))  # none before 0.26
+            for group in manager.coordinator.single_type_managers]
+
+
+def end_copies(manager):
+    """The scheduler takes the copies of a step at its end, group by group, and gives back both ends
+    in that order."""
+    if hasattr(manager, "take_kv_cache_block_copies"):
+        _, held = manager.take_kv_cache_block_copies()
+        manager.block_pool.free_blocks(held)
 
 
 def set_standing(request, o):

@@ -142,6 +142,7 @@ void History::fold(const Snapshot& before, const Operation& operation, const Out
   asked.reset();
   settled.reset();
   tail_copies.assign(config->groups.size(), std::nullopt);
+  copying.resize(config->groups.size());
   copied.clear();
   moved_keys.clear();
   const auto* allocate = std::get_if<op::Allocate>(&operation);
@@ -219,7 +220,12 @@ void History::fold_call(const Snapshot& before, const Operation& operation, cons
   if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, before);
   if (const auto* complete = std::get_if<op::Complete>(&operation)) return fold_complete(*complete);
   if (std::holds_alternative<op::Pin>(operation)) ++names;
-  if (std::holds_alternative<op::Step>(operation)) copied = std::exchange(copying, {});
+  if (std::holds_alternative<op::Step>(operation)) {
+    for (std::vector<BlockId>& held : copying) {
+      copied.insert(copied.end(), held.begin(), held.end());
+      held.clear();
+    }
+  }
   RequestRecord* r = record(request_of(operation));
   if (r == nullptr) return;
   if (std::holds_alternative<op::Lookup>(operation)) {
@@ -329,7 +335,7 @@ void History::fold_tail_copies(RequestRecord& r, const Granted& granted, const S
     const auto copy = std::ranges::find(granted.copies, from, &Copy::from);
     if (copy == granted.copies.end() || copy->to >= mirror.blocks.size()) continue;
     tail_copies[g] = *copy;
-    copying.insert(copying.end(), {copy->from, copy->to});
+    copying[g].insert(copying[g].end(), {copy->from, copy->to});
     if (state && from < mirror.blocks.size()) moved_keys.push_back(*copy);
   }
   r.tails.clear();

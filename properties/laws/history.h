@@ -175,14 +175,14 @@ struct History {
   std::optional<Extent> asked;            // of this operation, if it is an allocation
   // Of this operation: the copy of the block inside of which a shared prefix ends, per group.
   std::vector<std::optional<Copy>> tail_copies;
-  std::vector<Copy> moved_keys;           // those of them that took the keys along
-  std::vector<BlockId> copying;           // held until the next step, in the order of the answers
-  std::vector<BlockId> copied;            // held until this operation, which is a step
-  std::optional<TransferRecord> settled;  // by this operation
-  std::vector<Places> places;             // of the requests in the state after this operation
-  Places own;                             // of the request that this operation is about
-  std::vector<std::uint8_t> evicted;      // shape [num_blocks]: evicted, and not reused since
-  std::vector<std::uint8_t> forked;       // shape [num_blocks]: shared by a fork; still held
+  std::vector<Copy> moved_keys;               // those of them that took the keys along
+  std::vector<std::vector<BlockId>> copying;  // held until the next step, per group
+  std::vector<BlockId> copied;                // held until this operation, which is a step
+  std::optional<TransferRecord> settled;      // by this operation
+  std::vector<Places> places;                 // of the requests in the state after this operation
+  Places own;                                 // of the request that this operation is about
+  std::vector<std::uint8_t> evicted;          // shape [num_blocks]: evicted, and not reused since
+  std::vector<std::uint8_t> forked;           // shape [num_blocks]: shared by a fork; still held
   // Shape [num_blocks], or empty unless one copy alone keeps the key: another one has it.
   std::vector<std::uint8_t> superseded;
   std::vector<std::pair<GroupId, std::uint64_t>> new_states;  // Mamba keys published in this step

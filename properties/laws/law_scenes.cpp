@@ -59,6 +59,12 @@ CacheConfig states_inside() {
   return config;
 }
 
+CacheConfig both_inside() {
+  CacheConfig config = states_inside();
+  config.groups[0].block_size = 4;
+  return config;
+}
+
 CacheConfig two_tiers() {
   CacheConfig config = small_config();
   config.num_blocks = 8;
@@ -203,6 +209,20 @@ void reset(Scene& s) {
 void move_state(Scene& s) {
   s.play(op::Arrive{"a", std::vector<TokenId>(7, 1)}).play(allocate("a", 6)).play(op::Step{});
   s.play(op::Advance{"a", 6}).play(allocate("a", 1));
+}
+/// Two requests have hit the ends of two prompts, inside blocks of both groups.
+void end_copies(Scene& s) {
+  for (const TokenId token : {1, 2}) {
+    const std::string owner = token == 1 ? "a" : "b";
+    s.play(op::Arrive{owner, std::vector<TokenId>(7, token)}).play(allocate(owner, 6));
+    s.play(op::Step{}).play(op::Finish{owner});
+  }
+  for (const TokenId token : {1, 2}) {
+    const std::string hit = token == 1 ? "c" : "d";
+    s.play(op::Arrive{hit, std::vector<TokenId>(8, token)}).play(op::Lookup{hit});
+    s.play(allocate(hit, 2, true));
+  }
+  s.play(op::Step{});
 }
 void end_prompt(Scene& s) {
   admit(s, 8);

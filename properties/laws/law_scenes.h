@@ -97,16 +97,17 @@ struct Breakage {
 
 /// Configurations of several groups or tiers.
 namespace with {
-CacheConfig hybrid(), window(), states(), states_inside(), two_tiers(), prompt_tails();
+CacheConfig hybrid(), window(), states(), states_inside(), both_inside(), two_tiers(),
+    prompt_tails();
 }  // namespace with
 
 /// Runs, named after their last step.
 namespace play {
 using Play = void(Scene&);
 Play move_state, admit_hit, admit_six, append, arrive_other, arrive_same, common_prefix,
-    compute_six, copy, decode, decode_batch, delay, drained, end_prompt, evict, fork, gate, hit,
-    look_up, pin, preempt, publish, recycle, refuse, refuse_third, reset, reset_device, share,
-    share_and_finish, swap_failed, swap_in, swap_out, swap_out_twice, swapped_out, take_all,
+    compute_six, copy, decode, decode_batch, delay, drained, end_copies, end_prompt, evict, fork,
+    gate, hit, look_up, pin, preempt, publish, recycle, refuse, refuse_third, reset, reset_device,
+    share, share_and_finish, swap_failed, swap_in, swap_out, swap_out_twice, swapped_out, take_all,
     take_while_pinned;
 }  // namespace play
 

@@ -160,6 +160,9 @@ extern const Scenes free_order_scenes = {
      [](Scene& s) { std::swap(s.after.queue[0], s.after.queue[1]); }},
     {"not taken from the head", play::share, [](Scene& s) { s.after.queue = {4}; }},
     {"queue moved without cause", play::look_up, [](Scene& s) { s.after.queue.push_back(2); }},
+    {"copies ended request by request", play::end_copies,
+     [](Scene& s) { std::swap(s.after.queue.end()[-2], s.after.queue.end()[-3]); },
+     with::both_inside},
     {"recycled to the wrong end", play::recycle,
      [](Scene& s) { std::ranges::reverse(s.after.queue); }, with::window},
 };
