@@ -203,6 +203,10 @@ std::optional<std::string> compare(const TraceLine& recorded, const Outcome& out
     return "events: recorded " + to_json(Outcome{{}, *recorded.events}) +
            ", the subject announced " + to_json(Outcome{{}, outcome.events});
   }
+  const auto* rejected = std::get_if<Rejected>(&outcome.result);
+  if (rejected != nullptr && recorded.state && !recorded.result) {
+    return "out: recorded as performed, the subject rejected it: " + rejected->error;
+  }
   return recorded.state ? compare_state(*recorded.state, state) : std::nullopt;
 }
 

@@ -38,7 +38,8 @@ struct TraceVerdict {
   std::optional<Difference> difference;
 };
 
-/// The difference between a recorded line and the subject's answer; nullopt if they are equal.
+/// The difference between a recorded line and the subject's answer; nullopt if they are equal. A
+/// rejection of what was recorded without one is a difference.
 [[nodiscard]] std::optional<std::string> compare(const TraceLine& recorded, const Outcome& outcome,
                                                  const Snapshot& state);
 

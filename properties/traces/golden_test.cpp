@@ -291,6 +291,14 @@ TEST_F(GoldenRejects, EveryKindOfWrongRecording) {
   }
 }
 
+TEST_F(GoldenRejects, ARejectionOfWhatWasRecordedAsPerformed) {
+  const std::string performed = R"({"op":"advance","req":"r0","computed":55,)";
+  const std::string rejected = replaced(good_, performed, replaced(performed, "55", "10000"));
+  const TraceVerdict verdict = verdict_of(rejected);
+  ASSERT_TRUE(verdict.difference);
+  EXPECT_EQ(verdict.difference->what.rfind("out: recorded as performed", 0), 0U);
+}
+
 TEST_F(GoldenRejects, TheFirstDifferenceIsNamedWithBothStates) {
   const TraceVerdict verdict = verdict_of(replaced(good_, "\"free\":6", "\"free\":7"));
   ASSERT_TRUE(verdict.difference);
