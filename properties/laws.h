@@ -21,9 +21,10 @@ namespace kvproof::properties {
 
 enum class Cost { constant, linear };  // in blocks, keys and table entries
 
-/// safety: a violation corrupts or loses memory. policy: the law fixes which blocks are used and in
-/// which order, and forbids to refuse, forget or overlook anything without need.
-enum class Promise { safety, policy };
+/// safety: a violation corrupts or loses memory. hits: a lookup finds what is there. policy: the
+/// law fixes which blocks are used and in which order, and forbids to refuse or forget anything
+/// without need. Whoever promises one of them promises those before it, too.
+enum class Promise { safety, hits, policy };
 
 struct Breakage;  // laws/law_scenes.h
 using Scenes = std::initializer_list<Breakage>;
@@ -292,7 +293,7 @@ inline constexpr Law kLaws[] = {
     {"C10", "longest hit",
      "A lookup finds the longest aligned prefix that every group has; with EAGLE in several groups "
      "no shorter one than that with its extra blocks.",
-     Cost::linear, Promise::policy, "vLLM HybridKVCacheCoordinator; vllm#33270", "",
+     Cost::linear, Promise::hits, "vLLM HybridKVCacheCoordinator; vllm#33270", "",
      KVPROOF_LAW(longest_hit),
      {.always = 0, .when_caching = kIds | kContent, .about = About::caching,
       .speaks = when::hits, .operations = {"lookup"}, .occasions = on::lookup}},

@@ -127,6 +127,7 @@ Metric metric(std::uint64_t value, const char* unit = "count") {
 std::string level_text(const properties::Promises& promises) {
   switch (promises.level) {
     case properties::Level::safety: return "safety";
+    case properties::Level::hits: return "hits";
     case properties::Level::policy: return "policy";
     default: return "profile " + promises.profile;
   }
@@ -231,8 +232,9 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
   out << "subject " << report.subject << ": promises " << level_text(report.promises) << "; shows "
       << properties::names_of(report.shown) << '\n';
   if (!report.assumed_profile.empty()) {
-    out << "policy of " << report.assumed_profile << ", as it names no profile: --profile="
-        << kDefaultProfile.name << " asks for that of the newest release\n";
+    out << "policy of " << report.assumed_profile
+        << ", as it names no profile: --profile=" << kDefaultProfile.name
+        << " asks for that of the newest release\n";
   }
   out << runs << " runs in " << configurations << " sets, " << std::fixed << std::setprecision(1)
       << seconds << " s\n"

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "properties/random/shrink.h"
+#include "properties/random/within.h"
 #include "properties/traces/golden.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
@@ -73,6 +74,9 @@ class AuditedRun::Run {
 
   [[nodiscard]] bool possible() const { return audit_.has_value(); }
   [[nodiscard]] const Audit& audit() const { return *audit_; }
+  [[nodiscard]] bool may_ask(const Operation& operation) const {
+    return is_within(promises().abilities, operation, audit_->state(), audit_->history());
+  }
   [[nodiscard]] const Demands& demands() const { return opened_.demands; }
   [[nodiscard]] const Promises& promises() const { return opened_.demands.promises; }
 
@@ -153,7 +157,7 @@ AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
                                     std::span<const Operation> operations, Counts& counts) {
   Run run(*this, config, {}, has_batches(operations));
   for (const Operation& operation : operations) {
-    if (!run.possible() || !run.apply(operation)) break;
+    if (!run.possible() || !run.may_ask(operation) || !run.apply(operation)) break;
   }
   return run.end(counts);
 }
@@ -178,10 +182,14 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
     const auto differs = [&](const Outcome& outcome) {
       const auto* rejected = std::get_if<Rejected>(&outcome.result);
       const bool asked = rejected == nullptr || !rejected->error.starts_with(kNotAsked);
-      ends = !asked && !(line.result && std::holds_alternative<Rejected>(*line.result));
+      const bool declined =
+          asked && rejected != nullptr && declines(run.promises(), line.operation, *rejected);
+      ends = (!asked && !(line.result && std::holds_alternative<Rejected>(*line.result))) ||
+             (declined && !line.result);
       return ends ? std::nullopt : compare(line, outcome, run.audit().state());
     };
-    if (!run.possible() || !run.apply(line.operation, differs) || ends) break;
+    if (!run.possible() || !run.may_ask(line.operation)) break;
+    if (!run.apply(line.operation, differs) || ends) break;
   }
   return run.end(counts);
 }

@@ -143,7 +143,7 @@ class Check {
     const Profile* promised = find_profile(promises.profile);
     if (promised == nullptr) promised = &kUnnamed;
     if (promises.level == Level::policy) report_.assumed_profile = promised->name;
-    if (promises.level == Level::safety) promised = &kWithoutGates;
+    if (promises.level < Level::policy) promised = &kWithoutGates;
     profiles_.push_back(promised);
   }
 

@@ -76,6 +76,17 @@ TEST(Reach, PolicyIsDemandedOfWhoPromisesIt) {
   EXPECT_TRUE(oracles_for(config, demands).model);
 }
 
+TEST(Reach, HitsAreDemandedWithoutAnOrder) {
+  Demands demands = safety({"lookup"}, kAllParts);
+  const CacheConfig config = pool(9, {full(2)});
+  Ids expected = demanded(config, demands);
+  EXPECT_EQ(why_left_out(*find_law("C10"), config, demands), "it promises safety, not hits");
+  demands.promises.level = Level::hits;
+  EXPECT_EQ(why_left_out(*find_law("I26"), config, demands), "it promises hits, not policy");
+  expected.insert(std::ranges::find(expected, "C12"), "C10");
+  EXPECT_EQ(demanded(config, demands), expected);
+}
+
 TEST(Reach, WhatIsLeftOutSaysWhy) {
   const CacheConfig config = pool(9, {full(2)});
   EXPECT_EQ(why_left_out(*find_law("C2"), config, safety({}, kAllParts)),
@@ -164,6 +175,39 @@ TEST(Check, ARecordingEndsAtWhatTheSubjectDoesNotDeclare) {
   with.waits = with.shrinks = false;
   with.vectors = KVPROOF_SOURCE_DIR "/properties/traces/vectors";
   EXPECT_EQ(check(candidate, with).failure(), nullptr);
+}
+
+/// Finds nothing, as if a lookup were of no use to anybody.
+class Forgetful final : public Subject {
+ public:
+  explicit Forgetful(const CacheConfig& config)
+      : subject_(own_candidate(find_row("naive")).open(config).subject) {}
+  Outcome apply(const Operation& operation) override {
+    const auto* lookup = std::get_if<op::Lookup>(&operation);
+    return subject_->apply(lookup == nullptr ? operation : op::Lookup{lookup->req, 0});
+  }
+  void observe(Snapshot& out) const override { subject_->observe(out); }
+
+ private:
+  std::unique_ptr<Subject> subject_;
+};
+
+TEST(Check, LostHitsAreReportedOfWhoPromisesThem) {
+  CheckOptions with = options("full", 3000);
+  with.profiles = {find_profile("vllm-0.33")};
+  with.waits = with.shrinks = false;
+  for (const Level level : {Level::safety, Level::hits, Level::policy}) {
+    const Candidate candidate{
+        .name = "forgetful", .foreign = true, .open = [level](const CacheConfig& config) {
+          Opened out{std::make_unique<Forgetful>(config), {}};
+          out.demands.promises.level = level;
+          out.demands.promises.operations &= ~operation_set({"decode"});
+          return out;
+        }};
+    const CheckReport report = check(candidate, with);
+    ASSERT_EQ(report.failure() == nullptr, level == Level::safety);
+    EXPECT_TRUE(level == Level::safety || report.failure()->failure.names("C10"));
+  }
 }
 
 TEST(Check, ASubjectThatThrowsIsAFailureWithoutAnAnswer) {

@@ -36,8 +36,11 @@ bool is_about(const CacheConfig& config, About about) {
 }  // namespace
 
 std::string why_left_out(const Law& law, const CacheConfig& config, const Demands& demands) {
-  const bool ours = demands.promises.level != Level::safety;
-  if (law.promise == Promise::policy && !ours) return "it promises safety, not policy";
+  const Level level = demands.promises.level;
+  if (law.promise == Promise::policy && level < Level::policy) {
+    return say("it promises ", level == Level::hits ? "hits" : "safety", ", not policy");
+  }
+  if (law.promise == Promise::hits && level < Level::hits) return "it promises safety, not hits";
   OperationSet declared = demands.promises.operations;
   // What looks up within an admission is sent no read.
   if (demands.promises.traits.looks_up_within() && law.reach.speaks == when::reads) {

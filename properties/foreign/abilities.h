@@ -39,6 +39,7 @@ struct Calls {
   bool early_forks = true;     // of requests whose granted tokens are not all computed
   bool lookup_within = false;  // by the trait: an admission looks up by itself
   std::uint64_t most_requests = ~std::uint64_t{0};
+  bool operator==(const Calls&) const = default;
 };
 
 struct CallRow {

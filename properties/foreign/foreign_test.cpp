@@ -72,7 +72,7 @@ TEST(Promises, ThatCannotBeReadAreRefusedByField) {
       {"hello", "found at byte 1: syntax error"},
       {"{\"a\":" + deep + "}", "at most 16 brackets"},
       {"{}", "promises"},
-      {std::string(R"({"promises":"everything",)") + kLeast + ids, "one of safety, policy"},
+      {std::string(R"({"promises":"everything",)") + kLeast + ids, "one of safety, hits, policy"},
       {std::string(R"({"promises":"profile:vllm-9",)") + kLeast + ids, "profile:vllm-0.24"},
       {std::string(R"({"promises":1,)") + kLeast + ids, "promises"},
       {R"({"promises":"safety","block_ids":true})", "operations"},

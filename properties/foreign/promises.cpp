@@ -36,6 +36,8 @@ void read_level(const std::string& text, Promises& out) {
   constexpr std::string_view kProfile = "profile:";
   if (text == "safety") {
     out.level = Level::safety;
+  } else if (text == "hits") {
+    out.level = Level::hits;
   } else if (text == "policy") {
     out.level = Level::policy;
   } else if (text.starts_with(kProfile) && find_profile(text.substr(kProfile.size())) != nullptr) {
@@ -44,7 +46,8 @@ void read_level(const std::string& text, Promises& out) {
   } else {
     std::string known;
     for (const Profile& row : kProfiles) known.append(", profile:").append(row.name);
-    throw TextError("promises", say("one of safety, policy", known, ", found ", in_quotes(text)));
+    throw TextError("promises",
+                    say("one of safety, hits, policy", known, ", found ", in_quotes(text)));
   }
 }
 
@@ -187,6 +190,7 @@ Promises parse_promises(std::string_view line) {
 std::string promises_json(const Promises& promises) {
   json out;
   out["promises"] = promises.level == Level::safety   ? "safety"
+                    : promises.level == Level::hits   ? "hits"
                     : promises.level == Level::policy ? "policy"
                                                       : "profile:" + promises.profile;
   for (std::size_t i = 0; i < kNumOperations; ++i) {

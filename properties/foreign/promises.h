@@ -53,7 +53,7 @@ inline constexpr Parts kAllParts = (1U << 13U) - 1;
 /// "queue, references"
 [[nodiscard]] std::string names_of(Parts parts);
 
-enum class Level { safety, policy, profile };
+enum class Level { safety, hits, policy, profile };  // each with those before it
 
 /// What a subject has room for; nullopt = as much as it is asked for.
 struct Capacities {

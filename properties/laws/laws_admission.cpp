@@ -305,7 +305,7 @@ Snapshot after_recycling(const Step& step) {
   pool.write_to(expected);
   expected.usage = step.after.usage;  // I31
   const Promises& promises = *step.history.promises;
-  if (promises.level != Level::safety) return expected;
+  if (promises.level >= Level::policy) return expected;
   expected.queue = step.after.queue;  // I1 and I2; their order is policy
   expected.queue_backward = step.after.queue_backward;
   if (!promises.block_ids) expected.num_free = std::max(expected.num_free, step.after.num_free);

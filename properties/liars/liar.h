@@ -19,6 +19,7 @@ struct View {
 };
 
 inline constexpr View kViews[] = {{"safety", Level::safety, true},
+                                  {"hits", Level::hits, true},
                                   {"policy", Level::policy, true},
                                   {"profile", Level::profile, true},
                                   {"counts_only", Level::safety, false}};

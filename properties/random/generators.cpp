@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string_view>
 
+#include "properties/random/within.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
 
@@ -49,7 +50,14 @@ Generator::Generator(const CacheConfig& config, const Swarm& swarm)
   }
 }
 
+// What is drawn is within the calls of the subject almost always; where it is not, a step passes.
 Operation Generator::next(Choice choice, const Snapshot& state, const History& history) const {
+  Operation drawn = draw(choice, state, history);
+  if (swarm_.calls == Calls{} || is_within(swarm_.calls, drawn, state, history)) return drawn;
+  return op::Step{};
+}
+
+Operation Generator::draw(Choice choice, const Snapshot& state, const History& history) const {
   Draws draws(choice);
   Moment m{state, history, draws};
   if (auto operation = follow_up(m)) return *operation;
@@ -280,7 +288,8 @@ std::uint32_t Generator::chunk(Moment& m, std::uint32_t start, std::uint32_t res
 
 // A scheduler ends its chunks on the blocks of moving states. @return at most `n`
 std::uint32_t Generator::without_loss(std::uint64_t start, std::uint32_t n) const {
-  const auto rest = state_size_ == 0 ? 0 : static_cast<std::uint32_t>(start % state_size_);
+  const bool splits = state_size_ > 0 && swarm_.calls.chunks;
+  const auto rest = !splits ? 0 : static_cast<std::uint32_t>(start % state_size_);
   if (rest == 0 || n <= 1 + draft_states_) return n;
   return std::min(n, state_size_ - rest);
 }
@@ -289,7 +298,7 @@ std::uint32_t Generator::without_loss(std::uint64_t start, std::uint32_t n) cons
 // prompt. @return at most `n`
 std::uint32_t Generator::to_boundary(Moment& m, std::uint32_t prompt_tokens, std::uint64_t start,
                                      std::uint32_t n) const {
-  if (!inside_ || m.draws.one_in(3)) return n;
+  if (!inside_ || !swarm_.calls.chunks || m.draws.one_in(3)) return n;
   const std::uint64_t end =
       state_boundary(resumption_of(config_), prompt_tokens, config_.hash_block_size);
   return start < end && end < start + n ? static_cast<std::uint32_t>(end - start) : n;
@@ -310,19 +319,20 @@ bool Generator::waits_for_state(const RequestState& r) const {
 Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord& record) const {
   AllocateArgs args;
   args.status = record.status;
-  args.use_lookup = record.looked_up && !m.draws.one_in(8);
-  const std::uint32_t hit = args.use_lookup ? record.hit.tokens : 0;
+  const bool whole = swarm_.calls.lookup_within;  // it always looks up, and counts its hit in
+  const bool must = must_look_up(record);
+  args.use_lookup = record.looked_up && (!m.draws.one_in(8) || must);
+  const std::uint32_t hit = args.use_lookup && !whole ? record.hit.tokens : 0;
   const std::uint32_t rest = r.num_tokens > r.computed + hit ? r.num_tokens - r.computed - hit : 1;
   args.new_tokens = rest;
   const std::uint32_t how = m.draws.below(8);  // 0, 1: a chunk of the prompt
   if (how < 2) args.new_tokens = chunk(m, r.computed + hit, rest);
   if (!record.looked_up) args.use_lookup = how == 7;  // no lookup since preemption: there is no hit
-  const bool whole = swarm_.calls.lookup_within;      // it always looks up
   if (whole) {
     args.use_lookup = !record.skip_lookup;
     args.new_tokens = rest;
   }
-  args.use_lookup = args.use_lookup || must_look_up(record);
+  args.use_lookup = args.use_lookup || must;
   const bool loads = swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in);
   if (loads && swarm_.calls.external && !whole && rest > 1) {
     args.external = 1 + m.draws.below(rest - 1);
@@ -387,7 +397,8 @@ Operation Generator::extend(Moment& m, const RequestState& r) const {
   args.new_tokens = without_loss(r.computed, args.new_tokens);
   const std::uint32_t prompt_tokens = record == nullptr ? 0 : record->prompt_tokens;
   args.new_tokens = to_boundary(m, prompt_tokens, r.computed, args.new_tokens);
-  if (waits_for_state(r)) args.new_tokens = std::min(args.new_tokens, 1 + draft_states_);
+  if (swarm_.calls.chunks && waits_for_state(r))
+    args.new_tokens = std::min(args.new_tokens, 1 + draft_states_);
   if (m.draws.one_in(6)) args.lookahead = 1 + m.draws.below(4);
   if (m.draws.one_in(12)) args.delay_cache = true;
   const bool ahead = config_.profile.sparse && swarm_.calls.in_flight && r.computed > 0;

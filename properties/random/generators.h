@@ -147,6 +147,7 @@ class Generator {
                                                       const History& history);
 
  private:
+  [[nodiscard]] Operation draw(Choice choice, const Snapshot& state, const History& history) const;
   struct Moment {
     const Snapshot& state;
     const History& history;

@@ -11,7 +11,9 @@
 #include <string>
 
 #include "optimized/subjects.h"
+#include "properties/mutants/fault_host.h"
 #include "properties/random/runner.h"
+#include "properties/random/shrink.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
 
@@ -242,6 +244,93 @@ TEST(Generators, SwitchKindsOffInSomeRuns) {
     EXPECT_EQ(off[k] == 0, needed) << "kind " << k << (ends ? ", which ends another" : "");
     EXPECT_LT(off[k], 60) << "kind " << k;
   }
+}
+
+/// Counts what it is asked beyond kPlain, by what it was told and has answered. It has a bug, so
+/// that there is something to shrink.
+class Declining final : public Subject {
+ public:
+  Declining(const CacheConfig& config, std::uint64_t& beyond)
+      : caching_(config.enable_caching),
+        host_(config, Fault("touch_leaves_queued")),
+        beyond_(beyond) {}
+
+  Outcome apply(const Operation& operation) override {
+    beyond_ += is_beyond(operation) ? 1 : 0;
+    Outcome out = host_.apply(operation);
+    hit_ = std::get_if<Hit>(&out.result) ? std::get<Hit>(out.result).hit_tokens : 0;
+    looked_up_ = std::holds_alternative<op::Lookup>(operation) ? request_of(operation) : "";
+    host_.observe(state_);
+    return out;
+  }
+  void observe(Snapshot& out) const override { host_.observe(out); }
+
+  static constexpr const char* kPlain =
+      R"({"chunks":false,"drafts":false,"external":false,"extra":false,"delay_cache":false,)"
+      R"("skip_lookup":false,"without_lookup":false,"reserved":false,"in_flight":false,)"
+      R"("full_sequence_must_fit":false,"max_tokens":false,"appends":"one","advance":"whole"})";
+
+ private:
+  [[nodiscard]] bool is_beyond(const Operation& operation) const {
+    const RequestState* r = state_.find(request_of(operation));
+    if (const auto* o = std::get_if<op::Arrive>(&operation)) {
+      return o->skip_lookup || o->extra != ExtraKeys{};
+    }
+    if (r == nullptr) return false;
+    if (const auto* o = std::get_if<op::Lookup>(&operation)) return o->max_tokens.has_value();
+    if (const auto* o = std::get_if<op::Append>(&operation)) {
+      return o->tokens.size() != 1 || r->computed != r->num_tokens;
+    }
+    const auto* o = std::get_if<op::Allocate>(&operation);
+    if (o == nullptr) return false;
+    const AllocateArgs& a = o->args;
+    const bool starts = without_blocks(*r);
+    const bool blind = starts && caching_ && (!a.use_lookup || looked_up_ != o->req);
+    const std::uint32_t end = r->computed + (starts && a.use_lookup ? hit_ : 0) + a.new_tokens;
+    return blind || end != r->num_tokens || a.lookahead > 0 || a.external > 0 || a.delay_cache ||
+           a.reserved > 0 || a.full_sequence_must_fit || a.in_flight > 0;
+  }
+
+  bool caching_;
+  FaultHost host_;
+  std::uint64_t& beyond_;
+  Snapshot state_;
+  std::string looked_up_;
+  std::uint32_t hit_ = 0;
+};
+
+TEST(Generators, NeitherDrawNorShrinkToWhatTheSubjectIsNotAsked) {
+  const Abilities plain = parse_abilities(Declining::kPlain);
+  Oracles oracles;
+  oracles.promises.abilities = plain;
+  std::uint64_t beyond = 0;
+  std::size_t shrunk = 0;
+  const MakeSubject make = [&](const CacheConfig& config) {
+    return std::make_unique<Declining>(config, beyond);
+  };
+  for (const char* name : {"plain", "full", "full_uncached", "full_window", "full_mamba_align"}) {
+    Configuration row = *find_configuration(name);
+    row.within = &plain;
+    for (const Profile* profile : {find_profile("vllm-0.24"), find_profile("vllm-0.33")}) {
+      ChoiceStream stream(8);
+      Counts counts;
+      for (int i = 0; i < 40; ++i) {
+        const Case c = draw_case(stream, 200);
+        Swarm swarm = draw_swarm(row, mix64(c.setup));
+        swarm.weight[static_cast<std::size_t>(Kind::wrong)] = 0;
+        const auto failure = run_choices(make, draw_config(*profile, row, c.setup), swarm,
+                                         c.choices, oracles, counts);
+        EXPECT_EQ(beyond, 0U) << "drawn, " << name;
+        if (failure && ++shrunk % 8 == 1) {
+          EXPECT_FALSE(shrink(make, *failure, oracles).trace.empty());
+        }
+        EXPECT_EQ(beyond, 0U) << "shrunk, " << name;
+        beyond = 0;
+      }
+      EXPECT_GT(counts.grants, 20U) << name;
+    }
+  }
+  EXPECT_GT(shrunk, 16U);
 }
 
 TEST(Generators, DrainLeavesNothingBehind) {

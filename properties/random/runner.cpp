@@ -8,6 +8,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "properties/random/within.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
 
@@ -46,7 +47,9 @@ std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& con
                                  std::span<const Operation> trace, Oracles oracles) {
   const std::unique_ptr<Subject> subject = make(config);
   Audit audit(config, *subject, oracles, has_batches(trace) ? make(config) : nullptr);
+  const Calls& calls = oracles.promises.abilities;
   for (std::size_t i = 0; i < trace.size(); ++i) {
+    if (!is_within(calls, trace[i], audit.state(), audit.history())) return std::nullopt;
     try {
       audit.apply(trace[i]);
     } catch (const Violation& violation) {

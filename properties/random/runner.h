@@ -39,8 +39,8 @@ struct Case {
 /// Whether there are decode steps, for which an audit needs a second subject.
 [[nodiscard]] bool has_batches(std::span<const Operation> trace);
 
-/// Performs the operations one by one. @return the failure, with its trace cut off after the
-/// operation that an oracle objected to
+/// Performs the operations one by one, up to one beyond the abilities that `oracles` promise.
+/// @return the failure, with its trace cut off after the operation that an oracle objected to
 [[nodiscard]] std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& config,
                                                std::span<const Operation> trace, Oracles oracles);
 

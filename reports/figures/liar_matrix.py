@@ -9,7 +9,7 @@ from figures.numbers import count, time_text
 from figures.plot import Plot, Table, groups, header
 
 STEP = 15  # [px] from one lie to the next
-LEVELS = ("safety", "policy", "profile", "counts_only")  # from left to right in a cell
+LEVELS = ("safety", "hits", "policy", "profile", "counts_only")  # from left to right in a cell
 FREQUENCIES = ("seldom", "often", "always")
 LOOKS = {"noticed": d.BLUE, "excused": d.AMBER, "missed": d.RED}
 
