@@ -156,4 +156,12 @@ void Fiber::pause() { state_->leave(false); }
 
 bool Fiber::ended() const { return state_->ended; }
 
+const char* Fiber::kind() {
+#if defined(KVPROOF_SIMT_BOOST)
+  return "Boost.Context";
+#else
+  return "ucontext";
+#endif
+}
+
 }  // namespace kvproof::simt

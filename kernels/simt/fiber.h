@@ -23,6 +23,8 @@ class Fiber {
   /// Returns to the caller of resume(). @pre called on this fiber
   void pause();
   [[nodiscard]] bool ended() const;
+  /// What switches: "Boost.Context" or "ucontext".
+  [[nodiscard]] static const char* kind();
 
  private:
   struct State;

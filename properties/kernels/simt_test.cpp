@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <set>
 #include <string>
@@ -11,6 +12,7 @@
 
 #include "kernels/implementation.h"
 #include "kernels/simt/cuda.h"
+#include "kernels/simt/fiber.h"
 #include "kernels/simt/warp_matrix.h"
 #include "properties/kernels/memory.h"
 
@@ -35,6 +37,12 @@ std::string error_of(Dim3 grid, Dim3 block, const Kernel& kernel) {
 }
 
 std::string here(int line) { return "simt_test.cpp:" + std::to_string(line); }
+
+// The launcher prints this line: with ucontext the kernel tests take several times as long.
+TEST(Simt, SaysWhichFibersItRunsOn) {
+  std::printf("fibers: %s\n", simt::Fiber::kind());
+  EXPECT_STREQ(simt::Fiber::kind(), KVPROOF_FIBERS);
+}
 
 TEST(Simt, ReportsADivergentBarrierAndWhoWaitsWhere) {
   int low = 0, high = 0;

@@ -69,9 +69,10 @@ system() {
 
 run() {  # run <arguments>...: the launcher, in that system
   code=0
-  (cd "$work/tree" && exec env PATH="$work/bin" KVPROOF_PREFIXES="$work/none" ./kvproof "$@") \
+  (cd "$work/tree" && exec env PATH="$work/bin" KVPROOF_PREFIXES="$prefixes" ./kvproof "$@") \
     >"$work/out" 2>"$work/err" </dev/null || code=$?
 }
+prefixes=$work/none  # where it looks for headers and libraries
 
 # ---- words ----
 system
@@ -246,6 +247,11 @@ printf '%s\n' 'a.cpp:1: Skipped' 'no traces here' 'b.cpp:2: Skipped' 'no traces 
 run test
 check "each reason for skipping is said once" out_has "  2 skipped: no traces here"
 check "a script's reason is said too" out_has "  1 skipped: no matplotlib"
+echo "fibers: Boost.Context" >>"$work/tree/build/release/Testing/Temporary/LastTest.log"
+run test
+check "the fibers that the kernel tests ran on are said" \
+  grep -qx "fibers: Boost.Context" "$work/out"
+check "the closing line counts all the same" last_line_is "2 passed, 0 failed, 1 skipped"
 
 # ---- fuzz: a build of its own, with clang ----
 system
@@ -348,6 +354,51 @@ echo librapidcheck-dev >"$work/lacking"
 run test --no-install
 check "--no-install installs nothing" lacks apt-get
 check "--no-install builds" exits 0
+
+# What a library's package brings can be there without one. What CMake asks for is asked.
+system
+prefixes="$work/none $work/prefix"
+lacks_again() {  # lacks_again <package>
+  echo "$1" >"$work/lacking"
+  : >"$work/log"
+  run test
+}
+put() {  # put <path below the prefix>...
+  for path do
+    mkdir -p "$work/prefix/${path%/*}"
+    : >"$work/prefix/$path"
+  done
+}
+boost=include/boost/context
+while read -r package first rest; do
+  rm -rf "$work/prefix"
+  # shellcheck disable=SC2046 # words
+  put $(echo "$first" | tr , ' ')
+  lacks_again "$package"
+  check "$package is installed where of it only $first is there" \
+    grep -q "^apt-get .*install -y --no-install-recommends $package$" "$work/log"
+  run doctor
+  check "and doctor says that $package is missing" grep -Eq "missing +$package" "$work/out"
+  # shellcheck disable=SC2086
+  put $rest
+  lacks_again "$package"
+  check "$package is not installed where $first and $rest are there" lacks apt-get
+  run doctor
+  check "and doctor finds it" grep -Eq "found +$package +[(]not from a package[)]" "$work/out"
+done <<END
+libboost-context-dev $boost/fiber.hpp,$boost/detail/fcontext.hpp lib/a-linux-gnu/libboost_context.a
+libboost-context-dev lib/libboost_context.so $boost/detail/fcontext.hpp
+libssl-dev include/openssl/ssl.h lib64/libcrypto.so
+libzstd-dev include/zstd.h lib/libzstd.dylib
+zlib1g-dev include/zlib.h lib/a-linux-gnu/libz.so
+libgtest-dev include/gtest/gtest.h lib/a-linux-gnu/cmake/GTest/GTestConfig.cmake
+libbenchmark-dev include/benchmark/benchmark.h lib/cmake/benchmark-1.7/benchmark-config.cmake
+nlohmann-json3-dev include/nlohmann/json.hpp share/cmake/nlohmann_json/nlohmann_jsonConfig.cmake
+libcli11-dev include/CLI/CLI.hpp share/cmake/CLI11/CLI11Config.cmake
+librapidcheck-dev include/rapidcheck.h lib64/cmake/rapidcheck/rapidcheckConfig.cmake
+libxxhash-dev lib/libxxhash.so include/xxhash.h
+END
+prefixes=$work/none
 
 # A system without devpts (some containers) gives out no terminals.
 if command -v script >/dev/null 2>&1 && script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
