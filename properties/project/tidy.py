@@ -6,7 +6,8 @@ no disk, so that tests can hand it files that it must refuse. It scans lines and
 project's layout (clang-format's); it does not parse C++.
 """
 import re
-from fnmatch import fnmatch
+from fnmatch import translate
+from functools import cache
 from pathlib import Path
 
 LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
@@ -74,7 +75,7 @@ def check_includes(files):
     """A folder includes itself and folders to its left, and no include leads back to its file."""
     complaints, includes = [], {}
     for path, number, line in lines(files, CXX):
-        if number == 1 and layer(path) < 0:
+        if number == 1 and layer(path) < 0 and path[0] != ".":
             complaints.append(f"{path}:1: lies in none of the project's folders")
         match = INCLUDE.match(line)
         if not match:
@@ -130,7 +131,15 @@ def functions(code):
 
 
 def has_token(text, word, also=""):
-    return re.search(rf"(?<![\w{also}-]){re.escape(word)}(?![\w{also}-])", text) is not None
+    return word in text and re.search(
+        rf"(?<![\w{also}-]){re.escape(word)}(?![\w{also}-])", text) is not None
+
+
+@cache
+def patterns(text):
+    """What a text says of many files, "*_bench.cpp", as regular expressions; * crosses folders."""
+    return [re.compile(translate("*/" + pattern.lstrip("/"))) for pattern in set(
+        re.findall(r"[\w/]*\*\w*\.c\w+|[\w/]*\*\w+\.\w+", text))]
 
 
 def check_no_dead_files(files):
@@ -140,9 +149,8 @@ def check_no_dead_files(files):
 
     builds = [path for path in files if kind(path) == "build"]
 
-    def globbed(text, path):  # "*_bench.cpp" is a pattern in a build file; * may cross folders
-        return any(fnmatch("/" + path, "*/" + pattern.lstrip("/"))
-                   for pattern in re.findall(r"[\w/]*\*\w*\.c\w+|[\w/]*\*\w+\.\w+", text))
+    def globbed(text, path):
+        return any(pattern.match("/" + path) for pattern in patterns(text))
 
     def built(path):  # by a build file of its folder, or of one around it
         return any(path.startswith(folder := build.rpartition("/")[0] + "/")
@@ -161,7 +169,7 @@ def check_no_dead_files(files):
     for path in files:
         if kind(path) == "header" and path not in included:
             complaints.append(f"{path}:1: is included by no file")
-        if kind(path) == "source" and not built(path):
+        if kind(path) == "source" and path[0] != "." and not built(path):
             complaints.append(f"{path}:1: is built by no build file of its folder")
         if kind(path) == "script" and "/" in path and path[0] != "." and not named(path):
             complaints.append(f"{path}:1: is named by no other file")
