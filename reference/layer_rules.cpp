@@ -11,11 +11,11 @@ std::uint64_t skipped_tokens(const GroupConfig& group, std::uint64_t computed) {
     case LayerKind::mla:
     case LayerKind::cross:
     case LayerKind::rswa:
-    case LayerKind::ring: return 0;
+    case LayerKind::ring: break;
     case LayerKind::sliding_window:
       return computed >= group.window ? computed - group.window + 1 : 0;
     case LayerKind::chunked_local: return computed / group.chunk * group.chunk;
-    case LayerKind::mamba: return computed > 0 ? computed - 1 : 0;
+    case LayerKind::mamba: return std::max<std::uint64_t>(computed, 1) - 1;
   }
   return 0;
 }
@@ -27,7 +27,7 @@ std::uint64_t recycle_basis(const Profile& profile, const GroupConfig& group,
       (profile.draft_states == DraftStates::kept ||
        (profile.draft_states == DraftStates::kept_in_align && group.mode == MambaMode::align));
   const std::uint64_t drafts = holds_back ? group.speculative_blocks : 0;
-  return computed > drafts ? computed - drafts : 0;
+  return computed - std::min(computed, drafts);
 }
 
 std::uint64_t recyclable_tokens(const Profile& profile, const GroupConfig& group,
@@ -111,10 +111,9 @@ CacheMask cache_mask(const CacheConfig& config, const GroupConfig& group) {
   const bool states = group.kind == LayerKind::mamba && config.retention;
   const std::uint64_t align = hit_alignment(config);
   if (!window && !states) return {};
-  if (window && align % group.block_size != 0) return {};
   const std::uint64_t segment = config.retention.value_or(align);
   auto period = static_cast<std::uint32_t>(segment / group.block_size);
-  if (window && config.profile.window_mask == WindowMask::tail) {
+  if (config.profile.window_mask == WindowMask::tail) {  // older than retention
     if (period == 1) return {};
     return {.period = period, .run = ceil_div(group.window - 1, group.block_size)};
   }
@@ -152,9 +151,9 @@ std::uint64_t prompt_tail(PromptTail rule, std::uint32_t unit, const GroupConfig
 }
 
 std::uint64_t state_boundary(const Resumption& rules, std::uint64_t tokens, std::uint64_t align) {
-  if (rules.drops) return tokens / align > 0 ? (tokens / align - 1) * align : 0;
+  if (rules.drops) return (std::max<std::uint64_t>(tokens / align, 1) - 1) * align;
   const std::uint64_t behind = std::max<std::uint64_t>(1, rules.lookahead);
-  return tokens > behind ? (tokens - behind) / align * align : 0;
+  return (tokens - std::min(tokens, behind)) / align * align;
 }
 
 std::uint64_t slots_with_drafts(const GroupConfig& group, std::uint64_t tokens) {
