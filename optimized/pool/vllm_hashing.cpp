@@ -50,7 +50,7 @@ class PickleWriter {
   void integer(std::int64_t value);
   void bytes(const void* data, std::size_t size) {
     begin_object();
-    sized('C', 'B', '\x8e', std::string_view(static_cast<const char*>(data), size));
+    sized('C', 'B', std::string_view(static_cast<const char*>(data), size));
     note();
   }
   /// A text of the caller. Two that are equal are two objects, but Python has each text of one
@@ -102,11 +102,11 @@ class PickleWriter {
   }
   void plain_text(std::string_view text) {
     begin_object();
-    sized('\x8c', 'X', '\x8d', text);
+    sized('\x8c', 'X', text);
     note();
   }
   void known_text(std::string_view text, std::uint32_t& number);
-  void sized(char code8, char code32, char code64, std::string_view content);
+  void sized(char code8, char code32, std::string_view content);
   std::uint32_t* only_one(std::string_view text);
 
   std::string& out_;
@@ -123,10 +123,9 @@ void PickleWriter::integer(std::int64_t value) {
   if (bits <= 0xff) return write_code('K', bits, 1);
   if (bits <= 0xffff) return write_code('M', bits, 2);
   if (value == static_cast<std::int32_t>(value)) return write_code('J', bits, 4);
-  int bytes = 5;  // as many as hold it with its sign
-  while (bytes < 8 && value >> (8 * bytes - 1) != value >> 63) ++bytes;
-  write_code('\x8a', static_cast<std::uint64_t>(bytes), 1);
-  append_little(bits, bytes, out_);
+  constexpr int kBytes = 5;  // which hold a difference of two positions with its sign
+  write_code('\x8a', kBytes, 1);
+  append_little(bits, kBytes, out_);
 }
 
 void PickleWriter::known_text(std::string_view text, std::uint32_t& number) {
@@ -140,8 +139,8 @@ void PickleWriter::known_text(std::string_view text, std::uint32_t& number) {
   write_code('j', number, 4);
 }
 
-// What is as long as a frame stands outside of any.
-void PickleWriter::sized(char code8, char code32, char code64, std::string_view content) {
+// What is as long as a frame stands outside of any. Nobody sends a text of 4 GiB.
+void PickleWriter::sized(char code8, char code32, std::string_view content) {
   const std::size_t size = content.size();
   if (size >= kFrame) {
     close_frame();
@@ -149,10 +148,8 @@ void PickleWriter::sized(char code8, char code32, char code64, std::string_view 
   }
   if (size <= 0xff) {
     write_code(code8, size, 1);
-  } else if (size <= 0xffffffff) {
-    write_code(code32, size, 4);
   } else {
-    write_code(code64, size, 8);
+    write_code(code32, size, 4);
   }
   write(content.data(), size);
   framing_ = true;
