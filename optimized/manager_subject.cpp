@@ -423,7 +423,13 @@ std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
   return make_manager_subject<Digest>(config, Capacity{.max_requests = max_requests});
 }
 
+template <class Digest>
+std::unique_ptr<Subject> make_silent_subject(const CacheConfig& config) {
+  return std::make_unique<ManagerSubject<CacheManager<Digest>>>(config, Capacity{});
+}
+
 #define KVPROOF_INSTANTIATE(Digest)                                                          \
+  template std::unique_ptr<Subject> make_silent_subject<Digest>(const CacheConfig&);         \
   template void observe_manager(const CacheManager<Digest>&, const CallerNames&, Snapshot&); \
   template std::unique_ptr<Subject> make_manager_subject<Digest>(const CacheConfig&,         \
                                                                  const Capacity&);           \

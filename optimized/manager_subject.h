@@ -39,5 +39,8 @@ template <class Digest>
 template <class Digest>
 [[nodiscard]] std::unique_ptr<Subject> make_manager_subject(const CacheConfig& config,
                                                             const Capacity& capacity);
+/// One that announces nothing and follows no ages: its loops leave out the work for that.
+template <class Digest>
+[[nodiscard]] std::unique_ptr<Subject> make_silent_subject(const CacheConfig& config);
 
 }  // namespace kvproof::optimized

@@ -146,6 +146,35 @@ class ExactSubject final : public Subject {
   std::unique_ptr<Subject> inner_;
 };
 
+/// A manager that announces nothing, beside one that does: it answers, and what it does not say of
+/// its blocks is the other's.
+class SilentSubject final : public Subject {
+ public:
+  explicit SilentSubject(const CacheConfig& config)
+      : silent_(make_silent_subject<Xxh3Digest>(config)),
+        announcing_(make_manager_subject<Xxh3Digest>(config, Capacity{})) {}
+
+  Outcome apply(const Operation& operation) override {
+    Outcome outcome = silent_->apply(operation);
+    outcome.events = announcing_->apply(operation).events;
+    return outcome;
+  }
+  void observe(Snapshot& snapshot) const override {
+    silent_->observe(snapshot);
+    announcing_->observe(announced_);
+    for (std::size_t block = 0; block < snapshot.blocks.size(); ++block) {
+      snapshot.blocks[block].prefix_tokens = announced_.blocks[block].prefix_tokens;
+    }
+    snapshot.work->lifetime = announced_.work->lifetime;
+    snapshot.work->idle = announced_.work->idle;
+  }
+
+ private:
+  std::unique_ptr<Subject> silent_;
+  std::unique_ptr<Subject> announcing_;
+  mutable Snapshot announced_;  // of the last observation
+};
+
 namespace variant {
 
 inline std::string unsupported_policy(const CacheConfig& config) {
@@ -183,6 +212,14 @@ inline constexpr VariantRow kVariants[] = {
        return std::make_unique<ExactSubject>(config);
      },
      variant::kPartsOfPrefixes, false},
+    {"optimized-silent",
+     "no events and no ages, so that nothing follows the blocks",
+     [](const CacheConfig&) { return std::string(); },
+     [](const CacheConfig& config) -> std::unique_ptr<Subject> {
+       return std::make_unique<SilentSubject>(config);
+     },
+     {},
+     true},
 };
 
 }  // namespace kvproof::optimized
