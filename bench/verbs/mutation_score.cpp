@@ -5,12 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <map>
 #include <optional>
+#include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -37,11 +40,14 @@ constexpr std::uint64_t kCheckMemory = 2ULL << 30;  // [bytes] of addresses; wit
 constexpr double kCheckSilence = 5;                 // [s] of the processor; without a mutant 0.2
 constexpr double kTestsSilence = 30;                // [s] a unit tests' program; without a mutant 4
 constexpr double kMostExcused = 0.15;
+// Half of the time of the unit tests: random runs as those of check, and those of a second hash.
+constexpr char kWithoutRepeats[] = "--gtest_filter=-TierBytes.*:Decode.*WithSha256";
 
 /// What became of a mutant that was tried.
 struct Verdict {
   const OperatorMutant* mutant = nullptr;
   std::string excuse = {};  // why it is equivalent; empty if it is not
+  std::string_view folder = "optimized/";
   Trial check = Trial::survived;
   bool unit_tests = false;  // killed it, after check did not
   bool met = true;          // check comes by its place
@@ -65,20 +71,37 @@ struct Score {
     by_check += !verdict.excused() && verdict.by_check() ? 1 : 0;
     killed += !verdict.excused() && verdict.killed() ? 1 : 0;
   }
+  [[nodiscard]] double whole() const { return static_cast<double>(mutants - equivalent); }
   [[nodiscard]] double share(std::uint64_t part) const {
-    const std::uint64_t whole = mutants - equivalent;
-    return whole == 0 ? 1 : static_cast<double>(part) / static_cast<double>(whole);
+    return mutants == equivalent ? 1 : static_cast<double>(part) / whole();
+  }
+  /// What a draw says of all mutants with 95 % of confidence (Wilson, JASA'27).
+  [[nodiscard]] std::pair<double, double> interval(std::uint64_t part) const {
+    if (mutants == equivalent) return {0, 1};
+    constexpr double z = 1.959964;
+    const double p = share(part), n = whole(), middle = p + z * z / (2 * n);
+    const double spread = z * std::sqrt(p * (1 - p) / n + z * z / (4 * n * n));
+    return {(middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)};
   }
 };
 
 // ---- the judges ---------------------------------------------------------------------------------
 
-/// What `kvproof check` says of the cache managers of the copy.
+/// By subject and mutant: whether the checks of that subject come by that place.
+using Met = std::vector<std::vector<bool>>;
+
+/// What `kvproof check` says of the cache managers of the copy; those that never come by the place
+/// of a mutant are left out.
+/// @param met_by filled without a mutant, else read
 /// @param why where the check objects, or what it missed
-Trial checked(std::uint32_t number, const std::function<void()>& alive, std::string& why) {
+Trial checked(std::uint32_t number, const std::function<void()>& alive, Met& met_by,
+              std::string& why) {
   properties::put_in_force(number);
   Trial worst = Trial::survived;
-  for (const properties::MutatedSubject& row : properties::mutated_subjects()) {
+  const auto subjects = properties::mutated_subjects();
+  for (std::size_t s = 0; s < subjects.size(); ++s) {
+    const properties::MutatedSubject& row = subjects[s];
+    if (number != 0 && !met_by[s][number]) continue;
     properties::CheckOptions options = own_check();
     options.shrinks = false;
     options.on_progress = [&](double, const std::string&) { alive(); };
@@ -88,6 +111,7 @@ Trial checked(std::uint32_t number, const std::function<void()>& alive, std::str
     alive();
     const properties::CheckReport report = check(candidate, options);
     const CheckVerdict verdict = verdict_of(report);
+    if (number == 0) met_by.push_back(properties::take_met());
     if (verdict == CheckVerdict::violated) {
       why = report.failure() ? row.name + ": " + report.failure()->failure.text : row.name;
       return Trial::objected;
@@ -103,7 +127,8 @@ Trial checked(std::uint32_t number, const std::function<void()>& alive, std::str
 /// Becomes one of the unit tests' programs; its exit code is 1 if a test fails.
 Trial become_unit_tests(std::uint32_t number, const std::string& program) {
   setenv("KVPROOF_MUTANT", std::to_string(number).c_str(), 1);
-  execl(program.c_str(), program.c_str(), "--gtest_fail_fast", "--gtest_brief=1", nullptr);
+  execl(program.c_str(), program.c_str(), "--gtest_fail_fast", "--gtest_brief=1", kWithoutRepeats,
+        nullptr);
   throw std::runtime_error(program + " cannot be run");
 }
 
@@ -129,23 +154,31 @@ class Trials {
     for (const std::string& program : unit_tests()) try_unit_tests(program);
   }
 
-  /// @pre a check without a mutant was run in this process
-  void run_check() {
+  void run_check(Met& met_by) {
+    for (Verdict& verdict : verdicts_) {
+      const std::uint32_t number = verdict.mutant->number;
+      verdict.met = std::ranges::any_of(met_by, [&](const auto& met) { return met[number]; });
+    }
+    run("check", [&](std::uint32_t number, const std::function<void()>& alive) {
+      std::string why;
+      return checked(number, alive, met_by, why);
+    });
+  }
+
+  using Judging = std::function<Trial(std::uint32_t, const std::function<void()>& alive)>;
+  void run(const std::string& what, const Judging& judge) {
     properties::TrialLimits limits;
     limits.silent_seconds = kCheckSilence;
     limits.memory_bytes = kCheckMemory;
     std::vector<Verdict*> met;
     for (Verdict& verdict : verdicts_) {
-      verdict.met = properties::was_met(verdict.mutant->number);
       if (verdict.met) met.push_back(&verdict);
     }
+    done_ = 0;
     const std::vector<Trial> ends = properties::run_trials(
         met.size(), limits,
-        [&](std::size_t i, const auto& alive) {
-          std::string why;
-          return checked(met[i]->mutant->number, alive, why);
-        },
-        [&](std::size_t) { step("check", met.size()); });
+        [&](std::size_t i, const auto& alive) { return judge(met[i]->mutant->number, alive); },
+        [&](std::size_t) { step(what, met.size()); });
     for (std::size_t i = 0; i < ends.size(); ++i) met[i]->check = ends[i];
   }
 
@@ -183,14 +216,27 @@ class Trials {
   std::size_t done_ = 0;
 };
 
+Trial judged_rule(std::uint32_t number, const std::function<void()>& alive) {
+  properties::put_in_force(number);
+  return properties::judge_rules(alive).empty() ? Trial::survived : Trial::objected;
+}
+
+void try_rules_without_mutant() {
+  const OperatorMutant none{};
+  std::vector<Verdict> verdicts{{&none}};
+  Trials(verdicts).run("facts and recordings", &judged_rule);
+  if (!verdicts.front().killed()) return;
+  throw std::runtime_error("facts and recordings object to the rules without a mutant");
+}
+
 /// Else a kill would say nothing about the mutant. Notes which mutants check meets, too.
-void try_without_mutant() {
+void try_without_mutant(Met& met_by) {
   const OperatorMutant none{};
   std::vector<Verdict> verdicts{{&none}};
   Trials tests(verdicts);
   std::string why;
   const auto unwatched = [] {};
-  if (checked(0, unwatched, why) == Trial::survived) {
+  if (checked(0, unwatched, met_by, why) == Trial::survived) {
     tests.run_unit_tests();
     if (!verdicts.front().killed()) return;
     why = "its unit tests";
@@ -218,7 +264,7 @@ Result result_of(const Verdict& verdict) {
   const OperatorMutant& mutant = *verdict.mutant;
   return {"operator_mutant",
           {{"id", std::string(mutant.id)},
-           {"file", std::string(mutant.file)},
+           {"file", properties::say(verdict.folder, mutant.file)},
            {"function", std::string(mutant.function)},
            {"class", std::string(mutant.operator_class)},
            {"change", std::string(mutant.change)},
@@ -228,15 +274,18 @@ Result result_of(const Verdict& verdict) {
           {{"line", count(mutant.line)}, {"ordinal", count(mutant.ordinal)}}};
 }
 
-Result result_of(const Score& score, const MutationOptions& options, std::size_t all,
-                 double seconds) {
-  return {"mutation_score",
+Result result_of(const char* name, const Score& score, const MutationOptions& options,
+                 std::size_t all, double seconds) {
+  const auto [low, high] = score.interval(score.by_check);
+  return {name,
           {{"seed", static_cast<std::int64_t>(options.seed)}},
           {{"mutants", count(score.mutants)},
            {"equivalent", count(score.equivalent)},
            {"killed_by_check", count(score.by_check)},
            {"killed", count(score.killed)},
            {"score", {score.share(score.by_check), "ratio", {}, {}}},
+           {"score_low", {low, "ratio", {}, {}}},
+           {"score_high", {high, "ratio", {}, {}}},
            {"score_with_unit_tests", {score.share(score.killed), "ratio", {}, {}}},
            {"all", count(all)},
            {"seconds", {seconds, "s", {}, {}}}}};
@@ -249,8 +298,8 @@ void print_list(const std::vector<Verdict>& verdicts, const std::string& heading
   for (const Verdict& verdict : verdicts) {
     if (!belongs(verdict)) continue;
     const OperatorMutant& m = *verdict.mutant;
-    std::cout << "  optimized/" << m.file << ':' << m.line << ": " << m.operator_class << ", "
-              << m.change << ", in " << m.function << ": " << m.text
+    std::cout << "  " << verdict.folder << m.file << ':' << m.line << ": " << m.operator_class
+              << ", " << m.change << ", in " << m.function << ": " << m.text
               << (m.ordinal > 1 ? properties::say(" #", m.ordinal) : "")
               << (verdict.met ? "" : " (check never comes here)")
               << (verdict.check == Trial::cannot_tell ? " (check cannot tell)" : "")
@@ -281,6 +330,27 @@ void print_table(const std::vector<Verdict>& verdicts) {
 bool is_survivor(const Verdict& verdict) { return !verdict.killed() && !verdict.excused(); }
 bool is_wrongly_excused(const Verdict& verdict) { return verdict.killed() && verdict.excused(); }
 
+std::string shown(const Score& score, std::uint64_t part) {
+  const auto [low, high] = score.interval(part);
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(3) << score.share(part) << " [" << low << ", " << high
+      << ']';
+  return out.str();
+}
+
+/// @return whether no mutant is left
+bool print_rules(const std::vector<Verdict>& verdicts, const Score& score) {
+  if (verdicts.empty()) return true;
+  print_list(verdicts, "Survived the facts and the recordings", is_survivor);
+  print_list(verdicts, "Excused as equivalent, but killed", is_wrongly_excused);
+  std::cout << "score of the shared rules " << shown(score, score.killed) << ": the documented "
+            << "facts and " << properties::num_recordings() << " recordings of vLLM noticed "
+            << score.killed << " of the " << score.mutants - score.equivalent
+            << " mutants of reference/layer_rules.cpp and config.cpp that are not equivalent.\n";
+  return std::ranges::none_of(verdicts, is_survivor) &&
+         std::ranges::none_of(verdicts, is_wrongly_excused);
+}
+
 /// @return the exit code
 int print_report(const std::vector<Verdict>& verdicts, const Score& score, std::size_t all,
                  std::size_t excused) {
@@ -290,10 +360,10 @@ int print_report(const std::vector<Verdict>& verdicts, const Score& score, std::
   print_list(verdicts, "Killed by the unit tests alone",
              [](const Verdict& verdict) { return verdict.unit_tests && !verdict.excused(); });
   const double share = static_cast<double>(excused) / static_cast<double>(all);
-  std::cout << std::fixed << std::setprecision(3) << "score " << score.share(score.by_check)
+  std::cout << std::fixed << std::setprecision(3) << "score " << shown(score, score.by_check)
             << ": check killed " << score.by_check << " of the " << score.mutants - score.equivalent
             << " mutants that are not equivalent; with the unit "
-            << "tests " << score.share(score.killed) << ".\n"
+            << "tests " << shown(score, score.killed) << ".\n"
             << excused << " of all " << all << " mutants are excused as equivalent, a share of "
             << share << "; at most " << kMostExcused << " may be.\n";
   const bool bad = std::ranges::any_of(verdicts, is_survivor) ||
@@ -303,19 +373,20 @@ int print_report(const std::vector<Verdict>& verdicts, const Score& score, std::
 
 // ---- the draw --------------------------------------------------------------------------------
 
-std::vector<std::size_t> chosen(const MutationOptions& options) {
-  const auto mutants = properties::operator_mutants();
-  if (options.only.empty()) {
-    const std::size_t most = options.all ? mutants.size() : options.mutants;
-    return properties::draw_mutants(mutants, most, options.seed);
-  }
-  std::vector<std::size_t> out;
+/// Adds so many of some mutants, or what is asked for.
+void choose(const MutationOptions& options, std::size_t most, std::string_view folder,
+            std::span<const OperatorMutant> mutants,
+            const std::map<std::string, std::string>& excuses, std::vector<Verdict>& out) {
+  std::vector<std::size_t> chosen;
+  if (options.only.empty()) chosen = properties::draw_mutants(mutants, most, options.seed);
   for (const std::string& id : options.only) {
     const auto at = std::ranges::find(mutants, id, &OperatorMutant::id);
-    if (at == mutants.end()) throw UsageError("--only=" + id + ": no mutant has that id");
-    out.push_back(static_cast<std::size_t>(at - mutants.begin()));
+    if (at != mutants.end()) chosen.push_back(static_cast<std::size_t>(at - mutants.begin()));
   }
-  return out;
+  for (const std::size_t i : chosen) {
+    const auto excuse = excuses.find(std::string(mutants[i].id));
+    out.push_back({&mutants[i], excuse == excuses.end() ? "" : excuse->second, folder});
+  }
 }
 
 }  // namespace
@@ -324,33 +395,51 @@ int mutation_score(const MutationOptions& options, int argc, const char* const* 
   using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
   const auto mutants = properties::operator_mutants();
-  const auto excuses = properties::read_excuses(
-      options.excuses.empty() ? KVPROOF_EXCUSES : options.excuses, mutants);
-  std::vector<Verdict> verdicts;
-  for (const std::size_t i : chosen(options)) {
-    const auto excuse = excuses.find(std::string(mutants[i].id));
-    verdicts.push_back({&mutants[i], excuse == excuses.end() ? "" : excuse->second});
+  const auto rules = properties::rule_mutants();
+  std::vector<OperatorMutant> both(mutants.begin(), mutants.end());
+  both.insert(both.end(), rules.begin(), rules.end());
+  const auto excuses =
+      properties::read_excuses(options.excuses.empty() ? KVPROOF_EXCUSES : options.excuses, both);
+  std::vector<Verdict> verdicts, ruled;
+  const std::size_t most = options.all ? mutants.size() : options.mutants;
+  choose(options, most, "optimized/", mutants, excuses, verdicts);
+  choose(options, rules.size(), "reference/", rules, excuses, ruled);
+  if (verdicts.size() + ruled.size() < options.only.size()) {
+    throw UsageError("--only: no mutant has one of these ids");
   }
   std::optional<ResultFile> file;
   if (!options.json_path.empty()) file.emplace(options.json_path);
   std::cout << "seed " << options.seed << ", " << verdicts.size() << " of " << mutants.size()
             << " operator mutants of optimized/, but for concurrent/ and slot_mapping.h, which no "
-            << "check reaches\n\n"
+            << "check reaches, and " << ruled.size() << " of the " << rules.size()
+            << " of the rules in reference/ that all share\n\n"
             << std::flush;
-  try_without_mutant();
-  Trials trials(verdicts);
-  trials.run_check();
-  trials.run_unit_tests();
-  Score sum;
+  if (!ruled.empty()) {
+    static_cast<void>(properties::num_recordings());  // read before any fork
+    try_rules_without_mutant();
+    Trials(ruled).run("facts and recordings", &judged_rule);
+  }
+  if (!verdicts.empty()) {
+    Met met_by;
+    try_without_mutant(met_by);
+    Trials trials(verdicts);
+    trials.run_check(met_by);
+    trials.run_unit_tests();
+  }
+  Score sum, of_rules;
   for (const Verdict& verdict : verdicts) sum.add(verdict);
+  for (const Verdict& verdict : ruled) of_rules.add(verdict);
+  const bool covered = print_rules(ruled, of_rules);
   const int code = print_report(verdicts, sum, mutants.size(), excuses.size());
   if (file) {
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    std::vector<Result> results{result_of(sum, options, mutants.size(), seconds)};
+    std::vector<Result> results{result_of("mutation_score", sum, options, mutants.size(), seconds),
+                                result_of("rules_score", of_rules, options, rules.size(), seconds)};
     for (const Verdict& verdict : verdicts) results.push_back(result_of(verdict));
+    for (const Verdict& verdict : ruled) results.push_back(result_of(verdict));
     file->commit(describe_environment(argc, argv, options.seed), results);
   }
-  return code;
+  return covered ? code : kViolated;
 }
 
 }  // namespace kvproof::bench

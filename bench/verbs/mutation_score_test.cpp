@@ -35,6 +35,16 @@ std::uint32_t in_force = 0;
 }  // namespace
 
 std::span<const OperatorMutant> operator_mutants() { return kMade; }
+std::span<const OperatorMutant> rule_mutants() {
+  static constexpr OperatorMutant kRules[] = {
+      {21, "r0", "r.cpp", 1, "f", "constant", "0 to 1", "`0`", 1},
+      {22, "r1", "r.cpp", 2, "f", "constant", "0 to 1", "`0`", 2}};
+  return kRules;
+}
+std::size_t num_recordings() { return 3; }
+std::string judge_rules(const std::function<void()>& /*alive*/) {
+  return in_force == 21 ? "a fact" : "";
+}
 std::vector<MutatedSubject> mutated_subjects() {
   return {{"patched", [](const CacheConfig& config) {
              const Patch* patch = in_force == 1 ? all_patches().data() : nullptr;
@@ -42,7 +52,11 @@ std::vector<MutatedSubject> mutated_subjects() {
            }}};
 }
 void put_in_force(std::uint32_t number) { in_force = number; }
-bool was_met(std::uint32_t number) { return number != kMade.size(); }
+std::vector<bool> take_met() {
+  std::vector<bool> out(kMade.size() + 1, true);
+  out.back() = false;
+  return out;
+}
 
 }  // namespace kvproof::properties
 
@@ -101,6 +115,16 @@ TEST_F(MutationScore, CountsAndNamesASurvivorAndFails) {
   EXPECT_EQ(metric("killed_by_check"), 1);
   EXPECT_EQ(metric("killed"), 1);
   EXPECT_EQ(metric("score"), 0.5);
+}
+
+TEST_F(MutationScore, LetsFactsAndRecordingsJudgeTheRulesAlone) {
+  EXPECT_EQ(score({"r0", "r1"}, {}), 1) << said_;
+  EXPECT_TRUE(says("Survived the facts and the recordings:\n  reference/r.cpp:2:")) << said_;
+  EXPECT_TRUE(
+      says("score of the shared rules 0.500 [0.095, 0.905]: the documented facts and 3 "
+           "recordings of vLLM noticed 1 of the 2 mutants"))
+      << said_;
+  EXPECT_EQ(score({"r0"}, {}), 0) << said_;
 }
 
 TEST_F(MutationScore, LeavesAnExcusedSurvivorOutOfTheScore) {

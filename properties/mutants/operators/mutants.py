@@ -7,7 +7,8 @@ mutated text compiles, too.
 
 Leaves out: whatever is evaluated by the compiler, because no switch could reach it; functions of
 the name audit and calls of them, which a release does not have; the steps of for loops, whose
-mutants only hang.
+mutants only hang; what can change time only: functions that prefetch and calls of them, and the
+break that ends a switch.
 """
 import hashlib
 import re
@@ -25,7 +26,7 @@ NUMBERS = {"int", "unsigned int", "long", "unsigned long", "long long", "unsigne
            "bool"}
 SYMMETRIC = {"min", "max", "swap", "gcd"}
 AUDIT = "audit"
-PREFETCH = "__builtin_prefetch"  # its arguments must be constants
+PREFETCH = "prefetch"  # in the name of a function that only prefetches
 
 BY_COMPILER = {"ConstantExpr", "StaticAssertDecl", "EnumDecl", "UnaryExprOrTypeTraitExpr",
                "CXXNoexceptExpr", "RequiresExpr", "ConceptDecl", "NonTypeTemplateParmDecl",
@@ -79,6 +80,7 @@ class Scope:
     last: object = None         # the last statement of its body
     frame: tuple = (0, 0)       # the bytes of the statement or declaration
     null: bool = False          # a 0 here is a null pointer
+    switch: object = None       # the body of the switch right around it
 
     def inside(self, **changes):
         return Scope(**{**self.__dict__, **changes})
@@ -119,8 +121,8 @@ class Finder:
     refused: set = field(default_factory=set)    # places where some instance has other types
     constants: set = field(default_factory=set)  # (file, begin, end) that the compiler evaluates
 
-    def mutants(self):
-        """All, in the order of the text, numbered from 1."""
+    def mutants(self, first):
+        """All, in the order of the text, numbered from `first`."""
         fixed = {}
         for file, begin, end in self.constants:
             fixed.setdefault(file, []).append((begin, end))
@@ -128,7 +130,7 @@ class Finder:
                and not any(b <= m.begin and m.end <= e for b, e in fixed.get(m.file, []))]
         out.sort(key=lambda m: (m.place[:-1], m.operator, m.change))
         seen = {}
-        for number, mutant in enumerate(out, 1):
+        for number, mutant in enumerate(out, first):
             mutant.number = number
             same = (mutant.file, mutant.function, mutant.shown, mutant.change)
             mutant.ordinal = seen[same] = seen.get(same, 0) + 1
@@ -284,7 +286,7 @@ class Finder:
             return
         source = self.texts[node.file]
         behind = re.compile(r"\s*;").match(source, node.end)
-        if behind is None:
+        if behind is None or re.search(PREFETCH + r"\w*\(", source[node.begin:node.end]):
             return
         self.add(scope.inside(frame=(node.begin, behind.end())), node,
                  (node.begin, behind.end()), "", "statement", "deleted", deletes=True,
@@ -323,7 +325,7 @@ class Finder:
             self.lambda_body(node, scope)
         elif kind in ("CXXDefaultArgExpr", "CXXDefaultInitExpr") or kind.endswith("Comment"):
             return
-        elif kind in CALLS and callee(node) == PREFETCH:
+        elif kind in CALLS and PREFETCH in callee(node):
             return
         else:
             self.expression(node, scope)
@@ -356,7 +358,7 @@ class Finder:
             self.walk(child, scope.inside(null=null))
 
     def function(self, node, scope):
-        if node.fields.get("isImplicit") or node.name == AUDIT:
+        if node.fields.get("isImplicit") or node.name == AUDIT or PREFETCH in node.name:
             return
         body = next((c for c in node.children if c.kind == "CompoundStmt"), None)
         result = node.fields.get("type", {}).get("qualType", "").split("(")[0].strip()
@@ -402,11 +404,13 @@ class Finder:
         elif kind == "CXXForRangeStmt":
             bodies, dropped = children[-1:], [*children[2:-1]]
         elif kind == "CompoundStmt":
-            bodies = children
+            ends = node is scope.switch and children and children[-1].kind == "BreakStmt"
+            bodies = children[:-1] if ends else children
         elif kind in ("CaseStmt", "DefaultStmt"):
             dropped, bodies = children[:-1], children[-1:]
         elif kind in ("AttributedStmt", "SwitchStmt"):
             bodies = children[-1:]
+            scope = scope.inside(switch=bodies[0] if kind == "SwitchStmt" else None)
         for child in conditions:
             if child.kind:
                 self.condition(child, scope.inside(frame=(child.begin, child.end)))
@@ -430,9 +434,9 @@ def shown(source, frame, part):
     return " ".join(re.sub(r"//[^\n]*", "", text).split()).replace("\0", "`")
 
 
-def find(trees, texts):
+def find(trees, texts, first=1):
     """@return the mutants of these texts, whose trees may hold other files, too"""
     finder = Finder(texts)
     for tree in trees:
         finder.walk(tree, Scope())
-    return finder.mutants()
+    return finder.mutants(first)

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes a copy of a folder of C++ sources with every operator mutant of it behind a switch.
 
-    mutate.py --clang=PATH --compiler=PATH --namespace=NAME [--leave-out=PREFIX]... FROM TO
-              -- FLAG...
+    mutate.py --clang=PATH --compiler=PATH --namespace=NAME [--leave-out=PREFIX]...
+              [--only=FILE]... [--first=N] FROM TO -- FLAG...
 
 FROM is the folder, TO gets its copy under the same name, with mutants.inc in it: one row a mutant,
-with the number of its switch. FLAG... are what both compilers need, for example -I FOLDER. Mutants
-that do not compile are left out; their number is printed.
+with the number of its switch, from N on. FLAG... are what both compilers need, for example
+-I FOLDER. Mutants that do not compile are left out; their number is printed.
 """
 import argparse
 import re
@@ -86,7 +86,9 @@ class Copy:
         self.texts = {}
         for path in sorted(source.rglob("*")):
             name = path.relative_to(source).as_posix()
-            if path.suffix in (".h", ".cpp") and not name.startswith(tuple(options.leave_out)):
+            wanted = not options.only or name in options.only
+            if path.suffix in (".h", ".cpp") and wanted and \
+                    not name.startswith(tuple(options.leave_out)):
                 self.texts[name] = path.read_bytes().decode("latin-1")
 
     def unit(self, folder):
@@ -103,7 +105,7 @@ class Copy:
             trees = list(syntax.trees_of(self.options.clang, arguments, self.options.namespace))
         for tree in trees:
             shorten(tree, prefix)
-        return mutants.find(trees, self.texts)
+        return mutants.find(trees, self.texts, self.options.first)
 
     def write(self, found):
         for name, text in self.texts.items():
@@ -168,23 +170,12 @@ def shorten(tree, prefix):
         shorten(child, prefix)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--clang", required=True)
-    parser.add_argument("--compiler", required=True)
-    parser.add_argument("--namespace", required=True)
-    parser.add_argument("--leave-out", action="append", default=[])
-    parser.add_argument("source", type=Path)
-    parser.add_argument("target", type=Path)
-    parser.add_argument("flags", nargs="*")
-    options = parser.parse_args()
-    if shutil.which(options.clang) is None:
-        fail(f"{options.clang} is not here; its syntax trees are needed (Debian: clang)")
-    copy = Copy(options.source.resolve(), options.target.resolve(), options)
+def write_sound(copy):
+    """Writes a copy without the mutants that do not compile."""
     try:
         found = copy.find()
     except RuntimeError as error:
-        fail(f"clang cannot read {options.source}:\n{error}")
+        fail(f"clang cannot read {copy.source}:\n{error}")
     whole = len(found)
     for _ in range(MOST_ROUNDS):
         copy.write(found)
@@ -197,6 +188,31 @@ def main():
     (copy.folder / "mutants.inc").write_text(rows(found), encoding="latin-1")
     print(f"{len(found)} operator mutants in {len(copy.texts)} files; "
           f"{whole - len(found)} more do not compile")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--clang", required=True)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--namespace", required=True)
+    parser.add_argument("--leave-out", action="append", default=[])
+    parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("flags", nargs="*")
+    options = parser.parse_args()
+    if shutil.which(options.clang) is None:
+        fail(f"{options.clang} is not here; its syntax trees are needed (Debian: clang)")
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Copy(options.source.resolve(), Path(scratch), options)
+        write_sound(copy)
+        # What stays as it was keeps its time, so that nothing is compiled anew for it.
+        for path in copy.folder.rglob("*.*"):
+            target = options.target / path.relative_to(scratch)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.exists() or target.read_bytes() != path.read_bytes():
+                shutil.copyfile(path, target)
 
 
 if __name__ == "__main__":

@@ -51,6 +51,16 @@ int chosen(int n) {
     default: return 0;
   }
 }
+int prefetch_two(const int* n) { return n[0] + n[1]; }
+int ended(const int* n) {
+  prefetch_two(n);
+  int out = *n;
+  switch (out) {
+    case 9: out = 90; break;
+    default: out = 70; break;
+  }
+  return out;
+}
 int sized() {
   int array[6] = {};
   return array[0];
@@ -141,7 +151,10 @@ class Mutate(unittest.TestCase):
     def test_statements(self):
         self.assertEqual(self.changes("statement"), {
             ("deleted", "`continue;`"), ("deleted", "`n -= 1;`"), ("deleted", "`return 7;`"),
-            ("deleted", "`return 1;`")}, "not the last return, and not audit()")
+            ("deleted", "`return 1;`"), ("deleted", "`out = 90;`"), ("deleted", "`break;`"),
+            ("deleted", "`out = 70;`")},
+            "not the last return and break, not audit(), and nothing that prefetches")
+        self.assertEqual(sum("break" in row[2] for row in self.rows), 1)
 
     def test_arguments(self):
         self.assertEqual(self.changes("argument"), {("swapped", "return pair(`x, 4`)")})

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/mutants/operators/operator_mutants.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 
@@ -12,6 +13,9 @@ namespace {
 constexpr auto kRows = std::to_array<properties::OperatorMutant>({
 #include "optimized/mutants.inc"
 });
+constexpr auto kRules = std::to_array<properties::OperatorMutant>({
+#include "reference/mutants.inc"
+});
 
 std::uint32_t named_by_environment() {
   const char* number = std::getenv("KVPROOF_MUTANT");
@@ -21,7 +25,7 @@ std::uint32_t named_by_environment() {
 }  // namespace
 
 std::uint32_t active = named_by_environment();
-bool met[kRows.back().number + 1];
+bool met[kRules.back().number + 1];
 
 }  // namespace kvproof::mutants
 
@@ -29,8 +33,14 @@ namespace kvproof::properties {
 
 std::span<const OperatorMutant> operator_mutants() { return mutants::kRows; }
 
+std::span<const OperatorMutant> rule_mutants() { return mutants::kRules; }
+
 void put_in_force(std::uint32_t number) { mutants::active = number; }
 
-bool was_met(std::uint32_t number) { return mutants::met[number]; }
+std::vector<bool> take_met() {
+  std::vector<bool> out(std::begin(mutants::met), std::end(mutants::met));
+  std::ranges::fill(mutants::met, false);
+  return out;
+}
 
 }  // namespace kvproof::properties
