@@ -9,6 +9,7 @@ Without "liars" it asks what is known within seconds: `check` with fewer operati
 killed is what mutants_test holds), and lists. With it, it runs `check --liars` whole. What takes
 longer (all states), a request log or a network is not asked.
 """
+import gzip
 import os
 import re
 import subprocess
@@ -73,6 +74,12 @@ def printed(build):
              if path.name != "README.md"]
     yield (r"of (\S+) revisions .*? of (\S+) faults .*? stands on (\S+) pages",
            [len(engines), sum(len(row.seeded) for row in engines), len(pages)])
+
+    out = said(0, f"{build}/bin/kvproof-replay", str(ROOT / "properties/traces/recordings"))
+    replayed = number(r"^(\d+) passed, 0 failed, 0 skipped", out)
+    vectors = (ROOT / "properties/traces/vectors").glob("recorded-*.jsonl.gz")
+    ours = [line for path in vectors for line in gzip.open(path, "rt") if "kvproof_trace" in line]
+    yield r"(\S+) of (\S+) of 0.22, 0.24 and .* and (\S+) that we", [replayed, replayed, len(ours)]
 
     measured = parts.parts_of("default")
     yield (r"^(\S+) parts, about (\S+) s in all", [len(measured), parts.PAGE_SECONDS + sum(
