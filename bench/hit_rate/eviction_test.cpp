@@ -209,7 +209,7 @@ struct KnownRate {
 
 TEST(RealLog, HasItsKnownHitRates) {
   const std::string path = properties::shared_file("traces/mooncake_conversation_trace.jsonl.zst");
-  if (path.empty()) GTEST_SKIP() << "the Mooncake conversation log is not at hand";
+  if (path.empty()) GTEST_SKIP() << properties::kNoPublicLog;
   const ReopenableSource source = log_source(path);
   const PromptFuture future(*source.open());
   EXPECT_EQ(future.distinct_blocks(), 182'790U);

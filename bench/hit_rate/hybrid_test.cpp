@@ -136,7 +136,7 @@ TEST(ReplayHybrid, OneGroupOfFullAttentionIsReplayPrompts) {
 
 TEST(ReplayHybrid, ADenseWindowFindsWhatIsKnownOfARealLog) {
   const std::string path = properties::shared_file("traces/mooncake_conversation_trace.jsonl.zst");
-  if (path.empty()) GTEST_SKIP() << "the Mooncake conversation log is not at hand";
+  if (path.empty()) GTEST_SKIP() << properties::kNoPublicLog;
   CacheConfig config =
       full_and({.kind = LayerKind::sliding_window, .block_size = 512, .window = 1'024});
   config.max_in_flight_tokens = 8'192;

@@ -66,7 +66,7 @@ class RealLog : public testing::TestWithParam<Known> {};
 TEST_P(RealLog, HasItsKnownStatistics) {
   const Known& known = GetParam();
   const std::string path = properties::shared_file("traces/" + known.file);
-  if (path.empty()) GTEST_SKIP() << known.file << " is not in the folder of shared data";
+  if (path.empty()) GTEST_SKIP() << properties::kNoPublicLog;
   const auto start = std::chrono::steady_clock::now();
   const auto source = open_log(path);
   EXPECT_EQ(source->info().format, known.format);
@@ -119,7 +119,7 @@ class RealLogReplay : public testing::TestWithParam<HitRates> {};
 TEST_P(RealLogReplay, HasItsKnownHitRates) {
   const HitRates& known = GetParam();
   const std::string path = properties::shared_file("traces/" + known.file);
-  if (path.empty()) GTEST_SKIP() << known.file << " is not in the folder of shared data";
+  if (path.empty()) GTEST_SKIP() << properties::kNoPublicLog;
   const ReopenableSource source = log_source(path);
   const auto row = std::ranges::find(kKnown, known.file, &Known::file);
   ASSERT_NE(row, kKnown.end());
@@ -141,7 +141,7 @@ TEST_P(RealLogReplay, HasItsKnownHitRates) {
 TEST_P(RealLogReplay, HasThemWhenItIsServed) {
   const HitRates& known = GetParam();
   const std::string path = properties::shared_file("traces/" + known.file);
-  if (path.empty()) GTEST_SKIP() << known.file << " is not in the folder of shared data";
+  if (path.empty()) GTEST_SKIP() << properties::kNoPublicLog;
   const ReopenableSource source = log_source(path);
   SimulationOptions options;
   options.engine.tokens = TokenMode::whole_blocks;
@@ -166,7 +166,7 @@ INSTANTIATE_TEST_SUITE_P(Public, RealLogReplay,
 // 145 M prompt tokens in blocks of 16: the same hit rate as in blocks of 512.
 TEST(RealLogServed, MooncakeInSmallBlocksHitsAsMuch) {
   const std::string path = properties::shared_file("traces/" + kKnown.front().file);
-  if (path.empty()) GTEST_SKIP() << "the log is not in the folder of shared data";
+  if (path.empty()) GTEST_SKIP() << properties::kNoPublicLog;
   const Simulation run = simulate(log_source(path), {});
   EXPECT_EQ(run.totals.requests, 12'031U);
   EXPECT_NEAR(run.totals.hit_rate_tokens(), 0.3736, 0.001);

@@ -232,7 +232,7 @@ TEST(PrefixHitRate, NeverFallsWithMoreBlocks) {
 
 TEST(PrefixHitRate, EqualsTheKnownAnswersOfARealLog) {
   const std::string path = properties::shared_file("traces/mooncake_conversation_trace.jsonl.zst");
-  if (path.empty()) GTEST_SKIP() << "the Mooncake conversation log is not at hand";
+  if (path.empty()) GTEST_SKIP() << properties::kNoPublicLog;
   const std::map<double, double> known = {
       {0.01, 0.0535}, {0.05, 0.1996}, {0.10, 0.2844}, {0.25, 0.3604}, {0.50, 0.3703}};
   StudyOptions options = smoke_options();

@@ -2,9 +2,10 @@
 // Golden traces: recorded runs of an allocator, replayed against a subject and compared line by
 // line.
 //
-// A file holds one trace or several, one after another; so does a packed folder (packed.h). Every recorded result, event and state must
-// be reproduced; the first difference ends a trace, because later ones follow from it. A trace that
-// a subject does not support is named as skipped, with the reason.
+// A file holds one trace or several, one after another; so does a packed folder (packed.h). Every
+// recorded result, event and state must be reproduced; the first difference ends a trace, because
+// later ones follow from it. A trace that a subject does not support is named as skipped, with the
+// reason.
 #pragma once
 
 #include <cstdint>

@@ -184,14 +184,14 @@ TEST_F(Packed, ComesBackByteForByte) {
 TEST_F(Packed, UnpacksIntoOneFileATrace) {
   const std::string folder = pack(recorded_like_the_recordings());
   const fs::path out = folder_.path() / "unpacked";
-  EXPECT_EQ(unpack_traces({folder}, out.string()), 65U);
+  EXPECT_EQ(unpack_traces({folder}, out.string()), 68U);
   std::size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(out)) {
     if (!entry.is_regular_file()) continue;
     ++files;
     EXPECT_FALSE(replay(entry.path(), *optimized::find_subject("naive")).at(0).difference);
   }
-  EXPECT_EQ(files, 65U);
+  EXPECT_EQ(files, 68U);
   EXPECT_NE(error_of([&] { unpack_traces({folder}, out.string()); }), "accepted");
 }
 

@@ -28,8 +28,12 @@ class TemporaryFolder {
 [[nodiscard]] std::string gzip(std::string_view bytes);  // one member
 [[nodiscard]] std::string zstd(std::string_view bytes);  // one frame with a checksum
 
-/// The path of a file of the folder of shared data (public traces, golden traces), which is
-/// $KVPROOF_SHARED or ../shared beside the repository; empty if there is no such file.
+/// Why a test of a public request log is skipped. The logs stay outside for licences and sizes.
+inline constexpr const char* kNoPublicLog =
+    "public request logs are not in the tree (KVPROOF_SHARED names a folder with traces/)";
+
+/// The path of a file of the folder of public request logs, which is $KVPROOF_SHARED or ../shared
+/// beside the repository; empty if there is no such file.
 [[nodiscard]] std::string shared_file(std::string_view relative_path);
 
 }  // namespace kvproof::properties
