@@ -67,8 +67,8 @@ class TraceLines {
 void pack_traces(const std::vector<std::string>& files, const std::string& folder);
 
 /// Writes each trace of files and packed folders into a new folder as a file
-/// PROFILE/FAMILY-SEED.jsonl, or PROFILE/NAME.jsonl for one that has a name and no seed; "-2" and so on behind a
-/// name that is taken. @return how many
+/// PROFILE/FAMILY-SEED.jsonl, or PROFILE/NAME.jsonl for one that has a name and no seed; "-2" and
+/// so on behind a name that is taken. @return how many
 /// Refuses, as an InputError: what cannot be read, a folder that exists.
 std::uint64_t unpack_traces(const std::vector<std::string>& files, const std::string& folder);
 

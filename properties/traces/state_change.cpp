@@ -261,7 +261,7 @@ std::string StateChanges::expected_usage() const {
   return num_blocks_ < 2 ? "0.0" : text_of(1.0 - num_free / (num_blocks_ - 1.0));
 }
 
-/// Calls `each` with the column, the last list and what is expected for each list that the line has.
+/// Calls `each` with the column, the last list and what is expected, for each list of the line.
 void StateChanges::for_each_list(const Step& step, const auto& each, const auto& has) {
   if (has(Column::ref)) {
     each(Column::ref, ref_, [this] { return expected_ref(); });
