@@ -71,10 +71,9 @@ template <std::integral T>
 void read(const Rules& rules, const std::string& text, T& out) {
   const char* end = text.data() + text.size();
   std::uint64_t value = 0;
-  const bool hex = text.starts_with("0x");
-  const auto [stop, code] = std::from_chars(text.data() + (hex ? 2 : 0), end, value, hex ? 16 : 10);
+  const auto [stop, code] = std::from_chars(text.data(), end, value);
   const bool whole = code == std::errc() && stop == end;
-  const bool octal = whole && !hex && text.size() > 1 && text.front() == '0';  // to some readers
+  const bool octal = whole && text.size() > 1 && text.front() == '0';  // to some readers
   const auto most = std::min<std::uint64_t>(rules.most, std::numeric_limits<T>::max());
   if (!whole || octal || value < rules.least || value > most) {
     refuse(rules, text,

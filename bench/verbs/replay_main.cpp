@@ -194,16 +194,9 @@ void add_options(CommandLine& line, Arguments& arguments) {
       line.option("--subject-command", arguments.subject.subject_command,
                   "replay them against a program that speaks JSON lines, as kvproof check does");
   command.not_with({subject});
-  line.flag("--audit", arguments.audit, "also consult every law and oracle after each operation")
-      .goes_with({files});
-  auto unpack = line.option("--unpack", arguments.unpack_folder,
-                                  "write the traces as text into this new folder, every state in "
-                                  "full, and replay nothing");
-  auto pack = line.option("--pack", arguments.pack_folder,
-                                "write the traces into this new folder as properties/traces/"
-                                "packed.h says, and replay nothing");
-  unpack.goes_with({files}).not_with({pack, subject, command});
-  pack.goes_with({files}).not_with({subject, command});
+  auto audit = line.flag("--audit", arguments.audit,
+                         "also consult every law and oracle after each operation")
+                   .goes_with({files});
   add_log_options(line, trace, arguments);
   add_request_options(line, trace, arguments);
   const auto capacity = line.option("--capacity-blocks", arguments.capacity_blocks,
@@ -211,6 +204,14 @@ void add_options(CommandLine& line, Arguments& arguments) {
                             .between(1, 1 << 30)
                             .goes_with({trace});
   const auto hash = add_hash_option(line, arguments.hash, {subject, command});
+  auto unpack = line.option("--unpack", arguments.unpack_folder,
+                            "write the traces as text into this new folder, every state in "
+                            "full, and replay nothing");
+  auto pack = line.option("--pack", arguments.pack_folder,
+                          "write the traces into this new folder as properties/traces/"
+                          "packed.h says, and replay nothing");
+  unpack.goes_with({files}).not_with({pack, subject, command, hash, audit});
+  pack.goes_with({files}).not_with({subject, command, hash, audit});
   const auto simulate =
       add_simulation_options(line, {trace, capacity, hash, subject, command}, arguments.simulation);
   subject.goes_with({files, simulate});
