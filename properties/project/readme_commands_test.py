@@ -119,7 +119,8 @@ NOT_RUN = {
         "./kvproof engines --checkout=..",
         "./kvproof engines --history", "./kvproof engines --history --json=results/history.json"],
     "needs a GPU": ["./kvproof device", "./kvproof device --output=h200"],
-    "needs root and the network": [".ci/bare", '.ci/bare "test --full"'],
+    "needs root and the network": [
+        ".ci/bare", '.ci/bare "test --full"', ".ci/bare report", ".ci/bare test"],
     "needs AFL++": [
         "afl-fuzz -i properties/fuzz/corpus/full -o out -- build/fuzz/fuzz_full"],
     "builds everything once more, in a folder of its own": [
@@ -129,7 +130,7 @@ NOT_RUN = {
         "cmake --workflow --preset tsan", "cmake --workflow --preset clang",
         "cmake --preset clang && clang-tidy -p build/clang optimized/*.cpp"],
     "builds in the folder that is being tested": [
-        "cmake --workflow --preset test", ".ci/run"],
+        "cmake --workflow --preset test", ".ci/run", ".ci/run test", ".ci/run test --full"],
     "writes into the sources": [
         "clang-format -i $(git ls-files '*.h' '*.cpp')",
         "KVPROOF_RECORD=1 build/release/tests/traces_test"],
