@@ -65,7 +65,7 @@ def main(sources, build, work, compiler):
     python = environment(work / "fresh")
     run(python, "-m", "pip", "install", "--no-index", wheel)
     kvproof = work / "fresh" / "bin" / "kvproof"
-    said = run(sources / "kvproof", "--version")
+    said = run("sh", sources / "kvproof", "--version")
     assert run(kvproof, "--version") == said, said
     assert f"-{said.split()[1].replace('-dev', '.dev0')}-" in wheel.name, (said, wheel.name)
     assert "holds" in run(kvproof, "check", "--subject=optimized-xxh3", "--operations=300",
