@@ -3,8 +3,11 @@
 
 #include <zstd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <stdexcept>
 #include <utility>
 
 #include "properties/traces/input_error.h"

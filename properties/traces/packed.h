@@ -9,9 +9,7 @@
 // makes up for every wrong one, so that unpacking gives the recorded text byte for byte.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>

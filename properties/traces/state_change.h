@@ -69,9 +69,9 @@ class StateChanges {
     Json events;
   };
 
-  void begin(const Json& header);
+  void begin(const Json& header);  // forgets the trace before
   [[nodiscard]] static Step step_of(const Json& line);
-  void learn(const Step& step);
+  void learn(const Step& step);  // remembers what a lookup found
   void pack_requests(const Step& step, const Json& state, Column column, PackedLine& packed);
   void pack_state(const Step& step, const Json& state, PackedLine& packed);
   [[nodiscard]] std::string unpack_requests(const Step& step, const PackedLine& packed,
@@ -87,19 +87,20 @@ class StateChanges {
   void set_tables(const std::string& req, Tables tables);
   void drop_tables(const Step& step);
 
+  // What the lines of this trace have said so far.
   std::uint32_t num_blocks_ = 0;
   std::size_t num_groups_ = 0;
-  std::map<std::string, Tables> tables_;         // as last recorded, by request
-  std::map<std::string, Tables> hits_;           // the last recorded answer of its lookup
-  std::map<std::string, std::string> progress_;  // as last recorded, by request
-  std::map<std::string, std::string> lens_;      // as last recorded, by request
-  std::map<Column, std::string> words_;          // free and keys as last recorded
-  std::map<std::uint32_t, std::int64_t> moved_;  // by block: entries of tables gained since ref_
-  std::array<std::uint32_t, 3> crc_{};           // as last recorded
-  Ids queue_;                                    // as last recorded
-  Pairs ref_;                                    // as last recorded
-  Pairs cached_;                                 // as last recorded
-  std::vector<Json> cached_events_;              // those since cached_
+  std::map<std::string, Tables> tables_;         // the blocks that each request holds
+  std::map<std::string, Tables> hits_;           // what the last lookup of each request found
+  std::map<std::string, std::string> progress_;  // by request, as text
+  std::map<std::string, std::string> lens_;      // by request, as text
+  std::map<Column, std::string> words_;          // the last `free` and `keys`, as text
+  std::map<std::uint32_t, std::int64_t> moved_;  // how many table entries a block gained since ref_
+  std::array<std::uint32_t, 3> crc_{};           // the last checksums
+  Ids queue_;                                    // the last free queue, head first
+  Pairs ref_;                                    // the last reference counts
+  Pairs cached_;                                 // the last blocks of the index, with their groups
+  std::vector<Json> cached_events_;              // the events since cached_ was last recorded
 };
 
 }  // namespace kvproof::properties
