@@ -17,13 +17,7 @@
 namespace kvproof::optimized {
 namespace {
 
-// The fingerprint of a key without its group, which is shown apart: in_group() is its own inverse.
-template <std::size_t Words>
-std::uint64_t fingerprint(const HashKey<Words>& key) {
-  std::uint64_t out = 0;
-  for (const std::uint64_t word : key.words) out = out * 0x100000001b3U + word;
-  return out;
-}
+// A key is shown without its group, which is shown apart: in_group() is its own inverse.
 
 // Walks are bounded by the number of blocks. They end at the sentinel, which has that number, or at
 // a link to nowhere, so that a broken list is reported and not followed.

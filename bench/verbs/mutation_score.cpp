@@ -108,6 +108,7 @@ Trial checked(std::uint32_t number, const std::function<void()>& alive, Met& met
     properties::Candidate candidate;
     candidate.name = row.name;
     candidate.open = row.open;
+    candidate.hash = row.hash;
     alive();
     const properties::CheckReport report = check(candidate, options);
     const CheckVerdict verdict = verdict_of(report);

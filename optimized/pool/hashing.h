@@ -46,6 +46,14 @@ template <std::size_t Words>
   return key;
 }
 
+/// The number by which a state shows a key.
+template <std::size_t Words>
+[[nodiscard]] constexpr std::uint64_t fingerprint(const HashKey<Words>& key) {
+  std::uint64_t out = 0;
+  for (const std::uint64_t word : key.words) out = out * 0x100000001b3U + word;
+  return out;
+}
+
 /// Appends the extra keys of the unit [start, end) to `out`: one type byte, one length, the bytes.
 /// Nothing is appended when there are none. `out` grows by at most extra_key_bytes(extra).
 void append_extra_keys(const ExtraKeys& extra, std::uint32_t start, std::uint32_t end,

@@ -53,6 +53,7 @@ Candidate own_candidate(const optimized::SubjectRow& row) {
   return {.name = name,
           .option = "--subject=" + name,
           .address = name,
+          .hash = std::string(row.hash),
           .open = [&row](const CacheConfig& config) { return open_row(row, config); }};
 }
 

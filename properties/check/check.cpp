@@ -2,9 +2,11 @@
 #include "properties/check/check.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "properties/check/audited_run.h"
+#include "properties/check/published_keys.h"
 #include "properties/random/shrink.h"
 #include "properties/traces/golden.h"
 #include "properties/traces/scenarios.h"
@@ -59,6 +61,7 @@ class Check {
 
   CheckReport run() {
     choose_profiles();
+    run_published_keys();
     run_scenarios();
     run_vectors();
     run_regressions();
@@ -159,6 +162,22 @@ class Check {
         if (report_.promises.unsupported.empty()) return;
       }
     }
+  }
+
+  // Other runs see only which keys are equal.
+  void run_published_keys() {
+    if (candidate_.hash.empty()) return;
+    RunReport out{.name = "published keys", .profile = "all"};
+    if (std::getenv("PYTHONHASHSEED") != nullptr) out.not_run = "PYTHONHASHSEED is set";
+    for (const PublishedKey& row : published_keys()) {
+      if (done() || !out.not_run.empty()) break;
+      const Opened opened = candidate_.open(row.config);
+      ++out.runs;
+      const std::string why = why_another_key(row, candidate_.hash, *opened.subject);
+      if (!why.empty())
+        fail({row.config, {row.arrival}, {"keys"}, "keys: " + why}, out.name, {}, false);
+    }
+    report_.runs.push_back(std::move(out));
   }
 
   void run_scenarios() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs everything against one subject, with every oracle that applies to it.
 //
-// Runs:    the directed scenarios, the recorded vectors of the profile that it promises, the
+// Runs:    the published keys of its block hash, if that is named, the directed scenarios, the recorded vectors of the profile that it promises, the
 //          regressions, and the random state machine over the list of configurations and over drawn
 //          ones (the swarm).
 //          The report names the runs that were left out, with the reason. A failure ends its run

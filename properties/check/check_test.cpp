@@ -9,6 +9,7 @@
 #include <map>
 
 #include "properties/check/drawing.h"
+#include "properties/check/published_keys.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/ways.h"
 #include "properties/say.h"
@@ -35,6 +36,28 @@ Demands safety(std::initializer_list<std::string_view> operations, Parts shown) 
 }
 
 using Ids = std::vector<std::string>;
+
+TEST(PublishedKeys, AreThoseOfTheManagerWithThatHashAlone) {
+  for (const PublishedKey& row : published_keys()) {
+    for (const std::string_view hash : kPublishedHashes) {
+      const optimized::SubjectRow& manager = *optimized::find_manager(hash);
+      EXPECT_EQ(why_another_key(row, hash, *manager.make(row.config)), "");
+      for (const std::string_view other : kPublishedHashes) {
+        if (other == hash) continue;
+        EXPECT_NE(why_another_key(row, other, *manager.make(row.config)), "") << other;
+      }
+    }
+  }
+}
+
+TEST(PublishedKeys, AnotherKeyIsAFinding) {
+  Candidate candidate = own_candidate(*optimized::find_manager("sha256"));
+  candidate.hash = "vllm_sha256";
+  const CheckReport report = check(candidate, {});
+  ASSERT_NE(report.failure(), nullptr);
+  EXPECT_EQ(report.failure()->where, "published keys");
+  EXPECT_EQ(report.failure()->failure.breaches, Ids{"keys"});
+}
 
 TEST(Reach, AnAllocatorOfOursIsHeldToEverything) {
   CacheConfig config = pool(9, {full(2), window(2, 3)});

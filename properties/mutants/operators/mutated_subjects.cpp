@@ -9,14 +9,15 @@ namespace kvproof::properties {
 
 std::vector<MutatedSubject> mutated_subjects() {
   std::vector<MutatedSubject> out;
-  const auto add = [&out](const auto& row) {
+  const auto add = [&out](const auto& row, std::string_view hash) {
     out.push_back({std::string(row.name),
-                   [&row](const CacheConfig& config) { return open_row(row, config); }});
+                   [&row](const CacheConfig& config) { return open_row(row, config); },
+                   std::string(hash)});
   };
   for (const auto& row : optimized::kAllSubjects) {
-    if (!row.digest.empty()) add(row);
+    if (!row.digest.empty()) add(row, row.hash);
   }
-  for (const auto& row : optimized::kVariants) add(row);
+  for (const auto& row : optimized::kVariants) add(row, {});
   return out;
 }
 

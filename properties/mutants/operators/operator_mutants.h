@@ -33,6 +33,7 @@ struct OperatorMutant {
 struct MutatedSubject {
   std::string name;
   std::function<Opened(const CacheConfig&)> open;
+  std::string hash;  // as Candidate::hash
 };
 
 /// The rows, in the order of the text.
