@@ -175,7 +175,7 @@ class ManagerSubject final : public Subject {
     try {
       outcome.result = std::visit([this](const auto& o) { return this->perform(o); }, operation);
     } catch (const ContractViolation& violation) {
-      outcome.result = Rejected{violation.what()};
+      outcome.result = result_of_error(violation.what());
     }
     outcome.events = manager_.take_events();
     return outcome;

@@ -105,7 +105,7 @@ class PolicySubject final : public Subject {
   }
   Outcome apply(const Operation& operation) override {
     if (std::holds_alternative<op::Decode>(operation)) {
-      return {Rejected{"not_supported: this policy is told where each call begins"}, {}};
+      return {Declined{"this policy is told where each call begins"}, {}};
     }
     policy_.next_operation();
     return inner_->apply(operation);
@@ -131,7 +131,7 @@ class ExactSubject final : public Subject {
     const bool parts = std::holds_alternative<op::Evict>(operation) ||
                        std::holds_alternative<op::Touch>(operation) ||
                        std::holds_alternative<op::Pin>(operation);
-    if (parts) return {Rejected{"not_supported: exact hits forget a prefix as a whole"}, {}};
+    if (parts) return {Declined{"exact hits forget a prefix as a whole"}, {}};
     return inner_->apply(operation);
   }
   /// Without keys, because different contents have equal ones.

@@ -40,7 +40,7 @@ Outcome CacheManager::apply(const Operation& operation) {
   try {
     outcome.result = std::visit([this](const auto& o) { return perform(o); }, operation);
   } catch (const ContractViolation& violation) {
-    outcome.result = Rejected{violation.what()};
+    outcome.result = result_of_error(violation.what());
   }
   outcome.events = pool_.take_events();
   host_.take_events();  // only this manager reads the host tier: its events are not announced

@@ -22,9 +22,9 @@ template <class Computed, class Call>
   for (std::size_t i = 0; i < batch.reqs.size(); ++i) {
     const std::string& req = batch.reqs[i];
     Result appended = call(op::Append{req, {batch.tokens[i]}});
-    if (std::holds_alternative<Rejected>(appended)) return appended;
+    if (is_undone(appended)) return appended;
     Result allocated = call(op::Allocate{req, kDecodeStep});
-    if (std::holds_alternative<Rejected>(allocated)) return allocated;
+    if (is_undone(allocated)) return allocated;
     auto& blocks = out.blocks.emplace_back();
     auto* granted = std::get_if<Granted>(&allocated);
     if (granted == nullptr) {
@@ -34,7 +34,7 @@ template <class Computed, class Call>
     blocks = std::move(granted->blocks);
     out.copies.insert(out.copies.end(), granted->copies.begin(), granted->copies.end());
     Result advanced = call(op::Advance{req, computed(req) + 1});
-    if (std::holds_alternative<Rejected>(advanced)) return advanced;
+    if (is_undone(advanced)) return advanced;
   }
   return out;
 }

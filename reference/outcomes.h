@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "reference/contract.h"
 #include "reference/ids.h"
 
 namespace kvproof {
@@ -50,13 +52,38 @@ struct Refused {
 
 /// A broken precondition.
 struct Rejected {
-  std::string error;
+  std::optional<Breach> breach;  // unset if what was said names none
+  std::string detail;
   bool operator==(const Rejected&) const = default;
 };
 
+/// The subject performs no such call, or not now.
+struct Declined {
+  std::string reason;
+  bool operator==(const Declined&) const = default;
+};
+
+/// The call was never sent to the subject.
+struct NotAsked {
+  std::string reason;
+  bool operator==(const NotAsked&) const = default;
+};
+
 using SharedBlocks = std::vector<std::uint32_t>;  // answer of common_prefix: [blocks] per group
-using Result =
-    std::variant<std::monostate, Hit, Granted, Refused, Rejected, bool, SharedBlocks, Decoded>;
+using Result = std::variant<std::monostate, Hit, Granted, Refused, Rejected, Declined, NotAsked,
+                            bool, SharedBlocks, Decoded>;
+
+/// Whether the call was answered by an error, and nothing was done.
+[[nodiscard]] inline bool is_undone(const Result& result) {
+  return std::holds_alternative<Rejected>(result) || std::holds_alternative<Declined>(result) ||
+         std::holds_alternative<NotAsked>(result);
+}
+
+/// The error as a trace writes it: "capacity: full". Empty if there is none.
+[[nodiscard]] std::string error_text(const Result& result);
+
+/// The answer that a trace writes as this error.
+[[nodiscard]] Result result_of_error(std::string_view text);
 
 /// A key that entered the prefix index: the block and the number of leading tokens that the key
 /// covers.

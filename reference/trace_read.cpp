@@ -212,7 +212,7 @@ Decoded read_decoded(const json& out) {
 }
 
 Result read_result(const Operation& operation, const json& out) {
-  if (out.is_object() && out.contains("error")) return Rejected{text(out, "error")};
+  if (out.is_object() && out.contains("error")) return result_of_error(text(out, "error"));
   if (std::holds_alternative<op::Lookup>(operation)) {
     return Hit{count(object(out, "out"), "hit_tokens"), tables(member(out, "blocks"), "blocks")};
   }

@@ -134,7 +134,10 @@ struct Writer {
     return out;
   }
   ordered operator()(const Refused&) const { return nullptr; }
-  ordered operator()(const Rejected& r) const { return {{"error", r.error}}; }
+  template <class Undone>
+  requires std::constructible_from<Result, Undone> ordered operator()(const Undone& r) const {
+    return {{"error", error_text(r)}};
+  }
   ordered operator()(bool r) const { return r; }
   ordered operator()(const SharedBlocks& r) const { return r; }
 };

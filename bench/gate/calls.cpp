@@ -97,7 +97,7 @@ struct ByOperations {
 
   static Result perform(kvproof_direct* self, const Operation& operation) {
     Result result = of(self).performer->perform(operation);
-    if (const auto* rejected = std::get_if<Rejected>(&result)) throw BadAnswer(rejected->error);
+    if (is_undone(result)) throw BadAnswer(error_text(result));
     return result;
   }
   static kvproof_direct* create(std::unique_ptr<Performer> performer) {

@@ -160,8 +160,9 @@ class AuditedMemory final : public KvMemory, private KvSwapper, private KvHolder
   // An operation that the subject never performs would be asked for again and again.
   bool granted(const Operation& operation) {
     const kvproof::Result& result = apply(operation).result;
-    if (const auto* rejected = std::get_if<Rejected>(&result)) {
-      throw std::invalid_argument("the allocator rejects what serving needs: " + rejected->error);
+    if (is_undone(result)) {
+      throw std::invalid_argument("the allocator rejects what serving needs: " +
+                                  error_text(result));
     }
     top_ = std::max(top_, capacity_tokens() - free_tokens());
     return std::holds_alternative<Granted>(result);

@@ -40,7 +40,7 @@ Result ByteWorld::apply(const Operation& operation) {
   std::visit([this](const auto& o) { before(o); }, operation);
   Result result = subject_->apply(operation).result;
   subject_->observe(state_);
-  if (const auto* rejected = std::get_if<Rejected>(&result)) complain(rejected->error);
+  if (is_undone(result)) complain(error_text(result));
   std::visit([&](const auto& o) { after(o, result); }, operation);
   check_free_counts();
   check_leases();

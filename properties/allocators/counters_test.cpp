@@ -35,7 +35,7 @@ class Watched {
     const Outcome outcome = naive_.apply(operation);
     const Snapshot before = state_;
     naive_.observe(state_);
-    EXPECT_FALSE(std::holds_alternative<Rejected>(outcome.result));
+    EXPECT_FALSE(is_undone(outcome.result));
     std::visit([&](const auto& o) { count(o, outcome, before); }, operation);
     std::visit([&](const auto& o) { perform(o); }, operation);
     EXPECT_EQ(fast_.pool().num_free(), state_.num_free) << "the two went different ways";

@@ -130,9 +130,7 @@ class Driver {
  private:
   Result accept(const Operation& operation) {
     Result result = apply(operation).result;
-    if (const auto* rejected = std::get_if<Rejected>(&result)) {
-      throw std::runtime_error("rejected: " + rejected->error);
-    }
+    if (is_undone(result)) throw std::runtime_error("rejected: " + error_text(result));
     return result;
   }
 

@@ -113,14 +113,14 @@ class AuditedRun::Run {
 
  private:
   void count(const Operation& operation, const Outcome& outcome) {
-    const auto* rejected = std::get_if<Rejected>(&outcome.result);
-    if (rejected != nullptr && declines(promises(), operation, *rejected)) {
-      note_declined(operation, *rejected);
+    if (declines(promises(), operation, outcome.result)) {
+      note_declined(operation, outcome.result);
       return;
     }
-    if (rejected != nullptr && promises().valid_calls_only) {
+    if (is_undone(outcome.result) && promises().valid_calls_only) {
       if (report_.errors.first.empty()) {
-        report_.errors.first = say(kOperationNames[operation.index()], ": ", rejected->error);
+        report_.errors.first =
+            say(kOperationNames[operation.index()], ": ", error_text(outcome.result));
       }
       ++ended_.errors;
     }
@@ -133,15 +133,16 @@ class AuditedRun::Run {
     }
   }
 
-  void note_declined(const Operation& operation, const Rejected& rejected) {
-    if (rejected.error.starts_with(kNotAsked)) return;
+  void note_declined(const Operation& operation, const Result& answer) {
+    if (std::holds_alternative<NotAsked>(answer)) return;
     ended_.declined.set(operation.index());
     std::string& said = report_.declined[operation.index()];
     if (!said.empty()) return;
     const std::string& declared = promises().declines[operation.index()];
-    said = !declared.empty()                          ? declared
-           : rejected.error.starts_with(kUnsupported) ? rejected.error.substr(kUnsupported.size())
-                                                      : rejected.error;
+    const auto* declined = std::get_if<Declined>(&answer);
+    said = !declared.empty()     ? declared
+           : declined != nullptr ? declined->reason
+                                 : error_text(answer);
   }
 
   CheckReport& report_;
@@ -180,12 +181,9 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
   bool ends = false;
   for (const TraceLine& line : lines) {
     const auto differs = [&](const Outcome& outcome) {
-      const auto* rejected = std::get_if<Rejected>(&outcome.result);
-      const bool asked = rejected == nullptr || !rejected->error.starts_with(kNotAsked);
-      const bool declined =
-          asked && rejected != nullptr && declines(run.promises(), line.operation, *rejected);
-      ends = (!asked && !(line.result && std::holds_alternative<Rejected>(*line.result))) ||
-             (declined && !line.result);
+      const bool asked = !std::holds_alternative<NotAsked>(outcome.result);
+      const bool declined = asked && declines(run.promises(), line.operation, outcome.result);
+      ends = (!asked && !(line.result && is_undone(*line.result))) || (declined && !line.result);
       return ends ? std::nullopt : compare(line, outcome, run.audit().state());
     };
     if (!run.possible() || !run.may_ask(line.operation)) break;

@@ -182,7 +182,7 @@ TEST(Check, ARecordingEndsAtWhatTheSubjectDoesNotDeclare) {
         : subject_(own_candidate(find_row("naive")).open(config).subject) {}
     Outcome apply(const Operation& operation) override {
       if (!std::holds_alternative<op::Pin>(operation)) return subject_->apply(operation);
-      return Outcome{Rejected{say(kNotAsked, "it does not declare it")}, {}};
+      return Outcome{NotAsked{"it does not declare it"}, {}};
     }
     void observe(Snapshot& out) const override { subject_->observe(out); }
 

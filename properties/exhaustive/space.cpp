@@ -172,7 +172,7 @@ void operations_in(const Space& space, const Snapshot& state, const History& his
 
 void note(const CacheConfig& config, const Operation& operation, const Result& result,
           const Snapshot& after, Known& known) {
-  if (std::holds_alternative<Rejected>(result)) return;
+  if (is_undone(result)) return;
   if (const auto* fork = std::get_if<op::Fork>(&operation)) {
     known.texts[slot_of(fork->child)] = known.texts[slot_of(fork->req)];
   } else if (const auto* finish = std::get_if<op::Finish>(&operation)) {

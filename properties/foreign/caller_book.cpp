@@ -27,7 +27,7 @@ bool may_evict(const Operation& operation) {
 /// Whether what an answer says may have taken blocks. Of a batch, each request is granted or
 /// refused.
 bool took_blocks(const Result& result, bool refusal_may_evict) {
-  if (std::holds_alternative<Rejected>(result)) return false;
+  if (is_undone(result)) return false;
   if (std::holds_alternative<Refused>(result)) return refusal_may_evict;
   const auto* decoded = std::get_if<Decoded>(&result);
   if (decoded == nullptr || decoded->refused.size() < decoded->blocks.size()) return true;
@@ -183,7 +183,7 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
 
 void CallerBook::fold(const Operation& operation, const Result& result) {
   const bool refused = std::holds_alternative<Refused>(result);
-  const bool done = !refused && !std::holds_alternative<Rejected>(result);
+  const bool done = !refused && !is_undone(result);
   if (may_evict(operation) && took_blocks(result, traits_.refusal_may_evict())) {
     for (auto& [name, r] : requests_) r.hit_fresh = false;
   }
@@ -291,11 +291,11 @@ std::vector<LeaseState> CallerBook::leases() const {
 std::optional<Outcome> answer_unasked(const Operation& operation, const Promises& promises,
                                       const CallerBook& book, const Snapshot& state) {
   if (!promises.operations.test(operation.index())) {
-    return Outcome{Rejected{say(kNotAsked, "it does not declare this operation")}, {}};
+    return Outcome{NotAsked{"it does not declare this operation"}, {}};
   }
   const char* breach = promises.valid_calls_only ? book.breach(operation, state) : nullptr;
   if (breach == nullptr) return std::nullopt;
-  return Outcome{Rejected{say(kNotAsked, "for the caller would be at fault: ", breach)}, {}};
+  return Outcome{NotAsked{say("for the caller would be at fault: ", breach)}, {}};
 }
 
 }  // namespace kvproof::properties

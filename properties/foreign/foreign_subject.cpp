@@ -78,7 +78,7 @@ class ForeignSubject final : public Subject {
     const std::string answer(program_.ask(*child_, line, program_.limits().answer_seconds));
     try {
       TraceLine read = parse_answer(operation, answer);
-      if (!read.unsupported.empty()) return {Rejected{say(kUnsupported, read.unsupported)}, {}};
+      if (!read.unsupported.empty()) return {Declined{read.unsupported}, {}};
       if (!read.state) throw TextError("state", "the state after the operation, found none");
       if (!read.result && wants_answer(operation)) {
         throw TextError("out", "the answer to the operation, found none");

@@ -113,9 +113,9 @@ void read_abilities(const json& header, Promises& out) {
 
 }  // namespace
 
-bool declines(const Promises& promises, const Operation& operation, const Rejected& rejected) {
-  return rejected.error.starts_with(to_string(Breach::not_supported)) ||
-         !promises.declines[operation.index()].empty();
+bool declines(const Promises& promises, const Operation& operation, const Result& answer) {
+  if (!std::holds_alternative<Rejected>(answer)) return is_undone(answer);
+  return !promises.declines[operation.index()].empty();
 }
 
 std::size_t operation_index(std::string_view name) {

@@ -61,11 +61,6 @@ struct Capacities {
   std::optional<std::uint64_t> table_entries;  // of all tables together
 };
 
-/// The beginning of the rejection that stands for an operation that was never sent.
-inline constexpr std::string_view kNotAsked = "not_supported: not asked, ";
-/// The beginning of the rejection that stands for a subject's "unsupported".
-inline constexpr std::string_view kUnsupported = "not_supported: it says ";
-
 struct Promises {
   Level level = Level::profile;
   std::string profile;  // it equals this one block for block; empty = none, or all for our own
@@ -82,10 +77,10 @@ struct Promises {
   std::string unsupported;        // why it cannot be built from this header; empty if it can
 };
 
-/// Whether a rejection says that the subject does not perform such calls at all. Nothing can be
+/// Whether an answer says that the subject does not perform such calls at all. Nothing can be
 /// demanded of it then; the audit counts them.
 [[nodiscard]] bool declines(const Promises& promises, const Operation& operation,
-                            const Rejected& rejected);
+                            const Result& answer);
 
 /// Reads the answer to a header. @throws TextError, also for {"error":"why it cannot be used"}
 [[nodiscard]] Promises parse_promises(std::string_view line);

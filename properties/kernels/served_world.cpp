@@ -47,7 +47,7 @@ Result ServedWorld::apply(const Operation& operation) {
   if (const auto* o = std::get_if<op::Complete>(&operation)) complete(*o);
   Result result = subject_->apply(operation).result;
   subject_->observe(state_);
-  if (const auto* rejected = std::get_if<Rejected>(&result)) complain(rejected->error);
+  if (is_undone(result)) complain(error_text(result));
   follow(operation, result);
   const bool all = ++operations_ % every_ == 0;
   decode(all ? std::string() : std::string(request_of(operation)));

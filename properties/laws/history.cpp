@@ -20,7 +20,7 @@ auto position(Records& records, std::string_view name) {
 }
 
 bool changed_nothing(const Result& result) {
-  return std::holds_alternative<Refused>(result) || std::holds_alternative<Rejected>(result);
+  return std::holds_alternative<Refused>(result) || is_undone(result);
 }
 
 /// Finds the place of a name. The search begins at `from`, which becomes the start of the next.

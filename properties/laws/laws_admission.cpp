@@ -174,9 +174,10 @@ bool whole_fits(const Step& step, const Call& call, const Demand& d) {
   return !call.args->full_sequence_must_fit || d.whole_need + d.watermark <= step.before.num_free;
 }
 
-bool is_excused(const Step& step, const Rejected& rejected) {
-  return declines(*step.history.promises, step.operation, rejected) ||
-         breach_of(rejected.error) == Breach::capacity;
+bool is_excused(const Step& step) {
+  const auto* rejected = std::get_if<Rejected>(&step.outcome.result);
+  return declines(*step.history.promises, step.operation, step.outcome.result) ||
+         (rejected != nullptr && rejected->breach == Breach::capacity);
 }
 
 Finding check_granted(const Step& step, const Call& call, const Demand& d) {
@@ -209,22 +210,19 @@ Finding admission_prediction(const Step& step) {
   const Demand d = demand_of(step, *call);
   if (std::holds_alternative<Granted>(step.outcome.result)) return check_granted(step, *call, d);
   const bool fits = d.need + d.watermark + d.reserved <= d.free && whole_fits(step, *call, d);
-  const auto* rejected = std::get_if<Rejected>(&step.outcome.result);
+  const std::string error = error_text(step.outcome.result);
   // Whether a rejection has another cause is for C12 to say; a shortage is none.
-  if (fits ? rejected != nullptr : rejected == nullptr || is_excused(step, *rejected)) {
-    return std::nullopt;
-  }
-  return say(
-      call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
-      " to stay free and ", d.reserved, " reserved, and was ",
-      rejected == nullptr ? "refused" : "rejected: ", rejected == nullptr ? "" : rejected->error);
+  if (fits ? !error.empty() : error.empty() || is_excused(step)) return std::nullopt;
+  return say(call->before->name, " needs ", d.need, " of ", d.free, " free blocks, ", d.watermark,
+             " to stay free and ", d.reserved, " reserved, and was ",
+             error.empty() ? "refused" : "rejected: ", error);
 }
 
 extern const Scenes admission_prediction_scenes = {
     {"one block too many taken", play::share, [](Scene& s) { --s.after.num_free; }},
     {"refused though it fits", play::share, [](Scene& s) { s.outcome.result = Refused{}; }},
     {"rejected for a shortage", play::refuse_third,
-     [](Scene& s) { s.outcome.result = Rejected{"no free blocks"}; }},
+     [](Scene& s) { s.outcome.result = result_of_error("no free blocks"); }},
     {"granted though it does not fit", play::refuse_third,
      [](Scene& s) { s.outcome.result = Granted{{{}}}; }},
     {"copy not counted", play::copy, [](Scene& s) { ++s.after.num_free; }},
@@ -316,7 +314,7 @@ Snapshot after_recycling(const Step& step) {
 
 Finding failure_changes_nothing(const Step& step) {
   const bool refused = std::holds_alternative<Refused>(step.outcome.result);
-  if (!refused && !std::holds_alternative<Rejected>(step.outcome.result)) return std::nullopt;
+  if (!refused && !is_undone(step.outcome.result)) return std::nullopt;
   const char* what = refused ? "refused" : "rejected";
   const bool asked = refused && step.history.asked.has_value();
   const bool may_evict = asked && step.history.promises->traits.refusal_may_evict();

@@ -144,8 +144,7 @@ Finding replay(const Step& step, PoolReplay& pool) {
 }  // namespace
 
 Finding free_order(const Step& step) {
-  if (std::holds_alternative<Refused>(step.outcome.result) ||
-      std::holds_alternative<Rejected>(step.outcome.result)) {
+  if (std::holds_alternative<Refused>(step.outcome.result) || is_undone(step.outcome.result)) {
     return std::nullopt;  // I20
   }
   PoolReplay pool(step.config, step.before);

@@ -10,7 +10,7 @@
 namespace kvproof::properties::law {
 namespace {
 
-bool rejected(const Step& step) { return std::holds_alternative<Rejected>(step.outcome.result); }
+bool rejected(const Step& step) { return is_undone(step.outcome.result); }
 
 bool names(const std::vector<BlockId>& blocks, BlockId block) {
   return std::ranges::find(blocks, block) != blocks.end();
@@ -237,8 +237,8 @@ extern const Scenes published_as_told_scenes = {
 };
 
 Finding preemption_starts_over(const Step& step) {
-  const bool freed = std::holds_alternative<op::Free>(step.operation) &&
-                     !std::holds_alternative<Rejected>(step.outcome.result);
+  const bool freed =
+      std::holds_alternative<op::Free>(step.operation) && !is_undone(step.outcome.result);
   const RequestState* r = freed ? step.after.find(request_of(step.operation)) : nullptr;
   if (r == nullptr) return std::nullopt;
   const bool clean =

@@ -216,30 +216,30 @@ Finding rejection_has_cause(const Step& step) {
   const auto* rejected = std::get_if<Rejected>(&step.outcome.result);
   const Promises& promises = *step.history.promises;
   if (rejected == nullptr || declines(promises, step.operation, *rejected)) return std::nullopt;
+  const std::string error = error_text(*rejected);
   if (promises.valid_calls_only) {
     if (capacity(step)) return std::nullopt;
-    return say("a valid call was answered by an error: ", rejected->error);
+    return say("a valid call was answered by an error: ", error);
   }
-  const auto breach = breach_of(rejected->error);
-  const auto* row = std::ranges::find_if(kPreconditions,
-                                         [&](const Precondition& p) { return breach == p.breach; });
+  const auto* row = std::ranges::find_if(
+      kPreconditions, [&](const Precondition& p) { return rejected->breach == p.breach; });
   if (row == std::end(kPreconditions)) {
-    return say("the rejection names no precondition: ", rejected->error);
+    return say("the rejection names no precondition: ", error);
   }
   if (row->broken(step)) return std::nullopt;
-  return say("a call that breaks no such precondition was rejected as ", rejected->error);
+  return say("a call that breaks no such precondition was rejected as ", error);
 }
 
 extern const Scenes rejection_has_cause_scenes = {
     {"full without being full", play::share,
-     [](Scene& s) { s.outcome.result = Rejected{"capacity: full"}; }},
-    {"no code", play::share, [](Scene& s) { s.outcome.result = Rejected{"no"}; }},
+     [](Scene& s) { s.outcome.result = result_of_error("capacity: full"); }},
+    {"no code", play::share, [](Scene& s) { s.outcome.result = result_of_error("no"); }},
     {"an append rejected", play::append,
-     [](Scene& s) { s.outcome.result = Rejected{"capacity: full"}; }},
+     [](Scene& s) { s.outcome.result = result_of_error("capacity: full"); }},
     {"a known request unknown", play::append,
-     [](Scene& s) { s.outcome.result = Rejected{"unknown_request: who"}; }},
+     [](Scene& s) { s.outcome.result = result_of_error("unknown_request: who"); }},
     {"a fresh hit stale", play::hit,
-     [](Scene& s) { s.outcome.result = Rejected{"stale_lookup: gone"}; }},
+     [](Scene& s) { s.outcome.result = result_of_error("stale_lookup: gone"); }},
 };
 
 namespace {

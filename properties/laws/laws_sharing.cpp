@@ -25,7 +25,7 @@ bool same_tokens(const RequestState& a, const RequestState& b) {
 
 Finding fork_shares(const Step& step) {
   const auto* fork = std::get_if<op::Fork>(&step.operation);
-  if (fork == nullptr || std::holds_alternative<Rejected>(step.outcome.result)) return std::nullopt;
+  if (fork == nullptr || is_undone(step.outcome.result)) return std::nullopt;
   const RequestState* was = own_before(step);
   const RequestState* parent = own_after(step);
   const RequestState* child = step.after.find(fork->child);
@@ -131,7 +131,7 @@ extern const Scenes copy_before_write_scenes = {
 namespace {
 
 Finding check_lease_list(const Step& step) {
-  const bool rejected = std::holds_alternative<Rejected>(step.outcome.result);
+  const bool rejected = is_undone(step.outcome.result);
   const auto* pin = std::get_if<op::Pin>(&step.operation);
   const auto* unpin = std::get_if<op::Unpin>(&step.operation);
   const bool stays = rejected || (pin == nullptr && unpin == nullptr);

@@ -69,7 +69,7 @@ Occasions occasions_of(const Snapshot& before, const Operation& operation, const
   Occasions out = changes_between(before, after) | std::visit(OfOperation(), operation);
   if (std::holds_alternative<Refused>(result)) {
     out |= on::refused;
-  } else if (std::holds_alternative<Rejected>(result)) {
+  } else if (is_undone(result)) {
     out |= on::rejected;
   } else if (!is_one_of<op::Lookup, op::CommonPrefix, op::Step>(operation)) {
     out |= on::done;

@@ -14,10 +14,10 @@ Outcome truth(Telling& t) { return t.sound.apply(t.operation); }
 
 template <Breach breach>
 Outcome reject(Telling&) {
-  return {Rejected{std::string(to_string(breach)) + ": so it says"}, {}};
+  return {Rejected{breach, "so it says"}, {}};
 }
 
-Outcome decline(Telling&) { return {Rejected{std::string(kUnsupported) + "not now"}, {}}; }
+Outcome decline(Telling&) { return {Declined{"not now"}, {}}; }
 Outcome refuse(Telling&) { return {Refused{}, {}}; }
 
 Outcome do_nothing(Telling& t) {

@@ -48,7 +48,7 @@ Outcome FaultHost::apply(const Operation& operation) {
   try {
     outcome.result = std::visit([this](const auto& o) { return run(o); }, operation);
   } catch (const std::runtime_error& raised) {
-    outcome.result = Rejected{raised.what()};
+    outcome.result = result_of_error(raised.what());
   }
   outcome.events = std::exchange(pool_.events(), {});
   host_.events().clear();

@@ -103,7 +103,7 @@ const Outcome& Audit::apply_beside_twin(const Operation& operation) {
   const Outcome answer = perform(subject_, operation, state);
   ThreeCalls calls{.outcome = answer, .state = nullptr, .compared = oracles_.compared};
   calls.compared.whose = "by single calls";
-  if (batch != nullptr && !std::holds_alternative<Rejected>(answer.result)) {
+  if (batch != nullptr && !is_undone(answer.result)) {
     auto start = std::make_unique<Snapshot>(*after_);
     calls.outcome = judge_batch(*batch);
     before_ = std::move(start);
@@ -135,7 +135,7 @@ Outcome Audit::judge_batch(const op::Decode& batch) {
   all.result = by_three_calls(batch, computed, [&](const Operation& call) -> Result {
     before_.swap(after_);
     outcome_ = perform(*twin_, call, *after_);
-    if (std::holds_alternative<Rejected>(outcome_.result)) return outcome_.result;
+    if (is_undone(outcome_.result)) return outcome_.result;
     all.events.insert(all.events.end(), outcome_.events.begin(), outcome_.events.end());
     Result result = outcome_.result;
     try {
@@ -179,17 +179,17 @@ void Audit::check_content(const Operation& operation) {
 }
 
 void Audit::check_declined(const Operation& operation) {
-  const auto* rejected = std::get_if<Rejected>(&outcome_.result);
-  if (rejected != nullptr && rejected->error.starts_with(kNotAsked)) return;
+  const Result& answer = outcome_.result;
+  if (std::holds_alternative<NotAsked>(answer)) return;
   // Without a host tier nobody swaps: it is not the subject that declines.
   if (config_.num_host_blocks == 0 && std::holds_alternative<op::SwapOut>(operation)) return;
   ++counts_.asked[operation.index()];
-  if (rejected == nullptr || !declines(oracles_.promises, operation, *rejected)) return;
+  if (!declines(oracles_.promises, operation, answer)) return;
   ++counts_.declined[operation.index()];
   if (!oracles_.laws || !oracles_.promises.declines[operation.index()].empty()) return;
   const bool single = twin_ && !std::holds_alternative<op::Decode>(operation);
-  if ((single ? *twin_ : subject_).apply(operation).result == outcome_.result) return;
-  throw Violation({"C12"}, say("C12 rejection has its cause: ", rejected->error,
+  if ((single ? *twin_ : subject_).apply(operation).result == answer) return;
+  throw Violation({"C12"}, say("C12 rejection has its cause: ", error_text(answer),
                                "; asked the same once more, it answered otherwise"));
 }
 
@@ -199,14 +199,14 @@ void Audit::check_model(const Operation& operation) {
   if (!model_) return;
   uncompared_ |= history_.occasions;
   const auto* rejected = std::get_if<Rejected>(&outcome_.result);
-  const bool declined = rejected != nullptr && declines(oracles_.promises, operation, *rejected);
-  const bool full = rejected != nullptr && breach_of(rejected->error) == Breach::capacity;
+  const bool declined = declines(oracles_.promises, operation, outcome_.result);
+  const bool full = rejected != nullptr && rejected->breach == Breach::capacity;
   const Promises& promises = oracles_.promises;
   const bool declared = promises.operations.test(operation.index());
   if ((declined || full) && model_->performs(operation)) {
     if (declined && declared && promises.whole) {
-      throw Violation({"model"},
-                      say("model: it performs what the subject declines: ", rejected->error));
+      throw Violation({"model"}, say("model: it performs what the subject declines: ",
+                                     error_text(outcome_.result)));
     }
     counts_.skipped += declined ? 1 : 0;
     return;
@@ -236,7 +236,7 @@ void Audit::check_laws(const Operation& operation) const {
 void Audit::count(const Operation& operation) {
   ++counts_.operations;
   if (std::holds_alternative<Refused>(outcome_.result)) ++counts_.refusals;
-  if (std::holds_alternative<Rejected>(outcome_.result)) ++counts_.rejections;
+  if (is_undone(outcome_.result)) ++counts_.rejections;
   if (std::holds_alternative<op::Free>(operation)) {
     const RequestState* r = before_->find(request_of(operation));
     if (r != nullptr && !without_blocks(*r)) ++counts_.preemptions;
@@ -258,8 +258,7 @@ void Audit::count(const Operation& operation) {
 
 void Audit::count_sharing(const Operation& operation) {
   count_recycled(operation);
-  if (std::holds_alternative<Refused>(outcome_.result) ||
-      std::holds_alternative<Rejected>(outcome_.result)) {
+  if (std::holds_alternative<Refused>(outcome_.result) || is_undone(outcome_.result)) {
     return;
   }
   const auto* granted = std::get_if<Granted>(&outcome_.result);

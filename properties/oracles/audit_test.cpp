@@ -131,7 +131,7 @@ TEST(Audit, ReportsASubjectThatThrowsOrShowsAnotherPool) {
 
 void decline_lookup(const Operation& o, Outcome* answer, Snapshot*) {
   if (answer != nullptr && std::holds_alternative<op::Lookup>(o)) {
-    answer->result = Rejected{"not_supported: no lookups"};
+    answer->result = Declined{"no lookups"};
   }
 }
 
@@ -232,10 +232,10 @@ TEST(Audit, ASubjectMayBeFullWhereItSaysSo) {
   Audit audit(config, *subject, oracles);
   audit.apply(op::Arrive{"a", {1, 2}});
   const Outcome full = audit.apply(op::Arrive{"b", {1, 2}});
-  EXPECT_TRUE(std::holds_alternative<Rejected>(full.result));
+  EXPECT_TRUE(is_undone(full.result));
   audit.apply(op::Finish{"a"});
   const Outcome free = audit.apply(op::Arrive{"c", {1, 2}});
-  EXPECT_FALSE(std::holds_alternative<Rejected>(free.result));
+  EXPECT_FALSE(is_undone(free.result));
 
   const auto silent = optimized::make_manager_subject<optimized::Xxh3Digest>(config, 1);
   Audit strict(config, *silent);
@@ -248,7 +248,8 @@ class OtherCode final : public Subject {
  public:
   explicit OtherCode(const CacheConfig& config) : sound_(config) {}
   Outcome apply(const Operation& operation) override {
-    if (std::holds_alternative<op::Pin>(operation)) return {Rejected{"no_content: free"}, {}};
+    if (std::holds_alternative<op::Pin>(operation))
+      return {Rejected{Breach::no_content, "free"}, {}};
     return sound_.apply(operation);
   }
   void observe(Snapshot& out) const override { sound_.observe(out); }
@@ -275,7 +276,7 @@ class Moody final : public Subject {
   explicit Moody(const CacheConfig& config) : sound_(config) {}
   Outcome apply(const Operation& operation) override {
     if (std::holds_alternative<op::Append>(operation) && ++asked_ % 2 == 0) {
-      return {Rejected{"not_supported: not now"}, {}};
+      return {Declined{"not now"}, {}};
     }
     return sound_.apply(operation);
   }

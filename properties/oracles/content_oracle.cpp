@@ -44,7 +44,7 @@ ContentOracle::Request* ContentOracle::find(std::string_view name) {
 Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome,
                               const Snapshot& before, const Snapshot& after) {
   const Result& result = outcome.result;
-  if (std::holds_alternative<Rejected>(result)) return std::nullopt;
+  if (is_undone(result)) return std::nullopt;
   if (std::holds_alternative<Refused>(result)) {  // blocks that its tokens skipped may be gone
     Request* r = find(request_of(operation));
     const RequestState* was = before.find(request_of(operation));

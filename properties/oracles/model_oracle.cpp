@@ -2,7 +2,6 @@
 // Compares a subject's answers and states with those of the naive manager.
 #include "properties/oracles/model_oracle.h"
 
-#include "reference/contract.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 
@@ -11,16 +10,17 @@ namespace {
 
 // Of a rejection, what was broken is compared, not the words.
 bool same_answer(const Result& model, const Result& subject) {
+  if (std::holds_alternative<Declined>(model)) return std::holds_alternative<Declined>(subject);
   const auto* expected = std::get_if<Rejected>(&model);
   if (expected == nullptr) return model == subject;
   const auto* rejected = std::get_if<Rejected>(&subject);
-  return rejected != nullptr && breach_of(rejected->error) == breach_of(expected->error);
+  return rejected != nullptr && rejected->breach == expected->breach;
 }
 
 }  // namespace
 
 Occasions moved_by(const Snapshot& before, const Operation& operation, const Result& answer) {
-  if (std::holds_alternative<Rejected>(answer)) return 0;
+  if (is_undone(answer)) return 0;
   if (std::holds_alternative<op::Lookup>(operation) ||
       std::holds_alternative<op::CommonPrefix>(operation)) {
     return 0;
@@ -52,7 +52,7 @@ Finding ModelOracle::follow(const Operation& operation, const Outcome& outcome,
 
 bool ModelOracle::performs(const Operation& operation) const {
   reference::CacheManager copy = model_;
-  return !std::holds_alternative<Rejected>(copy.apply(operation).result);
+  return !is_undone(copy.apply(operation).result);
 }
 
 }  // namespace kvproof::properties

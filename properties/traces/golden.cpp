@@ -82,9 +82,7 @@ std::uint32_t crc_of(const Pairs& pairs) {
 
 DifferenceText compare_result(const Result& recorded, const Result& actual) {
   // Implementations may word a rejection differently, but they must reject.
-  const bool same = std::holds_alternative<Rejected>(recorded)
-                        ? std::holds_alternative<Rejected>(actual)
-                        : recorded == actual;
+  const bool same = is_undone(recorded) ? is_undone(actual) : recorded == actual;
   if (same) return std::nullopt;
   return "out: recorded " + to_json(Outcome{recorded, {}}) + ", the subject answered " +
          to_json(Outcome{actual, {}});
@@ -203,9 +201,8 @@ std::optional<std::string> compare(const TraceLine& recorded, const Outcome& out
     return "events: recorded " + to_json(Outcome{{}, *recorded.events}) +
            ", the subject announced " + to_json(Outcome{{}, outcome.events});
   }
-  const auto* rejected = std::get_if<Rejected>(&outcome.result);
-  if (rejected != nullptr && recorded.state && !recorded.result) {
-    return "out: recorded as performed, the subject rejected it: " + rejected->error;
+  if (is_undone(outcome.result) && recorded.state && !recorded.result) {
+    return "out: recorded as performed, the subject rejected it: " + error_text(outcome.result);
   }
   return recorded.state ? compare_state(*recorded.state, state) : std::nullopt;
 }
@@ -249,7 +246,7 @@ void GoldenReader::perform(const TraceLine& line, Subject& subject, TraceVerdict
   const Outcome outcome = subject.apply(line.operation);
   subject.observe(state_);
   if (line.result || line.state) ++verdict.recorded;
-  if (std::holds_alternative<Rejected>(outcome.result)) ++verdict.rejected;
+  if (is_undone(outcome.result)) ++verdict.rejected;
   if (auto what = compare(line, outcome, state_)) {
     verdict.difference = Difference{verdict.operations,
                                     lines_.line_number(),
