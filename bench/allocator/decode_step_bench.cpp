@@ -262,7 +262,7 @@ std::optional<double> counted(const StepCase& c, const BenchOptions& options, co
   std::optional<CallgrindCounts> counts;
   run_callgrind({.argv = {options.self.string(), "--count-decode-step=" + std::string(c.name),
                           "--seed=" + std::to_string(options.seed)}},
-                inside, false, properties::temporary_folder(), counts);
+                inside, false, temporary_folder(), counts);
   if (!counts) return std::nullopt;
   return static_cast<double>(counts->instructions) / kCountedSteps / c.live_requests;
 }

@@ -229,7 +229,7 @@ std::optional<double> instructions_per_block(const Case& c, const BenchOptions& 
   std::optional<CallgrindCounts> counts;
   run_callgrind({.argv = {options.self.string(), "--count-life-cycle=" + std::string(c.name),
                           "--seed=" + std::to_string(options.seed)}},
-                "*run_batch*", false, properties::temporary_folder(), counts);
+                "*run_batch*", false, temporary_folder(), counts);
   if (!counts) return std::nullopt;
   return static_cast<double>(counts->instructions) / kCountedRequests / LifeCycleShape::kBlocks;
 }

@@ -9,9 +9,9 @@
 
 #include "bench/instruments/callgrind.h"
 #include "bench/results/environment.h"
-#include "properties/traces/input_error.h"
 #include "reference/config.h"
 #include "reference/json_fault.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
@@ -111,7 +111,7 @@ class RowReader {
 
  private:
   [[noreturn]] const json& refuse(const std::string& field, const std::string& expected) const {
-    throw properties::InputError(path_.string(), 0, where_ + field, expected);
+    throw InputError(path_.string(), 0, where_ + field, expected);
   }
   [[nodiscard]] const json& object_at(const char* name) const {
     const auto at = row_.find(name);
@@ -133,7 +133,7 @@ class RowReader {
 };
 
 json read_document(const std::filesystem::path& path) {
-  const auto refuse = [&path](const std::string& found) -> properties::InputError {
+  const auto refuse = [&path](const std::string& found) -> InputError {
     return {path.string(), 0, "", "a file of kvproof gate --record, found " + found};
   };
   std::error_code error;
@@ -146,14 +146,14 @@ json read_document(const std::filesystem::path& path) {
   try {
     return json::parse(text);
   } catch (const json::exception& damage) {
-    throw properties::InputError(path.string(), 0, "", fault_of(damage));
+    throw InputError(path.string(), 0, "", fault_of(damage));
   }
 }
 
 /// The results of a document of schema 1. @param out its commit and its profile are set
 const json& results_in(const json& document, const std::filesystem::path& path, Recorded& out) {
   const auto refuse = [&path](const std::string& field, const std::string& expected) {
-    return properties::InputError(path.string(), 0, field, expected);
+    return InputError(path.string(), 0, field, expected);
   };
   if (!document.is_object() || document.value("schema", json()) != json(1)) {
     throw refuse("schema", "1, as in a file of kvproof gate --record, found no result file");
@@ -240,8 +240,8 @@ Recorded read_baseline(const std::filesystem::path& path) {
     any = true;
   }
   if (any) return out;
-  throw properties::InputError(path.string(), 0, "results",
-                               "those of kvproof gate --record, found others or none");
+  throw InputError(path.string(), 0, "results",
+                   "those of kvproof gate --record, found others or none");
 }
 
 }  // namespace kvproof::bench

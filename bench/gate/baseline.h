@@ -27,7 +27,7 @@ struct Recorded {
 /// As results of the experiment gate_record.
 [[nodiscard]] std::vector<Result> results_of(const Recorded& recorded);
 
-/// @throws properties::InputError that names the file and the field of its mistake
+/// @throws InputError that names the file and the field of its mistake
 [[nodiscard]] Recorded read_baseline(const std::filesystem::path& path);
 
 }  // namespace kvproof::bench

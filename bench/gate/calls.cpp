@@ -9,15 +9,14 @@
 #include "bench/gate/collected.h"
 #include "bench/gate/direct_manager.h"
 #include "optimized/subjects.h"
-#include "properties/say.h"
 #include "reference/operations.h"
+#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::bench {
 namespace {
 
 using properties::DirectPlugin;
-using properties::say;
 
 template <class Digest>
 DirectPlugin direct_calls() {

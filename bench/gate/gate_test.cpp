@@ -13,8 +13,8 @@
 #include "bench/gate/verdict.h"
 #include "bench/gate/wilcoxon.h"
 #include "bench/instruments/callgrind.h"
-#include "properties/traces/input_error.h"
 #include "properties/traces/test_files.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
@@ -241,7 +241,7 @@ TEST(Baseline, WithoutAFieldOrWithNonsenseInItIsRefusedByName) {
     try {
       (void)read_baseline(folder.write("bad.json", document.dump()));
       return "";
-    } catch (const properties::InputError& error) {
+    } catch (const InputError& error) {
       ++refused;
       return error.what();
     }
@@ -289,13 +289,13 @@ TEST(Baseline, RefusesWhatItIsNot) {
     try {
       (void)read_baseline(path);
       ADD_FAILURE() << "accepted: " << text.substr(0, 100);
-    } catch (const properties::InputError& error) {
+    } catch (const InputError& error) {
       EXPECT_TRUE(std::string(error.what()).starts_with(path)) << error.what();
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
     }
   }
-  EXPECT_THROW((void)read_baseline(folder.path()), properties::InputError);
-  EXPECT_THROW((void)read_baseline(folder.path() / "none"), properties::InputError);
+  EXPECT_THROW((void)read_baseline(folder.path()), InputError);
+  EXPECT_THROW((void)read_baseline(folder.path() / "none"), InputError);
 }
 
 }  // namespace

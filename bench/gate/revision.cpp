@@ -9,14 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/foreign/child_program.h"
+#include "reference/support/child_program.h"
 
 namespace kvproof::bench {
 namespace {
 
 namespace fs = std::filesystem;
-using properties::ChildEnd;
-using properties::run_child;
 
 // A checkout may be somebody else's: git would not read it, and only reading is asked of it here.
 constexpr const char* kAnyOwner[] = {"-c", "safe.directory=*"};

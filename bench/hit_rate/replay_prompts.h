@@ -58,7 +58,7 @@ struct ReplayCounts {
 };
 
 /// Replays all requests of a source, which is opened twice: once to learn its size. Throws
-/// std::invalid_argument for options that fit no pool, properties::InputError for malformed input.
+/// std::invalid_argument for options that fit no pool, InputError for malformed input.
 [[nodiscard]] ReplayCounts replay_prompts(const ReopenableSource& source,
                                           const ReplayOptions& options);
 

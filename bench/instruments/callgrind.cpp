@@ -38,7 +38,7 @@ std::optional<CallgrindCounts> parse_callgrind(const std::string& text) {
 ChildEnd run_callgrind(ChildCommand command, const std::string& collected, bool simulate_caches,
                        const std::filesystem::path& folder,
                        std::optional<CallgrindCounts>& counts) {
-  const properties::Temporary file(folder / ("kvproof-callgrind." + std::to_string(getpid())));
+  const Temporary file(folder / ("kvproof-callgrind." + std::to_string(getpid())));
   std::vector<std::string> argv = {"valgrind", "--tool=callgrind", "--toggle-collect=" + collected,
                                    "--callgrind-out-file=" + file.path().string(), "--vgdb=no"};
   if (simulate_caches) {

@@ -11,13 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "properties/foreign/child_program.h"
+#include "reference/support/child_program.h"
 
 namespace kvproof::bench {
-
-using properties::ChildCommand;
-using properties::ChildEnd;
-using properties::run_child;
 
 /// What every count of misses is made with: never the caches of the machine that counts.
 inline constexpr const char* kCacheGeometry[] = {"--I1=32768,8,64", "--D1=32768,8,64",

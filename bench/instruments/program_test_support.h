@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "properties/foreign/child_program.h"
 #include "properties/traces/test_files.h"
+#include "reference/support/child_program.h"
 
 namespace kvproof::bench {
 
 using nlohmann::json;
-using Answer = properties::ChildEnd;
+using Answer = ChildEnd;
 
 inline std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -27,7 +27,7 @@ inline std::string text_of(const std::filesystem::path& path) {
 class ProgramTest : public testing::Test {
  protected:
   Answer shell(const std::string& command) {
-    return properties::run_child(
+    return run_child(
         {.argv = {"sh", "-c", command}, .folder = folder_.path(), .limit_seconds = 3600});
   }
   /// @param program the verb @param environment "NAME=value"

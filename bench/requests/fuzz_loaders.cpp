@@ -9,14 +9,13 @@
 
 #include "bench/requests/open_log.h"
 #include "properties/fuzz/fuzz_target.h"
-#include "properties/say.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
 
 using properties::fuzz_failed;
-using properties::say;
 
 /// A file in memory: the loaders read files.
 class MemoryFile {
@@ -74,7 +73,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check(now, before, source->info(), options);
     }
     if (requests == 0) fuzz_failed("a log without a request was accepted");
-  } catch (const kvproof::properties::InputError& error) {
+  } catch (const kvproof::InputError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) {
       fuzz_failed(say("a complaint of several lines: ", error.what()));
     }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bench/requests/open_log.h"
-#include "properties/traces/input_error.h"
 #include "properties/traces/test_files.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 
@@ -82,11 +82,10 @@ inline std::vector<Request> all_of(const std::string& path, LogOptions options =
   return requests;
 }
 
-inline std::optional<properties::InputError> error_of(const std::string& path,
-                                                      LogOptions options = {}) {
+inline std::optional<InputError> error_of(const std::string& path, LogOptions options = {}) {
   try {
     static_cast<void>(all_of(path, options));
-  } catch (const properties::InputError& error) {
+  } catch (const InputError& error) {
     return error;
   }
   return std::nullopt;

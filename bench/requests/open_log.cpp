@@ -12,7 +12,7 @@
 #include "bench/requests/formats/json_line.h"
 #include "bench/requests/formats/jsonl_logs.h"
 #include "bench/requests/formats/sessions.h"
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::bench {
 namespace {
@@ -32,16 +32,16 @@ bool names_operations(std::string_view line) {
 }  // namespace
 
 std::unique_ptr<RequestSource> open_log(const std::string& path, LogOptions options) {
-  auto lines = std::make_unique<properties::LineReader>(path);
+  auto lines = std::make_unique<LineReader>(path);
   std::string_view first;
   if (!lines->next(first)) {
-    throw properties::InputError(path, 0, "", "at least one request, found an empty file");
+    throw InputError(path, 0, "", "at least one request, found an empty file");
   }
   if (names_operations(first)) {
-    throw properties::InputError(path, 1, "",
-                                 "a request log, found an operation trace, which goes without "
-                                 "--trace: kvproof replay " +
-                                     path);
+    throw InputError(path, 1, "",
+                     "a request log, found an operation trace, which goes without "
+                     "--trace: kvproof replay " +
+                         path);
   }
   if (!begins_an_object(first)) return open_csv_log(std::move(lines), first, options);
   if (looks_like_sessions(first)) return open_sessions(std::move(lines), first, options);

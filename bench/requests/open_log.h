@@ -7,7 +7,7 @@
 // the file; a time earlier than the line before is an error, because a sort would need the whole
 // file and the publishers sort theirs; so is a file without a single request, and an empty line.
 // Memory is bounded by one line (by one session at a time if lines are sessions). Any bytes give a
-// request or a properties::InputError.
+// request or a InputError.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct LogOptions {
   [[nodiscard]] bool operator==(const LogOptions&) const = default;
 };
 
-/// Throws properties::InputError if the file cannot be read or its first line fits no format.
+/// Throws InputError if the file cannot be read or its first line fits no format.
 [[nodiscard]] std::unique_ptr<RequestSource> open_log(const std::string& path,
                                                       LogOptions options = {});
 

@@ -54,7 +54,7 @@ class RequestSource {
   [[nodiscard]] virtual const SourceInfo& info() const = 0;
 
   /// Overwrites `request` with the next one, reusing the capacity of its block_ids; false at the
-  /// end. Throws properties::InputError when a file is malformed from here on.
+  /// end. Throws InputError when a file is malformed from here on.
   [[nodiscard]] virtual bool next(Request& request) = 0;
 
   /// Share produced so far, 0 to 1, for a progress bar.

@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "properties/foreign/interrupt.h"
+#include "reference/support/interrupt.h"
 
 namespace kvproof::bench {
 namespace {
@@ -152,7 +152,7 @@ ResultFile::ResultFile(const fs::path& path) : shown_(path), path_(path) {
     if (error) fail(path, error.message());
   }
   path_ = fs::absolute(path_, error);
-  const properties::Temporary probe(unfinished());
+  const Temporary probe(unfinished());
   errno = 0;
   if (!std::ofstream(probe.path(), std::ios::binary)) fail(path, last_error());
 }
@@ -172,7 +172,7 @@ void ResultFile::commit_text(const std::string& text) const {
     if (!write_all(file, text)) fail(shown_, last_error());
     return;
   }
-  const properties::Temporary part(unfinished());
+  const Temporary part(unfinished());
   errno = 0;
   if (!write_all(open(part.path().c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), text)) {
     fail(shown_, last_error());

@@ -45,7 +45,7 @@ struct Simulation {
 };
 
 /// Serves all requests of a source, which is opened twice: once to learn its size. Throws
-/// std::invalid_argument for options that fit no pool, properties::InputError for malformed input,
+/// std::invalid_argument for options that fit no pool, InputError for malformed input,
 /// properties::Violation when a law breaks, std::logic_error when requests, tokens or memory do not
 /// add up.
 [[nodiscard]] Simulation simulate(const ReopenableSource& requests,

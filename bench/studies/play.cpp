@@ -10,7 +10,7 @@
 #include <string>
 
 #include "bench/requests/tokens.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
@@ -158,10 +158,9 @@ PlayPlan plan_play(const ReopenableSource& source, std::uint32_t block_size,
   presence.conclude(plan);
   plan.max_length = static_cast<std::uint32_t>(std::bit_ceil(static_cast<std::uint64_t>(longest)));
   if (plan.peak_tokens > limits.live_tokens) {
-    throw properties::InputError(source.name, 0, "",
-                                 "at most " + std::to_string(limits.live_tokens) +
-                                     " tokens alive at one time, found " +
-                                     std::to_string(plan.peak_tokens));
+    throw InputError(source.name, 0, "",
+                     "at most " + std::to_string(limits.live_tokens) +
+                         " tokens alive at one time, found " + std::to_string(plan.peak_tokens));
   }
   return plan;
 }

@@ -11,7 +11,7 @@
 #include "bench/requests/listed_source.h"
 #include "bench/requests/workloads.h"
 #include "bench/storage/storage_test_support.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
@@ -90,7 +90,7 @@ TEST(Plan, CutsAndSkipsAndCountsBoth) {
   EXPECT_EQ(plan_play(source, 16, limits).num_cut, 4U);
   limits = {};
   limits.live_tokens = 111;
-  EXPECT_THROW((void)plan_play(source, 16, limits), properties::InputError);
+  EXPECT_THROW((void)plan_play(source, 16, limits), InputError);
 }
 
 TEST(Play, AMemoryThatIsJustLargeEnoughPlaysAsARoomyOne) {

@@ -21,7 +21,7 @@
 #include "bench/results/table.h"
 #include "bench/suites.h"
 #include "bench/verbs/command_line.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
 
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -65,7 +65,7 @@ std::string list_of_cases(const BenchOptions& options, const std::regex& filter)
 }
 
 [[noreturn]] void refuse_filter(const Arguments& arguments) {
-  throw UsageError("--filter=" + properties::printable(arguments.filter) +
+  throw UsageError("--filter=" + printable(arguments.filter) +
                    ": expected a regular expression that finds a case of kvproof bench --list");
 }
 
@@ -113,7 +113,7 @@ std::regex filter_of(const Arguments& arguments) {
   try {
     return std::regex(arguments.filter);
   } catch (const std::regex_error& error) {
-    throw UsageError("--filter=" + properties::printable(arguments.filter) +
+    throw UsageError("--filter=" + printable(arguments.filter) +
                      ": expected a regular expression (" + error.what() + ")");
   }
 }

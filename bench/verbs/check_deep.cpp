@@ -14,14 +14,13 @@
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
 #include "bench/verbs/check_report.h"
-#include "properties/traces/input_error.h"
 #include "reference/json_fault.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
 
 using nlohmann::json;
-using properties::InputError;
 
 /// How far all runs with one state file have come.
 struct Progressed {

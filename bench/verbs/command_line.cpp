@@ -19,9 +19,9 @@
 #include <utility>
 
 #include "bench/results/result_file.h"
-#include "properties/foreign/interrupt.h"
 #include "properties/foreign/unusable_subject.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
+#include "reference/support/interrupt.h"
 
 namespace kvproof::bench {
 
@@ -64,7 +64,7 @@ std::string shown(double value) {
 }
 
 [[noreturn]] void refuse(const Rules& rules, const std::string& text, const std::string& expected) {
-  throw UsageError(rules.name + "=" + properties::printable(text) + ": expected " + expected);
+  throw UsageError(rules.name + "=" + printable(text) + ": expected " + expected);
 }
 
 template <std::integral T>
@@ -288,7 +288,7 @@ void CommandLine::check_words(int argc, char** argv) const {
     ++i;
     if (i < argc && argv[i][0] != '\0' && !std::string_view(argv[i]).starts_with("--")) continue;
     throw UsageError(name + ": expected a value" +
-                     (i < argc ? ", found " + properties::in_quotes(argv[i]) : ""));
+                     (i < argc ? ", found " + in_quotes(argv[i]) : ""));
   }
 }
 
@@ -324,7 +324,7 @@ int run_program(const Program& program, const std::function<int()>& body) {
     std::cerr << program.name << ": " << message << '\n';
     return code;
   };
-  properties::clean_up_on_interrupts();
+  clean_up_on_interrupts();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of the write
   try {
     const int code = body();
@@ -334,7 +334,7 @@ int run_program(const Program& program, const std::function<int()>& body) {
     return say(error.what(), kUsage);
   } catch (const std::invalid_argument& error) {
     return say(error.what(), kUsage);
-  } catch (const properties::InputError& error) {
+  } catch (const InputError& error) {
     return say(error.what(), kUsage);
   } catch (const properties::UnusableSubject& error) {
     return say(error.what(), kUsage);

@@ -23,8 +23,8 @@
 #include "bench/verbs/limit_options.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
-#include "properties/foreign/interrupt.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
+#include "reference/support/interrupt.h"
 
 namespace kvproof::bench {
 namespace {
@@ -59,11 +59,11 @@ struct Arguments {
 };
 
 /// A new folder for built libraries and the files of callgrind.
-std::unique_ptr<properties::Temporary> make_workplace() {
-  const properties::WithoutInterrupts until_it_is_held;
-  std::string name = (properties::temporary_folder() / "kvproof-gate.XXXXXX").string();
+std::unique_ptr<Temporary> make_workplace() {
+  const WithoutInterrupts until_it_is_held;
+  std::string name = (temporary_folder() / "kvproof-gate.XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no folder can be made: " + name);
-  return std::make_unique<properties::Temporary>(name);
+  return std::make_unique<Temporary>(name);
 }
 
 Build named_build(const std::string& subject) {
@@ -217,7 +217,7 @@ void require_sense(const Arguments& arguments) {
     if (std::ranges::find(kGateWorkloads, name, &GateWorkload::name) != std::end(kGateWorkloads)) {
       continue;
     }
-    throw UsageError("--workload=" + properties::printable(name) + ": expected one of " +
+    throw UsageError("--workload=" + printable(name) + ": expected one of " +
                      names_of(kGateWorkloads));
   }
 }
@@ -303,9 +303,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
                   "the head: an implementation of the list, default " + arguments.subject.subject +
                       ", or the path of a shared library that exports kvproof_subject.h");
   add_hash_option(line, arguments.hash, {subject});
-  line.option(
-          "--profile", arguments.profile,
-          "of both, default: as the head promises, or " + std::string(kDefaultProfile.name))
+  line.option("--profile", arguments.profile,
+              "of both, default: as the head promises, or " + std::string(kDefaultProfile.name))
       .one_of(row_names(kProfiles));
   const auto against = line.option("--against", arguments.against,
                                    "the base: the same, or a git revision of this checkout");

@@ -27,8 +27,8 @@
 #include "properties/mutants/operators/excuses.h"
 #include "properties/mutants/operators/operator_mutants.h"
 #include "properties/mutants/operators/trials.h"
-#include "properties/say.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -209,7 +209,7 @@ class Trials {
   void step(const std::string& what, std::size_t all) {
     ++done_;
     progress_.update(static_cast<double>(done_) / static_cast<double>(all),
-                     properties::say(what, ", mutant ", done_, " of ", all));
+                     say(what, ", mutant ", done_, " of ", all));
   }
 
   std::vector<Verdict>& verdicts_;
@@ -265,7 +265,7 @@ Result result_of(const Verdict& verdict) {
   const OperatorMutant& mutant = *verdict.mutant;
   return {"operator_mutant",
           {{"id", std::string(mutant.id)},
-           {"file", properties::say(verdict.folder, mutant.file)},
+           {"file", say(verdict.folder, mutant.file)},
            {"function", std::string(mutant.function)},
            {"class", std::string(mutant.operator_class)},
            {"change", std::string(mutant.change)},
@@ -301,7 +301,7 @@ void print_list(const std::vector<Verdict>& verdicts, const std::string& heading
     const OperatorMutant& m = *verdict.mutant;
     std::cout << "  " << verdict.folder << m.file << ':' << m.line << ": " << m.operator_class
               << ", " << m.change << ", in " << m.function << ": " << m.text
-              << (m.ordinal > 1 ? properties::say(" #", m.ordinal) : "")
+              << (m.ordinal > 1 ? say(" #", m.ordinal) : "")
               << (verdict.met ? "" : " (check never comes here)")
               << (verdict.check == Trial::cannot_tell ? " (check cannot tell)" : "")
               << "\n    ./kvproof check --mutation-score --only=" << m.id << '\n';

@@ -11,6 +11,7 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/verbs/command_line.h"
+#include "properties/mutants/candidate_or_mutant.h"
 #include "properties/oracles/audit.h"
 #include "properties/traces/golden.h"
 #include "reference/operations.h"
@@ -123,7 +124,7 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     return;
   }
   if (traces == 0) {
-    throw properties::InputError(file, 0, "", "at least one trace, found an empty file");
+    throw InputError(file, 0, "", "at least one trace, found an empty file");
   }
 }
 
@@ -132,7 +133,7 @@ bool is_request_log(const std::string& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
   try {
     return open_log(file, {}) != nullptr;
-  } catch (const properties::InputError&) {
+  } catch (const InputError&) {
     return false;
   }
 }
@@ -147,12 +148,12 @@ int replay_operations(const std::vector<std::string>& files,
   for (const std::string& file : files) {
     try {
       replay_file(file, options, given, tally);
-    } catch (const properties::InputError& error) {
+    } catch (const InputError& error) {
       if (error.line() != 1 || !is_request_log(file)) throw;
-      throw properties::InputError(file, 1, "",
-                                   "an operation trace, found a request log, which goes with "
-                                   "--trace: kvproof replay --trace=" +
-                                       file);
+      throw InputError(file, 1, "",
+                       "an operation trace, found a request log, which goes with "
+                       "--trace: kvproof replay --trace=" +
+                           file);
     }
   }
   std::cout << tally.passed << " passed, " << tally.failed << " failed, " << tally.skipped

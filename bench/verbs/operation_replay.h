@@ -18,7 +18,7 @@ struct OperationReplayOptions {
 
 /// Prints a verdict per trace; for a failure the operation, the difference, and both states.
 /// @return 0 if all recorded answers were reproduced and no oracle objected, 1 if not, 3 if no
-/// trace could be replayed. Throws properties::InputError, properties::UnusableSubject, and
+/// trace could be replayed. Throws InputError, properties::UnusableSubject, and
 /// std::invalid_argument for an unknown subject.
 int replay_operations(const std::vector<std::string>& files, const OperationReplayOptions& options);
 

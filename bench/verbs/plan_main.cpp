@@ -15,7 +15,7 @@
 #include "bench/studies/plan.h"
 #include "bench/studies/studies.h"
 #include "bench/verbs/command_line.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {

@@ -21,8 +21,8 @@
 #include "bench/verbs/hash_option.h"
 #include "bench/verbs/operation_replay.h"
 #include "bench/verbs/simulate_command.h"
-#include "properties/traces/input_error.h"
 #include "properties/traces/packed.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {

@@ -16,7 +16,7 @@
 #include "bench/results/table.h"
 #include "bench/studies/studies.h"
 #include "bench/verbs/command_line.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
@@ -49,7 +49,7 @@ std::vector<const Study*> selected(const std::vector<std::string>& names) {
   }
   for (const std::string& name : names) {
     if (std::ranges::find(kStudies, name, &Study::name) == std::end(kStudies)) {
-      throw UsageError(properties::in_quotes(name) + ": expected one of " + names_of(kStudies));
+      throw UsageError(in_quotes(name) + ": expected one of " + names_of(kStudies));
     }
   }
   return studies;

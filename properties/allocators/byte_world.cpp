@@ -5,10 +5,10 @@
 #include <cstring>
 #include <set>
 
-#include "properties/say.h"
 #include "reference/layer_rules.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "properties/mutants/kill_matrix.h"
 
 namespace kvproof::properties {
 namespace {
@@ -98,25 +97,6 @@ Candidate find_candidate(const SubjectOptions& options) {
                                                   options.limits);
   return foreign_candidate(std::move(program), "--subject=" + quoted(options.subject),
                            std::filesystem::canonical(options.subject).string());
-}
-
-Candidate find_candidate_or_mutant(const SubjectOptions& options) {
-  const bool named = options.subject_command.empty() && !is_library(options.subject);
-  if (!named || optimized::find_subject(options.subject) != nullptr) return find_candidate(options);
-  std::string known;
-  for (const Seeded& mutant : all_mutants()) {
-    known += " " + mutant.id;
-    if (mutant.id != options.subject) continue;
-    Candidate out;
-    out.name = mutant.id;
-    out.open = [make = mutant.make](const CacheConfig& config) { return Opened{make(config), {}}; };
-    return out;
-  }
-  try {
-    return find_candidate(options);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(error.what() + ("; and of seeded bugs:" + known));
-  }
 }
 
 namespace {

@@ -73,9 +73,6 @@ template <class Row>
 /// @pre options.given(). @throws std::invalid_argument that lists the names
 [[nodiscard]] Candidate find_candidate(const SubjectOptions& options);
 
-/// As find_candidate; the name may also be that of a seeded bug.
-[[nodiscard]] Candidate find_candidate_or_mutant(const SubjectOptions& options);
-
 /// The folders of the recorded vectors and of the regressions: beside the sources in a checkout,
 /// beside the data of the package when installed; empty if it is in neither place.
 [[nodiscard]] std::string vectors_folder();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs everything against one subject, with every oracle that applies to it.
 //
-// Runs:    the published keys of its block hash, if that is named, the directed scenarios, the recorded vectors of the profile that it promises, the
-//          regressions, and the random state machine over the list of configurations and over drawn
-//          ones (the swarm).
+// Runs:    the published keys of its block hash, if that is named, the directed scenarios, the
+//          recorded vectors of the profile that it promises, the regressions, and the random state
+//          machine over the list of configurations and over drawn ones (the swarm).
 //          The report names the runs that were left out, with the reason. A failure ends its run
 //          and is shrunk; others go on until as many distinct findings are there as were asked for.
 // Vacuous: a law that applies but was never checked, and a counter that a configuration promises to
@@ -20,9 +20,9 @@
 #include "properties/check/candidate.h"
 #include "properties/check/features.h"
 #include "properties/check/findings.h"
-#include "properties/configurations.h"
 #include "properties/laws.h"
 #include "properties/random/runner.h"
+#include "properties/subject/configurations.h"
 
 namespace kvproof::properties {
 

@@ -12,8 +12,8 @@
 #include "properties/check/published_keys.h"
 #include "properties/mutants/fault_host.h"
 #include "properties/random/ways.h"
-#include "properties/say.h"
 #include "reference/operations.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

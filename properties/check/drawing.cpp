@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

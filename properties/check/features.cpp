@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "properties/say.h"
 #include "reference/layer_rules.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/configurations.h"
 #include "properties/random/generators.h"
+#include "properties/subject/configurations.h"
 #include "reference/config.h"
 
 namespace kvproof::properties {

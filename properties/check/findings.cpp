@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "properties/laws.h"
-#include "properties/traces/input_error.h"
-#include "properties/traces/line_reader.h"
+#include "reference/support/input_error.h"
+#include "reference/support/line_reader.h"
 #include "reference/trace_fields.h"
 #include "reference/trace_names.h"
 

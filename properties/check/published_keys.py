@@ -1,7 +1,7 @@
 #!/ usr / bin / env python3
 #SPDX - License - Identifier : Apache - 2.0
 ""
-    "Prints the keys of published_keys.cpp: what other programs say of the last unit of its requests.
+    "Prints the keys of published_keys.cpp: what others say of the last unit of its requests.
 
     pickle and hashlib of CPython,
     and cbor2 and xxhash of PyPI;

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <string>
 
-#include "properties/foreign/promises.h"
 #include "properties/laws.h"
 #include "properties/oracles/audit.h"
+#include "properties/subject/promises.h"
 
 namespace kvproof::properties {
 

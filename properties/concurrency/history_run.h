@@ -9,7 +9,7 @@
 #include <mutex>
 
 #include "properties/concurrency/history_client.h"
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <unordered_set>
 
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "properties/foreign/child_program.h"
+#include "reference/support/child_program.h"
 
 namespace kvproof::properties {
 

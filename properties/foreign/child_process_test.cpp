@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that die, hang, flood and lie: each is told apart, in time, and nothing stays behind.
-#include "properties/foreign/child_process.h"
+#include "reference/support/child_process.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

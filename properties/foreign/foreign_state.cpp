@@ -6,7 +6,7 @@
 #include <optional>
 #include <tuple>
 
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

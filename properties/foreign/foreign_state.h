@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "properties/foreign/caller_book.h"
-#include "properties/foreign/promises.h"
+#include "properties/subject/caller_book.h"
+#include "properties/subject/promises.h"
 #include "reference/snapshot.h"
 #include "reference/trace_json.h"
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "properties/foreign/foreign_state.h"
-#include "properties/traces/input_error.h"
 #include "properties/traces/newer_policies.h"
 #include "reference/operations.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::properties {
 namespace {

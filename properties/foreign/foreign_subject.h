@@ -16,13 +16,13 @@
 #include <vector>
 
 #include "properties/foreign/answer_limits.h"
-#include "properties/foreign/caller_book.h"
-#include "properties/foreign/child_process.h"
-#include "properties/foreign/promises.h"
 #include "properties/foreign/unusable_subject.h"
-#include "properties/oracles/audit.h"
+#include "properties/laws/violation.h"
+#include "properties/subject/caller_book.h"
+#include "properties/subject/promises.h"
 #include "reference/config.h"
 #include "reference/subject.h"
+#include "reference/support/child_process.h"
 
 namespace kvproof::properties {
 

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "optimized/subjects.h"
-#include "properties/foreign/caller_book.h"
 #include "properties/foreign/foreign_state.h"
 #include "properties/foreign/foreign_subject.h"
 #include "properties/random/generators.h"
 #include "properties/random/ways.h"
+#include "properties/subject/caller_book.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"

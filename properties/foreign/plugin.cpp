@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

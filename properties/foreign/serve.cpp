@@ -10,7 +10,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/foreign/plugin.h"
-#include "properties/foreign/promises.h"
+#include "properties/subject/promises.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "optimized/manager/requests.h"
-#include "properties/foreign/child_process.h"
+#include "reference/support/child_process.h"
 
 namespace kvproof::properties {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "properties/fuzz/fuzz_target.h"
-#include "properties/say.h"
+#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

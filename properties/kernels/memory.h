@@ -2,8 +2,8 @@
 // For the checks of kernels: a seeded stream of numbers to draw from, and memory of exactly the
 // bytes asked for, so that AddressSanitizer (host) or memcheck (device) sees an access past them.
 //
-// Findings: a check returns a Finding (properties/say.h): nothing, or one sentence. It knows no
-//           test framework: the same source runs plain, with faults, sanitized, and on a device.
+// Findings: a check returns a Finding (reference/support/say.h): nothing, or one sentence. It knows
+//           no test framework: the same source runs plain, with faults, sanitized, on a device.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "properties/say.h"
 #include "reference/mix64.h"
+#include "reference/support/say.h"
 
 #if defined(KVPROOF_CUDA)
 #include <cuda_runtime_api.h>

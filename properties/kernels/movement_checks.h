@@ -14,7 +14,7 @@
 #include "kernels/slot_mapping/slot_mapping.h"
 #include "kernels/swap_blocks/swap_blocks.h"
 #include "properties/kernels/movement_case.h"
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 

@@ -4,7 +4,7 @@
 
 #include "properties/kernels/served_rows.h"
 #include "properties/kernels/served_world.h"
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

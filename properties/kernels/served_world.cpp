@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "properties/kernels/served_rows.h"
-#include "properties/say.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

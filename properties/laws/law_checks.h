@@ -8,8 +8,8 @@
 
 #include "properties/laws/history.h"
 #include "properties/laws/worded.h"
-#include "properties/say.h"
 #include "reference/operations.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "properties/laws/occasion.h"
-#include "properties/say.h"
 #include "reference/snapshot.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 

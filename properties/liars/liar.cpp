@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "properties/foreign/caller_book.h"
+#include "properties/subject/caller_book.h"
 #include "reference/mix64.h"
 #include "reference/trace_names.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "properties/foreign/promises.h"
+#include "properties/subject/promises.h"
 #include "reference/contract.h"
 
 namespace kvproof::properties {

@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "properties/foreign/promises.h"
+#include "properties/subject/promises.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"

@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #endif
 
-#include "properties/foreign/interrupt.h"
+#include "reference/support/interrupt.h"
 
 namespace kvproof::properties {
 namespace {

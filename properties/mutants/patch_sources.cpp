@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "properties/mutants/patch_text.h"
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

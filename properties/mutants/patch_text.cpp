@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

@@ -14,10 +14,6 @@
 
 namespace kvproof::properties {
 
-bool Violation::names(std::string_view id) const {
-  return std::find(breaches_.begin(), breaches_.end(), id) != breaches_.end();
-}
-
 Counts& Counts::operator+=(const Counts& other) {
   for (auto field :
        {&Counts::operations, &Counts::grants, &Counts::hits, &Counts::evictions, &Counts::refusals,

@@ -13,12 +13,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "properties/laws/history.h"
+#include "properties/laws/violation.h"
 #include "properties/laws/worded.h"
 #include "properties/oracles/content_oracle.h"
 #include "properties/oracles/model_oracle.h"
@@ -37,21 +37,6 @@ struct Oracles {
   ComparedParts compared = {};      // the parts that the model compares
   Promises promises = {};           // of the subject
   bool every_law = false;  // on every step, though it has no occasion to break most of them
-};
-
-/// An oracle objected after an operation.
-class Violation : public std::runtime_error {
- public:
-  /// @param breaches the ids of all laws broken by it, or "model", "content", "exception"; not
-  /// empty
-  Violation(std::vector<std::string> breaches, const std::string& text)
-      : std::runtime_error(text), breaches_(std::move(breaches)) {}
-
-  [[nodiscard]] const std::vector<std::string>& breaches() const { return breaches_; }
-  [[nodiscard]] bool names(std::string_view id) const;
-
- private:
-  std::vector<std::string> breaches_;
 };
 
 /// Counts of events. A run in which an event never happened proves nothing about it.

@@ -22,13 +22,13 @@
 #include <vector>
 
 #include "properties/laws/extent.h"
+#include "properties/laws/prefix_digest.h"
 #include "properties/oracles/content_store.h"
-#include "properties/oracles/prefix_digest.h"
-#include "properties/say.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"
 #include "reference/snapshot.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 

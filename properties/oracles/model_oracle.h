@@ -7,8 +7,8 @@
 
 #include "properties/laws/occasion.h"
 #include "properties/laws/same_state.h"
-#include "properties/say.h"
 #include "reference/cache_manager.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 

@@ -40,7 +40,8 @@ extern const Scenes added_law_scenes = {
     {"P99", "pool/free_queue.h", "return size_;", "return size_ + 1;", "One more is free.", "I1",
      "full"},
 """),
-    "properties/configurations.h": ("inline constexpr Configuration kConfigurations[] = {", """
+    "properties/subject/configurations.h": (
+        "inline constexpr Configuration kConfigurations[] = {", """
     {.name = "added_configuration", .sentence = "added by a test", .groups = {shape::kFull}},"""),
     "properties/exhaustive/spaces.h": ("inline constexpr Space kSpaces[] = {", """
     {.name = "added_space", .sentence = "added by a test", .usable_blocks = 3, .requests = 1,

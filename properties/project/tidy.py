@@ -10,6 +10,10 @@ from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
+# The rooms of properties/: sources of one include it and those before it; tests include any. A
+# header beside the rooms belongs to the room of its name.
+ROOMS = ["traces", "subject", "laws", "oracles", "foreign", "random", "concurrency", "exhaustive",
+         "kernels", "check", "mutants", "liars", "fuzz", "allocators", "facts"]
 LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
 CXX = (".h", ".cuh", ".cpp", ".cu")
 INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
@@ -28,7 +32,7 @@ KEPT_STATE = {
     "properties/concurrency/sanitized_unlocked.cpp": "the locks are made inside of the pool",
     "properties/concurrency/scheduled_pool.h": "the locks are made inside of the pool",
     "properties/foreign/broken_plugin.cpp": "the library that it breaks has no place for it",
-    "properties/foreign/interrupt.cpp": "a signal handler reads it",
+    "reference/support/interrupt.cpp": "a signal handler reads it",
     "properties/fuzz/fuzz_target.h": "libFuzzer calls a function without context",
     "properties/kernels/armed_fault.h": "which seeded fault the checks put in force",
     "properties/mutants/active_patch.h": "patched sources ask it wherever they are",
@@ -69,6 +73,24 @@ def lines(files, suffixes=""):
 def layer(path):
     folder = path.split("/")[0]
     return LAYERS.index(folder) if folder in LAYERS else -1
+
+
+def check_rooms(files):
+    """In properties/ a room includes itself and rooms before it."""
+    complaints = []
+    for path, number, line in lines(files, CXX):
+        match = INCLUDE.match(line)
+        names = (path, match.group(2) if match else "")
+        rooms = [name.split("/")[1].split(".")[0] for name in names
+                 if name.startswith("properties/")]
+        if len(rooms) < 2 or path.endswith("_test.cpp"):
+            continue
+        unknown = [name for name in rooms if name not in ROOMS]
+        if unknown:
+            complaints.append(f"{path}:{number}: {unknown[0]} is none of the ROOMS of properties/")
+        elif ROOMS.index(rooms[0]) < ROOMS.index(rooms[1]):
+            complaints.append(f"{path}:{number}: {rooms[0]} includes {rooms[1]}, a room above it")
+    return complaints
 
 
 def check_includes(files):

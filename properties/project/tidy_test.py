@@ -19,7 +19,8 @@ class Tree(unittest.TestCase):
             self.assertIn(path, TREE)
 
     def test_obeys(self):
-        complaints = (tidy.check_includes(TREE) + tidy.check_lengths(TREE) +
+        complaints = (tidy.check_includes(TREE) + tidy.check_rooms(TREE) +
+                      tidy.check_lengths(TREE) +
                       tidy.check_no_dead_files(TREE) + tidy.check_words(TREE) +
                       tidy.check_tiers(TREE) + tidy.check_named_programs(TREE) +
                       tidy.check_no_global_state(TREE, tidy.KEPT_STATE))
@@ -56,6 +57,17 @@ class Rules(unittest.TestCase):
             "optimized/part.h": '#include "optimized/whole.h"\n'})
         self.accepts(check, {"optimized/a.cpp": '#include "optimized/b.h"\n#include <map>\n'
                                                 '#include "reference/c.h"\n'})
+
+    def test_rooms(self):
+        check = tidy.check_rooms
+        self.refuses(check, "laws/a.h:1: laws includes oracles, a room above it",
+                     {"properties/laws/a.h": '#include "properties/oracles/b.h"\n'})
+        self.refuses(check, "laws includes check, a room",
+                     {"properties/laws.h": '#include "properties/check/b.h"\n'})
+        self.refuses(check, "attic is none of the ROOMS",
+                     {"properties/laws/a.h": '#include "properties/attic/b.h"\n'})
+        self.accepts(check, {"properties/laws/a_test.cpp": '#include "properties/check/b.h"\n',
+                             "properties/check/a.h": '#include "properties/laws.h"\n'})
 
     def test_lengths(self):
         check = tidy.check_lengths

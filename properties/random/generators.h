@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "properties/configurations.h"
-#include "properties/foreign/abilities.h"
 #include "properties/laws/history.h"
+#include "properties/subject/abilities.h"
+#include "properties/subject/configurations.h"
 #include "reference/config.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"

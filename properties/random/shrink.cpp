@@ -9,9 +9,9 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "properties/foreign/interrupt.h"
 #include "properties/traces/newer_policies.h"
 #include "reference/operations.h"
+#include "reference/support/interrupt.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"
 

@@ -5,8 +5,8 @@
 //          or replayed from a file is held to it, so that nobody is asked what he said he is not.
 #pragma once
 
-#include "properties/foreign/abilities.h"
 #include "properties/laws/history.h"
+#include "properties/subject/abilities.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // LineReader gives the lines of a file in any compression, and one InputError when it cannot.
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -10,8 +10,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "properties/traces/input_error.h"
 #include "properties/traces/state_change.h"
+#include "reference/support/input_error.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

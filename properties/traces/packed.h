@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::properties {
 

@@ -97,7 +97,7 @@ kvproof
 reference
 kernels
 properties/kernels
-properties/say.h
+reference/support/say.h
 bench/kernels/device
 reports/device
 reports/experiments.py

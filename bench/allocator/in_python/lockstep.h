@@ -19,7 +19,7 @@ class PythonSteps {
   /// program that KVPROOF_VLLM_PYTHON names, and is driven only from a checkout.
   [[nodiscard]] static std::vector<std::string> engines(const BenchOptions& options);
 
-  /// Starts the batch on a warm pool. @throws properties::ChildTrouble where it cannot
+  /// Starts the batch on a warm pool. @throws ChildTrouble where it cannot
   PythonSteps(std::string engine, std::uint32_t live_requests, std::uint32_t num_blocks,
               const BenchOptions& options);
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "properties/foreign/child_process.h"
 #include "reference/ids.h"
+#include "reference/support/child_process.h"
 
 namespace kvproof::bench {
 
@@ -43,12 +43,12 @@ using TextbookAnswer = std::map<std::string, std::string>;
 
 class TextbookProcess {
  public:
-  /// @param script worker.py. @throws properties::ChildTrouble where there is no python3
+  /// @param script worker.py. @throws ChildTrouble where there is no python3
   explicit TextbookProcess(const std::filesystem::path& script)
       : TextbookProcess(std::vector<std::string>{"python3", script.string()}) {}
   explicit TextbookProcess(std::vector<std::string> argv) : process_({.argv = std::move(argv)}) {}
 
-  /// @throws properties::ChildTrouble with what it said when it ended instead
+  /// @throws ChildTrouble with what it said when it ended instead
   TextbookAnswer ask(const std::string& command) {
     constexpr double kLimitSeconds = 120;
     constexpr std::size_t kMostBytes = 1U << 20U;
@@ -65,7 +65,7 @@ class TextbookProcess {
   }
 
  private:
-  properties::ChildProcess process_;
+  ChildProcess process_;
 };
 
 }  // namespace kvproof::bench

@@ -49,9 +49,8 @@ void split(std::string_view line, std::vector<std::string_view>& columns) {
 
 class CsvSource final : public LineSource {
  public:
-  CsvSource(std::unique_ptr<properties::LineReader> reader,
-            const std::vector<std::string_view>& header, const CsvFormat& format,
-            const LogOptions& options)
+  CsvSource(std::unique_ptr<LineReader> reader, const std::vector<std::string_view>& header,
+            const CsvFormat& format, const LogOptions& options)
       : LineSource(std::move(reader), {}, options),
         format_(format),
         num_columns_(header.size()),
@@ -94,12 +93,12 @@ class CsvSource final : public LineSource {
     const auto ticks = format_.parse_time(text);
     if (!ticks) {
       lines().fail(std::string(format_.time),
-                   std::string(format_.time_kind) + ", found " + properties::in_quotes(text));
+                   std::string(format_.time_kind) + ", found " + in_quotes(text));
     }
     if (!first_ticks_) first_ticks_ = previous_ticks_ = *ticks;
     if (*ticks < previous_ticks_) {
       lines().fail(std::string(format_.time),
-                   "a time not before the previous line's, found " + properties::in_quotes(text));
+                   "a time not before the previous line's, found " + in_quotes(text));
     }
     previous_ticks_ = *ticks;
     return static_cast<double>(*ticks - *first_ticks_) / static_cast<double>(kTicksPerSecond);
@@ -112,7 +111,7 @@ class CsvSource final : public LineSource {
     if (whole && value >= 0 && value <= options().max_tokens) return value;
     lines().fail(std::string(column), "an integer from 0 to " +
                                           std::to_string(options().max_tokens) + ", found " +
-                                          properties::in_quotes(text));
+                                          in_quotes(text));
   }
 
   const CsvFormat& format_;
@@ -125,7 +124,7 @@ class CsvSource final : public LineSource {
 
 }  // namespace
 
-std::unique_ptr<RequestSource> open_csv_log(std::unique_ptr<properties::LineReader> lines,
+std::unique_ptr<RequestSource> open_csv_log(std::unique_ptr<LineReader> lines,
                                             std::string_view header, const LogOptions& options) {
   std::vector<std::string_view> columns;
   split(header.substr(0, 10'000), columns);
@@ -138,8 +137,7 @@ std::unique_ptr<RequestSource> open_csv_log(std::unique_ptr<properties::LineRead
     known += std::string(format.time) + ',' + std::string(format.input) + ',' +
              std::string(format.output);
   }
-  lines->fail("", "a JSON object or a header such as " + known + "; found " +
-                      properties::in_quotes(header));
+  lines->fail("", "a JSON object or a header such as " + known + "; found " + in_quotes(header));
 }
 
 }  // namespace kvproof::bench

@@ -7,13 +7,13 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/requests/request.h"
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::bench {
 
 /// @param header the line that `lines` stands on; its columns tell the format
-[[nodiscard]] std::unique_ptr<RequestSource> open_csv_log(
-    std::unique_ptr<properties::LineReader> lines, std::string_view header,
-    const LogOptions& options);
+[[nodiscard]] std::unique_ptr<RequestSource> open_csv_log(std::unique_ptr<LineReader> lines,
+                                                          std::string_view header,
+                                                          const LogOptions& options);
 
 }  // namespace kvproof::bench

@@ -53,13 +53,13 @@ class LineHandler final : public Sax {
   }
   bool string(string_t& value) override {
     if (is_ignored() || field().kind != JsonKind::decimal_strings || !levels_.back().in_array) {
-      return other(properties::in_quotes(value));
+      return other(in_quotes(value));
     }
     std::uint64_t number = 0;
     const char* end = value.data() + value.size();
     const auto [stop, code] = std::from_chars(value.data(), end, number);
     if (code != std::errc() || stop != end || number > field().max) {
-      return other(properties::in_quotes(value));
+      return other(in_quotes(value));
     }
     return append(number);
   }
@@ -170,7 +170,7 @@ class LineHandler final : public Sax {
   bool other(const std::string& found) {
     if (levels_.empty()) return fail("a JSON object, found " + found);
     if (is_ignored()) return true;
-    return fail(std::string(field().what) + ", found " + properties::printable(found, 80));
+    return fail(std::string(field().what) + ", found " + printable(found, 80));
   }
 
   bool number(std::uint64_t value) {
@@ -195,7 +195,7 @@ class LineHandler final : public Sax {
   bool real(double value, const std::string& text) {
     if (!(value <= static_cast<double>(field().max))) {
       return fail("a number from 0 to " + std::to_string(field().max) + ", found " +
-                  properties::printable(text, 80));
+                  printable(text, 80));
     }
     object().values[levels_.back().field].real = value;
     levels_.back().field = kNoField;
@@ -255,7 +255,7 @@ class NameHandler final : public Sax {
 
 }  // namespace
 
-const JsonObject& JsonLineReader::read(std::string_view line, const properties::LineReader& lines,
+const JsonObject& JsonLineReader::read(std::string_view line, const LineReader& lines,
                                        std::size_t max_elements, JsonVisitor* visitor) {
   if (const auto fault = fault_of_text(line)) lines.fail("", *fault);
   if (objects_.empty()) objects_.emplace_back();

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::bench {
 
@@ -72,7 +72,7 @@ class JsonLineReader {
   /// Reads the current line of `lines`; its InputError names the field. The object stays valid
   /// until the next call.
   /// @param max_elements longest list of numbers
-  [[nodiscard]] const JsonObject& read(std::string_view line, const properties::LineReader& lines,
+  [[nodiscard]] const JsonObject& read(std::string_view line, const LineReader& lines,
                                        std::size_t max_elements, JsonVisitor* visitor = nullptr);
 
  private:

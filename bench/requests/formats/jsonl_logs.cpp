@@ -63,7 +63,7 @@ std::uint64_t chain(std::uint64_t parent, std::uint64_t value) {
 
 class JsonlSource final : public LineSource {
  public:
-  JsonlSource(std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
+  JsonlSource(std::unique_ptr<LineReader> lines, std::string_view first_line,
               const JsonlFormat& format, const LogOptions& options)
       : LineSource(std::move(lines), first_line, options),
         format_(format),
@@ -209,7 +209,7 @@ class JsonlSource final : public LineSource {
 
 }  // namespace
 
-std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<properties::LineReader> lines,
+std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<LineReader> lines,
                                               std::string_view first_line,
                                               const LogOptions& options) {
   const std::vector<std::string> names = json_field_names(first_line);
@@ -228,7 +228,7 @@ std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<properties::LineRe
     lines->fail(
         "",
         "a request of one of the formats of bench/requests/formats/README.md, found the field " +
-            properties::in_quotes(names.front()));
+            in_quotes(names.front()));
   }
   if (format == nullptr) format = &mooncake;  // its loader names the field that is missing
   return std::make_unique<JsonlSource>(std::move(lines), first_line, *format, options);

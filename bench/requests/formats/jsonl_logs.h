@@ -8,13 +8,13 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/requests/request.h"
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::bench {
 
 /// @param first_line the line that `lines` stands on; its fields tell the format
-[[nodiscard]] std::unique_ptr<RequestSource> open_jsonl_log(
-    std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
-    const LogOptions& options);
+[[nodiscard]] std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<LineReader> lines,
+                                                            std::string_view first_line,
+                                                            const LogOptions& options);
 
 }  // namespace kvproof::bench

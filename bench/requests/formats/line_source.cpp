@@ -6,7 +6,7 @@
 
 namespace kvproof::bench {
 
-LineSource::LineSource(std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
+LineSource::LineSource(std::unique_ptr<LineReader> lines, std::string_view first_line,
                        const LogOptions& options)
     : lines_(std::move(lines)), first_line_(first_line), options_(options) {
   info_.name = lines_->path();

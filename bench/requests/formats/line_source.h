@@ -8,7 +8,7 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/requests/request.h"
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::bench {
 
@@ -22,7 +22,7 @@ class LineSource : public RequestSource {
  protected:
   /// @param first_line a line that was read already and is the first to be handed out; empty if
   ///        none was
-  LineSource(std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
+  LineSource(std::unique_ptr<LineReader> lines, std::string_view first_line,
              const LogOptions& options);
 
   /// Produces the next request of the file, with arrival_seconds counted from any instant that
@@ -34,7 +34,7 @@ class LineSource : public RequestSource {
 
   static void clear(Request& request);  // of everything but its lengths and its index
   [[nodiscard]] bool next_line(std::string_view& line);
-  [[nodiscard]] const properties::LineReader& lines() const { return *lines_; }
+  [[nodiscard]] const LineReader& lines() const { return *lines_; }
   [[nodiscard]] const LogOptions& options() const { return options_; }
   /// Counts the request as left out if a filter says so.
   [[nodiscard]] bool leaves_out(const Request& request);
@@ -42,7 +42,7 @@ class LineSource : public RequestSource {
   SourceInfo info_;
 
  private:
-  std::unique_ptr<properties::LineReader> lines_;
+  std::unique_ptr<LineReader> lines_;
   std::string_view first_line_;
   LogOptions options_;
   LeftOut left_out_;

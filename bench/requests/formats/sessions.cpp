@@ -142,7 +142,7 @@ class SessionBuilder final : public JsonVisitor {
 
 class SessionSource final : public LineSource {
  public:
-  SessionSource(std::unique_ptr<properties::LineReader> reader, std::string_view first_line,
+  SessionSource(std::unique_ptr<LineReader> reader, std::string_view first_line,
                 const LogOptions& options)
       : LineSource(std::move(reader), first_line, options),
         fields_(options),
@@ -284,7 +284,7 @@ bool looks_like_sessions(std::string_view first_line) {
   return std::find(names.begin(), names.end(), "requests") != names.end();
 }
 
-std::unique_ptr<RequestSource> open_sessions(std::unique_ptr<properties::LineReader> lines,
+std::unique_ptr<RequestSource> open_sessions(std::unique_ptr<LineReader> lines,
                                              std::string_view first_line,
                                              const LogOptions& options) {
   return std::make_unique<SessionSource>(std::move(lines), first_line, options);

@@ -12,15 +12,15 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/requests/request.h"
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::bench {
 
 [[nodiscard]] bool looks_like_sessions(std::string_view first_line);
 
 /// @param first_line the line that `lines` stands on
-[[nodiscard]] std::unique_ptr<RequestSource> open_sessions(
-    std::unique_ptr<properties::LineReader> lines, std::string_view first_line,
-    const LogOptions& options);
+[[nodiscard]] std::unique_ptr<RequestSource> open_sessions(std::unique_ptr<LineReader> lines,
+                                                           std::string_view first_line,
+                                                           const LogOptions& options);
 
 }  // namespace kvproof::bench

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <random>
 
-#include "properties/say.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 

@@ -10,8 +10,8 @@
 
 #include "properties/mutants/operators/operator_mutants.h"
 #include "properties/traces/golden.h"
-#include "properties/traces/line_reader.h"
 #include "reference/cache_manager.h"
+#include "reference/support/line_reader.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {

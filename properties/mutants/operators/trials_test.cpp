@@ -13,7 +13,7 @@
 #include <set>
 
 #include "properties/mutants/operators/excuses.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::properties {
 namespace {

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/foreign/interrupt.h"
+#include "reference/support/interrupt.h"
 
-namespace kvproof::properties {
+namespace kvproof {
 
 struct ChildCommand {
   std::vector<std::string> argv;                             // argv[0] is looked up in PATH
@@ -60,4 +60,4 @@ struct StartedChild {
 /// @throws std::runtime_error that says why it cannot be started
 [[nodiscard]] StartedChild start_child(const ChildCommand& command);
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-namespace kvproof::properties {
+namespace kvproof {
 
 /// Bytes from a file made fit for one line of a message: what is not printable ASCII becomes '?',
 /// and what is longer than `max_bytes` ends in "...".
@@ -68,4 +68,4 @@ class InputError : public std::runtime_error {
   std::string expected_;
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

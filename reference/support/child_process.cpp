@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/foreign/child_process.h"
+#include "reference/support/child_process.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,10 +15,10 @@
 #include <cstring>
 #include <thread>
 
-#include "properties/say.h"
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
+#include "reference/support/say.h"
 
-namespace kvproof::properties {
+namespace kvproof {
 namespace {
 
 constexpr std::size_t kKeptComplaintBytes = 4096;
@@ -179,4 +179,4 @@ std::string ChildProcess::last_words() const {
   return out;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

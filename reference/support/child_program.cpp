@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/foreign/child_program.h"
+#include "reference/support/child_program.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 #include <sys/prctl.h>
 #endif
 
-namespace kvproof::properties {
+namespace kvproof {
 namespace {
 
 // What is reserved and never written to costs nothing, and some programs reserve terabytes.
@@ -212,4 +212,4 @@ ChildEnd run_child(const ChildCommand& command) {
   return end;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/foreign/abilities.h"
+#include "properties/subject/abilities.h"
 
 #include <algorithm>
 #include <iterator>
 
-#include "properties/say.h"
-#include "properties/traces/input_error.h"
 #include "reference/config.h"
+#include "reference/support/input_error.h"
+#include "reference/support/say.h"
 #include "reference/trace_fields.h"
 #include "reference/trace_names.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three decoders (plain, gzip, zstd) and the line splitting on top of them.
-#include "properties/traces/line_reader.h"
+#include "reference/support/line_reader.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 #include <span>
 #include <utility>
 
-namespace kvproof::properties {
+namespace kvproof {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{64} << 10;  // one read, one step of decoding
@@ -311,4 +311,4 @@ bool LineReader::fill() {
   return !ended_;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

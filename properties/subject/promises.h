@@ -11,8 +11,8 @@
 #include <string_view>
 #include <variant>
 
-#include "properties/foreign/abilities.h"
-#include "properties/foreign/traits.h"
+#include "properties/subject/abilities.h"
+#include "properties/subject/traits.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"
 #include "reference/trace_json.h"

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/foreign/caller_book.h"
+#include "properties/subject/caller_book.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "properties/say.h"
 #include "reference/layer_rules.h"
 #include "reference/operations.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {

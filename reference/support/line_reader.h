@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/traces/input_error.h"
+#include "reference/support/input_error.h"
 
-namespace kvproof::properties {
+namespace kvproof {
 
 struct LineReaderLimits {
   std::size_t max_line_bytes = std::size_t{64} << 20;  // without the line ending
@@ -62,4 +62,4 @@ class LineReader {
   bool ended_ = false;
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

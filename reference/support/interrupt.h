@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <filesystem>
 
-namespace kvproof::properties {
+namespace kvproof {
 
 /// From now on those signals clean up before they end this process.
 void clean_up_on_interrupts();
@@ -69,4 +69,4 @@ class Temporary {
   std::size_t slot_;
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "properties/foreign/child_program.h"
+#include "reference/support/child_program.h"
 
-namespace kvproof::properties {
+namespace kvproof {
 
 /// The program did not answer with a line; what() says what it did instead.
 class ChildTrouble : public std::runtime_error {
@@ -61,4 +61,4 @@ class ChildProcess {
   std::string said_;  // the end of its stderr
 };
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/foreign/interrupt.h"
+#include "reference/support/interrupt.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <system_error>
 
-namespace kvproof::properties {
+namespace kvproof {
 namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -146,4 +146,4 @@ Temporary::~Temporary() {
   paths[slot_].taken = false;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

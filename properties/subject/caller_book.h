@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/foreign/promises.h"
+#include "properties/subject/promises.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"

@@ -10,7 +10,7 @@
 
 #include "reference/ids.h"
 
-namespace kvproof::properties {
+namespace kvproof {
 
 /// What an oracle found wrong, as one sentence that names ids and counts; nullopt when nothing is.
 using Finding = std::optional<std::string>;
@@ -36,4 +36,4 @@ template <class... Parts>
   return out.empty() ? "absent" : out;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof

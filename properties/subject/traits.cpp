@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/foreign/traits.h"
+#include "properties/subject/traits.h"
 
-#include "properties/say.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {
