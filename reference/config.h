@@ -181,7 +181,8 @@ struct CacheConfig {
   bool enable_caching = true;         // the prefix cache
   std::uint32_t max_model_len = 0;    // [tokens] no request gets slots beyond this
   std::uint32_t hash_block_size = 0;  // [tokens] per hashed unit; divides every block size
-  std::optional<std::uint32_t> max_in_flight_tokens;  // [tokens] of one step; none = max_model_len
+  /// [tokens] of one step; none = max_model_len
+  std::optional<std::uint32_t> max_in_flight_tokens = {};
   double watermark = 0.0;             // fraction of num_blocks kept free on admission
   std::vector<GroupConfig> groups;    // index = GroupId
   std::uint32_t num_host_blocks = 0;  // [blocks] of the host tier; 0 = there is none
