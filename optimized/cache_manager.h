@@ -85,7 +85,7 @@ class CacheManager {
   void evict(std::span<const BlockId> blocks);
   /// Forgets all content in both tiers. @return false, with nothing changed, while a block is held
   bool reset();
-  /// The copies of the step before have run: their blocks are given back.
+  /// Begins a step: the copies of the one before have run, so their blocks are given back.
   void start_step() {
     if (!copies_.held().empty()) [[unlikely]] {
       pool_.release(copies_.held());
@@ -116,7 +116,7 @@ class CacheManager {
   [[nodiscard]] std::vector<BlockCopy> take_copies() { return copies_.take(); }
 
   /// Starts a transfer of a request's blocks to the other tier; its copies are in take_copies().
-  /// Both sides are held until complete(). @return false, with nothing changed, if it is full there
+  /// Both sides are held until complete(). @return false, with nothing changed, if that is full
   bool swap_out(RequestId id);
   bool swap_in(RequestId id);
   void complete(RequestId id, bool ok);

@@ -33,7 +33,7 @@ struct VariantRow {
   std::string (*unsupported)(const CacheConfig& config);
   std::unique_ptr<Subject> (*make)(const CacheConfig& config);
   std::span<const std::string_view> declines;  // operations after which it may do something else
-  bool shows_keys;                             // equal keys are equal contents
+  bool shows_keys;                             // whether equal keys are equal contents
 };
 
 /// The order of the free queue, kept by a policy instead of the queue.

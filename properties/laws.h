@@ -93,8 +93,8 @@ inline constexpr Law kLaws[] = {
      KVPROOF_LAW(shared_is_published), {.always = kIds, .when_caching = kCached,
       .occasions = on::pool | on::holders | on::held}},
     {"I9", "index matches blocks",
-     "A block carries a key exactly when the index lists it, once, under that key; so with second "
-     "keys.",
+     "A block carries a key exactly when the index lists it, once, under that key. The same "
+     "holds for second keys.",
      Cost::linear, Promise::safety, "vLLM BlockHashToBlockMap; vllm#4761, kvcached#362", "",
      KVPROOF_LAW(index_matches_blocks),
      {.always = 0, .when_caching = kCached | kKeys | kIndex, .about = About::caching,
@@ -177,7 +177,7 @@ inline constexpr Law kLaws[] = {
      KVPROOF_LAW(failure_changes_nothing),
      {.always = 0, .speaks = when::failures, .occasions = on::refused | on::rejected}},
     {"I21", "whole-sequence gate",
-     "Asked that the whole sequence must fit, no sequence that cannot fit is admitted.",
+     "With full_sequence_must_fit, a request is admitted only if all its tokens fit.",
      Cost::linear, Promise::safety, "vLLM full_sequence_must_fit; vllm#45388", "",
      KVPROOF_LAW(whole_sequence_gate),
      {.always = kIds | kReferences, .when_caching = kProgress, .speaks = when::gates,

@@ -45,7 +45,7 @@ class BlockPool {
   void publish(GroupId group, const std::vector<BlockId>& blocks,
                const std::vector<PrefixKey>& keys, std::uint32_t from, std::uint32_t to);
 
-  /// The content of a block is announced to be in another one, without an event. @pre `to` has none
+  /// Moves the keys of a block to another one, without an event. @pre `to` has none
   void move_keys(BlockId from, BlockId to);
 
   /// Forgets the content of each block, held or free. A free block keeps its place in the queue.

@@ -28,9 +28,11 @@ namespace kvproof::reference {
 
 /// What later answers depend on and no snapshot shows.
 struct Memory {
-  std::vector<std::vector<std::uint64_t>> requests;  // numbers of each, sorted by name
-  std::vector<std::vector<BlockId>> copying;  // as the snapshot's, per group, as a step ends them
-  std::vector<BlockId> new_states;  // with a state that was published since the step began, sorted
+  std::vector<std::vector<std::uint64_t>> requests;  // one row of numbers each, sorted by name
+  /// Per group: Snapshot::copying, in the order in which the end of a step releases them.
+  std::vector<std::vector<BlockId>> copying;
+  /// The blocks whose state was published since the step began, sorted.
+  std::vector<BlockId> new_states;
   bool operator==(const Memory&) const = default;
 };
 
@@ -55,19 +57,21 @@ class CacheManager final : public Subject {
     std::vector<ContentId> contents;  // per complete hash unit: the prefix that ends with it
     bool skip_lookup = false;
     std::uint32_t encoder_tokens = 0;
-    std::uint32_t computed = 0;      // [tokens]
-    std::uint32_t hit_tokens = 0;    // what the last lookup found
-    std::uint32_t junction = 0;      // the longest prefix that a group had then; 0 = the hit
+    std::uint32_t computed = 0;    // [tokens]
+    std::uint32_t hit_tokens = 0;  // [tokens] that the last lookup found
+    /// [tokens] The longest prefix that any group had then; 0 = no longer than the hit.
+    std::uint32_t junction = 0;
     std::vector<GroupTable> groups;  // shape [groups]
-    std::vector<Blocks> host;        // per group: the blocks in the host tier, if there are any
-    std::vector<std::optional<std::uint32_t>> host_progress;  // `published` before it was swapped
-    std::string transfer;                                     // in flight; empty = none
+    std::vector<Blocks> host;        // per group: its blocks in the host tier
+    /// Per group: what `published` was when the request was swapped out.
+    std::vector<std::optional<std::uint32_t>> host_progress;
+    std::string transfer;  // the name of its transfer in flight; empty = none
   };
 
   /// A swap that has started and is not complete.
   struct Transfer {
     std::string req;
-    bool out = false;  // to the host
+    bool out = false;  // true: from the device to the host
   };
 
   // cache_manager.cpp: requests, lookup, admission, publication
@@ -99,7 +103,8 @@ class CacheManager final : public Subject {
   Result perform(const op::Complete& o);
 
   Request& request(const std::string& name);
-  Request& resident(const std::string& name);  // its blocks are neither in transfer nor on the host
+  /// As request(). @pre its blocks are neither in transfer nor on the host
+  Request& resident(const std::string& name);
   void expect_new_transfer(const std::string& name) const;
   void add_tokens(Request& request, const std::vector<TokenId>& tokens);
   [[nodiscard]] PrefixKey key(const Request& request, GroupId group, std::uint64_t tokens) const;

@@ -142,12 +142,12 @@ enum class MambaMode { none, all, align };
 /// One block table's worth of layers.
 struct GroupConfig {
   LayerKind kind = LayerKind::full;
-  std::uint32_t block_size = 16;         // [tokens per block]
-  bool eagle = false;                    // drops the last hit block, for a draft head that needs it
-  std::uint32_t window = 0;              // [tokens] sliding_window: the token itself included; rswa
-  std::uint32_t chunk = 0;               // [tokens] chunked_local
-  MambaMode mode = MambaMode::none;      // mamba
-  std::uint32_t speculative_blocks = 0;  // mamba: states of drafts
+  std::uint32_t block_size = 16;  // [tokens per block]
+  bool eagle = false;             // drops the last hit block, for a draft head that needs it
+  std::uint32_t window = 0;       // [tokens] of sliding_window and rswa, the token itself included
+  std::uint32_t chunk = 0;        // [tokens] of a chunk of chunked_local
+  MambaMode mode = MambaMode::none;      // which states mamba keeps
+  std::uint32_t speculative_blocks = 0;  // states that mamba has for drafts
   /// Mamba align: the chunk that ends a prefill also writes the state at the prompt's boundary, if
   /// that lies a multiple of this behind the start of the chunk. [tokens] 0 = it does not
   std::uint32_t checkpoint_alignment = 0;
@@ -181,14 +181,15 @@ struct CacheConfig {
   bool enable_caching = true;         // the prefix cache
   std::uint32_t max_model_len = 0;    // [tokens] no request gets slots beyond this
   std::uint32_t hash_block_size = 0;  // [tokens] per hashed unit; divides every block size
-  std::optional<std::uint32_t> max_in_flight_tokens;  // [tokens] of one step; none = max_model_len
+  /// [tokens] of one step; none = max_model_len
+  std::optional<std::uint32_t> max_in_flight_tokens = {};
   double watermark = 0.0;             // fraction of num_blocks kept free on admission
   std::vector<GroupConfig> groups;    // index = GroupId
   std::uint32_t num_host_blocks = 0;  // [blocks] of the host tier; 0 = there is none
-  /// Windows and Mamba publish what a hit on a multiple of it reads, and on a boundary of the
-  /// request. [tokens] 0 = on the boundaries alone; none = all that any hit reads
+  /// Windows and Mamba keep only what is needed to resume at a multiple of this many tokens, or at
+  /// a boundary of the request (layer_rules.h). 0: only at the boundaries; none: they keep all.
   std::optional<std::uint32_t> retention = {};
-  std::uint32_t hash_lookahead = 0;  // [tokens] behind a hash unit that its key covers, too
+  std::uint32_t hash_lookahead = 0;  // how many tokens behind a hash unit its key also covers
 
   /// The blocks that an admission leaves free, rounded down as in the original.
   [[nodiscard]] std::uint32_t watermark_blocks() const {

@@ -27,8 +27,8 @@ struct Demand {
   std::uint64_t external = 0;  // those of them that a connector will load
   std::uint32_t encoder = 0;   // tokens of the encoder, for cross attention
   std::uint32_t prompt = 0;
-  std::uint64_t prefill_end = 0;  // where the prefill ends, which a request that resumes replays
-  bool starts = false;            // the tables start from hits and loaded tokens
+  std::uint64_t prefill_end = 0;  // where the prefill ends, also that of a preempted request
+  bool starts = false;            // the tables are empty, and begin with hits and loaded tokens
   bool capped = false;            // count only the blocks that recycling leaves at any one time
 };
 
@@ -45,19 +45,20 @@ struct Checkpoint {
   std::size_t position = 0;
 };
 
-/// One request in one group.
+/// One request in one group. States move where moves_state() of layer_rules.h says so.
 struct GroupTable {
-  std::vector<BlockId> blocks;             // 0 = null
-  std::optional<std::uint32_t> published;  // leading positions considered; not set: not running
-  std::vector<BlockId> hit;                // found by the last lookup
-  std::uint64_t hit_found = 0;             // [tokens] that the blocks of the hit cover
-  bool has_states = false;                 // moves_state: it has had blocks before
-  std::optional<std::size_t> last_state;   // moves_state: position of the state before this step
-  std::size_t retired = 0;                 // moves_state: leading positions that were given back
-  std::optional<SharedTail> tail;          // of the hit, or of the own state at its prompt's end
-  std::optional<Checkpoint> checkpoint;    // moves_state: of the last grant
-  std::optional<Checkpoint> passed;        // moves_state: the last one of an earlier grant
-  std::uint64_t state_tokens = 0;          // moves_state: known tokens of the running state
+  std::vector<BlockId> blocks;  // 0 = null
+  /// How many leading positions publication has looked at; not set: the request does not run.
+  std::optional<std::uint32_t> published;
+  std::vector<BlockId> hit;               // found by the last lookup
+  std::uint64_t hit_found = 0;            // [tokens] that the blocks of the hit cover
+  bool has_states = false;                // moving states: the request has had blocks
+  std::optional<std::size_t> last_state;  // moving states: where the state was before this step
+  std::size_t retired = 0;                // moving states: leading positions given back
+  std::optional<SharedTail> tail;         // the block where the hit, or its own prompt, ends inside
+  std::optional<Checkpoint> checkpoint;   // moving states: what the last grant reserved
+  std::optional<Checkpoint> passed;       // moving states: the one reserved before that
+  std::uint64_t state_tokens = 0;         // moving states: known tokens in the running state
 
   /// Whether the block at a position keeps a checkpoint, and not the state of so many tokens.
   [[nodiscard]] bool holds_other_state(std::size_t position, std::uint64_t tokens) const {
@@ -67,7 +68,7 @@ struct GroupTable {
 
 /// What an allocation has done to one table.
 struct Growth {
-  std::vector<BlockId> blocks;  // new positions; a copy of the shared tail first
+  std::vector<BlockId> blocks;  // of the new positions; the copy of a shared tail comes first
   std::optional<Copy> copy = {};
 };
 

@@ -24,7 +24,7 @@ struct Arrive {
   std::vector<TokenId> tokens = {};
   ExtraKeys extra = {};
   bool skip_lookup = false;
-  std::uint32_t encoder_tokens = 0;  // cross attention reads them
+  std::uint32_t encoder_tokens = 0;  // [tokens] of the encoder, which cross attention reads
   bool operator==(const Arrive&) const = default;
 };
 struct Append {
@@ -39,7 +39,8 @@ struct Advance {
 };
 struct Lookup {
   std::string req;
-  std::optional<std::uint32_t> max_tokens = {};  // the hit is no longer; not set: all but the last
+  /// The hit may not be longer than this [tokens]; unset: every token but the last may hit.
+  std::optional<std::uint32_t> max_tokens = {};
   bool operator==(const Lookup&) const = default;
 };
 struct Allocate {
@@ -50,7 +51,7 @@ struct Allocate {
 struct Free {
   std::string req;
   bool operator==(const Free&) const = default;
-};  // preemption
+};  // preempts the request
 struct Finish {
   std::string req;
   bool operator==(const Finish&) const = default;

@@ -33,7 +33,8 @@ struct Copy {
 struct Granted {
   std::vector<std::vector<BlockId>> blocks;
   std::vector<Copy> copies = {};
-  std::optional<Hit> hit = {};  // that an admission has used which looks up by itself
+  /// Set only if the allocation did its own lookup: the prefix that it used.
+  std::optional<Hit> hit = {};
   bool operator==(const Granted&) const = default;
 };
 
@@ -41,7 +42,7 @@ struct Granted {
 struct Decoded {
   std::vector<std::uint32_t> refused;  // indexes of the requests whose allocation was refused
   std::vector<std::vector<std::vector<BlockId>>> blocks;  // shape [reqs, groups], or [] if refused
-  std::vector<Copy> copies = {};                          // of all of them
+  std::vector<Copy> copies = {};                          // those of all requests
   bool operator==(const Decoded&) const = default;
 };
 

@@ -19,12 +19,12 @@ struct MultimodalItem {
 /// The inputs besides token ids that decide the bytes in the cache. Requests share blocks only if
 /// all of these agree.
 struct ExtraKeys {
-  std::string lora = {};                    // adapter name, empty = none; part of every unit's key
-  std::string lora_path = {};               // where the adapter was loaded from; as lora
-  std::string salt = {};                    // empty = none; part of the first unit's key
-  std::string layout = {};                  // data type and order of the bytes; as salt
-  std::vector<MultimodalItem> mm = {};      // sorted by offset; part of the keys of their units
-  std::vector<MultimodalItem> embeds = {};  // rows in place of token ids; as mm, never equal to it
+  std::string lora = {};                // adapter name, empty = none; part of every unit's key
+  std::string lora_path = {};           // where the adapter was loaded from; part of the same keys
+  std::string salt = {};                // empty = none; part of the first unit's key
+  std::string layout = {};              // data type and order of the bytes; part of that key, too
+  std::vector<MultimodalItem> mm = {};  // sorted by offset; part of the keys of their units
+  std::vector<MultimodalItem> embeds = {};  // rows in place of token ids; keys tell them from mm
   [[nodiscard]] bool empty() const {
     return lora.empty() && lora_path.empty() && salt.empty() && layout.empty() && mm.empty() &&
            embeds.empty();

@@ -42,9 +42,9 @@ struct RequestState {
   std::uint32_t computed = 0;
   std::vector<std::uint64_t> hashes;              // fingerprints, one per complete hash unit
   std::vector<std::vector<BlockId>> tables;       // per group
-  std::vector<std::vector<BlockId>> host_tables;  // per group; of the host tier, empty if not there
-  std::vector<std::optional<std::uint32_t>>
-      progress;  // per group: table positions considered for caching
+  std::vector<std::vector<BlockId>> host_tables;  // per group: its blocks in the host tier
+  /// Per group: how many table positions publication has looked at; none: it does not run.
+  std::vector<std::optional<std::uint32_t>> progress;
   bool operator==(const RequestState&) const = default;
 };
 
@@ -66,10 +66,10 @@ struct FurtherKey {
 struct PoolState {
   std::uint32_t num_free = 0;  // the pool's own counter
   double usage = 0.0;
-  std::vector<BlockId> queue;            // free ids from head (handed out next) to tail
-  std::vector<BlockId> queue_backward;   // the same walk from the tail
-  std::vector<BlockState> blocks;        // shape [num_blocks]
-  std::vector<IndexEntry> index;         // sorted by first block id; its further keys behind
+  std::vector<BlockId> queue;           // free ids from head (handed out next) to tail
+  std::vector<BlockId> queue_backward;  // the same walk from the tail
+  std::vector<BlockState> blocks;       // shape [num_blocks]
+  std::vector<IndexEntry> index;  // sorted by first block; of one block in the order of its keys
   std::vector<FurtherKey> further_keys;  // sorted by block; in the order of their registration
   bool operator==(const PoolState&) const = default;
 };
@@ -113,10 +113,10 @@ struct Snapshot : PoolState {
   PoolState host;                       // the host tier; no blocks when there is none
   std::vector<RequestState> requests;   // sorted by name
   std::vector<BlockId> raw;             // references held by the raw owner, sorted, with repeats
-  std::vector<BlockId> copying;         // those held until the copies of this step have run; as raw
+  std::vector<BlockId> copying;         // held until this step's copies ran, sorted, with repeats
   std::vector<LeaseState> leases;       // sorted by name
   std::optional<HitCounters> counters;  // nullopt if the manager does not count
-  std::optional<WorkCounters> work;     // the same
+  std::optional<WorkCounters> work;     // nullopt if it does not count its work
   bool operator==(const Snapshot&) const = default;
 
   [[nodiscard]] const RequestState* find(std::string_view name) const {

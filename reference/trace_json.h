@@ -63,7 +63,7 @@ struct RecordedPool {
   std::optional<std::uint32_t> num_keys;
   std::optional<double> usage;
   std::optional<std::vector<BlockId>> queue;           // head to tail
-  std::optional<std::vector<BlockId>> queue_backward;  // if it is not the same, reversed
+  std::optional<std::vector<BlockId>> queue_backward;  // only if it is not `queue` reversed
   std::optional<std::vector<BlockId>> linked;    // blocks whose links say that they are queued
   std::optional<Pairs> ref;                      // [id, count], count > 0, ascending
   std::optional<Pairs> cached;                   // [id, group], ascending

@@ -39,9 +39,9 @@ struct Call {
     measure  // the measured part begins
   };
   Kind kind = Kind::measure;
-  std::uint8_t admission = 0;  // 1: starts from the look-up; 2: so, while others run
+  std::uint8_t admission = 0;  // 1: starts from the look-up; 2: the same while others run
   std::uint8_t status = 0;
-  std::uint8_t refused = 0;  // step, retry: and so advance is not called
+  std::uint8_t refused = 0;  // step, retry: 1 = refused, so advance is not called
   std::uint32_t request = 0;
   std::uint32_t value = 0;
 };

@@ -23,8 +23,8 @@ struct EvictionPolicy;  // policies.h
 
 struct ReplayOptions {
   std::uint32_t block_size = 16;  // [tokens]
-  std::optional<std::uint32_t>
-      capacity_blocks;  // usable blocks; nullopt = so many that nothing is lost
+  /// [usable blocks]; nullopt = so many that nothing is lost
+  std::optional<std::uint32_t> capacity_blocks;
   TokenMode tokens = TokenMode::as_recorded;
   /// A row with a cache manager.
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);

@@ -17,7 +17,7 @@ struct SourceSize {
   // Blocks that hold every prompt at once. Equal prefixes count once if ids say what is equal; the
   // tokens of a prompt after its last whole id count as its own.
   std::uint64_t prompt_blocks = 0;
-  std::uint64_t output_blocks = 0;  // its output adds at most so many
+  std::uint64_t output_blocks = 0;  // that its output adds at most
 };
 
 /// The number of tokens that an allocator gets for a prompt.

@@ -133,7 +133,7 @@ class Engine {
   Arrivals& arrivals_;
   KvMemory& memory_;
   Recorder& recorder_;
-  bool publishes_;            // outputs, when they arrive
+  bool publishes_;            // the blocks that outputs complete, when these arrive
   double now_ = 0;            // [s]
   std::deque<Live> running_;  // in the order of their admission
   std::deque<Live> waiting_;  // preempted ones, then the head of the arrivals once it was read

@@ -30,8 +30,8 @@ struct ServingTotals {
   std::uint64_t output_tokens = 0;
   std::uint64_t computed_tokens = 0;     // without drafts
   std::uint64_t recomputed_tokens = 0;   // computed before, and lost by a preemption
-  std::uint64_t preemptions = 0;         // all; of these
-  std::uint64_t swaps = 0;               //   so many kept their tokens on the host
+  std::uint64_t preemptions = 0;         // of both kinds
+  std::uint64_t swaps = 0;               // those that kept their tokens on the host
   std::uint64_t refused_admissions = 0;  // for want of memory; a request may be refused often
   std::uint64_t drafts = 0;
   std::uint64_t accepted_drafts = 0;
@@ -46,7 +46,7 @@ struct ServingTotals {
 
 /// The engine at the end of one step, or an average over all of them.
 struct ServingMoment {
-  double seconds = 0;                                   // when
+  double seconds = 0;                                   // of simulated time
   double running = 0;                                   // [requests]
   double waiting = 0;                                   // [requests] ready, and not running
   double tokens = 0, tail = 0, reserved = 0, free = 0;  // MemoryUse [tokens]

@@ -137,8 +137,8 @@ struct MemoryOptions {
   std::uint32_t host_blocks = 0;      // of the host tier, for swaps
   std::uint32_t max_tokens = 0;       // a request can have at most so many, drafts included
   std::uint32_t max_requests = 0;     // known at one time
-  std::uint32_t reserved_tokens =
-      0;  // of contiguous_max_length, where that is more than max_tokens
+  /// [tokens] that contiguous_max_length reserves, where that is more than max_tokens
+  std::uint32_t reserved_tokens = 0;
   bool whole_sequence_must_fit = true;  // an admission asks for room for all known tokens
   double watermark = 0;                 // share of the blocks that an admission leaves free
   Profile profile = kDefaultProfile;    // of the paged storages

@@ -44,8 +44,8 @@ class PlayedRequest {
 
 /// The limits of a play. Requests beyond the first limit that is reached are cut off.
 struct PlayLimits {
-  double seconds = 1'800;                  // of arrivals
-  std::uint64_t grown_tokens = 8'000'000;  // one at a time, in all
+  double seconds = 1'800;                  // during which requests arrive
+  std::uint64_t grown_tokens = 8'000'000;  // decoded by all requests
   std::uint64_t requests = 50'000;
   std::uint64_t live_tokens = std::uint64_t{1} << 28;  // at one time; more is an InputError
 };

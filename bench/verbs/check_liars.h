@@ -10,7 +10,7 @@ namespace kvproof::bench {
 
 struct LiarArguments {
   std::uint64_t seed = 1;
-  std::uint64_t operations = 2000;  // per configuration, of a lie that is missed
+  std::uint64_t operations = 2000;  // per configuration, before a lie counts as missed
   std::string lie;                  // only this one; empty = all
   std::string operation;            // only lies about this one; empty = all
   std::string json_path;            // empty = none

@@ -16,9 +16,11 @@ enum class CheckVerdict { holds = 0, violated = 1, vacuous = 3 };
 /// What is run of an allocator of ours unless more, less or another seed is asked for.
 [[nodiscard]] properties::CheckOptions own_check();
 
-inline constexpr std::uint64_t kForeignOperations = 2000;  // the same of another's allocator,
-inline constexpr std::uint64_t kForeignAtLeast = 50'000;   // over all that it can be
-inline constexpr std::size_t kForeignFindings = 5;         // its check goes on until there are
+/// What is run of another's allocator: operations per configuration, at least so many over all, and
+/// the distinct findings after which its check ends.
+inline constexpr std::uint64_t kForeignOperations = 2000;
+inline constexpr std::uint64_t kForeignAtLeast = 50'000;
+inline constexpr std::size_t kForeignFindings = 5;
 
 [[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
 

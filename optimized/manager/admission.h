@@ -59,8 +59,7 @@ struct Demand {
   std::uint32_t encoder = 0;  // tokens that cross attention reads
   bool uses_hit = false;
   bool starts = false;  // the hit and the external tokens become the beginning of the tables
-  bool capped =
-      false;  // asks for the whole sequence: a window counts only the blocks that it keeps
+  bool capped = false;  // all tokens are asked for: a window counts only the blocks that it keeps
 };
 
 /// @param limit [tokens] that a request may have @pre external tokens within it (Breach::capacity)

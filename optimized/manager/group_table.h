@@ -22,22 +22,23 @@ struct alignas(64) GroupTable {
   std::uint32_t length = 0;            // [blocks]
   std::uint32_t slots_end = 0;         // [tokens] length * block_size
   std::uint32_t hit_length = 0;        // [blocks]
-  std::uint32_t published = kNever;    // leading positions considered; kNever = not running
-  std::uint32_t publish_end = kNever;  // [tokens] at which the next block is to be published
+  std::uint32_t published = kNever;    // leading positions looked at; kNever = it does not run
+  std::uint32_t publish_end = kNever;  // [tokens] at which a block is to be published
   std::uint32_t recycle_at = kNever;   // [tokens] computed, at which a block is to be given back
   std::uint32_t kept_from = 0;         // the first position that recycling has not come to
   std::uint32_t last_state = kNever;   // moving states: position of the state before this step
   std::uint32_t grown_from = 0;        // the last growth appended the positions from here on
   bool has_states = false;             // moving states: it has had blocks before
 
-  // What only hits inside blocks and moving states have, in a cache line of its own.
+  // What only hits inside blocks and moving states have, in a cache line of its own. A checkpoint
+  // is the state at a boundary of the prompt, which is kept besides the running one.
   std::uint32_t hit_found = 0;           // [tokens] that the blocks of the hit cover
-  std::uint32_t tail_at = kNever;        // a position whose block is copied before it is written
+  std::uint32_t tail_at = kNever;        // position of a block to copy before it is written
   BlockId tail_block = kNullBlock;       // that block
   std::uint32_t retired = 0;             // moving states: leading positions that were given back
-  std::uint32_t checkpoint_at = kNever;  // moving states: a position for a state besides
+  std::uint32_t checkpoint_at = kNever;  // moving states: position of a checkpoint
   std::uint32_t checkpoint_tokens = 0;   // [tokens] of that state
-  std::uint32_t passed_at = kNever;      // moving states: the position of an earlier checkpoint
+  std::uint32_t passed_at = kNever;      // moving states: position of the checkpoint before that
   std::uint32_t passed_tokens = 0;       // [tokens] of its state
   std::uint32_t state_tokens = 0;        // moving states: [tokens] known of the running state
 

@@ -45,7 +45,8 @@ class HostTier {
   /// The transfer to the host is over: the device gives its blocks back.
   void settle_there(RequestId id, GroupTable* tables, Pool& device);
 
-  /// Starts the transfer back, into `tables`. @return as leave(), of the device
+  /// Starts the transfer back, into `tables`. @return false, with nothing changed, when the
+  /// device is short of blocks
   bool come_back(RequestId id, GroupTable* tables, Pool& device, Copies& copies);
   /// The transfer back is over: the host gives its blocks back, and those with a key can be found
   /// on the device again.
@@ -63,7 +64,7 @@ class HostTier {
   /// The part of one request on the host.
   struct Swapped {
     BlockTables blocks;
-    std::vector<std::uint32_t> published;  // shape [groups]: GroupTable::published, while away
+    std::vector<std::uint32_t> published;  // shape [groups]: GroupTable::published before the swap
   };
 
   static bool start(const BlockTables& source, const Pool& from, Pool& to, BlockTables& target,

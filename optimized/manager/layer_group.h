@@ -90,7 +90,7 @@ class LayerGroup {
   [[nodiscard]] std::int64_t need(const GroupTable& table, std::span<const BlockId> hit,
                                   const Demand& demand, const Pool& pool) const;
 
-  /// The prefix by which position `i` of a hit was found. [tokens]
+  /// The length of the prefix by whose key position `i` of a hit was found. [tokens]
   [[nodiscard]] std::uint32_t hit_end(const GroupTable& table, std::uint32_t i) const {
     return std::min((i + 1) * group_.block_size, table.hit_found);
   }

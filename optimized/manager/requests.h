@@ -113,8 +113,8 @@ class RequestTable {
   /// The number of tokens up to which a step only writes one: no hash, no block and no publication
   /// is due before it, and there is room.
   [[nodiscard]] std::uint32_t write_until(RequestId id) const { return ends_[id].write_until; }
-  /// Sets it. It must be set whenever one of these falls. Where one rises, the old number is only
-  /// too low until it is set.
+  /// Call it whenever one of these bounds falls. If one rises, the old value is merely too low, so
+  /// that a step looks in vain.
   /// @param quiet_until [tokens] up to which a step takes and publishes nothing
   void limit(RequestId id, std::uint32_t quiet_until) {
     const Request& r = requests_[id];

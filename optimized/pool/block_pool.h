@@ -137,7 +137,7 @@ class BlockPool {
     return (records_[block].flags & Record::kTailKeyed) != 0 && tails_->carries(block, wanted);
   }
 
-  /// The content of a block is announced to be in another one, without an event. @pre `to` has none
+  /// Moves the keys of a block to another one, without an event. @pre `to` has none
   void move_keys(BlockId from, BlockId to);
 
   /// Forgets the keys of prefixes that end inside, if there are no others: the block is complete

@@ -22,8 +22,8 @@ class VictimPolicy {
  public:
   virtual ~VictimPolicy() = default;
 
-  /// Nobody holds the block any more. @param content of what it still carries: equal for equal
-  /// content, or kNoContent
+  /// Nobody holds the block any more. @param content a number for what it still carries, equal for
+  /// equal content, or kNoContent
   virtual void freed(BlockId block, std::uint64_t content) = 0;
   /// A free block is held again, for its content.
   virtual void revived(BlockId block) = 0;

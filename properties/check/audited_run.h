@@ -25,7 +25,7 @@ class AuditedRun {
     Oracles oracles;
     Demands demands;
     OperationSet declined;     // operations that it declares but does not perform here
-    std::uint64_t errors = 0;  // of valid calls
+    std::uint64_t errors = 0;  // in answer to valid calls
   };
 
   /// Adds the counts of the laws to the report.

@@ -28,11 +28,11 @@ struct Candidate {
   std::string name;
   std::string option = {};   // names it on a command line, for the replay
   std::string address = {};  // by which another process finds it: its name, or a library's path
-  std::string hash = {};     // the block hash whose very keys it makes; empty: none by name
+  std::string hash = {};     // the named block hash whose keys it makes; empty: none
   bool foreign = false;
   std::function<Opened(const CacheConfig&)> open;
   std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
-  // As ForeignProgram::suppose; null if it cannot be judged by other traits.
+  /// As ForeignProgram::suppose; null if it cannot be judged by other traits.
   std::function<void(std::optional<Traits>)> suppose = {};
 };
 

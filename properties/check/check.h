@@ -28,21 +28,21 @@ namespace kvproof::properties {
 
 struct CheckOptions {
   std::uint64_t seed = 1;
-  // At least so many per configuration and profile; twice as many where bugs were found late, and
-  // kSwarmShare times as many in drawn configurations.
+  /// Each configuration and profile gets at least so many, those in which bugs were found late
+  /// twice as many, drawn configurations kSwarmShare times as many.
   std::uint64_t operations = 4000;
   std::vector<const Profile*> profiles;    // empty: the profiles that the subject promises
   std::vector<const Configuration*> rows;  // empty: all rows of the list, and kSwarm
   std::string vectors;                     // folder of recorded traces; empty: not found
-  std::string regressions;                 // folder of traces that broke an allocator; the same
-  bool waits = true;                       // for counters that have not moved, eight times as long
-  bool shrinks = true;                     // a failure, for at most so long if it is foreign:
-  double shrink_seconds = 30;
-  std::size_t findings = 1;                // ends after so many distinct ones
-  std::vector<KnownFinding> known = {};    // expected ones
+  std::string regressions;     // folder of traces that broke an allocator; empty: not found
+  bool waits = true;           // goes on, up to eight times as long, until all counters have moved
+  bool shrinks = true;         // makes the traces of failures short
+  double shrink_seconds = 30;  // that this may take if the subject is foreign
+  std::size_t findings = 1;    // it ends after so many distinct ones
+  std::vector<KnownFinding> known = {};    // findings that are expected
   std::uint64_t laws_left_out = 0;         // bit i: the i-th law is not asked
   std::vector<std::string> required = {};  // laws that must have a say
-  std::uint64_t least_operations = 0;      // over all rows, which are run again until there are
+  std::uint64_t least_operations = 0;      // rows are run again until there are so many
   std::function<void(double fraction, const std::string& what)> on_progress =
       [](double, const std::string&) {};
 };
@@ -50,12 +50,12 @@ struct CheckOptions {
 inline constexpr std::uint64_t kSwarmShare = 10;
 
 struct LawReport {
-  std::uint64_t checked = 0;    // steps
-  std::uint64_t suspended = 0;  // steps
-  bool demanded = false;        // in some run
+  std::uint64_t checked = 0;    // [steps] on which it had a say
+  std::uint64_t suspended = 0;  // [steps] on which an operation before had suspended it
+  bool demanded = false;        // some run demanded it
   bool promised = false;        // some run should have checked it
   bool broken = false;
-  bool known = false;        // and only by findings that are known
+  bool known = false;        // it was broken, by known findings alone
   std::uint64_t worded = 0;  // observations that a trait words
   std::string left_out;      // the reason if it was not demanded
 };
@@ -74,7 +74,7 @@ struct RunReport {
 /// Errors in answer to valid calls, over a whole run in which nobody objects to them.
 struct Errors {
   std::uint64_t count = 0;
-  std::uint64_t calls = 0;  // that were made
+  std::uint64_t calls = 0;  // valid calls that were made
   std::string first;        // "append: full"
 };
 
@@ -99,7 +99,7 @@ struct CheckReport {
   [[nodiscard]] const FailureReport* failure() const;
   [[nodiscard]] std::size_t num_known() const;
   [[nodiscard]] std::size_t laws_spoke() const;
-  [[nodiscard]] std::size_t rows_run() const;  // of the list of configurations
+  [[nodiscard]] std::size_t rows_run() const;  // how many of the list of configurations
   [[nodiscard]] bool vacuous() const;
   /// The operations that it declined in more than half of its calls.
   [[nodiscard]] std::vector<std::string_view> not_exercised() const;

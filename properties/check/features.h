@@ -49,7 +49,7 @@ class FeaturePairs {
 
   /// Whether a run with these features has a pair that no run had before.
   [[nodiscard]] bool gains(const FeatureSet& features) const;
-  /// The pairs that can be, and those of them that were.
+  /// How many pairs there can be, and how many of them have been.
   [[nodiscard]] static std::size_t possible();
   [[nodiscard]] std::size_t reached() const;
   /// "host_tier with unit_16": the pairs that can be and were not.

@@ -32,10 +32,10 @@ struct FailureReport {
   Failure failure;                // shrunk
   std::size_t found_after = 0;    // [operations] of the trace before it was shrunk
   std::string where;              // the configuration, the scenario or the vector
-  std::string answer;             // to the last operation; empty if the subject gave none
+  std::string answer;             // of the subject to the last operation; empty: none
   Snapshot before;                // the state before the last operation
   std::optional<Snapshot> after;  // nullopt if the subject showed no state
-  std::uint64_t seen = 1;         // so many runs ended like this
+  std::uint64_t seen = 1;         // how many runs ended like this
   std::string intended;           // the trait with which this would hold; empty if there is none
   std::optional<KnownFinding> known = {};
 
@@ -56,7 +56,7 @@ class Findings {
 
   [[nodiscard]] bool enough() const { return all_.size() >= most_; }
   [[nodiscard]] const std::vector<FailureReport>& all() const { return all_; }
-  /// Bit i: the i-th law was found broken so often that other runs go on without it.
+  /// Bit i: the i-th law has so many findings already that later runs do not ask it.
   [[nodiscard]] std::uint64_t laws_seen_enough() const;
   /// Rows of the file that nothing was found for.
   [[nodiscard]] std::vector<KnownFinding> gone() const;

@@ -1,15 +1,11 @@
-#!/ usr / bin / env python3
-#SPDX - License - Identifier : Apache - 2.0
-""
-    "Prints the keys of published_keys.cpp: what others say of the last unit of its requests.
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints the keys of published_keys.cpp: what others say of the last unit of its requests.
 
-    pickle and hashlib of CPython,
-    and cbor2 and xxhash of PyPI;
-nothing of kvproof.vLLM's message of a unit is the tuple(parent, tokens, extra keys),
-    with its source in reference / vllm / 0.33.md; ours is
-described in optimized/pool/hashing.h.
+The others are pickle and hashlib of CPython, and cbor2 and xxhash of PyPI; nothing is of kvproof.
+vLLM's message of a unit is the tuple (parent, tokens, extra keys), with its source in
+reference/vllm/0.33.md; ours is described in optimized/pool/hashing.h.
 """
-
 import hashlib
 import pickle
 import struct
@@ -33,7 +29,7 @@ ACROSS = {"mm": [("i", 0, 2), ("i", 2, 1), ("ab", 3, 2), ("\u00e9", 5, 1), ("\u0
                  ("far", 7, 300)], "embeds": [("rows", 1, 6)]}
 MANY = {"mm": [(f"item-{i:06}", 0, 1) for i in range(4000)] + [("\u00e9", 1, 1)] * 2
         + [("x", 2, 1)] * 2}
-#Name, tokens of a unit, lookahead, tokens, extra keys.
+# Name, tokens of a unit, lookahead, tokens, extra keys.
 CASES = [("plain", 4, 0, range(12), {}),
          ("usual", 16, 0, range(101, 133), {}),
          ("behind_one", 4, 1, range(1, 10), {}),

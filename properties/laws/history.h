@@ -43,23 +43,23 @@ struct RequestRecord {
   bool looked_up = false;         // there was a lookup since its arrival or preemption
   bool looked_up_late = false;    // there was one since it has blocks
   FoundPrefix hit;                // found by the last lookup
-  std::uint64_t parted_from = 0;  // [tokens] at the last lookup: its hit,
-  std::uint64_t parted_to = 0;    // [tokens] and the longest prefix that some group may have had
+  std::uint64_t parted_from = 0;  // [tokens] of the last lookup's hit
+  std::uint64_t parted_to = 0;  // [tokens] of the longest prefix that some group may have had then
 
   // Since it was admitted last:
   std::vector<std::uint64_t> lengths;  // [blocks] granted per group; empty before the first grant
   std::vector<SharedTail> tails;       // of its own states, per group; empty: none
   std::vector<std::optional<Checkpoint>> checkpoints;  // of the last grant, per group
   std::vector<std::optional<Checkpoint>> passed;       // the last ones of earlier grants, per group
-  std::uint64_t scheduled_tokens = 0;  // computed + hit + external + new of the last grant: drafts
+  std::uint64_t scheduled_tokens = 0;  // [tokens] computed + hit + external + new of the last grant
   std::uint64_t state_tokens = 0;      // known tokens up to the end of the last grant
   std::uint64_t in_flight = 0;         // [tokens] when the last grant was made
   std::uint64_t granted_from = 0;      // computed + hit + external when the last grant was made
   std::uint64_t content_tokens = 0;    // leading tokens whose content lies in the granted slots
   bool forked = false;                 // shares unpublished blocks with a relative
-  bool swapped = false;   // it was in the host tier: a key that an evict took may be missing
-  bool decoding = false;  // a grant has ended inside a block of moving states
-  bool ahead = false;     // granted more at once than moving states can follow (I15)
+  bool swapped = false;                // it was swapped out; keys evicted meanwhile may be missing
+  bool decoding = false;               // a grant has ended inside a block of moving states
+  bool ahead = false;                  // granted more at once than moving states can follow (I15)
 
   std::string transfer;   // in flight; empty = none
   bool on_device = true;  // its tables list device blocks
@@ -152,8 +152,8 @@ struct History {
   [[nodiscard]] bool keeps(const RequestRecord& r, GroupId group, std::size_t position) const;
   /// Whether the state at this position is that of the prompt, from which others may go on.
   [[nodiscard]] bool ends_prompt(const RequestRecord& r, GroupId group, std::size_t position) const;
-  /// Whether a group may keep this position: surely, as the prompt's state, or if the prompt parted
-  /// from others where some group says.
+  /// Whether a group may keep this position: because the mask keeps it, because the prompt ends
+  /// there, or because another prompt may have parted from it there.
   [[nodiscard]] bool may_keep(const RequestRecord& r, GroupId group, std::size_t position) const;
   [[nodiscard]] const TransferRecord* find_transfer(std::string_view name) const;
 

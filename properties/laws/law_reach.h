@@ -91,7 +91,8 @@ struct Reach {
   Speaks (*speaks)(const Step&) = when::always;
   std::array<std::string_view, 4> operations = {};  // the subject must declare one of them
   bool Calls::*needs = nullptr;                     // the way of calling that it is about
-  bool counts_suffice = false;  // without a cache, forks and windows it needs no part: only counts
+  /// Whether counts alone suffice to check it without prefix cache, forks and windows.
+  bool counts_suffice = false;
   Occasions occasions = on::any;  // a step without any of them cannot break it
 };
 

@@ -39,8 +39,8 @@ struct Tally : PoolTally {
 
  private:
   void count_tables(const Snapshot& state);
-  std::vector<std::uint32_t>
-      last_holder_;  // shape [num_blocks]: 1 + the last request that lists it
+  /// Shape [num_blocks]: 1 + the last request that lists it.
+  std::vector<std::uint32_t> last_holder_;
 };
 
 }  // namespace kvproof::properties

@@ -26,8 +26,9 @@ struct Telling {
   std::vector<Event>& kept_back;  // events that the next call announces
 };
 
-/// A lie in the answer: what is answered, after it was done to the sound allocator what the lie
-/// does. A lie in the state: what is shown, made of what is so. Neither: the truth.
+/// A lie in the answer has tell(), which does something else to the sound allocator and returns the
+/// false answer. A lie in the state has show(), which falsifies what is shown. The truth has
+/// neither.
 struct Lie {
   std::string_view name;
   std::string_view sentence;

@@ -11,8 +11,8 @@ namespace kvproof::properties {
 
 /// What is left of a process that has ended.
 struct Ended {
-  std::string bytes;  // that it wrote into its pipe
-  int status = 0;     // as waitpid() has it
+  std::string bytes;  // what it wrote into its pipe
+  int status = 0;     // how it ended, as waitpid() says it
   double seconds = 0;
 };
 

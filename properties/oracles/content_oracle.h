@@ -58,11 +58,11 @@ class ContentOracle {
     std::string name;
     std::uint32_t id = 0;  // index into names_
     PrefixDigest digest;
-    std::uint64_t encoder = 0;  // it reads the encoder rows of this request; a child its parent's
+    std::uint64_t encoder = 0;  // whose encoder rows it reads: its own, a child its parent's
     std::uint32_t encoder_tokens = 0;
     std::uint32_t num_tokens = 0;
     std::uint32_t prompt_tokens = 0;
-    bool granted = false;          // since admission
+    bool granted = false;          // whether it had a grant since its admission
     std::uint64_t written = 0;     // [tokens] so many leading ones must read right
     std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
     std::uint64_t state_end = 0;   // [tokens] of the last Mamba state that was written

@@ -53,7 +53,7 @@ TO_END = 10       # [s] that it then may take to end
 
 LONG = {
     "measures for minutes": [
-        "./kvproof report", "./kvproof report --yes", "./kvproof report --thorough",
+        "./kvproof report", "./kvproof report --thorough",
         "./kvproof report --full", "./kvproof report --resume",
         "./kvproof report --trace=log.jsonl --output=results/log",
         "./kvproof report --thorough --output=my-machine && gzip -9n my-machine/*.json",
@@ -86,7 +86,7 @@ LONG = {
         "--output=report.html --png"],
     # They wait for the tests that are running, of which this is one, and are interrupted there.
     "is what is running": [
-        "./kvproof test", "./kvproof test --yes", "./kvproof test --full",
+        "./kvproof test", "./kvproof test --full",
         "./kvproof test --filter=BlockPool", "./kvproof test --filter=RecordsAndIndex",
         "./kvproof test --full --filter=RealLog"],
 }

@@ -82,7 +82,7 @@ def printed(build):
     yield r"(\S+) of (\S+) of 0.22, 0.24 and .* and (\S+) that we", [replayed, replayed, len(ours)]
 
     measured = parts.parts_of("default")
-    yield (r"^(\S+) parts, about (\S+) s in all", [len(measured), parts.PAGE_SECONDS + sum(
+    yield (r"(\S+) parts, about (\S+) s in all", [len(measured), parts.PAGE_SECONDS + sum(
         part.expected_seconds("default", 0) for part in measured)])
 
 

@@ -55,7 +55,7 @@ struct Case {
                                               const Configuration& configuration, const Case& c,
                                               Oracles oracles, Counts& counts);
 
-/// The same row without decode steps: one call less to meet a mistake in, and one way less to err.
+/// The same row without decode steps, to see whether a failure needs them at all.
 [[nodiscard]] Configuration without_batches(const Configuration& row);
 
 /// Draws a case of up to `max_operations` operations.

@@ -20,7 +20,7 @@ namespace kvproof::properties {
 
 inline constexpr std::size_t kNumLayerKinds = 8;
 
-/// Ways of calling, each of which an engine may not know.
+/// Ways of calling that an engine may lack.
 struct Calls {
   bool chunks = true;
   bool drafts = true;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of traits: what a sound engine may do otherwise than the laws demand by default.
 //
-// Model:   a trait never silences a law: it words it. What an engine that declares a trait may do
-//          is stated as narrowly as what it may not do without it, and is judged as strictly.
+// Model:   a trait does not switch a law off; it replaces its wording by another, which is as
+//          narrow and is judged as strictly.
 // Default: the first value of each row is the strictest wording. Whoever declares nothing has it.
 #pragma once
 

@@ -18,7 +18,7 @@ struct Scenario {
   std::vector<Operation> operations;
 };
 
-/// All scenarios, each once per profile.
+/// All scenarios; there is one of each per profile.
 [[nodiscard]] std::vector<Scenario> scenarios();
 
 /// The recording of a scenario: a trace with the results and states of the naive model.

@@ -20,8 +20,8 @@ class Plot:
     measured: str       # one sentence: how the numbers came to be
     table: Callable     # results -> Table
     number: Callable = None  # results -> Number for the summary, or None
-    totals: str = None  # the table shows the results of this experiment, where there are any
-    sums: str = None    # the functions also get the results of this experiment, behind their own
+    totals: str = None  # the experiment whose results the table shows instead, if it has any
+    sums: str = None    # a further experiment: the functions get its results after their own
     case: tuple = None  # (parameter, value): it draws only these results of its experiment
     family: str = None  # a sentence about this figure and others, said once above them
     optional: bool = False  # not every report makes its results: a page is whole without it
