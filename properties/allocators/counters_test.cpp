@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
-#include "optimized/cache_manager.h"
+#include "optimized/manager_subject.h"
+#include "optimized/pool/hashing.h"
 #include "properties/random/random_run.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
@@ -19,7 +21,6 @@
 namespace kvproof::properties {
 namespace {
 
-using Fast = optimized::CacheManager<optimized::Xxh3Digest>;
 using optimized::Counters;
 using Blocks = std::vector<BlockId>;
 
@@ -27,7 +28,9 @@ using Blocks = std::vector<BlockId>;
 class Watched {
  public:
   explicit Watched(const CacheConfig& config)
-      : config_(config), naive_(config), fast_(config, {.max_requests = 64}) {
+      : config_(config),
+        naive_(config),
+        fast_(optimized::make_manager_subject<optimized::Xxh3Digest>(config)) {
     naive_.observe(state_);
   }
 
@@ -37,14 +40,15 @@ class Watched {
     naive_.observe(state_);
     EXPECT_FALSE(is_undone(outcome.result));
     std::visit([&](const auto& o) { count(o, outcome, before); }, operation);
-    std::visit([&](const auto& o) { perform(o); }, operation);
-    EXPECT_EQ(fast_.pool().num_free(), state_.num_free) << "the two went different ways";
+    fast_->apply(operation);
+    fast_->observe(counting_);
+    EXPECT_EQ(counting_.num_free, state_.num_free) << "the two went different ways";
     return outcome.result;
   }
 
   [[nodiscard]] const Snapshot& state() const { return state_; }
   [[nodiscard]] const Counters& expected() const { return expected_; }
-  [[nodiscard]] const Counters& counted() const { return fast_.counters(); }
+  [[nodiscard]] const Snapshot& counted() const { return counting_; }
 
  private:
   // ---- counting, from what can be seen ----
@@ -128,55 +132,13 @@ class Watched {
     }
   }
 
-  // ---- the same on the manager that counts ----
-
-  void perform(const op::Arrive& o) { ids_[o.req] = fast_.arrive({.tokens = o.tokens}); }
-  void perform(const op::Append& o) { fast_.append(ids_[o.req], o.tokens); }
-  void perform(const op::Advance& o) { fast_.advance(ids_[o.req], o.computed); }
-  void perform(const op::Lookup& o) { fast_.lookup(ids_[o.req]); }
-  void perform(const op::Allocate& o) {
-    fast_.allocate(ids_[o.req], o.args);
-    EXPECT_LE(fast_.take_copies().size(), 8U);
-  }
-  void perform(const op::Free& o) { fast_.free(ids_[o.req]); }
-  void perform(const op::Finish& o) { fast_.finish(ids_[o.req]); }
-  void perform(const op::Evict& o) { fast_.evict(o.blocks); }
-  void perform(const op::Step& /*o*/) { fast_.start_step(); }
-  void perform(const op::Take& o) {
-    Blocks blocks(std::min(o.n, fast_.pool().num_free() + 1));
-    fast_.take(blocks);
-  }
-  void perform(const op::Touch& o) { fast_.touch(o.blocks); }
-  void perform(const op::Release& o) { fast_.release(o.blocks); }
-  void perform(const op::Truncate& o) { fast_.truncate(ids_[o.req], o.tokens); }
-  void perform(const op::Fork& o) { ids_[o.child] = fast_.fork(ids_[o.req]); }
-  void perform(const op::Pin& o) { leases_[o.lease] = fast_.pin(o.blocks); }
-  void perform(const op::Unpin& o) { fast_.unpin(leases_[o.lease]); }
-  void perform(const op::SwapOut& o) {
-    transfers_[o.transfer] = ids_[o.req];
-    fast_.swap_out(ids_[o.req]);
-    EXPECT_LE(fast_.take_copies().size(), 64U);
-  }
-  void perform(const op::SwapIn& o) {
-    transfers_[o.transfer] = ids_[o.req];
-    fast_.swap_in(ids_[o.req]);
-    EXPECT_LE(fast_.take_copies().size(), 64U);
-  }
-  void perform(const op::Complete& o) { fast_.complete(transfers_[o.transfer], o.ok); }
-  template <class Other>
-  void perform(const Other& /*operation*/) {
-    FAIL() << "not in this run";
-  }
-
   CacheConfig config_;
   reference::CacheManager naive_;
-  Fast fast_;
+  std::unique_ptr<Subject> fast_;
   Snapshot state_;
+  Snapshot counting_;  // of fast_
   Counters expected_;
   std::map<std::string, Hit> hits_;
-  std::map<std::string, RequestId> ids_;
-  std::map<std::string, LeaseId> leases_;
-  std::map<std::string, RequestId> transfers_;
 };
 
 std::vector<CacheConfig> configs() {
@@ -207,16 +169,17 @@ TEST(Counters, AgreeWithWhatARandomRunShows) {
     RandomRun run(manager, config, seed_of_runs());
     for (int i = 0; i < kOperations; ++i) run.next();
     const Counters& expected = manager.expected();
-    const Counters& counted = manager.counted();
-    EXPECT_EQ(counted.lookups, expected.lookups);
-    EXPECT_EQ(counted.lookup_tokens, expected.lookup_tokens);
-    EXPECT_EQ(counted.hit_tokens, expected.hit_tokens);
-    EXPECT_EQ(counted.taken, expected.taken);
-    EXPECT_EQ(counted.evictions, expected.evictions);
-    EXPECT_EQ(counted.revivals, expected.revivals);
-    EXPECT_EQ(counted.refusals, expected.refusals);
-    EXPECT_EQ(counted.preemptions, expected.preemptions);
-    EXPECT_EQ(counted.copies, expected.copies);
+    const auto& [lookups, lookup_tokens, hit_tokens] = *manager.counted().counters;
+    const WorkCounters& work = *manager.counted().work;
+    EXPECT_EQ(lookups, expected.lookups);
+    EXPECT_EQ(lookup_tokens, expected.lookup_tokens);
+    EXPECT_EQ(hit_tokens, expected.hit_tokens);
+    EXPECT_EQ(work.taken, expected.taken);
+    EXPECT_EQ(work.evictions, expected.evictions);
+    EXPECT_EQ(work.revivals, expected.revivals);
+    EXPECT_EQ(work.refusals, expected.refusals);
+    EXPECT_EQ(work.preemptions, expected.preemptions);
+    EXPECT_EQ(work.copies, expected.copies);
     // A run in which these never happened has shown nothing about them.
     for (const std::uint64_t n :
          {expected.taken, expected.refusals, expected.preemptions, expected.copies}) {
