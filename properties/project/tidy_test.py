@@ -19,7 +19,8 @@ class Tree(unittest.TestCase):
             self.assertIn(path, TREE)
 
     def test_obeys(self):
-        complaints = (tidy.check_includes(TREE) + tidy.check_lengths(TREE) +
+        complaints = (tidy.check_includes(TREE) + tidy.check_rooms(TREE) +
+                      tidy.check_lengths(TREE) +
                       tidy.check_no_dead_files(TREE) + tidy.check_words(TREE) +
                       tidy.check_tiers(TREE) + tidy.check_named_programs(TREE) +
                       tidy.check_no_global_state(TREE, tidy.KEPT_STATE))
@@ -56,6 +57,18 @@ class Rules(unittest.TestCase):
             "optimized/part.h": '#include "optimized/whole.h"\n'})
         self.accepts(check, {"optimized/a.cpp": '#include "optimized/b.h"\n#include <map>\n'
                                                 '#include "reference/c.h"\n'})
+
+    def test_rooms(self):
+        check, a, b = tidy.check_rooms, tidy.PACKAGE + "draw/a.py", tidy.PACKAGE + "draw/b.py"
+        self.refuses(check, "a.py:2: draw does not import page",
+                     {a: "\n    from kvproof_report.page.c import d\n"})
+        self.refuses(check, "a.py:1: draw does not import figures",
+                     {a: "from kvproof_report import figures\n"})
+        self.refuses(check, "a.py:1: an include of it leads back", {
+            a: "from kvproof_report.draw import b as c\n",
+            b: "from kvproof_report.draw.a import d\n"})
+        self.accepts(check, {a: "from kvproof_report.common.e import f\n"
+                                "from kvproof_report.draw import b\n", b: "import os\n"})
 
     def test_lengths(self):
         check = tidy.check_lengths

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of dots with whiskers: each row is one case, its number at the right."""
+
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw.numbers import digits
+
+STEP = 20  # [px] from one row to the next
+HEAD = 22  # [px] additional room above a row that opens a group
+WITH_SPREAD = 150  # [px] of room for a number and its spread
+
+
+def height_of(rows):
+    return max(STEP, sum(STEP + (HEAD if group else 0) for group, *_ in rows))
+
+
+def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0, right=None):
+    """@param rows of (group or None, label, [(metric, look)]); the group's name stands above it
+    @param right: room for the numbers [px], which show their spread if there is enough of it"""
+    left, usual = (128, 42) if width < 500 else (250, 60)
+    right = right or usual
+    height = height_of(rows)
+    axes = d.place(figure, left, top, width - left - right, height)
+    axes.set_xlim(least, most)
+    axes.set_ylim(height, 0)
+    y = 0
+    for group, label, dots in rows:
+        if group:
+            y += HEAD
+            axes.annotate(group, (0, y - 5), xytext=(8 - left, 0), color=d.INK, weight="bold",
+                          xycoords=("axes fraction", "data"), textcoords="offset points",
+                          va="center", annotation_clip=False)
+        draw_row(axes, y + STEP / 2, label, dots, left, right)
+        y += STEP
+    if least <= mark <= most:
+        axes.axvline(mark, color=d.SOFT, linewidth=0.9)
+    d.ticks(axes.yaxis, [], str)
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", visible=True)
+    axes.spines["left"].set_visible(False)
+    d.x_title(axes, unit)
+    return axes
+
+
+def draw_row(axes, y, label, dots, left, right):
+    low, high = axes.get_xlim()
+    axes.annotate(label, (0, y), xytext=(16 - left, 0), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", va="center", color=d.SOFT, annotation_clip=False)
+    for metric, (colour, hollow) in dots:
+        if metric.has_spread:
+            axes.plot([max(metric.low, low), min(metric.high, high)], [y, y], color=colour,
+                      linewidth=1, alpha=0.7)
+        axes.plot([min(max(metric.value, low), high)], [y], marker="o", color=colour, zorder=3,
+                  markersize=6, markerfacecolor=d.PAPER if hollow else colour, clip_on=False)
+    metric = dots[0][0]
+    said = digits(metric.value)
+    if metric.has_spread and right > WITH_SPREAD:
+        said += f" ({digits(metric.low)} to {digits(metric.high)})"
+    axes.annotate(said, (1, y), xytext=(10, 0), xycoords=("axes fraction", "data"),
+                  textcoords="offset points", va="center", color=dots[0][1][0],
+                  annotation_clip=False)

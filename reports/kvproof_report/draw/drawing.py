@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every figure shares: colours, sizes in pixels, ticks, and labels at the lines they name.
+
+Everything is drawn twice, for a desk (WIDE) and for a phone (NARROW), in the light colours; svg.py
+makes them follow the page.
+"""
+
+import math
+import warnings
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+WIDE, NARROW = 760, 350  # [CSS px]
+
+# role: (light, dark). Every colour except the grid has a contrast of at least 4.5:1 on its paper.
+COLOURS = {
+    "ink": ("#1b1f24", "#e7e9ec"),
+    "soft": ("#57606a", "#a0a9b4"),
+    "grid": ("#e4e7eb", "#262c34"),
+    "paper": ("#ffffff", "#111418"),
+    "blue": ("#0069a8", "#57b0ea"),
+    "vermillion": ("#c8500a", "#f58a4b"),
+    "amber": ("#926d00", "#dcb134"),
+    "pink": ("#b0508a", "#e394c3"),
+    "green": ("#00835f", "#35c49a"),
+    "grey": ("#68717d", "#98a2ae"),
+    "red": ("#c4122f", "#ff6f7d"),
+}
+INK, SOFT, GRID, PAPER, BLUE, VERMILLION, AMBER, PINK, GREEN, GREY, RED = (
+    light for light, _ in COLOURS.values())
+
+# How every figure looks. One point is one CSS pixel: figures are drawn at 72 dpi and shown 1:1.
+STYLE: dict[str, object] = {
+    "figure.dpi": 72, "font.family": "DejaVu Sans", "font.size": 11.5,
+    "text.color": INK, "text.parse_math": False,  # a name may hold a $
+    **dict.fromkeys(("axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), SOFT),
+    "axes.labelsize": 11.5, "axes.titlesize": 11.5, "xtick.labelsize": 11, "ytick.labelsize": 11,
+    "axes.facecolor": "none", "axes.spines.top": False, "axes.spines.right": False,
+    "axes.axisbelow": True, "axes.grid": True, "axes.unicode_minus": True, "grid.color": GRID,
+    **dict.fromkeys(("axes.linewidth", "grid.linewidth", "xtick.major.width"), 0.8),
+    "xtick.direction": "out", "ytick.direction": "out", "xtick.major.size": 3.5,
+    **dict.fromkeys(("ytick.major.size", "xtick.minor.size", "ytick.minor.size"), 0),
+    "lines.linewidth": 1.8, "lines.markersize": 5, "lines.solid_capstyle": "round",
+    "path.simplify": False, "svg.fonttype": "none", "svg.hashsalt": "kvproof",
+}
+
+SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2))
+
+# One look per storage, the same in every figure: colour, dash, marker.
+STORAGE_LOOK = {
+    "contiguous_max_length": (VERMILLION, SOLID, "s"),
+    "contiguous_power_of_two": (AMBER, DASHED, "^"),
+    "contiguous_oracle": (GREY, DOTTED, "D"),
+    "contiguous_grow_and_copy": (PINK, DASHDOT, "v"),
+    "paged": (BLUE, SOLID, "o"),
+    "paged_shared": (GREEN, DASHED, "P"),
+}
+# For series that no other table gives a look.
+SERIES_LOOK = [(BLUE, SOLID, "o"), (VERMILLION, DASHED, "s"), (GREEN, DASHDOT, "^"),
+               (PINK, SOLID, "D"), (AMBER, DASHED, "v"), (GREY, SOLID, "P"),
+               (INK, DOTTED, "X"), (BLUE, DASHDOT, "*"), (VERMILLION, DOTTED, "p"),
+               (GREEN, SOLID, "h")]
+
+
+def use_style():
+    """Sets matplotlib's own defaults and our style; the settings of the user do not count."""
+    warnings.filterwarnings("ignore", "Glyph")  # a name in a script that the font lacks
+    matplotlib.rcdefaults()
+    matplotlib.rcParams.update(STYLE)
+
+
+def new_figure(width, height):
+    """A figure of that many pixels."""
+    figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+    figure.patch.set_visible(False)
+    return figure
+
+
+def place(figure, left, top, width, height):
+    """Axes at a pixel position, measured from the top left."""
+    whole_width, whole_height = figure.get_size_inches() * 72
+    axes = figure.add_axes([left / whole_width, 1 - (top + height) / whole_height,
+                            width / whole_width, height / whole_height])
+    axes.grid(axis="x", visible=False)
+    return axes
+
+
+def title(axes, text, y_unit=None):
+    """A panel's name in ink above it, then the unit of its y axis; both read horizontally."""
+    head = axes.annotate(text, (0, 1), xytext=(0, 9), xycoords="axes fraction", color=INK,
+                         textcoords="offset points", va="bottom", weight="bold")
+    if y_unit:
+        head.set_position((0, 25))
+        y_title(axes, y_unit)
+
+
+def y_title(axes, text):
+    axes.annotate(text, (0, 1), xytext=(0, 8), xycoords="axes fraction", color=SOFT,
+                  textcoords="offset points", va="bottom")
+
+
+def x_title(axes, text):
+    axes.set_xlabel(text, labelpad=5)
+
+
+def ticks(axis, values, text):
+    """Exactly these ticks, written by `text`."""
+    # As doubles: an array of larger integers has no logarithm.
+    axis.set_major_locator(FixedLocator([float(value) for value in values]))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
+
+
+def end_labels(axes, ends, gap=14, offset=8):
+    """Names lines at their right end, `gap` px apart; `ends` holds (x, y, text, colour)."""
+    height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    placed = sorted((to_fraction.transform((x, y))[1], x, y, text, colour)
+                    for x, y, text, colour in ends)
+    wanted = [row[0] * height for row in placed]
+    spots = spread(wanted, gap, 0, height)
+    for spot, (fraction, x, y, text, colour) in zip(spots, placed):
+        near_x = to_fraction.transform((x, y))[0]
+        axes.annotate(text, (1, spot / height), xytext=(offset + 4, 0), xycoords="axes fraction",
+                      textcoords="offset points", color=colour, va="center", annotation_clip=False)
+        if abs(spot - fraction * height) > 2 or near_x < 0.995:
+            axes.annotate("", (near_x, fraction), xytext=(1 + (offset + 1) / axes_width(axes),
+                                                          spot / height),
+                          xycoords="axes fraction", textcoords="axes fraction",
+                          arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.7,
+                                      "shrinkA": 0, "shrinkB": 3}, annotation_clip=False)
+
+
+def side_labels(axes, names, gap=15):
+    """Names lines beside the axes with a sample of each; `names` holds (y, text, colour, dash)."""
+    height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
+    to_fraction = axes.transData + axes.transAxes.inverted()
+    names = sorted(names, key=lambda name: name[0])
+    spots = spread([to_fraction.transform((axes.get_xlim()[0], y))[1] * height
+                    for y, *_ in names], gap, 0, height)
+    pixel = 1 / axes_width(axes)
+    for spot, (_, text, colour, dash) in zip(spots, names):
+        axes.plot([1 + 6 * pixel, 1 + 28 * pixel], [spot / height] * 2, color=colour,
+                  linestyle=dash, linewidth=1.6, transform=axes.transAxes, clip_on=False)
+        axes.annotate(text, (1, spot / height), xytext=(34, 0), xycoords="axes fraction",
+                      textcoords="offset points", color=colour, va="center", annotation_clip=False)
+
+
+def axes_width(axes):
+    return axes.get_position().width * axes.figure.get_size_inches()[0] * 72
+
+
+def spread(wanted, gap, low, high):
+    """Ascending positions in [low, high], `gap` apart, each as near to `wanted` as that allows."""
+    spots = list(wanted)
+    for _ in range(200):
+        moved = False
+        for i in range(len(spots) - 1):
+            lack = gap - (spots[i + 1] - spots[i])
+            if lack > 0.01:
+                spots[i] -= lack / 2
+                spots[i + 1] += lack / 2
+                moved = True
+        if not moved:
+            break
+    if spots and gap * (len(spots) - 1) <= high - low:
+        shift = max(0, low - spots[0]) or min(0, high - spots[-1])
+        spots = [spot + shift for spot in spots]
+    return spots
+
+
+def key_rows(entries, width):
+    """Sets the entries of a key in as many equal columns as the lengths of their names allow."""
+    longest = max(len(text) for text, *_ in entries)
+    columns = max(1, min(len(entries), int(width // (38 + 6.3 * longest))))
+    return [entries[i:i + columns] for i in range(0, len(entries), columns)], columns
+
+
+def key_height(entries, width):
+    return 19 * len(key_rows(entries, width)[0]) + 6
+
+
+def draw_key(figure, entries, left, top, width):
+    """Draws a key, for names too long to stand at their lines; `entries` holds (text, look)."""
+    rows, columns = key_rows(entries, width)
+    axes = place(figure, left, top, width, 19 * len(rows))
+    axes.set_axis_off()
+    axes.set_xlim(0, width)
+    axes.set_ylim(19 * len(rows), 0)
+    for y, row in enumerate(rows):
+        for x, (text, (colour, dash, marker)) in enumerate(row):
+            start = x * width / columns
+            axes.plot([start, start + 13, start + 26], [19 * y + 9] * 3, color=colour,
+                      linestyle=dash, marker=marker, markevery=[1],
+                      linewidth=0.9 if colour in (INK, SOFT) else 1.7)
+            axes.annotate(text, (start + 33, 19 * y + 9), va="center", color=colour)
+
+
+def shorten(name, most=40):
+    return name if len(name) <= most else name[:most - 1] + "\u2026"
+
+
+def powers(low, high, base=10):
+    """The powers of `base` in [low, high]."""
+    first = math.ceil(math.log(low, base) - 1e-9)
+    last = math.floor(math.log(high, base) + 1e-9)
+    return [base ** exponent for exponent in range(first, last + 1)]
+
+
+def log_marks(low, high, most=9):
+    """The ticks of a log axis: 1, 2, 5, 10 ... if they are few enough, else the powers of ten."""
+    marks = [m for p in powers(low / 10, high) for m in (p, 2 * p, 5 * p) if low <= m <= high]
+    return marks if len(marks) <= most else thin(powers(low, high), most)
+
+
+def thin(marks, most):
+    """At most so many of them, equally far apart."""
+    return marks[::max(1, math.ceil(len(marks) / most))]
