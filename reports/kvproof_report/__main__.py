@@ -2,9 +2,9 @@
 """The programs, python3 -m kvproof_report PROGRAM ARGUMENT...; reports/PROGRAM.py calls each, too.
 """
 
+import os
 import sys
 from importlib import import_module
-from pathlib import Path
 
 from kvproof_report.common import stopping
 
@@ -23,5 +23,6 @@ if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in PROGRAMS:
         sys.exit("expected one of " + ", ".join(PROGRAMS))
     # As if the script had been called, so that another interpreter can be given the same words.
-    sys.argv[:2] = [str(Path(__file__).parents[1] / f"{sys.argv[1]}.py")]
-    start(Path(sys.argv[0]).stem)
+    name = sys.argv[1]
+    sys.argv[:2] = [os.path.join(os.path.dirname(os.path.dirname(__file__)), f"{name}.py")]
+    start(name)

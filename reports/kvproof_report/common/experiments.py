@@ -8,26 +8,26 @@ and shown as a plain table.
 
 import re
 from dataclasses import dataclass
-from typing import Callable, NamedTuple
+from typing import Any, Callable, Iterable, NamedTuple
 
 
 class Kind(NamedTuple):
     """A kind of values."""
     expected: str    # the name of the kind in a message
-    holds: Callable  # value -> whether it is of this kind
-    examples: tuple  # three values of this kind, for the tests
+    holds: Callable[[Any], bool]  # whether a value is of this kind
+    examples: tuple[Any, ...]  # three values of this kind, for the tests
 
 
-def one_of(names):
+def one_of(names: Iterable[str]) -> Kind:
     names = tuple(names)
     return Kind("one of " + ", ".join(names), lambda value: value in names, (names * 3)[:3])
 
 
-def is_number(value):
+def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def is_whole(value):
+def is_whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -77,10 +77,11 @@ VERDICT = one_of(("better", "worse", "same", "cannot tell"))
 
 @dataclass(frozen=True)
 class Experiment:
-    parameters: dict  # name -> kind
-    metrics: dict     # name -> kind
-    optional: dict    # metric name -> kind, checked where present
-    agrees: tuple = ()  # of (parameter, what is expected of it, test of all parameters together)
+    parameters: dict[str, Kind]
+    metrics: dict[str, Kind]
+    optional: dict[str, Kind]  # metrics that are checked where present
+    # of (parameter, what is expected of it, test of all parameters together)
+    agrees: tuple[tuple[str, str, Callable[[dict[str, Any]], bool]], ...] = ()
     most: int = 100_000  # a page can show at most so many results
     cites: bool = False  # the sources of the results are publications, not traces
     most_names: int = 32  # a page can show at most so many different texts of one parameter
@@ -96,6 +97,6 @@ REPORT = {
 }
 
 
-def words(name):
+def words(name: str) -> str:
     """A key as words: 'ns_per_block' -> 'ns per block'."""
     return re.sub(r"[_\s]+", " ", name).strip()

@@ -14,16 +14,17 @@ MODES = ("smoke", "default", "thorough", "full")
 class Part:
     name: str
     program: str      # kvproof-<program>
-    arguments: dict   # mode -> its arguments; a mode that is not here leaves this part out
-    seconds: dict     # mode -> how long it takes on two cores, about; with traces: for each of them
+    arguments: dict[str, list[str]]  # of each mode; a mode that is not here leaves this part out
+    seconds: dict[str, int]  # of each mode on two cores, about; with traces: for each of them
     traces: bool = False    # whether --trace goes to it
-    experiments: tuple = ()  # the experiments of its results; none given: one, named as the part
+    experiments: tuple[str, ...] = ()  # those of its results; none given: one, named as the part
 
-    def expected_seconds(self, mode, num_traces):
+    def expected_seconds(self, mode: str, num_traces: int) -> int:
         return self.seconds[mode] * (1 + num_traces if self.traces else 1)
 
 
-def study(name, smoke, default, traces=False, experiments=(), modes=MODES):
+def study(name: str, smoke: int, default: int, traces: bool = False,
+          experiments: tuple[str, ...] = (), modes: tuple[str, ...] = MODES) -> Part:
     """Counts do not depend on how long one looks, so every run of it but the smoke is the same."""
     return Part(name, "study", {mode: [name, "--smoke"] if mode == "smoke" else [name]
                                 for mode in modes},
@@ -36,7 +37,7 @@ LOOKS = {"smoke": ["--smoke"], "default": ["--min-seconds-per-case=0.02", "--few
          "thorough": [], "full": ["--min-seconds-per-case=1"]}
 
 
-def bench(name, first_look, smoke, default, thorough, full):
+def bench(name: str, first_look: str, smoke: int, default: int, thorough: int, full: int) -> Part:
     """A first look, the default, takes the cases that this regular expression finds."""
     return Part(name, "bench", {
         mode: ["--filter=^" + (first_look if mode == "default" else name)] + LOOKS[mode]
@@ -48,7 +49,7 @@ def bench(name, first_look, smoke, default, thorough, full):
 VIOLATED, CANNOT_TELL = 1, 3
 
 
-def check(name, experiment, seconds, **arguments):
+def check(name: str, experiment: str, seconds: dict[str, int], **arguments: list[str]) -> Part:
     return Part(name, "check", arguments, seconds, experiments=(experiment,))
 
 
@@ -91,11 +92,11 @@ PARTS = (
 PAGE_SECONDS = 8
 
 
-def parts_of(mode):
+def parts_of(mode: str) -> list[Part]:
     return [part for part in PARTS if mode in part.arguments]
 
 
-def experiments_of(name):
+def experiments_of(name: str) -> tuple[str, ...]:
     """The experiments of the part of that name, or the one of that name; else none."""
     found = {part.name: part.experiments or (part.name,) for part in PARTS}
     every = [experiment for experiments in found.values() for experiment in experiments]

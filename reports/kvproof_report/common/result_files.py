@@ -3,6 +3,8 @@
 it cannot use.
 """
 
+from __future__ import annotations
+
 import glob
 import gzip
 import json
@@ -11,8 +13,9 @@ import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable
 
-from kvproof_report.common.experiments import is_number, words
+from kvproof_report.common.experiments import Experiment, is_number, words
 
 LARGEST_FILE_BYTES = 64 << 20  # unpacked
 # What any figure and any table can show.
@@ -26,7 +29,7 @@ SIMPLE = "a text of at most {} printable characters, " + NUMBER + ", or a truth 
 class InputError(Exception):
     """Input cannot be used; the text names the file, the field and what was expected, in a line."""
 
-    def __init__(self, text):
+    def __init__(self, text: str):
         super().__init__("".join(c if c.isprintable() else "?" for c in text))
 
 
@@ -38,54 +41,52 @@ class Metric:
     high: float
 
     @property
-    def has_spread(self):
+    def has_spread(self) -> bool:
         return self.low != self.high
 
 
 FIELDS = {"value": "value", "min": "low", "max": "high"}  # of a metric in a file -> here
+Wrong = Callable[[str, str], InputError]  # where, what was expected -> what to raise
 
 
 @dataclass(frozen=True)
 class Result:
     experiment: str
-    parameters: dict
-    metrics: dict
+    parameters: dict[str, Any]
+    metrics: dict[str, Metric]
     source: str  # plain_name of the file
 
-    def value(self, name):
+    def value(self, name: str) -> float:
         return self.metrics[name].value
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         return self.parameters[name]
 
-    def get(self, name, otherwise=None):
+    def get(self, name: str, otherwise: Any = None) -> Any:
         return self.parameters.get(name, otherwise)
 
 
 @dataclass(frozen=True)
 class ResultFile:
     name: str  # plain_name of its path
-    environment: dict
-    results: list
+    environment: dict[str, Any]
+    results: list[Result]
 
 
 @dataclass
 class Results:
     """Every result of every file, in an order that does not depend on the order of the files."""
 
-    files: list = field(default_factory=list)
+    files: list[ResultFile] = field(default_factory=list)
 
-    def of(self, experiment):
+    def of(self, experiment: str) -> list[Result]:
         return [result for file in self.files for result in file.results
                 if result.experiment == experiment]
 
-    def experiments(self):
+    def experiments(self) -> list[str]:
         return sorted({result.experiment for file in self.files for result in file.results})
 
-    def sources(self, experiment):
-        return sorted({result.source for result in self.of(experiment)})
-
-    def environments(self):
+    def environments(self) -> list[dict[str, Any]]:
         """The files' environments, without repetition."""
         seen = []
         for file in self.files:
@@ -94,23 +95,23 @@ class Results:
         return seen
 
 
-def plain_name(path):
+def plain_name(path: str) -> str:
     """Without the folder and .gz: packed results are the same results."""
     return readable(os.path.basename(path).removesuffix(".gz"))
 
 
-def readable(text):
+def readable(text: str) -> str:
     """The text of an argument or a path, which may hold any bytes."""
     return UNPRINTABLE.sub("?", os.fsencode(text).decode("utf-8", "replace"))
 
 
-def paths_in(folder):
+def paths_in(folder: str) -> list[str]:
     """The result files of a folder."""
     return sorted(glob.glob(os.path.join(glob.escape(folder), "*.json"))
                   + glob.glob(os.path.join(glob.escape(folder), "*.json.gz")))
 
 
-def load(paths, experiments):
+def load(paths: list[str], experiments: dict[str, Experiment]) -> Results:
     """@param experiments: name -> Experiment, what the results of that name must hold"""
     files = [load_file(path, experiments) for path in paths]
     check_cases(files, paths, experiments)
@@ -118,9 +119,13 @@ def load(paths, experiments):
     return Results(sorted(files, key=lambda file: file.name))
 
 
-def check_cases(files, paths, experiments):
+def check_cases(files: list[ResultFile], paths: list[str],
+                experiments: dict[str, Experiment]) -> None:
     """Requires one result for each case in all files, and no more cases than a page can show."""
-    seen, names, counts, found = {}, {}, {}, {}
+    seen: dict[tuple[str, str], str] = {}  # case -> path
+    names: dict[tuple[str, str], set[str]] = {}
+    found: dict[str, set[str]] = {}
+    counts: Counter[str] = Counter()
     for file, path in zip(files, paths):
         for index, row in enumerate(file.results):
             where = f"{path}: results[{index}]"
@@ -129,7 +134,7 @@ def check_cases(files, paths, experiments):
                 raise InputError(f"{where}: expected one result per case; "
                                  f"{seen[case]} has this one too")
             seen[case] = path
-            counts[row.experiment] = counts.get(row.experiment, 0) + 1
+            counts[row.experiment] += 1
             known = experiments.get(row.experiment)
             if known and counts[row.experiment] > known.most:
                 raise InputError(f"{where}: expected at most {known.most} results "
@@ -148,7 +153,7 @@ def check_cases(files, paths, experiments):
                                          f"{known.most_names} different ones")
 
 
-def name_sources(files, experiments):
+def name_sources(files: list[ResultFile], experiments: dict[str, Experiment]) -> None:
     """Names traces by their file without folder and endings, unless two would get the same name."""
     fields = [(row.parameters, name) for file in files for row in file.results
               if not (row.experiment in experiments and experiments[row.experiment].cites)
@@ -162,10 +167,10 @@ def name_sources(files, experiments):
             parameters[field_name] = words(name)
 
 
-def load_file(path, experiments):
+def load_file(path: str, experiments: dict[str, Experiment]) -> ResultFile:
     document = parse(path)
 
-    def wrong(where, expected):
+    def wrong(where: str, expected: str) -> InputError:
         return InputError(f"{path}: {where[:200]}: expected {expected}")
 
     if not isinstance(document, dict):
@@ -188,8 +193,8 @@ def load_file(path, experiments):
         for index, row in enumerate(rows)])
 
 
-def parse(path):
-    def no_constant(text):
+def parse(path: str) -> Any:
+    def no_constant(text: str) -> None:
         raise ValueError(f"{text} is not a number of JSON")
 
     try:
@@ -215,13 +220,14 @@ def parse(path):
         raise InputError(f"{path}: the document: expected JSON ({error})") from None
 
 
-def read_result(row, source, where, wrong, experiments):
+def read_result(row: Any, source: str, where: str, wrong: Wrong,
+                experiments: dict[str, Experiment]) -> Result:
     if not isinstance(row, dict):
         raise wrong(where, "an object")
-    experiment = row.get("experiment")
+    get: Callable[[str], Any] = row.get
+    experiment, parameters, metrics = map(get, ("experiment", "parameters", "metrics"))
     if not is_name(experiment):
         raise wrong(f"{where}.experiment", "a name")
-    parameters, metrics = row.get("parameters"), row.get("metrics")
     check_names(parameters, f"{where}.parameters", wrong)
     for name, value in parameters.items():
         if not is_simple(value):
@@ -234,7 +240,7 @@ def read_result(row, source, where, wrong, experiments):
     return result
 
 
-def read_metric(metric, where, wrong):
+def read_metric(metric: Any, where: str, wrong: Wrong) -> Metric:
     if not isinstance(metric, dict):
         raise wrong(where, "an object with value and unit")
     if not is_in_range(metric.get("value")):
@@ -252,7 +258,7 @@ def read_metric(metric, where, wrong):
     return Metric(value, metric["unit"], low, high)
 
 
-def check_names(named, where, wrong):
+def check_names(named: Any, where: str, wrong: Wrong) -> None:
     """Requires an object whose names can be read."""
     if not isinstance(named, dict):
         raise wrong(where, "an object")
@@ -261,22 +267,23 @@ def check_names(named, where, wrong):
             raise wrong(f"{where}.{name}", "a name of printable characters")
 
 
-def is_name(value):
-    return isinstance(value, str) and is_simple(value) and value.isprintable() and value.strip()
+def is_name(value: Any) -> bool:
+    return (isinstance(value, str) and is_simple(value) and value.isprintable()
+            and value.strip() != "")
 
 
-def is_simple(value, longest=LONGEST_TEXT):
+def is_simple(value: Any, longest: int = LONGEST_TEXT) -> bool:
     """Whether it is a text, a number or a truth value that a page can show, or nothing."""
     if isinstance(value, str):
         return len(value) <= longest and not UNPRINTABLE.search(value)
     return value is None or isinstance(value, bool) or is_in_range(value)
 
 
-def is_in_range(value):
+def is_in_range(value: Any) -> bool:
     return is_number(value) and (value == 0 or SMALLEST <= abs(value) <= LARGEST)
 
 
-def check(result, experiment, where, wrong):
+def check(result: Result, experiment: Experiment | None, where: str, wrong: Wrong) -> None:
     """Requires of the result what the figures of its experiment rely on."""
     if experiment is None:
         return

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by the scripts that draw: errors of one line, exit codes, files written whole."""
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import os
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from typing import Any, Callable, Iterable, Iterator, NoReturn
 
 from kvproof_report.common import stopping
 from kvproof_report.common.result_files import InputError, readable
@@ -22,17 +25,17 @@ class OutputError(Exception):
 class Parser(argparse.ArgumentParser):
     """@param example: a command line; exit_codes: what they mean. Both end the help."""
 
-    def __init__(self, prog, example, exit_codes, **other):
+    def __init__(self, prog: str, example: str, exit_codes: str, **other: Any):
         ends = [f"Example: {example}", *textwrap.wrap(f"Exit codes: {exit_codes}.", 78)]
         super().__init__(prog=prog, allow_abbrev=False, epilog="\n".join(ends),
                          formatter_class=argparse.RawDescriptionHelpFormatter, **other)
         self.register("action", None, Once)
         self.register("type", None, something)
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog.removesuffix('.py')}: {message} (see: {self.prog} --help)\n")
 
-    def print_help(self, file=None):
+    def print_help(self, file: Any = None) -> None:
         try:
             put(self.format_help())
         except OutputError as error:
@@ -43,20 +46,21 @@ class Once(argparse.Action):
     """What an option without another action does: it takes one value, and is given once."""
     is_given = False
 
-    def __call__(self, parser, namespace, values, option_string=None):
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+                 option_string: str | None = None) -> None:
         if option_string and self.is_given:
             parser.error(f"{option_string} is given twice; expected once")
         self.is_given = True
         setattr(namespace, self.dest, values)
 
 
-def something(text):
+def something(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("expected a value")
     return text
 
 
-def put(text):
+def put(text: str) -> None:
     """Prints a result. Throws OutputError."""
     with said_of("the standard output"):
         try:
@@ -65,7 +69,7 @@ def put(text):
             print(readable(text), flush=True)
 
 
-def guarded(name, draw):
+def guarded(name: str, draw: Callable[[], int]) -> int:
     """Calls draw(). @return its exit code, 2 for bad input or output, 77 without matplotlib"""
     try:
         import matplotlib.figure  # noqa: F401
@@ -85,7 +89,7 @@ def guarded(name, draw):
 PYTHONS = (os.environ.get("KVPROOF_PYTHON", ""), "python3", "/usr/bin/python3")  # as the launcher
 
 
-def python_that_draws():
+def python_that_draws() -> str | None:
     """Another interpreter that has matplotlib; None if there is none."""
     found = dict.fromkeys(shutil.which(name) for name in PYTHONS if name)
     return next((path for path in found if path not in (None, sys.executable) and subprocess.run(
@@ -93,7 +97,7 @@ def python_that_draws():
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0), None)
 
 
-def go_on_in(python):
+def go_on_in(python: str | None) -> None:
     """Starts this script anew in that interpreter, if it is one."""
     if python:
         with stopping.Held():  # until the script handles signals there
@@ -102,12 +106,12 @@ def go_on_in(python):
 
 # ---- files written whole ------------------------------------------------------------------------
 
-def write(path, content):
+def write(path: str, content: bytes) -> None:
     write_all({path: content})
 
 
-def write_all(contents):
-    """Writes all files or none. Throws OutputError. @param contents: path -> bytes
+def write_all(contents: dict[str, bytes]) -> None:
+    """Writes all files or none. Throws OutputError. @param contents: path -> what
 
     A regular file or a new one is written beside its place and then renamed. Whatever else there is
     (a device, a pipe, /dev/stdout) is written in place.
@@ -119,7 +123,8 @@ def write_all(contents):
                 write_in_place(path, content)
             else:
                 beside[path] = content
-    parts, made = {}, []
+    parts: dict[str, str] = {}
+    made: list[str] = []
     with stopping.Held():
         try:
             for path, content in beside.items():
@@ -135,21 +140,21 @@ def write_all(contents):
 
 
 @contextlib.contextmanager
-def said_of(path):
+def said_of(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from None
 
 
-def is_written_in_place(path):
+def is_written_in_place(path: str) -> bool:
     try:
         return descriptor_of(path) is not None or not stat.S_ISREG(os.stat(path).st_mode)
     except OSError:  # it is not there, or writing will say what is wrong
         return False
 
 
-def descriptor_of(path):
+def descriptor_of(path: str) -> int | None:
     """N of /dev/fd/N, also behind a link like /dev/stdout; None for any other path."""
     for _ in range(8):
         folder, name = os.path.split(path)
@@ -161,13 +166,13 @@ def descriptor_of(path):
     return None
 
 
-def write_in_place(path, content):
+def write_in_place(path: str, content: bytes) -> None:
     descriptor = descriptor_of(path)  # opened anew, a file would be written from its beginning
     with open(path if descriptor is None else os.dup(descriptor), "wb") as stream:
         stream.write(content)
 
 
-def write_beside(path, content, parts):
+def write_beside(path: str, content: bytes, parts: dict[str, str]) -> None:
     """Notes in `parts` where the content is until all of it is written."""
     folder, name = os.path.split(os.path.realpath(path))  # a link stays one
     handle, parts[path] = tempfile.mkstemp(dir=folder, prefix=name + ".part-")
@@ -178,7 +183,7 @@ def write_beside(path, content, parts):
     os.chmod(parts[path], 0o666 & ~mask)
 
 
-def make_folders(folder):
+def make_folders(folder: str) -> list[str]:
     """@return those that were not there, the innermost first"""
     missing, at = [], os.path.abspath(folder)
     while not os.path.lexists(at):
@@ -188,7 +193,7 @@ def make_folders(folder):
     return missing
 
 
-def remove(files, folders):
+def remove(files: Iterable[str], folders: Iterable[str]) -> None:
     """Removes the files that are still there, and the folders if they are empty then."""
     for path in files:
         with contextlib.suppress(OSError):

@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of dots with whiskers: each row is one case, its number at the right."""
 
+from __future__ import annotations
+
+from typing import Optional
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from kvproof_report.common.result_files import Metric
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import digits
+
+Dot = tuple[Metric, tuple[str, bool]]  # with its colour, and whether it is hollow
+Row = tuple[Optional[str], str, list[Dot]]  # a group, whose name stands above it, or None; a label
 
 STEP = 20  # [px] from one row to the next
 HEAD = 22  # [px] additional room above a row that opens a group
 WITH_SPREAD = 150  # [px] of room for a number and its spread
 
 
-def height_of(rows):
+def height_of(rows: list[Row]) -> int:
     return max(STEP, sum(STEP + (HEAD if group else 0) for group, *_ in rows))
 
 
-def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0, right=None):
-    """@param rows of (group or None, label, [(metric, look)]); the group's name stands above it
-    @param right: room for the numbers [px], which show their spread if there is enough of it"""
+def draw_rows(figure: Figure, rows: list[Row], top: float, width: int, least: float, most: float,
+              unit: str, mark: float = 1.0, right: int | None = None) -> Axes:
+    """@param right: room for the numbers [px], which show their spread if there is enough of it"""
     left, usual = (128, 42) if width < 500 else (250, 60)
     right = right or usual
     height = height_of(rows)
@@ -41,7 +52,7 @@ def draw_rows(figure, rows, top, width, least, most, unit, mark=1.0, right=None)
     return axes
 
 
-def draw_row(axes, y, label, dots, left, right):
+def draw_row(axes: Axes, y: float, label: str, dots: list[Dot], left: int, right: int) -> None:
     low, high = axes.get_xlim()
     axes.annotate(label, (0, y), xytext=(16 - left, 0), xycoords=("axes fraction", "data"),
                   textcoords="offset points", va="center", color=d.SOFT, annotation_clip=False)

@@ -5,10 +5,15 @@ Everything is drawn twice, for a desk (WIDE) and for a phone (NARROW), in the li
 makes them follow the page.
 """
 
+from __future__ import annotations
+
 import math
 import warnings
+from typing import Any, Callable, Iterable
 
 import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
@@ -46,10 +51,12 @@ STYLE: dict[str, object] = {
     "path.simplify": False, "svg.fonttype": "none", "svg.hashsalt": "kvproof",
 }
 
+Look = tuple[str, Any, str]  # colour, dash, marker
+Entry = tuple[str, Look]  # of a key: a name with its look
 SOLID, DASHED, DOTTED, DASHDOT = "-", (0, (5, 2)), (0, (1, 1.6)), (0, (6, 2, 1, 2))
 
-# One look per storage, the same in every figure: colour, dash, marker.
-STORAGE_LOOK = {
+# One look per storage, the same in every figure.
+STORAGE_LOOK: dict[str, Look] = {
     "contiguous_max_length": (VERMILLION, SOLID, "s"),
     "contiguous_power_of_two": (AMBER, DASHED, "^"),
     "contiguous_oracle": (GREY, DOTTED, "D"),
@@ -58,27 +65,27 @@ STORAGE_LOOK = {
     "paged_shared": (GREEN, DASHED, "P"),
 }
 # For series that no other table gives a look.
-SERIES_LOOK = [(BLUE, SOLID, "o"), (VERMILLION, DASHED, "s"), (GREEN, DASHDOT, "^"),
+SERIES_LOOK: list[Look] = [(BLUE, SOLID, "o"), (VERMILLION, DASHED, "s"), (GREEN, DASHDOT, "^"),
                (PINK, SOLID, "D"), (AMBER, DASHED, "v"), (GREY, SOLID, "P"),
                (INK, DOTTED, "X"), (BLUE, DASHDOT, "*"), (VERMILLION, DOTTED, "p"),
                (GREEN, SOLID, "h")]
 
 
-def use_style():
+def use_style() -> None:
     """Sets matplotlib's own defaults and our style; the settings of the user do not count."""
     warnings.filterwarnings("ignore", "Glyph")  # a name in a script that the font lacks
     matplotlib.rcdefaults()
     matplotlib.rcParams.update(STYLE)
 
 
-def new_figure(width, height):
+def new_figure(width: float, height: float) -> Figure:
     """A figure of that many pixels."""
     figure = Figure(figsize=(width / 72, height / 72), dpi=72)
     figure.patch.set_visible(False)
     return figure
 
 
-def place(figure, left, top, width, height):
+def place(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
     """Axes at a pixel position, measured from the top left."""
     whole_width, whole_height = figure.get_size_inches() * 72
     axes = figure.add_axes([left / whole_width, 1 - (top + height) / whole_height,
@@ -87,7 +94,7 @@ def place(figure, left, top, width, height):
     return axes
 
 
-def title(axes, text, y_unit=None):
+def title(axes: Axes, text: str, y_unit: str | None = None) -> None:
     """A panel's name in ink above it, then the unit of its y axis; both read horizontally."""
     head = axes.annotate(text, (0, 1), xytext=(0, 9), xycoords="axes fraction", color=INK,
                          textcoords="offset points", va="bottom", weight="bold")
@@ -96,16 +103,16 @@ def title(axes, text, y_unit=None):
         y_title(axes, y_unit)
 
 
-def y_title(axes, text):
+def y_title(axes: Axes, text: str) -> None:
     axes.annotate(text, (0, 1), xytext=(0, 8), xycoords="axes fraction", color=SOFT,
                   textcoords="offset points", va="bottom")
 
 
-def x_title(axes, text):
+def x_title(axes: Axes, text: str) -> None:
     axes.set_xlabel(text, labelpad=5)
 
 
-def ticks(axis, values, text):
+def ticks(axis: Axis, values: Iterable[float], text: Callable[[Any], str]) -> None:
     """Exactly these ticks, written by `text`."""
     # As doubles: an array of larger integers has no logarithm.
     axis.set_major_locator(FixedLocator([float(value) for value in values]))
@@ -113,7 +120,8 @@ def ticks(axis, values, text):
     axis.set_major_formatter(FuncFormatter(lambda value, _: text(value)))
 
 
-def end_labels(axes, ends, gap=14, offset=8):
+def end_labels(axes: Axes, ends: Iterable[tuple[float, float, str, str]], gap: float = 14,
+               offset: float = 8) -> None:
     """Names lines at their right end, `gap` px apart; `ends` holds (x, y, text, colour)."""
     height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
     to_fraction = axes.transData + axes.transAxes.inverted()
@@ -133,7 +141,7 @@ def end_labels(axes, ends, gap=14, offset=8):
                                       "shrinkA": 0, "shrinkB": 3}, annotation_clip=False)
 
 
-def side_labels(axes, names, gap=15):
+def side_labels(axes: Axes, names: Iterable[tuple[float, str, str, Any]], gap: float = 15) -> None:
     """Names lines beside the axes with a sample of each; `names` holds (y, text, colour, dash)."""
     height = axes.get_position().height * axes.figure.get_size_inches()[1] * 72
     to_fraction = axes.transData + axes.transAxes.inverted()
@@ -148,11 +156,11 @@ def side_labels(axes, names, gap=15):
                       textcoords="offset points", color=colour, va="center", annotation_clip=False)
 
 
-def axes_width(axes):
+def axes_width(axes: Axes) -> float:
     return axes.get_position().width * axes.figure.get_size_inches()[0] * 72
 
 
-def spread(wanted, gap, low, high):
+def spread(wanted: list[float], gap: float, low: float, high: float) -> list[float]:
     """Ascending positions in [low, high], `gap` apart, each as near to `wanted` as that allows."""
     spots = list(wanted)
     for _ in range(200):
@@ -171,19 +179,19 @@ def spread(wanted, gap, low, high):
     return spots
 
 
-def key_rows(entries, width):
+def key_rows(entries: list[Entry], width: float) -> tuple[list[list[Entry]], int]:
     """Sets the entries of a key in as many equal columns as the lengths of their names allow."""
     longest = max(len(text) for text, *_ in entries)
     columns = max(1, min(len(entries), int(width // (38 + 6.3 * longest))))
     return [entries[i:i + columns] for i in range(0, len(entries), columns)], columns
 
 
-def key_height(entries, width):
+def key_height(entries: list[Entry], width: float) -> int:
     return 19 * len(key_rows(entries, width)[0]) + 6
 
 
-def draw_key(figure, entries, left, top, width):
-    """Draws a key, for names too long to stand at their lines; `entries` holds (text, look)."""
+def draw_key(figure: Figure, entries: list[Entry], left: float, top: float, width: float) -> None:
+    """Draws a key, for names too long to stand at their lines."""
     rows, columns = key_rows(entries, width)
     axes = place(figure, left, top, width, 19 * len(rows))
     axes.set_axis_off()
@@ -198,23 +206,23 @@ def draw_key(figure, entries, left, top, width):
             axes.annotate(text, (start + 33, 19 * y + 9), va="center", color=colour)
 
 
-def shorten(name, most=40):
+def shorten(name: str, most: int = 40) -> str:
     return name if len(name) <= most else name[:most - 1] + "\u2026"
 
 
-def powers(low, high, base=10):
+def powers(low: float, high: float, base: int = 10) -> list[float]:
     """The powers of `base` in [low, high]."""
     first = math.ceil(math.log(low, base) - 1e-9)
     last = math.floor(math.log(high, base) + 1e-9)
     return [base ** exponent for exponent in range(first, last + 1)]
 
 
-def log_marks(low, high, most=9):
+def log_marks(low: float, high: float, most: int = 9) -> list[float]:
     """The ticks of a log axis: 1, 2, 5, 10 ... if they are few enough, else the powers of ten."""
     marks = [m for p in powers(low / 10, high) for m in (p, 2 * p, 5 * p) if low <= m <= high]
     return marks if len(marks) <= most else thin(powers(low, high), most)
 
 
-def thin(marks, most):
+def thin(marks: list[float], most: int) -> list[float]:
     """At most so many of them, equally far apart."""
     return marks[::max(1, math.ceil(len(marks) / most))]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers as a reader wants them: thousands separators, SI units, as many digits as matter."""
 
+from typing import Sequence
+
 NARROW_SPACE = "\u202f"  # between a number and its unit: never a line break
 
 
-def digits(value, significant=3):
+def digits(value: float, significant: int = 3) -> str:
     """1234.5 -> '1,234'; 12.345 -> '12.3'; 0.01234 -> '0.0123'."""
     if value == 0:
         return "0"
@@ -21,12 +23,12 @@ def digits(value, significant=3):
     return text.rstrip("0").rstrip(".") if "." in text and decimals > significant else text
 
 
-def count(value):
+def count(value: float) -> str:
     """A whole number: '1,048,576'."""
     return f"{value:,.0f}"
 
 
-def short(value):
+def short(value: float) -> str:
     """For axes: '500', '10 k', '2 M', without digits that carry nothing."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size and (size > 1e3 or value >= 10e3):
@@ -34,7 +36,7 @@ def short(value):
     return f"{value:,.4g}"
 
 
-def binary(value):
+def binary(value: float) -> str:
     """Pool sizes are powers of two: 65,536 is '64 Ki'."""
     for size, unit in ((1 << 20, "Mi"), (1 << 10, "Ki")):
         if value >= size and value % size == 0:
@@ -42,7 +44,7 @@ def binary(value):
     return count(value)
 
 
-def scaled(value, sizes, significant=3):
+def scaled(value: float, sizes: Sequence[tuple[float, str]], significant: int = 3) -> str:
     for size, unit in sizes:
         if abs(value) >= size * (1 - 0.5 * 10 ** -significant):  # it rounds up to one of this unit
             return f"{digits(value / size, significant)}{NARROW_SPACE}{unit}"
@@ -50,25 +52,25 @@ def scaled(value, sizes, significant=3):
     return f"{digits(value / size, significant)}{NARROW_SPACE}{unit}"
 
 
-def bytes_text(value, significant=3):
+def bytes_text(value: float, significant: int = 3) -> str:
     """SI: 1 GB = 1e9 bytes."""
     return scaled(value, ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B")),
                   significant)
 
 
-def time_text(value_ns, significant=3):
+def time_text(value_ns: float, significant: int = 3) -> str:
     return scaled(value_ns, ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")), significant)
 
 
-def percent(share, decimals=1):
+def percent(share: float, decimals: int = 1) -> str:
     return f"{100 * share:.{decimals}f}{NARROW_SPACE}%"
 
 
-def times(factor):
+def times(factor: float) -> str:
     return f"{digits(factor)}{NARROW_SPACE}×"
 
 
-def tiny(value):
+def tiny(value: float) -> str:
     """A probability that no percentage can show: '3 × 10⁻²¹'."""
     if value == 0 or value >= 1e-3:
         return digits(value)
@@ -77,7 +79,7 @@ def tiny(value):
     return f"{mantissa} × 10{raised}"
 
 
-def metric_text(value, unit):
+def metric_text(value: float, unit: str) -> str:
     """The text of a cell of a table, in the unit that the file states."""
     if unit in ("bytes", "B"):
         return bytes_text(value)

@@ -43,7 +43,8 @@ def to_svg(figure: Figure, prefix: str, name: str) -> str:
     text = re.sub(r"\s*<style.*?</style>", "", text, flags=re.S)
     text = re.sub(r"\s*<defs>\s*</defs>", "", text)
     head, body = text.split(">", 1)
-    box = re.search(r'viewBox="[^"]*"', head).group(0)
+    box = head[head.index('viewBox="'):]
+    box = box[:box.index('"', 9) + 1]
     width = box.split()[2]
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', body))
     body = re.sub(r' id="([^"]*)"',

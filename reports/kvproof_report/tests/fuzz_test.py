@@ -16,6 +16,7 @@ import time
 import traceback
 import unittest
 import warnings
+from typing import Any
 from unittest import mock
 
 from kvproof_report.common.result_files import InputError, load, paths_in
@@ -39,7 +40,7 @@ TEXTS = ("", "a", "-", " ", "x" * 40, "x" * 999, "x" * 1001, "$x$", "$\\frac{", 
          "I1", "I1 I2", "I", "A", "optimized/", "BROKEN", "VACUOUS: x", "holds", "naive",
          "survived", "expected", "other_law", "crash", "worse", "cannot tell", "xxh3-128", "hnd",
          "paged", "infinite", "lru", "optimum", "mooncake_conversation")
-OTHERS = (None, True, False, [], {}, [1], {"a": 1}, [[[]]])
+OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [1], {"a": 1}, [[[]]])
 
 
 def documents():
@@ -181,5 +182,6 @@ class FuzzTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    SECONDS, SEED = (int(given) for given in (*sys.argv[1:3], *(15, 1)[len(sys.argv) - 1:]))
+    given = [int(number) for number in sys.argv[1:3]]
+    SECONDS, SEED = given + [SECONDS, SEED][len(given):]
     unittest.main(argv=sys.argv[:1])
