@@ -13,7 +13,7 @@ import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable
+from typing import Any, Callable
 
 from kvproof_report.common.experiments import Experiment, is_number, words
 

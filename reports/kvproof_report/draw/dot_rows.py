@@ -37,25 +37,19 @@ def draw_rows(figure: Figure, rows: list[Row], top: float, width: int, least: fl
     for group, label, dots in rows:
         if group:
             y += HEAD
-            axes.annotate(group, (0, y - 5), xytext=(8 - left, 0), color=d.INK, weight="bold",
-                          xycoords=("axes fraction", "data"), textcoords="offset points",
-                          va="center", annotation_clip=False)
+            d.write(axes, group, (0, y - 5), (8 - left, 0), on="row", weight="bold")
         draw_row(axes, y + STEP / 2, label, dots, left, right)
         y += STEP
     if least <= mark <= most:
         axes.axvline(mark, color=d.SOFT, linewidth=0.9)
-    d.ticks(axes.yaxis, [], str)
-    axes.grid(axis="y", visible=False)
-    axes.grid(axis="x", visible=True)
-    axes.spines["left"].set_visible(False)
+    d.row_axis(axes)
     d.x_title(axes, unit)
     return axes
 
 
 def draw_row(axes: Axes, y: float, label: str, dots: list[Dot], left: int, right: int) -> None:
     low, high = axes.get_xlim()
-    axes.annotate(label, (0, y), xytext=(16 - left, 0), xycoords=("axes fraction", "data"),
-                  textcoords="offset points", va="center", color=d.SOFT, annotation_clip=False)
+    d.write(axes, label, (0, y), (16 - left, 0), d.SOFT, on="row")
     for metric, (colour, hollow) in dots:
         if metric.has_spread:
             axes.plot([max(metric.low, low), min(metric.high, high)], [y, y], color=colour,
@@ -66,6 +60,4 @@ def draw_row(axes: Axes, y: float, label: str, dots: list[Dot], left: int, right
     said = digits(metric.value)
     if metric.has_spread and right > WITH_SPREAD:
         said += f" ({digits(metric.low)} to {digits(metric.high)})"
-    axes.annotate(said, (1, y), xytext=(10, 0), xycoords=("axes fraction", "data"),
-                  textcoords="offset points", va="center", color=dots[0][1][0],
-                  annotation_clip=False)
+    d.write(axes, said, (1, y), (10, 0), dots[0][1][0], on="row")

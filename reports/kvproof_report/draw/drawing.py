@@ -15,6 +15,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.text import Annotation
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 WIDE, NARROW = 760, 350  # [CSS px]
@@ -94,18 +95,46 @@ def place(figure: Figure, left: float, top: float, width: float, height: float) 
     return axes
 
 
+COORDINATES: dict[str, Any] = {"data": "data", "axes": "axes fraction",
+                               "row": ("axes fraction", "data")}
+
+
+def write(axes: Axes, text: str, at: tuple[float, float], by: tuple[float, float],
+          colour: str = INK, on: str = "data", **style: Any) -> Annotation:
+    """Writes a text so many pixels beside a place. On "axes" the place is a share of the axes; on a
+    "row" its x is, and the text stands at the middle of its y."""
+    if on == "row":
+        style.setdefault("va", "center")
+    return axes.annotate(text, at, xytext=by, xycoords=COORDINATES[on], color=colour,
+                         textcoords="offset points", **style)
+
+
+def row_axis(axes: Axes) -> None:
+    """Rows have names of their own, and are compared along x."""
+    ticks(axes.yaxis, [], str)
+    axes.grid(axis="x", visible=True)
+    axes.spines["left"].set_visible(False)
+
+
+def canvas(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Axes without any mark; a position on them is in pixels from their top left."""
+    axes = place(figure, left, top, width, height)
+    axes.set_axis_off()
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    return axes
+
+
 def title(axes: Axes, text: str, y_unit: str | None = None) -> None:
     """A panel's name in ink above it, then the unit of its y axis; both read horizontally."""
-    head = axes.annotate(text, (0, 1), xytext=(0, 9), xycoords="axes fraction", color=INK,
-                         textcoords="offset points", va="bottom", weight="bold")
+    head = write(axes, text, (0, 1), (0, 9), on="axes", va="bottom", weight="bold")
     if y_unit:
         head.set_position((0, 25))
         y_title(axes, y_unit)
 
 
 def y_title(axes: Axes, text: str) -> None:
-    axes.annotate(text, (0, 1), xytext=(0, 8), xycoords="axes fraction", color=SOFT,
-                  textcoords="offset points", va="bottom")
+    write(axes, text, (0, 1), (0, 8), SOFT, on="axes", va="bottom")
 
 
 def x_title(axes: Axes, text: str) -> None:
@@ -131,8 +160,7 @@ def end_labels(axes: Axes, ends: Iterable[tuple[float, float, str, str]], gap: f
     spots = spread(wanted, gap, 0, height)
     for spot, (fraction, x, y, text, colour) in zip(spots, placed):
         near_x = to_fraction.transform((x, y))[0]
-        axes.annotate(text, (1, spot / height), xytext=(offset + 4, 0), xycoords="axes fraction",
-                      textcoords="offset points", color=colour, va="center", annotation_clip=False)
+        write(axes, text, (1, spot / height), (offset + 4, 0), colour, on="axes", va="center")
         if abs(spot - fraction * height) > 2 or near_x < 0.995:
             axes.annotate("", (near_x, fraction), xytext=(1 + (offset + 1) / axes_width(axes),
                                                           spot / height),
@@ -152,8 +180,7 @@ def side_labels(axes: Axes, names: Iterable[tuple[float, str, str, Any]], gap: f
     for spot, (_, text, colour, dash) in zip(spots, names):
         axes.plot([1 + 6 * pixel, 1 + 28 * pixel], [spot / height] * 2, color=colour,
                   linestyle=dash, linewidth=1.6, transform=axes.transAxes, clip_on=False)
-        axes.annotate(text, (1, spot / height), xytext=(34, 0), xycoords="axes fraction",
-                      textcoords="offset points", color=colour, va="center", annotation_clip=False)
+        write(axes, text, (1, spot / height), (34, 0), colour, on="axes", va="center")
 
 
 def axes_width(axes: Axes) -> float:
@@ -193,10 +220,7 @@ def key_height(entries: list[Entry], width: float) -> int:
 def draw_key(figure: Figure, entries: list[Entry], left: float, top: float, width: float) -> None:
     """Draws a key, for names too long to stand at their lines."""
     rows, columns = key_rows(entries, width)
-    axes = place(figure, left, top, width, 19 * len(rows))
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(19 * len(rows), 0)
+    axes = canvas(figure, left, top, width, 19 * len(rows))
     for y, row in enumerate(rows):
         for x, (text, (colour, dash, marker)) in enumerate(row):
             start = x * width / columns

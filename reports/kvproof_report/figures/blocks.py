@@ -76,9 +76,8 @@ def draw_expected(axes, lines):
         waste = [(size - 1) / 2 for size in sizes]
         axes.plot(sizes, [100 * w / (mean_tokens + w) if w else 0 for w in waste], color=d.SOFT,
                   linewidth=0.9, zorder=2)
-    axes.annotate("thin: (block size − 1)/2 tokens", (0, 1), xytext=(8, -4),
-                  xycoords="axes fraction", textcoords="offset points", color=d.SOFT, va="top",
-                  bbox={"facecolor": d.PAPER, "linewidth": 0, "pad": 1})
+    d.write(axes, "thin: (block size − 1)/2 tokens", (0, 1), (8, -4), d.SOFT, on="axes", va="top",
+            bbox={"facecolor": d.PAPER, "linewidth": 0, "pad": 1})
 
 
 def ticks_to(most):

@@ -5,7 +5,7 @@ from kvproof_report.common.experiments import COUNT, TEXT, Experiment, one_of
 from kvproof_report.draw import drawing as d
 from kvproof_report.figures.engines import many
 from kvproof_report.draw.numbers import count
-from kvproof_report.draw.plot import Plot, Table
+from kvproof_report.draw.plot import Plot, Table, groups
 
 STEP = 22  # [px] from one line to the next
 # state -> its words, its look
@@ -16,16 +16,8 @@ LOOKS = {
 }
 
 
-def by_release(results):
-    """defect -> its results"""
-    out = {}
-    for result in results:
-        out.setdefault(result["defect"], []).append(result)
-    return out
-
-
 def draw(results, width):
-    defects = by_release(results)
+    defects = groups(results, "defect")
     releases = list(dict.fromkeys(r["revision"] for r in results))
     narrow = width < 500
     left = 84 if narrow else 330
@@ -41,14 +33,12 @@ def draw(results, width):
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
     for x, release in enumerate(releases):
-        axes.annotate(release, (x, -0.5), xytext=(0, 4), textcoords="offset points", ha="center",
-                      va="bottom", rotation=90 if narrow else 0, size=9.5, color=d.INK,
-                      annotation_clip=False)
+        d.write(axes, release, (x, -0.5), (0, 4), ha="center", va="bottom",
+                rotation=90 if narrow else 0, size=9.5, annotation_clip=False)
     for y, (name, found) in enumerate(defects.items()):
         axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
         text = name if narrow else d.shorten(found[0]["what"], 64)
-        axes.annotate(text, (0, y), xytext=(-left, 0), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", va="center", size=10, color=d.INK)
+        d.write(axes, text, (0, y), (-left, 0), on="row", size=10)
         draw_life(axes, y, [releases.index(r["revision"]) for r in found if r["state"] == "found"])
         for state, (_, (colour, _, marker)) in LOOKS.items():
             spots = [releases.index(r["revision"]) for r in found if r["state"] == state]
@@ -75,7 +65,7 @@ def life(found):
 
 
 def finding(results):
-    defects = by_release(results)
+    defects = groups(results, "defect")
     lives = {name: life(found) for name, found in defects.items()}
     known = [name for name in lives if lives[name]]
     gone = [name for name in known if [r["state"] for r in defects[name]

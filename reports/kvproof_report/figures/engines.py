@@ -92,24 +92,22 @@ def draw_labels(axes, across, down, left):
         axes.spines[side].set_visible(False)
     for x, (text, colour) in enumerate(across):
         axes.axvline(x, color=d.GRID, linewidth=0.8, zorder=0)
-        axes.annotate(text, (x, -0.5), xytext=(0, 4), ha="center", va="bottom", rotation=90,
-                      textcoords="offset points", size=9.5, color=colour, annotation_clip=False)
+        d.write(axes, text, (x, -0.5), (0, 4), colour, ha="center", va="bottom", rotation=90,
+                size=9.5, annotation_clip=False)
     for y, (text, colour) in enumerate(down):
         axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
-        axes.annotate(text, (0, y), xytext=(-left, 0), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", va="center", size=10, color=colour)
+        d.write(axes, text, (0, y), (-left, 0), colour, on="row", size=10)
 
 
 def draw_sums(axes, sums, across, narrow, left):
     """Draws the numbers of each engine at the end of its line."""
     for nth, (title, texts) in enumerate(sums):
         if narrow:
-            axes.annotate(title, (0, 0), xytext=(-left, -24 - 46 * nth), xycoords="axes fraction",
-                          textcoords="offset points", va="center", size=10, color=d.SOFT)
+            d.write(axes, title, (0, 0), (-left, -24 - 46 * nth), d.SOFT, on="axes", va="center",
+                    size=10)
         else:
-            axes.annotate(title, (1, 1), xytext=(40 + 60 * nth, 4), xycoords="axes fraction",
-                          textcoords="offset points", va="bottom", ha="right", rotation=90,
-                          size=9.5, color=d.SOFT)
+            d.write(axes, title, (1, 1), (40 + 60 * nth, 4), d.SOFT, on="axes", va="bottom",
+                    ha="right", rotation=90, size=9.5)
         for index, text in enumerate(texts):
             spot, offset, coordinates, turn = (
                 ((index, 0), (0, -6 - 46 * nth), ("data", "axes fraction"), 90) if narrow else

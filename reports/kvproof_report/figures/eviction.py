@@ -78,8 +78,8 @@ def draw_panel(axes, source, results):
         axes.plot([PUBLISHED_TOKENS] * len(PUBLISHED), [100 * share for _, share in PUBLISHED],
                   linestyle="none", marker="o", markersize=11, markerfacecolor="none",
                   markeredgecolor=d.INK, markeredgewidth=1, zorder=4)
-        axes.annotate("rings: published, LRU and optimum", (1, 0), xytext=(-6, 8), ha="right",
-                      xycoords="axes fraction", textcoords="offset points", color=d.SOFT)
+        d.write(axes, "rings: published, LRU and optimum", (1, 0), (-6, 8), d.SOFT, on="axes",
+                ha="right")
     low = min(map(tokens, finite), default=1) / 1.3
     high = max(map(tokens, finite), default=10) * 1.3
     axes.set_xscale("log")

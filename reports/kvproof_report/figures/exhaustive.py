@@ -39,9 +39,7 @@ def draw(results, width):
     for index, result in enumerate(spaces):
         draw_space(axes, index, result, narrow)
     d.ticks(axes.xaxis, d.log_marks(least / 2, most * 2, 2), short)
-    d.ticks(axes.yaxis, [], str)
-    axes.grid(axis="x", visible=True)
-    axes.spines["left"].set_visible(False)
+    d.row_axis(axes)
     axes.annotate("states", (spaces[0].value("states"), -0.42), ha="center", va="bottom",
                   color=d.BLUE, annotation_clip=False)
     if spaces[0].value("edges") > 4 * spaces[0].value("states"):
@@ -58,16 +56,12 @@ def draw_space(axes, index, result, narrow):
     axes.plot([max(edges, states)], [index], color=d.SOFT, marker="|", markersize=8)
     axes.plot([states], [index], marker="o", markersize=7, color=colour, zorder=3,
               markerfacecolor=colour if is_closed(result) else d.PAPER, markeredgewidth=1.6)
-    axes.annotate(d.shorten(words(result["space"]), 15), (0, index), xytext=(-10, 0),
-                  xycoords=("axes fraction", "data"), textcoords="offset points", ha="right",
-                  va="center", color=d.INK)
+    d.write(axes, d.shorten(words(result["space"]), 15), (0, index), (-10, 0), on="row", ha="right")
     text = (f"{'closed' if is_closed(result) else 'not closed'} at depth "
             f"{count(result.value('depth'))}, {seconds_text(result)}")
     place, offset, side = ((0, index + 0.33), (2, 0), "left") if narrow else (
         (1, index), (12, 0), "left")
-    axes.annotate(text, place, xytext=offset, xycoords=("axes fraction", "data"), va="center",
-                  textcoords="offset points", ha=side, annotation_clip=False,
-                  color=d.SOFT if is_closed(result) else colour)
+    d.write(axes, text, place, offset, d.SOFT if is_closed(result) else colour, on="row", ha=side)
 
 
 # ---- in words -----------------------------------------------------------------------------------

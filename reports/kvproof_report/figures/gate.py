@@ -39,9 +39,8 @@ def draw(results, width):
     axes.axvline(0, color=d.SOFT, linewidth=0.8)
     y = 0
     for workload, rows in lines.items():
-        axes.annotate(workload, (0, y + HEAD - 8), xytext=(-left + 6, 0), color=d.INK,
-                      xycoords=("axes fraction", "data"), textcoords="offset points",
-                      weight="bold", annotation_clip=False)
+        d.write(axes, workload, (0, y + HEAD - 8), (-left + 6, 0), on="row", weight="bold",
+                va="baseline")
         y += HEAD
         for result in rows:
             draw_line(axes, result, y + LINE / 2, reach, left)
@@ -65,13 +64,10 @@ def draw_line(axes, result, y, reach, left):
                   linewidth=1.2, zorder=3)
     at = max(-reach, min(reach, metric.value))
     axes.plot([at], [y], color=colour, marker=marker, linestyle="", zorder=4, clip_on=False)
-    axes.annotate(d.shorten(name_of(result), 24), (0, y), xytext=(-left + 14, 0),
-                  xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
-                  color=d.SOFT, annotation_clip=False)
+    d.write(axes, d.shorten(name_of(result), 24), (0, y), (-left + 14, 0), d.SOFT, on="row")
     if metric.value != at:
-        axes.annotate(change_text(metric.value), (at, y), xytext=(8 if at > 0 else -8, 0),
-                      textcoords="offset points", va="center", color=colour,
-                      ha="left" if at > 0 else "right", annotation_clip=False)
+        d.write(axes, change_text(metric.value), (at, y), (8 if at > 0 else -8, 0), colour,
+                va="center", ha="left" if at > 0 else "right", annotation_clip=False)
 
 
 def finding(results):

@@ -118,9 +118,9 @@ def draw_columns(axes, at, spots, size):
         wide = 1 + APART * name.endswith(" alone")
         axes.add_patch(Rectangle((x, -0.5), wide, spots[-1] + 1, facecolor="none",
                                  edgecolor=d.GRID, linewidth=0.8, zorder=0))
-        axes.annotate(name, (x + wide / 2, -0.5), xytext=(0, 4), textcoords="offset points",
-                      rotation=90, ha="center", va="bottom", size=size,
-                      color=d.RED if name == FATES["survived"] else d.INK)
+        d.write(axes, name, (x + wide / 2, -0.5), (0, 4),
+                d.RED if name == FATES["survived"] else d.INK, rotation=90, ha="center",
+                va="bottom", size=size)
 
 
 def draw_cell(axes, x, y, expected, other, size):
@@ -153,9 +153,8 @@ def draw_credits(axes, at, rows, laws):
                                      linewidth=0, clip_on=False))
             low -= tall
         if expected + other == most:
-            axes.annotate(count(most), (at[law] + 0.5, low), xytext=(0, 2), ha="center",
-                          textcoords="offset points", va="bottom", size=SMALL, color=d.INK,
-                          annotation_clip=False)
+            d.write(axes, count(most), (at[law] + 0.5, low), (0, 2), ha="center", va="bottom",
+                    size=SMALL, annotation_clip=False)
 
 
 def draw_operations(axes, rows, spots):
@@ -189,8 +188,7 @@ def draw_dots(axes, rows, spots, metric):
 
 def panel_title(axes, *lines):
     for nth, text in enumerate(reversed(lines)):
-        axes.annotate(text, (0, 1), xytext=(0, 6 + 14 * nth), xycoords="axes fraction",
-                      textcoords="offset points", va="bottom", color=d.SOFT, size=10.5)
+        d.write(axes, text, (0, 1), (0, 6 + 14 * nth), d.SOFT, on="axes", va="bottom", size=10.5)
 
 
 # ---- on a phone: each row with the laws that occur in it ----------------------------------------
@@ -205,10 +203,7 @@ def draw_narrow(mutants, rows, width):
     top = key + sum(heights) + 16 * len(lines) + 52
     figure = d.new_figure(width, top + panels + 34)
     d.draw_key(figure, KEY[:2] + KEY[3:], 0, 0, width)
-    axes = d.place(figure, 0, key, width, sum(heights))
-    axes.set_xlim(0, width)
-    axes.set_ylim(sum(heights), 0)
-    axes.set_axis_off()
+    axes = d.canvas(figure, 0, key, width, sum(heights))
     y = 0
     for (row, _), chips, height in zip(blocks, placed, heights):
         draw_block(axes, row, chips, y, width)
@@ -293,11 +288,7 @@ def survivor_lines(mutants, width):
 
 
 def draw_survivors(figure, lines, top):
-    if not lines:
-        return
-    axes = d.place(figure, 0, top, 100, 16 * len(lines))
-    axes.set_axis_off()
-    axes.set_ylim(len(lines), 0)
-    for nth, line in enumerate(lines):
-        axes.annotate(line, (0, nth + 0.5), va="center", color=d.RED, weight="bold",
-                      annotation_clip=False)
+    if lines:
+        axes = d.canvas(figure, 0, top, 100, 16 * len(lines))
+        for nth, line in enumerate(lines):
+            axes.annotate(line, (0, 16 * nth + 8), va="center", color=d.RED, weight="bold")

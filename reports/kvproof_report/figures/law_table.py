@@ -53,9 +53,7 @@ def draw(results, width):
     axes.set_ylim(len(laws) - 0.5, -0.5)
     for index, (law, rows) in enumerate(laws.items()):
         draw_law(axes, index, law, rows, looks, narrow)
-    d.ticks(axes.yaxis, [], str)
-    axes.grid(axis="x", visible=True)
-    axes.spines["left"].set_visible(False)
+    d.row_axis(axes)
     d.x_title(axes, "answers of the law, log scale")
     return figure
 
@@ -80,9 +78,8 @@ def draw_law(axes, index, law, rows, looks, narrow):
     for shift, text, weight in ((-(158 if narrow else 206), law, "bold"),
                                 (-(130 if narrow else 176),
                                  d.shorten(rows[0]["name"], 19 if narrow else 28), "normal")):
-        axes.annotate(text, (0, index), xytext=(shift, 0), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", va="center", weight=weight,
-                      size=10.5, color=d.RED if bad else d.INK)
+        d.write(axes, text, (0, index), (shift, 0), d.RED if bad else d.INK, on="row",
+                weight=weight, size=10.5)
     order = list(looks)
     for row in rows:
         colour, _, marker = looks[row["subject"]]

@@ -43,9 +43,8 @@ def draw(results, width):
     d.ticks(axes.yaxis, [], str)
     axes.spines["left"].set_visible(False)
     for y, (lie, told) in enumerate(lies.items()):
-        axes.annotate(words(lie), (0, y), xytext=(-left, 0), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", va="center", size=10.5,
-                      color=d.RED if fates_of(told)["missed"] else d.INK)
+        d.write(axes, words(lie), (0, y), (-left, 0), d.RED if fates_of(told)["missed"] else d.INK,
+                on="row", size=10.5)
     (draw_bars if narrow else draw_cells)(axes, cells, lies)
     d.draw_key(figure, key, 0, head + height + 36, width)
     return figure
@@ -69,8 +68,8 @@ def draw_cells(axes, cells, lies):
     d.ticks(axes.xaxis, [], str)
     axes.spines["bottom"].set_visible(False)
     for x, operation in enumerate(operations):
-        axes.annotate(words(operation), (x + 0.5, -0.5), xytext=(0, 4), ha="center", va="bottom",
-                      textcoords="offset points", rotation=90, size=10, annotation_clip=False)
+        d.write(axes, words(operation), (x + 0.5, -0.5), (0, 4), ha="center", va="bottom",
+                rotation=90, size=10, annotation_clip=False)
         axes.axvline(x, color=d.GRID, linewidth=0.8, zorder=0)
     wide = 0.88 / len(LEVELS)
     for y, told in enumerate(lies.values()):

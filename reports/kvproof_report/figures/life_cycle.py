@@ -51,9 +51,7 @@ def draw(results, width):
     for index, result in enumerate(results):
         draw_bar(axes, index, result, narrow)
     draw_target(axes, axes.get_xlim()[1])
-    d.ticks(axes.yaxis, [], str)
-    axes.grid(axis="x", visible=True)
-    axes.spines["left"].set_visible(False)
+    d.row_axis(axes)
     d.x_title(axes, "ns per block of a request; thin line: min to max")
     draw_tints(figure, left, 34 + step * len(results) + 50, width - left)
     return figure
@@ -67,13 +65,11 @@ def draw_bar(axes, index, result, narrow):
         start += length
     if metric.has_spread:
         draw_spread(axes, index + BAR / 2 + 0.09, metric)
-    axes.annotate(words(result["case"]) + (": " if narrow else "\n") + size_of(result),
-                  (0, index - BAR / 2 - 0.02 if narrow else index), color=d.INK,
-                  xytext=(0, 0) if narrow else (-10, 0), textcoords="offset points",
-                  ha="left" if narrow else "right", va="bottom" if narrow else "center")
-    numbers = axes.annotate(f"{digits(metric.value)} ns", (metric.value, index), xytext=(8, 0),
-                            textcoords="offset points", va="center", color=d.INK, weight="bold",
-                            zorder=5, bbox=CLEAR)
+    d.write(axes, words(result["case"]) + (": " if narrow else "\n") + size_of(result),
+            (0, index - BAR / 2 - 0.02 if narrow else index), (0, 0) if narrow else (-10, 0),
+            ha="left" if narrow else "right", va="bottom" if narrow else "center")
+    numbers = d.write(axes, f"{digits(metric.value)} ns", (metric.value, index), (8, 0),
+                      va="center", weight="bold", zorder=5, bbox=CLEAR)
     if metric.has_spread:
         axes.annotate(f"{digits(metric.low)} to {digits(metric.high)}", (1, 0.5),
                       xycoords=numbers, xytext=(9, 0), textcoords="offset points", va="center",
@@ -88,10 +84,7 @@ def draw_spread(axes, y, metric):
 
 
 def draw_tints(figure, left, top, width):
-    axes = d.place(figure, left, top, width, 18)
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(18, 0)
+    axes = d.canvas(figure, left, top, width, 18)
     x = 0
     for _, _, name, opacity in PHASES:
         axes.barh(9, 11, left=x, height=11, color=d.BLUE, alpha=opacity, linewidth=0)

@@ -71,9 +71,8 @@ def name_kinds(axes, lines):
     """Explains the colours, in the corner that lines from the lower left leave free."""
     kinds = list(dict.fromkeys(rows[0]["cache"] for rows in lines.values()))
     for nth, kind in enumerate(kinds[:8]):
-        axes.annotate(d.shorten(kind, 20), (0, 1), xytext=(10, -4 - 15 * nth),
-                      xycoords="axes fraction", textcoords="offset points", va="top",
-                      color=COLOURS.get(kind, d.INK))
+        d.write(axes, d.shorten(kind, 20), (0, 1), (10, -4 - 15 * nth), COLOURS.get(kind, d.INK),
+                on="axes", va="top")
 
 
 def log_log(axes, xs, ys):

@@ -93,8 +93,7 @@ def draw_known(axes, finite):
         return
     axes.plot(*zip(*points), linestyle="none", marker="o", markersize=10, markerfacecolor="none",
               markeredgecolor=d.INK, markeredgewidth=1, zorder=4)
-    axes.annotate("rings: an independent simulator", (1, 0), xytext=(-6, 8), ha="right",
-                  xycoords="axes fraction", textcoords="offset points", color=d.SOFT)
+    d.write(axes, "rings: an independent simulator", (1, 0), (-6, 8), d.SOFT, on="axes", ha="right")
 
 
 # ---- in words -----------------------------------------------------------------------------------

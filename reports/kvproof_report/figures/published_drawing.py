@@ -101,16 +101,12 @@ def draw_panel(figure, rows, unit, top, step, width):
         axes.xaxis.get_major_locator().set_params(nbins=4 if narrow else 6)
         axes.xaxis.set_major_formatter(lambda value, _: tick_text(unit, value))
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-    axes.grid(axis="x", visible=True)
-    axes.spines["left"].set_visible(False)
-    d.ticks(axes.yaxis, [], str)
+    d.row_axis(axes)
     d.x_title(axes, axis_text(rows, unit) + (", log scale" if is_log else ""))
     for y, row in enumerate(rows):
         draw_row(axes, y, row, label_of(row, rows), narrow)
     for x, text, colour in ((12, "here", d.INK), (64 if narrow else 84, "published", d.SOFT)):
-        axes.annotate(text, (1, 1), xytext=(x, 8), xycoords="axes fraction", color=colour,
-                      textcoords="offset points", va="bottom")
+        d.write(axes, text, (1, 1), (x, 8), colour, on="axes", va="bottom")
 
 
 def tick_text(unit, value):
@@ -141,19 +137,14 @@ def draw_row(axes, y, row, label, narrow):
                   markerfacecolor="none", markeredgewidth=1.1, zorder=5)
         columns.append((64 if narrow else 84, range_text(there), d.SOFT))
     for x, text, ink in columns:
-        axes.annotate(text, (1, at), xytext=(x, 0), xycoords=("axes fraction", "data"),
-                      textcoords="offset points", va="center", color=ink, annotation_clip=False)
+        d.write(axes, text, (1, at), (x, 0), ink, on="row")
     place, align = ((-4, "left"), "bottom") if narrow else ((-12, "right"), "center")
-    axes.annotate(label, (0, y - 0.13 if narrow else y), xytext=(place[0], 0), ha=place[1],
-                  xycoords=("axes fraction", "data"), textcoords="offset points", va=align,
-                  color=d.INK, annotation_clip=False)
+    d.write(axes, label, (0, y - 0.13 if narrow else y), (place[0], 0), on="row", ha=place[1],
+            va=align)
 
 
 def draw_keys(figure, width):
-    axes = d.place(figure, 0, 0, width, 22)
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(22, 0)
+    axes = d.canvas(figure, 0, 0, width, 22)
     axes.plot([8, 34], [11, 11], color=d.GREY, linewidth=6, alpha=0.3, solid_capstyle="butt")
     axes.plot([21], [11], color=d.GREY, marker="o", markersize=7)
     axes.annotate("here, and over what is unknown", (42, 11), va="center", color=d.INK)

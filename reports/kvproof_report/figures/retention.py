@@ -104,8 +104,8 @@ def write_kept(axes, results):
     texts = [("blocks kept:", d.SOFT)] * bool(rows) + [
         (short(float(f"{r.value('kept_blocks'):.3g}")), look(r["retention"])[0]) for r in rows]
     for place, (text, colour) in enumerate(texts[:4]):
-        axes.annotate(text, ((0, 0.41, 0.62, 0.83)[place], 0), xytext=(0, -45), color=colour,
-                      xycoords="axes fraction", textcoords="offset points", va="center")
+        d.write(axes, text, ((0, 0.41, 0.62, 0.83)[place], 0), (0, -45), colour, on="axes",
+                va="center")
 
 
 # ---- in words -----------------------------------------------------------------------------------

@@ -79,8 +79,7 @@ def draw_line(figure, columns, rows, top, width):
         else:
             draw_ranges(axes, rows, size)
         for text, colour, up in ((title, d.INK, 19), (unit, d.SOFT, 4)):
-            axes.annotate(text, (0, 1), xytext=(0, up), xycoords="axes fraction", color=colour,
-                          textcoords="offset points", va="bottom")
+            d.write(axes, text, (0, 1), (0, up), colour, on="axes", va="bottom")
         if index == 0:
             name_rows(axes, rows, narrow)
         left += size + gap
@@ -88,12 +87,10 @@ def draw_line(figure, columns, rows, top, width):
 
 def name_rows(axes, rows, narrow):
     for y, row in enumerate(rows):
-        axes.annotate(name_of(row["storage"], narrow), (0, y), xytext=(-9, 0), ha="right",
-                      xycoords=("axes fraction", "data"), textcoords="offset points", va="center",
-                      color=d.STORAGE_LOOK[row["storage"]][0], annotation_clip=False)
+        d.write(axes, name_of(row["storage"], narrow), (0, y), (-9, 0),
+                d.STORAGE_LOOK[row["storage"]][0], on="row", ha="right")
         if not answered(row):
-            axes.annotate("refuses all", (0, y), xytext=(0, 0), va="center", color=d.SOFT,
-                          xycoords=("axes fraction", "data"), textcoords="offset points")
+            d.write(axes, "refuses all", (0, y), (0, 0), d.SOFT, on="row")
 
 
 def draw_bars(axes, rows, value, size):
@@ -128,15 +125,11 @@ def value_text(value):
 
 
 def write(axes, x, y, text):
-    axes.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", va="center",
-                  color=d.INK)
+    d.write(axes, text, (x, y), (5, 0), va="center")
 
 
 def write_lines(figure, lines, top, width, colour=d.SOFT, weight="normal"):
-    axes = d.place(figure, 0, top, width, 16 * max(1, len(lines)))
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(16 * max(1, len(lines)), 0)
+    axes = d.canvas(figure, 0, top, width, 16 * max(1, len(lines)))
     for y, line in enumerate(lines):
         axes.annotate(line, (6, 16 * y + 8), va="center", color=colour, weight=weight)
 

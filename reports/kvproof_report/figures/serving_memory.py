@@ -4,7 +4,8 @@
 from kvproof_report.common.experiments import AMOUNT, STORAGE, STORAGES, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, digits, percent
-from kvproof_report.draw.plot import Plot, Table, groups, label_cell
+from kvproof_report.draw.plot import Plot, Table, label_cell
+from kvproof_report.figures.live import panels
 
 # (metric, its name, colour and opacity), from the bottom; None stands for the colour of the
 # storage. The memory above them is free, and was enough for all requests that came.
@@ -15,13 +16,6 @@ PARTS = [
     ("stranded", "free, but too little or in pieces", d.RED, 0.45),
 ]
 STRETCHES = 96  # a panel averages over so many stretches of time: single steps vary too much
-
-
-def panels(results):
-    """source -> storage (in the order of STORAGES) -> results over time"""
-    return {source: {storage: sorted(lines[storage], key=lambda r: r["seconds"])
-                     for storage in STORAGES if storage in (lines := groups(rows, "storage"))}
-            for source, rows in groups(results, "source").items()}
 
 
 def share(row, name):
@@ -61,10 +55,8 @@ def draw(results, width):
     top = 20 * len(rows_of_keys) + 8
     size = (width - left - right - gap * (across - 1)) / across
     for source, lines in sources.items():
-        name = d.place(figure, 0, top, width, 20)
-        name.set_axis_off()
-        name.annotate(d.shorten(source, 44), (0, 0.5), xytext=(6, 0), textcoords="offset points",
-                      xycoords="axes fraction", va="center", color=d.INK, weight="bold")
+        name = d.canvas(figure, 0, top, width, 20)
+        name.annotate(d.shorten(source, 44), (6, 10), va="center", color=d.INK, weight="bold")
         for index, storage in enumerate(storages):
             axes = d.place(figure, left + index % across * (size + gap),
                            top + 24 + 22 + index // across * step, size, panel)
@@ -74,8 +66,7 @@ def draw(results, width):
                 draw_panel(axes, storage, lines[storage], labelled)
             else:
                 axes.set_axis_off()
-                axes.annotate("serves nothing", (0, 1), xytext=(0, -18), xycoords="axes fraction",
-                              textcoords="offset points", color=d.SOFT)
+                d.write(axes, "serves nothing", (0, 1), (0, -18), d.SOFT, on="axes")
         top += height
     return figure
 
@@ -107,8 +98,7 @@ def draw_panel(axes, storage, rows, first):
 
 def write_name(axes, storage, narrow):
     text = STORAGES[storage].removeprefix("contiguous, ") if narrow else STORAGES[storage]
-    axes.annotate(text, (0, 1), xytext=(0, 5), xycoords="axes fraction", va="bottom",
-                  color=d.STORAGE_LOOK[storage][0], textcoords="offset points")
+    d.write(axes, text, (0, 1), (0, 5), d.STORAGE_LOOK[storage][0], on="axes", va="bottom")
 
 
 def key_rows(width):
@@ -124,10 +114,7 @@ def key_rows(width):
 
 
 def draw_keys(figure, rows, width):
-    axes = d.place(figure, 0, 0, width, 20 * len(rows))
-    axes.set_axis_off()
-    axes.set_xlim(0, width)
-    axes.set_ylim(20 * len(rows), 0)
+    axes = d.canvas(figure, 0, 0, width, 20 * len(rows))
     for y, row in enumerate(rows):
         for x, name, colour, opacity in row:
             axes.barh(20 * y + 10, 16, left=x, height=11, color=colour, alpha=opacity, linewidth=0)

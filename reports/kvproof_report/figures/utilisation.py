@@ -39,10 +39,7 @@ def draw_bars(axes, rows):
         if arena > allocated * 1.005:
             axes.plot([allocated / GB, arena / GB], [index, index], color=colour, linewidth=1,
                       marker="|", markevery=[1], markersize=9)
-    axes.grid(axis="y", visible=False)
-    axes.grid(axis="x", visible=True)
-    axes.spines["left"].set_visible(False)
-    d.ticks(axes.yaxis, [], str)
+    d.row_axis(axes)
 
 
 def draw(results, width):
@@ -82,13 +79,11 @@ def name_bar(axes, row, most, narrow):
     if narrow:
         axes.annotate(f"{name}: {numbers}", (0, index - 0.34), va="bottom", color=d.INK)
         return
-    axes.annotate(name, (0, index), xytext=(-10, 0), textcoords="offset points", va="center",
-                  ha="right", color=d.INK)
+    d.write(axes, name, (0, index), (-10, 0), va="center", ha="right")
     inside = allocated / GB > most * 0.6
     end = allocated if inside else max(allocated, arena)
-    axes.annotate(numbers, (end / GB, index), va="center", color=d.INK,
-                  xytext=(-10 if inside else 10, 0), textcoords="offset points",
-                  ha="right" if inside else "left")
+    d.write(axes, numbers, (end / GB, index), (-10 if inside else 10, 0), va="center",
+            ha="right" if inside else "left")
 
 
 def magnify(lens, rows):

@@ -21,9 +21,7 @@ def draw(numbers, width):
     axes.set_ylim(len(numbers) - 0.35, -0.65)
     for index, (machine, number) in enumerate(numbers):
         draw_bar(axes, index, machine, number, scale)
-    d.ticks(axes.yaxis, [], str)
-    axes.grid(axis="x", visible=True)
-    axes.spines["left"].set_visible(False)
+    d.row_axis(axes)
     d.x_title(axes, axis_text(numbers))
     d.draw_key(figure, entries, 12, key, width - 24)
     return figure
