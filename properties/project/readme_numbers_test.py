@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "reports"), str(ROOT / "properties" / "foreign" / "engines")]
 sys.dont_write_bytecode = True
-import parts  # noqa: E402
+from kvproof_report.common import parts  # noqa: E402
 from rows import ROWS  # noqa: E402
 
 

@@ -91,12 +91,12 @@ std::vector<Result> added_study(const StudyOptions&) {
 
 }  // namespace kvproof::bench
 """,
-    "reports/figures/added.py": '''# SPDX-License-Identifier: Apache-2.0
+    "reports/kvproof_report/figures/added.py": '''# SPDX-License-Identifier: Apache-2.0
 """A figure that a test adds."""
 
-from experiments import AMOUNT, COUNT, Experiment
-from figures import drawing as d
-from figures.plot import Plot, plain_table
+from kvproof_report.common.experiments import AMOUNT, COUNT, Experiment
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw.plot import Plot, plain_table
 
 EXPERIMENTS = {"added_study": Experiment({"at": COUNT}, {"answer": AMOUNT}, {}, most=1)}
 

@@ -15,6 +15,12 @@ from pathlib import Path
 ROOMS = ["traces", "subject", "laws", "oracles", "foreign", "random", "concurrency", "exhaustive",
          "kernels", "check", "mutants", "liars", "fuzz", "allocators", "facts"]
 LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
+# The rooms of a Python package, and the rooms that each may import. No import leads back.
+PACKAGE = "reports/kvproof_report/"
+REPORT_ROOMS = {
+    "common": "", "draw": "common", "figures": "common draw", "page": "common draw figures",
+    "run": "common page", "device": "common draw", "": "common",
+    "tests": "common draw figures page"}
 CXX = (".h", ".cuh", ".cpp", ".cu")
 INCLUDE = re.compile(r' *# *include (["<])([^">]*)[">]')
 
@@ -108,6 +114,11 @@ def check_includes(files):
             complaints.append(f"{path}:{number}: includes {other}, which lies above it")
         elif layer(other) < 0 and quote == '"':
             complaints.append(f"{path}:{number}: quotes {other}, not a path from the root")
+    return complaints + circles(includes)
+
+
+def circles(includes):
+    complaints = []
     for path in includes:
         seen, ahead = set(), list(includes[path])
         while ahead:
@@ -119,6 +130,23 @@ def check_includes(files):
                 seen.add(other)
                 ahead += includes.get(other, [])
     return complaints
+
+
+def check_report_rooms(files):
+    """A module imports its own room and those of REPORT_ROOMS, and no import leads back to it."""
+    complaints, imports = [], {}
+    for path, number, line in lines(files, ".py"):
+        match = re.match(r" *from kvproof_report([.\w]*) import \(?([\w, ]+)", line)
+        if not match or not path.startswith(PACKAGE):
+            continue
+        folder, names = match.group(1).replace(".", "/")[1:], re.findall(r"\w+", match.group(2))
+        room, other = (path.removeprefix(PACKAGE).rpartition("/")[0],
+                       (folder or names[0]).split("/")[0])
+        if other not in [room, *REPORT_ROOMS[room].split()]:
+            complaints.append(f"{path}:{number}: {room} does not import {other}")
+        imports.setdefault(path, []).extend([f"{PACKAGE}{folder}.py"] + [
+            f"{PACKAGE}{folder}/{name}.py" for name in names])
+    return complaints + circles(imports)
 
 
 def check_lengths(files):

@@ -19,7 +19,7 @@ class Tree(unittest.TestCase):
             self.assertIn(path, TREE)
 
     def test_obeys(self):
-        complaints = (tidy.check_includes(TREE) + tidy.check_rooms(TREE) +
+        complaints = (tidy.check_includes(TREE) + tidy.check_rooms(TREE) + tidy.check_report_rooms(TREE) +
                       tidy.check_lengths(TREE) +
                       tidy.check_no_dead_files(TREE) + tidy.check_words(TREE) +
                       tidy.check_tiers(TREE) + tidy.check_named_programs(TREE) +
@@ -68,6 +68,19 @@ class Rules(unittest.TestCase):
                      {"properties/laws/a.h": '#include "properties/attic/b.h"\n'})
         self.accepts(check, {"properties/laws/a_test.cpp": '#include "properties/check/b.h"\n',
                              "properties/check/a.h": '#include "properties/laws.h"\n'})
+
+    def test_report_rooms(self):
+        check, room = tidy.check_report_rooms, tidy.PACKAGE + "draw/"
+        a, b = room + "a.py", room + "b.py"
+        self.refuses(check, "a.py:2: draw does not import page",
+                     {a: "\n    from kvproof_report.page.c import d\n"})
+        self.refuses(check, "a.py:1: draw does not import figures",
+                     {a: "from kvproof_report import figures\n"})
+        self.refuses(check, "a.py:1: an include of it leads back", {
+            a: "from kvproof_report.draw import b as c\n",
+            b: "from kvproof_report.draw.a import d\n"})
+        self.accepts(check, {a: "from kvproof_report.common.e import f\n"
+                                "from kvproof_report.draw import b\n", b: "import os\n"})
 
     def test_lengths(self):
         check = tidy.check_lengths

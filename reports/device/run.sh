@@ -45,6 +45,8 @@ have() { command -v "$1" >/dev/null 2>&1; }
 here=$(cd "$(dirname "$0")" && pwd -P)
 root=$(cd "$here/../.." && pwd -P)
 python=${KVPROOF_PYTHON:-python3}
+PYTHONPATH=$root/reports${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH
 output='' seconds='' smoke='' pack=''
 for arg do
   case $arg in
@@ -100,9 +102,10 @@ properties/kernels
 reference/support/say.h
 bench/kernels/device
 reports/device
-reports/experiments.py
-reports/figures/style.py
-reports/result_files.py
+reports/kvproof_report/__init__.py
+reports/kvproof_report/common
+reports/kvproof_report/device
+reports/kvproof_report/draw
 END
 }
 
@@ -240,13 +243,14 @@ done
 step bench 180 "$build/device_bench" $smoke
 bench_status=$status
 if [ "$status" = 0 ]; then outcome bench "measured in $took s"; else broke bench; fi
-step results 20 "$python" "$here/results.py" "$work/bench.out" --output="$output/device.json" \
-  --commit="$commit" --architecture="sm_$architecture" --nvcc="$nvcc" \
-  --complete="$([ "$bench_status" = 0 ] && echo yes || echo no)" ${smoke:+--smoke}
+step results 20 "$python" -m kvproof_report.device.results "$work/bench.out" \
+  --output="$output/device.json" --commit="$commit" --architecture="sm_$architecture" \
+  --nvcc="$nvcc" --complete="$([ "$bench_status" = 0 ] && echo yes || echo no)" ${smoke:+--smoke}
 if [ "$status" = 0 ]; then outcome results "$(last_words results)"; else broke results; fi
 
 if [ "$status" = 0 ]; then
-  step figures 40 "$python" "$here/draw.py" "$output/device.json" --output="$output/figures"
+  step figures 40 "$python" -m kvproof_report.device.draw "$output/device.json" \
+    --output="$output/figures"
   case $status in
     0) outcome figures "$(last_words figures)" ;;
     77) outcome figures "not drawn: $(last_words figures)" ;;

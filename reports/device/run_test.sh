@@ -134,21 +134,20 @@ check "figures are drawn, or there is a reason" \
   has 'figures +(device-prefill, device-mla, device-reshape|not drawn)' out
 check "nothing half-written is left" sh -c "! ls '$work/results' | grep -q part-"
 code=0
-python3 "$source/reports/device/draw.py" "$work/results/device.json" --output="$work/drawn" \
-  >"$work/out" 2>"$work/err" || code=$?
+PYTHONPATH=$source/reports python3 -m kvproof_report.device.draw \
+  "$work/results/device.json" --output="$work/drawn" >"$work/out" 2>"$work/err" || code=$?
 if [ "$code" != 77 ]; then  # 77: no matplotlib
   check "a checkout draws what a pack draws" exits 0
   check "it names the figures" has '^device-prefill, device-mla, device-reshape' out
 fi
 if [ "$code" = 0 ]; then
-  check "the ticks are numbers" python3 -c "
-import sys
-sys.path.insert(0, '$source/reports/device')
-import draw, matplotlib
+  check "the ticks are numbers" env PYTHONPATH="$source/reports" python3 -c "
+import matplotlib
 matplotlib.use('Agg')
 from matplotlib import pyplot
-from figures.style import STYLE
-matplotlib.rcParams.update(STYLE)
+from kvproof_report.device import draw
+from kvproof_report.draw.drawing import use_style
+use_style()
 axes = draw.figure_of(pyplot, [('share', [(1, 0.5), (2048, 1)])], ('tokens', 'share'), '').axes[0]
 labels = [label.get_text() for label in axes.get_xticklabels()]
 assert labels == ['1', '2,048'], labels"

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result files in, one page out. The rooms and their order are in reports/README.md."""

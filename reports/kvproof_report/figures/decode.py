@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paged decode: the share of the read ceiling and the price of paging, by block size and shape."""
+
+from kvproof_report.common.experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw import dot_rows
+from kvproof_report.draw.numbers import binary, count, digits, times
+from kvproof_report.draw.plot import Number, Plot, plain_table
+
+# Every other case differs from this one in one step.
+BASE = {"type": "bf16", "layout": "hnd", "block_size": 16, "order": "shuffled", "ratio": 4,
+        "threads": 1}
+LAYOUT_LOOK = {"hnd": (d.BLUE, d.SOLID, "o"), "nhd": (d.GREEN, d.DASHED, "P")}
+READ, GATHER, PAGED = ("fraction_of_read_ceiling", "fraction_of_gather_ceiling",
+                       "paged_over_contiguous")
+CONTIGUOUS = "contiguous_fraction_of_read_ceiling"
+
+# Published prices of paging, as time over the time with contiguous buffers: those of today, and
+# those of the kernels of the first paper (Kwon et al., SOSP 2023).
+PUBLISHED_PRICES = ((1.05, 1.10), (1.20, 1.26))
+
+
+def main_case(results):
+    """The case of BASE with four sequences, or the first case if there is none."""
+    found = [r for r in results
+             if all(r.get(name) == value for name, value in BASE.items()) and r["batch"] == 4]
+    return (found or results)[0]
+
+
+CASE = (*BASE, "implementation")
+
+
+def differs(result, base):
+    """The parameters in which two cases differ; context and batch go together."""
+    found = [name for name in CASE if result.get(name) != base.get(name)]
+    same = all(result.get(name) == base.get(name) for name in ("context", "batch"))
+    return found if same else found + ["context"]
+
+
+def by_block_size(results, layout):
+    """Shuffled cases of one layout that differ in nothing but the block size, ascending."""
+    base = main_case(results)
+    same = [name for name in (*CASE, "context", "batch") if name not in ("layout", "block_size")]
+    rows = [r for r in results
+            if r.get("layout") == layout and all(r.get(n) == base.get(n) for n in same)]
+    return sorted(rows, key=lambda r: r["block_size"])
+
+
+def layouts(results):
+    return [name for name in LAYOUT_LOOK if by_block_size(results, name)]
+
+
+def sizes_of(results):
+    return sorted({r["block_size"] for name in layouts(results)
+                   for r in by_block_size(results, name)})
+
+
+# ---- by block size ------------------------------------------------------------------------------
+
+def draw_blocks(results, width):
+    narrow = width < 500
+    side, gap, left, right = (width - 52 - 20, 96, 52, 20) if narrow else (0, 64, 52, 24)
+    if not narrow:
+        side = (width - left - right - gap) / 2
+    looks = [(f"{name.upper()} paged", LAYOUT_LOOK[name]) for name in layouts(results)]
+    looks.append(("contiguous, both layouts", (d.VERMILLION, d.DOTTED, "s")))
+    panel, key = 210, d.key_height(looks, width - 20)
+    figure = d.new_figure(width, 46 + panel + (panel + gap if narrow else 0) + 46 + key)
+    first = d.place(figure, left, 46, side, panel)
+    second = (d.place(figure, left, 46 + panel + gap, side, panel) if narrow else
+              d.place(figure, left + side + gap, 46, side, panel))
+    draw_lines(first, results, READ, 0, 1.0)
+    d.title(first, "bytes over time", "share of the read ceiling; bars: 10 to 90 %")
+    draw_lines(second, results, PAGED, None, None)
+    second.axhline(1, color=d.SOFT, linewidth=0.9)
+    draw_published(second, sizes_of(results))
+    d.title(second, "the price of paging", "time over that of contiguous buffers")
+    d.draw_key(figure, looks, 20, figure.get_size_inches()[1] * 72 - key, width - 20)
+    return figure
+
+
+def draw_published(axes, sizes):
+    """Draws published prices, hollow and right of all block sizes: their sources name none."""
+    at = 4 * sizes[-1]
+    for low, high in PUBLISHED_PRICES:
+        axes.plot([at, at], [low, high], color=d.INK, linewidth=1, linestyle=d.DASHED)
+        axes.plot([at], [(low + high) / 2], color=d.INK, marker="D", markersize=5.5,
+                  markerfacecolor=d.PAPER, markeredgewidth=1.1)
+    axes.set_xlim(sizes[0] / 1.3, at * 2)
+    d.ticks(axes.xaxis, [*sizes, at], lambda size: "published" if size == at else count(size))
+
+
+def draw_lines(axes, results, metric, low, high):
+    values = []
+    for name in layouts(results):
+        colour, dash, marker = LAYOUT_LOOK[name]
+        rows = by_block_size(results, name)
+        xs = [r["block_size"] for r in rows]
+        metrics = [r.metrics[metric] for r in rows]
+        axes.plot(xs, [m.value for m in metrics], color=colour, linestyle=dash, marker=marker)
+        axes.vlines(xs, [m.low for m in metrics], [m.high for m in metrics], color=colour,
+                    linewidth=1)
+        values += [m.value for m in metrics]
+        if metric == READ:
+            contiguous = [r.value(CONTIGUOUS) for r in rows]
+            axes.plot(xs, contiguous, color=d.VERMILLION, linestyle=d.DOTTED, marker="s",
+                      markersize=3, linewidth=1.2)
+            values += contiguous
+    axes.set_xscale("log", base=2)
+    sizes = sizes_of(results)
+    axes.set_xlim(sizes[0] / 1.3, sizes[-1] * 1.3)
+    if low is None:
+        low = min([0.9] + [v * 0.97 for v in values])
+        high = 1.32
+    axes.set_ylim(low, max([high] + [v * 1.05 for v in values]))  # a share may pass its ceiling
+    d.ticks(axes.xaxis, sizes, count)
+    d.x_title(axes, "tokens per block, log scale")
+
+
+def finding_blocks(results):
+    base = main_case(results)
+    return (f"Paged decode reads its cache at {digits(100 * base.value(READ), 2)} % of what this "
+            f"machine's memory gives, and takes {digits(base.value(PAGED))} times as long as over "
+            f"contiguous buffers ({base['layout'].upper()}, blocks of {base['block_size']} tokens)")
+
+
+def number(results):
+    base = main_case(results)
+    share = base.metrics[READ]
+    return Number(f"{digits(100 * share.value, 2)}\u202f%",
+                  f"of this memory's read bandwidth reached by paged decode, {case_text(base)}",
+                  f"contiguous buffers: {digits(100 * base.value(CONTIGUOUS), 2)}\u202f%; a bare "
+                  f"gather of the same pieces: "
+                  f"{digits(100 * share.value / base.value(GATHER), 2)}\u202f%" +
+                  spread_text(share, lambda v: f"{digits(100 * v, 2)}"),
+                  share, 1.0, "Ceiling 100\u202f%: the fastest plain read of the same bytes.")
+
+
+def price(results):
+    """How much longer paged takes than contiguous, in the same case."""
+    base = main_case(results)
+    factor = base.metrics[PAGED]
+    return Number(times(factor.value), "the time of contiguous buffers is what paged decode takes, "
+                  + case_text(base), "Published for paging: 1.05 to 1.10" +
+                  spread_text(factor, digits), factor, 1.0,
+                  "Floor 1\u202f×: the same kernel over contiguous buffers.", less=True)
+
+
+def case_text(base):
+    return (f"{base['layout'].upper()}, blocks of {base['block_size']} tokens, "
+            f"{base['implementation']}")
+
+
+def spread_text(metric, text):
+    return (f"; 10 to 90\u202f% of the rounds: {text(metric.low)} to {text(metric.high)}"
+            if metric.has_spread else "")
+
+
+# ---- by shape -----------------------------------------------------------------------------------
+
+NAMES = {"layout": "layout", "threads": "threads", "order": "block order", "context": "context",
+         "type": "element type", "ratio": "query heads of a KV head", "": "the case above"}
+
+
+def shape_rows(results):
+    """(group or None, label, dots): every case that is not of the block sweep."""
+    base = main_case(results)
+    groups = {}
+    for result in results:
+        names = differs(result, base)
+        if "block_size" in names:
+            continue
+        key = "+".join(n for n in names if n != "layout") or "".join(names)
+        groups.setdefault(key, []).append(result)
+    rows = []
+    for key in ["", *[k for k in groups if k]]:
+        for index, result in enumerate(groups.get(key, [])):
+            look = LAYOUT_LOOK[result["layout"]][0]
+            dots = [(result.metrics[READ], (look, False)),
+                    (result.metrics[CONTIGUOUS], (d.VERMILLION, True))]
+            group = " and ".join(NAMES.get(n, n) for n in key.split("+")) if index == 0 else None
+            rows.append((group, label_of(result, key), dots))
+    return rows
+
+
+def label_of(result, key):
+    parts = [result["layout"].upper()]
+    if "context" in key:
+        parts.append(f"{result['batch']} × {binary(result['context'])}")
+    for name in ("type", "order", "threads", "ratio", "implementation"):
+        if name in key.split("+"):
+            parts.append(f"{result[name]} threads" if name == "threads" else str(result[name]))
+    if not key:
+        parts.append(f"{result['batch']} × {binary(result['context'])} tokens")
+    return ", ".join(parts)
+
+
+def draw_shapes(results, width):
+    rows = shape_rows(results)
+    height = dot_rows.height_of(rows)
+    looks = [("paged", (d.BLUE, "", "o")), ("paged, NHD", (d.GREEN, "", "o")),
+             ("contiguous (hollow)", (d.VERMILLION, "", "o"))]
+    figure = d.new_figure(width, 20 + height + 44 + d.key_height(looks, width - 20))
+    values = [m.value for _, _, dots in rows for m, _ in dots]
+    dot_rows.draw_rows(figure, rows, 20, width, 0, max(1.05, 1.05 * max(values)),
+                          "share of the read ceiling" + (
+                              "" if width < 500 else "; line: 10 to 90 %"))
+    d.draw_key(figure, looks, 20, 20 + height + 44, width - 20)
+    return figure
+
+
+def finding_shapes(results):
+    base = main_case(results)
+    shares = [(r.value(READ), r) for r in results if "block_size" not in differs(r, base)]
+    low, high = min(shares, key=lambda s: s[0]), max(shares, key=lambda s: s[0])
+    return (f"Over context, batch, type, ratio, threads and implementation the share lies between "
+            f"{digits(low[0], 2)} ({words_of(low[1])}) and {digits(high[0], 2)} "
+            f"({words_of(high[1])})")
+
+
+def words_of(result):
+    return (f"{result['type']}, {result['layout'].upper()}, {result['batch']} × "
+            f"{binary(result['context'])} tokens, ratio {result['ratio']}, "
+            f"{result['threads']} thread{'s' if result['threads'] > 1 else ''}, "
+            f"{result['implementation']}")
+
+
+MEASURED = ("Each round reads the same bytes, gathers the same pieces, and runs the contiguous and "
+            "the paged kernel once, in turn; a share is of two times of one round, shown is the "
+            "median with the 10th and 90th percentile. Outputs were compared bit by bit and with "
+            "double precision on the same buffers first. 8 KV heads of 128 elements; huge pages.")
+COMMAND = "kvproof bench --filter=paged_decode"
+
+EXPERIMENTS = {
+    "paged_decode": Experiment(
+        {"type": TEXT, "layout": LAYOUT, "block_size": SIZE, "order": TEXT,
+         "context": SIZE, "batch": SIZE, "ratio": SIZE, "threads": SIZE,
+         "implementation": TEXT},
+        {"gb_per_second": POSITIVE, "fraction_of_read_ceiling": POSITIVE,
+         "fraction_of_gather_ceiling": POSITIVE, "paged_over_contiguous": POSITIVE,
+         "contiguous_fraction_of_read_ceiling": POSITIVE}, {}, most=500, most_names=500),
+}
+
+BLOCKS = Plot(
+    "decode-block-size", "paged_decode", COMMAND, draw_blocks, finding_blocks,
+    "Left, 1 is the fastest plain read of the same bytes; the dotted line is the same kernel over "
+    "contiguous buffers. Right, 1 is a paging that costs nothing; "
+    "hollow: published prices, 5 to 10 %, and 20 to 26 % for the kernels of the first paper.",
+    MEASURED, lambda results: plain_table(
+        [r for name in layouts(results) for r in by_block_size(results, name)]), number,
+    section="Kernels", place=10, summary=10)
+SHAPES = Plot(
+    "decode-shapes", "paged_decode", COMMAND, draw_shapes, finding_shapes,
+    "Each row is one case, one step away from the first; the hollow dot is the same kernel over "
+    "contiguous buffers.",
+    MEASURED, plain_table, price, section="Kernels", place=10, summary=20)
+PLOTS = [BLOCKS, SHAPES]

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A decode step of a batch: time and instructions of a token, by one call, by three, in Python."""
+
+from kvproof_report.common.experiments import POSITIVE, SIZE, Experiment, one_of
+from kvproof_report.draw import dot_rows
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw.numbers import count, digits, short, times
+from kvproof_report.draw.plot import Plot, groups, plain_table
+
+TIME, COUNTED = "ns_per_token", "instructions_per_token"
+# call's name -> (label, look); the look is a colour and whether the dot is hollow.
+CALLS = {"one": ("one call", (d.BLUE, False)), "three": ("three calls", (d.GREEN, False))}
+HASH = ("hash alone", (d.VERMILLION, True))
+PYTHON = {"textbook": ("textbook", (d.AMBER, False)), "vllm": ("vLLM", (d.PINK, False))}
+NOT_COUNTED = ("Instructions of a token: not counted here.",
+               "That takes valgrind, and a run without --smoke.")
+
+
+def batches(results):
+    """live requests -> results, by ascending live requests; one call comes before three."""
+    order = list(CALLS)
+    return groups(sorted(results, key=lambda r: (r["live_requests"], order.index(r["calls"]))),
+                  "live_requests")
+
+
+def panel_rows(results, cases):
+    """The rows of a panel. @param cases: results of one batch -> [((label, look), metric)]"""
+    rows = []
+    for live, batch in batches(results).items():
+        for index, ((label, look), metric) in enumerate(cases(batch)):
+            group = f"batch of {count(live)}" if index == 0 else None
+            rows.append((group, label, [(metric, look)]))
+    return rows
+
+
+def times_of(batch):
+    return ([(HASH, batch[0].metrics[f"hash_alone_{TIME}"])] +
+            [(CALLS[r["calls"]], r.metrics[TIME]) for r in batch] +
+            [((f"Python, {name}", look), r.metrics[f"{engine}_{TIME}"])
+             for engine, (name, look) in PYTHON.items() for r in batch
+             if f"{engine}_{TIME}" in r.metrics])
+
+
+def counts_of(batch):
+    counted = [r for r in batch if COUNTED in r.metrics and f"hash_alone_{COUNTED}" in r.metrics]
+    return ([(HASH, r.metrics[f"hash_alone_{COUNTED}"]) for r in counted[:1]] +
+            [(CALLS[r["calls"]], r.metrics[COUNTED]) for r in counted])
+
+
+def draw(results, width):
+    timed, counted = panel_rows(results, times_of), panel_rows(results, counts_of)
+    second = 20 + dot_rows.height_of(timed) + 56
+    figure = d.new_figure(width, second + dot_rows.height_of(counted) + 44)
+    right = 62 if width < 500 else 200
+    draw_times(figure, timed, width, right)
+    if counted:
+        most = max(metric.value for _, _, dots in counted for metric, _ in dots)
+        dot_rows.draw_rows(figure, counted, second, width, 0, 1.08 * most,
+                           "instructions per token", mark=0, right=right)
+    else:
+        axes = d.place(figure, 8, second, width - 16, 40)
+        axes.set_axis_off()
+        axes.annotate("\n".join(NOT_COUNTED), (0, 1), va="top", color=d.INK)
+    return figure
+
+
+def draw_times(figure, rows, width, right):
+    """Draws a log axis: what Python takes is far from the rest."""
+    ends = [end for _, _, dots in rows for metric, _ in dots for end in (metric.low, metric.high)]
+    low, high = min(ends) / 1.3, max(ends) * 1.3
+    axes = dot_rows.draw_rows(figure, rows, 20, width, low, high,
+                              "ns per token, log scale; line: 10 to 90 %", mark=0, right=right)
+    axes.set_xscale("log")
+    d.ticks(axes.xaxis, d.thin(d.powers(low, high), 5 if width < 500 else 9), short)
+
+
+# ---- in words -----------------------------------------------------------------------------------
+
+def finding(results):
+    """Of the smallest batch alone."""
+    live, batch = next(iter(batches(results).items()))
+    text = f"A decode step of {count(live)} requests takes {' and '.join(map(cost_of, batch))}"
+    python = [f"{times(batch[0].value(metric))} ({name})" for engine, (name, _) in PYTHON.items()
+              for metric in [f"{engine}_times_as_long"] if metric in batch[0].metrics]
+    return text + (f"; Python takes {' and '.join(python)} the time of one call" if python else "")
+
+
+def cost_of(result):
+    text = f"{digits(result.value(TIME))} ns a token by {CALLS[result['calls']][0]}"
+    if COUNTED in result.metrics:
+        text += f" ({digits(result.value(COUNTED))} instructions)"
+    return text
+
+
+EXPERIMENTS = {
+    "decode_step": Experiment(
+        {"calls": one_of(CALLS), "live_requests": SIZE},
+        {TIME: POSITIVE, f"hash_alone_{TIME}": POSITIVE},
+        {COUNTED: POSITIVE, f"hash_alone_{COUNTED}": POSITIVE,
+         **{f"{engine}_{metric}": POSITIVE for engine in PYTHON
+            for metric in (TIME, "times_as_long")}}, most=32),
+}
+
+PLOT = Plot(
+    "decode-step", "decode_step", "kvproof bench --filter=decode_step", draw, finding,
+    "Hollow is the hash alone, which no manager with these keys can save. What lies between it "
+    "and a call is the cache manager; one call for the whole batch has to stand left of three for "
+    "each request.",
+    "Timed on one core, in turns in one run: 64 whole steps of the batch with their block ends and "
+    "hashes, on a warm pool of 65,536 blocks of 16 tokens in which every new block evicts one; "
+    "shown is the median. One call and three come to the same tables. Python: 16 of these steps a "
+    "round by the textbook allocator and, where KVPROOF_VLLM_PYTHON or python3 has it, by vLLM's "
+    "KVCacheManager, without sampling and batching. Instructions by callgrind.",
+    lambda results: plain_table([r for batch in batches(results).values() for r in batch]),
+    optional=True, section="Allocator", place=15)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defects by releases: which of an engine's releases a defect was found in."""
+
+from kvproof_report.common.experiments import COUNT, TEXT, Experiment, one_of
+from kvproof_report.draw import drawing as d
+from kvproof_report.figures.engines import many
+from kvproof_report.draw.numbers import count
+from kvproof_report.draw.plot import Plot, Table, groups
+
+STEP = 22  # [px] from one line to the next
+# state -> its words, its look
+LOOKS = {
+    "found": ("found", (d.RED, "None", "X")),
+    "not found": ("not found", (d.BLUE, "None", "s")),
+    "unknown": ("cannot say: no call that meets it can be made", (d.GREY, "None", ".")),
+}
+
+
+def draw(results, width):
+    defects = groups(results, "defect")
+    releases = list(dict.fromkeys(r["revision"] for r in results))
+    narrow = width < 500
+    left = 84 if narrow else 330
+    head = 48 if narrow else 26
+    key = list(LOOKS.values())
+    height = STEP * len(defects)
+    figure = d.new_figure(width, head + height + 14 + d.key_height(key, width))
+    axes = d.place(figure, left, head, width - left - 6, height)
+    axes.set_xlim(-0.5, len(releases) - 0.5)
+    axes.set_ylim(len(defects) - 0.5, -0.5)
+    for axis in (axes.xaxis, axes.yaxis):
+        d.ticks(axis, [], str)
+    for side in ("left", "bottom"):
+        axes.spines[side].set_visible(False)
+    for x, release in enumerate(releases):
+        d.write(axes, release, (x, -0.5), (0, 4), ha="center", va="bottom",
+                rotation=90 if narrow else 0, size=9.5, annotation_clip=False)
+    for y, (name, found) in enumerate(defects.items()):
+        axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
+        text = name if narrow else d.shorten(found[0]["what"], 64)
+        d.write(axes, text, (0, y), (-left, 0), on="row", size=10)
+        draw_life(axes, y, [releases.index(r["revision"]) for r in found if r["state"] == "found"])
+        for state, (_, (colour, _, marker)) in LOOKS.items():
+            spots = [releases.index(r["revision"]) for r in found if r["state"] == state]
+            axes.plot(spots, [y] * len(spots), color=colour, marker=marker, linestyle="None",
+                      clip_on=False, markeredgewidth=0, zorder=3,
+                      markersize=5 if state == "unknown" else 8)
+    d.draw_key(figure, key, 0, head + height + 14, width)
+    return figure
+
+
+def draw_life(axes, y, found):
+    """A line through neighbours in which it was found."""
+    for x in found:
+        if x + 1 in found:
+            axes.plot([x, x + 1], [y, y], color=d.RED, linewidth=2, zorder=2)
+
+
+# ---- in words -----------------------------------------------------------------------------------
+
+def life(found):
+    """from which release to which a defect was found, in words; empty if it never was"""
+    having = [r["revision"] for r in found if r["state"] == "found"]
+    return " to ".join(dict.fromkeys((having[0], having[-1]))) if having else ""
+
+
+def finding(results):
+    defects = groups(results, "defect")
+    lives = {name: life(found) for name, found in defects.items()}
+    known = [name for name in lives if lives[name]]
+    gone = [name for name in known if [r["state"] for r in defects[name]
+                                       if r["state"] != "unknown"][-1] == "not found"]
+    releases = len({r["revision"] for r in results})
+    text = (f"{many(releases, 'release')} of {results[0]['engine']}: "
+            f"{count(len(known))} of {many(len(defects), 'defect')} found, "
+            f"{count(len(gone))} of them gone in the last release that can be asked")
+    longest = max(known, default=None,
+                  key=lambda name: sum(r["state"] == "found" for r in defects[name]))
+    if longest is None:
+        return text
+    return f"{text}; the longest life, {lives[longest]}: {defects[longest][0]['what']}"
+
+
+def table(results):
+    order = list(LOOKS)
+    names = ("defect", "revision", "what", "link", "why")
+    columns = [("state", False)] + [(name, False) for name in names] + [
+        ("met", True), ("operations", True)]
+    return Table(columns, [
+        [(r["state"], order.index(r["state"]))] + [(r[n], r[n]) for n in names] +
+        [(count(r.value(n)), r.value(n)) for n in ("met", "operations")]
+        for r in sorted(results, key=lambda r: order.index(r["state"]))])
+
+
+EXPERIMENTS = {
+    "engine_history": Experiment(
+        {"engine": TEXT, "revision": TEXT, "defect": TEXT, "what": TEXT, "link": TEXT,
+         "state": one_of(LOOKS), "why": TEXT}, {"met": COUNT, "operations": COUNT}, {}, most=2000,
+        most_names=200),
+}
+
+PLOT = Plot(
+    "engine-history", "engine_history", "kvproof engines --history --json=results/history.json",
+    draw, finding,
+    "A line goes from the first release in which a defect was found to the last. What a release "
+    "cannot be asked says nothing of it: the table says why, and names the report where there is "
+    "one.",
+    "A check of each release with the calls that meet one defect, and none that meets another "
+    "that the release has; found means that a law is broken then, not found that the calls were "
+    "made and none was.",
+    table, optional=True, section="Correctness", place=28)

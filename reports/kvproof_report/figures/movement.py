@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data movement: bytes over time as a share of the fastest copy, per operation."""
+
+from kvproof_report.common.experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw import dot_rows
+from kvproof_report.draw.numbers import digits
+from kvproof_report.draw.plot import Plot, groups, plain_table
+
+COPY = "fraction_of_copy_ceiling"
+TARGET = 0.85
+
+
+def of_copies(results):
+    """The copies. slot_mapping copies nothing, so only the table shows it."""
+    return [r for r in results if COPY in r.metrics]
+
+
+def cases(results):
+    """operation -> [(label, implementations, fastest first)]"""
+    found = {}
+    for operation, rows in groups(of_copies(results), "operation").items():
+        for (kind, layout, threads), same in groups(rows, "cache_type", "layout",
+                                                    "threads").items():
+            parts = [layout.upper(), f"{threads} thread{'s' if threads > 1 else ''}"]
+            if kind != same[0]["type"]:
+                parts.insert(0, f"to {kind.removeprefix('fp8_')}")
+            same = sorted(same, key=lambda r: -r.value(COPY))
+            found.setdefault(operation, []).append((", ".join(parts), same))
+    return found
+
+
+def draw(results, width):
+    rows = []
+    for operation, group in cases(results).items():
+        for index, (label, same) in enumerate(group):
+            dots = [(r.metrics[COPY], (d.BLUE if i == 0 else d.GREY, i > 0))
+                    for i, r in enumerate(same)]
+            rows.append((operation if index == 0 else None, label, dots))
+    height = dot_rows.height_of(rows)
+    key = [("fastest way", (d.BLUE, "", "o")), ("other ways (hollow)", (d.GREY, "", "o")),
+           (f"target {TARGET}", (d.VERMILLION, d.DASHED, ""))]
+    figure = d.new_figure(width, 20 + height + 44 + d.key_height(key, width - 20))
+    most = max((dot[0].value for _, _, dots in rows for dot in dots), default=1)
+    axes = dot_rows.draw_rows(figure, rows, 20, width, 0, max(1.1, 1.08 * most),
+                                 "share of the copy ceiling" + (
+                                     "" if width < 500 else "; line: 10 to 90 %"))
+    axes.axvline(TARGET, color=d.VERMILLION, linewidth=1, linestyle=d.DASHED)
+    d.draw_key(figure, key, 20, 20 + height + 44, width - 20)
+    return figure
+
+
+def finding(results):
+    best = [(same[0].value(COPY), f"{operation}, {label}")
+            for operation, group in cases(results).items() for label, same in group]
+    if not best:
+        return "No operation of these results is a copy"
+    reached = sum(value >= TARGET for value, _ in best)
+    low = min(best)
+    return (f"Moving data reaches {TARGET} of the fastest copy in {reached} of {len(best)} cases; "
+            f"the slowest is {low[1]} at {digits(low[0], 2)}")
+
+
+EXPERIMENTS = {
+    "movement": Experiment(
+        {"operation": TEXT, "type": TEXT, "cache_type": TEXT, "layout": LAYOUT,
+         "threads": SIZE, "implementation": TEXT},
+        {"ns_per_call": POSITIVE},
+        {"fraction_of_copy_ceiling": POSITIVE, "ns_per_token": POSITIVE}, most=500,
+        most_names=500),
+}
+
+PLOT = Plot(
+    "movement", "movement", "kvproof bench --filter=movement", draw, finding,
+    "A filled dot is the fastest implementation of a case, 1 the fastest copy of as many bytes; "
+    "right of the dashed line is the target.",
+    "Each round runs every copy kernel and every implementation once; a share is of two times of "
+    "one round, bytes read and written together, shown is the median with the 10th and 90th "
+    "percentile. Results were compared bit by bit with the reference on the same buffers first.",
+    plain_table, section="Kernels", place=20)

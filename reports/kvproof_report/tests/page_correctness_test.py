@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the figures of what `kvproof check` finds, and of the verdict."""
+
+import re
+
+from kvproof_report.figures import kill_counts
+from kvproof_report.tests import sample_results
+from kvproof_report.tests.page_support import DocumentTest
+
+
+class CorrectnessTest(DocumentTest):
+    """The figures of what `kvproof check` finds: they show it most of all when it is bad."""
+
+    def article(self, document, key):
+        _, _, page = self.draw(*self.write_all(document))
+        start = page.index(f'<article id="{key}">')
+        return page[start:page.index("</article>", start)]
+
+    def test_survivors_are_named_in_red(self):
+        document = sample_results.document("mutant")
+        drawings = re.findall(r"<svg.*?</svg>", self.article(document, "kill-matrix"), re.S)
+        for drawing_text in drawings:
+            self.assertRegex(drawing_text, r"<text [^>]*var\(--red\)[^>]*>Survived \(1\): B023<")
+        for row in document["results"]:
+            if row["parameters"].get("fate") == "survived":
+                row["parameters"].update(fate="expected", laws=row["parameters"]["expected_law"])
+        clean = self.article(document, "kill-matrix")
+        self.assertFalse("Survived" in clean)
+        self.assertTrue("All 40 seeded bugs are noticed, 37 (92.5" in clean)
+
+    def test_what_went_another_way_comes_first_in_the_table(self):
+        table = self.article(sample_results.document("mutant"), "kill-matrix")
+        rows = re.findall(r"<tr><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>", table)
+        self.assertEqual(rows[:4], [("B023", "survived"), ("B019", "crash"),
+                                    ("B013", "model only"), ("B007", "another law")])
+
+    def test_every_seeded_bug_stands_in_one_cell(self):
+        results = self.load(sample_results.document("mutant"))
+        mutants = kill_counts.mutants_of(results.of("mutant"))
+        rows = kill_counts.matrix_rows(mutants)
+        self.assertEqual([row.id or row.name for row in rows],
+                         [f"A{n}" for n in range(1, 12)] + [f"source_{n}.h" for n in range(3)])
+        credited = sum(sum(row.by_law(fate).values()) for row in rows
+                       for fate in ("expected", "other_law"))
+        beyond = sum(row.of_fate(fate) for row in rows for fate in kill_counts.BEYOND_LAWS)
+        self.assertEqual((credited, beyond), (37, 3))
+        self.assertEqual(kill_counts.columns_of(mutants), [f"I{n}" for n in range(1, 13)] +
+                         ["C2", "C5"])
+
+    def test_broken_and_vacuous_laws_are_red(self):
+        document = sample_results.document("check_law")
+        self.assertFalse("var(--red)" in self.article(document, "law-table"))
+        document["results"][2]["parameters"]["verdict"] = "BROKEN"
+        document["results"][15]["parameters"]["verdict"] = "VACUOUS: never had a say"
+        bad = self.article(document, "law-table")
+        self.assertTrue("2 of 24 verdicts are not what they should be: I3 of naive (broken); I4 of "
+                        "half (vacuous)" in bad)
+        self.assertTrue("var(--red)" in bad)
+
+    def test_laws_of_all_subjects_stand_in_one_row(self):
+        table = self.article(sample_results.document("check_law"), "law-table")
+        self.assertEqual(table.count("<tr>"), 1 + 12)
+        self.assertTrue("half: checked" in table)
+        self.assertTrue("not demanded: it shows no index" in table)
+
+    def test_space_that_was_cut_off_says_so(self):
+        text = self.article(sample_results.document("exhaustive"), "exhaustive-search")
+        self.assertEqual(text.count("not closed at depth 17"), 2)  # wide and narrow
+        self.assertTrue(">1 × 10⁻²⁶</td>" in text)
+
+    def test_engines_are_named_by_what_they_break(self):
+        document = sample_results.document("engine_law")
+        text = self.article(document, "engines")
+        self.assertIn("3 revisions of 2 engines: nothing is broken in 1, only what is known in 1, "
+                      "something new in 1 (theirs def5678); 3 to 12 of 12 laws had a say; "
+                      "9 of 10 seeded faults noticed", text)
+        for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
+            self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
+                             ["theirs def5678", "broken, new"])
+            for words in (">100 %<", ">25 %<", ">9 of 10<", ">content<"):
+                self.assertIn(words, drawing_text)
+        rows = re.findall(r"<tr><td[^>]*>([^<]*)</td>" + 3 * "<td[^>]*>([^<]*)</td>", text)
+        self.assertEqual(rows[:3], [("broken", "theirs", "def5678", "I3"),
+                                    ("broken", "theirs", "def5678", "content"),
+                                    ("known", "theirs", "abc1234", "I4")])
+
+    def test_engines_without_their_sums_are_drawn(self):
+        document = sample_results.document("engine_law")
+        document["results"] = document["results"][:1]
+        text = self.article(document, "engines")
+        self.assertIn("1 revision of 1 engine: nothing is broken in 1; 1 of 1 law had a say</h3>",
+                      text)
+
+    def test_a_life_goes_from_the_first_release_to_the_last(self):
+        text = self.article(sample_results.document("engine_history"), "engine-history")
+        self.assertIn("3 releases of theirs: 2 of 3 defects found, 1 of them gone in the last "
+                      "release that can be asked; the longest life, 1.0 to 1.1: the old defect"
+                      "</h3>", text)
+        link = f'<a href="{sample_results.REPORT}">{sample_results.REPORT}</a>'
+        self.assertEqual(text.count(f">{link}<"), 3)
+        self.assertEqual(text.count(">no call that could meet it can be made<"), 3)
+
+    def test_fields_are_named(self):
+        for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
+                                   ("check_law", "checked"), ("engine_law", "worded"),
+                                   ("engine_history", "met")):
+            document = sample_results.document(experiment)
+            document["results"][0]["metrics"][metric]["value"] = 1.5
+            code, said, _ = self.draw(*self.write_all(document))
+            self.assertEqual((code, said.count("\n")), (2, 1))
+            self.assertIn(f"results[0].metrics.{metric}.value: expected", said)
+
+    def verdict(self, *documents):
+        """(its class, its words) on a page of these."""
+        _, _, page = self.draw(*self.write_all(*documents))
+        kind, words = re.search(r'<p class="verdict (\w+)">(.*?)</p>', page).groups()
+        return kind, re.sub(r"<[^>]*>", "", words)
+
+    def test_verdict_is_the_worst_of_what_was_found(self):
+        laws, mutants = (sample_results.document(name) for name in ("check_law", "mutant"))
+        self.assertEqual(self.verdict(sample_results.document("life_cycle"))[0], "unknown")
+        self.assertEqual(self.verdict(laws)[0], "good")
+        kind, words = self.verdict(laws, mutants)
+        self.assertEqual(kind, "partly")  # one survives
+        self.assertIn("39 of 40 seeded bugs are noticed.", words)
+        self.assertEqual(self.verdict(sample_results.document("exhaustive"))[0], "partly")
+        laws["results"][2]["parameters"]["verdict"] = "BROKEN"
+        kind, words = self.verdict(laws, mutants)
+        self.assertEqual((kind, words[:6]), ("bad", "Wrong."))
+        self.assertIn("I3 of naive", words)
+
+    def test_too_few_operations_are_a_gap_and_not_a_fault(self):
+        laws = sample_results.document("check_law")
+        laws["results"].append(sample_results.result(
+            "check", {"subject": "half", "broken": ""}, verdict=(3, "count")))
+        kind, words = self.verdict(laws)
+        self.assertEqual(kind, "partly")
+        self.assertIn("too few operations ran to tell whether all holds of half.", words)
+        laws["results"].pop()
+        laws["results"][2]["parameters"]["verdict"] = "VACUOUS: never had a say"
+        self.assertIn("of naive.", self.verdict(laws)[1])
+
+    def test_what_no_law_but_an_oracle_found_is_wrong_too(self):
+        laws = sample_results.document("check_law")
+        laws["results"].append(sample_results.result(
+            "check", {"subject": "half", "broken": "the model"}, verdict=(1, "count")))
+        kind, words = self.verdict(laws)
+        self.assertEqual(kind, "bad")
+        self.assertIn("the model of half", words)
+
+    def test_page_is_whole_without_it(self):
+        names = [maker.__name__ for maker in sample_results.CHECKED]
+        files = sample_results.write_all(self.folder, without=names)
+        code, said, page = self.draw(*files)
+        self.assertEqual((code, said), (0, ""))
+        self.assertFalse("<h2>Correctness" in page)
+        self.assertIn("<b>Correctness was not checked in this run.</b>", page)
+        code, _, page = self.draw(*files, "--absent=mutant=it hung")
+        self.assertEqual(code, 1)
+        self.assertTrue("This figure is missing: not measured: it hung." in page)

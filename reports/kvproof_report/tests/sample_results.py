@@ -1,0 +1,482 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small result files for the tests, computed by formulas, so that a test knows every number."""
+
+import json
+import math
+import os
+
+from kvproof_report.page.sections import EXPERIMENTS, PLOTS
+
+REPORT = "https://a.example/1"  # where the one defect that was reported is reported
+
+BYTES_PER_TOKEN, MAX_LENGTH, BLOCK = 125_000, 8192, 16
+
+ENVIRONMENT = {
+    "version": "0.1.0", "commit": "0123456789abcdef", "compiler": "gcc 12.2.0",
+    "build_type": "Release", "flags": "-O3", "cpu": "Sample CPU", "cores": 2,
+    "cache_l1d_bytes": 32768, "cache_l3_bytes": "unknown", "memory_bytes": 8 << 30,
+    "date": "2026-01-02T03:04:05Z", "seed": 6,
+}
+
+
+def up(tokens, block):
+    return -(-tokens // block) * block
+
+
+def result(experiment, parameters, **metrics):
+    """A metric is (value, unit) or (value, unit, min, max)."""
+    return {"experiment": experiment, "parameters": parameters,
+            "metrics": {name: dict(zip(("value", "unit", "min", "max"), metric))
+                        for name, metric in metrics.items()}}
+
+
+def memory_of_one_request():
+    for storage in ("contiguous_max_length", "paged"):
+        for tokens in [*range(1, 81), *range(128, MAX_LENGTH + 1, 128)]:
+            held = MAX_LENGTH if storage != "paged" else up(tokens, BLOCK)
+            yield result("memory_of_one_request",
+                         {"storage": storage, "tokens": tokens, "block_size": BLOCK,
+                          "bytes_per_token": BYTES_PER_TOKEN, "max_length": MAX_LENGTH},
+                         allocated_bytes=(held * BYTES_PER_TOKEN, "bytes"),
+                         used_bytes=(tokens * BYTES_PER_TOKEN, "bytes"))
+
+
+def memory_of_models():
+    """One model whose cache grows by 1,000 bytes a token, one with a window, one with a state."""
+    shapes = {"grows-1b": ("full attention", lambda tokens: tokens * 1000),
+              "window-1b": ("window", lambda tokens: min(tokens, 256) * 1000),
+              "state-1b": ("Mamba", lambda tokens: 40_000)}
+    for model, (cache, held) in shapes.items():
+        for tokens in (2 ** e for e in range(14)):
+            yield result("memory_of_models", {"model": model, "cache": cache, "tokens": tokens,
+                                              "block_size": 16, "context_tokens": 4096},
+                         allocated_bytes=(held(up(tokens, BLOCK)), "bytes"),
+                         live_bytes=(held(tokens), "bytes"))
+
+
+def utilisation():
+    """100 requests of 192 tokens: 4 % of 4,800 used against all but one block each."""
+    used = 100 * 192
+    for storage, held in (("contiguous_max_length", 480_000), ("paged", 20_000)):
+        yield result("utilisation", {"storage": storage, "requests": 100},
+                     allocated_bytes=(held * 131_072, "bytes"),
+                     used_bytes=(used * 131_072, "bytes"), utilisation=(used / held, "ratio"),
+                     saving_factor=(480_000 / held, "ratio"))
+
+
+def waste_against_block_size():
+    for workload, mean in (("lognormal", 192), ("long_tail", 420)):
+        for block in (2 ** e for e in range(9)):
+            waste = (block - 1) / 2
+            yield result("waste_against_block_size", {"block_size": block, "workload": workload},
+                         mean_waste_tokens=(waste, "tokens"),
+                         waste_share=(waste / (waste + mean), "ratio"),
+                         table_entries_per_request=((mean + waste) / block, "blocks"))
+
+
+def live_memory():
+    factors = {"contiguous_max_length": 20, "contiguous_power_of_two": 1.4,
+               "contiguous_oracle": 1.2, "contiguous_grow_and_copy": 1, "paged": 1.02}
+    for source in ("chat", "/data/azure_code.csv.zst"):
+        for step in range(50):
+            alive = round(10_000 * (1 + math.sin(step / 8)) + 100)
+            for storage, factor in factors.items():
+                metrics = {"live_tokens": (alive, "tokens"),
+                           "reserved_tokens": (round(alive * factor), "tokens")}
+                if storage != "paged":
+                    metrics["external_fragmentation"] = (step / 100, "ratio")
+                    metrics["moved_tokens"] = (step * 10, "tokens")
+                yield result("live_memory", {"source": source, "storage": storage,
+                                             "seconds": step * 20.0, "max_length": 8192},
+                             **metrics)
+        yield result("live_memory_run", {"source": source, "storage": "paged"},
+                     requests=(1234, "count"), capacity_tokens=(65_432, "tokens"))
+
+
+def prefix_hit_rate():
+    rates = {0.01: 0.0535, 0.05: 0.1996, 0.1: 0.2844, 0.25: 0.3604, 0.5: 0.3703,
+             "infinite": 0.3736}
+    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+        for share, rate in rates.items():
+            blocks = 182_791 if share == "infinite" else round(share * 182_790)
+            yield result("prefix_hit_rate",
+                         {"source": source, "capacity_blocks": blocks, "capacity_share": share,
+                          "block_size": 512},
+                         hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
+                         evictions=(max(0, 182_790 - blocks), "count"))
+
+
+def eviction():
+    """LRU is below the other policies, and all are below the optimum."""
+    shares = (("lru", 0.2), ("lru_first_block_first", 0.1), ("fifo", 0.15), ("lfu", 0.3),
+              ("s3_fifo", 0.4), ("priority_ttl", 0.35), ("optimum", 0.9))
+    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+        for exponent in range(6):
+            blocks = 1953 << exponent
+            for policy, share in shares:
+                rate = 0.3664 * (1 - (1 - share) ** (1 + exponent))
+                yield result("eviction", {"source": source, "policy": policy,
+                                          "capacity_blocks": blocks, "block_size": 512,
+                                          "requests": 12_031},
+                             hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
+                             evictions=(182_790 - blocks, "count"))
+        yield result("eviction", {"source": source, "policy": "infinite",
+                                  "capacity_blocks": 182_790, "block_size": 512,
+                                  "requests": 12_031},
+                     hit_rate_tokens=(0.3736, "ratio"), hit_rate_blocks=(0.3664, "ratio"))
+
+
+def retention():
+    """Boundaries find twice as much as dense in small pools, and a twentieth less at last."""
+    for model, hits in (("window-1b", "whole blocks"), ("state-1b", "whole blocks"),
+                        ("state-1b", "inside blocks")):
+        for share in (0.01, 0.05, 0.25, "infinite"):
+            full = share == "infinite"
+            rates = {"dense": 0.36, "8192": 0.35, "0": 0.342, "optimum": 0.37} if full else {
+                "dense": 0.36 * share, "8192": 0.6 * share, "0": 0.72 * share, "optimum": 0.37}
+            for kept, rate in rates.items():
+                metrics = {} if kept == "optimum" else {
+                    "evictions": (0 if full else 90_000, "count"),
+                    "kept_blocks": ({"dense": 700_000, "8192": 250_000, "0": 200_000}[kept]
+                                    if full else round(700_000 * share), "count")}
+                yield result("retention",
+                             {"source": "/data/mooncake_conversation_trace.jsonl.zst",
+                              "model": model, "hits": hits, "retention": kept,
+                              "capacity_blocks": round(700_000 * (2 if full else share)),
+                              "capacity_share": share, "block_size": 512, "groups": 7},
+                             hit_rate_tokens=(rate, "ratio"), **metrics)
+
+
+SERVING_STORAGES = {"contiguous_max_length": 10, "contiguous_power_of_two": 20,
+                    "contiguous_oracle": 25, "contiguous_grow_and_copy": 24, "paged": 40,
+                    "paged_shared": 80}
+SERVING_BLOCKS = 1000
+
+
+def serving():
+    """Pages run 4 times as many requests as max-length buffers, which refuse the whole trace."""
+    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+        for storage, running in SERVING_STORAGES.items():
+            none = source != "chat" and storage == "contiguous_max_length"
+            parameters = {"source": source, "storage": storage, "card": "h100",
+                          "model": "llama-3-8b", "block_size": BLOCK, "clients": 256}
+            yield result("serving_run", parameters, **serving_run(0 if none else running, none))
+            for step in range(0 if none else 40):
+                yield result("serving_over_time", {**parameters, "seconds": step * 2.5},
+                             **serving_moment(storage, running, step))
+
+
+def serving_run(running, none):
+    return {"requests": (2000, "count"), "refused": (2000 if none else 0, "count"),
+            "preemptions": (running * 3, "count"), "capacity_blocks": (SERVING_BLOCKS, "blocks"),
+            "simulated_seconds": (0 if none else 100, "s"), "running_mean": (running, "count"),
+            "output_tokens_per_second": (running * 60, "tokens/s"),
+            "first_token_seconds_p50": (200 / running if running else 0, "s"),
+            "first_token_seconds_p99": (260 / running if running else 0, "s"),
+            "hit_rate_tokens": (0, "ratio")}
+
+
+def serving_moment(storage, running, step):
+    """Each running request fills 1 % of the memory with tokens; the storage decides on the rest."""
+    whole = SERVING_BLOCKS * BLOCK
+    tokens = whole * running // 100
+    paged = storage.startswith("paged")
+    tail, reserved = (whole // 100, 0) if paged else (0, (whole - tokens) // 2)
+    free = whole - tokens - tail - reserved
+    return {"tokens_in_memory": (tokens, "tokens"), "partial_tail": (tail, "tokens"),
+            "reserved": (reserved, "tokens"), "free": (free, "tokens"),
+            "stranded": (free if step % 2 else 0, "tokens")}
+
+
+def published():
+    """Every claim with its cases: each published value equals ours, except one that is half."""
+    paged, longest = "paged", "contiguous_max_length"
+    held, at_once, output = ("share of memory that holds tokens", "requests that run at once",
+                             "output throughput")
+    for claim, series, at, unit, value in (
+            ("effective_memory", longest, held, "ratio", 0.2),
+            ("effective_memory", "contiguous_power_of_two", held, "ratio", 0.6),
+            ("effective_memory", "contiguous_oracle", held, "ratio", 0.5),
+            ("effective_memory", paged, held, "ratio", 0.96),
+            ("mixed_lengths", paged, "share of static buffers, each request once", "ratio", 0.08),
+            ("mixed_lengths", paged, "share of static buffers, as they are served", "ratio", 0.36),
+            ("concurrency_8b", longest, at_once, "count", 12),
+            ("concurrency_8b", longest, output, "tokens/s", 1750),
+            ("concurrency_8b", paged, at_once, "count", 124),
+            ("concurrency_8b", paged, output, "tokens/s", 4800),
+            ("concurrency_70b", longest, at_once, "count", 4),
+            ("concurrency_70b", paged, at_once, "count", 167),
+            *(("watermark", paged, f"watermark {share:.2f}", "count", preemptions)
+              for share, preemptions in ((0, 1000), (0.02, 380), (0.05, 190), (0.10, 160),
+                                         (0.15, 144))),
+            ("system_prompt", paged, "hit rate by tokens", "ratio", 0.66),
+            ("first_token", longest, "under load", "ms", 40),
+            ("first_token", paged, "under load", "ms", 38.5),
+            ("first_token", paged, "500 tokens computed", "ms", 8.5),
+            ("first_token", paged, "500 tokens cached", "ms", 4.75),
+            *(("block_size", paged, f"block size {size}", "tokens", (size - 1) / 2)
+              for size in (16, 32, 64))):
+        apart = 2 if at == "500 tokens cached" else 1  # this one is far from ours
+        yield result("published", {"claim": claim, "source": "a paper (page 3 / 4)",
+                                   "series": series, "at": at},
+                     here=(value, unit, value * 0.9, min(value * 1.2, 1) if unit == "ratio"
+                           else value * 1.2),
+                     published=(value / apart, unit))
+
+
+def serving_cost():
+    for exponent in range(4, 9):
+        yield result("serving_cost", {"blocks": 10 ** exponent, "block_size": BLOCK,
+                                      "pool_blocks": 65_536},
+                     ns_per_block=(150, "ns", 140, 170), seconds=(150e-9 * 10 ** exponent, "s"))
+
+
+def pool_operation():
+    for operation, batch, base in (("take_release", 1, 9.0), ("take_release", 64, 4.0),
+                                   ("evict_batch", 512, 12.0)):
+        for exponent in (10, 14, 18):
+            ns = base * (1 + (exponent - 10) / 10)
+            yield result("pool_operation", {"operation": operation, "num_blocks": 1 << exponent,
+                                            "batch": batch, "order": "shuffled"},
+                         ns_per_block=(ns, "ns", ns * 0.9, ns * 1.1), call_p50=(ns * batch, "ns"),
+                         call_p99=(ns * batch * 2, "ns"), call_worst=(ns * batch * 9, "ns"))
+
+
+def life_cycle():
+    for case, hash_name, exponent, ns in (("sha256_64k", "sha256", 16, 150.5),
+                                          ("xxh3_64k", "xxh3-128", 16, 48.5),
+                                          ("hybrid_64k", "xxh3-128", 16, 110.0),
+                                          ("xxh3_1m", "xxh3-128", 20, 75.0)):
+        yield result("life_cycle", {"case": case, "hash": hash_name, "num_blocks": 1 << exponent},
+                     ns_per_block=(ns, "ns", ns - 1.5, ns + 2.5), bytes_per_block=(44, "bytes"),
+                     hash_alone_ns_per_block=(15, "ns", 14.5, 16),
+                     ns_per_admission=(ns * 30, "ns", ns * 29, ns * 31),
+                     ns_per_decode_token=(ns * 0.18, "ns"), ns_per_finish=(ns * 4, "ns"),
+                     instructions_per_block=(512, "instructions"))
+
+
+def decode_step():
+    """Three calls take twice the time of one, 90 instructions for 45; Python 100 and 500 times the
+    time of one call. The larger batch costs a quarter more."""
+    for live, slower in ((1024, 1.25), (128, 1)):
+        for calls, factor in (("three", 2), ("one", 1)):
+            ns = 10.0 * factor * slower
+            python = {} if calls == "three" else {
+                f"{engine}_{metric}": value for engine, times in (("textbook", 100), ("vllm", 500))
+                for metric, value in (
+                    ("ns_per_token", (ns * times, "ns", ns * times * 0.9, ns * times * 1.2)),
+                    ("times_as_long", (times, "ratio", times * 0.9, times * 1.2)))}
+            yield result("decode_step", {"case": f"{calls}_{live}", "calls": calls,
+                                         "live_requests": live, "block_size": BLOCK},
+                         ns_per_token=(ns, "ns", ns - 1, ns + 3),
+                         hash_alone_ns_per_token=(0.5, "ns", 0.45, 0.6), **python,
+                         instructions_per_token=(45 * factor, "instructions"),
+                         hash_alone_instructions_per_token=(8, "instructions"))
+
+
+def mutant_row(name, family, where, expected, laws, fate, operations, trace, model, content):
+    return result("mutant", {"id": name, "family": family, "family_name": f"the ways of {family}",
+                             "where": where, "configuration": "full", "expected_law": expected,
+                             "laws": laws, "fate": fate},
+                  operations_to_kill=(operations, "count"), trace_operations=(trace, "count"),
+                  seconds_to_kill=(operations / 1e5, "s"), model_operations=(model, "count"),
+                  content_operations=(content, "count"))
+
+
+def mutant():
+    """30 faults and 10 patches: 36 by the expected law, 1 by another, 1 by the model, 1 by a crash,
+    and 1 that survives; 2 reports do not apply."""
+    odd = {7: ("other_law", "I9 C5"), 13: ("model", "-"), 19: ("crash", "-"), 23: ("survived", "-")}
+    for n in range(40):
+        where = "fault_host" if n < 30 else f"optimized/source_{n % 3}.h"
+        expected = f"I{1 + n % 12}"
+        fate, laws = odd.get(n, ("expected", f"{expected} C2" if n % 4 == 0 else expected))
+        lives, by_law = fate == "survived", fate in ("expected", "other_law")
+        yield mutant_row(f"B{n:03}", f"A{1 + n % 11}" if n < 30 else "patch", where, expected, laws,
+                         fate, 0 if lives else 3 * (n + 1) ** 2, 1 + n % 11 if by_law else 0,
+                         0 if lives else n + 1, n if n % 2 and not lives else 0)
+    yield result("mutants", {}, total=(40, "count"), killed=(39, "count"),
+                 by_expected_law=(36, "count"), not_applicable=(2, "count"),
+                 median_trace_operations=(6, "count"), longest_trace_operations=(11, "count"),
+                 seconds=(12.5, "s"))
+
+
+def exhaustive():
+    """One space that is closed and one that was cut off."""
+    for space, states, closed in (("full_chunks", 20_000, 1), ("three", 3_000_000, 0)):
+        yield result("exhaustive", {"space": space}, states=(states, "count"),
+                     edges=(states * 30, "count"), depth=(17, "count"), closed=(closed, "count"),
+                     seconds=(states / 4e5, "s"), bytes_per_state=(61.5, "bytes"),
+                     collision_probability=(states * states * 1.5e-39, "ratio"))
+    yield result("exhaustive_total", {}, states=(3_020_000, "count"), edges=(90_600_000, "count"),
+                 closed=(0, "count"), seconds=(7.55, "s"),
+                 collision_probability=(1.35e-26, "ratio"))
+
+
+def check_law():
+    for subject, most in (("naive", 5_000), ("half", 900_000)):
+        for n in range(1, 13):
+            idle = subject == "half" and n == 9
+            yield result("check_law", {
+                "subject": subject, "law": f"I{n}", "name": f"the rule of {n}",
+                "verdict": "not demanded: it shows no index" if idle else "holds"},
+                checked=(0 if idle else most // n, "count"), suspended=(n, "count"))
+
+
+def gate_measure():
+    """One workload is unchanged; in the other, records grew by 133 % and the time tells nothing."""
+    for workload, measure, base, head, verdict in (
+            ("decode", "instructions per block", 2000, 2000, "same"),
+            ("decode", "heap bytes per block", 48, 48, "same"),
+            ("eviction", "instructions per block", 400, 380, "better"),
+            ("eviction", "heap bytes per block", 48, 112, "worse")):
+        yield result("gate_measure",
+                     {"workload": workload, "measure": measure, "verdict": verdict},
+                     base=(base, "count"), head=(head, "count"),
+                     change_percent=(100 * (head - base) / base, "percent"),
+                     threshold_percent=(1, "percent"))
+    yield result("gate_time", {"workload": "eviction", "verdict": "cannot tell"},
+                 pairs=(20, "count"), change_percent=(2.5, "percent", -4, 9),
+                 threshold_percent=(3, "percent"))
+
+
+def liar():
+    """Two lies about two operations: one cell is missed, one excused, all others are noticed."""
+    for operation in ("allocate", "evict"):
+        for lie in ("does_nothing", "turns_the_queue"):
+            for level in ("safety", "policy", "profile", "counts_only"):
+                excused = (operation, lie, level) == ("evict", "turns_the_queue", "safety")
+                missed = (operation, lie, level) == ("evict", "does_nothing", "counts_only")
+                by = "-" if missed or excused else "C14"
+                yield result("liar", {
+                    "operation": operation, "lie": lie, "level": level,
+                    "excuse": "its order is free" if excused else "-", "seldom_by": by,
+                    "often_by": by, "always_by": by},
+                    noticed=(0 if missed or excused else 1, "count"),
+                    seldom_operations=(4000, "count"), often_operations=(500, "count"),
+                    always_operations=(60, "count"))
+    yield result("liars", {}, cells=(16, "count"), noticed=(14, "count"), excused=(1, "count"),
+                 missed=(1, "count"), seconds=(61.5, "s"))
+
+
+def engine_law():
+    """Of three revisions one is held to half of the laws, one breaks what is known, one more."""
+    states = {("ours", "1.0"): {}, ("theirs", "abc1234"): {2: "worded", 4: "known"},
+              ("theirs", "def5678"): {2: "worded", 3: "broken", 4: "known"}}
+    for nth, ((engine, revision), unusual) in enumerate(states.items()):
+        for law in range(1, 13):
+            state = unusual.get(law, "silent" if law % 2 < nth else "holds")
+            why = {"silent": "not demanded: it promises safety, not policy",
+                   "known": "a block stays in the index, issue 1",
+                   "broken": f"I{law} law {law}: block 5 is free and held"}.get(state, "-")
+            yield result("engine_law", {"engine": engine, "revision": revision, "source": "pypi",
+                                        "law": f"I{law}", "name": f"law {law}", "state": state,
+                                        "why": why},
+                         checked=(0 if state == "silent" else 9000 // law, "count"),
+                         worded=(40 if state == "worded" else 0, "count"))
+    yield result("engine_law", {"engine": "theirs", "revision": "def5678", "source": "pypi",
+                                "law": "content", "name": "no law", "state": "broken",
+                                "why": "block 5 holds the content of two requests"})
+    for nth, ((engine, revision), unusual) in enumerate(states.items()):
+        yield result("engines", {"engine": engine, "revision": revision, "source": "pypi",
+                                 "verdict": "VIOLATED" if nth == 2 else "holds", "broken": ""},
+                     seeded=(10 * (nth == 0), "count"), noticed=(9 * (nth == 0), "count"))
+
+
+def engine_history():
+    """Of three defects one is gone, one lives on, one cannot be met."""
+    states = {"old": ("found", "found", "not found"), "new": ("not found", "found", "found"),
+              "other": ("unknown",) * 3}
+    for nth, revision in enumerate(("1.0", "1.1", "2.0")):
+        for defect, lived in states.items():
+            why = {"found": "I9: block 5 is in no index", "not found": "-",
+                   "unknown": "no call that could meet it can be made"}[lived[nth]]
+            yield result("engine_history", {
+                "engine": "theirs", "revision": revision, "source": "pypi", "defect": defect,
+                "what": f"the {defect} defect",
+                "link": REPORT if defect == "old" else "-",
+                "state": lived[nth], "expected": "no", "why": why},
+                met=(0 if defect == "other" else 40 + nth, "count"), operations=(4000, "count"))
+
+
+# kvproof check, gate and engines make these; kvproof report makes those in MEASURED.
+CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law,
+           engine_history)
+
+
+def paged_decode():
+    """Blocks of 16 reach half of the read ceiling, larger ones more, the largest of one layout more
+    than all of it; contiguous buffers 0.6."""
+    def case(layout, block_size, share, **other):
+        parameters = {"type": "bf16", "layout": layout, "block_size": block_size,
+                      "order": "shuffled", "context": 8192, "batch": 4, "ratio": 4, "threads": 1,
+                      "implementation": "avx2", **other}
+        return result("paged_decode", parameters, gb_per_second=(20 * share, "GB/s"),
+                      fraction_of_read_ceiling=(share, "ratio", share * 0.95, share * 1.03),
+                      fraction_of_gather_ceiling=(share * 1.2, "ratio"),
+                      paged_over_contiguous=(0.6 / share, "ratio", 0.58 / share, 0.64 / share),
+                      contiguous_fraction_of_read_ceiling=(0.6, "ratio", 0.59, 0.62))
+    for layout, less in (("hnd", 0.0), ("nhd", 0.04)):
+        for exponent in range(8):
+            yield case(layout, 1 << exponent, 0.34 + 0.04 * exponent - less)
+        yield case(layout, 256, 1.05 - 10 * less)
+    yield case("hnd", 16, 0.45, threads=2)
+    yield case("hnd", 16, 0.55, context=1024, batch=32)
+    yield case("hnd", 16, 0.4, type="fp8_e4m3")
+    yield case("nhd", 16, 0.42, order="identity")
+
+
+def movement():
+    """The general kernel reaches half of a copy, the tuned one 0.9; slot_mapping copies nothing."""
+    for operation in ("reshape_and_cache", "gather_cache"):
+        for way, share in (("general", 0.5), ("streaming", 0.9)):
+            yield result("movement", {"operation": operation, "type": "bf16",
+                                      "cache_type": "bf16", "layout": "hnd", "threads": 1,
+                                      "implementation": way},
+                         ns_per_call=(1e6 / share, "ns"),
+                         fraction_of_copy_ceiling=(share, "ratio", share * 0.9, share * 1.1))
+    yield result("movement", {"operation": "slot_mapping", "type": "bf16", "cache_type": "bf16",
+                              "layout": "nhd", "threads": 1, "implementation": "general"},
+                 ns_per_call=(4000, "ns"), ns_per_token=(2, "ns"))
+
+
+MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
+            live_memory, prefix_hit_rate, eviction, retention, serving, published, pool_operation,
+            life_cycle, decode_step, paged_decode, movement, serving_cost)
+
+
+def plain(experiment):
+    """Makes three results of a figure that has no sample above, by the kinds of its values."""
+    def maker():
+        kinds = EXPERIMENTS[experiment]
+        for n in range(3):
+            yield result(experiment,
+                         {name: kind.examples[n] for name, kind in kinds.parameters.items()},
+                         **{name: (kind.examples[n], "count")
+                            for name, kind in (kinds.metrics | kinds.optional).items()})
+    maker.__name__ = experiment
+    return maker
+
+
+MADE = {row["experiment"] for maker in CHECKED + MEASURED for row in maker()}
+MAKERS = CHECKED + MEASURED + tuple(
+    plain(name) for name in dict.fromkeys(plot.experiment for plot in PLOTS) if name not in MADE)
+
+
+def document(name):
+    """The result file of one experiment."""
+    maker = next(maker for maker in MAKERS if maker.__name__ == name)
+    command = f"/opt/kvproof/bin/kvproof-study {name} --json=/home/someone/{name}.json"
+    return {"schema": 1, "environment": {**ENVIRONMENT, "command": command},
+            "results": list(maker())}
+
+
+def write_all(folder, without=()):
+    """Writes one file per experiment; returns their paths."""
+    paths = []
+    for maker in MAKERS:
+        if maker.__name__ not in without:
+            paths.append(os.path.join(folder, maker.__name__ + ".json"))
+            with open(paths[-1], "w", encoding="utf-8") as stream:
+                json.dump(document(maker.__name__), stream)
+    return paths
