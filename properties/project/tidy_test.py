@@ -19,8 +19,8 @@ class Tree(unittest.TestCase):
             self.assertIn(path, TREE)
 
     def test_obeys(self):
-        complaints = (tidy.check_includes(TREE) + tidy.check_rooms(TREE) + tidy.check_report_rooms(TREE) +
-                      tidy.check_lengths(TREE) +
+        complaints = (tidy.check_includes(TREE) + tidy.check_rooms(TREE) +
+                      tidy.check_report_rooms(TREE) + tidy.check_lengths(TREE) +
                       tidy.check_no_dead_files(TREE) + tidy.check_words(TREE) +
                       tidy.check_tiers(TREE) + tidy.check_named_programs(TREE) +
                       tidy.check_no_global_state(TREE, tidy.KEPT_STATE))
