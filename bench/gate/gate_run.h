@@ -16,8 +16,8 @@ namespace kvproof::bench {
 struct GateOptions {
   Build head;
   Build checked;                     // the laws were checked on it; it must answer as the head does
-  std::optional<Build> base;         // on this machine ...
-  std::optional<Recorded> baseline;  // ... or from a file; neither: only record
+  std::optional<Build> base;         // what the head is compared with: a build,
+  std::optional<Recorded> baseline;  // or the counts of one; neither: it only records
   MeasureOptions measure;
   Rules rules;
   std::uint32_t pairs = 20;            // 0 = time nothing

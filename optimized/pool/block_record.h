@@ -18,8 +18,8 @@ struct alignas(sizeof(Key) == 16 ? 32 : 16) BlockRecord {
   static constexpr std::uint32_t kShared = 4;     // others carry the same key: ring links are valid
   static constexpr std::uint32_t kTailKeyed = 8;  // carries a second key (tail_keys.h)
   static constexpr std::uint32_t kPartial = 16;   // its key covers a part of it only
-  static constexpr std::uint32_t kAtHome = 32;    // the chunk that names it is the key's first one,
-  static constexpr std::uint32_t kSlotShift = 8;  // and these four bits are the slot in that
+  static constexpr std::uint32_t kAtHome = 32;    // its key's first chunk names it
+  static constexpr std::uint32_t kSlotShift = 8;  // four bits from here on: its slot in that chunk
   static constexpr std::uint32_t kSlot = 15U << kSlotShift;
   static constexpr std::uint32_t kGroupShift = 12;  // the bits above: group of the key
 

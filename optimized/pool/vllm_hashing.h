@@ -6,10 +6,10 @@
 //          With lookahead it is the tuple (extra keys or None, each token behind the unit).
 // Source:  vLLM 0.33 kv_cache_utils (hash_block_tokens, generate_block_hash_extra_keys,
 //          resolve_none_hash_seed); CPython 3.11 Modules/_pickle.c, protocol 5; RFC 8949, 4.2.
-// Leaves out: what vLLM has no key for, and the caller should not use if keys are exchanged. A
-//          layout is ("layout", text). vLLM digests the embedded rows of a unit: an item of rows at
-//          the first token of a unit is ("prompt_embeds", its id as bytes), at another place the
-//          place is the third. Items overlap no other item of their list.
+// Ours:    what vLLM has no key for; whoever exchanges keys does not use it. A layout is ("layout",
+//          text). An item of embedded rows, which vLLM digests, is ("prompt_embeds", its id as
+//          bytes), with its place in the unit as a third member unless that is 0. Items overlap
+//          no other item of their list.
 #pragma once
 
 #include <cstdint>

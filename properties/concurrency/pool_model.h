@@ -35,8 +35,8 @@ struct PoolState {
   PerBlock cell{};  // the content last written into the block
   std::uint8_t num_free = 0;
   std::uint8_t section = 0;       // the thread in the middle of a release that uses the queue
-  std::uint8_t front_thread = 0;  // the thread whose release last put something at the front,
-  std::uint8_t front_block = 0;   // and that block: while no other section has come since
+  std::uint8_t front_thread = 0;  // whose release was the last section, and put blocks at the front
+  std::uint8_t front_block = 0;   // the last of these blocks
 
   bool operator==(const PoolState&) const = default;
 };

@@ -84,7 +84,7 @@ class Walker {
     Known known;
     reference::Memory memory;  // since vllm-0.33
     std::vector<Operation> operations;
-    std::uint8_t choice = 0;  // taken from here
+    std::uint8_t choice = 0;  // the choice that was made here
     Arena::Image image;       // the memory of a subject that stands here
   };
 

@@ -21,7 +21,7 @@ namespace kvproof::properties {
 
 struct LiarOptions {
   std::uint64_t seed = 1;
-  // At least so many per configuration for a lie that is told seldom; fewer if it is told often.
+  // A lie that is told seldom gets at least so many per configuration; one told often gets fewer.
   std::uint64_t operations = 2000;
   std::uint32_t threads = 0;  // 0 = as many as there are cores
   std::string lie;            // only this one; empty = all
