@@ -14,7 +14,8 @@ install(FILES ${PROJECT_BINARY_DIR}/kvproof-config.cmake
               ${PROJECT_BINARY_DIR}/kvproof-config-version.cmake
         DESTINATION ${kvproof_package_dir})
 install(DIRECTORY reference optimized DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof
-        FILES_MATCHING PATTERN "*.h" PATTERN "reference/support" EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN "reference/support" EXCLUDE
+        PATTERN "variants.h" EXCLUDE)
 install(FILES properties/foreign/kvproof_subject.h properties/foreign/kvproof_kit.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof/properties/foreign)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
