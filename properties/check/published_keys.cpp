@@ -14,7 +14,7 @@ namespace kvproof::properties {
 namespace {
 
 // What published_keys.py prints: a row for each request.
-constexpr std::array<std::string_view, std::size(kPublishedHashes)> kKeys[] = {
+constexpr std::array<std::string_view, std::size(kPublishedHashes)> kPublished[] = {
     {"a60dca09bd5661800a98d0da9a9d2b5c",
      "f894e50991a3613c334f733a581edcff9a69c39d06efb95de4dd0a516544c725",
      "cc25a655502dc3a6a6161c497c0afb907f8b3bb808d5db5827d3d9de7bd66f25",
@@ -142,7 +142,7 @@ std::vector<PublishedKey> published_keys() {
       {"across", units_of(4), {"r", range(1, 309), across_units()}, {}},
       {"many", units_of(4), {"r", range(1, 5), many_items()}, {}},
   };
-  for (std::size_t i = 0; i < out.size(); ++i) out[i].keys = kKeys[i];
+  for (std::size_t i = 0; i < out.size(); ++i) out[i].keys = kPublished[i];
   return out;
 }
 
