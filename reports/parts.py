@@ -44,12 +44,12 @@ def bench(name, first_look, smoke, default, thorough, full):
         {"smoke": smoke, "default": default, "thorough": thorough, "full": full})
 
 
-# The exit codes with which kvproof check says what it found: its results are there all the same.
+# The exit codes with which check and selftest say what they found: results are there all the same.
 VIOLATED, CANNOT_TELL = 1, 3
 
 
-def check(name, experiment, seconds, **arguments):
-    return Part(name, "check", arguments, seconds, experiments=(experiment,))
+def check(name, experiment, seconds, program="check", **arguments):
+    return Part(name, program, arguments, seconds, experiments=(experiment,))
 
 
 # The parts that read traces come first, so that an unreadable trace is known at once.
@@ -68,8 +68,8 @@ PARTS = (
     check("check", "check_law", {"smoke": 2, "default": 3, "thorough": 3, "full": 30},
           smoke=["--operations=1500"], default=["--operations=2000"],
           thorough=["--operations=2000"], full=[]),
-    check("mutants", "mutant", {"full": 130}, full=["--mutants"]),
-    check("liars", "liar", {"full": 110}, full=["--liars"]),
+    check("mutants", "mutant", {"full": 130}, "selftest", full=["--mutants"]),
+    check("liars", "liar", {"full": 110}, "selftest", full=["--liars"]),
     check("exhaustive", "exhaustive", {"full": 460}, full=["--exhaustive"]),
     # No report makes them, for that takes a network; the page shows what kvproof engines has left.
     Part("engines", "engines", {}, {}, experiments=("engine_law",)),

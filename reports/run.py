@@ -228,7 +228,7 @@ class Run:
         command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
         self.remove(path)
         status, taken = self.run_part(command, log)
-        found = status in (VIOLATED, CANNOT_TELL) and part.program == "check"
+        found = status in (VIOLATED, CANNOT_TELL) and part.program in ("check", "selftest")
         if (status == 0 or found) and os.path.exists(path):
             self.files.append(path)
             self.file.add(part.name, taken)
@@ -258,9 +258,10 @@ class Run:
         """@return the exit code of the page, and its path."""
         page = os.path.join(self.options.output, "report.html")
         ours = {part.name for part in self.parts}
-        # The page also shows results that kvproof check or kvproof engines left in the folder.
+        # The page also shows results that check, selftest or engines left in the folder.
         files = self.files + [self.path_of(part.name) for part in PARTS
-                              if part.program in ("check", "engines") and part.name not in ours
+                              if part.program in ("check", "selftest", "engines")
+                              and part.name not in ours
                               and os.path.exists(self.path_of(part.name))]
         command = [sys.executable, os.path.join(HERE, "make_page.py"), *files, self.file.path,
                    *[f"--absent={name}={reason}"

@@ -26,7 +26,7 @@ NUM_PARTS = len(NAMES)
 SLOW_PART = "utilisation"  # the tests interrupt the run during this part
 BEFORE_SLOW = NAMES[:NAMES.index(SLOW_PART)]
 
-# Pretends to be kvproof-study, -bench and -check: it copies a sample to where results belong.
+# Pretends to be kvproof-study and the others: it copies a sample to where results belong.
 PROGRAM = """#!/bin/sh
 echo "$(basename "$0") $*" >>"$SAMPLES/calls"
 case $0 in *check) name=check_law ;; esac
@@ -84,7 +84,7 @@ class RunTest(unittest.TestCase):
         os.mkdir(self.samples)
         os.mkdir(self.bin)
         sample_results.write_all(self.samples)
-        for name in ("kvproof-study", "kvproof-bench", "kvproof-check"):
+        for name in ("kvproof-study", "kvproof-bench", "kvproof-check", "kvproof-selftest"):
             path = os.path.join(self.bin, name)
             with open(path, "w", encoding="utf-8") as stream:
                 stream.write(PROGRAM)
@@ -300,7 +300,7 @@ class RunTest(unittest.TestCase):
         code, out, said = self.run_sh("--full")
         self.assertEqual((code, out), (0, "results/report.html\n"), said)
         calls = [" ".join(call.split()[:-1]) for call in self.calls()]
-        for call in ("kvproof-check --mutants", "kvproof-check --liars",
+        for call in ("kvproof-selftest --mutants", "kvproof-selftest --liars",
                      "kvproof-check --exhaustive", "kvproof-check",
                      "kvproof-bench --filter=^movement --min-seconds-per-case=1"):
             self.assertIn(call, calls)

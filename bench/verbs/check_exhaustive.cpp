@@ -21,7 +21,6 @@
 namespace kvproof::bench {
 namespace {
 
-using properties::MakeSubject;
 using properties::Oracles;
 using properties::exhaustive::find_space;
 using properties::exhaustive::kSpaces;
@@ -36,13 +35,14 @@ std::vector<const Space*> chosen_spaces(const ExhaustiveOptions& options) {
   for (const std::string& name : options.spaces) {
     const Space* space = find_space(name);
     if (space == nullptr) {
-      throw std::invalid_argument("--space=" + name + ": expected one of " + names_of(kSpaces));
+      throw std::invalid_argument("--exhaustive=" + name + ": expected one of " +
+                                  names_of(kSpaces));
     }
     out.push_back(space);
   }
   if (!out.empty()) return out;
   for (const Space& row : kSpaces) {
-    if ((row.cut_at > 0) == options.nightly) out.push_back(&row);
+    if (row.cut_at == 0) out.push_back(&row);
   }
   return out;
 }
@@ -120,9 +120,8 @@ SearchReport search_with_bar(const Space& space, SearchOptions options, Progress
 
 void print_failure(const properties::Failure& failure, const ExhaustiveOptions& options) {
   properties::Failure named = failure;
-  if (!options.make) named.subject = chosen_row(options).name;
-  std::cout << "a shortest trace, found breadth first\n"
-            << keep_failure(named, 0, options.failure_folder);
+  named.subject = chosen_row(options).name;
+  std::cout << "a shortest trace, found breadth first\n" << keep_failure(named, 0, ".");
 }
 
 }  // namespace
@@ -131,10 +130,8 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   std::optional<ResultFile> file;
   const std::vector<const Space*> spaces = chosen_spaces(options);
   SearchOptions search;
-  search.make = options.make ? options.make : make_small(chosen_row(options));
-  search.own_memory = !options.make;
-  search.threads =
-      options.threads != 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  search.make = make_small(chosen_row(options));
+  search.threads = std::max(std::thread::hardware_concurrency(), 1U);
   if (!options.json_path.empty()) file.emplace(options.json_path);
   Progress bar;
   std::vector<Result> results;
@@ -143,7 +140,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   for (std::size_t i = 0; i < spaces.size() && !wrong; ++i) {
     const Space& space = *spaces[i];
     const double share = 1.0 / static_cast<double>(spaces.size());
-    search.most_states = options.most_states != 0 ? options.most_states : space.cut_at;
+    search.most_states = space.cut_at;
     const SearchReport report =
         search_with_bar(space, search, bar, static_cast<double>(i) * share, share);
     results.push_back({"exhaustive", {{"space", std::string(space.name)}}, metrics_of(report)});
@@ -152,10 +149,9 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
     if (wrong) {
       bar.clear();
       print_failure(*report.failure, options);
-    } else if (options.count_by_model && report.closed) {
+    } else if (report.closed) {
       SearchOptions alone = search;
       alone.make = make_small(optimized::subject_of(optimized::Role::model));
-      alone.own_memory = true;
       alone.oracles = Oracles{false, false, false};
       const SearchReport model = search_with_bar(space, alone, bar, 0, 1);
       wrong = model.states != report.states || model.counts.edges != report.counts.edges;

@@ -13,19 +13,15 @@
 #include "bench/results/progress.h"
 #include "bench/verbs/check_deep.h"
 #include "bench/verbs/check_exhaustive.h"
-#include "bench/verbs/check_liars.h"
-#include "bench/verbs/check_mutants.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/hash_option.h"
 #include "bench/verbs/limit_options.h"
-#include "bench/verbs/mutation_score.h"
+#include "bench/verbs/selftest_from_check.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
 #include "properties/laws.h"
-#include "properties/liars/lies.h"
-#include "reference/trace_names.h"
 
 namespace kvproof::bench {
 namespace {
@@ -42,17 +38,8 @@ struct Arguments {
   std::optional<std::uint64_t> operations;
   std::string json_path;
   std::string serve;
-  bool mutants = false;
-  std::optional<std::uint32_t> num_mutants;
-  std::vector<std::string> mutant_ids;
-  bool liars = false;
-  std::string lie;
-  std::string lie_about;
-  bool mutation_score = false;
-  MutationOptions mutation;
   bool exhaustive = false;
-  bool nightly = false;
-  std::vector<std::string> spaces;
+  std::string spaces;
   std::optional<double> deep_seconds;
   std::string resume;
   std::optional<std::uint32_t> findings;
@@ -60,11 +47,6 @@ struct Arguments {
   std::string known;
   std::string required;
   double shrink_seconds = 30;
-};
-
-/// What is done instead of an ordinary check.
-struct Modes {
-  CommandLine::Option mutants, liars, exhaustive, mutation_score;
 };
 
 /// The place of a law in the list. @throws std::invalid_argument that names the option
@@ -170,128 +152,68 @@ int check_deep(const Arguments& arguments, int argc, char** argv) {
   return check_deep(options, candidates, options_of(arguments), arguments.operations, argc, argv);
 }
 
-/// The subject, and what of it is checked in the ordinary way.
-void add_subject_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
+/// What of the subject is checked in the ordinary way. @return what a search of states does not have
+std::vector<CommandLine::Option> add_ordinary_options(CommandLine& line, Arguments& arguments) {
+  return {
+      line.option("--profile", arguments.profile, "whose behaviour, default: as promised")
+          .one_of(row_names(kProfiles)),
+      line.option(
+          "--configuration", arguments.configurations,
+          "a row of the list of managers, or swarm for drawn ones, repeatable; default: all"),
+      line.option("--seed", arguments.given_seed,
+                  "of the random runs, default 1; the first of --deep"),
+      line.option("--operations", arguments.operations,
+                  "at least so many per configuration and profile, default 6000, of others' "
+                  "allocators 2000; twice as many with a host tier, Mamba or keys of tails, ten "
+                  "times in drawn ones")
+          .between(std::uint64_t{1}, std::uint64_t{1} << 40),
+      line.option("--findings", arguments.findings,
+                  "end after so many distinct findings, default 1, of others' allocators and with "
+                  "--known 5")
+          .between(1U, 1000U),
+      line.option("--shrink-seconds", arguments.shrink_seconds,
+                  "[s] a finding of another's allocator is made short for at most so long, default "
+                  "30; 0 = not at all")
+          .between(0.0, 1e6),
+      line.option("--without-law", arguments.without_laws, "do not ask this law, repeatable")
+          .placeholder("ID"),
+      line.option("--known", arguments.known,
+                  "a file of expected findings, JSON Lines with finding, reason and link; only "
+                  "others are violations")
+          .placeholder("FILE"),
+      line.option("--require", arguments.required,
+                  "laws joined by commas; exit code 3 unless each of them had a say")
+          .placeholder("IDS")};
+}
+
+void add_options(CommandLine& line, Arguments& arguments) {
   const auto subject =
       line.option("--subject", arguments.subject.subject,
                   "an implementation of the list, or the path of a shared library that exports "
                   "kvproof_subject.h; default: all of the list")
-          .not_with({modes.mutants, modes.liars, modes.mutation_score})
           .only_if(
               [&arguments] {
                 return !arguments.exhaustive || !properties::is_library(arguments.subject.subject);
               },
               "--exhaustive only if it is an implementation of the list");
-  const auto command =
-      line.option("--subject-command", arguments.subject.subject_command,
-                  "a program that speaks JSON lines on stdin and stdout")
-          .not_with({subject, modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
-  add_hash_option(line, arguments.hash,
-                  {subject, command, modes.mutants, modes.liars, modes.mutation_score});
-  line.option("--profile", arguments.profile, "whose behaviour, default: as promised")
-      .one_of(row_names(kProfiles))
-      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
-  line.option("--configuration", arguments.configurations,
-              "a row of the list of managers, or swarm for drawn ones, repeatable; default: all")
-      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  const auto command = line.option("--subject-command", arguments.subject.subject_command,
+                                   "a program that speaks JSON lines on stdin and stdout")
+                           .not_with({subject});
+  add_hash_option(line, arguments.hash, {subject, command});
   add_limit_options(line, arguments.subject, AnswerLimit::with);
-}
-
-void add_finding_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
-  line.option("--findings", arguments.findings,
-              "end after so many distinct findings, default 1, of others' allocators and with "
-              "--known 5")
-      .between(1U, 1000U)
-      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
-  line.option("--shrink-seconds", arguments.shrink_seconds,
-              "[s] a finding of another's allocator is made short for at most so long, default 30; "
-              "0 = not at all")
-      .between(0.0, 1e6)
-      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
-  line.option("--without-law", arguments.without_laws, "do not ask this law, repeatable")
-      .placeholder("ID")
-      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
-  line.option("--known", arguments.known,
-              "a file of expected findings, JSON Lines with finding, reason and link; only others "
-              "are violations")
-      .placeholder("FILE")
-      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
-  line.option("--require", arguments.required,
-              "laws joined by commas; exit code 3 unless each of them had a say")
-      .placeholder("IDS")
-      .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
-}
-
-void add_mutation_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
-  const auto all = line.flag("--all", arguments.mutation.all, "every mutant, for the night")
-                       .goes_with({modes.mutation_score})
-                       .not_with({modes.mutants});
-  line.option("--only", arguments.mutation.only, "only the mutant of this id, repeatable")
-      .goes_with({modes.mutation_score})
-      .not_with({modes.mutants, all});
-  line.option("--excuses", arguments.mutation.excuses,
-              "the list of equivalent mutants, default: "
-              "properties/mutants/operators/equivalent.tsv")
-      .goes_with({modes.mutation_score});
-}
-
-void add_deep_options(CommandLine& line, const Modes& modes, Arguments& arguments) {
-  const auto deep =
-      line.option("--deep", arguments.deep_seconds,
-                  "[s] check with seed after seed for so long; the last is finished")
-          .between(0.001, 1e8)
-          .not_with({modes.mutants, modes.liars, modes.exhaustive, modes.mutation_score});
+  std::vector<CommandLine::Option> ordinary = add_ordinary_options(line, arguments);
+  const auto deep = line.option("--deep", arguments.deep_seconds,
+                                "[s] check with seed after seed for so long; the last is finished")
+                        .between(0.001, 1e8);
   line.option("--resume", arguments.resume,
               "a file in which --deep remembers the next seed; it goes on there if the file exists")
       .placeholder("FILE")
       .goes_with({deep});
-}
-
-void add_options(CommandLine& line, Arguments& arguments) {
-  Modes modes{
-      line.flag_or_option("--mutants", arguments.mutants, arguments.num_mutants,
-                          "instead: hunt every seeded bug, and say which oracle noticed it; with "
-                          "--mutation-score: draw N mutants, default 220"),
-      line.flag("--liars", arguments.liars,
-                "instead: let a sound allocator lie in every way, and say which lies pass"),
-      line.flag("--exhaustive", arguments.exhaustive,
-                "instead: visit all states of small managers, the subject beside the "
-                "model"),
-      line.flag("--mutation-score", arguments.mutation_score,
-                "instead: say which share of the operator mutants of optimized/ this check "
-                "notices")};
-  modes.mutants.between(1U, 1'000'000U)
-      .only_if([&] { return !arguments.num_mutants || arguments.mutation_score; },
-               "--mutation-score, or takes no value");
-  modes.liars.not_with({modes.mutants, modes.mutation_score});
-  modes.exhaustive.not_with({modes.mutants, modes.liars, modes.mutation_score});
-  add_subject_options(line, modes, arguments);
-  line.option("--seed", arguments.given_seed,
-              "of the random runs, or of the draw of mutants, default 1; the first of --deep")
-      .not_with({modes.exhaustive});
-  line.option("--operations", arguments.operations,
-              "at least so many per configuration and profile, default 6000, of others' "
-              "allocators 2000; twice as many with a host tier, Mamba or keys of tails, ten times "
-              "in drawn ones; at most so many per seeded bug")
-      .between(std::uint64_t{1}, std::uint64_t{1} << 40)
-      .not_with({modes.exhaustive, modes.mutation_score});
-  line.option("--mutant", arguments.mutant_ids, "hunt only this one, repeatable")
-      .goes_with({modes.mutants})
-      .not_with({modes.mutation_score});
-  add_mutation_options(line, modes, arguments);
-  line.option("--lie", arguments.lie, "tell only this one")
-      .one_of(row_names(properties::all_lies()))
-      .goes_with({modes.liars});
-  line.option("--lie-about", arguments.lie_about, "tell lies about this operation only")
-      .one_of({std::begin(kOperationNames), std::end(kOperationNames)})
-      .goes_with({modes.liars});
-  add_finding_options(line, modes, arguments);
-  add_deep_options(line, modes, arguments);
-  const auto space = line.option("--space", arguments.spaces, "search only this one, repeatable")
-                         .goes_with({modes.exhaustive});
-  line.flag("--nightly", arguments.nightly, "the space that is too large for every day")
-      .goes_with({modes.exhaustive})
-      .not_with({space});
+  ordinary.insert(ordinary.end(), {command, deep});
+  line.flag_or_option("--exhaustive", arguments.exhaustive, arguments.spaces,
+                      "instead: visit all states of small managers, the subject beside the model; "
+                      "or only of those named, joined by commas")
+      .not_with(std::move(ordinary));
   line.option("--json", arguments.json_path, "also write the results to this file");
   line.option("--serve", arguments.serve, "").hidden();  // the other end of the pipe
 }
@@ -300,43 +222,15 @@ void add_options(CommandLine& line, Arguments& arguments) {
 int dispatch(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.serve.empty()) return properties::serve(arguments.serve);
   if (arguments.deep_seconds) return check_deep(arguments, argc, argv);
-  if (arguments.mutation_score) {
-    MutationOptions options = arguments.mutation;
-    options.mutants = arguments.num_mutants.value_or(options.mutants);
-    options.seed = arguments.seed;
-    options.json_path = arguments.json_path;
-    return mutation_score(options, argc, argv);
-  }
-  if (arguments.mutants) {
-    MutantOptions options;
-    options.ids = arguments.mutant_ids;
-    options.seed = arguments.seed;
-    options.json_path = arguments.json_path;
-    if (arguments.operations) options.most_operations = *arguments.operations;
-    return check_mutants(options, argc, argv);
-  }
-  if (arguments.liars) {
-    LiarArguments options;
-    options.seed = arguments.seed;
-    options.lie = arguments.lie;
-    options.operation = arguments.lie_about;
-    options.json_path = arguments.json_path;
-    if (arguments.operations) options.operations = *arguments.operations;
-    return check_liars(options, argc, argv);
-  }
-  if (arguments.exhaustive) {
-    ExhaustiveOptions options;
-    options.spaces = arguments.spaces;
-    options.nightly = arguments.nightly;
-    options.count_by_model = true;
-    options.json_path = arguments.json_path;
-    if (arguments.subject.given()) options.subject = arguments.subject.subject;
-    return check_exhaustive(options, argc, argv);
-  }
-  return check_subjects(arguments, argc, argv);
+  if (!arguments.exhaustive) return check_subjects(arguments, argc, argv);
+  return check_exhaustive({.spaces = split_at_commas(arguments.spaces),
+                           .subject = arguments.subject.subject,
+                           .json_path = arguments.json_path},
+                          argc, argv);
 }
 
 int run(int argc, char** argv) {
+  become_selftest(argc, argv);
   Arguments arguments;
   CommandLine line(
       kProgram,
@@ -345,10 +239,8 @@ int run(int argc, char** argv) {
       "          kvproof check --subject=naive --seed=7\n"
       "          kvproof check --subject-command='python3 "
       "properties/foreign/examples/adapter.py'\n"
-      "          kvproof check --mutants --json=mutants.json\n"
       "          kvproof check --exhaustive\n"
-      "          kvproof check --deep=60 --resume=deep.json\n"
-      "          kvproof check --mutation-score --mutants=20 --seed=7");
+      "          kvproof check --deep=60 --resume=deep.json");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
   arguments.seed = arguments.given_seed.value_or(1);

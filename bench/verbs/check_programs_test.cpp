@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// kvproof-check and kvproof-replay from outside: sound allocators pass, broken ones are named, and
-// nothing that another's allocator does takes the check down.
+// kvproof-check, -selftest and -replay from outside: sound allocators pass, broken ones are named,
+// and nothing that another's allocator does takes the check down.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <regex>
 #include <string>
 
 #include "bench/instruments/program_test_support.h"
@@ -251,6 +252,42 @@ TEST_F(CheckPrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
   EXPECT_EQ(version.exit_code, 2) << version.out;
   expect_in("version 99", version.error);
   expect_one_line(version);
+}
+
+// check was six programs: what judges kvproof is a verb of its own.
+TEST_F(CheckPrograms, WhatIsSelftestNowIsStillTakenAndTold) {
+  struct Case {
+    std::string mode, old_options, options;
+    int exit_code;
+  };
+  const std::string lie = " --lie=refuses --lie-about=fork --operations=100 --seed=3";
+  const std::string two = " --mutant=B001 --mutant=P01 --seed=2";
+  const Case cases[] = {
+      {"--mutants", two, two, 0},
+      {"--mutants", " --operations=1 --mutant=P01", " --operations=1 --mutant=P01", 1},
+      {"--liars", lie, lie, 0},
+      {"--liars", " --subject=naive", " --subject=naive", 2},
+      {"--mutants", " --liars", " --liars", 2},
+      {"--mutation-score", " --mutants=0", " --draw=0", 2},
+      {"--mutation-score", " --mutants 5x", " --draw 5x", 2},
+      {"--mutation-score", " --mutants --seed=x", " --seed=x", 2},
+      {"--mutation-score", " --all --only=m1", " --all --only=m1", 2},
+  };
+  const auto without_seconds = [](const std::string& text) {
+    return std::regex_replace(text, std::regex(", [0-9.]+ s"), "");
+  };
+  for (const auto& [mode, old_options, options, exit_code] : cases) {
+    const Answer old = check(mode + old_options);
+    const Answer now = run("selftest", mode + options);
+    EXPECT_EQ(now.exit_code, exit_code) << mode << options << now.out << now.error;
+    EXPECT_EQ(old.exit_code, exit_code) << mode << old_options << old.out << old.error;
+    EXPECT_EQ(without_seconds(old.out), without_seconds(now.out));
+    EXPECT_EQ(old.error,
+              "kvproof: check " + mode + " is selftest " + mode + " from now on\n" + now.error);
+  }
+  const Answer none = run("selftest", "--seed=1");
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_EQ(none.error, "kvproof selftest: expected --mutants, --liars or --mutation-score\n");
 }
 
 TEST_F(CheckPrograms, ReplaySaysWhatItsFiltersLeaveOut) {

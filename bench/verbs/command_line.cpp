@@ -249,11 +249,11 @@ Option CommandLine::flag(const std::string& name, bool& value, const std::string
   return add(app_->add_flag(name, value, help)->disable_flag_override(), name);
 }
 
-Option CommandLine::flag_or_option(const std::string& name, bool& flag,
-                                   std::optional<std::uint32_t>& value, const std::string& help) {
-  Option out = add_value(name, help, "[=N]", [&](const Rules& rules, const std::string& text) {
+Option CommandLine::flag_or_option(const std::string& name, bool& flag, std::string& value,
+                                   const std::string& help) {
+  Option out = add_value(name, help, "[=NAMES]", [&](const Rules&, const std::string& text) {
     flag = true;
-    if (!text.empty()) read(rules, text, value);
+    value = text;
   });
   out.rules_->option->expected(0, 1);
   return out;

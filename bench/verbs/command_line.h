@@ -88,7 +88,7 @@ class CommandLine {
                 const std::string& help);
   Option flag(const std::string& name, bool& value, const std::string& help);
   /// @param flag whether it is given @param value what follows "=", if anything does
-  Option flag_or_option(const std::string& name, bool& flag, std::optional<std::uint32_t>& value,
+  Option flag_or_option(const std::string& name, bool& flag, std::string& value,
                         const std::string& help);
   void footer(const std::string& text);  // above the exit codes, with which the help ends
 

@@ -304,7 +304,7 @@ void print_list(const std::vector<Verdict>& verdicts, const std::string& heading
               << (m.ordinal > 1 ? properties::say(" #", m.ordinal) : "")
               << (verdict.met ? "" : " (check never comes here)")
               << (verdict.check == Trial::cannot_tell ? " (check cannot tell)" : "")
-              << "\n    ./kvproof check --mutation-score --only=" << m.id << '\n';
+              << "\n    ./kvproof selftest --mutation-score --only=" << m.id << '\n';
   }
 }
 

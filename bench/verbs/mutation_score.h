@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the verb check that says which share of the operator mutants of optimized/ check
+// The part of the verb selftest that says which share of the operator mutants of optimized/ check
 // notices with its default budget.
 //
 // Model:   a mutant is killed by check if check, over the cache managers of the list, ends with
@@ -23,7 +23,7 @@ struct MutationOptions {
 };
 
 /// Prints a table by operator and every survivor, writes JSON. Two programs are made of the verb:
-/// kvproof-mutation_score has the mutants, which take a minute to compile; in kvproof-check this
+/// kvproof-mutation_score has the mutants, which take a minute to compile; in kvproof-selftest this
 /// throws UsageError.
 /// @param argc, argv of the program, for the file. @return 0 all that are not excused are killed, 1
 /// one survived, or one that is excused did not, or more are excused than may be

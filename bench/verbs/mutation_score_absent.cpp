@@ -7,7 +7,8 @@ namespace kvproof::bench {
 
 int mutation_score(const MutationOptions& /*options*/, int /*argc*/, const char* const* /*argv*/) {
   throw UsageError(
-      "--mutation-score works from a checkout, where ./kvproof check --mutation-score builds it");
+      "--mutation-score works from a checkout, where ./kvproof selftest --mutation-score builds "
+      "it");
 }
 
 }  // namespace kvproof::bench

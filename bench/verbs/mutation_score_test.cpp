@@ -46,10 +46,11 @@ std::string judge_rules(const std::function<void()>& /*alive*/) {
   return in_force == 21 ? "a fact" : "";
 }
 std::vector<MutatedSubject> mutated_subjects() {
-  return {{"patched", [](const CacheConfig& config) {
-             const Patch* patch = in_force == 1 ? all_patches().data() : nullptr;
-             return Opened{make_patched(patch, config), {}};
-           }}};
+  const auto open = [](const CacheConfig& config) {
+    const Patch* patch = in_force == 1 ? all_patches().data() : nullptr;
+    return Opened{make_patched(patch, config), {}};
+  };
+  return {{.name = "patched", .open = open, .hash = {}}};
 }
 void put_in_force(std::uint32_t number) { in_force = number; }
 std::vector<bool> take_met() {
@@ -107,7 +108,7 @@ TEST_F(MutationScore, CountsAndNamesASurvivorAndFails) {
   EXPECT_TRUE(
       says("Survived check and the unit tests:\n  optimized/a.h:10: relational, < to <=, "
            "in f: a `<` b #10 (check never comes here)\n"
-           "    ./kvproof check --mutation-score --only=m9\n"))
+           "    ./kvproof selftest --mutation-score --only=m9\n"))
       << said_;
   EXPECT_EQ(first_.at("experiment"), "mutation_score");
   EXPECT_EQ(metric("mutants"), 2);

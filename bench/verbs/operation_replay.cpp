@@ -72,7 +72,7 @@ std::string count_of(const TraceVerdict& verdict) {
   return out + std::to_string(verdict.recorded) + " with recorded results";
 }
 
-void count(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
+void add(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
   const std::string what = title(replayed.file, verdict.header);
   tally.operations += verdict.operations;
   tally.rejected += verdict.rejected;
@@ -115,7 +115,7 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
   };
   std::uint64_t traces = 0;
   try {
-    for (; const auto verdict = reader.next(make); ++traces) count(replayed, *verdict, tally);
+    for (; const auto verdict = reader.next(make); ++traces) add(replayed, *verdict, tally);
   } catch (const properties::Violation& violation) {
     ++tally.failed;
     std::cout << "VIOLATED " << file << ", by " << replayed.subject << "\n  " << violation.what()

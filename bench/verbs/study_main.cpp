@@ -21,7 +21,7 @@
 namespace kvproof::bench {
 namespace {
 
-constexpr Program kProgram{"kvproof-study", "not enough memory to play this log",
+constexpr Program kProgram{"kvproof study", "not enough memory to play this log",
                            "a check failed: "};
 
 struct Arguments {
@@ -126,7 +126,7 @@ int run(int argc, char** argv) {
   Arguments arguments;
   CommandLine line(kProgram,
                    "Plays requests on the real allocators, for the figures of the report.\n"
-                   "Example: kvproof-study utilisation live_memory --json=results.json\n"
+                   "Example: kvproof study utilisation live_memory --json=results.json\n"
                    "Studies, all of them unless named:" +
                        list_of_studies());
   line.option("names", arguments.names, "which studies").placeholder("NAME");

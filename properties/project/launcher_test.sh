@@ -735,21 +735,28 @@ else
     "not checked"
 fi
 
-# ---- check --mutation-score: a program of its own, with clang ----
+# ---- selftest --mutation-score: a program of its own, with clang ----
 system
 echo clang >"$work/lacking"
-run check --mutation-score --no-install
+run selftest --mutation-score --no-install
 check "without clang there is no mutation score" exits 2
 check "the reason is said" err_has "clang: no clang preset, no fuzzing, no mutation score"
 check "nothing was built for it" lacks "cmake"
 fake clang++ "exit 0"
 mkdir -p "$work/tree/build/release/bin"
-printf '#!/bin/sh\necho "score $*"\n' >"$work/tree/build/release/bin/kvproof-mutation_score"
-chmod +x "$work/tree/build/release/bin/kvproof-mutation_score"
-run check --no-install --mutation-score --mutants=3
+for name in mutation_score check; do
+  program=$work/tree/build/release/bin/kvproof-$name
+  printf '#!/bin/sh\necho "%s $*"\n' "$name" >"$program"
+  chmod +x "$program"
+done
+run selftest --no-install --mutation-score --draw=3
 check "the program with the mutants is built" \
   grep -q "^cmake --build .* --target kvproof-mutation_score" "$work/log"
-check "and gets the options" out_has "score --mutation-score --mutants=3"
+check "and gets the options" out_has "mutation_score --mutation-score --draw=3"
+run check --no-install --mutation-score --mutants=3
+check "the old spelling builds the same" \
+  grep -q "^cmake --build .* --target kvproof-mutation_score" "$work/log"
+check "and is told by check" out_has "check --mutation-score --mutants=3"
 
 # ---- doctor ----
 system

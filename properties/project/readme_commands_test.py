@@ -67,12 +67,11 @@ LONG = {
     "checks for minutes": [
         "./kvproof check", "./kvproof check --deep=60 --resume=deep.json",
         "./kvproof check --deep=3600",
-        "./kvproof check --mutants", "./kvproof check --exhaustive",
-        "./kvproof check --liars",
-        "./kvproof check --mutants --json=mutants.json", "./kvproof check --subject=naive --seed=7",
-        "build/release/bin/kvproof-study published",
+        "./kvproof check --exhaustive", "./kvproof check --subject=naive --seed=7",
+        "./kvproof selftest --mutants", "./kvproof selftest --mutants --json=mutants.json",
+        "./kvproof selftest --liars", "./kvproof study published",
         "build/release/tests/kernel_mutants_test", "build/release/tests/random_test",
-        "build/release/bin/kvproof-study live_memory --json=live.json"],
+        "./kvproof study live_memory --json=live.json"],
     "builds and measures twice": [
         "./kvproof gate --against=HEAD~1",
         "./kvproof gate --subject=./libmine.so --against=./base.so --summary=comment.md",
@@ -100,7 +99,7 @@ NOT_RUN = {
         "--capacity-blocks=18279",
         "./kvproof replay --trace=conversation_trace.jsonl --block-size=512 "
         "--capacity-blocks=2000",
-        "build/release/bin/kvproof-study prefix_hit_rate --trace=conversation_trace.jsonl",
+        "./kvproof study prefix_hit_rate --trace=conversation_trace.jsonl",
         "awk 1 traces/*.json >sessions.jsonl",
         "python3 -m venv V && V/bin/pip install --no-deps vllm==0.24.0 && "
         "V/bin/pip install msgspec cbor2 pyzmq typing_extensions",
@@ -111,8 +110,8 @@ NOT_RUN = {
         "properties/foreign/vllm_adapter.py | gzip -9n >runs.jsonl.gz",
         "pip install .", "pip wheel ."],
     "compiles every mutant of optimized/": [
-        "./kvproof check --mutation-score", "./kvproof check --mutation-score --all",
-        "./kvproof check --mutation-score --mutants=20 --seed=7"],
+        "./kvproof selftest --mutation-score", "./kvproof selftest --mutation-score --all",
+        "./kvproof selftest --mutation-score --draw=20 --seed=7"],
     "installs gigabytes from PyPI": [
         "./kvproof engines", "./kvproof engines --engine=vllm-v0",
         "./kvproof engines --engine=vllm-v1", "./kvproof engines --engine=nano-vllm --checkout=..",

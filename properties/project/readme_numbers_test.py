@@ -5,9 +5,9 @@
     readme_numbers_test.py <build folder> [liars]
 
 Without "liars" it asks what is known within seconds: `check` with fewer operations and one subject,
-`check --mutants` with one operation for each bug, which counts them all and kills few (that all are
-killed is what mutants_test holds), and lists. With it, it runs `check --liars` whole. What takes
-longer (all states), a request log or a network is not asked.
+`selftest --mutants` with one operation for each bug, which counts them all and kills few (that all
+are killed is what mutants_test holds), and lists. With it, it runs `selftest --liars` whole. What
+takes longer (all states), a request log or a network is not asked.
 """
 import gzip
 import os
@@ -45,7 +45,7 @@ def printed(build):
                                               number(r"of (\d+) pairs of features", out)]
     configurations = number(r"of (\d+) configurations,", out)
 
-    out = said(1, f"{build}/bin/kvproof-check", "--mutants", "--operations=1")
+    out = said(1, f"{build}/bin/kvproof-selftest", "--mutants", "--operations=1")
     patches = number(r"^P +patches of optimized/ +(\d+)", out)
     reports = number(r"^all +(\d+)", out) - patches
     yield (r"(\S+) of (\S+); (\S+) more need a mechanism that kvproof does not have \(\[`\S+s/mut",
@@ -87,7 +87,7 @@ def printed(build):
 
 
 def lies(build):
-    out = said(0, f"{build}/bin/kvproof-check", "--liars")
+    out = said(0, f"{build}/bin/kvproof-selftest", "--liars")
     yield (r"(\S+) of (\S+) are noticed, (\S+) are excused",
            [number(pattern, out) for pattern in (r"^(\d+) of \d+ cells", r"of (\d+) cells noticed",
                                                  r"noticed, (\d+) excused")])

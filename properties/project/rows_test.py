@@ -161,15 +161,15 @@ def main(work, compiler):
         "-DKVPROOF_WERROR=OFF")  # as the wheel is built, which wheel_test.py makes of it
     run("cmake", "--build", build, "--target", "kvproof_verbs")
     verb = {name: build / "bin" / f"kvproof-{name}"
-            for name in ("bench", "check", "gate", "replay", "study")}
+            for name in ("bench", "check", "gate", "replay", "selftest", "study")}
 
     for name in ("added_class", "added_manager"):
         sees(run(verb["check"], f"--subject={name}", "--operations=30", codes=(0, 3)), name)
     sees(run(verb["check"], "--subject=added_class", "--configuration=added_configuration"),
          "Z1", "operations: added_class")  # an unknown configuration is a usage error
-    sees(run(verb["check"], "--mutants", "--mutant=B999", "--mutant=P99"),
+    sees(run(verb["selftest"], "--mutants", "--mutant=B999", "--mutant=P99"),
          "2 of 2 killed, 2 by the expected law")
-    sees(run(verb["check"], "--exhaustive", "--space=added_space"), "added_space")
+    sees(run(verb["check"], "--exhaustive=added_space"), "added_space")
     sees(run(verb["bench"], "--filter=^added_suite"), "added_suite", "answer", "added_kernel")
     if shutil.which("valgrind"):
         sees(run(verb["gate"], "--subject=added_manager", "--against=added_manager", "--no-time",

@@ -82,7 +82,7 @@ EXPERIMENTS = {
 }
 
 PLOT = Plot(
-    "kill-matrix", "mutant", "kvproof check --mutants --json=mutants.json", draw, finding,
+    "kill-matrix", "mutant", "kvproof selftest --mutants --json=mutants.json", draw, finding,
     "Each seeded bug counts once: for the expected law if the first violating operation broke it, "
     "else for the first law that it broke; small dots are laws that it broke as well. A law "
     "without a bar has caught nothing. Red is a bug that nobody noticed. Right: every bug a dot, "

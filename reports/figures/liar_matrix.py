@@ -125,7 +125,7 @@ EXPERIMENTS = {
 }
 
 PLOT = Plot(
-    "liar-matrix", "liar", "kvproof check --liars --json=liars.json", draw, finding,
+    "liar-matrix", "liar", "kvproof selftest --liars --json=liars.json", draw, finding,
     "A cell is noticed if the check objects at each frequency at which the lie is told: in 1 call "
     "of 50, in 1 of 8, and always. Where nothing is drawn, the lie changes nothing that is shown.",
     "The naive manager answers truly but for one lie about one operation, on four levels of "

@@ -26,7 +26,7 @@ RUNS = (
     ("serving", 0.3, "replay", "--trace=chat", "--simulate", "--json=served.json"),
     ("study", 0.5, "study", "utilisation", "live_memory", "--json=study.json"),
     ("check", 1.0, "check", "--json=check.json"),
-    ("mutants", 1.0, "check", "--mutants", "--json=mutants.json"),
+    ("mutants", 1.0, "selftest", "--mutants", "--json=mutants.json"),
     ("exhaustive", 0.5, "check", "--exhaustive", "--json=exhaustive.json"),
     ("adapter", 0.5, "check", f"--subject-command={sys.executable} {ADAPTER}", "--json=check.json"),
     # A program in a program, neither of which ends by itself.

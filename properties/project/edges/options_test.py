@@ -12,7 +12,7 @@ import unittest
 
 from program import CHECKOUT, Case, run
 
-PROGRAMS = ("bench", "check", "gate", "plan", "replay", "study")
+PROGRAMS = ("bench", "check", "gate", "plan", "replay", "selftest", "study")
 TRACE = os.path.join(CHECKOUT, "properties", "traces", "vectors", "gates-vllm-0.24.jsonl")
 NOWHERE = "/no/such/folder/x.json"  # ends a run before anything is measured
 
@@ -20,15 +20,14 @@ WRONG = {"ID": ["", "X1", "i1"], "IDS": ["X1", "I1,,I2", "I1;I2"],
          "N": ["-1", "010", "0x10", "+1", "1.5", "1e3", "nan", "9" * 23, "", "x", " 1", "1 "],
          "X": ["nan", "inf", "-inf", "1e999", "0x1p3", "", "x", "1,5", " 1", "1 "],
          "TEXT": [""], "PATH": [""], "FILE": [""]}
-REPEATABLE = {("check", "--configuration"), ("check", "--without-law"), ("check", "--mutant"),
-              ("check", "--only"), ("check", "--space"), ("gate", "--workload"),
-              ("study", "--trace")}
+REPEATABLE = {("check", "--configuration"), ("check", "--without-law"), ("selftest", "--mutant"),
+              ("selftest", "--only"), ("gate", "--workload"), ("study", "--trace")}
 
-MAY = "[=N]"  # a flag that may have a value
+MAY = "[=NAMES]"  # a flag that may have a value
 
 # A value that is right wherever the option is.
 RIGHT = {"--trace": "chat", "--subject": "naive", "--subject-command": "cat",
-         "--configuration": "chunked", "--mutant": "B001", "--space": "lone",
+         "--configuration": "chunked", "--mutant": "B001", "--lie": "refuses",
          "--against": "naive", "--baseline": "no_such_baseline.json", "--record": NOWHERE,
          "--workload": "eviction", "--summary": NOWHERE, "--filter": ".", "--json": NOWHERE,
          "--model": "llama-3-8b", "--memory-gib": "1", "--storage": "paged", "--preempt": "swap",
@@ -59,8 +58,7 @@ MODES = (
                    "--fewest-rounds", "--seed"]),
     ("bench", ["--list"], ["--filter", "--smoke"]),
     ("check", [], ["--subject", "--subject-command", "--hash", "--profile", "--configuration",
-                   "--seed", "--operations", "--mutants", "--liars", "--exhaustive",
-                   "--mutation-score", "--deep", "--json", *FINDINGS]),
+                   "--seed", "--operations", "--exhaustive", "--deep", "--json", *FINDINGS]),
     ("check", ["--deep=1"], ["--subject", "--subject-command", "--hash", "--profile",
                              "--configuration", "--seed", "--operations", "--resume", "--json",
                              *FINDINGS]),
@@ -71,12 +69,12 @@ MODES = (
     ("check", ["--subject-command=cat"], ["--profile", "--configuration", "--seed", "--operations",
                                           "--deep", "--json", "--time-limit-seconds", *LIMITS,
                                           *FINDINGS]),
-    ("check", ["--mutants"], ["--mutant", "--seed", "--operations", "--mutation-score", "--json"]),
-    ("check", ["--mutation-score"], ["--mutants", "--seed", "--all", "--only", "--excuses",
-                                     "--json"]),
-    ("check", ["--liars"], ["--lie", "--lie-about", "--seed", "--operations", "--json"]),
-    ("check", ["--exhaustive"], ["--subject", "--hash", "--space", "--nightly", "--json"]),
-    ("check", ["--exhaustive", "--space=lone"], ["--subject", "--hash", "--json"]),
+    ("check", ["--exhaustive=lone"], ["--subject", "--hash", "--json"]),
+    ("selftest", ["--mutants"], ["--mutant", "--seed", "--operations", "--json"]),
+    ("selftest", ["--mutation-score"], ["--seed", "--draw", "--all", "--only", "--excuses",
+                                        "--json"]),
+    ("selftest", ["--mutation-score", "--only=none"], ["--seed", "--excuses", "--json"]),
+    ("selftest", ["--liars"], ["--lie", "--lie-about", "--seed", "--operations", "--json"]),
     ("gate", ["--against=naive"], [*GATE, "--json", "--summary", "--seed", "--pairs", "--no-time",
                                    "--time-percent", *THRESHOLDS]),
     ("gate", ["--against=naive", "--no-time"], [*GATE, "--json", "--summary", "--seed",
@@ -152,11 +150,11 @@ class Options(Case):
         for program in PROGRAMS:
             outcome = self.ask(program, "--help")
             lines = outcome.out.decode().splitlines()
-            name = f"kvproof-{program}" if program == "study" else f"kvproof {program}"
             self.assertEqual((outcome.code, outcome.error), (0, b""), outcome)
-            self.assertIn(f"Usage: {name} [OPTIONS]", outcome.out.decode())
+            self.assertIn(f"Usage: kvproof {program} [OPTIONS]", outcome.out.decode())
             self.assertTrue(lines[-1].startswith("Exit codes: 0 holds"), lines[-1])
             self.assertNotIn("/bin/", outcome.out.decode())
+        self.assertLessEqual(len(options_of("check")), 20, "what else is a verb of its own?")
 
     def test_wrong_values(self):
         for program in PROGRAMS:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the verb check that hunts every seeded bug, and says which oracle noticed it.
+// The part of the verb selftest that hunts every seeded bug, and says which oracle noticed it.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,6 @@ struct MutantOptions {
 /// Prints a table by family and every mutant that its law did not notice, writes JSON.
 /// @param argc, argv of the program, for the file. @return 0 all are killed, 1 one survived.
 /// Throws std::invalid_argument for an id that no mutant has, and OutputError.
-int check_mutants(const MutantOptions& options, int argc, const char* const* argv);
+int selftest_mutants(const MutantOptions& options, int argc, const char* const* argv);
 
 }  // namespace kvproof::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the kill matrix and reports.
-#include "bench/verbs/check_mutants.h"
+#include "bench/verbs/selftest_mutants.h"
 
 #include <algorithm>
 #include <chrono>
@@ -154,7 +154,7 @@ void print_table(const std::vector<Seeded>& mutants, const std::vector<MatrixRow
 
 }  // namespace
 
-int check_mutants(const MutantOptions& options, int argc, const char* const* argv) {
+int selftest_mutants(const MutantOptions& options, int argc, const char* const* argv) {
   using Clock = std::chrono::steady_clock;
   const std::vector<Seeded> mutants = chosen_mutants(options.ids);
   std::optional<ResultFile> file;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bench/verbs/check_liars.h"
+#include "bench/verbs/selftest_liars.h"
 
 #include <algorithm>
 #include <chrono>
@@ -119,7 +119,7 @@ std::vector<Result> liar_results(const std::vector<LiarCell>& cells, double seco
 
 }  // namespace
 
-int check_liars(const LiarArguments& arguments, int argc, const char* const* argv) {
+int selftest_liars(const LiarArguments& arguments, int argc, const char* const* argv) {
   using Clock = std::chrono::steady_clock;
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);

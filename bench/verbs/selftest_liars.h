@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the verb check that lets a sound allocator lie in every way, and says which lies
+// The part of the verb selftest that lets a sound allocator lie in every way, and says which lies
 // pass.
 #pragma once
 
@@ -19,6 +19,6 @@ struct LiarArguments {
 /// Prints a table by level of promise and every lie that passes, writes JSON.
 /// @param argc, argv of the program, for the file. @return 0 each is noticed or excused, 1 one is
 /// not. Throws std::invalid_argument for a lie or an operation that there is not, and OutputError.
-int check_liars(const LiarArguments& arguments, int argc, const char* const* argv);
+int selftest_liars(const LiarArguments& arguments, int argc, const char* const* argv);
 
 }  // namespace kvproof::bench

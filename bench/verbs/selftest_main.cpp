@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verb selftest: what kvproof itself notices of bugs, lies and small changes that are put before
+// it on purpose.
+#include <iterator>
+#include <optional>
+#include <string>
+
+#include "bench/verbs/command_line.h"
+#include "bench/verbs/mutation_score.h"
+#include "bench/verbs/selftest_liars.h"
+#include "bench/verbs/selftest_mutants.h"
+#include "properties/liars/lies.h"
+#include "reference/trace_names.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr Program kProgram{.name = "kvproof selftest"};
+
+struct Arguments {
+  bool hunts = false;
+  bool lies = false;
+  bool scores = false;
+  MutantOptions mutants;
+  LiarArguments liars;
+  MutationOptions score;
+  std::uint64_t seed = 1;
+  std::optional<std::uint64_t> operations;
+  std::string json_path;
+};
+
+void add_options(CommandLine& line, Arguments& arguments) {
+  const auto mutants = line.flag("--mutants", arguments.hunts,
+                                 "hunt every seeded bug, and say which oracle noticed it");
+  const auto liars = line.flag("--liars", arguments.lies,
+                               "let a sound allocator lie in every way, and say which lies pass")
+                         .not_with({mutants});
+  const auto score =
+      line.flag("--mutation-score", arguments.scores,
+                "say which share of the operator mutants of optimized/ check notices")
+          .not_with({mutants, liars});
+  line.option("--seed", arguments.seed, "of the random runs, or of the draw; default 1");
+  line.option("--operations", arguments.operations,
+              "at most so many per seeded bug, default 200000, or per configuration of a lie, "
+              "default 2000")
+      .between(std::uint64_t{1}, std::uint64_t{1} << 40)
+      .goes_with({mutants, liars});
+  line.option("--mutant", arguments.mutants.ids, "hunt only this one, repeatable")
+      .goes_with({mutants});
+  line.option("--lie", arguments.liars.lie, "tell only this one")
+      .one_of(row_names(properties::all_lies()))
+      .placeholder("LIE")
+      .goes_with({liars});
+  line.option("--lie-about", arguments.liars.operation, "tell lies about this operation only")
+      .one_of({std::begin(kOperationNames), std::end(kOperationNames)})
+      .goes_with({liars});
+  const auto all = line.flag("--all", arguments.score.all, "every operator mutant, for the night")
+                       .goes_with({score});
+  const auto only =
+      line.option("--only", arguments.score.only, "only the operator mutant of this id, repeatable")
+          .goes_with({score})
+          .not_with({all});
+  line.option("--draw", arguments.score.mutants, "so many operator mutants, default 220")
+      .between(1U, 1'000'000U)
+      .goes_with({score})
+      .not_with({all, only});
+  line.option("--excuses", arguments.score.excuses,
+              "the list of equivalent mutants, default: "
+              "properties/mutants/operators/equivalent.tsv")
+      .goes_with({score});
+  line.option("--json", arguments.json_path, "also write the results to this file");
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CommandLine line(kProgram,
+                   "Judges kvproof: puts bugs, lies and small changes before its oracles, and says "
+                   "what they notice.\nExamples: kvproof selftest --mutants --json=mutants.json\n"
+                   "          kvproof selftest --liars\n"
+                   "          kvproof selftest --mutation-score --draw=20 --seed=7");
+  add_options(line, arguments);
+  if (!line.parse(argc, argv)) return kHolds;
+  auto& [hunts, lies, scores, mutants, liars, score, seed, operations, json_path] = arguments;
+  mutants.seed = liars.seed = score.seed = seed;
+  mutants.json_path = liars.json_path = score.json_path = json_path;
+  mutants.most_operations = operations.value_or(mutants.most_operations);
+  liars.operations = operations.value_or(liars.operations);
+  if (hunts) return selftest_mutants(mutants, argc, argv);
+  if (lies) return selftest_liars(liars, argc, argv);
+  if (scores) return mutation_score(score, argc, argv);
+  throw UsageError("expected --mutants, --liars or --mutation-score");
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  using namespace kvproof;
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
+}
