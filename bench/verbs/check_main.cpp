@@ -152,7 +152,7 @@ int check_deep(const Arguments& arguments, int argc, char** argv) {
   return check_deep(options, candidates, options_of(arguments), arguments.operations, argc, argv);
 }
 
-/// What of the subject is checked in the ordinary way. @return what a search of states does not have
+/// How subjects are checked in the ordinary way. @return what a search of states does not take
 std::vector<CommandLine::Option> add_ordinary_options(CommandLine& line, Arguments& arguments) {
   return {
       line.option("--profile", arguments.profile, "whose behaviour, default: as promised")

@@ -264,7 +264,7 @@ TEST_F(CheckPrograms, WhatIsSelftestNowIsStillTakenAndTold) {
   const std::string two = " --mutant=B001 --mutant=P01 --seed=2";
   const Case cases[] = {
       {"--mutants", two, two, 0},
-      {"--mutants", " --operations=1 --mutant=P01", " --operations=1 --mutant=P01", 1},
+      {"--mutants", " --operations=1 --mutant=P61", " --operations=1 --mutant=P61", 1},
       {"--liars", lie, lie, 0},
       {"--liars", " --subject=naive", " --subject=naive", 2},
       {"--mutants", " --liars", " --liars", 2},

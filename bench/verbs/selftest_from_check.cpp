@@ -18,7 +18,8 @@ std::vector<std::string> with_draw(std::vector<std::string> words) {
   const auto at = std::ranges::find_if(
       words, [](const std::string& word) { return (word + '=').starts_with("--mutants="); });
   if (at == words.end()) return words;
-  const bool counts = at->find('=') != std::string::npos || (at + 1 != words.end() && !(at + 1)->starts_with('-'));
+  const bool counts =
+      at->find('=') != std::string::npos || (at + 1 != words.end() && !(at + 1)->starts_with('-'));
   if (counts) {
     at->replace(0, at->find('='), "--draw");
   } else {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verb selftest: what kvproof itself notices of bugs, lies and small changes that are put before
-// it on purpose.
+// The verb selftest: what kvproof notices of bugs, lies and small changes that are made for it.
 #include <iterator>
 #include <optional>
 #include <string>
