@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verb check: every oracle against an allocator, ours or another's.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -17,7 +20,6 @@
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/hash_option.h"
 #include "bench/verbs/limit_options.h"
-#include "bench/verbs/selftest_from_check.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 #include "properties/foreign/serve.h"
@@ -38,8 +40,7 @@ struct Arguments {
   std::optional<std::uint64_t> operations;
   std::string json_path;
   std::string serve;
-  bool exhaustive = false;
-  std::string spaces;
+  std::optional<std::string> spaces;  // to search all states of; empty = of all that close
   std::optional<double> deep_seconds;
   std::string resume;
   std::optional<std::uint32_t> findings;
@@ -193,7 +194,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
                   "kvproof_subject.h; default: all of the list")
           .only_if(
               [&arguments] {
-                return !arguments.exhaustive || !properties::is_library(arguments.subject.subject);
+                return !arguments.spaces || !properties::is_library(arguments.subject.subject);
               },
               "--exhaustive only if it is an implementation of the list");
   const auto command = line.option("--subject-command", arguments.subject.subject_command,
@@ -210,7 +211,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .placeholder("FILE")
       .goes_with({deep});
   ordinary.insert(ordinary.end(), {command, deep});
-  line.flag_or_option("--exhaustive", arguments.exhaustive, arguments.spaces,
+  line.flag_or_option("--exhaustive", arguments.spaces,
                       "instead: visit all states of small managers, the subject beside the model; "
                       "or only of those named, joined by commas")
       .not_with(std::move(ordinary));
@@ -222,11 +223,37 @@ void add_options(CommandLine& line, Arguments& arguments) {
 int dispatch(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.serve.empty()) return properties::serve(arguments.serve);
   if (arguments.deep_seconds) return check_deep(arguments, argc, argv);
-  if (!arguments.exhaustive) return check_subjects(arguments, argc, argv);
-  return check_exhaustive({.spaces = split_at_commas(arguments.spaces),
+  if (!arguments.spaces) return check_subjects(arguments, argc, argv);
+  return check_exhaustive({.spaces = split_at_commas(*arguments.spaces),
                            .subject = arguments.subject.subject,
                            .json_path = arguments.json_path},
                           argc, argv);
+}
+
+/// check once judged kvproof: it takes these words for one version, says what they are from now
+/// on, and becomes that program; the one with the mutants where it is beside this one.
+void become_selftest(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  const std::string modes[] = {"--mutation-score", "--mutants", "--liars"};
+  const auto* const mode = std::ranges::find_first_of(modes, words);
+  if (mode == std::end(modes)) return;
+  std::cerr << "kvproof: check " << *mode << " is selftest " << *mode << " from now on\n";
+  const auto bin = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  std::string program = bin / "kvproof-selftest";
+  if (mode == std::begin(modes)) {
+    if (exists(bin / "kvproof-mutation_score")) program = bin / "kvproof-mutation_score";
+    for (std::size_t i = 0; i < words.size(); ++i) {  // --mutants was how many are drawn
+      const bool last = i + 1 == words.size() || words[i + 1].starts_with('-');
+      if (words[i] == "--mutants") words[i] = last ? "--draw=220" : "--draw";
+      if (words[i].starts_with("--mutants=")) words[i].replace(0, 9, "--draw");
+    }
+  }
+  words.insert(words.begin(), program);
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execv(program.c_str(), pointers.data());
+  throw std::runtime_error(program + " cannot be run");
 }
 
 int run(int argc, char** argv) {

@@ -254,7 +254,6 @@ TEST_F(CheckPrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
   expect_one_line(version);
 }
 
-// check was six programs: what judges kvproof is a verb of its own.
 TEST_F(CheckPrograms, WhatIsSelftestNowIsStillTakenAndTold) {
   struct Case {
     std::string mode, old_options, options;

@@ -249,12 +249,10 @@ Option CommandLine::flag(const std::string& name, bool& value, const std::string
   return add(app_->add_flag(name, value, help)->disable_flag_override(), name);
 }
 
-Option CommandLine::flag_or_option(const std::string& name, bool& flag, std::string& value,
+Option CommandLine::flag_or_option(const std::string& name, std::optional<std::string>& value,
                                    const std::string& help) {
-  Option out = add_value(name, help, "[=NAMES]", [&](const Rules&, const std::string& text) {
-    flag = true;
-    value = text;
-  });
+  Option out = add_value(name, help, "[=NAMES]",
+                         [&value](const Rules&, const std::string& text) { value = text; });
   out.rules_->option->expected(0, 1);
   return out;
 }

@@ -87,8 +87,8 @@ class CommandLine {
   Option option(const std::string& name, const std::function<void(double)>& take,
                 const std::string& help);
   Option flag(const std::string& name, bool& value, const std::string& help);
-  /// @param flag whether it is given @param value what follows "=", if anything does
-  Option flag_or_option(const std::string& name, bool& flag, std::string& value,
+  /// @param value of an option that may be given without one: empty then
+  Option flag_or_option(const std::string& name, std::optional<std::string>& value,
                         const std::string& help);
   void footer(const std::string& text);  // above the exit codes, with which the help ends
 
