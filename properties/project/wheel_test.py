@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the wheel, installs it into a fresh virtual environment, and uses what it brought.
 
-    wheel_test.py <sources> <build folder> <work folder> <compiler>
+    wheel_test.py <sources> <work folder> <compiler>
 
-It takes the sources and the build folder of the test `rows`, where the verbs are built already. It
-needs PyPI for the build backend, and is skipped with the reason where there is none.
+It needs PyPI for the build backend, and is skipped with the reason where there is none.
 """
 
 import shutil
@@ -45,8 +44,9 @@ def environment(folder):
     return folder / "bin" / "python"
 
 
-def main(sources, build, work, compiler):
-    shutil.rmtree(work, ignore_errors=True)
+def main(sources, work, compiler):
+    for folder in ("builder", "dist", "fresh"):  # its build folder makes a second run short
+        shutil.rmtree(work / folder, ignore_errors=True)
     builder = environment(work / "builder")
     if builder is None:
         return skip("python3 cannot make a virtual environment (Debian: python3-venv)")
@@ -56,7 +56,7 @@ def main(sources, build, work, compiler):
     if asked.returncode != 0:
         return skip("scikit-build-core cannot be had from PyPI")
     run(builder, "-m", "pip", "wheel", sources, "--no-deps", "--no-build-isolation",
-        f"--wheel-dir={work / 'dist'}", f"--config-settings=build-dir={build}",
+        f"--wheel-dir={work / 'dist'}", f"--config-settings=build-dir={work / 'build'}",
         "--config-settings=cmake.build-type=None", f"--config-settings=cmake.define."
         f"CMAKE_CXX_COMPILER={compiler}", "--config-settings=cmake.define.CMAKE_CXX_FLAGS=-O0")
     wheel, = (work / "dist").glob("kvproof-*.whl")
@@ -83,4 +83,4 @@ def main(sources, build, work, compiler):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*(Path(word) for word in sys.argv[1:5])))
+    sys.exit(main(*(Path(word) for word in sys.argv[1:4])))
