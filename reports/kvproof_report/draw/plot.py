@@ -122,6 +122,12 @@ def spread_cell(metric: Metric | None) -> Cell:
             metric.low)
 
 
+def lines_of(results: Iterable[Result], name: str, along: str) -> dict[Any, list[Result]]:
+    """Results by the value of one parameter, each group by ascending values of another."""
+    return {value: sorted(rows, key=lambda r: r[along])
+            for value, rows in groups(results, name).items()}
+
+
 def groups(results: Iterable[Result], *names: str) -> dict[Any, list[Result]]:
     """Results by the values of these parameters, in order of first appearance."""
     found: dict[Any, list[Result]] = {}

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 from kvproof_report.common.experiments import words
 from kvproof_report.common.result_files import InputError, load, paths_in, plain_name
-from kvproof_report.draw import drawing, svg
 from kvproof_report.draw.plot import Table, rows_of, spread_cell
 from kvproof_report.page import machines as bars
-from kvproof_report.page.page import LABELS, colours, common, html_table, read, value_text
+from kvproof_report.page.page import (LABELS, colours, common, drawings_of, html_table, read,
+                                       value_text)
 from kvproof_report.page.sections import EXPERIMENTS, SUMMARY
 
 
@@ -63,10 +63,7 @@ def finding(what, numbers):
 
 def article(key, plot, what, numbers):
     title = finding(what, numbers)
-    drawings = "\n".join(
-        f'<div class="{kind}">'
-        f'{svg.to_svg(bars.draw(numbers, width), f"{key}-{kind}", escape(title))}</div>'
-        for kind, width in (("wide", drawing.WIDE), ("narrow", drawing.NARROW)))
+    drawings = drawings_of(lambda width: bars.draw(numbers, width), key, title)
     ceilings = list(dict.fromkeys(n.ceiling_text for _, n in numbers if n.ceiling_text))
     return (f'<article id="{key}">\n<h3>{escape(title)}</h3>\n<div class="body">\n'
             f'<figure>{drawings}</figure>\n<div class="notes">\n'

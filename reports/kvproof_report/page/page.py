@@ -6,6 +6,9 @@ import re
 import traceback
 from html import escape
 from string import Template
+from typing import Callable
+
+from matplotlib.figure import Figure
 
 from kvproof_report.common.experiments import words
 from kvproof_report.page.sections import EXPERIMENTS, SECTIONS, SUMMARY
@@ -226,10 +229,7 @@ def article(plot, results, absent):
         return gap(plot, why_absent(plot, rows, absent), not is_due(plot, results, absent))
     try:
         title, table = plot.finding(rows), table_of(plot, rows, results)
-        drawings = "\n".join(
-            f'<div class="{kind}">' +
-            svg.to_svg(plot.draw(rows, width), f"{plot.key}-{kind}", escape(title)) + "</div>"
-            for kind, width in (("wide", drawing.WIDE), ("narrow", drawing.NARROW)))
+        drawings = drawings_of(lambda width: plot.draw(rows, width), plot.key, title)
     except Exception as error:  # a mistake in one figure must not take the others away
         traceback.print_exc()
         absent[plot.experiment] = f"the figure could not be drawn ({type(error).__name__}: {error})"
@@ -241,6 +241,13 @@ def article(plot, results, absent):
             f"{'' if plot.family else made_by(plot, results)}\n</div>\n</div>\n"
             f"<details><summary>The numbers</summary>\n{html_table(table)}\n</details>\n"
             "</article>")
+
+
+def drawings_of(draw: Callable[[int], Figure], key: str, title: str) -> str:
+    """What is drawn for a desk and for a phone."""
+    return "\n".join(
+        f'<div class="{kind}">{svg.to_svg(draw(width), f"{key}-{kind}", escape(title))}</div>'
+        for kind, width in (("wide", drawing.WIDE), ("narrow", drawing.NARROW)))
 
 
 def table_of(plot, rows, results):
