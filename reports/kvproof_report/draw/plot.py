@@ -43,15 +43,14 @@ class Number:
     text: str     # the number with its unit
     what: str     # the words that follow the number
     context: str  # the numbers to compare it with
-    metric: Metric | None = None   # the same as a number with its spread
-    # The best value possible: with less, the lowest, else the highest.
-    ceiling: float | None = None
+    metric: Metric  # the same as a number with its spread
+    ceiling: float | None = None  # the best value possible: with less, the lowest, else the highest
     ceiling_text: str = ""   # the ceiling in words
     less: bool = False       # whether less is better
 
     def share(self) -> float | None:
         """The number as a share of its ceiling, 0 to 1; None without a ceiling."""
-        if self.metric is None or not self.ceiling or self.metric.value <= 0:
+        if not self.ceiling or self.metric.value <= 0:
             return None
         share = self.metric.value / self.ceiling
         return min(1.0, 1 / share if self.less else share)
@@ -121,6 +120,12 @@ def spread_cell(metric: Metric | None) -> Cell:
         return ("", "")
     return (f"{metric_text(metric.low, metric.unit)} to {metric_text(metric.high, metric.unit)}",
             metric.low)
+
+
+def lines_of(results: Iterable[Result], name: str, along: str) -> dict[Any, list[Result]]:
+    """Results by the value of one parameter, each group by ascending values of another."""
+    return {value: sorted(rows, key=lambda r: r[along])
+            for value, rows in groups(results, name).items()}
 
 
 def groups(results: Iterable[Result], *names: str) -> dict[Any, list[Result]]:

@@ -4,21 +4,15 @@
 from kvproof_report.common.experiments import AMOUNT, POSITIVE, SHARE, SIZE, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, digits, percent, short
-from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.plot import Plot, lines_of, plain_table
 
 FIELD_BLOCK_SIZE = 16  # the block size that engines start from
-
-
-def by_workload(results):
-    """workload -> results by ascending block size."""
-    return {name: sorted(rows, key=lambda r: r["block_size"])
-            for name, rows in groups(results, "workload").items()}
 
 
 def draw(results, width):
     narrow = width < 500
     panel = 190 if narrow else 230
-    lines = by_workload(results)
+    lines = lines_of(results, "workload", "block_size")
     names = [(d.shorten(label), look(lines, label)) for label in lines]
     keyed = max(len(name) for name, _ in names) > 13 or len(names) > 8
     room = 16 if keyed else 92  # [px] beside the lines for their names

@@ -7,7 +7,8 @@ from kvproof_report.common.experiments import AMOUNT, SHARE, SIZE, TEXT, Experim
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import percent, short
 from kvproof_report.draw.plot import Number, Plot, groups, plain_table
-from kvproof_report.figures.prefix import is_known
+from kvproof_report.figures.prefix import cache_tokens as tokens
+from kvproof_report.figures.prefix import is_known, known_or_first, rate_axes
 
 # policy -> (name, look). The bounds that no policy can exceed are drawn in ink.
 POLICIES = {
@@ -34,10 +35,6 @@ def look(policy):
 
 def name(policy):
     return OPTIMUM[0] if policy == "optimum" else POLICIES.get(policy, (policy,))[0]
-
-
-def tokens(result):
-    return float(result["capacity_blocks"] * result["block_size"])
 
 
 def rate(result):
@@ -80,13 +77,8 @@ def draw_panel(axes, source, results):
                   markeredgecolor=d.INK, markeredgewidth=1, zorder=4)
         d.write(axes, "rings: published, LRU and optimum", (1, 0), (-6, 8), d.SOFT, on="axes",
                 ha="right")
-    low = min(map(tokens, finite), default=1) / 1.3
-    high = max(map(tokens, finite), default=10) * 1.3
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    d.ticks(axes.xaxis, d.log_marks(low, high, 7), short)
-    axes.set_ylim(0, max(1, *map(rate, results)) * 1.08)
-    axes.yaxis.get_major_locator().set_params(nbins=6)
+    rate_axes(axes, list(map(tokens, finite)), lambda low, high: d.log_marks(low, high, 7),
+              max(1, *map(rate, results)) * 1.08, 6)
     d.title(axes, d.shorten(source), "prompt blocks found in the cache (%)")
     d.x_title(axes, "cache size (tokens), log scale")
 
@@ -97,7 +89,7 @@ def chosen_case(results):
     """(source, results at one size) for the title: of the source whose answers are known, else of
     the first, at the size at which LRU leaves most to be gained."""
     sources = groups(results, "source")
-    source = next((s for s in sources if is_known(s)), next(iter(sources)))
+    source = known_or_first(sources)
     sizes = []
     for rows in groups([r for r in sources[source] if r["policy"] != "infinite"],
                        "capacity_blocks").values():

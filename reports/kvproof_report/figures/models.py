@@ -4,7 +4,7 @@
 from kvproof_report.common.experiments import POSITIVE, SIZE, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import bytes_text, count, digits, short
-from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.plot import Plot, lines_of, plain_table
 
 # One colour per kind of cache, one dash per model of a kind.
 COLOURS = {"full attention": d.BLUE, "MLA": d.PINK, "full and window": d.AMBER,
@@ -13,11 +13,10 @@ DASHES = (d.SOLID, d.DASHED, d.DOTTED, d.DASHDOT)
 TABLE_TOKENS = (1, 64, 1024, 4096, 16_384, 131_072)
 
 
-def lines_of(results):
+def ranked(results):
     """model -> results by ascending tokens; the model that takes most memory comes first."""
-    lines = {model: sorted(rows, key=lambda r: r["tokens"])
-             for model, rows in groups(results, "model").items()}
-    return dict(sorted(lines.items(), key=lambda line: -line[1][-1].value("allocated_bytes")))
+    return dict(sorted(lines_of(results, "model", "tokens").items(),
+                       key=lambda line: -line[1][-1].value("allocated_bytes")))
 
 
 def looks_of(lines):
@@ -32,7 +31,7 @@ def looks_of(lines):
 
 def draw(results, width):
     narrow = width < 500
-    lines = lines_of(results)
+    lines = ranked(results)
     looks = looks_of(lines)
     panel, right = (280, 16) if narrow else (330, 150)
     names = [(d.shorten(model), looks[model]) for model in lines]
@@ -86,9 +85,9 @@ def log_log(axes, xs, ys):
 
 
 def finding(results):
-    lines = lines_of(results)
-    ranked = list(lines.items())
-    (most, most_rows), (least, least_rows) = ranked[0], ranked[-1]
+    lines = ranked(results)
+    ends = list(lines.items())
+    (most, most_rows), (least, least_rows) = ends[0], ends[-1]
     most_bytes = most_rows[-1].value("allocated_bytes")
     least_bytes = least_rows[-1].value("allocated_bytes")
     if len(lines) < 2 or most_bytes == least_bytes:
@@ -103,7 +102,7 @@ def finding(results):
 def table(results):
     """Each model at a few lengths, the samples nearest to round numbers."""
     rows = []
-    for lengths in lines_of(results).values():
+    for lengths in ranked(results).values():
         kept = {min((r["tokens"] for r in lengths), key=lambda t: abs(t - wanted))
                 for wanted in TABLE_TOKENS}
         rows += [r for r in lengths if r["tokens"] in kept]

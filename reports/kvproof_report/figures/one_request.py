@@ -4,15 +4,9 @@
 from kvproof_report.common.experiments import AMOUNT, COUNT, SIZE, STORAGE, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import bytes_text, count, digits
-from kvproof_report.draw.plot import Plot, groups, plain_table
+from kvproof_report.draw.plot import Plot, lines_of, plain_table
 
 GB, MB = 1e9, 1e6
-
-
-def lines_of(results):
-    """storage -> results by ascending tokens."""
-    return {storage: sorted(rows, key=lambda r: r["tokens"])
-            for storage, rows in groups(results, "storage").items()}
 
 
 def draw(results, width):
@@ -20,7 +14,7 @@ def draw(results, width):
     height = 330 if narrow else 360
     figure = d.new_figure(width, height)
     axes = d.place(figure, 38, 32, width - 38 - 14, height - 32 - 46)
-    lines = lines_of(results)
+    lines = lines_of(results, "storage", "tokens")
     top = max(r.value("allocated_bytes") for r in results) / GB or 1
     last = max(r["tokens"] for r in results) or 1
     draw_waste(axes, lines)
@@ -91,7 +85,7 @@ def draw_staircase(figure, rows, narrow, height):
 
 
 def finding(results):
-    lines = lines_of(results)
+    lines = lines_of(results, "storage", "tokens")
     if not {"contiguous_max_length", "paged"} <= set(lines):
         return "KV memory of one request against its tokens"
     contiguous = lines["contiguous_max_length"][0]

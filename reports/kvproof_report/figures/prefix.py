@@ -58,6 +58,21 @@ def cache_tokens(result):
     return float(result["capacity_blocks"] * result["block_size"])
 
 
+def known_or_first(sources):
+    """The source whose answers are known, else the first."""
+    return next((source for source in sources if is_known(source)), next(iter(sources)))
+
+
+def rate_axes(axes, sizes, marks, highest, bins):
+    """A hit rate against the size of a cache. @param marks: (low, high) -> ticks of the size"""
+    low, high = min(sizes, default=1) / 1.3, max(sizes, default=10) * 1.3
+    axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    d.ticks(axes.xaxis, marks(low, high), short)
+    axes.set_ylim(0, highest)
+    axes.yaxis.get_major_locator().set_params(nbins=bins)
+
+
 def draw_panel(axes, source, lines):
     ends, sizes = [], []
     for index, (size, (finite, infinite)) in enumerate(lines.items()):
@@ -74,13 +89,7 @@ def draw_panel(axes, source, lines):
             ends.append((max(xs, default=1), ceiling, f"infinite {ceiling:.1f} %", colour))
         if is_known(source) and size == KNOWN_BLOCK_SIZE:
             draw_known(axes, finite)
-    axes.set_xscale("log")
-    sizes = sizes or [1, 10]
-    axes.set_xlim(min(sizes) / 1.3, max(sizes) * 1.3)
-    d.ticks(axes.xaxis, d.powers(min(sizes) / 1.3, max(sizes) * 1.3), short)
-    highest = max([1] + [end[1] for end in ends])
-    axes.set_ylim(0, highest * 1.12)
-    axes.yaxis.get_major_locator().set_params(nbins=5)
+    rate_axes(axes, sizes, d.powers, max([1] + [end[1] for end in ends]) * 1.12, 5)
     d.title(axes, d.shorten(source), "prompt tokens found in the cache (%)")
     d.x_title(axes, "cache size (tokens), log scale")
     d.end_labels(axes, ends)

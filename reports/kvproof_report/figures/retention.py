@@ -5,7 +5,8 @@ from kvproof_report.common.experiments import AMOUNT, SHARE, SIZE, TEXT, Experim
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, percent, short
 from kvproof_report.draw.plot import Plot, groups, plain_table
-from kvproof_report.figures.prefix import EXPERIMENTS as PREFIX, is_infinite, is_known
+from kvproof_report.figures.prefix import EXPERIMENTS as PREFIX
+from kvproof_report.figures.prefix import is_infinite, known_or_first, rate_axes
 
 DENSE, BOUNDARIES, OPTIMUM = "dense", "0", "optimum"
 LOOK = {DENSE: (d.VERMILLION, d.SOLID, "s"), BOUNDARIES: (d.BLUE, d.SOLID, "o"),
@@ -85,13 +86,7 @@ def draw_panel(axes, case, results, highest):
         axes.plot([tokens(r) for r in rows], [rate(r) for r in rows], color=colour, linestyle=dash,
                   marker=marker, markersize=7 - 1.5 * order(retention), zorder=3,
                   linewidth=1 if retention == OPTIMUM else 1.7)
-    low = min(map(tokens, finite), default=1) / 1.3
-    high = max(map(tokens, finite), default=10) * 1.3
-    axes.set_xscale("log")
-    axes.set_xlim(low, high)
-    d.ticks(axes.xaxis, d.powers(low, high), short)
-    axes.set_ylim(0, highest)
-    axes.yaxis.get_major_locator().set_params(nbins=5)
+    rate_axes(axes, list(map(tokens, finite)), d.powers, highest, 5)
     d.title(axes, d.shorten(model, 16) + (", inside blocks" if hits == INSIDE else ""),
             "prompt tokens found (%)")
     d.x_title(axes, "pool size (tokens), log scale")
@@ -122,7 +117,7 @@ def chosen_case(results):
     """(source, pair with the largest gain, pair of the infinite pool or None): of the source whose
     answers are known, else of the first, and of its first model."""
     sources = settings(results)
-    source = next((s for s in sources if is_known(s)), next(iter(sources)))
+    source = known_or_first(sources)
     found = pairs(next(iter(sources[source].values())))
     finite = [pair for pair in found if not is_infinite(pair[0])]
     infinite = next((pair for pair in found if is_infinite(pair[0])), None)

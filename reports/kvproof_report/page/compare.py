@@ -1,23 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page that compares machines. Only what was measured alike stands side by side."""
 
+from __future__ import annotations
+
 import os
 from html import escape
 from string import Template
 from urllib.parse import quote
 
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
 from kvproof_report.common.experiments import words
-from kvproof_report.common.result_files import InputError, load, paths_in, plain_name
-from kvproof_report.draw import drawing, svg
-from kvproof_report.draw.plot import Table, rows_of, spread_cell
-from kvproof_report.page import machines as bars
-from kvproof_report.page.page import LABELS, colours, common, html_table, read, value_text
+from kvproof_report.common.result_files import (InputError, Result, Results, load, paths_in,
+                                                plain_name)
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw.plot import Number, Plot, Table, rows_of, spread_cell
+from kvproof_report.page.page import (LABELS, colours, common, drawings_of, html_table, read,
+                                       value_text)
 from kvproof_report.page.sections import EXPERIMENTS, SUMMARY
 
+Machines = dict[str, tuple[str, Results]]  # name -> path, results
+Beside = list[tuple[str, Number]]  # of (machine, number with a metric), one or more of one unit
+Group = tuple[Plot, str, Beside]  # numbers of several machines that mean the same case
+STEP, HEAD, FOOT = 46, 20, 44  # [px]
+PERCENT = 100
 
-def machines_of(paths):
-    """name -> (path, results). Throws InputError."""
-    found = {}
+
+def machines_of(paths: list[str]) -> Machines:
+    """Throws InputError."""
+    found: Machines = {}
     for path in paths:
         is_folder = os.path.isdir(path)
         name = plain_name(os.path.abspath(path))
@@ -32,20 +44,19 @@ def machines_of(paths):
     return found
 
 
-def alike(machines):
-    """[(plot, what, [(machine, Number)])]: numbers of several machines that mean the same case."""
-    found = {}
+def alike(machines: Machines) -> list[Group]:
+    found: dict[tuple[str, str], Group] = {}
     for plot in SUMMARY:
         rows_by_name = {name: rows_of(plot, results) for name, (_, results) in machines.items()}
         for name, rows in shared(rows_by_name).items():
-            number = plot.number(rows) if rows else None
-            if number and number.metric:
+            number = plot.number(rows) if rows and plot.number else None
+            if number:
                 found.setdefault((plot.key, number.what), (plot, number.what, []))[2].append(
                     (name, number))
     return list(found.values())
 
 
-def shared(rows_by_name):
+def shared(rows_by_name: dict[str, list[Result]]) -> dict[str, list[Result]]:
     """Only the sources that occur on every machine that has results."""
     sources = [{row.get("source") for row in rows} for rows in rows_by_name.values() if rows]
     both = set.intersection(*sources) if sources else set()
@@ -53,7 +64,7 @@ def shared(rows_by_name):
             for name, rows in rows_by_name.items()}
 
 
-def finding(what, numbers):
+def finding(what: str, numbers: Beside) -> str:
     """The title: the range from the least to the most, in the words of the number."""
     ordered = [number.text for _, number in sorted(numbers, key=lambda n: n[1].metric.value)]
     if ordered[0] == ordered[-1]:
@@ -61,12 +72,9 @@ def finding(what, numbers):
     return f"{ordered[0]} to {ordered[-1]} {what}"
 
 
-def article(key, plot, what, numbers):
+def article(key: str, plot: Plot, what: str, numbers: Beside) -> str:
     title = finding(what, numbers)
-    drawings = "\n".join(
-        f'<div class="{kind}">'
-        f'{svg.to_svg(bars.draw(numbers, width), f"{key}-{kind}", escape(title))}</div>'
-        for kind, width in (("wide", drawing.WIDE), ("narrow", drawing.NARROW)))
+    drawings = drawings_of(lambda width: draw(numbers, width), key, title)
     ceilings = list(dict.fromkeys(n.ceiling_text for _, n in numbers if n.ceiling_text))
     return (f'<article id="{key}">\n<h3>{escape(title)}</h3>\n<div class="body">\n'
             f'<figure>{drawings}</figure>\n<div class="notes">\n'
@@ -76,7 +84,68 @@ def article(key, plot, what, numbers):
             "</div>\n</div>\n</article>")
 
 
-def number_table(groups):
+# ---- a bar with its spread, and the best value possible there ------------------------------------
+
+def draw(numbers: Beside, width: int) -> Figure:
+    entries = key_of(numbers)
+    key = HEAD + STEP * len(numbers) + FOOT
+    figure = d.new_figure(width, key + d.key_height(entries, width - 24))
+    axes = d.place(figure, 12, HEAD, width - 12 - 24, STEP * len(numbers))
+    scale = PERCENT if is_share(numbers) else 1
+    # Room for the words at the right; a single bad repetition does not set the scale.
+    values = [edge for _, n in numbers for edge in (
+        n.metric.value, n.ceiling or 0, min(n.metric.high, 1.5 * n.metric.value))]
+    axes.set_xlim(0, max(values) * scale * (1.4 if width < 500 else 1.2) or 1)
+    axes.set_ylim(len(numbers) - 0.35, -0.65)
+    for index, (machine, number) in enumerate(numbers):
+        draw_bar(axes, index, machine, number, scale)
+    d.row_axis(axes)
+    d.x_title(axes, axis_text(numbers))
+    d.draw_key(figure, entries, 12, key, width - 24)
+    return figure
+
+
+def key_of(numbers: Beside) -> list[d.Entry]:
+    spread = "; line: its spread" * any(number.metric.has_spread for _, number in numbers)
+    entries: list[d.Entry] = [("measured" + spread, (d.BLUE, "", "s"))]
+    if any(number.ceiling for _, number in numbers):
+        kind = "floor, less is better" if numbers[0][1].less else "ceiling, more is better"
+        entries.append((kind, (d.VERMILLION, d.DASHED, "")))
+    return entries
+
+
+def is_share(numbers: Beside) -> bool:
+    """Whether the numbers are shares, which are shown in percent and cannot exceed 100."""
+    return all(n.metric.unit in ("ratio", "share") and not n.less for _, n in numbers)
+
+
+def axis_text(numbers: Beside) -> str:
+    if is_share(numbers):
+        return "%"
+    unit = numbers[0][1].metric.unit
+    return "times (×)" if unit == "ratio" else unit
+
+
+def draw_bar(axes: Axes, index: int, machine: str, number: Number, scale: int) -> None:
+    metric = number.metric
+    axes.annotate(machine, (0, index - 0.22), va="bottom", color=d.INK)
+    axes.barh(index, metric.value * scale, height=0.34, color=d.BLUE, alpha=0.4, linewidth=0)
+    axes.plot([metric.value * scale] * 2, [index - 0.17, index + 0.17], color=d.BLUE, linewidth=2.5)
+    if metric.has_spread:
+        most = axes.get_xlim()[1]
+        axes.plot([metric.low * scale, min(metric.high * scale, most)], [index, index],
+                  color=d.INK, linewidth=1.2, marker="|", markersize=8, clip_on=False, zorder=4)
+    if number.ceiling:
+        best = number.ceiling * scale
+        axes.plot([best, best], [index - 0.2, index + 0.24], color=d.VERMILLION, linewidth=1.5,
+                  linestyle=d.DASHED, zorder=5)
+    axes.annotate(number.text, (1, index), xycoords=("axes fraction", "data"), va="center",
+                  ha="right", color=d.INK, weight="bold")
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+def number_table(groups: list[Group]) -> Table:
     rows = []
     for _, what, numbers in groups:
         for name, number in numbers:
@@ -91,10 +160,10 @@ def number_table(groups):
                   ("ceiling or floor", False), ("beside it", False)], rows)
 
 
-def machine_table(machines, folder):
+def machine_table(machines: Machines, folder: str) -> str:
     """One row for each machine; its name is a link where its own page lies beside its files."""
-    names = ("cpu", "gpu", "cores", "memory_bytes", "compiler", "commit", "date")
-    names = [n for n in names if any(common(results, n) for _, results in machines.values())]
+    names = [n for n in ("cpu", "gpu", "cores", "memory_bytes", "compiler", "commit", "date")
+             if any(common(results, n) for _, results in machines.values())]
     head = "".join(f'<th scope="col" class="text">{escape(text)}</th>' for text in
                    ["machine"] + [LABELS.get(n, words(n.removesuffix("_bytes"))) for n in names])
     rows = []
@@ -109,7 +178,7 @@ def machine_table(machines, folder):
             "</tr></thead>\n<tbody>\n" + "\n".join(rows) + "\n</tbody></table></div>")
 
 
-def linked(name, path, folder):
+def linked(name: str, path: str, folder: str) -> str:
     page = os.path.join(path, "report.html")
     if not os.path.isfile(page):
         return escape(name)
@@ -117,7 +186,7 @@ def linked(name, path, folder):
     return f'<a href="{address}">{escape(name)}</a>'
 
 
-def render(machines, folder):
+def render(machines: Machines, folder: str) -> str:
     groups = alike(machines)
     if not groups:
         raise InputError("none of these files has a number of the summary; expected results of "

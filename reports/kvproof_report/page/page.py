@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Puts figures, words and tables together into one HTML file that needs nothing else."""
 
+from __future__ import annotations
+
 import os
 import re
 import traceback
 from html import escape
 from string import Template
+from typing import Any, Callable, Iterator
+
+from matplotlib.figure import Figure
 
 from kvproof_report.common.experiments import words
+from kvproof_report.common.result_files import Result, ResultFile, Results
 from kvproof_report.page.sections import EXPERIMENTS, SECTIONS, SUMMARY
 from kvproof_report.draw import drawing, svg
 from kvproof_report.draw.numbers import bytes_text, count
-from kvproof_report.draw.plot import Table, label_cell, number_cell, plain_table, rows_of
+from kvproof_report.draw.plot import (Cell, Number, Plot, Table, label_cell, number_cell,
+                                      plain_table, rows_of)
 from kvproof_report.page.verdict import verdict_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -23,7 +30,7 @@ MOST_NUMBERS = 5  # in the summary
 MOST_ROWS = 80  # the page shows so many rows of a table; the rest is in the file
 
 
-def render(results, absent):
+def render(results: Results, absent: dict[str, str]) -> str:
     """@param absent: experiment -> why it has no result, where that is known. An experiment whose
     figure fails here is added to it."""
     sections = []
@@ -47,16 +54,16 @@ def render(results, absent):
         sections="\n".join(sections), sources=sources(results), took=what_it_took(results))
 
 
-def read(name):
+def read(name: str) -> str:
     with open(os.path.join(HERE, name), encoding="utf-8") as stream:
         return stream.read()
 
 
-def anchor(name):
+def anchor(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower())
 
 
-def colours():
+def colours() -> str:
     """The palette of the figures as CSS variables: light, dark, and light again on paper."""
     light, dark = ("".join(f"--{role}:{pair[side]};" for role, pair in drawing.COLOURS.items())
                    for side in (0, 1))
@@ -66,14 +73,14 @@ def colours():
 
 # ---- header and summary -------------------------------------------------------------------------
 
-def known(environment, name):
+def known(environment: dict[str, Any], name: str) -> Any:
     value = environment.get(name)
     if name == "profile" and "compiler" in environment:  # older files are of the default of then
         value = value or "vllm-0.24"
     return None if value in (None, "", "unknown") else value
 
 
-def common(results, name):
+def common(results: Results, name: str) -> list[Any]:
     """The values of one environment key over all files, each once."""
     values = []
     for environment in results.environments():
@@ -88,7 +95,7 @@ LABELS = {"cpu": "processor", "page_bytes": "page size", "cache_l1d_bytes": "L1 
           "transparent_huge_pages": "huge pages"}
 
 
-def value_text(name, value):
+def value_text(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if name == "memory_bytes":
@@ -100,12 +107,12 @@ def value_text(name, value):
     return count(value) if float(value).is_integer() else str(value)
 
 
-def page_title(results):
+def page_title(results: Results) -> str:
     cpus = common(results, "cpu")
     return "kvproof report" + (f": {cpus[0]}" if len(cpus) == 1 else "")
 
 
-def headline(results):
+def headline(results: Results) -> str:
     parts = []
     for name in HEADLINE:
         for value in common(results, name):
@@ -121,7 +128,7 @@ def headline(results):
     return "".join(f"<span>{escape(part)}</span>" for part in parts)
 
 
-def warnings(results):
+def warnings(results: Results) -> str:
     """The page says so when it mixes numbers of different builds or machines."""
     lines = []
     for name in ("commit", "cpu", "compiler", "flags", "profile"):
@@ -137,26 +144,26 @@ def warnings(results):
     return "".join(f'<p class="warning">{escape(line)}</p>' for line in lines)
 
 
-def verdict(results):
+def verdict(results: Results) -> str:
     """Says whether the results are right, before the page says how fast anything is."""
     kind, title, lines = verdict_of(results)
     said = " ".join(f"<span>{escape(line)}</span>" for line in lines)
     return (f'<p class="verdict {kind}"><b>{escape(title)}</b> {said}</p>')
 
 
-def numbers(results, absent):
+def numbers(results: Results, absent: dict[str, str]) -> str:
     """Shows the first numbers of SUMMARY; a number without results is left out."""
-    cards = []
+    cards: list[str] = []
     for plot in SUMMARY:
         rows = rows_of(plot, results)
         if rows and plot.experiment not in absent and len(cards) < MOST_NUMBERS:
-            number = plot.number(rows)
+            number = plot.number(rows) if plot.number else None
             if number:
                 cards.append(card(plot, number))
     return "\n".join(cards)
 
 
-def card(plot, number):
+def card(plot: Plot, number: Number) -> str:
     share = number.share()
     bar = "" if share is None else (
         f'<i class="bar"><i style="width:{100 * share:.1f}%"></i></i>')
@@ -166,11 +173,11 @@ def card(plot, number):
             f"<small>{ceiling}{escape(capital(number.context))}</small></a></li>")
 
 
-def capital(text):
+def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def machine(results):
+def machine(results: Results) -> str:
     rows = []
     names = list(dict.fromkeys(name for e in results.environments() for name in e))
     for name in names:
@@ -182,18 +189,18 @@ def machine(results):
     return "\n".join(rows)
 
 
-def contents(sections):
+def contents(sections: list[tuple[str, list[Plot]]]) -> str:
     return " ".join(f'<a href="#{anchor(name)}">{escape(name)}</a>' for name, _ in sections)
 
 
-def is_due(plot, results, absent):
+def is_due(plot: Plot, results: Results, absent: dict[str, str]) -> bool:
     """Whether the page has to say that the figure is missing."""
-    return not plot.optional or plot.experiment in absent or results.of(plot.experiment)
+    return not plot.optional or plot.experiment in absent or bool(results.of(plot.experiment))
 
 
 # ---- one figure ---------------------------------------------------------------------------------
 
-def why_absent(plot, rows, absent):
+def why_absent(plot: Plot, rows: list[Result], absent: dict[str, str]) -> str:
     if plot.experiment in absent:
         return f"not measured: {absent[plot.experiment]}"
     if not rows:
@@ -201,7 +208,7 @@ def why_absent(plot, rows, absent):
     return "the results lack a case that this number compares"
 
 
-def articles(plots, results, absent):
+def articles(plots: list[Plot], results: Results, absent: dict[str, str]) -> Iterator[str]:
     """The figures of a section; what several of them have in common stands once, above them."""
     said = set()
     for plot in plots:
@@ -212,24 +219,21 @@ def articles(plots, results, absent):
             yield article(plot, results, absent)
 
 
-def preface(plot, results, absent):
+def preface(plot: Plot, results: Results, absent: dict[str, str]) -> str:
     """The words of a family of figures; where none of them can be drawn, why."""
     if results.of(plot.experiment):
-        return (f'<div class="family"><p class="how">{escape(plot.family)}</p>\n'
+        return (f'<div class="family"><p class="how">{escape(plot.family or "")}</p>\n'
                 f"{made_by(plot, results)}</div>")
     return gap(plot, why_absent(plot, [], absent), not is_due(plot, results, absent))
 
 
-def article(plot, results, absent):
+def article(plot: Plot, results: Results, absent: dict[str, str]) -> str:
     rows = rows_of(plot, results)
     if not rows:
         return gap(plot, why_absent(plot, rows, absent), not is_due(plot, results, absent))
     try:
         title, table = plot.finding(rows), table_of(plot, rows, results)
-        drawings = "\n".join(
-            f'<div class="{kind}">' +
-            svg.to_svg(plot.draw(rows, width), f"{plot.key}-{kind}", escape(title)) + "</div>"
-            for kind, width in (("wide", drawing.WIDE), ("narrow", drawing.NARROW)))
+        drawings = drawings_of(lambda width: plot.draw(rows, width), plot.key, title)
     except Exception as error:  # a mistake in one figure must not take the others away
         traceback.print_exc()
         absent[plot.experiment] = f"the figure could not be drawn ({type(error).__name__}: {error})"
@@ -243,12 +247,19 @@ def article(plot, results, absent):
             "</article>")
 
 
-def table_of(plot, rows, results):
+def drawings_of(draw: Callable[[int], Figure], key: str, title: str) -> str:
+    """What is drawn for a desk and for a phone."""
+    return "\n".join(
+        f'<div class="{kind}">{svg.to_svg(draw(width), f"{key}-{kind}", escape(title))}</div>'
+        for kind, width in (("wide", drawing.WIDE), ("narrow", drawing.NARROW)))
+
+
+def table_of(plot: Plot, rows: list[Result], results: Results) -> Table:
     totals = results.of(plot.totals) if plot.totals else []
     return plain_table(totals) if totals else plot.table(rows)
 
 
-def gap(plot, reason, of_another_run):
+def gap(plot: Plot, reason: str, of_another_run: bool) -> str:
     """Stands in the place of a figure that is missing."""
     name = escape(words(plot.experiment).capitalize())
     made = f"<code>{html_words(plot.command)}</code>"
@@ -261,7 +272,7 @@ def gap(plot, reason, of_another_run):
             f"<p>Made by {made}.</p>\n</article>")
 
 
-def made_by(plot, results):
+def made_by(plot: Plot, results: Results) -> str:
     files = [file for file in results.files
              if any(row.experiment == plot.experiment for row in file.results)]
     lines = []
@@ -274,19 +285,19 @@ def made_by(plot, results):
     return "\n".join(lines)
 
 
-def looked(file, results):
+def looked(file: ResultFile, results: Results) -> float | None:
     """How many seconds went into this file, where the run that wrote it says so; else None."""
     part = os.path.basename(file.name).removesuffix(".json")
     return next((row.value("seconds") for row in results.of("report_part") if row["part"] == part),
                 None)
 
 
-def html_words(command):
+def html_words(command: str) -> str:
     """The command as HTML that breaks lines only between its words."""
     return " ".join(f'<span class="word">{escape(word)}</span>' for word in command.split(" "))
 
 
-def plain_command(command):
+def plain_command(command: Any) -> str | None:
     """The command without the folders of the machine on which it ran."""
     if not isinstance(command, str) or not command:
         return None
@@ -294,7 +305,7 @@ def plain_command(command):
                     for word in command.split(" "))
 
 
-def html_table(table):
+def html_table(table: Table) -> str:
     kinds = ["number" if is_number else "text" for _, is_number in table.columns]
     head = "".join(f'<th scope="col" class="{kind}">{escape(name)}</th>'
                    for kind, (name, _) in zip(kinds, table.columns))
@@ -309,13 +320,13 @@ def html_table(table):
             "</tr></thead>\n<tbody>\n" + "\n".join(body) + f"\n</tbody></table></div>{note}")
 
 
-def cell(text):
+def cell(text: str) -> str:
     """The text; an address alone becomes a link, which is fetched only when a reader follows it."""
     shown = escape(text)
     return f'<a href="{shown}">{shown}</a>' if re.fullmatch(r"https://[!-~]+", text) else shown
 
 
-def sources(results):
+def sources(results: Results) -> str:
     rows = []
     for file in results.files:
         environment = file.environment
@@ -328,11 +339,11 @@ def sources(results):
     return "\n".join(rows)
 
 
-def seconds_cell(part, name):
+def seconds_cell(part: Result, name: str) -> Cell:
     return (f"{part.value(name):.1f}", part.value(name))
 
 
-def what_it_took(results):
+def what_it_took(results: Results) -> str:
     """The time and memory that the run took, if its run.json is among the files."""
     parts = results.of("report_part")
     if not parts:

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the results are right: by the laws, seeded bugs, liars and the exhaustive search."""
 
+from __future__ import annotations
+
+from typing import Optional
+
 from kvproof_report.figures.exhaustive import is_closed, split
 from kvproof_report.figures.kill_counts import mutants_of, survivors
 from kvproof_report.figures.law_table import is_broken, is_vacuous
@@ -8,14 +12,15 @@ from kvproof_report.figures.liar_matrix import fates_of
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import groups
 from kvproof_report.common.parts import CANNOT_TELL
+from kvproof_report.common.result_files import Results
 
+Found = Optional[tuple[str, str]]  # a kind with its line; None where there are no results
 HOLDS = 0  # the verdict of kvproof check on an allocator that passes
 
 
-def verdict_of(results):
+def verdict_of(results: Results) -> tuple[str, str, list[str]]:
     """(kind, title, lines); the kind is a class of the page: bad, partly, good or unknown."""
-    found = [part(results) for part in (laws, mutants, lies, spaces)]
-    found = [part for part in found if part]
+    found = [part for of in (laws, mutants, lies, spaces) if (part := of(results))]
     if not found:
         return "unknown", "Correctness was not checked in this run.", [
             "kvproof check --json=check.json beside these files does."]
@@ -26,7 +31,7 @@ def verdict_of(results):
     return kind, title, [line for _, line in found]
 
 
-def laws(results):
+def laws(results: Results) -> Found:
     """The verdict of kvproof check on each allocator."""
     rows, checks = results.of("check_law"), results.of("check")
     verdicts = [(row, row.value("verdict")) for row in checks if "verdict" in row.metrics]
@@ -50,7 +55,7 @@ def laws(results):
             f"allocator{'s' if whom > 1 else ''}.")
 
 
-def mutants(results):
+def mutants(results: Results) -> Found:
     rows = mutants_of(results.of("mutant"))
     if not rows:
         return None
@@ -59,7 +64,7 @@ def mutants(results):
             f"{count(len(rows) - lives)} of {count(len(rows))} seeded bugs are noticed.")
 
 
-def lies(results):
+def lies(results: Results) -> Found:
     cells = results.of("liar")
     if not cells:
         return None
@@ -69,7 +74,7 @@ def lies(results):
             f"noticed, {count(fates['missed'])} pass.")
 
 
-def spaces(results):
+def spaces(results: Results) -> Found:
     rows = results.of("exhaustive")
     if not rows:
         return None

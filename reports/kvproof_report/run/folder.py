@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder of a report: while one report writes into it, no other does."""
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import os
+from typing import Iterator
 
 from kvproof_report.common.script import OutputError, make_folders, remove
 
 
 @contextlib.contextmanager
-def held(folder):
+def held(folder: str) -> Iterator[None]:
     """Makes the folder and holds it; one that was not there and is empty at the end goes again.
     Throws OutputError."""
     try:
@@ -30,7 +33,7 @@ def held(folder):
         remove([], made)
 
 
-def lock(handle, folder):
+def lock(handle: int, folder: str) -> None:
     """The lock is on the folder itself and ends with this process: there is nothing to remove."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -41,7 +44,7 @@ def lock(handle, folder):
         pass
 
 
-def holder_of(handle):
+def holder_of(handle: int) -> str:
     """The process that holds the lock, where the system says so."""
     inode = str(os.fstat(handle).st_ino)
     with contextlib.suppress(OSError), open("/proc/locks", encoding="ascii") as stream:

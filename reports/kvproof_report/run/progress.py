@@ -2,14 +2,17 @@
 """Says how far a run is and how long it still takes: a bar on a terminal, else a line for each
 part."""
 
+from __future__ import annotations
+
 import contextlib
 import time
+from typing import TextIO
 
 BAR = 24
 
 
 class Progress:
-    def __init__(self, stream, num_parts, all_seconds):
+    def __init__(self, stream: TextIO, num_parts: int, all_seconds: int):
         self.stream, self.num_parts, self.all_seconds = stream, num_parts, max(all_seconds, 1)
         self.is_terminal = stream.isatty()
         self.begin = time.monotonic()
@@ -17,45 +20,45 @@ class Progress:
         self.past_seconds = 0  # the expected time of the finished parts
         self.skipped_seconds = 0  # the expected time of those among them that an earlier run did
 
-    def skip(self, expected):
+    def skip(self, expected: int) -> None:
         self.index += 1
         self.past_seconds += expected
         self.skipped_seconds += expected
 
-    def start(self, name, expected):
+    def start(self, name: str, expected: int) -> None:
         self.index += 1
         self.name, self.expected, self.part_begin = name.replace("_", " "), expected, \
             time.monotonic()
         if not self.is_terminal:
             self.put(self.line() + "\n")
 
-    def update(self):
+    def update(self) -> None:
         if self.is_terminal:
             share = (self.past_seconds + self.inside()) / self.all_seconds
             bar = "#" * min(BAR, int(BAR * share))
             self.put(f"\r\033[K[{bar:<{BAR}}] {self.line()}")
 
-    def end(self):
+    def end(self) -> None:
         self.past_seconds += self.expected
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         if self.is_terminal:
             self.put("\r\033[K")
 
-    def put(self, text):
+    def put(self, text: str) -> None:
         with contextlib.suppress(OSError):  # nobody listens
             self.stream.write(text)
             self.stream.flush()
 
-    def elapsed(self):
+    def elapsed(self) -> float:
         return time.monotonic() - self.begin
 
-    def inside(self):
+    def inside(self) -> float:
         """How much of the expected time of this part has passed."""
         return min(time.monotonic() - self.part_begin, self.expected)
 
-    def left(self):
+    def left(self) -> float:
         """Once enough has been measured, the rest is scaled by the speed of this machine so far."""
         left = self.all_seconds - self.past_seconds - self.inside()
         done = self.past_seconds - self.skipped_seconds
@@ -63,6 +66,6 @@ class Progress:
             left *= (self.part_begin - self.begin) / done
         return left
 
-    def line(self):
+    def line(self) -> str:
         return (f"{self.index}/{self.num_parts} {self.name}  ({self.elapsed():.0f} s, "
                 f"about {self.left():.0f} s left)")

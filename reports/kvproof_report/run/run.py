@@ -5,6 +5,8 @@ KVPROOF_BIN is the folder of the kvproof-* executables. DIR/run.json keeps what 
 what each part took: --resume goes on from it.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -17,11 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from pathlib import Path
+from typing import Iterator
 
 from kvproof_report.common import stopping
 from kvproof_report.common.experiments import words
-from kvproof_report.common.parts import CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, parts_of
+from kvproof_report.common.parts import (CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, Part,
+                                         parts_of)
 from kvproof_report.common.result_files import InputError, load_file
 from kvproof_report.common.script import OutputError, Parser, put, said_of, write
 from kvproof_report.page.programs import compare as draw_comparison
@@ -41,7 +46,7 @@ class Malformed(Exception):
     """A program cannot read a trace; the text is what the program said."""
 
 
-def parse_arguments(arguments):
+def parse_arguments(arguments: list[str]) -> Namespace:
     parser = Parser(
         prog="kvproof report", usage="kvproof report [option]...",
         description="Measures the built-in workloads and draws one page: figures with the\n"
@@ -81,7 +86,7 @@ def parse_arguments(arguments):
     return options
 
 
-def check_compared(options, parser):
+def check_compared(options: Namespace, parser: Parser) -> None:
     """What says how to measure or what else to write says nothing to a comparison."""
     given = (("trace", options.trace), (options.mode, options.mode != "default"),
              ("resume", options.resume), ("json", options.json), ("png", options.png))
@@ -90,14 +95,14 @@ def check_compared(options, parser):
             parser.error(f"--{name} does not go with --compare, which takes --output only")
 
 
-def say(text):
+def say(text: object) -> None:
     with contextlib.suppress(OSError):  # nobody listens
         print(text, file=sys.stderr, flush=True)
 
 
 # ---- one part -----------------------------------------------------------------------------------
 
-def end_group(process):
+def end_group(process: subprocess.Popen[bytes]) -> None:
     """Ends the process and all that it has started."""
     os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -107,7 +112,7 @@ def end_group(process):
     process.wait()
 
 
-def reason_of(status, log_path, program):
+def reason_of(status: int, log_path: str, program: str) -> str:
     """Why a part failed, in one line."""
     if status == 127:
         return f"{os.path.basename(program)} is not built"
@@ -118,7 +123,7 @@ def reason_of(status, log_path, program):
     return f"{os.path.basename(program)} {ended}" + (f": {last[:300]}" if last else "")
 
 
-def is_whole(path):
+def is_whole(path: str) -> bool:
     """Whether this is a result file with results. Programs write it under another name and rename
     it, so it is never half a file."""
     try:
@@ -130,7 +135,7 @@ def is_whole(path):
 # ---- all of them --------------------------------------------------------------------------------
 
 class Run:
-    def __init__(self, options, programs_folder, work, signals):
+    def __init__(self, options: Namespace, programs_folder: str, work: str, signals: list[int]):
         """@param signals: a list to which a signal is added when it comes"""
         self.options, self.programs, self.work = options, programs_folder, work
         self.signals = signals
@@ -139,12 +144,13 @@ class Run:
                             options_text(options.mode, options.trace),
                             digest_of({f"kvproof-{part.program}" for part in self.parts},
                                       programs_folder))
-        self.files, self.absent = [], {}
+        self.files: list[str] = []
+        self.absent: dict[str, str] = {}
         self.cpu_before = cpu_seconds()
         self.progress = Progress(sys.stderr, len(self.parts) + 1, PAGE_SECONDS + sum(
             part.expected_seconds(options.mode, len(options.trace)) for part in self.parts))
 
-    def words(self, resume=False):
+    def words(self, resume: bool = False) -> str:
         """The options of this run as a user would type them."""
         words = [f"--{self.options.mode}"] if self.options.mode != "default" else []
         words += [f"--trace={path}" for path in self.options.trace]
@@ -153,14 +159,14 @@ class Run:
         words += ["--png"] if self.options.png else []
         return shlex.join(words + (["--resume"] if resume else []))
 
-    def path_of(self, name):
+    def path_of(self, name: str) -> str:
         return os.path.join(self.options.output, f"{name}.json")
 
-    def check_signals(self):
+    def check_signals(self) -> None:
         if self.signals:
             raise Stopped
 
-    def run_part(self, command, log_path):
+    def run_part(self, command: list[str], log_path: str) -> tuple[int, Taken]:
         """@return the exit code and what it took. Throws Stopped."""
         begin = time.monotonic()
         with open(log_path, "wb") as log:
@@ -180,7 +186,7 @@ class Run:
         return process.returncode, Taken(time.monotonic() - begin, usage.ru_utime + usage.ru_stime,
                                          usage.ru_maxrss * 1024, process.returncode)
 
-    def wait(self, process):
+    def wait(self, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
         """Waits until the process ends. @return the resources that it used. Throws Stopped."""
         pause = 0.01
         while True:
@@ -193,7 +199,7 @@ class Run:
             time.sleep(pause)
             pause = min(0.25, 2 * pause)
 
-    def measure(self):
+    def measure(self) -> None:
         """Measures one part after the other. Throws Stopped, UnlikeRun, Malformed."""
         there = set()
         if self.options.resume:
@@ -216,7 +222,7 @@ class Run:
                 self.measure_part(part)
                 self.progress.end()
 
-    def measure_part(self, part):
+    def measure_part(self, part: Part) -> None:
         path, log = self.path_of(part.name), os.path.join(self.work, part.name)
         program = os.path.join(self.programs, f"kvproof-{part.program}")
         command = [program, *part.arguments[self.options.mode], f"--json={path}"]
@@ -242,14 +248,14 @@ class Run:
         self.progress.clear()
         say(f"kvproof report: {part.name} failed: {self.absent[part.name]}")
 
-    def remove(self, path):
+    def remove(self, path: str) -> None:
         """Removes the file and the unfinished copies that a stopped program left beside it."""
         folder, name = os.path.split(path)
         for entry in os.listdir(folder):
             if entry == name or entry.startswith(name + ".part-"):
                 os.unlink(os.path.join(folder, entry))
 
-    def draw(self):
+    def draw(self) -> tuple[int, str | None]:
         """@return the exit code of the page, and its path."""
         page = os.path.join(self.options.output, "report.html")
         ours = {part.name for part in self.parts}
@@ -281,7 +287,7 @@ class Run:
             f"{self.options.output}")
         return 77 if status == 77 else 2, None
 
-    def say_what_is_left(self):
+    def say_what_is_left(self) -> None:
         self.progress.clear()
         done = [name for name in self.file.parts if is_whole(self.path_of(name))]
         for part in self.parts:
@@ -296,13 +302,13 @@ class Run:
             f"{self.options.output}/*.json --output={self.options.output}/report.html")
 
 
-def cpu_seconds():
+def cpu_seconds() -> float:
     """Of this process, which the launcher was before, and of all that it has waited for."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
-def write_summary(run, path):
+def write_summary(run: Run, path: str) -> None:
     """What the launcher took before (KVPROOF_PHASES) and what this run took, as one JSON object."""
     installed, built = (os.environ.get("KVPROOF_PHASES", "") + " 0 0").split()[:2]
     summary = {"install_seconds": float(installed), "build_seconds": float(built),
@@ -314,7 +320,7 @@ def write_summary(run, path):
     write(path, (json.dumps(summary) + "\n").encode("utf-8"))
 
 
-def what_is_wrong(options, programs_folder):
+def what_is_wrong(options: Namespace, programs_folder: str) -> str | None:
     """Says in one line what is wrong with the folders and traces; None if nothing is."""
     if not programs_folder:
         return "KVPROOF_BIN is not set: expected the folder of the kvproof-* executables"
@@ -324,7 +330,7 @@ def what_is_wrong(options, programs_folder):
     return None
 
 
-def measure_and_draw(run):
+def measure_and_draw(run: Run) -> tuple[int, str | None]:
     """@return the exit code of the page, and its path. Ends where the run has to end."""
     try:
         run.measure()
@@ -339,7 +345,7 @@ def measure_and_draw(run):
     sys.exit(2)
 
 
-def finish(run, code, page):
+def finish(run: Run, code: int, page: str | None) -> int:
     """Says how it went. @return the exit code"""
     if run.options.json:
         write_summary(run, run.options.json)
@@ -353,7 +359,7 @@ def finish(run, code, page):
                          if found in run.file.exit_codes()), 0)
 
 
-def compare(options):
+def compare(options: Namespace) -> int:
     is_there = os.path.isdir(options.output)  # else nothing in it can be harmed
     with held(options.output) if is_there else contextlib.nullcontext():
         return draw_comparison([
@@ -361,7 +367,7 @@ def compare(options):
 
 
 @contextlib.contextmanager
-def temporary_folder():
+def temporary_folder() -> Iterator[str]:
     """Also takes what the parts leave behind when they are ended."""
     with said_of("the temporary folder"):
         path = tempfile.mkdtemp(prefix="kvproof-report.")
@@ -371,8 +377,8 @@ def temporary_folder():
         shutil.rmtree(path, ignore_errors=True)
 
 
-def report(options):
-    programs_folder = os.environ.get("KVPROOF_BIN")
+def report(options: Namespace) -> int:
+    programs_folder = os.environ.get("KVPROOF_BIN", "")
     wrong = what_is_wrong(options, programs_folder)
     if wrong:
         say(f"kvproof report: {wrong}")

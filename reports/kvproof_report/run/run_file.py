@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """DIR/run.json: the options of a run, and the time and memory of each part; also a result file."""
 
+from __future__ import annotations
+
 import datetime
 import hashlib
 import json
 import os
 from dataclasses import dataclass
+from typing import Iterable
 
 from kvproof_report.common.experiments import REPORT
-from kvproof_report.common.result_files import InputError, load_file, readable
+from kvproof_report.common.result_files import InputError, Result, load_file, readable
 from kvproof_report.common.script import write
 
 NAME = "run.json"
@@ -28,7 +31,7 @@ class UnlikeRun(Exception):
     """The run cannot go on from the files in the folder; the text says why."""
 
 
-def digest_of(programs, folder):
+def digest_of(programs: Iterable[str], folder: str) -> str:
     """A text that differs between any two builds of these programs, even of one commit."""
     digest = hashlib.sha256()
     for name in sorted(programs):
@@ -40,25 +43,25 @@ def digest_of(programs, folder):
     return digest.hexdigest()[:16]
 
 
-def options_text(mode, traces):
+def options_text(mode: str, traces: list[str]) -> str:
     """The options that the results depend on, with the name and size of each trace."""
     names = [f"{os.path.basename(path)} of {os.path.getsize(path)} bytes" for path in traces]
     return ", ".join([mode, *names])
 
 
-def exit_code_of(row):
+def exit_code_of(row: Result) -> int:
     return int(row.value("exit_code")) if "exit_code" in row.metrics else 0
 
 
 class RunFile:
-    def __init__(self, folder, command, options, programs):
+    def __init__(self, folder: str, command: str, options: str, programs: str):
         self.path = os.path.join(folder, NAME)
         self.environment = {
             "command": readable(command), "options": readable(options), "programs": programs,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        self.parts = {}  # name -> Taken
+        self.parts: dict[str, Taken] = {}
 
-    def go_on(self):
+    def go_on(self) -> None:
         """Takes over what an earlier run measured. Throws UnlikeRun."""
         try:
             earlier = load_file(self.path, REPORT)
@@ -76,11 +79,11 @@ class RunFile:
                                                 int(row.value("peak_rss_bytes")),
                                                 exit_code_of(row))
 
-    def add(self, part, taken):
+    def add(self, part: str, taken: Taken) -> None:
         self.parts[part] = taken
         self.save()
 
-    def save(self):
+    def save(self) -> None:
         results = [{"experiment": EXPERIMENT, "parameters": {"part": part},
                     "metrics": {"seconds": {"value": round(taken.seconds, 2), "unit": "s"},
                                 "cpu_seconds": {"value": round(taken.cpu_seconds, 2), "unit": "s"},
@@ -91,10 +94,10 @@ class RunFile:
         document = {"schema": 1, "environment": self.environment, "results": results}
         write(self.path, (json.dumps(document, indent=1) + "\n").encode("utf-8"))
 
-    def exit_codes(self):
+    def exit_codes(self) -> set[int]:
         return {taken.exit_code for taken in self.parts.values()}
 
-    def largest(self):
+    def largest(self) -> tuple[str, int] | None:
         """(part, peak bytes) of the part that held the most memory; None if no part has run."""
         if not self.parts:
             return None

@@ -24,10 +24,11 @@ def up(tokens, block):
 
 
 def result(experiment, parameters, **metrics):
-    """A metric is (value, unit) or (value, unit, min, max)."""
-    return {"experiment": experiment, "parameters": parameters,
-            "metrics": {name: dict(zip(("value", "unit", "min", "max"), metric))
-                        for name, metric in metrics.items()}}
+    """A metric is (value, unit), (value, unit, min, max), or a number alone: a count."""
+    return {"experiment": experiment, "parameters": parameters, "metrics": {
+        name: dict(zip(("value", "unit", "min", "max"),
+                       metric if isinstance(metric, tuple) else (metric, "count")))
+        for name, metric in metrics.items()}}
 
 
 def memory_of_one_request():
@@ -90,7 +91,7 @@ def live_memory():
                                              "seconds": step * 20.0, "max_length": 8192},
                              **metrics)
         yield result("live_memory_run", {"source": source, "storage": "paged"},
-                     requests=(1234, "count"), capacity_tokens=(65_432, "tokens"))
+                     requests=1234, capacity_tokens=(65_432, "tokens"))
 
 
 def prefix_hit_rate():
@@ -99,11 +100,10 @@ def prefix_hit_rate():
     for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
         for share, rate in rates.items():
             blocks = 182_791 if share == "infinite" else round(share * 182_790)
-            yield result("prefix_hit_rate",
-                         {"source": source, "capacity_blocks": blocks, "capacity_share": share,
-                          "block_size": 512},
+            yield result("prefix_hit_rate", {"source": source, "capacity_blocks": blocks,
+                                             "capacity_share": share, "block_size": 512},
                          hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
-                         evictions=(max(0, 182_790 - blocks), "count"))
+                         evictions=max(0, 182_790 - blocks))
 
 
 def eviction():
@@ -115,11 +115,11 @@ def eviction():
             blocks = 1953 << exponent
             for policy, share in shares:
                 rate = 0.3664 * (1 - (1 - share) ** (1 + exponent))
-                yield result("eviction", {"source": source, "policy": policy,
-                                          "capacity_blocks": blocks, "block_size": 512,
-                                          "requests": 12_031},
+                yield result("eviction",
+                             {"source": source, "policy": policy, "capacity_blocks": blocks,
+                              "block_size": 512, "requests": 12_031},
                              hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
-                             evictions=(182_790 - blocks, "count"))
+                             evictions=182_790 - blocks)
         yield result("eviction", {"source": source, "policy": "infinite",
                                   "capacity_blocks": 182_790, "block_size": 512,
                                   "requests": 12_031},
@@ -136,9 +136,9 @@ def retention():
                 "dense": 0.36 * share, "8192": 0.6 * share, "0": 0.72 * share, "optimum": 0.37}
             for kept, rate in rates.items():
                 metrics = {} if kept == "optimum" else {
-                    "evictions": (0 if full else 90_000, "count"),
-                    "kept_blocks": ({"dense": 700_000, "8192": 250_000, "0": 200_000}[kept]
-                                    if full else round(700_000 * share), "count")}
+                    "evictions": 0 if full else 90_000,
+                    "kept_blocks": {"dense": 700_000, "8192": 250_000, "0": 200_000}[kept]
+                                    if full else round(700_000 * share)}
                 yield result("retention",
                              {"source": "/data/mooncake_conversation_trace.jsonl.zst",
                               "model": model, "hits": hits, "retention": kept,
@@ -167,9 +167,9 @@ def serving():
 
 
 def serving_run(running, none):
-    return {"requests": (2000, "count"), "refused": (2000 if none else 0, "count"),
-            "preemptions": (running * 3, "count"), "capacity_blocks": (SERVING_BLOCKS, "blocks"),
-            "simulated_seconds": (0 if none else 100, "s"), "running_mean": (running, "count"),
+    return {"requests": 2000, "refused": 2000 if none else 0,
+            "preemptions": running * 3, "capacity_blocks": (SERVING_BLOCKS, "blocks"),
+            "simulated_seconds": (0 if none else 100, "s"), "running_mean": running,
             "output_tokens_per_second": (running * 60, "tokens/s"),
             "first_token_seconds_p50": (200 / running if running else 0, "s"),
             "first_token_seconds_p99": (260 / running if running else 0, "s"),
@@ -277,10 +277,9 @@ def decode_step():
 def mutant_row(name, family, where, expected, laws, fate, operations, trace, model, content):
     return result("mutant", {"id": name, "family": family, "family_name": f"the ways of {family}",
                              "where": where, "configuration": "full", "expected_law": expected,
-                             "laws": laws, "fate": fate},
-                  operations_to_kill=(operations, "count"), trace_operations=(trace, "count"),
-                  seconds_to_kill=(operations / 1e5, "s"), model_operations=(model, "count"),
-                  content_operations=(content, "count"))
+                             "laws": laws, "fate": fate}, operations_to_kill=operations,
+                  trace_operations=trace, seconds_to_kill=(operations / 1e5, "s"),
+                  model_operations=model, content_operations=content)
 
 
 def mutant():
@@ -295,22 +294,18 @@ def mutant():
         yield mutant_row(f"B{n:03}", f"A{1 + n % 11}" if n < 30 else "patch", where, expected, laws,
                          fate, 0 if lives else 3 * (n + 1) ** 2, 1 + n % 11 if by_law else 0,
                          0 if lives else n + 1, n if n % 2 and not lives else 0)
-    yield result("mutants", {}, total=(40, "count"), killed=(39, "count"),
-                 by_expected_law=(36, "count"), not_applicable=(2, "count"),
-                 median_trace_operations=(6, "count"), longest_trace_operations=(11, "count"),
-                 seconds=(12.5, "s"))
+    yield result("mutants", {}, total=40, killed=39, by_expected_law=36, not_applicable=2,
+                 median_trace_operations=6, longest_trace_operations=11, seconds=(12.5, "s"))
 
 
 def exhaustive():
     """One space that is closed and one that was cut off."""
     for space, states, closed in (("full_chunks", 20_000, 1), ("three", 3_000_000, 0)):
-        yield result("exhaustive", {"space": space}, states=(states, "count"),
-                     edges=(states * 30, "count"), depth=(17, "count"), closed=(closed, "count"),
-                     seconds=(states / 4e5, "s"), bytes_per_state=(61.5, "bytes"),
+        yield result("exhaustive", {"space": space}, states=states, edges=states * 30, depth=17,
+                     closed=closed, seconds=(states / 4e5, "s"), bytes_per_state=(61.5, "bytes"),
                      collision_probability=(states * states * 1.5e-39, "ratio"))
-    yield result("exhaustive_total", {}, states=(3_020_000, "count"), edges=(90_600_000, "count"),
-                 closed=(0, "count"), seconds=(7.55, "s"),
-                 collision_probability=(1.35e-26, "ratio"))
+    yield result("exhaustive_total", {}, states=3_020_000, edges=90_600_000, closed=0,
+                 seconds=(7.55, "s"), collision_probability=(1.35e-26, "ratio"))
 
 
 def check_law():
@@ -320,7 +315,7 @@ def check_law():
             yield result("check_law", {
                 "subject": subject, "law": f"I{n}", "name": f"the rule of {n}",
                 "verdict": "not demanded: it shows no index" if idle else "holds"},
-                checked=(0 if idle else most // n, "count"), suspended=(n, "count"))
+                checked=0 if idle else most // n, suspended=n)
 
 
 def gate_measure():
@@ -330,14 +325,11 @@ def gate_measure():
             ("decode", "heap bytes per block", 48, 48, "same"),
             ("eviction", "instructions per block", 400, 380, "better"),
             ("eviction", "heap bytes per block", 48, 112, "worse")):
-        yield result("gate_measure",
-                     {"workload": workload, "measure": measure, "verdict": verdict},
-                     base=(base, "count"), head=(head, "count"),
-                     change_percent=(100 * (head - base) / base, "percent"),
+        yield result("gate_measure", {"workload": workload, "measure": measure, "verdict": verdict},
+                     base=base, head=head, change_percent=(100 * (head - base) / base, "percent"),
                      threshold_percent=(1, "percent"))
-    yield result("gate_time", {"workload": "eviction", "verdict": "cannot tell"},
-                 pairs=(20, "count"), change_percent=(2.5, "percent", -4, 9),
-                 threshold_percent=(3, "percent"))
+    yield result("gate_time", {"workload": "eviction", "verdict": "cannot tell"}, pairs=20,
+                 change_percent=(2.5, "percent", -4, 9), threshold_percent=(3, "percent"))
 
 
 def liar():
@@ -348,15 +340,12 @@ def liar():
                 excused = (operation, lie, level) == ("evict", "turns_the_queue", "safety")
                 missed = (operation, lie, level) == ("evict", "does_nothing", "counts_only")
                 by = "-" if missed or excused else "C14"
-                yield result("liar", {
-                    "operation": operation, "lie": lie, "level": level,
-                    "excuse": "its order is free" if excused else "-", "seldom_by": by,
-                    "often_by": by, "always_by": by},
-                    noticed=(0 if missed or excused else 1, "count"),
-                    seldom_operations=(4000, "count"), often_operations=(500, "count"),
-                    always_operations=(60, "count"))
-    yield result("liars", {}, cells=(16, "count"), noticed=(14, "count"), excused=(1, "count"),
-                 missed=(1, "count"), seconds=(61.5, "s"))
+                yield result("liar", {"operation": operation, "lie": lie, "level": level, "excuse":
+                                      "its order is free" if excused else "-", "seldom_by": by,
+                                      "often_by": by, "always_by": by}, noticed=0 if missed or
+                             excused else 1, seldom_operations=4000, often_operations=500,
+                             always_operations=60)
+    yield result("liars", {}, cells=16, noticed=14, excused=1, missed=1, seconds=(61.5, "s"))
 
 
 def engine_law():
@@ -371,16 +360,15 @@ def engine_law():
                    "broken": f"I{law} law {law}: block 5 is free and held"}.get(state, "-")
             yield result("engine_law", {"engine": engine, "revision": revision, "source": "pypi",
                                         "law": f"I{law}", "name": f"law {law}", "state": state,
-                                        "why": why},
-                         checked=(0 if state == "silent" else 9000 // law, "count"),
-                         worded=(40 if state == "worded" else 0, "count"))
+                                        "why": why}, checked=0 if state == "silent" else 9000 //
+                         law, worded=40 if state == "worded" else 0)
     yield result("engine_law", {"engine": "theirs", "revision": "def5678", "source": "pypi",
                                 "law": "content", "name": "no law", "state": "broken",
                                 "why": "block 5 holds the content of two requests"})
     for nth, ((engine, revision), unusual) in enumerate(states.items()):
         yield result("engines", {"engine": engine, "revision": revision, "source": "pypi",
                                  "verdict": "VIOLATED" if nth == 2 else "holds", "broken": ""},
-                     seeded=(10 * (nth == 0), "count"), noticed=(9 * (nth == 0), "count"))
+                     seeded=10 * (nth == 0), noticed=9 * (nth == 0))
 
 
 def engine_history():
@@ -396,7 +384,7 @@ def engine_history():
                 "what": f"the {defect} defect",
                 "link": REPORT if defect == "old" else "-",
                 "state": lived[nth], "expected": "no", "why": why},
-                met=(0 if defect == "other" else 40 + nth, "count"), operations=(4000, "count"))
+                met=0 if defect == "other" else 40 + nth, operations=4000)
 
 
 # kvproof check, gate and engines make these; kvproof report makes those in MEASURED.
@@ -452,7 +440,7 @@ def plain(experiment):
         for n in range(3):
             yield result(experiment,
                          {name: kind.examples[n] for name, kind in kinds.parameters.items()},
-                         **{name: (kind.examples[n], "count")
+                         **{name: kind.examples[n]
                             for name, kind in (kinds.metrics | kinds.optional).items()})
     maker.__name__ = experiment
     return maker
