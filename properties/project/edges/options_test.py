@@ -20,11 +20,11 @@ REPEATABLE = {("check", "--configuration"), ("check", "--without-law"),
               ("selftest", "--mutant"), ("selftest", "--only"), ("gate", "--workload"),
               ("study", "--trace")}
 
-MAY = "[=N]"  # a flag that may have a value
+MAY = "[=NAMES]"  # a flag that may have a value
 
 # A value that is right wherever the option is.
 RIGHT = {"--trace": "chat", "--subject": "naive", "--subject-command": "cat",
-         "--configuration": "chunked", "--mutant": "B001", "--space": "lone",
+         "--configuration": "chunked", "--mutant": "B001", "--lie": "refuses",
          "--against": "naive", "--baseline": "no_such_baseline.json", "--record": NOWHERE,
          "--workload": "eviction", "--summary": NOWHERE, "--filter": ".", "--json": NOWHERE,
          "--model": "llama-3-8b", "--memory-gib": "1", "--storage": "paged", "--preempt": "swap",
@@ -80,9 +80,8 @@ class Options(Case):
         for program in PROGRAMS:
             outcome = self.ask(program, "--help")
             lines = outcome.out.decode().splitlines()
-            name = f"kvproof {program}"
             self.assertEqual((outcome.code, outcome.error), (0, b""), outcome)
-            self.assertIn(f"Usage: {name} [OPTIONS]", outcome.out.decode())
+            self.assertIn(f"Usage: kvproof {program} [OPTIONS]", outcome.out.decode())
             self.assertTrue(lines[-1].startswith("Exit codes: 0 holds"), lines[-1])
             self.assertNotIn("/bin/", outcome.out.decode())
 

@@ -44,7 +44,8 @@ class Number:
     what: str     # the words that follow the number
     context: str  # the numbers to compare it with
     metric: Metric  # the same as a number with its spread
-    ceiling: float | None = None  # the best value possible: with less, the lowest, else the highest
+    # The best value possible: with less, the lowest, else the highest.
+    ceiling: float | None = None
     ceiling_text: str = ""   # the ceiling in words
     less: bool = False       # whether less is better
 
