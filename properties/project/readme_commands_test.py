@@ -39,7 +39,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GALLERY = ROOT / "reports" / "gallery" / "amd-epyc-zen3-2cpu"
-SECONDS = 60     # that a command may take which is not LONG
+SECONDS = 120    # that a command may take which is not LONG
 UNDER_WAY = 10   # [s] after which one of LONG is ended
 
 # What takes minutes.
@@ -219,8 +219,8 @@ class Folder:
 
 
 def end(child):
-    """As Ctrl-C does, and if that does not help."""
-    for number in (signal.SIGINT, signal.SIGKILL):
+    """Asks it to end, and insists."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(child.pid, number)
             child.wait(10)

@@ -50,7 +50,7 @@ class KitPool final : public kvproof_kit::Pool {
     index_[key] = block;
   }
 
-  std::optional<Block> find(Key key) override {
+  std::optional<Block> find(Key key) const override {
     const auto found = index_.find(key);
     return found == index_.end() ? std::nullopt : std::optional(found->second);
   }
