@@ -9,8 +9,8 @@ from typing import Any, Callable, Iterable
 from matplotlib.figure import Figure
 
 from kvproof_report.common.experiments import STORAGES, is_number, is_whole, words
-from kvproof_report.draw.numbers import count, metric_text
 from kvproof_report.common.result_files import Metric, Result, Results
+from kvproof_report.draw.numbers import count, metric_text
 
 
 Cell = tuple[str, Any]  # the text of a cell, and what it is sorted by

@@ -2,8 +2,8 @@
 """Paged decode: the share of the read ceiling and the price of paging, by block size and shape."""
 
 from kvproof_report.common.experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
-from kvproof_report.draw import drawing as d
 from kvproof_report.draw import dot_rows
+from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import binary, count, digits, times
 from kvproof_report.draw.plot import Number, Plot, plain_table
 

@@ -3,9 +3,9 @@
 
 from kvproof_report.common.experiments import COUNT, TEXT, Experiment, one_of
 from kvproof_report.draw import drawing as d
-from kvproof_report.figures.kill_counts import law_order
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import Plot, Table, groups
+from kvproof_report.figures.kill_counts import law_order
 
 STEP = 16  # [px] from one line to the next
 SIZE = 9  # [px] of a mark, at most

@@ -7,8 +7,8 @@ from kvproof_report.common.experiments import AMOUNT, SHARE, SIZE, TEXT, Experim
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import percent, short
 from kvproof_report.draw.plot import Number, Plot, groups, plain_table
-from kvproof_report.figures.prefix import cache_tokens as tokens
 from kvproof_report.figures.prefix import is_known, known_or_first, rate_axes
+from kvproof_report.figures.prefix import cache_tokens as tokens
 
 # policy -> (name, look). The bounds that no policy can exceed are drawn in ink.
 POLICIES = {

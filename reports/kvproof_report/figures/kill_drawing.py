@@ -5,9 +5,9 @@ from matplotlib.patches import Rectangle
 
 from kvproof_report.common.experiments import FATES
 from kvproof_report.draw import drawing as d
+from kvproof_report.draw.numbers import count, short
 from kvproof_report.figures.kill_counts import (BEYOND_LAWS, columns_of, matrix_rows, mutants_of,
                                                 natural, survivors)
-from kvproof_report.draw.numbers import count, short
 
 LONGEST_TRACE = 25  # [operations] the target: no shrunk trace is longer
 STEP = 17  # [px] from row to row

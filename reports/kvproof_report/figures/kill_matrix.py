@@ -2,10 +2,10 @@
 """The kill matrix: which law notices which bugs, after how many operations, how short a trace."""
 
 from kvproof_report.common.experiments import AMOUNT, COUNT, FATE, FATES, TEXT, Experiment
-from kvproof_report.figures.kill_counts import middle_trace, mutants_of, natural, survivors
-from kvproof_report.figures.kill_drawing import draw
 from kvproof_report.draw.numbers import count, digits, percent, time_text
 from kvproof_report.draw.plot import Plot, Table, header
+from kvproof_report.figures.kill_counts import middle_trace, mutants_of, natural, survivors
+from kvproof_report.figures.kill_drawing import draw
 
 
 def by_law(mutants):

@@ -3,9 +3,9 @@
 
 from kvproof_report.common.experiments import COUNT, TEXT, Experiment
 from kvproof_report.draw import drawing as d
-from kvproof_report.figures.kill_counts import law_order
 from kvproof_report.draw.numbers import count, short
 from kvproof_report.draw.plot import Plot, Table, groups
+from kvproof_report.figures.kill_counts import law_order
 
 STEP = 20  # [px] from one law to the next
 

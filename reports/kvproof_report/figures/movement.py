@@ -2,8 +2,8 @@
 """Data movement: bytes over time as a share of the fastest copy, per operation."""
 
 from kvproof_report.common.experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
-from kvproof_report.draw import drawing as d
 from kvproof_report.draw import dot_rows
+from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
 

@@ -5,8 +5,8 @@ from kvproof_report.common.experiments import AMOUNT, SHARE, SIZE, TEXT, Experim
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, percent, short
 from kvproof_report.draw.plot import Plot, groups, plain_table
-from kvproof_report.figures.prefix import EXPERIMENTS as PREFIX
 from kvproof_report.figures.prefix import is_infinite, known_or_first, rate_axes
+from kvproof_report.figures.prefix import EXPERIMENTS as PREFIX
 
 DENSE, BOUNDARIES, OPTIMUM = "dense", "0", "optimum"
 LOOK = {DENSE: (d.VERMILLION, d.SOLID, "s"), BOUNDARIES: (d.BLUE, d.SOLID, "o"),

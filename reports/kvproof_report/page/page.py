@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 
 from kvproof_report.common.experiments import words
 from kvproof_report.common.result_files import Result, ResultFile, Results
-from kvproof_report.page.sections import EXPERIMENTS, SECTIONS, SUMMARY
 from kvproof_report.draw import drawing, svg
 from kvproof_report.draw.numbers import bytes_text, count
 from kvproof_report.draw.plot import (Cell, Number, Plot, Table, label_cell, number_cell,
                                       plain_table, rows_of)
+from kvproof_report.page.sections import EXPERIMENTS, SECTIONS, SUMMARY
 from kvproof_report.page.verdict import verdict_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from typing import Optional
 
+from kvproof_report.common.parts import CANNOT_TELL
+from kvproof_report.common.result_files import Results
+from kvproof_report.draw.numbers import count
+from kvproof_report.draw.plot import groups
 from kvproof_report.figures.exhaustive import is_closed, split
 from kvproof_report.figures.kill_counts import mutants_of, survivors
 from kvproof_report.figures.law_table import is_broken, is_vacuous
 from kvproof_report.figures.liar_matrix import fates_of
-from kvproof_report.draw.numbers import count
-from kvproof_report.draw.plot import groups
-from kvproof_report.common.parts import CANNOT_TELL
-from kvproof_report.common.result_files import Results
 
 Found = Optional[tuple[str, str]]  # a kind with its line; None where there are no results
 HOLDS = 0  # the verdict of kvproof check on an allocator that passes
