@@ -8,7 +8,7 @@ namespace {
 
 Refusal refuse_shape(const AttentionShape& s) {
   if (s.num_kv_heads < 1 || s.num_heads < 1) return {"num_heads, num_kv_heads: expected 1 or more"};
-  if (s.num_heads % s.num_kv_heads != 0 && !KVPROOF_FAULT(226)) {
+  if (s.num_heads % s.num_kv_heads != 0) {
     return {"num_heads: expected a multiple of num_kv_heads"};
   }
   if (s.head_size < 1 || s.head_size > kMostKeySize) return {"head_size: expected 1 to 576"};

@@ -16,7 +16,6 @@
 #include <cstdint>
 
 #include "kernels/element.h"
-#include "kernels/fault.h"
 #include "kernels/implementation.h"
 #include "reference/layout.h"
 
@@ -37,22 +36,11 @@ struct PagedKv {
 
   [[nodiscard]] KVPROOF_HOST_DEVICE std::int64_t block_of(std::int32_t seq,
                                                           std::int32_t position) const {
-    const std::int32_t column = position / key_layout.block_size / (KVPROOF_FAULT(183) ? 2 : 1);
-    const std::int64_t block = block_tables[seq * table_stride + column];
-    return KVPROOF_FAULT(168) ? block & 0xFFFF : block;
+    return block_tables[seq * table_stride + position / key_layout.block_size];
   }
   [[nodiscard]] KVPROOF_HOST_DEVICE std::int64_t key_row(std::int32_t seq, std::int32_t position,
                                                          std::int32_t head) const {
-    const std::int64_t block = block_of(seq, position);
-    const std::int32_t token = position % key_layout.block_size;
-    const std::int64_t row = key_layout.row(block, token, head);
-    if (KVPROOF_FAULT(163)) return static_cast<std::int32_t>(row);
-    if (KVPROOF_FAULT(165)) return static_cast<std::uint32_t>(row);
-    if (KVPROOF_FAULT(185)) {
-      return row +
-             block * (key_layout.token_stride * key_layout.block_size - key_layout.block_stride);
-    }
-    return row;
+    return key_layout.row(block_of(seq, position), position % key_layout.block_size, head);
   }
   [[nodiscard]] KVPROOF_HOST_DEVICE std::int64_t value_row(std::int32_t seq, std::int32_t position,
                                                            std::int32_t head) const {
@@ -132,11 +120,8 @@ struct TokenRange {
                                                                std::int32_t seq_len,
                                                                std::int32_t window) {
   const std::int32_t end = seq_len - num_queries + query + 1;
-  if (KVPROOF_FAULT(178) && seq_len == 0) return {0, 1};
   if (seq_len <= 0 || end <= 0) return {0, 0};
-  const std::int32_t right = KVPROOF_FAULT(204) && window > 0 ? end + window - 1 : end;
-  if (KVPROOF_FAULT(205) && window > 0) ++window;
-  return {window > 0 && end > window ? end - window : 0, right < seq_len ? right : seq_len};
+  return {window > 0 && end > window ? end - window : 0, end < seq_len ? end : seq_len};
 }
 
 /// The sequence that query token `token` belongs to. @param starts null: one token per sequence
@@ -155,14 +140,10 @@ KVPROOF_HOST_DEVICE inline std::int32_t sequence_of(const std::int32_t* starts,
 template <class Kv>
 KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, std::int32_t seq,
                                                  std::int32_t token) {
-  const std::int32_t len = p.seq_lens[KVPROOF_FAULT(182) ? (seq + 1) % p.num_seqs : seq];
-  KVPROOF_FAULTY_READ(23, p.seq_lens[seq + 1]);
+  const std::int32_t len = p.seq_lens[seq];
   const std::int32_t first = p.query_starts == nullptr ? token : p.query_starts[seq];
   const std::int32_t next = p.query_starts == nullptr ? token + 1 : p.query_starts[seq + 1];
-  if (p.query_starts != nullptr) KVPROOF_FAULTY_READ(255, p.query_starts[seq + 2]);
-  TokenRange out = visible_to(token - first, next - first, len, p.shape.window);
-  if (KVPROOF_FAULT(192) && out.end > 0 && out.end % p.kv.key_layout.block_size == 0) ++out.end;
-  return out;
+  return visible_to(token - first, next - first, len, p.shape.window);
 }
 
 /// Split `split` of `num_splits` of a range, in whole tiles; the last splits may be empty.
@@ -170,8 +151,7 @@ KVPROOF_HOST_DEVICE inline TokenRange visible_of(const AttentionParams<Kv>& p, s
                                                              std::int32_t num_splits,
                                                              std::int32_t tile) {
   const std::int32_t tiles = (all.end - all.begin + tile - 1) / tile;
-  const std::int32_t most = KVPROOF_FAULT(194) ? 1 : tiles;  // as many as when it was recorded
-  const std::int64_t per_split = std::int64_t{(most + num_splits - 1) / num_splits} * tile;
+  const std::int64_t per_split = std::int64_t{(tiles + num_splits - 1) / num_splits} * tile;
   const std::int64_t begin = all.begin + per_split * split;
   const std::int64_t end = begin + per_split;
   return {static_cast<std::int32_t>(begin < all.end ? begin : all.end),

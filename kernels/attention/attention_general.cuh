@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/attention/attention_faults.cuh"
+#include "kernels/attention/attention.h"
 #include "kernels/attention/merge_splits.cuh"
 
 namespace kvproof::kernels {
@@ -36,11 +36,7 @@ __device__ inline void score_tile(const AttentionParams<Kv>& p, GeneralState& st
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int t = warp; t < kGeneralTile; t += kGeneralWarps) {
     if (begin + t >= end) {  // the whole warp agrees
-      if (lane < num_heads) {
-        state.weight[lane][t] = KVPROOF_FAULT(202)
-                                    ? unmasked_key(p, seq, kv_head, begin + t, end) - INFINITY
-                                    : -INFINITY;
-      }
+      if (lane < num_heads) state.weight[lane][t] = -INFINITY;
       continue;
     }
     float dot[kGeneralHeads] = {};
@@ -55,7 +51,7 @@ __device__ inline void score_tile(const AttentionParams<Kv>& p, GeneralState& st
       if (h >= num_heads) break;
       for (int step = 16; step > 0; step /= 2) dot[h] += KVPROOF_SHUFFLE_XOR(dot[h], step);
       if (lane != 0) continue;
-      float score = dot[h] * (KVPROOF_FAULT(219) ? 1.0F : s.key_scale) * s.scale;
+      float score = dot[h] * s.key_scale * s.scale;
       if (s.soft_cap > 0) score = s.soft_cap * tanhf(score / s.soft_cap);
       state.weight[h][t] = score;
     }
@@ -97,22 +93,16 @@ __device__ inline void add_values(const AttentionParams<Kv>& p, const GeneralSta
     for (float& element : out[h]) element *= state.rescale[h];
   }
   for (int t = 0; begin + t < end && t < kGeneralTile; ++t) {
-    const std::int32_t position = KVPROOF_FAULT(230) && s.head_size == 256 ? begin : begin + t;
-    std::int64_t row = p.kv.value_row(seq, position, kv_head);
-    if (KVPROOF_FAULT(170) && p.num_splits > 1) row = static_cast<std::int32_t>(row);
+    const std::int64_t row = p.kv.value_row(seq, begin + t, kv_head);
     for (int e = 0; e < kGeneralElements; ++e) {
       const int i = static_cast<int>(threadIdx.x) + e * kGeneralThreads;
-      if (i >= s.value_head_size || (KVPROOF_FAULT(229) && e > 0)) break;
+      if (i >= s.value_head_size) break;
       const float value = load_element(p.kv.value, row + i, s.cache_type);
       for (int h = 0; h < kGeneralHeads; ++h) {
         if (h < num_heads) out[h][e] += state.weight[h][t] * value;
       }
     }
   }
-  if (KVPROOF_FAULT(196) || KVPROOF_FAULT(197) || KVPROOF_FAULT(199) || KVPROOF_FAULT(201)) {
-    out[0][0] += unmasked_values(p, seq, kv_head, begin, end);
-  }
-  if (KVPROOF_FAULT(259)) out[0][0] += followed_block(p, seq, kv_head, begin);
 }
 
 template <class Kv>
@@ -125,13 +115,8 @@ __device__ inline void write_heads(const AttentionParams<Kv>& p, const GeneralSt
     if (h >= num_heads) break;
     const std::int32_t head = first_head + h;
     const float sum = state.sum[h];
-    float scale = s.value_scale;
-    if (KVPROOF_FAULT(218) && p.num_splits > 1) scale = 1;
-    if (KVPROOF_FAULT(221) && p.query_starts != nullptr) scale = 1;
-    const float factor = sum > 0 ? scale / sum : 0;
-    if (KVPROOF_FAULT(210) && sum == 0 && s.window > 0) continue;
-    const float nothing = KVPROOF_FAULT(207) ? INFINITY : -INFINITY;
-    const float lse = sum > 0 ? state.highest[h] + logf(sum) : nothing;
+    const float factor = sum > 0 ? s.value_scale / sum : 0;
+    const float lse = sum > 0 ? state.highest[h] + logf(sum) : -INFINITY;
     const std::int64_t part = (std::int64_t{token} * s.num_heads + head) * p.num_splits + split;
     for (int e = 0; e < kGeneralElements; ++e) {
       const int i = static_cast<int>(threadIdx.x) + e * kGeneralThreads;
@@ -163,14 +148,13 @@ __global__ void __launch_bounds__(kGeneralThreads)
   const auto kv_head = static_cast<std::int32_t>(blockIdx.y);
   const auto split = static_cast<std::int32_t>(blockIdx.z);
   const std::int32_t seq = sequence_of(p.query_starts, p.num_seqs, token);
-  if (KVPROOF_FAULT(34) && p.seq_lens[seq] == 0) return;
   const TokenRange range = split_of(visible_of(p, seq, token), split, p.num_splits, kGeneralTile);
   const std::int32_t ratio = s.num_heads / s.num_kv_heads;
   for (std::int32_t done = 0; done < ratio; done += kGeneralHeads) {
     const std::int32_t num_heads = ratio - done < kGeneralHeads ? ratio - done : kGeneralHeads;
     const std::int32_t first_head = kv_head * ratio + done;
     for (int i = threadIdx.x; i < num_heads * s.head_size; i += kGeneralThreads) {
-      query[i + (KVPROOF_FAULT(6) ? (kGeneralHeads - num_heads) * s.head_size + 1 : 0)] =
+      query[i] =
           load_element(p.query,
                        token * p.query_token_stride +
                            (first_head + i / s.head_size) * p.query_head_stride + i % s.head_size,
@@ -181,19 +165,17 @@ __global__ void __launch_bounds__(kGeneralThreads)
       state.sum[threadIdx.x] = 0;
     }
     float out[kGeneralHeads][kGeneralElements] = {};
-    if (!KVPROOF_FAULT(1)) KVPROOF_BARRIER();  // the query is there
-    read_past_query(p, token, first_head, num_heads);
+    KVPROOF_BARRIER();  // the query is there
     for (std::int32_t begin = range.begin; begin < range.end; begin += kGeneralTile) {
-      read_ahead(p, seq, begin + kGeneralTile);
       score_tile(p, state, query, num_heads, seq, kv_head, begin, range.end);
-      if (!KVPROOF_FAULT(2)) KVPROOF_BARRIER();  // scores -> probabilities
+      KVPROOF_BARRIER();  // scores -> probabilities
       soften_tile(state, num_heads);
-      if (!KVPROOF_FAULT(3)) KVPROOF_BARRIER();  // probabilities -> sums
+      KVPROOF_BARRIER();  // probabilities -> sums
       add_values(p, state, out, num_heads, seq, kv_head, begin, range.end);
-      if (!KVPROOF_FAULT(4)) KVPROOF_BARRIER();  // the next tile overwrites them
+      KVPROOF_BARRIER();  // the next tile overwrites them
     }
     write_heads(p, state, out, num_heads, token, first_head, split);
-    if (!KVPROOF_FAULT(5)) KVPROOF_BARRIER();  // the next heads overwrite query and sums
+    KVPROOF_BARRIER();  // the next heads overwrite query and sums
   }
 }
 

@@ -39,8 +39,7 @@ __device__ inline void limit_scores(float (&scores)[kParts][4], const LaneRows& 
     KVPROOF_UNROLL
     for (int i = 0; i < 4; ++i) {
       const std::int32_t position = token + 8 * n + i % 2;
-      const bool after = position >= rows.begin[i / 2] || KVPROOF_FAULT(16);
-      const bool seen = after && position < rows.end[i / 2];
+      const bool seen = position >= rows.begin[i / 2] && position < rows.end[i / 2];
       scores[n][i] = seen ? scores[n][i] * kLog2E : -INFINITY;
     }
   }
@@ -75,7 +74,7 @@ __device__ inline void soften_scores(float (&scores)[kParts][4], MmaState<Tile>&
   KVPROOF_UNROLL
   for (auto& part : state.out) {
     KVPROOF_UNROLL
-    for (int i = 0; i < 4; ++i) part[i] *= KVPROOF_FAULT(15) ? 1 : rescale[i / 2];
+    for (int i = 0; i < 4; ++i) part[i] *= rescale[i / 2];
   }
 }
 
@@ -111,10 +110,10 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const std::int32_t length = loader.range.end - loader.range.begin;
   for (std::int32_t step = 0; step * Tile::kTokens < length; ++step) {
-    if (!KVPROOF_FAULT(12)) copy_async_wait<kMmaStages - 2>();
+    copy_async_wait<kMmaStages - 2>();
     // The rows of this step are there, and no thread reads the stage that is overwritten next.
     if constexpr (kManyRows) {
-      if (!KVPROOF_FAULT(14)) KVPROOF_BARRIER();
+      KVPROOF_BARRIER();
     } else {
       KVPROOF_WARP_BARRIER();
     }

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "kernels/attention/attention.h"
-#include "kernels/fault.h"
 #include "kernels/simt/cuda.h"
 #include "kernels/typed.h"
 
@@ -18,7 +17,6 @@ constexpr int kMergeThreads = 128;
 template <class Kv>
 __device__ inline std::int64_t lse_at(const AttentionParams<Kv>& p, std::int32_t token,
                                       std::int32_t head) {
-  if (KVPROOF_FAULT(214)) return std::int64_t{token} * p.shape.num_heads + head;
   return token * p.lse_token_stride + head * p.lse_head_stride;
 }
 
@@ -29,8 +27,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_splits_kernel(const Atten
   const AttentionShape& s = p.shape;
   const auto token = static_cast<std::int32_t>(blockIdx.x);
   const auto head = static_cast<std::int32_t>(blockIdx.y);
-  const std::int64_t token_parts = KVPROOF_FAULT(211) ? 0 : token;
-  const std::int64_t first = (token_parts * s.num_heads + head) * p.num_splits;
+  const std::int64_t first = (std::int64_t{token} * s.num_heads + head) * p.num_splits;
   float highest = -INFINITY;
   for (int split = 0; split < p.num_splits; ++split) {
     highest = fmaxf(highest, p.split_lse[first + split]);
@@ -38,20 +35,17 @@ __global__ void __launch_bounds__(kMergeThreads) merge_splits_kernel(const Atten
   float sum = 0;
   for (int split = 0; split < p.num_splits; ++split) {
     const float lse = p.split_lse[first + split];
-    if (lse != -INFINITY || KVPROOF_FAULT(215)) sum += expf(lse - highest);
+    if (lse != -INFINITY) sum += expf(lse - highest);
   }
-  const bool is_some = sum > 0 || KVPROOF_FAULT(206) || KVPROOF_FAULT(215);
+  const bool is_some = sum > 0;
   for (int i = threadIdx.x; i < s.value_head_size; i += kMergeThreads) {
     float value = 0;
     for (int split = 0; split < p.num_splits; ++split) {
       const float lse = p.split_lse[first + split];
       if (lse == -INFINITY) continue;
-      const std::int32_t row = KVPROOF_FAULT(213) ? s.head_size : s.value_head_size;
-      value += expf(lse - highest) * p.split_output[(first + split) * row + i];
+      value += expf(lse - highest) * p.split_output[(first + split) * s.value_head_size + i];
     }
-    std::int64_t at = token * p.output_token_stride + head * p.output_head_stride;
-    if (KVPROOF_FAULT(171)) at = static_cast<std::int32_t>(at);
-    if (KVPROOF_FAULT(212)) at = (std::int64_t{token} * s.num_heads + head) * s.value_head_size;
+    const std::int64_t at = token * p.output_token_stride + head * p.output_head_stride;
     store_element(p.output, at + i, s.type, is_some ? value / sum : 0);
   }
   if (threadIdx.x == 0 && p.log_sum_exp != nullptr) {

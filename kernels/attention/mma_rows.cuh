@@ -60,7 +60,6 @@ __device__ inline BlockRows rows_of(const AttentionParams<PagedKv>& p, std::int6
   }
   const std::int64_t left = num_rows - out.first;
   out.count = static_cast<std::int32_t>(left < 0 ? 0 : left < kRows ? left : kRows);
-  if (KVPROOF_FAULT(35) && num_rows == 0) out.count = 1;
   if (out.count == 0) return out;
   out.visible.begin = visible_of(p, out.seq, out.token(0)).begin;
   out.visible.end = visible_of(p, out.seq, out.token(out.count - 1)).end;
@@ -100,14 +99,6 @@ __device__ inline int query_at(int row, int chunk) {
   return row * 2 * Tile::kHeadSize + (chunk & ~7) * 16 + ((chunk ^ row) & 7) * 16;
 }
 
-/// Fault 252: the query is read for the row behind the last.
-__device__ inline void read_past_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
-                                      int row, int lane) {
-  const std::int64_t at = rows.token(row - 1) * p.query_token_stride +
-                          rows.head(row - 1) * p.query_head_stride + p.shape.head_size + lane;
-  KVPROOF_FAULTY_READ(252, static_cast<const char*>(p.query)[at * bytes_of(p.shape.type)]);
-}
-
 /// The query rows as the matrix unit wants them, zeros for rows there are none of. Beside e4m3 they
 /// become fp16 and are first scaled by a power of two, since a bf16 may be out of fp16's range.
 template <class Tile, int kRows>
@@ -121,7 +112,6 @@ __device__ inline void store_query(const AttentionParams<PagedKv>& p, const Bloc
     const std::int64_t from = row < rows.count ? rows.token(row) * p.query_token_stride +
                                                      rows.head(row) * p.query_head_stride
                                                : 0;
-    if (row == rows.count && row > 0) read_past_rows(p, rows, row, lane);
     KVPROOF_UNROLL
     for (int e = 0; e < kEach; ++e) {
       if (row < rows.count) mine[e] = load_element(p.query, from + lane + 32 * e, p.shape.type);

@@ -84,9 +84,7 @@ struct MmaLoader {
     const std::int32_t mine = position(step, static_cast<int>(threadIdx.x) % 32 % Tile::kWarpRows);
     block = seq;
     if (kv.block_tables == nullptr) return;
-    block = mine < range.end || KVPROOF_FAULT(36) ? kv.block_of(seq, mine) : 0;
-    const std::int32_t column = mine / kv.key_layout.block_size;
-    KVPROOF_FAULTY_READ(253, kv.block_tables[seq * kv.table_stride + column]);
+    block = mine < range.end ? kv.block_of(seq, mine) : 0;
   }
   /// Starts the copies of step `step` and closes their group. @pre look_up(step) was the last
   __device__ void start(std::int32_t step) {
@@ -94,7 +92,7 @@ struct MmaLoader {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const std::int32_t mine = position(step, lane % Tile::kWarpRows);
     std::int64_t key_row = 0, value_row = 0;
-    if (mine < range.end || KVPROOF_FAULT(36)) {
+    if (mine < range.end) {
       const std::int32_t token =
           kv.block_tables != nullptr ? mine % kv.key_layout.block_size : mine;
       key_row = kv.key_layout.row(block, token, kv_head);
@@ -111,7 +109,7 @@ struct MmaLoader {
       const int done = 32 * n / Tile::kRowLanes;  // rows, or pieces of the same rows
       const int row = (kWhole ? done : 0) + lane / Tile::kRowLanes;
       const int chunk = (kWhole ? 0 : n * Tile::kRowLanes) + lane % Tile::kRowLanes;
-      const bool valid = position(step, row) < range.end || KVPROOF_FAULT(11) || KVPROOF_FAULT(36);
+      const bool valid = position(step, row) < range.end;
       const int at = Tile::at(warp * Tile::kWarpRows + row, chunk);
       const std::int64_t from_key = KVPROOF_SHUFFLE(key_row, row);
       copy_async16(to + at, key + from_key * kBytes + chunk * 16, valid);
@@ -172,7 +170,7 @@ __device__ inline void multiply_values(float (&out)[Tile::kWarpValues / 8][4],
   using Element = typename Tile::Element;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   constexpr int kPairs = Tile::kWarpValues * Tile::kRowBytes / Tile::kHeadSize / 32;
-  const int row = first + (lane % 16 ^ (KVPROOF_FAULT(13) ? 1 : 0));
+  const int row = first + lane % 16;
   KVPROOF_UNROLL
   for (int pair = 0; pair < kPairs; ++pair) {
     std::uint32_t words[4];

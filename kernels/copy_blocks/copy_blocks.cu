@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "kernels/copy_blocks/copy_blocks.h"
-#include "kernels/fault.h"
 #include "kernels/simt/cuda.h"
 
 namespace kvproof::kernels {
@@ -12,16 +11,6 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kMoves = 4;  // a thread has so many moves under way
 constexpr std::int64_t kPartBytes = std::int64_t{kThreads} * kMoves * 16;
-
-/// The address that results when only its lower half is computed.
-__device__ inline char* at(char* base, std::int64_t offset) {
-  if (KVPROOF_FAULT(167)) {
-    const auto address = reinterpret_cast<std::uintptr_t>(base);
-    const auto low = static_cast<std::uint32_t>(address + static_cast<std::uint64_t>(offset));
-    return reinterpret_cast<char*>((address & ~std::uintptr_t{0xFFFFFFFF}) | low);
-  }
-  return base + offset;
-}
 
 /// Where this thread block reads and writes, and how many bytes of the block follow.
 struct Part {
@@ -34,22 +23,19 @@ __device__ inline Part part_of(const CopyBlocksParams& p, std::int64_t part) {
   const std::int64_t* pair = p.pairs + std::int64_t{blockIdx.x} * 2;
   auto* const cache = static_cast<char*>(p.caches[blockIdx.y]);
   const std::int64_t begin = part * kPartBytes;
-  const std::int64_t left = (KVPROOF_FAULT(188) ? p.block_stride : p.block_bytes) - begin;
-  return {at(cache, pair[0] * p.block_stride + begin), at(cache, pair[1] * p.block_stride + begin),
+  const std::int64_t left = p.block_bytes - begin;
+  return {cache + (pair[0] * p.block_stride + begin), cache + (pair[1] * p.block_stride + begin),
           left < kPartBytes ? left : kPartBytes};
 }
 
 /// Whether this thread block's pair is a pad.
 __device__ inline bool is_skipped(const CopyBlocksParams& p) {
   const std::int64_t* pair = p.pairs + std::int64_t{blockIdx.x} * 2;
-  KVPROOF_FAULTY_READ(26, pair[2]);
-  if (KVPROOF_FAULT(32)) return false;
-  if (KVPROOF_FAULT(33)) return pair[1] < 0;
   return is_pad(pair);
 }
 
 __device__ inline std::int64_t parts_of(const CopyBlocksParams& p) {
-  return ((KVPROOF_FAULT(188) ? p.block_stride : p.block_bytes) + kPartBytes - 1) / kPartBytes;
+  return (p.block_bytes + kPartBytes - 1) / kPartBytes;
 }
 
 __global__ void __launch_bounds__(kThreads) copy_blocks_kernel(const CopyBlocksParams p) {

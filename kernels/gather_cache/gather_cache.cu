@@ -2,7 +2,6 @@
 // One block per row of the output: any type and layout element by element, or 16 bytes at a time.
 #include <cstdint>
 
-#include "kernels/fault.h"
 #include "kernels/gather_cache/gather_cache.h"
 #include "kernels/simt/cuda.h"
 #include "kernels/typed.h"
@@ -22,32 +21,13 @@ __device__ inline Place place_of(const GatherCacheParams& p, std::int64_t row) {
   const std::int32_t seq = sequence_of_row(p, row);
   const std::int64_t first = p.first_positions == nullptr ? 0 : p.first_positions[seq];
   const std::int64_t position = first + row - p.starts[seq];
-  std::int32_t size = p.layout.block_size;
-  if (KVPROOF_FAULT(187) && p.layout.token_stride < p.layout.head_stride) size = p.num_heads;
+  const std::int32_t size = p.layout.block_size;
   const std::int32_t* entry = p.block_tables + seq * p.table_stride + position / size;
-  KVPROOF_FAULTY_READ(256, entry[1]);
-  const std::int64_t block = KVPROOF_FAULT(31) && *entry < 0 ? 0 : *entry;
-  return {block, static_cast<std::int32_t>(position % size)};
+  return {*entry, static_cast<std::int32_t>(position % size)};
 }
 
 /// Element offset of a head's row in the cache.
 __device__ inline std::int64_t row_in(const GatherCacheParams& p, Place place, std::int32_t head) {
-  if (KVPROOF_FAULT(165)) {
-    return static_cast<std::uint32_t>(place.block) *
-               static_cast<std::uint32_t>(p.layout.block_stride) +
-           p.layout.row(0, place.token, head);
-  }
-  if (KVPROOF_FAULT(169)) {
-    return static_cast<std::int32_t>(place.block * p.layout.block_stride) +
-           p.layout.row(0, place.token, head);
-  }
-  if (KVPROOF_FAULT(189) && p.num_heads == 2) {
-    const CacheLayout& layout = p.layout;
-    const bool nhd = layout.token_stride > layout.head_stride;
-    const std::int64_t row = nhd ? layout.head_stride : layout.token_stride;
-    return place.block * layout.block_stride +
-           (nhd ? head * layout.block_size + place.token : place.token * p.num_heads + head) * row;
-  }
   return p.layout.row(place.block, place.token, head);
 }
 
@@ -55,8 +35,7 @@ __device__ inline void gather_element(const GatherCacheParams& p, std::int64_t f
                                       std::int64_t to) {
   const std::int32_t bytes = bytes_of(p.type);
   if (p.cache_type != p.type) {
-    const float scale = KVPROOF_FAULT(221) ? 0.0F : p.scale;
-    store_element(p.out, to, p.type, load_element(p.cache, from, p.cache_type) * scale);
+    store_element(p.out, to, p.type, load_element(p.cache, from, p.cache_type) * p.scale);
   } else if (bytes == 4) {
     static_cast<std::uint32_t*>(p.out)[to] = static_cast<const std::uint32_t*>(p.cache)[from];
   } else if (bytes == 2) {
@@ -68,7 +47,7 @@ __device__ inline void gather_element(const GatherCacheParams& p, std::int64_t f
 
 /// Whether the row's block was given back, and its zeros are written.
 __device__ inline bool wrote_zeros(const GatherCacheParams& p, Place place, std::int64_t row) {
-  if (place.block >= 0 || KVPROOF_FAULT(30)) return false;
+  if (place.block >= 0) return false;
   const std::int64_t bytes = std::int64_t{p.num_heads} * p.head_size * bytes_of(p.type);
   auto* to = static_cast<char*>(p.out) + row * bytes;
   for (std::int64_t i = threadIdx.x; i < bytes; i += kThreads) to[i] = 0;
@@ -116,16 +95,12 @@ __global__ void __launch_bounds__(kThreads) gather_cache_vector_kernel(const Gat
   const std::int32_t bytes = bytes_of(p.cache_type);
   const std::int32_t of_head = p.head_size * bytes / 16;  // chunks of the cache
   const std::int32_t size = p.num_heads * of_head;
-  const float scale = KVPROOF_FAULT(224) ? 1.0F : p.scale;
   auto* to = static_cast<char*>(p.out) + row * p.num_heads * p.head_size * bytes_of(p.type);
   for (std::int32_t i = static_cast<std::int32_t>(threadIdx.x); i < size; i += kThreads) {
     const std::int64_t from = row_in(p, place, i / of_head) * bytes + i % of_head * 16;
-    Bytes16 in{};
-    if (!KVPROOF_FAULT(166) || from < 0xFFFFFFFF) {
-      in = load16(static_cast<const char*>(p.cache) + from);
-    }
+    const Bytes16 in = load16(static_cast<const char*>(p.cache) + from);
     Bytes16 out[How::kMovesOut];
-    How::convert(in, scale, out);
+    How::convert(in, p.scale, out);
     for (int part = 0; part < How::kMovesOut; ++part) {
       store16(to + (std::int64_t{i} * How::kMovesOut + part) * 16, out[part]);
     }

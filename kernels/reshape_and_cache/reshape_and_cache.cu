@@ -2,7 +2,6 @@
 // One block per new token: any type and layout element by element, or 16 bytes at a time.
 #include <cstdint>
 
-#include "kernels/fault.h"
 #include "kernels/reshape_and_cache/reshape_and_cache.h"
 #include "kernels/simt/cuda.h"
 #include "kernels/typed.h"
@@ -13,35 +12,16 @@ namespace {
 constexpr int kThreads = 128;
 
 /// Element offset of a row in the cache.
-__device__ inline std::int64_t row_in(const CacheSide& side, SlotId slot, std::int32_t head,
-                                      [[maybe_unused]] std::int32_t num_heads) {
-  if (KVPROOF_FAULT(185)) {
-    return CacheLayout::packed(LayoutOrder::nhd, side.layout.block_size, num_heads, side.head_size)
-        .row_of_slot(slot, head);
-  }
-  if (KVPROOF_FAULT(168)) {
-    const std::int32_t size = side.layout.block_size;
-    return side.layout.row((slot / size) & 0xFFFF, static_cast<std::int32_t>(slot % size), head);
-  }
-  const std::int64_t row = side.layout.row_of_slot(slot, head);
-  if (KVPROOF_FAULT(162)) return static_cast<std::int32_t>(row);
-  return row;
+__device__ inline std::int64_t row_in(const CacheSide& side, SlotId slot, std::int32_t head) {
+  return side.layout.row_of_slot(slot, head);
 }
 
 /// The slot of a token; below 0: nothing is written.
 __device__ inline SlotId slot_of_token(const ReshapeAndCacheParams& p, std::int64_t token) {
-  const SlotId slot = p.slot_mapping[token];
-  if (KVPROOF_FAULT(258) && slot < 0) return 0;
-  for (std::int64_t i = 0; KVPROOF_FAULT(29) && i < token; ++i) {
-    if (p.slot_mapping[i] < 0) return kPadSlotId;
-  }
-  return slot;
+  return p.slot_mapping[token];
 }
 
-__device__ inline bool is_written(SlotId slot) {
-  if (KVPROOF_FAULT(28)) return slot != kPadSlotId;
-  return slot >= 0 || KVPROOF_FAULT(172);
-}
+__device__ inline bool is_written(SlotId slot) { return slot >= 0; }
 
 __device__ inline void write_elements(const ReshapeAndCacheParams& p, const CacheSide& side,
                                       std::int64_t token, SlotId slot) {
@@ -49,12 +29,11 @@ __device__ inline void write_elements(const ReshapeAndCacheParams& p, const Cach
   for (std::int32_t i = static_cast<std::int32_t>(threadIdx.x); i < size; i += kThreads) {
     const std::int64_t from = token * side.token_stride + i;
     const std::int32_t head = i / side.head_size;
-    const std::int64_t to = row_in(side, slot, head, p.num_heads) + i % side.head_size;
+    const std::int64_t to = row_in(side, slot, head) + i % side.head_size;
     const std::int32_t bytes = bytes_of(p.type);
-    KVPROOF_FAULTY_READ(24, static_cast<const char*>(side.rows)[(from + 1) * bytes]);
     if (p.cache_type != p.type) {
-      const float scale = KVPROOF_FAULT(219) ? 1.0F : side.scale;
-      store_element(side.cache, to, p.cache_type, load_element(side.rows, from, p.type) / scale);
+      store_element(side.cache, to, p.cache_type,
+                    load_element(side.rows, from, p.type) / side.scale);
     } else if (bytes == 4) {
       static_cast<std::uint32_t*>(side.cache)[to] =
           static_cast<const std::uint32_t*>(side.rows)[from];
@@ -62,7 +41,6 @@ __device__ inline void write_elements(const ReshapeAndCacheParams& p, const Cach
       static_cast<std::uint16_t*>(side.cache)[to] =
           static_cast<const std::uint16_t*>(side.rows)[from];
     }
-    if (KVPROOF_FAULT(229)) return;
   }
 }
 
@@ -126,9 +104,7 @@ __global__ void __launch_bounds__(kThreads)
   if (!is_written(slot)) return;
   const std::int32_t in_bytes = bytes_of(p.type), bytes = bytes_of(p.cache_type);
   const CacheSide key = key_side(p);
-  CacheSide value = value_side(p);
-  if (KVPROOF_FAULT(222)) value.scale = 1.0F;
-  if (KVPROOF_FAULT(223)) value.scale = 0.0F;
+  const CacheSide value = value_side(p);
   const std::int32_t of_key = key.head_size * bytes / 16;  // chunks of a head
   const std::int32_t of_value = value.head_size * bytes / 16;
   const std::int32_t most = p.num_heads * (of_key > of_value ? of_key : of_value);
@@ -137,12 +113,8 @@ __global__ void __launch_bounds__(kThreads)
     Chunk<How> k, v;  // both on their way before either is written
     if (has_key) k.load(key, token * key.token_stride * in_bytes, i);
     if (has_value) v.load(value, token * value.token_stride * in_bytes, i);
-    if (has_key) {
-      k.store(key, row_in(key, slot, i / of_key, p.num_heads), bytes, i % of_key * 16);
-    }
-    if (has_value) {
-      v.store(value, row_in(value, slot, i / of_value, p.num_heads), bytes, i % of_value * 16);
-    }
+    if (has_key) k.store(key, row_in(key, slot, i / of_key), bytes, i % of_key * 16);
+    if (has_value) v.store(value, row_in(value, slot, i / of_value), bytes, i % of_value * 16);
   }
 }
 
@@ -153,18 +125,16 @@ bool aligned(std::int64_t elements, ElementType type) {
 
 Refusal refuse_vector(const ReshapeAndCacheParams& p) {
   for (const CacheSide& side : {key_side(p), value_side(p)}) {
-    if (!aligned(side.head_size, p.cache_type) && !KVPROOF_FAULT(226)) {
+    if (!aligned(side.head_size, p.cache_type)) {
       return {"head_size: a row of the cache is no multiple of 16 bytes"};
     }
     if (!aligned(side.rows)) return {"key, value: not aligned to 16 bytes"};
-    if (!aligned(side.cache) && !KVPROOF_FAULT(233)) {
+    if (!aligned(side.cache)) {
       return {"key_cache, value_cache: not aligned to 16 bytes"};
     }
     const CacheLayout& layout = side.layout;
-    if ((!aligned(side.token_stride, p.type) || !aligned(layout.block_stride, p.cache_type) ||
-         !aligned(layout.token_stride, p.cache_type) ||
-         !aligned(layout.head_stride, p.cache_type)) &&
-        !KVPROOF_FAULT(234)) {
+    if (!aligned(side.token_stride, p.type) || !aligned(layout.block_stride, p.cache_type) ||
+        !aligned(layout.token_stride, p.cache_type) || !aligned(layout.head_stride, p.cache_type)) {
       return {"strides: no multiples of 16 bytes"};
     }
   }
@@ -177,9 +147,8 @@ Refusal refuse_launch(const ReshapeAndCacheParams& p) {
   return {};
 }
 
-/// One block per token. KVPROOF_FAULT(173): per row of a key that is padded beyond the slots.
 Dim3 grid_of(const ReshapeAndCacheParams& p) {
-  return Dim3{static_cast<unsigned>(KVPROOF_FAULT(173) ? p.num_rows : p.num_tokens), 1, 1};
+  return Dim3{static_cast<unsigned>(p.num_tokens), 1, 1};
 }
 
 template <class How>

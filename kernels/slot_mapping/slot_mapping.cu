@@ -2,7 +2,6 @@
 // One thread per slot.
 #include <cstdint>
 
-#include "kernels/fault.h"
 #include "kernels/simt/cuda.h"
 #include "kernels/slot_mapping/slot_mapping.h"
 
@@ -18,15 +17,12 @@ __device__ inline SlotId slot_of_token(const SlotMappingParams& p, std::int64_t 
     (p.query_starts[middle] <= token ? low : high) = middle;
   }
   const std::int64_t position = p.positions[token];
-  if (position < 0 && !KVPROOF_FAULT(27)) return kPadSlotId;
-  const std::int32_t size = KVPROOF_FAULT(183) ? 2 * p.block_size : p.block_size;
+  if (position < 0) return kPadSlotId;
+  const std::int32_t size = p.block_size;
   const std::int64_t column = position / size;
-  if (column >= p.table_width && !KVPROOF_FAULT(179)) return kPadSlotId;
-  const std::int32_t entry = p.block_tables[low * p.table_stride + column];
-  const SlotId block = KVPROOF_FAULT(257) ? SlotId{static_cast<std::uint32_t>(entry)} : entry;
+  if (column >= p.table_width) return kPadSlotId;
+  const SlotId block = p.block_tables[low * p.table_stride + column];
   if (block < 0) return kPadSlotId;
-  if (KVPROOF_FAULT(180)) return block;
-  if (KVPROOF_FAULT(184)) return block * (2 * size) + position % size;
   return block * size + position % size;
 }
 
@@ -34,9 +30,8 @@ __global__ void __launch_bounds__(kThreads) slot_mapping_kernel(const SlotMappin
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i < p.num_tokens) {
     p.slots[i] = slot_of_token(p, i);
-  } else if (i < p.num_slots && !KVPROOF_FAULT(177)) {
-    KVPROOF_FAULTY_READ(25, p.positions[i]);
-    p.slots[i] = KVPROOF_FAULT(176) ? i - p.num_tokens : kPadSlotId;
+  } else if (i < p.num_slots) {
+    p.slots[i] = kPadSlotId;
   }
 }
 

@@ -2,7 +2,6 @@
 // One asynchronous transfer per run.
 #include <cstdint>
 
-#include "kernels/fault.h"
 #include "kernels/simt/cuda.h"
 #include "kernels/swap_blocks/swap_blocks.h"
 
@@ -11,7 +10,7 @@ namespace kvproof::kernels {
 Refusal swap_blocks_cuda(const SwapBlocksParams& p, const Context& context) {
   if (const Refusal refusal = refuse(p)) return refusal;
   if (p.block_bytes == 0) return {};
-  const std::int64_t bytes = KVPROOF_FAULT(190) ? p.block_bytes / 2 : p.block_bytes;
+  const std::int64_t bytes = p.block_bytes;
   Refusal failed;
   for_each_run(p.pairs, p.num_pairs, [&](BlockRun run) {
     if (failed) return;

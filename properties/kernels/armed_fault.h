@@ -2,7 +2,7 @@
 // Switches a seeded fault on while an implementation runs, and off while its result is judged.
 #pragma once
 
-#include "kernels/fault.h"
+#include "properties/mutants/active_patch.h"
 
 namespace kvproof::properties {
 
@@ -20,22 +20,18 @@ inline constexpr bool kAddressesAreChecked = false;
 inline constexpr bool kAddressesAreChecked = false;
 #endif
 
-#if defined(KVPROOF_KERNEL_FAULTS)
-/// The fault that an ArmedFault switches on: a number in kernel_mutants.h; 0 for none.
-inline int fault_to_arm = 0;
-#endif
+/// The patch that an ArmedFault puts in force: a fault of kernel_mutants.h. Only the copy of
+/// kernels/ asks for it.
+inline patched::PatchId fault_to_arm;
 
 class ArmedFault {
  public:
-#if defined(KVPROOF_KERNEL_FAULTS)
-  ArmedFault() { kernels::active_fault = fault_to_arm; }
-  ~ArmedFault() { kernels::active_fault = 0; }
-#else
-  ArmedFault() = default;
-  ~ArmedFault() {}  // not trivial, so that no compiler calls the guard an unused variable
-#endif
   ArmedFault(const ArmedFault&) = delete;
   ArmedFault& operator=(const ArmedFault&) = delete;
+  ArmedFault() = default;
+
+ private:
+  patched::PatchScope scope_{fault_to_arm};
 };
 
 }  // namespace kvproof::properties

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of seeded faults of kernels: reported defects of real engines, each made again in the
-// CUDA sources behind KVPROOF_FAULT(fault), with the operation whose checks must notice it.
+// The list of seeded faults of kernels: reported defects of real engines, each made again by a
+// source patch of that number to the CUDA sources (properties/mutants/patches_kernels.cpp), with
+// the operation whose checks must notice it.
 //
 // Source:  the public report behind `report`. The fault is the same class of mistake at the same
 //          place, not the engine's code.
@@ -19,7 +20,7 @@ enum class NoticedBy {
 
 struct KernelMutant {
   std::string_view name;    // "B<number> <operation>": a row of kernels/kernels.h; M: of no report
-  int fault;                // what KVPROOF_FAULT compares with
+  int fault;                // the id of the patch
   std::string_view report;  // below https://github.com/
   std::string_view sentence;
   NoticedBy noticed_by = NoticedBy::both;

@@ -91,7 +91,7 @@ Hunted hunt_apart(std::string_view operation, int fault, Seeds seeds) {
     close(ends[0]);
     if (kAddressesAreChecked) dup2(ends[1], STDERR_FILENO);
     alarm(kMostSeconds);
-    fault_to_arm = fault;
+    if (fault != 0) fault_to_arm = patched::PatchId(std::to_string(fault));
     const Finding found = hunt(operation, seeds);
     const std::string text = found.value_or("");
     const bool written = write(ends[1], text.data(), text.size()) >= 0;

@@ -5,6 +5,7 @@
 // general attention kernel with that fault, whose result is not checked.
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "properties/kernels/armed_fault.h"
 #include "properties/kernels/attention_checks.h"
@@ -67,8 +68,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: sanitized_kernels FAULT SEEDS\n");
     return 2;
   }
-  fault_to_arm = std::atoi(argv[1]);
-  if (fault_to_arm != 0) {
+  if (std::atoi(argv[1]) != 0) {
+    fault_to_arm = kvproof::patched::PatchId(std::string_view(argv[1]));
     launch_once();
     return 0;
   }

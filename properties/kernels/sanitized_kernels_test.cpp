@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `sanitized_kernels_test address|thread PROGRAM SOURCE`: the sanitized kernels are silent as they
 // are, and each seeded fault is reported: an element written past the end of shared memory, at its
-// line of SOURCE; barriers removed one at a time.
+// line of SOURCE, the copy with the faults; barriers removed one at a time.
 //
 // Where ThreadSanitizer cannot start, this exits with 77 and says so.
 #include <chrono>
@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   }
   const bool threads = std::string(argv[1]) == "thread";
   const char* seeds = threads ? "3" : "8";
-  const std::string overrun = place_of(argv[3], "KVPROOF_FAULT(6)");
+  const std::string overrun = place_of(argv[3], "patch_is_on(\"6\")");
   const char* report = threads ? "ThreadSanitizer: data race" : "heap-buffer-overflow";
   int result = 0;
   for (const char* fault : {"0", "1", "2", "3", "4", "5", "6"}) {

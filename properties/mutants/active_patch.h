@@ -1,31 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Says which source patch is in force; every patched place of the copy of optimized/ asks.
+// Says which source patch is in force; every patched place of a copy asks.
 //
-// Model:   one number per thread, 0 = none. Inside of a constant expression no patch is in force.
+// Model:   one number per thread, made from the id of the patch, 0 = none. Inside of a constant
+//          expression no patch is in force.
 // Source:  mutant schemata (Untch, Offutt, Harrold, ISSTA'93): one compile holds every mutant.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 namespace kvproof::patched {
 
-inline constinit thread_local std::size_t active_patch = 0;
+/// Which patch. Two ids of one list never have the same number: the writer of the copy refuses it.
+struct PatchId {
+  std::uint32_t number = 0;  // none
 
-constexpr bool patch_is_on(std::size_t number) {
-  return !std::is_constant_evaluated() && active_patch == number;
+  constexpr PatchId() = default;
+  consteval PatchId(const char* id) : PatchId(std::string_view(id)) {}  // NOLINT: implicit
+  constexpr explicit PatchId(std::string_view id) {
+    for (const char c : id) number = (number ^ static_cast<unsigned char>(c)) * 16777619U + 1;
+  }
+  bool operator==(const PatchId&) const = default;
+};
+
+inline constinit thread_local PatchId active_patch;
+
+constexpr bool patch_is_on(PatchId id) {
+  return !std::is_constant_evaluated() && active_patch == id;
+}
+
+/// Reads a place and throws the value away; no compiler leaves that out.
+template <class T>
+void read_once(const volatile T& place) {
+  static_cast<void>(*&place);
 }
 
 /// Puts a patch in force until the end of the scope.
 class PatchScope {
  public:
-  explicit PatchScope(std::size_t number) : before_(active_patch) { active_patch = number; }
+  explicit PatchScope(PatchId id) : before_(active_patch) { active_patch = id; }
   ~PatchScope() { active_patch = before_; }
   PatchScope(const PatchScope&) = delete;
   PatchScope& operator=(const PatchScope&) = delete;
 
  private:
-  std::size_t before_;
+  PatchId before_;
 };
 
 }  // namespace kvproof::patched

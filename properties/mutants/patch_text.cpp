@@ -34,87 +34,125 @@ struct Pattern {
   std::string_view before, target, behind;
 };
 
-Pattern pattern_of(std::string_view found) {
+std::optional<Pattern> pattern_of(std::string_view found) {
   const std::size_t open = found.find('`');
-  if (open == found.npos) return {{}, found, {}};
+  if (open == found.npos)
+    return found.empty() ? std::nullopt : std::optional(Pattern{{}, found, {}});
   const std::size_t close = found.find('`', open + 1);
-  if (close == found.npos) return {{}, {}, {}};
-  return {found.substr(0, open), found.substr(open + 1, close - open - 1), found.substr(close + 1)};
+  if (close == found.npos || found.size() == 2) return std::nullopt;
+  Pattern out{found.substr(0, open), found.substr(open + 1, close - open - 1),
+              found.substr(close + 1)};
+  // What is inserted stands right before what follows, whatever space there is.
+  while (out.target.empty() && !out.behind.empty() && is_space(out.behind.front())) {
+    out.behind.remove_prefix(1);
+  }
+  return out;
 }
 
 /// One row in one file: its target is [from, to).
 struct Place {
   std::size_t from;
   std::size_t to;
-  std::size_t number;
   const Patch* row;
 };
 
-[[noreturn]] void refuse(const Patch& row, std::string_view why) {
-  throw std::invalid_argument(say("patch ", row.id, " of optimized/", row.file, ": ", why));
+[[noreturn]] void refuse(const PatchedFolder& folder, const Patch& row, std::string_view why) {
+  throw std::invalid_argument(say("patch ", row.id, " of ", folder.name, "/", row.file, ": ", why));
 }
 
-Place place_of(const Patch& row, std::size_t number, std::string_view text) {
-  const Pattern pattern = pattern_of(row.found);
-  if (pattern.target.empty()) refuse(row, "nothing is to be found, expected `text`");
+Place place_of(const PatchedFolder& folder, const Patch& row, std::string_view text) {
+  const auto pattern = pattern_of(row.found);
+  if (!pattern) refuse(folder, row, "nothing is to be found, expected `text`");
   std::size_t count = 0;
-  Place out{0, 0, number, &row};
+  Place out{0, 0, &row};
   for (std::size_t at = 0; at < text.size(); ++at) {
-    const auto from = match(text, at, pattern.before);
-    const auto to = from ? match(text, *from, pattern.target) : std::nullopt;
-    if (!to || !match(text, *to, pattern.behind)) continue;
+    const auto from = match(text, at, pattern->before);
+    const auto to = from ? match(text, *from, pattern->target) : std::nullopt;
+    if (!to || !match(text, *to, pattern->behind)) continue;
     ++count;
     out.from = *from;
     out.to = *to;
   }
-  if (count != 1) refuse(row, say("the text is found ", count, " times, expected once"));
+  if (count != 1) refuse(folder, row, say("the text is found ", count, " times, expected once"));
   return out;
 }
 
-std::string schema(const Place& place, std::string_view found) {
-  const std::string on = say("::kvproof::patched::patch_is_on(", place.number, ")");
-  const std::string_view replacement = place.row->replacement;
-  if (found.ends_with(';') || found.ends_with('}')) {
-    return say("if (", on, ") { ", replacement, " } else { ", found, " }");
+std::vector<Place> places_of(const PatchedFolder& folder, std::string_view file,
+                             std::string_view text) {
+  std::vector<Place> out;
+  for (const Patch& row : folder.rows) {
+    if (row.file == file) out.push_back(place_of(folder, row, text));
   }
-  return say("(", on, " ? (", replacement, ") : (", found, "))");
+  std::ranges::stable_sort(out, {},
+                           [](const Place& place) { return std::pair(place.from, place.to); });
+  for (std::size_t i = 1; i < out.size(); ++i) {
+    const Place &one = out[i - 1], &next = out[i];
+    const bool alike = one.from == next.from && one.to == next.to;
+    if (!alike && next.from < one.to) refuse(folder, *next.row, "another row changes that text");
+  }
+  return out;
 }
 
-std::string renamed(std::string text) {
-  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
-      {"#include \"optimized/", "#include \"patched/"},
-      {"namespace kvproof::optimized", "namespace kvproof::patched"}};
-  for (const auto& [from, to] : kNames) {
-    for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) {
-      text.replace(at, from.size(), to);
+/// @param found the text of the places, which are alternatives
+std::string schema(std::span<const Place> places, std::string_view found) {
+  const bool states = found.ends_with(';') || found.ends_with('}');
+  std::string out, end;
+  for (const Place& place : places) {
+    const std::string on = say("::kvproof::patched::patch_is_on(\"", place.row->id, "\")");
+    if (found.empty()) {
+      out += say("if (", on, ") { ", place.row->replacement, " } ");
+    } else if (states) {
+      out += say("if (", on, ") { ", place.row->replacement, " } else ");
+    } else {
+      out += say("(", on, " ? (", place.row->replacement, ") : ");
+      end += ")";
     }
   }
+  if (found.empty()) return out;
+  return states ? say(out, "{ ", found, " }") : say(out, "(", found, ")", end);
+}
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  for (std::size_t at = 0; (at = text.find(from, at)) != text.npos; at += to.size()) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+std::string renamed(const PatchedFolder& folder, std::string text,
+                    std::span<const std::string> files) {
+  if (folder.copy.empty()) return text;
+  for (const std::string& file : files) {
+    replace_all(text, say("#include \"", folder.name, "/", file, "\""),
+                say("#include \"", folder.copy, "/", file, "\""));
+  }
+  replace_all(text, say("namespace kvproof::", folder.name),
+              say("namespace kvproof::", folder.copy));
   return text;
 }
 
 }  // namespace
 
-std::string patched_text(std::string_view file, std::string_view text,
-                         std::span<const Patch> patches) {
-  std::vector<Place> places;
-  for (std::size_t i = 0; i < patches.size(); ++i) {
-    if (patches[i].file == file) places.push_back(place_of(patches[i], i + 1, text));
-  }
-  std::ranges::sort(places, {}, &Place::from);
-  std::string out = say("// Made from optimized/", file, " and properties/mutants/patches.cpp.\n");
+std::string patched_text(const PatchedFolder& folder, std::string_view file, std::string_view text,
+                         std::span<const std::string> files) {
+  const std::vector<Place> places = places_of(folder, file, text);
+  std::string out = say("// Made from ", folder.name, "/", file, " and its source patches.\n");
   std::size_t done = 0;
-  for (const Place& place : places) {
-    if (place.from < done) refuse(*place.row, "another row changes that text");
-    out.append(text.substr(done, place.from - done));
-    out.append(schema(place, text.substr(place.from, place.to - place.from)));
-    done = place.to;
+  for (std::size_t i = 0, next = 0; i < places.size(); i = next) {
+    const auto [from, to, row] = places[i];
+    for (next = i; next < places.size() && places[next].from == from && places[next].to == to;)
+      ++next;
+    out.append(text.substr(done, from - done));
+    out.append(schema(std::span(places).subspan(i, next - i), text.substr(from, to - from)));
+    done = to;
   }
   out.append(text.substr(done));
   const std::size_t first_include = out.find("#include");
   if (first_include != out.npos && !places.empty()) {
-    out.insert(first_include, "#include \"properties/mutants/active_patch.h\"\n");
+    std::string includes = "#include \"properties/mutants/active_patch.h\"\n";
+    if (!folder.needs.empty()) includes += say("#include \"", folder.needs, "\"\n");
+    out.insert(first_include, includes);
   }
-  return renamed(std::move(out));
+  return renamed(folder, std::move(out), files);
 }
 
 }  // namespace kvproof::properties

@@ -302,4 +302,6 @@ constexpr Patch kPatches[] = {
 
 std::span<const Patch> all_patches() { return kPatches; }
 
+PatchedFolder patched_folder_of_optimized() { return {"optimized", "patched", kPatches}; }
+
 }  // namespace kvproof::properties

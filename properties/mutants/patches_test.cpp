@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <set>
 #include <stdexcept>
@@ -18,6 +18,7 @@
 #include "properties/mutants/kill_matrix.h"
 #include "properties/mutants/patch_text.h"
 #include "properties/random/shrink.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {
@@ -85,102 +86,126 @@ TEST(UnpatchedCopy, AgreesWithAllOracles) {
 }
 
 TEST(ActivePatch, IsInForceInItsScopeAndNotInAConstantExpression) {
-  static_assert(!patched::patch_is_on(0));
-  EXPECT_TRUE(patched::patch_is_on(0));
+  static_assert(patched::PatchId("P01") == patched::PatchId(std::string_view("P01")));
+  static_assert(!patched::patch_is_on({}));
+  EXPECT_TRUE(patched::patch_is_on({}));
   {
-    const patched::PatchScope outer(3);
+    const patched::PatchScope outer("P03");
     {
-      const patched::PatchScope inner(4);
-      EXPECT_TRUE(patched::patch_is_on(4) && !patched::patch_is_on(3));
+      const patched::PatchScope inner("P04");
+      EXPECT_TRUE(patched::patch_is_on("P04") && !patched::patch_is_on("P03"));
     }
-    EXPECT_TRUE(patched::patch_is_on(3));
+    EXPECT_TRUE(patched::patch_is_on("P03"));
   }
-  EXPECT_FALSE(patched::patch_is_on(3));
+  EXPECT_FALSE(patched::patch_is_on("P03"));
 }
 
-std::string patched_as(std::string_view found, std::string_view replacement) {
-  const Patch row{"Q1", "a.h", found, replacement, "", "", ""};
+std::string patched_as(std::initializer_list<Patch> rows, std::string_view copy = "patched") {
   constexpr std::string_view kText =
-      "#include \"optimized/b.h\"\nnamespace kvproof::optimized {\nint f(int n) {\n  n =\n      n "
-      "+ "
-      "1;\n  return n + 1;\n}\n}\n";
-  return patched_text("a.h", kText, std::span(&row, 1));
+      "#include \"optimized/b.h\"\n#include \"optimized/c.h\"\nnamespace kvproof::optimized {\n"
+      "int f(int n) {\n  n =\n      n + 1;\n  return n + 1;\n}\n}\n";
+  const std::string files[] = {"a.h", "b.h"};
+  return patched_text({"optimized", copy, {rows.begin(), rows.size()}}, "a.h", kText, files);
 }
 
-std::string complaint_of(std::string_view found) {
+testing::AssertionResult holds(const std::string& text, std::string_view part) {
+  if (text.find(part) != text.npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << part << " is not in\n" << text;
+}
+
+std::string complaint_of(std::initializer_list<Patch> rows) {
   try {
-    return "none: " + patched_as(found, "0");
+    return "none: " + patched_as(rows);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
 }
 
 TEST(PatchedText, PutsAnExpressionOrStatementsBehindASwitchAndRenamesTheRest) {
-  const std::string expression = patched_as("return `n + 1`;", "n");
-  EXPECT_NE(expression.find("return (::kvproof::patched::patch_is_on(1) ? (n) : (n + 1));"),
-            std::string::npos)
-      << expression;
-  EXPECT_NE(expression.find("#include \"patched/b.h\""), std::string::npos);
-  EXPECT_NE(expression.find("namespace kvproof::patched {"), std::string::npos);
-  EXPECT_EQ(expression.find("optimized {"), std::string::npos);
-  const std::string statement = patched_as("n = n + 1;", "");  // any white space matches any other
-  EXPECT_NE(statement.find("if (::kvproof::patched::patch_is_on(1)) {  } else { n =\n"),
-            std::string::npos)
-      << statement;
+  const std::string expression = patched_as({{"Q1", "a.h", "return `n + 1`;", "n"}});
+  EXPECT_TRUE(
+      holds(expression, "return (::kvproof::patched::patch_is_on(\"Q1\") ? (n) : (n + 1));"));
+  EXPECT_TRUE(holds(expression, "#include \"patched/b.h\""));
+  EXPECT_TRUE(holds(expression, "#include \"optimized/c.h\"")) << "which is not copied";
+  EXPECT_TRUE(holds(expression, "namespace kvproof::patched {"));
+  const std::string kept = patched_as({{"Q1", "a.h", "return `n + 1`;", "n"}}, "");
+  EXPECT_TRUE(holds(kept, "#include \"optimized/b.h\"\n"));
+  EXPECT_TRUE(holds(kept, "namespace kvproof::optimized {"));
+  const std::string statement =
+      patched_as({{"Q1", "a.h", "n = n + 1;", ""}});  // any white space matches any other
+  EXPECT_TRUE(holds(statement, "if (::kvproof::patched::patch_is_on(\"Q1\")) {  } else { n =\n"));
+}
+
+TEST(PatchedText, InsertsStatementsAndHoldsAlternatives) {
+  const std::string text = patched_as({{"Q1", "a.h", "return `n + 1`;", "n"},
+                                       {"Q2", "a.h", "return `n + 1`;", "2"},
+                                       {"Q3", "a.h", "`` return n + 1;", "n = 3;"}});
+  EXPECT_TRUE(holds(text, "if (::kvproof::patched::patch_is_on(\"Q3\")) { n = 3; } return ("));
+  EXPECT_TRUE(holds(text,
+                    "return (::kvproof::patched::patch_is_on(\"Q1\") ? (n) : "
+                    "(::kvproof::patched::patch_is_on(\"Q2\") ? (2) : (n + 1)));"));
+  const std::string either = patched_as(
+      {{"Q1", "a.h", "return n + 1;", "return 1;"}, {"Q2", "a.h", "return n + 1;", "return 2;"}});
+  EXPECT_TRUE(holds(either, "{ return 1; } else if (::kvproof::patched::patch_is_on(\"Q2\")) { "));
 }
 
 TEST(PatchedText, RefusesWhatIsNotThereExactlyOnceAndRowsThatTouch) {
-  EXPECT_EQ(complaint_of("n + 2"),
+  EXPECT_EQ(complaint_of({{"Q1", "a.h", "n + 2", "0"}}),
             "patch Q1 of optimized/a.h: the text is found 0 times, expected once");
-  EXPECT_EQ(complaint_of("n + 1"),
+  EXPECT_EQ(complaint_of({{"Q1", "a.h", "n + 1", "0"}}),
             "patch Q1 of optimized/a.h: the text is found 2 times, expected once");
-  EXPECT_EQ(complaint_of("return `n"),
-            "patch Q1 of optimized/a.h: nothing is to be found, expected `text`");
-  const Patch first{"Q1", "a.h", "`n` + 1", "0", "", "", ""};
-  auto both = std::to_array({first, first});
-  both[1].id = "Q2";
-  both[1].found = "n + `1`";
-  EXPECT_NO_THROW((void)patched_text("a.h", "return n + 1;", both));
-  both[1].found = "return `n + 1`;";
-  EXPECT_THROW((void)patched_text("a.h", "return n + 1;", both), std::invalid_argument);
+  for (const char* found : {"", "``", "return `n"}) {
+    EXPECT_EQ(complaint_of({{"Q1", "a.h", found, "0"}}),
+              "patch Q1 of optimized/a.h: nothing is to be found, expected `text`");
+  }
+  EXPECT_NO_THROW((void)patched_as(
+      {{"Q1", "a.h", "return `n` + 1", "0"}, {"Q2", "a.h", "return n + `1`", "0"}}));
+  EXPECT_EQ(
+      complaint_of({{"Q1", "a.h", "return `n` + 1", "0"}, {"Q2", "a.h", "return `n + 1`;", "0"}}),
+      "patch Q2 of optimized/a.h: another row changes that text");
 }
 
-// The program of the build, on a tree from which the text has gone.
+struct Complaint {
+  int code = 0;
+  std::string said;  // the first line of complaint
+};
+
+// The program of the build, on trees from which a text has gone.
 TEST(PatchSources, EndsTheBuildWithALineThatNamesTheRow) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "kvproof-patch-sources";
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  const std::string program = KVPROOF_BINARY_DIR "/tests/kvproof_patch_sources ";
-  const auto run = [&](const std::string& files) {
-    const auto said = folder / "said";
-    const int status = std::system((program + folder.string() + " " + (folder / "to").string() +
-                                    " " + files + " 2> " + said.string())
-                                       .c_str());
-    std::ifstream in(said);
-    std::string line;
-    std::getline(in, line);
-    return std::pair(WEXITSTATUS(status), line);
-  };
-  std::string files;
-  for (const Patch& row : all_patches()) {
-    const std::string file(row.file);
-    if ((" " + files).find(" " + file + " ") == std::string::npos) files += file + " ";
-    std::filesystem::create_directories((folder / file).parent_path());
-    std::filesystem::copy_file(KVPROOF_SOURCE_DIR "/optimized/" + file, folder / file,
-                               std::filesystem::copy_options::skip_existing);
+  const auto root = std::filesystem::path(testing::TempDir()) / "kvproof-patch-sources";
+  for (const PatchedFolder& folder : {patched_folder_of_optimized(), patched_folder_of_kernels()}) {
+    const std::string name(folder.name);
+    std::filesystem::remove_all(root);
+    const auto from = root / name;
+    const auto run = [&](const std::string& files) {
+      const std::string command = KVPROOF_BINARY_DIR "/tests/kvproof_patch_sources " + name + " " +
+                                  from.string() + " " + (root / "to").string() + " " + files +
+                                  " 2> " + (root / "said").string();
+      Complaint out{WEXITSTATUS(std::system(command.c_str())), {}};
+      std::ifstream in(root / "said");
+      std::getline(in, out.said);
+      return out;
+    };
+    std::set<std::string> files;
+    std::string all;
+    for (const Patch& row : folder.rows) {
+      const std::string file(row.file);
+      if (!files.insert(file).second) continue;
+      all += file + " ";
+      std::filesystem::create_directories((from / file).parent_path());
+      std::filesystem::copy_file(KVPROOF_SOURCE_DIR "/" + name + "/" + file, from / file);
+    }
+    const Complaint good = run(all);
+    EXPECT_EQ(good.code, 0) << good.said;
+    const Patch &first = folder.rows.front(), &last = folder.rows.back();
+    EXPECT_EQ(run("nothing.h").said, say("patch ", first.id, " of ", name, "/", first.file,
+                                         ": there is no such file, expected one of those copied"));
+    std::ofstream(from / last.file) << "// empty\n";
+    const Complaint bad = run(all);
+    EXPECT_EQ(bad.code, 2);
+    EXPECT_TRUE(holds(bad.said, say(" of ", name, "/", last.file, ": the text is found 0 times")));
   }
-  EXPECT_EQ(run(files), std::pair(0, std::string()));
-  const Patch& last = all_patches().back();
-  EXPECT_EQ(run("nothing.h"),
-            std::pair(2, "patch " + std::string(all_patches().front().id) + " of optimized/" +
-                             std::string(all_patches().front().file) +
-                             ": there is no such file, expected one of those copied"));
-  std::ofstream(folder / last.file) << "// empty\n";
-  EXPECT_EQ(run(files).first, 2);
-  EXPECT_NE(run(files).second.find("of optimized/" + std::string(last.file) +
-                                   ": the text is found 0 times"),
-            std::string::npos);
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove_all(root);
 }
 
 }  // namespace

@@ -29,7 +29,6 @@ KEPT_STATE = {
     "bench/gate/heap_use.cpp": "malloc is replaced for the whole process",
     "bench/verbs/mutation_score_test.cpp": "mutated sources ask it wherever they are",
     "bench/instruments/allocation_count.cpp": "malloc is replaced for the whole process",
-    "kernels/fault.h": "which seeded fault is in force; a kernel has no argument for it",
     "kernels/simt/runtime.cpp": "threadIdx and its kin are global in CUDA",
     "properties/allocators/allocations_test.cpp": "malloc is replaced for the whole process",
     "properties/allocators/failing_manager.h": "malloc is replaced for the whole process",
