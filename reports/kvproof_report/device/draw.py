@@ -9,6 +9,7 @@ installed.
 import argparse
 import os
 import sys
+from typing import Any, Iterator
 
 from kvproof_report.common.result_files import InputError, parse
 
@@ -19,8 +20,12 @@ MLA = {"batch": 32, "context": 4096, "block_size": 16}
 CEILINGS = (("of a read of as much", "fraction_of_read_ceiling"),
             ("of the matrix unit's pace", "fraction_of_multiply_ceiling"))
 
+Points = list[tuple[float, float]]  # (x, value)
+Line = tuple[str, Points]  # with its name
 
-def series(results, experiment, fixed, x, metric):
+
+def series(results: list[Any], experiment: str, fixed: dict[str, Any], x: str,
+           metric: str) -> Points:
     """The points (x, value) of those results of one experiment that have the fixed parameters."""
     points = []
     for result in results:
@@ -31,7 +36,7 @@ def series(results, experiment, fixed, x, metric):
     return sorted(points)
 
 
-def figure_of(pyplot, lines, labels, title):
+def figure_of(pyplot: Any, lines: list[Line], labels: tuple[str, str], title: str) -> Any:
     figure, axes = pyplot.subplots(figsize=(8, 4))
     for name, points in lines:
         axes.plot([x for x, _ in points], [y for _, y in points], marker="o", label=name)
@@ -47,7 +52,7 @@ def figure_of(pyplot, lines, labels, title):
     return figure
 
 
-def figures_of(results, card, pyplot):
+def figures_of(results: list[Any], card: str, pyplot: Any) -> Iterator[tuple[str, Any]]:
     decode = [(f"{layout.upper()}, {name}",
                series(results, "paged_decode", {**BASE, "layout": layout}, "block_size", metric))
               for layout in ("nhd", "hnd")
@@ -78,7 +83,7 @@ def figures_of(results, card, pyplot):
             yield name, figure_of(pyplot, lines, labels, title)
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="draw.py", allow_abbrev=False, description=__doc__)
     parser.add_argument("file")
     parser.add_argument("--output", required=True)

@@ -4,6 +4,8 @@
 Exit codes: 0 written, 1 no line could be used, 2 usage.
 """
 
+from __future__ import annotations
+
 import argparse
 import datetime
 import json
@@ -12,24 +14,25 @@ import os
 import platform
 import subprocess
 import sys
+from typing import Any
 
 QUERIES = ("name", "compute_cap", "driver_version", "memory.total", "clocks.sm", "clocks.mem",
            "clocks.max.sm", "clocks.max.mem", "power.limit", "temperature.gpu", "ecc.mode.current")
 
 
-def value_of(text):
+def value_of(text: str) -> int | str:
     try:
         return int(text)
     except ValueError:
         return text
 
 
-def result_of(line):
+def result_of(line: str) -> dict[str, Any] | None:
     """One result, or None for a line that is not whole."""
     parts = line.rstrip("\n").split("\t")
     if not line.endswith("\n") or len(parts) != 3:
         return None
-    metrics = {}
+    metrics: dict[str, Any] = {}
     for part in parts[2].split(" "):
         name, _, rest = part.partition("=")
         value, unit, low, high = rest.split(",")
@@ -45,7 +48,7 @@ def result_of(line):
             "metrics": metrics}
 
 
-def first_line(*command):
+def first_line(*command: str) -> str:
     """The last line that a program prints; "unknown" if it prints nothing."""
     try:
         text = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
@@ -54,7 +57,7 @@ def first_line(*command):
     return text.strip().splitlines()[-1].strip() if text.strip() else "unknown"
 
 
-def environment_of(options):
+def environment_of(options: argparse.Namespace) -> dict[str, Any]:
     found = first_line("nvidia-smi", "--query-gpu=" + ",".join(QUERIES), "--format=csv,noheader")
     values = [value.strip() for value in found.split(",")]
     if len(values) != len(QUERIES):
@@ -67,7 +70,7 @@ def environment_of(options):
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="results.py", allow_abbrev=False, description=__doc__)
     parser.add_argument("lines")
     parser.add_argument("--output", required=True)
