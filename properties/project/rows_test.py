@@ -33,11 +33,12 @@ extern const Scenes added_law_scenes = {
 };
 """),
     "properties/mutants.h": ("inline constexpr Mutant kMutants[] = {", """
-    {"B999", "A1", "a test", "C2", "full", "added_fault", "A fork counts each entry twice."},"""),
-    "properties/mutants/fault_host_sharing.cpp": ("    pool_.touch(table.blocks);", """
-    if (is("added_fault")) pool_.touch(table.blocks);"""),
+    {"B999", "A1", "a test", "C2", "full", "A fork counts each entry twice."},"""),
+    "properties/mutants/patches_reference.cpp": ("constexpr Patch kReferencePatches[] = {", """
+    {"B999", kSharing, "`` table.hit.clear(); pool_.touch(table.blocks);",
+     "pool_.touch(table.blocks);"},"""),
     "properties/mutants/patches.cpp": ("constexpr Patch kPatches[] = {", """
-    {"P99", "pool/free_queue.h", "return size_;", "return size_ + 1;", "One more is free.", "I1",
+    {"P999", "pool/free_queue.h", "return size_;", "return size_ + 1;", "One more is free.", "I1",
      "full"},
 """),
     "properties/configurations.h": ("inline constexpr Configuration kConfigurations[] = {", """
@@ -167,7 +168,7 @@ def main(work, compiler):
         sees(run(verb["check"], f"--subject={name}", "--operations=30", codes=(0, 3)), name)
     sees(run(verb["check"], "--subject=added_class", "--configuration=added_configuration"),
          "Z1", "operations: added_class")  # an unknown configuration is a usage error
-    sees(run(verb["check"], "--mutants", "--mutant=B999", "--mutant=P99"),
+    sees(run(verb["check"], "--mutants", "--mutant=B999", "--mutant=P999"),
          "2 of 2 killed, 2 by the expected law")
     sees(run(verb["check"], "--exhaustive", "--space=added_space"), "added_space")
     sees(run(verb["bench"], "--filter=^added_suite"), "added_suite", "answer", "added_kernel")
