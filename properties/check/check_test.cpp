@@ -10,7 +10,7 @@
 
 #include "properties/check/drawing.h"
 #include "properties/check/published_keys.h"
-#include "properties/mutants/fault_host.h"
+#include "properties/mutants/patches.h"
 #include "properties/random/ways.h"
 #include "reference/operations.h"
 #include "reference/support/say.h"
@@ -127,10 +127,9 @@ CheckOptions options(const char* configuration, std::uint64_t operations) {
 }
 
 TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
-  const Candidate broken{
-      .name = "fault_host", .open = [](const CacheConfig& config) {
-        return Opened{std::make_unique<FaultHost>(config, Fault("touch_leaves_queued")), {}};
-      }};
+  const Candidate broken{.name = "seeded", .open = [](const CacheConfig& config) {
+                           return Opened{make_museum("B004", config), {}};
+                         }};
   const CheckReport report = check(broken, options("plain", 1000));
   ASSERT_NE(report.failure(), nullptr);
   const FailureReport& f = *report.failure();
@@ -144,10 +143,9 @@ TEST(Check, ReportsASeededBugShrunkWithTheStatesAroundIt) {
 }
 
 TEST(Check, ReplaysWhatOnceBrokeAnAllocator) {
-  const Candidate broken{
-      .name = "fault_host", .open = [](const CacheConfig& config) {
-        return Opened{std::make_unique<FaultHost>(config, Fault("stale_hit_accepted")), {}};
-      }};
+  const Candidate broken{.name = "seeded", .open = [](const CacheConfig& config) {
+                           return Opened{make_museum("B055", config), {}};
+                         }};
   CheckOptions with = options("full_uncached", 1);  // a hit is not drawn
   with.waits = with.shrinks = false;
   EXPECT_EQ(check(broken, with).failure(), nullptr);
@@ -282,10 +280,9 @@ TEST(Findings, AreDistinctByLawsAndShape) {
 }
 
 TEST(Check, GoesOnAfterAFindingAndWithoutALaw) {
-  const Candidate broken{
-      .name = "fault_host", .open = [](const CacheConfig& config) {
-        return Opened{std::make_unique<FaultHost>(config, Fault("touch_leaves_queued")), {}};
-      }};
+  const Candidate broken{.name = "seeded", .open = [](const CacheConfig& config) {
+                           return Opened{make_museum("B004", config), {}};
+                         }};
   CheckOptions several = options("plain", 1000);
   several.findings = 3;
   const CheckReport report = check(broken, several);

@@ -13,7 +13,7 @@
 #include "properties/concurrency/scheduled_pool.h"
 #include "properties/fuzz/history_input.h"
 #include "properties/fuzz/manager_input.h"
-#include "properties/mutants/fault_host.h"
+#include "properties/mutants/patches.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 
@@ -33,18 +33,8 @@ Bytes random_bytes(std::uint64_t seed) {
   return out;
 }
 
-/// The same for the row "plain" of the profiles before vllm-0.33: all that the fault host performs.
-Bytes plain_bytes(std::uint64_t seed) {
-  Bytes out = random_bytes(seed);
-  const auto older = std::ranges::count_if(kProfiles, [](const Profile& p) { return !p.sparse; });
-  out[0] = static_cast<std::uint8_t>(seed % static_cast<std::uint64_t>(older));
-  return out;
-}
-
-template <Fault fault>
-FuzzedSubject fault_host(const char* name) {
-  return {name, [](const CacheConfig& c) { return std::make_unique<FaultHost>(c, fault); }};
-}
+const FuzzedSubject kBroken{"B004", [](const CacheConfig& c) { return make_museum("B004", c); }};
+const FuzzedSubject kSound{"", [](const CacheConfig& c) { return make_museum("", c); }};
 
 constexpr FuzzScope kFull = FuzzScope::one_full_group;
 constexpr std::uint64_t kInputs = 3000;
@@ -53,7 +43,7 @@ constexpr std::uint64_t kInputs = 3000;
 std::uint64_t first_failing_seed(const FuzzedSubject& subject) {
   Counts counts;
   for (std::uint64_t seed = 0; seed < kInputs; ++seed) {
-    const ManagerInput input = decode_manager_input(plain_bytes(seed), kFull);
+    const ManagerInput input = decode_manager_input(random_bytes(seed), kFull);
     if (run_manager_input(input, subject, counts)) return seed;
   }
   return kInputs;
@@ -70,16 +60,15 @@ class FuzzedManager : public testing::Test {
 };
 
 TEST_F(FuzzedManager, ASeededBugAbortsTheTargetAndItsTraceBreaksTheSameLaw) {
-  const auto broken = fault_host<"touch_leaves_queued">("B004");
-  const std::uint64_t seed = first_failing_seed(broken);
+  const std::uint64_t seed = first_failing_seed(kBroken);
   ASSERT_LT(seed, kInputs) << "nothing was noticed";
-  const Bytes bytes = plain_bytes(seed);
-  EXPECT_DEATH(fuzz_manager(bytes, kFull, broken), "fuzz target failed");
+  const Bytes bytes = random_bytes(seed);
+  EXPECT_DEATH(fuzz_manager(bytes, kFull, kBroken), "fuzz target failed");
 
   const ManagerInput input = decode_manager_input(bytes, kFull);
   Counts counts;
-  const auto found = run_manager_input(input, broken, counts);
-  const auto file = write_fuzz_trace(input, broken, folder_);
+  const auto found = run_manager_input(input, kBroken, counts);
+  const auto file = write_fuzz_trace(input, kBroken, folder_);
   ASSERT_TRUE(file.has_value());
   TraceHeader header;
   std::vector<Operation> trace;
@@ -91,17 +80,17 @@ TEST_F(FuzzedManager, ASeededBugAbortsTheTargetAndItsTraceBreaksTheSameLaw) {
   }
   EXPECT_EQ(header.subject, "B004");
   EXPECT_LE(trace.size(), 25U);
-  const auto again = run_trace(broken.make, header.config, trace, {});
+  const auto again = run_trace(kBroken.make, header.config, trace, {});
   ASSERT_TRUE(again.has_value());
   EXPECT_EQ(again->breaches.front(), found->breaches.front());
-  EXPECT_FALSE(run_trace(fault_host<Fault{}>("").make, header.config, trace, {}).has_value());
+  EXPECT_FALSE(run_trace(kSound.make, header.config, trace, {}).has_value());
 }
 
 TEST_F(FuzzedManager, SoundAllocatorsHold) {
   Counts counts;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const auto plain = decode_manager_input(plain_bytes(seed), kFull);
-    const auto failure = run_manager_input(plain, fault_host<Fault{}>(""), counts);
+    const auto plain = decode_manager_input(random_bytes(seed), kFull);
+    const auto failure = run_manager_input(plain, kSound, counts);
     EXPECT_FALSE(failure.has_value()) << "seed " << seed << ": " << failure->text;
   }
   const ManagerInput input = decode_manager_input(random_bytes(1), FuzzScope::all_others);

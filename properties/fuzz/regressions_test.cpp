@@ -9,7 +9,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/mutants.h"
-#include "properties/mutants/fault_host.h"
+#include "properties/mutants/patches.h"
 #include "properties/random/runner.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
@@ -52,9 +52,9 @@ TEST(Regressions, HoldOnEverySubject) {
     }
     for (const Mutant& mutant : kMutants) {
       if (mutant.id != header.subject) continue;
-      const auto failure = run_trace(
-          [&](const CacheConfig& c) { return std::make_unique<FaultHost>(c, Fault(mutant)); },
-          header.config, trace, {});
+      const auto failure =
+          run_trace([&](const CacheConfig& c) { return make_museum(mutant.id, c); }, header.config,
+                    trace, {});
       ASSERT_TRUE(failure.has_value()) << mutant.id << " is not noticed any more";
       EXPECT_EQ(failure->breaches.front(), header.name);
     }

@@ -24,7 +24,10 @@ struct PatchId {
   bool operator==(const PatchId&) const = default;
 };
 
+struct FaultMemory;  // what a patch may remember: museum_faults.h
+
 inline constinit thread_local PatchId active_patch;
+inline constinit thread_local FaultMemory* active_memory = nullptr;
 
 constexpr bool patch_is_on(PatchId id) {
   return !std::is_constant_evaluated() && active_patch == id;
@@ -39,13 +42,21 @@ void read_once(const volatile T& place) {
 /// Puts a patch in force until the end of the scope.
 class PatchScope {
  public:
-  explicit PatchScope(PatchId id) : before_(active_patch) { active_patch = id; }
-  ~PatchScope() { active_patch = before_; }
+  explicit PatchScope(PatchId id, FaultMemory* memory = nullptr)
+      : before_(active_patch), memory_before_(active_memory) {
+    active_patch = id;
+    active_memory = memory;
+  }
+  ~PatchScope() {
+    active_patch = before_;
+    active_memory = memory_before_;
+  }
   PatchScope(const PatchScope&) = delete;
   PatchScope& operator=(const PatchScope&) = delete;
 
  private:
   PatchId before_;
+  FaultMemory* memory_before_;
 };
 
 }  // namespace kvproof::patched

@@ -10,10 +10,10 @@
 #include <stdexcept>
 
 #include "properties/mutants.h"
-#include "properties/mutants/fault_host.h"
 #include "properties/mutants/forked.h"
 #include "properties/mutants/patches.h"
 #include "properties/random/shrink.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {
@@ -76,6 +76,14 @@ MatrixRow row_of(const Ended& ended) {
   return row;
 }
 
+/// Where a bug of the museum was made first.
+std::string_view file_of(std::string_view id) {
+  const std::span<const Patch> rows = patched_folder_of_reference().rows;
+  const auto at = std::ranges::find(rows, id, &Patch::id);
+  if (at == rows.end()) throw std::invalid_argument(say(id, ": no source patch has that id"));
+  return at->file;
+}
+
 }  // namespace
 
 Kill hunt(const Seeded& mutant, Oracles oracles, const MatrixOptions& options) {
@@ -121,17 +129,14 @@ std::vector<MatrixRow> run_matrix(
 std::vector<Seeded> museum_mutants() {
   std::vector<Seeded> out;
   for (const Mutant& row : kMutants) {
-    const Fault fault(row);
     Seeded& mutant = out.emplace_back();
     mutant.id = row.id;
     mutant.family = row.family;
-    mutant.where = "fault_host";
+    mutant.where = say("reference/", file_of(row.id));
     mutant.sentence = row.sentence;
     mutant.law = row.law;
     mutant.configuration = row.configuration;
-    mutant.make = [fault](const CacheConfig& config) -> std::unique_ptr<Subject> {
-      return std::make_unique<FaultHost>(config, fault);
-    };
+    mutant.make = [&row](const CacheConfig& config) { return make_museum(row.id, config); };
   }
   return out;
 }

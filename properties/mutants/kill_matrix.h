@@ -20,11 +20,11 @@ namespace kvproof::properties {
 
 inline constexpr std::size_t kLongestTrace = 25;  // [operations] of a kill after shrinking
 
-/// A seeded bug: a fault of the fault host, or a source patch.
+/// A seeded bug: a source patch.
 struct Seeded {
   std::string id;
   std::string family;
-  std::string where;  // "fault_host", or the patched file
+  std::string where;  // the patched file
   std::string sentence;
   std::string law;            // must be among the laws broken first
   std::string configuration;  // a row of configurations.h

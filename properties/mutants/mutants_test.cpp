@@ -13,17 +13,14 @@
 #include <thread>
 
 #include "properties/laws.h"
-#include "properties/mutants/fault_host.h"
 #include "properties/mutants/kill_matrix.h"
+#include "properties/mutants/patches.h"
 #include "properties/random/shrink.h"
 
 namespace kvproof::properties {
 namespace {
 
-template <Fault fault>
-std::unique_ptr<Subject> fault_host_with(const CacheConfig& config) {
-  return std::make_unique<FaultHost>(config, fault);
-}
+std::unique_ptr<Subject> sound(const CacheConfig& config) { return make_museum("", config); }
 
 Seeded seeded(MakeSubject make) {
   return {"test", "A1", "here", "", "I2", "full", &kProfiles[0], std::move(make)};
@@ -31,15 +28,16 @@ Seeded seeded(MakeSubject make) {
 
 TEST(MutantList, NamesEachReportOnceWithALawAndAConfigurationThatExist) {
   std::set<std::string_view> ids;
-  std::set<std::string_view> faults;
   for (const Mutant& row : kMutants) {
     EXPECT_TRUE(ids.insert(row.id).second) << row.id << " is listed twice";
-    EXPECT_TRUE(faults.insert(row.fault).second) << row.id << " has another row's fault";
     EXPECT_NE(find_law(row.law), nullptr) << row.id << ": " << row.law << " is no law";
     EXPECT_NE(find_configuration(row.configuration), nullptr) << row.id;
     EXPECT_NE(std::ranges::find(kFamilies, row.family, &Family::id), std::end(kFamilies)) << row.id;
     EXPECT_NE(row.report.find('/'), std::string_view::npos) << row.id;
     EXPECT_TRUE(row.sentence.ends_with('.')) << row.id;
+  }
+  for (const Patch& row : patched_folder_of_reference().rows) {
+    EXPECT_NE(std::ranges::find(kMutants, row.id, &Mutant::id), std::end(kMutants)) << row.id;
   }
   for (const NotApplicable& row : kNotApplicable) {
     EXPECT_TRUE(ids.insert(row.id).second) << row.id << " is listed twice";
@@ -50,26 +48,39 @@ TEST(MutantList, NamesEachReportOnceWithALawAndAConfigurationThatExist) {
             << " need a mechanism that is not here\n";
 }
 
-TEST(Mutants, AreAllKilledByTheLawsAloneAndByTheExpectedOne) {
-  const std::vector<Seeded> mutants = museum_mutants();
+/// The bugs of the museum under a profile; states have no margin to drop where vllm-0.33 searches.
+std::vector<Seeded> mutants_under(const Profile& profile) {
+  std::vector<Seeded> out = museum_mutants();
+  for (Seeded& mutant : out) mutant.profile = &profile;
+  std::erase_if(out,
+                [&](const Seeded& m) { return m.id == "B095" && profile.searches_all_hashes; });
+  return out;
+}
+
+TEST(Mutants, AreAllKilledByTheLawsAloneAndByTheExpectedOneInTheLastTwoProfiles) {
   MatrixOptions options;
   options.laws_only = true;
   options.seed = seed_from_environment();
   std::cout << "KVPROOF_SEED=" << options.seed << "\n";
-  std::vector<std::uint32_t> traces;
-  const auto rows = run_matrix(mutants, options, [](std::size_t, const MatrixRow&) {});
-  for (std::size_t i = 0; i < mutants.size(); ++i) {
-    const MatrixRow& row = rows[i];
-    ASSERT_TRUE(row.laws.killed) << mutants[i].id << " survived " << row.laws.operations
-                                 << " operations";
-    EXPECT_TRUE(row.killed_by(mutants[i].law))
-        << mutants[i].id << " was killed by " << testing::PrintToString(row.laws.breaches)
-        << ", not by " << mutants[i].law;
-    EXPECT_LE(row.laws.trace_operations, kLongestTrace) << mutants[i].id;
-    traces.push_back(row.laws.trace_operations);
+  for (const char* profile : {"vllm-0.24", "vllm-0.33"}) {
+    SCOPED_TRACE(profile);
+    const std::vector<Seeded> mutants = mutants_under(*find_profile(profile));
+    EXPECT_GE(mutants.size() + 1, std::size(kMutants));
+    std::vector<std::uint32_t> traces;
+    const auto rows = run_matrix(mutants, options, [](std::size_t, const MatrixRow&) {});
+    for (std::size_t i = 0; i < mutants.size(); ++i) {
+      const MatrixRow& row = rows[i];
+      ASSERT_TRUE(row.laws.killed)
+          << mutants[i].id << " survived " << row.laws.operations << " operations";
+      EXPECT_TRUE(row.killed_by(mutants[i].law))
+          << mutants[i].id << " was killed by " << testing::PrintToString(row.laws.breaches)
+          << ", not by " << mutants[i].law;
+      EXPECT_LE(row.laws.trace_operations, kLongestTrace) << mutants[i].id;
+      traces.push_back(row.laws.trace_operations);
+    }
+    std::ranges::sort(traces);
+    EXPECT_LE(traces[traces.size() / 2], 8U) << "the median of the shrunk traces";
   }
-  std::ranges::sort(traces);
-  EXPECT_LE(traces[traces.size() / 2], 8U) << "the median of the shrunk traces";
 }
 
 // A law is left out of the steps that have no occasion to break it: asked there, too, it must say
@@ -103,20 +114,18 @@ TEST(Mutants, AreNoticedAtTheSameStepByTheSameLawsIfEveryLawIsAskedOnEveryStep) 
 }
 
 // The same runs, without a fault, under every oracle: else a kill would say nothing.
-TEST(FaultHost, WithoutFaultEqualsTheModelWhereverAMutantLives) {
+TEST(Museum, WithoutABugEqualsTheModelWhereverAMutantLives) {
   std::set<std::string_view> lived;
   for (const Mutant& row : kMutants) lived.insert(row.configuration);
   Counts all;
   for (const Profile& profile : kProfiles) {
     for (const Configuration& row : kConfigurations) {
-      if (!fault_host_supports(draw_config(profile, row, 0))) continue;
       lived.erase(row.name);
       SCOPED_TRACE(say(profile.name, " ", row.name));
       Counts counts;
       ChoiceStream stream(seed_from_environment());
       while (counts.operations < 3000) {
-        const auto failure =
-            run_case(fault_host_with<Fault{}>, profile, row, draw_case(stream, 200), {}, counts);
+        const auto failure = run_case(sound, profile, row, draw_case(stream, 200), {}, counts);
         ASSERT_FALSE(failure.has_value()) << describe_failure(*failure, 0, "");
       }
       EXPECT_GT(counts.refusals, 0U);
@@ -133,8 +142,7 @@ TEST(FaultHost, WithoutFaultEqualsTheModelWhereverAMutantLives) {
 TEST(KillMatrix, SaysThatASoundAllocatorSurvives) {
   MatrixOptions options;
   options.most_operations = 3000;
-  const auto rows =
-      run_matrix({seeded(fault_host_with<Fault{}>)}, options, [](auto, const auto&) {});
+  const auto rows = run_matrix({seeded(sound)}, options, [](auto, const auto&) {});
   EXPECT_EQ(rows[0].fate, Fate::survived);
   EXPECT_FALSE(rows[0].killed());
   EXPECT_GE(rows[0].content.operations, options.most_operations);
@@ -152,9 +160,10 @@ TEST(KillMatrix, TellsCrashesAndHangsFromKillsAndGoesOn) {
     return nullptr;
   };
   std::size_t told = 0;
-  const auto rows =
-      run_matrix({seeded(crash), seeded(fault_host_with<"take_without_reference">), seeded(hang)},
-                 options, [&](std::size_t, const MatrixRow&) { ++told; });
+  const auto rows = run_matrix(
+      {seeded(crash), seeded([](const CacheConfig& c) { return make_museum("B014", c); }),
+       seeded(hang)},
+      options, [&](std::size_t, const MatrixRow&) { ++told; });
   EXPECT_EQ(rows[0].fate, Fate::crashed);
   EXPECT_EQ(rows[1].fate, Fate::noticed);
   EXPECT_EQ(rows[2].fate, Fate::hung);

@@ -33,8 +33,9 @@ struct PatchedFolder {
   std::string_view needs = {};  // a header that the replacements need; empty = none
 };
 
-/// optimized/, whose rows are in patches.cpp, and kernels/, in patches_kernels.cpp.
+/// optimized/, whose rows are in patches.cpp, kernels/ and reference/, in patches_<folder>.cpp.
 [[nodiscard]] PatchedFolder patched_folder_of_optimized();
 [[nodiscard]] PatchedFolder patched_folder_of_kernels();
+[[nodiscard]] PatchedFolder patched_folder_of_reference();
 
 }  // namespace kvproof::properties

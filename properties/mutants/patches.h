@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "properties/mutants/patch.h"
 #include "reference/config.h"
@@ -19,6 +20,9 @@ namespace kvproof::properties {
 
 /// The rows, in the order of the list.
 [[nodiscard]] std::span<const Patch> all_patches();
+
+/// The copy of reference/ with the bug of a row of mutants.h. @param id empty = none
+[[nodiscard]] std::unique_ptr<Subject> make_museum(std::string_view id, const CacheConfig& config);
 
 /// The copy of optimized/ (128-bit keys) with one patch in force. @param row of all_patches();
 /// nullptr = none

@@ -18,7 +18,8 @@ constexpr const char* kMerge = "attention/merge_splits.cuh";
 constexpr const char* kTuned = "attention/attention_mma.cuh";
 constexpr const char* kTile = "attention/mma_tile.cuh";
 
-// clang-format off: where, then by what it is replaced
+// Where, then by what it is replaced.
+// clang-format off
 constexpr Patch kKernelPatches[] = {
     // Movement and tables.
     {"167", kCopy, "return {`cache + (pair[0] * p.block_stride + begin)`,",

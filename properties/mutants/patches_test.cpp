@@ -173,7 +173,8 @@ struct Complaint {
 // The program of the build, on trees from which a text has gone.
 TEST(PatchSources, EndsTheBuildWithALineThatNamesTheRow) {
   const auto root = std::filesystem::path(testing::TempDir()) / "kvproof-patch-sources";
-  for (const PatchedFolder& folder : {patched_folder_of_optimized(), patched_folder_of_kernels()}) {
+  for (const PatchedFolder& folder : {patched_folder_of_optimized(), patched_folder_of_kernels(),
+                                      patched_folder_of_reference()}) {
     const std::string name(folder.name);
     std::filesystem::remove_all(root);
     const auto from = root / name;

@@ -12,7 +12,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/laws/law_scenes.h"
-#include "properties/mutants/fault_host.h"
+#include "properties/mutants/patches.h"
 #include "properties/random/shrink.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
@@ -330,9 +330,7 @@ std::vector<std::string> lines_of(const fs::path& file) {
 TEST(Failure, IsWrittenAsATraceThatReadsBackAndFailsAgain) {
   const fs::path folder = fs::path(testing::TempDir()) / "kvproof-audit-test";
   fs::create_directories(folder);
-  const MakeSubject make = [](const CacheConfig& c) {
-    return std::make_unique<FaultHost>(c, Fault("touch_leaves_queued"));
-  };
+  const MakeSubject make = [](const CacheConfig& c) { return make_museum("B004", c); };
   Failure failure{small_config(), {op::Step{}, op::Touch{{2}}, op::Step{}}, {}, ""};
   const auto found = run_trace(make, failure.config, failure.trace, {});
   ASSERT_TRUE(found.has_value());

@@ -8,7 +8,7 @@
 #include "optimized/subjects.h"
 #include "properties/laws.h"
 #include "properties/laws/law_scenes.h"
-#include "properties/mutants/fault_host.h"
+#include "properties/mutants/patches.h"
 #include "properties/oracles/audit.h"
 #include "properties/random/runner.h"
 #include "reference/operations.h"
@@ -42,9 +42,7 @@ bool refused(const Outcome& outcome) { return std::holds_alternative<Refused>(ou
 
 // inference-sim#492: to refuse what would have fitted costs time and loses nothing.
 TEST(NegativeControls, AConservativeCheckIsUnkindAndSafe) {
-  const MakeSubject make = [](const CacheConfig& config) {
-    return std::make_unique<FaultHost>(config, Fault("check_ignores_partial_block"));
-  };
+  const MakeSubject make = [](const CacheConfig& config) { return make_museum("B062", config); };
   Oracles safety{true, false, true};
   for (std::size_t i = 0; i < std::size(kLaws); ++i) {
     if (kLaws[i].promise != Promise::safety) safety.laws_left_out |= 1ULL << i;

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "optimized/subjects.h"
-#include "properties/mutants/fault_host.h"
+#include "properties/mutants/patches.h"
 #include "properties/random/runner.h"
 #include "properties/random/shrink.h"
 #include "reference/mix64.h"
@@ -251,19 +251,17 @@ TEST(Generators, SwitchKindsOffInSomeRuns) {
 class Declining final : public Subject {
  public:
   Declining(const CacheConfig& config, std::uint64_t& beyond)
-      : caching_(config.enable_caching),
-        host_(config, Fault("touch_leaves_queued")),
-        beyond_(beyond) {}
+      : caching_(config.enable_caching), inner_(make_museum("B004", config)), beyond_(beyond) {}
 
   Outcome apply(const Operation& operation) override {
     beyond_ += is_beyond(operation) ? 1 : 0;
-    Outcome out = host_.apply(operation);
+    Outcome out = inner_->apply(operation);
     hit_ = std::get_if<Hit>(&out.result) ? std::get<Hit>(out.result).hit_tokens : 0;
     looked_up_ = std::holds_alternative<op::Lookup>(operation) ? request_of(operation) : "";
-    host_.observe(state_);
+    inner_->observe(state_);
     return out;
   }
-  void observe(Snapshot& out) const override { host_.observe(out); }
+  void observe(Snapshot& out) const override { inner_->observe(out); }
 
   static constexpr const char* kPlain =
       R"({"chunks":false,"drafts":false,"external":false,"extra":false,"delay_cache":false,)"
@@ -292,7 +290,7 @@ class Declining final : public Subject {
   }
 
   bool caching_;
-  FaultHost host_;
+  std::unique_ptr<Subject> inner_;
   std::uint64_t& beyond_;
   Snapshot state_;
   std::string looked_up_;

@@ -87,8 +87,8 @@ PLOT = Plot(
     "else for the first law that it broke; small dots are laws that it broke as well. A law "
     "without a bar has caught nothing. Red is a bug that nobody noticed. Right: every bug a dot, "
     "larger where several are equal; the dashed line is the longest trace allowed.",
-    "Random operations against an allocator with one fault: a second allocator with fault points "
-    "for reports about real engines, the shipped sources for patches. The laws run without the "
-    "model and without the contents; the model and the content oracle then each run alone. "
-    "Traces are shrunk.",
+    "Random operations against an allocator with one source patch: the naive manager for reports "
+    "about real engines, otherwise the shipped sources. The laws run without the model and "
+    "without the contents; the model and the content oracle then each run alone. Traces are "
+    "shrunk.",
     table, sums="mutants", optional=True, section="Correctness", place=10)

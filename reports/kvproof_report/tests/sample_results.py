@@ -287,7 +287,7 @@ def mutant():
     and 1 that survives; 2 reports do not apply."""
     odd = {7: ("other_law", "I9 C5"), 13: ("model", "-"), 19: ("crash", "-"), 23: ("survived", "-")}
     for n in range(40):
-        where = "fault_host" if n < 30 else f"optimized/source_{n % 3}.h"
+        where = "reference/source.h" if n < 30 else f"optimized/source_{n % 3}.h"
         expected = f"I{1 + n % 12}"
         fate, laws = odd.get(n, ("expected", f"{expected} C2" if n % 4 == 0 else expected))
         lives, by_law = fate == "survived", fate in ("expected", "other_law")
