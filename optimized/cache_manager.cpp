@@ -19,8 +19,6 @@ CacheConfig checked(const CacheConfig& config) {
   return with_eagle_kin(config);
 }
 
-constexpr char kBeyondCapacity[] = "append beyond the capacity of the request";
-
 // The most keys that end inside of one block; 0 = none do. Requests that share the block in which
 // their prompt ends are forks with the same prompt. Where keys cover tokens behind their unit, how
 // much of the prompt has keys depends on how many tokens a fork knows behind it. A state has one
@@ -59,27 +57,22 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
     : config_(checked(config)),
       single_full_(config.groups.size() == 1 && reads_all(config.groups.front().kind) &&
                    config.groups.front().kind != LayerKind::rswa && !config.groups.front().eagle),
-      steps_alike_(most_tail_keys(config) == 0 &&
-                   std::ranges::all_of(config.groups,
-                                       [](const GroupConfig& group) {
-                                         return is_written_again(group.kind) &&
-                                                group.kind != LayerKind::rswa;
-                                       })),
-      adopts_hits_(config.profile.grants_hits_alone),
+      settles_(most_tail_keys(config) == 0 &&
+               std::ranges::all_of(config.groups,
+                                   [](const GroupConfig& group) {
+                                     return is_written_again(group.kind) &&
+                                            group.kind != LayerKind::rswa;
+                                   })),
       block_size_(config.groups.front().block_size),
       pool_(config.num_blocks, pool_options(config, capacity)),
       groups_(make_groups<Key>(config_)),
       requests_(config_, groups_, capacity.max_requests, seed),
       search_(config_),
-      batch_(capacity.max_requests, config.groups.size()),
+      decode_(config_, capacity, pool_, groups_, requests_, copies_, exact_,
+              [this](RequestId id, TokenId token) { return step_by_three_calls(id, token); }),
       tier_(config_, pool_options(config, capacity).order, groups_) {
   const std::size_t tables = config.groups.size() * capacity.max_requests;
   copies_.reserve(2 * tables);
-  bare_ = single_full_ && groups_.front().bare() && pool_.bare();
-  if (steps_alike_ && pool_.bare() && !single_full_ &&
-      std::ranges::all_of(groups_, &Group::publishes_singly)) {
-    for (const Group& group : groups_) single_steps_.push_back(group.single_steps());
-  }
   if (pool_.tails() != nullptr) copies_.reserve_held(tables);
   if (!capacity.exact_hits) return;
   if (!single_full_ || config.num_host_blocks > 0) {
@@ -87,7 +80,6 @@ CacheManager<Digest>::CacheManager(const CacheConfig& config, Capacity capacity,
         "exact hits need one group of full attention without EAGLE or host");
   }
   exact_.emplace(config.num_blocks, block_size_, config.hash_lookahead);
-  bare_ = false;
 }
 
 // ---- requests -----------------------------------------------------------------------------------
@@ -116,13 +108,16 @@ void CacheManager<Digest>::refresh(RequestId id) {
   r.may_share = r.forked || (r.may_share && std::ranges::any_of(groups_, [&](const Group& group) {
                                return copies_.shares(group, own[group.id()], pool_);
                              }));
-  const bool settled = r.place == Place::device && !r.may_share;
+  const bool own_only = r.place == Place::device && !r.may_share;
   // A request that has published nothing yet does not count as running.
   const bool runs = !config_.enable_caching || own->published != kNever;
-  r.plain_until = settled && steps_alike_ && runs ? r.capacity : 0;
+  r.settled_until = own_only && settles_ && runs ? r.capacity : 0;
   // The key of a prompt may become due in any step, so nothing is skipped under that policy.
-  const std::uint32_t quiet_until = note_due(id).quiet_until();
-  requests_.limit(id, settled && pool_.tails() == nullptr ? quiet_until : 0);
+  std::uint32_t work_at = own_only && pool_.tails() == nullptr ? r.work_at() : 0;
+  for (const GroupTable& table : std::span(own, groups_.size())) {
+    work_at = std::min(work_at, table.work_at());
+  }
+  requests_.limit(id, work_at);
 }
 
 // Last block first: the deeper a block, the fewer prompts can use it, the sooner it may be lost.
@@ -181,7 +176,7 @@ std::uint32_t CacheManager<Digest>::lookup(RequestId id, std::uint32_t max_token
         return exact_->find(index, keys[i], exact_->expected(requests_, id, i, before));
       });
     }
-    r.hit_tokens = own->hit_length * block_size_;
+    r.hit_tokens = own->hit_found = own->hit_length * block_size_;
   }
   requests_.hit_epoch(id) = pool_.num_forgotten();
   return r.hit_tokens;
@@ -201,9 +196,7 @@ void CacheManager<Digest>::check_hit(RequestId id) {
       const BlockId block = table.hit[i];
       if (block == kNullBlock) continue;
       const bool kept =
-          (single_full_
-               ? pool_.holds_whole(block) && pool_.record(block).key == group.key(r.hashes, i)
-               : group.carries(block, group.content_of(r), group.hit_end(table, i), pool_)) &&
+          group.carries(block, group.content_of(r), group.hit_end(table, i), pool_) &&
           (!exact_ || exact_->holds(block, exact_->expected(requests_, id, i, before)));
       expects(kept, Breach::stale_lookup, "a looked-up block has lost its content");
       before = block;
@@ -227,10 +220,11 @@ void CacheManager<Digest>::count_hit(RequestId id, std::uint32_t used_tokens) {
 // Every check that can refuse comes before any change, except giving back out-of-window blocks.
 template <class Digest>
 Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
-  Request& r = resident(id);
+  Request& r = requests_.resident(id);
   GroupTable* const own = requests_.tables(id);
   const Standing request = standing(id, args);
-  expects(args.new_tokens > 0 || args.external > 0 || (adopts_hits_ && request.uses_hit),
+  expects(args.new_tokens > 0 || args.external > 0 ||
+              (config_.profile.grants_hits_alone && request.uses_hit),
           Breach::nothing_to_allocate, "allocate without new and without external tokens");
   if (request.uses_hit) check_hit(id);
   const Demand demand = demand_of(args, request, config_.max_model_len);
@@ -263,7 +257,7 @@ Admission CacheManager<Digest>::admit(RequestId id, const AllocateArgs& args) {
     group.recycle(own[group.id()], demand.processed, demand.prompt, pool_);
   }
   // What it needs is counted where the most that it may need is not there.
-  const bool plenty = steps_alike_ && !r.may_share && gates.admit_step(most, pool_.num_free());
+  const bool plenty = settles_ && !r.may_share && gates.admit_step(most, pool_.num_free());
   if (!plenty && !gates.admit_step(need(id, demand), pool_.num_free())) return refuse();
   for (const Group& group : groups_) group.note_state(own[group.id()], demand, request.num_tokens);
   if (demand.starts) start(id, demand);
@@ -282,18 +276,18 @@ template <class Digest>
 Standing CacheManager<Digest>::standing(RequestId id, const AllocateArgs& args) const {
   const Request& r = requests_[id];
   const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
-  Standing out;
-  out.num_tokens = requests_.num_tokens(id);
-  out.computed = requests_.computed(id);
-  out.encoder_tokens = requests_.encoder_tokens(id);
-  out.prompt_tokens = r.prompt_tokens;
-  out.uses_hit = args.use_lookup && std::ranges::any_of(own, [](const GroupTable& table) {
-                   return table.hit_length > 0;
-                 });
-  out.hit_tokens = out.uses_hit ? r.hit_tokens : 0;
-  out.idle = std::ranges::all_of(
-      own, [](const GroupTable& table) { return table.length == 0 && table.published == kNever; });
-  return out;
+  const auto has_hit = [](const GroupTable& table) { return table.hit_length > 0; };
+  const auto is_idle = [](const GroupTable& table) {
+    return table.length == 0 && table.published == kNever;
+  };
+  const bool uses_hit = args.use_lookup && std::ranges::any_of(own, has_hit);
+  return {.num_tokens = requests_.num_tokens(id),
+          .computed = requests_.computed(id),
+          .encoder_tokens = requests_.encoder_tokens(id),
+          .prompt_tokens = r.prompt_tokens,
+          .hit_tokens = uses_hit ? r.hit_tokens : 0,
+          .uses_hit = uses_hit,
+          .idle = std::ranges::all_of(own, is_idle)};
 }
 
 template <class Digest>
@@ -346,369 +340,12 @@ std::uint32_t CacheManager<Digest>::grow(RequestId id, const Demand& demand) {
   return taken;
 }
 
-// ---- steps that have nothing to decide ----------------------------------------------------------
-
-// step() for one group of full attention: without loops it takes 40 instructions per block less.
 template <class Digest>
-Admission CacheManager<Digest>::step_full(RequestId id, const Step& next) {
-  Request& r = requests_[id];
-  GroupTable& table = *requests_.tables(id);
-  const Group& group = groups_.front();
-  std::uint32_t missing = 0;
-  if (next.slots > table.slots_end) {
-    missing = group.missing(table, next.slots);
-    if (missing > pool_.num_free()) {
-      ++pool_.counters().refusals;
-      return Admission::refused();
-    }
-    group.append(table, missing, pool_);
-  }
-  const std::uint32_t complete = std::min(next.known, requests_.num_tokens(id));
-  if (complete >= table.publish_end && !next.delay_cache) {
-    if (exact_) exact_->note_complete(requests_, id, table, complete, pool_);
-    group.publish_due(table, r, complete, pool_);
-  }
-  requests_.limit(id, std::min(table.slots_end, table.publish_end - 1));
-  audit();
-  return missing;
-}
-
-// admit() for a running request without gates, hits and external tokens, where no block is shared
-// and no group moves states.
-template <class Digest>
-Admission CacheManager<Digest>::step(RequestId id, const Step& next) {
-  const auto tell_nobody = [](const Group&, std::span<const BlockId>) {};
-  return step_groups(requests_[id], id, next, tell_nobody);
-}
-
-/// @param grown is told the blocks that the table of a group has got
-template <class Digest>
-template <class Grown>
-Admission CacheManager<Digest>::step_groups(Request& r, RequestId id, const Step& next,
-                                            const Grown& grown) {
-  const std::span<GroupTable> own(requests_.tables(id), requests_.num_groups());
-  const std::uint32_t num_tokens = requests_.num_tokens(id), computed = num_tokens - r.ahead;
-  const std::uint32_t complete = next.delay_cache ? 0 : std::min(next.known, num_tokens);
-  Due& due = requests_.due(id);
-  if (computed >= due.recycle_at) recycle_due(own, computed, r.prompt_tokens, due);
-  std::uint32_t taken = 0;
-  if (next.slots > due.slots_end) {
-    const Admission admission = grow_due(own, next.slots, grown);
-    if (!admission) return admission;
-    taken = *admission;
-  }
-  for (std::size_t g = 0; g < own.size(); ++g) {
-    if (complete >= own[g].publish_end) groups_[g].publish_due(own[g], r, complete, pool_);
-  }
-  requests_.limit(id, note_due(id).quiet_until());
-  audit();
-  return taken;
-}
-
-template <class Digest>
-const Due& CacheManager<Digest>::note_due(RequestId id) {
-  Due& due = requests_.due(id) = {};
-  for (const GroupTable& table : std::span(requests_.tables(id), groups_.size())) due.add(table);
-  return due;
-}
-
-template <class Digest>
-[[gnu::noinline]] void CacheManager<Digest>::recycle_due(std::span<GroupTable> own,
-                                                         std::uint32_t computed,
-                                                         std::uint32_t prompt_tokens, Due& due) {
-  due.recycle_at = kNever;
-  for (std::size_t g = 0; g < own.size(); ++g) {
-    if (computed >= own[g].recycle_at) {
-      groups_[g].recycle_due(own[g], computed, prompt_tokens, pool_);
-    }
-    due.recycle_at = std::min(due.recycle_at, own[g].recycle_at);
-  }
-}
-
-template <class Digest>
-template <class Grown>
-[[gnu::noinline]] Admission CacheManager<Digest>::grow_due(std::span<GroupTable> own,
-                                                           std::uint32_t slots,
-                                                           const Grown& grown) {
-  std::uint32_t missing = 0;
-  for (std::size_t g = 0; g < own.size(); ++g) {
-    if (slots > own[g].slots_end) missing += groups_[g].missing(own[g], slots);
-  }
-  if (missing > pool_.num_free()) {
-    ++pool_.counters().refusals;
-    return Admission::refused();
-  }
-  for (std::size_t g = 0; g < own.size(); ++g) {
-    if (slots <= own[g].slots_end) continue;
-    const std::uint32_t count = groups_[g].missing(own[g], slots);
-    groups_[g].append(own[g], count, pool_);
-    grown(groups_[g], own[g].table().last(count));
-  }
-  return missing;
-}
-
-// ---- batches ------------------------------------------------------------------------------------
-
-// What cannot be told from the tokens that were written: whether the steps can be made that are not
-// plain, whose tokens their three calls will write; and what is wrong where the writing ended.
-template <class Digest>
-[[gnu::noinline]] void CacheManager<Digest>::check_batch(std::span<const RequestId> ids,
-                                                         std::span<const std::uint32_t> due,
-                                                         std::size_t reached) {
-  const auto check_room = [&](RequestId id, std::uint64_t before) {
-    const Request& r = requests_.live(id);
-    expects(requests_.num_tokens(id) + before < r.capacity, Breach::capacity, kBeyondCapacity);
-  };
-  try {
-    for (std::size_t k = 0; k < due.size(); ++k) {
-      if ((due[k] & BatchDue::kUnwritten) == 0) continue;
-      const auto id_of = [&](std::uint32_t i) { return ids[i & ~BatchDue::kUnwritten]; };
-      const RequestId id = id_of(due[k]);
-      if (requests_.num_tokens(id) + k >= requests_.live(id).capacity) {
-        check_room(id, static_cast<std::uint64_t>(std::ranges::count(due.first(k), id, id_of)));
-      }
-      resident(id);
-    }
-    if (reached < ids.size()) check_room(ids[reached], 0);
-  } catch (...) {
-    requests_.undo(ids.first(reached), due);
-    throw;
-  }
-}
-
-template <class Digest>
-const Decoded& CacheManager<Digest>::decode_due(std::span<const RequestId> ids,
-                                                const TokenId* tokens, BatchDue found) {
-  const std::span<const std::uint32_t> due(batch_.places(ids.size()), found.count);
-  if (!found.plain || found.reached < ids.size()) [[unlikely]]
-    check_batch(ids, due, found.reached);
-  batch_.start();
-  if (bare_ && found.plain) [[likely]] {
-    decode_bare(ids, due);
-    return batch_.decoded();
-  }
-  for (const std::uint32_t place : due) {
-    const std::uint32_t index = place & ~BatchDue::kUnwritten;
-    if (index == place) {
-      step_plain(ids[index], index);
-    } else {
-      decode_any(ids[index], tokens[index], index);
-    }
-  }
-  return batch_.decoded();
-}
-
-// Where a key covers tokens behind its unit, a token that is written early completes a key that an
-// earlier step of the same request would find.
-template <class Digest>
-const Decoded& CacheManager<Digest>::decode_in_turn(std::span<const RequestId> ids,
-                                                    const TokenId* tokens) {
-  std::uint32_t* const places = batch_.places(ids.size());
-  std::uint32_t known = 0;  // handles
-  for (; known < ids.size() && ids[known] < requests_.size(); ++known) {
-    places[known] = known | BatchDue::kUnwritten;
-  }
-  check_batch(ids, {places, known}, known);
-  batch_.start();
-  for (std::uint32_t i = 0; i < ids.size(); ++i) {
-    if (requests_.step_one(ids[i], tokens[i])) continue;
-    Request& r = requests_[ids[i]];
-    if (r.plain()) {
-      requests_.write(r, ids[i], tokens[i]);
-      step_plain(ids[i], i);
-    } else {
-      decode_any(ids[i], tokens[i], i);
-    }
-  }
-  return batch_.decoded();
-}
-
-// A batch of one.
-template <class Digest>
-auto CacheManager<Digest>::start_one(RequestId id) -> Request& {
-  expects(id < requests_.size(), Breach::unknown_request, "no such request");
-  Request& r = requests_[id];
-  if (requests_.num_tokens(id) >= r.capacity) [[unlikely]] {  // one that is not in use has none
-    static_cast<void>(requests_.live(id));
-    violated(Breach::capacity, kBeyondCapacity);
-  }
-  batch_.start();
-  return r;
-}
-
-template <class Digest>
-const Decoded& CacheManager<Digest>::decode_bare(RequestId id, TokenId token) {
-  Request& r = start_one(id);
-  if (!r.plain()) [[unlikely]]
-    return decode_one(id, token);
-  requests_.write(r, id, token);
-  const auto one = [&](BlockId block) { batch_.take({0, 0, block}); };
-  if (!step_bare(r, id, one)) step_slowly(id, 0);
-  return batch_.decoded();
-}
-
-template <class Digest>
-const Decoded& CacheManager<Digest>::decode_one(RequestId id, TokenId token) {
-  Request& r = start_one(id);
-  if (r.plain()) [[likely]] {
-    requests_.write(r, id, token);
-    step_plain(id, 0);
-  } else {
-    resident(id);
-    decode_any(id, token, 0);
-  }
-  return batch_.decoded();
-}
-
-// The requests of a batch where every step is bare (BlockPool::bare()).
-template <class Digest>
-[[gnu::always_inline]] inline void CacheManager<Digest>::decode_bare(
-    std::span<const RequestId> ids, std::span<const std::uint32_t> due) {
-  NewBlock* next = batch_.open(due.size());
-  for (const std::uint32_t index : due) {
-    const RequestId id = ids[index];
-    if (!step_bare(requests_[id], id,
-                   [&](BlockId block) { next->index = index, next->block = block, ++next; })) {
-      batch_.close(next);
-      step_slowly(id, index);
-      next = batch_.open(due.size());
-    }
-  }
-  batch_.close(next);
-}
-
-// The step of one token that has been written. What is known once it is computed is at most what
-// there is.
-/// @param taken is told of the block that it took, if it did
-/// @return false, with nothing changed, where it needs more than one or none is free
-template <class Digest>
-template <class Taken>
-[[gnu::always_inline]] inline bool CacheManager<Digest>::step_bare(Request& r, RequestId id,
-                                                                   const Taken& taken) {
-  GroupTable& table = *r.tables;
-  const std::uint32_t computed = requests_.num_tokens(id) - r.ahead;
-  requests_.hash_next(r, id);
-  if (computed >= table.slots_end) {
-    if (computed > table.slots_end || pool_.num_free() == 0) [[unlikely]]
-      return false;
-    taken(Group::append_one_bare(table, block_size_, pool_));
-  }
-  std::uint32_t quiet_until = table.publish_end - 1;
-  if (computed >= quiet_until) {
-    if (computed == quiet_until) [[likely]] {
-      quiet_until += block_size_;
-      Group::publish_bare(table, r, quiet_until + 1, pool_);
-    } else {
-      groups_.front().publish(table, groups_.front().content_of(r), computed + 1, pool_);
-      quiet_until = table.publish_end - 1;
-    }
-  }
-  --r.ahead;
-  requests_.limit_bare(id, r, std::min(table.slots_end, quiet_until));
-  audit();
-  return true;
-}
-
-// The same of several groups, whose blocks are taken and published one by one.
-/// @param taken is told of each block that it took, and of the group
-template <class Digest>
-template <class Taken>
-[[gnu::always_inline]] inline bool CacheManager<Digest>::step_bare_groups(Request& r, RequestId id,
-                                                                          const Taken& taken) {
-  GroupTable* const own = r.tables;
-  Due& due = requests_.due(id);
-  const std::size_t num_groups = requests_.num_groups();
-  const std::uint32_t computed = requests_.num_tokens(id) - r.ahead, known = computed + 1;
-  requests_.hash_next(r, id);
-  if (computed >= due.recycle_at) recycle_due({own, num_groups}, computed, r.prompt_tokens, due);
-  if (computed >= due.slots_end) {
-    if (computed > due.slots_end || num_groups > pool_.num_free()) [[unlikely]]
-      return false;
-    std::uint32_t slots_end = kNever;
-    for (std::size_t g = 0; g < num_groups; ++g) {
-      if (computed >= own[g].slots_end) {
-        const SingleSteps& steps = single_steps_[g];
-        taken(steps.group, Group::append_one_bare(own[g], steps.block_size, pool_));
-      }
-      slots_end = std::min(slots_end, own[g].slots_end);
-    }
-    due.slots_end = slots_end;
-  }
-  if (known >= due.publish_end) {
-    std::uint32_t publish_end = kNever;
-    for (std::size_t g = 0; g < num_groups; ++g) {
-      if (known == own[g].publish_end) [[likely]] {
-        Group::publish_next(own[g], r, single_steps_[g], pool_);
-      } else if (known > own[g].publish_end) {
-        groups_[g].publish(own[g], groups_[g].content_of(r), known, pool_);
-      }
-      publish_end = std::min(publish_end, own[g].publish_end);
-    }
-    due.publish_end = publish_end;
-  }
-  --r.ahead;
-  requests_.limit(id, due.quiet_until());
-  audit();
-  return true;
-}
-
-// The same of any plain request.
-template <class Digest>
-[[gnu::always_inline]] inline void CacheManager<Digest>::step_plain(RequestId id,
-                                                                    std::uint32_t index) {
-  Request& r = requests_[id];
-  const auto one = [&](GroupId group, BlockId block) { batch_.take({index, group, block}); };
-  if (!single_steps_.empty() && step_bare_groups(r, id, one)) return;
-  step_slowly(id, index);
-}
-
-template <class Digest>
-void CacheManager<Digest>::step_slowly(RequestId id, std::uint32_t index) {
-  Request& r = requests_[id];
-  requests_.hash_next(r, id);
-  const std::uint32_t known = requests_.computed(id) + 1;
-  const Step next{known, known, false};
-  if (single_full_) {
-    const Admission admission = step_full(id, next);
-    if (!admission) return batch_.refuse(index);
-    for (const BlockId block : table(id).last(*admission)) batch_.take({index, 0, block});
-  } else {
-    const auto note = [&](const Group& group, std::span<const BlockId> blocks) {
-      for (const BlockId block : blocks) batch_.take({index, group.id(), block});
-    };
-    const Admission admission = step_groups(r, id, next, note);
-    if (!admission) return batch_.refuse(index);
-  }
-  --r.ahead;
-}
-
-template <class Digest>
-void CacheManager<Digest>::note_growth(RequestId id, std::uint32_t index) {
-  for (const Group& group : groups_) {
-    const GroupTable& table = requests_.tables(id)[group.id()];
-    if (table.length == batch_.length(group.id())) continue;
-    for (const BlockId block : growth(id, group.id())) batch_.take({index, group.id(), block});
-  }
-}
-
-// The three calls of a request that is shared or away, or whose states move.
-template <class Digest>
-void CacheManager<Digest>::decode_any(RequestId id, TokenId token, std::uint32_t index) {
-  const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
-  for (const Group& group : groups_) batch_.length(group.id()) = own[group.id()].length;
-  const std::size_t copies = copies_.list().size();
+Admission CacheManager<Digest>::step_by_three_calls(RequestId id, TokenId token) {
   append(id, {&token, 1});
   const Admission admission = allocate(id, {.new_tokens = 1, .status = RequestStatus::running});
-  if (!admission) return batch_.refuse(index);
-  advance(id, requests_.computed(id) + 1);
-  if (*admission == 0) return;
-  for (const BlockCopy& copy : copies_.list().subspan(copies)) {
-    const auto table = own[copy.group].table();  // a state that goes on stays where it is
-    if (std::ranges::find(table, copy.to) != table.end()) {
-      batch_.take({index, copy.group, copy.to});
-    }
-  }
-  note_growth(id, index);
+  if (admission) advance(id, requests_.computed(id) + 1);
+  return admission;
 }
 
 // ---- publication and what is given back ---------------------------------------------------------
@@ -727,7 +364,7 @@ void CacheManager<Digest>::publish(RequestId id, std::uint64_t tokens) {
 
 template <class Digest>
 void CacheManager<Digest>::cache(RequestId id, std::uint32_t computed) {
-  resident(id);
+  requests_.resident(id);
   publish(id, computed);
   refresh(id);
   audit();
@@ -735,7 +372,7 @@ void CacheManager<Digest>::cache(RequestId id, std::uint32_t computed) {
 
 template <class Digest>
 void CacheManager<Digest>::recycle(RequestId id, std::uint32_t processed) {
-  resident(id);
+  requests_.resident(id);
   for (const Group& group : groups_) {
     group.recycle(requests_.tables(id)[group.id()], processed, requests_[id].prompt_tokens, pool_);
   }
@@ -855,7 +492,7 @@ void CacheManager<Digest>::suspect_sharing(std::span<const BlockId> blocks) {
 
 template <class Digest>
 RequestId CacheManager<Digest>::fork(RequestId parent) {
-  resident(parent);
+  requests_.resident(parent);
   for (const GroupConfig& group : config_.groups) {
     expects(group.kind != LayerKind::mamba, Breach::not_supported, "fork of a running state");
   }
@@ -879,7 +516,7 @@ RequestId CacheManager<Digest>::fork(RequestId parent) {
 
 template <class Digest>
 void CacheManager<Digest>::truncate(RequestId id, std::uint32_t tokens) {
-  resident(id);
+  requests_.resident(id);
   GroupTable* const own = requests_.tables(id);
   expects(tokens >= requests_.computed(id), Breach::published_tail,
           "truncate below the computed tokens");
@@ -905,7 +542,7 @@ void CacheManager<Digest>::truncate(RequestId id, std::uint32_t tokens) {
 
 template <class Digest>
 bool CacheManager<Digest>::swap_out(RequestId id) {
-  Request& r = resident(id);
+  Request& r = requests_.resident(id);
   expects(tier_.exists(), Breach::not_supported, "swap without a host tier");
   const std::span<const GroupTable> own(requests_.tables(id), groups_.size());
   expects(std::ranges::any_of(own, [](const GroupTable& table) { return table.length > 0; }),

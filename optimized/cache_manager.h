@@ -8,6 +8,7 @@
 // Leaves out: scheduling, threads, names.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "optimized/manager/admission.h"
-#include "optimized/manager/batch.h"
 #include "optimized/manager/capacity.h"
 #include "optimized/manager/copies.h"
+#include "optimized/manager/decode.h"
 #include "optimized/manager/exact_contents.h"
 #include "optimized/manager/host_tier.h"
 #include "optimized/manager/layer_group.h"
@@ -43,6 +44,8 @@ class CacheManager {
   /// EAGLE and host tier; throws std::invalid_argument with the reason otherwise.
   /// @param seed of the hash chain.
   explicit CacheManager(const CacheConfig& config, Capacity capacity = {}, std::uint64_t seed = 0);
+  CacheManager(const CacheManager&) = delete;
+  CacheManager& operator=(const CacheManager&) = delete;
 
   /// Copies the prompt and hashes its complete units. Nothing is allocated from the pool.
   RequestId arrive(const Arrival& arrival);
@@ -129,9 +132,9 @@ class CacheManager {
   [[nodiscard]] std::span<const BlockId> table(RequestId id, GroupId group = 0) const {
     return requests_.tables(id)[group].table();
   }
-  /// The positions that the last growth of the table appended, without hits and loaded blocks.
+  /// What the last admission that took blocks appended, without hits and loaded blocks.
   [[nodiscard]] std::span<const BlockId> growth(RequestId id, GroupId group = 0) const {
-    return table(id, group).subspan(requests_.tables(id)[group].grown_from);
+    return requests_.tables(id)[group].growth();
   }
   [[nodiscard]] std::span<const TokenId> tokens(RequestId id) const {
     return {requests_.tokens(id), requests_.num_tokens(id)};
@@ -157,46 +160,9 @@ class CacheManager {
   using Group = LayerGroup<Key>;
   using Request = HotRequest<Key>;
 
-  /// A step of a running request that no gate can refuse.
-  struct Step {
-    std::uint32_t known;  // [tokens] once it is computed
-    std::uint32_t slots;  // [tokens] those for drafts included
-    bool delay_cache;
-  };
-
-  Request& resident(RequestId id) {
-    Request& r = requests_.live(id);
-    expects(r.place == Place::device, Breach::in_transfer,
-            "the blocks of the request are not in the device pool");
-    return r;
-  }
   void hash_units(RequestId id);
-  Admission step(RequestId id, const Step& next);
-  Admission step_full(RequestId id, const Step& next);
-  template <class Grown>
-  Admission step_groups(Request& r, RequestId id, const Step& next, const Grown& grown);
-  const Due& note_due(RequestId id);
-  void recycle_due(std::span<GroupTable> own, std::uint32_t computed, std::uint32_t prompt_tokens,
-                   Due& due);
-  template <class Grown>
-  Admission grow_due(std::span<GroupTable> own, std::uint32_t slots, const Grown& grown);
   Admission admit(RequestId id, const AllocateArgs& args);
-  const Decoded& decode_in_turn(std::span<const RequestId> ids, const TokenId* tokens);
-  const Decoded& decode_due(std::span<const RequestId> ids, const TokenId* tokens, BatchDue due);
-  Request& start_one(RequestId id);
-  const Decoded& decode_bare(RequestId id, TokenId token);
-  const Decoded& decode_one(RequestId id, TokenId token);
-  void decode_bare(std::span<const RequestId> ids, std::span<const std::uint32_t> due);
-  template <class Taken>
-  bool step_bare(Request& r, RequestId id, const Taken& taken);
-  template <class Taken>
-  bool step_bare_groups(Request& r, RequestId id, const Taken& taken);
-  void step_plain(RequestId id, std::uint32_t index);
-  void step_slowly(RequestId id, std::uint32_t index);
-  void note_growth(RequestId id, std::uint32_t index);
-  void decode_any(RequestId id, TokenId token, std::uint32_t index);
-  void check_batch(std::span<const RequestId> ids, std::span<const std::uint32_t> due,
-                   std::size_t reached);
+  Admission step_by_three_calls(RequestId id, TokenId token);
   [[nodiscard]] Standing standing(RequestId id, const AllocateArgs& args) const;
   void check_hit(RequestId id);
   [[nodiscard]] std::int64_t need(RequestId id, const Demand& demand) const;
@@ -212,25 +178,21 @@ class CacheManager {
 
   CacheConfig config_;
   bool single_full_;          // one group of full attention without EAGLE
-  bool bare_ = false;         // it is plain, and neither it nor the pool has anything to follow
-  bool steps_alike_;          // step() works for every group
-  bool adopts_hits_;          // a hit may be granted without new tokens
+  bool settles_;              // a request may be settled
   std::uint32_t block_size_;  // [tokens] of the first group
   Pool pool_;
   std::vector<Group> groups_;
-  std::vector<SingleSteps>
-      single_steps_;  // of several groups, if all of them and the pool are bare
   RequestTable<Digest> requests_;
   PrefixSearch<Key> search_;
   Copies copies_;
-  Batch batch_;
+  std::optional<ExactContents> exact_;
+  Decode<Digest> decode_;
   Leases leases_;
   HostTier<Key> tier_;
-  std::optional<ExactContents> exact_;
 };
 
 // The three calls of a decode step are inlined: most steps stay within a block and have nothing to
-// do. A handle that is not in use has no capacity, has no tokens and is never quiet, so the
+// do. A handle that is not in use has no capacity and no tokens, and a step of it is due, so the
 // comparison that each call makes anyway finds it.
 
 template <class Digest>
@@ -258,30 +220,21 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
   const std::uint64_t known = std::uint64_t{requests_.computed(id)} + args.new_tokens;
   const std::uint64_t slots = known + args.lookahead;
   if (slots <= requests_.write_until(id)) return 0;
-  if (slots > r.plain_until) return admit(id, args);
-  const Step next{static_cast<std::uint32_t>(known), static_cast<std::uint32_t>(slots),
-                  args.delay_cache};
-  return single_full_ ? step_full(id, next) : step(id, next);
+  if (slots > r.settled_until) return admit(id, args);
+  const std::uint64_t complete = std::min<std::uint64_t>(known, requests_.num_tokens(id));
+  return decode_.step(id,
+                      {.slots = static_cast<std::uint32_t>(slots),
+                       .complete = args.delay_cache ? 0 : static_cast<std::uint32_t>(complete)});
 }
 
-// The steps that only write a token come first: they touch nothing that another request reads, and
-// none of them comes before a step of the same request that is due.
 template <class Digest>
 inline const Decoded& CacheManager<Digest>::decode(std::span<const RequestId> ids,
                                                    std::span<const TokenId> tokens) {
   static constexpr Decoded kNothing;
   expects(tokens.size() == ids.size(), Breach::capacity,
           "a batch that has not one token for each request");
-  if (ids.size() == 1) {
-    const bool is_all = requests_.step_one(ids.front(), tokens.front());
-    if (is_all) return kNothing;
-    return bare_ ? decode_bare(ids.front(), tokens.front())
-                 : decode_one(ids.front(), tokens.front());
-  }
-  if (config_.hash_lookahead > 0) return decode_in_turn(ids, tokens.data());
-  const BatchDue due = requests_.write_all(ids, tokens.data(), batch_.places(ids.size()));
-  const bool is_all = due.count == 0 && due.reached == ids.size();
-  return is_all ? kNothing : decode_due(ids, tokens.data(), due);
+  if (ids.size() == 1 && requests_.step_one(ids.front(), tokens.front())) return kNothing;
+  return decode_.batch(ids, tokens);
 }
 
 }  // namespace kvproof::optimized

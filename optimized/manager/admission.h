@@ -37,49 +37,51 @@ class Admission {
 
 /// The facts about a request before an allocation, in tokens.
 struct Standing {
-  std::uint32_t num_tokens = 0;
-  std::uint32_t computed = 0;
-  std::uint32_t encoder_tokens = 0;
-  std::uint32_t prompt_tokens = 0;
-  std::uint32_t hit_tokens = 0;  // of the looked-up prefix that it will use
-  bool uses_hit = false;
-  bool idle = false;  // it has no blocks, and has published nothing
+  std::uint32_t num_tokens;
+  std::uint32_t computed;
+  std::uint32_t encoder_tokens;
+  std::uint32_t prompt_tokens;
+  std::uint32_t hit_tokens;  // of the looked-up prefix that it will use
+  bool uses_hit;
+  bool idle;  // it has no blocks, and has published nothing
 };
 
 /// The demand of an allocation on every group, in tokens; as reference::Demand.
 struct Demand {
-  std::uint64_t slots = 0;        // tokens that need a slot, drafts included
-  std::uint64_t main = 0;         // tokens that are known once the step is computed
-  std::uint64_t computed = 0;     // tokens that are there before the step: own, hit and external
-  std::uint64_t processed = 0;    // those of them that no step in flight computes
-  std::uint64_t local = 0;        // those of them that are here
-  std::uint64_t external = 0;     // those of them that a connector loads
-  std::uint64_t prefill_end = 0;  // where the prefill ends, which a request that resumes replays
-  std::uint32_t prompt = 0;
-  std::uint32_t encoder = 0;  // tokens that cross attention reads
-  bool uses_hit = false;
-  bool starts = false;  // the hit and the external tokens become the beginning of the tables
-  bool capped = false;  // all tokens are asked for: a window counts only the blocks that it keeps
+  std::uint64_t slots;        // tokens that need a slot, drafts included
+  std::uint64_t main;         // tokens that are known once the step is computed
+  std::uint64_t computed;     // tokens that are there before the step: own, hit and external
+  std::uint64_t processed;    // those of them that no step in flight computes
+  std::uint64_t local;        // those of them that are here
+  std::uint64_t external;     // those of them that a connector loads
+  std::uint64_t prefill_end;  // where the prefill ends, which a request that resumes replays
+  std::uint32_t prompt;
+  std::uint32_t encoder;  // tokens that cross attention reads
+  bool uses_hit;
+  bool starts;  // the hit and the external tokens become the beginning of the tables
+  bool capped;  // all tokens are asked for: a window counts only the blocks that it keeps
 };
 
 /// @param limit [tokens] that a request may have @pre external tokens within it (Breach::capacity)
 [[nodiscard]] inline Demand demand_of(const AllocateArgs& args, const Standing& request,
                                       std::uint64_t limit) {
-  Demand out;
-  out.local = std::uint64_t{request.computed} + request.hit_tokens;
-  out.computed = out.local + args.external;
-  expects(out.computed <= limit, Breach::capacity, "external tokens beyond the token limit");
-  out.processed = out.computed - std::min<std::uint64_t>(args.in_flight, out.computed);
-  out.main = std::min(out.computed + args.new_tokens, limit);
-  out.slots = std::min(out.main + args.lookahead, limit);
-  out.external = args.external;
-  out.prompt = request.prompt_tokens;
-  out.prefill_end = std::max<std::uint64_t>(request.prompt_tokens,
-                                            std::max<std::uint32_t>(request.num_tokens, 1) - 1);
-  out.encoder = request.encoder_tokens;
-  out.uses_hit = request.uses_hit;
-  out.starts = request.idle && (request.uses_hit || args.external > 0);
-  return out;
+  const std::uint64_t local = std::uint64_t{request.computed} + request.hit_tokens;
+  const std::uint64_t computed = local + args.external;
+  expects(computed <= limit, Breach::capacity, "external tokens beyond the token limit");
+  const std::uint64_t main = std::min(computed + args.new_tokens, limit);
+  return {.slots = std::min(main + args.lookahead, limit),
+          .main = main,
+          .computed = computed,
+          .processed = computed - std::min<std::uint64_t>(args.in_flight, computed),
+          .local = local,
+          .external = args.external,
+          .prefill_end = std::max<std::uint64_t>(
+              request.prompt_tokens, std::max<std::uint32_t>(request.num_tokens, 1) - 1),
+          .prompt = request.prompt_tokens,
+          .encoder = request.encoder_tokens,
+          .uses_hit = request.uses_hit,
+          .starts = request.idle && (request.uses_hit || args.external > 0),
+          .capped = false};
 }
 
 /// The demand of all the tokens that a request has, instead of its next step's.
@@ -91,8 +93,8 @@ struct Demand {
 
 /// The blocks that an allocation must leave free.
 struct Gates {
-  std::int64_t watermark = 0;  // of a request that does not run, beside others that do
-  std::int64_t reserved = 0;   // promised to others
+  std::int64_t watermark;  // of a request that does not run, beside others that do
+  std::int64_t reserved;   // promised to others
 
   [[nodiscard]] bool admit_sequence(std::int64_t need, std::int64_t num_free) const {
     return need + watermark <= num_free;

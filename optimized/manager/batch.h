@@ -32,20 +32,16 @@ struct Decoded {
 struct BatchDue {
   std::size_t count = 0;
   std::size_t reached = 0;  // requests of the batch before one whose token cannot be written
-  bool plain = true;        // the step of each is plain
+  bool written = true;      // the tokens of all of these are
 
-  /// Marks the index of a request whose step is not: its token is not written yet.
+  /// Marks the index of a request whose token is not written yet.
   static constexpr std::uint32_t kUnwritten = 0x8000'0000U;
 };
 
 class Batch {
  public:
-  Batch(std::size_t max_requests, std::size_t groups) {
-    places_.resize(max_requests);
-    room_ = max_requests * groups;
-    taken_.resize(room_);
-    lengths_.resize(groups);
-  }
+  Batch(std::size_t max_requests, std::size_t groups)
+      : places_(max_requests), taken_(max_requests * groups) {}
 
   /// Room for the indexes of a whole batch.
   [[nodiscard]] std::uint32_t* places(std::size_t requests) {
@@ -53,42 +49,32 @@ class Batch {
       places_.resize(requests);
     return places_.data();
   }
-  void start() { decoded_ = {{places_.data(), 0}, {taken_.data(), 0}}; }
+  void start() {
+    num_refused_ = 0;
+    next_ = taken_.data();
+  }
   /// @pre it has been read from places(), which are used again
-  void refuse(std::uint32_t index) {
-    places_[decoded_.refused.size()] = index;
-    decoded_.refused = {places_.data(), decoded_.refused.size() + 1};
-  }
+  void refuse(std::uint32_t index) { places_[num_refused_++] = index; }
   void take(const NewBlock& block) {
-    const std::size_t count = decoded_.taken.size();
-    if (count == room_) [[unlikely]]
-      grow(1);
-    taken_[count] = block;
-    decoded_.taken = {taken_.data(), count + 1};
+    if (next_ == taken_.data() + taken_.size()) [[unlikely]]
+      grow();
+    *next_++ = block;
   }
-  /// Where the next blocks go, with room for so many. @pre close() before anything else
-  [[nodiscard]] NewBlock* open(std::size_t blocks) {
-    const std::size_t count = decoded_.taken.size();
-    if (room_ - count < blocks) [[unlikely]]
-      grow(blocks);
-    return taken_.data() + count;
+  const Decoded& finish() {
+    return decoded_ = {{places_.data(), num_refused_}, {taken_.data(), next_}};
   }
-  /// @param end behind the last block that was written
-  void close(NewBlock* end) { decoded_.taken = {taken_.data(), end}; }
-  /// [blocks] of the tables before a step, shape [groups].
-  [[nodiscard]] std::uint32_t& length(GroupId group) { return lengths_[group]; }
-  [[nodiscard]] const Decoded& decoded() const { return decoded_; }
 
  private:
-  [[gnu::noinline]] void grow(std::size_t blocks) {
-    room_ = 2 * room_ + blocks;
-    taken_.resize(room_);
+  [[gnu::noinline]] void grow() {
+    const auto count = static_cast<std::size_t>(next_ - taken_.data());
+    taken_.resize(2 * count + 1);
+    next_ = taken_.data() + count;
   }
 
   std::vector<std::uint32_t> places_;
   std::vector<NewBlock> taken_;
-  std::vector<std::uint32_t> lengths_;
-  std::size_t room_ = 0;  // the size of taken_
+  std::size_t num_refused_ = 0;
+  NewBlock* next_ = nullptr;
   Decoded decoded_;
 };
 

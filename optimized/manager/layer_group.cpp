@@ -180,7 +180,7 @@ void LayerGroup<Key>::publish_blocks(GroupTable& table, const Content<Key>& cont
 }
 
 template <class Key>
-template <bool kBare>
+template <bool kPlain>
 void LayerGroup<Key>::publish_run(std::span<const BlockId> blocks, const Key* units,
                                   std::uint32_t begin, Pool& pool) const {
   const std::uint32_t stride = units_per_block_, block_size = group_.block_size;
@@ -188,7 +188,7 @@ void LayerGroup<Key>::publish_run(std::span<const BlockId> blocks, const Key* un
   const Key* unit = units + stride - 1;
   for (const BlockId block : blocks) {
     begin += block_size;
-    if (block != kNullBlock) pool.template publish<kBare>(block, in_group(*unit, id), id, begin);
+    if (block != kNullBlock) pool.template publish<kPlain>(block, in_group(*unit, id), id, begin);
     unit += stride;
   }
 }

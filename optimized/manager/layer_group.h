@@ -36,14 +36,6 @@ struct TailCopy {
   BlockId to = kNullBlock;
 };
 
-/// What the steps of a group need to know whose blocks are published one by one.
-struct SingleSteps {
-  std::uint32_t block_size = 0;       // [tokens]
-  std::uint32_t units_per_block = 0;  // hash units
-  std::uint64_t mask = 0;             // in_group() of a key
-  GroupId group = 0;
-};
-
 /// Its members never change; it changes the tables that it is given.
 template <class Key>
 class LayerGroup {
@@ -149,35 +141,15 @@ class LayerGroup {
     table.published = at + 1;
     table.publish_end = end + group_.block_size;
   }
-  [[nodiscard]] SingleSteps single_steps() const {
-    return {group_.block_size, units_per_block_, mask_of(id_), id_};
-  }
-  [[nodiscard]] bool publishes_singly() const { return publishes_singly_; }
-  /// Publishes the next block. @pre it is complete, and the pool is bare
-  template <class Request>
-  [[gnu::always_inline]] static void publish_next(GroupTable& table, const Request& r,
-                                                  const SingleSteps& steps, Pool& pool) {
-    const std::uint32_t at = table.progress();
-    const BlockId block = table.blocks[at];
-    if (block != kNullBlock) {
-      Key key = r.hashes[(at + 1) * steps.units_per_block - 1];
-      key.words[0] ^= steps.mask;
-      pool.publish_bare(block, key, steps.group);
-    }
-    table.published = at + 1;
-    table.publish_end += steps.block_size;
-  }
-
   /// Publishes the next block.
-  /// @pre it is complete, the pool and the group are bare, the request runs
-  /// @param next_end [tokens] at which the one behind it is complete
+  /// @pre it is complete, the pool and the group are plain, the request runs
   template <class Request>
-  [[gnu::always_inline]] static void publish_bare(GroupTable& table, const Request& r,
-                                                  std::uint32_t next_end, Pool& pool) {
+  [[gnu::always_inline]] static void publish_plain(GroupTable& table, const Request& r,
+                                                   std::uint32_t block_size, Pool& pool) {
     const std::uint32_t at = table.published;
-    pool.publish_bare(table.blocks[at], r.hashes[at]);
+    pool.publish_later(table.blocks[at], r.hashes[at]);
     table.published = at + 1;
-    table.publish_end = next_end;
+    table.publish_end += block_size;
   }
 
   /// Releases the whole table, deepest first, and forgets the request.
@@ -194,7 +166,7 @@ class LayerGroup {
 
   /// Whether it is the first group, and every block has a key and is published as soon as it is
   /// complete, under the key of the one hash unit that it has.
-  [[nodiscard]] bool bare() const {
+  [[nodiscard]] bool plain() const {
     return id_ == 0 && publishes_singly_ && units_per_block_ == 1 && reads_all(group_.kind);
   }
 
@@ -206,7 +178,6 @@ class LayerGroup {
 
   /// Takes that many blocks. @pre there is room for them
   void append(GroupTable& table, std::uint32_t count, Pool& pool) const {
-    table.grown_from = table.length;
     if (count == 1) {
       table.blocks[table.length] = pool.take_one();
     } else {
@@ -215,9 +186,9 @@ class LayerGroup {
     set_length(table, table.length + count);
   }
 
-  /// As append() of one block, in a bare pool and where slots follow blocks. @return the block
-  [[gnu::always_inline]] static BlockId append_one_bare(GroupTable& table, std::uint32_t block_size,
-                                                        Pool& pool) {
+  /// As append() of one block, in a plain pool and group. @return the block
+  [[gnu::always_inline]] static BlockId append_plain(GroupTable& table, std::uint32_t block_size,
+                                                     Pool& pool) {
     const BlockId block = pool.template take_one<true>();
     table.grown_from = table.length;
     table.blocks[table.length++] = block;
@@ -263,7 +234,7 @@ class LayerGroup {
                       Pool& pool) const;
   /// Publishes blocks that follow one another. @param units keys, from the first unit of the first
   /// block on @param begin [tokens] at which that begins
-  template <bool kBare>
+  template <bool kPlain>
   void publish_run(std::span<const BlockId> blocks, const Key* units, std::uint32_t begin,
                    Pool& pool) const;
   void publish_chosen(GroupTable& table, const Content<Key>& content, std::uint32_t from,

@@ -16,7 +16,10 @@ PrefixSearch<Key>::PrefixSearch(const CacheConfig& config)
     if (!is_cacheable(own.kind)) continue;
     auto at = std::ranges::find_if(
         kin_, [&](const Kin& kin) { return groups_[kin.first].config().alike(own); });
-    if (at == kin_.end()) at = kin_.insert(at, Kin{.first = group.id(), .members = {}});
+    if (at == kin_.end()) {
+      at = kin_.emplace(at);
+      at->first = group.id();
+    }
     at->members.push_back(group.id());
     at->eagle = at->eagle || own.eagle;
   }

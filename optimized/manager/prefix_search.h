@@ -50,13 +50,13 @@ class PrefixSearch {
 
   /// Groups that are alike and are looked up together.
   struct Kin {
-    GroupId first = 0;
+    GroupId first;
     std::vector<GroupId> members;
-    bool eagle = false;
-    bool verified = false;     // the EAGLE block beyond the common length has been seen
-    bool looked_up = false;    // full attention needs it once
-    std::uint64_t length = 0;  // [tokens] of the hit
-    std::uint64_t found = 0;   // [tokens] before any were dropped
+    bool eagle;
+    bool verified;         // the EAGLE block beyond the common length has been seen
+    bool looked_up;        // full attention needs it once
+    std::uint64_t length;  // [tokens] of the hit
+    std::uint64_t found;   // [tokens] before any were dropped
   };
 
   /// The prompt that is looked up.

@@ -22,7 +22,6 @@ RequestTable<Digest>::RequestTable(const CacheConfig& config,
   ends_.resize(handles);
   unknown_ = ~((handles - 1) * 0x1'0000'0001U);
   tables_.reserve(max_requests * groups.size());
-  due_.reserve(max_requests);
   storage_.reserve(max_requests);
   unused_.reserve(max_requests);
 }
@@ -73,7 +72,7 @@ template <class Digest>
 void RequestTable<Digest>::close(RequestId id) {
   Request& r = requests_[id];
   r.live = false;
-  r.plain_until = r.capacity = 0;
+  r.settled_until = r.capacity = 0;
   ends_[id] = {};
   unused_.push_back(id);
 }
@@ -84,7 +83,6 @@ RequestId RequestTable<Digest>::take_handle(std::uint32_t capacity, std::uint32_
     const auto next = static_cast<RequestId>(num_given_);
     expects(next < max_requests_, Breach::capacity, "more requests than the manager was built for");
     unused_.push_back(next);  // a handle that was never given
-    due_.emplace_back();
     tables_.resize(tables_.size() + groups_.size());
     requests_[next].tables = tables(next);
     storage_.emplace_back();
@@ -143,6 +141,63 @@ void RequestTable<Digest>::make_room(RequestId id, std::uint32_t capacity,
   tokens_[id] = reinterpret_cast<TokenId*>(blocks);
 }
 
+// Sixteen requests at a time: one look at their handles, and no counting between them.
+template <class Digest>
+BatchDue RequestTable<Digest>::write_all(std::span<const RequestId> ids, const TokenId* tokens,
+                                         std::uint32_t* due) {
+  constexpr std::size_t kAtOnce = 16;
+  TokenId* const* const to = tokens_.data();
+  End* const ends = ends_.data();
+  Request* const requests = requests_.data();
+  std::uint32_t* next = due;
+  bool written = true;
+  const auto visit = [&](const RequestId* request, const TokenId* token)
+      __attribute__((always_inline)) {
+    std::size_t id = *request;
+    const std::uint32_t at = ends[id].num_tokens;
+    asm("" : "+r"(id));  // or its address is kept for the next line, in one instruction more
+    if (at >= ends[id].write_until) [[unlikely]] {
+      const auto index = static_cast<std::uint32_t>(request - ids.data());
+      Request& r = requests[id];
+      if (at >= r.settled_until) [[unlikely]] {
+        if (r.settled() || !r.live) return false;
+        written = false;
+        *next++ = index | BatchDue::kUnwritten;
+        return true;
+      }
+      ++r.ahead;
+      __builtin_prefetch(r.tables, 1);
+      *next++ = index;
+    }
+    to[id][at] = *token;
+    asm("" : "+r"(id));
+    ++ends[id].num_tokens;
+    return true;
+  };
+  const RequestId* id = ids.data();
+  const RequestId* const end = id + ids.size();
+  const RequestId* const whole = id + ids.size() / kAtOnce * kAtOnce;
+  bool writable = true;
+  while (id != whole && writable) {
+    std::uint64_t bits = 0;  // that any of them has, two handles a word
+    for (std::size_t k = 0; k < kAtOnce; k += 2) {
+      std::uint64_t two;
+      std::memcpy(&two, id + k, sizeof two);
+      bits |= two;
+    }
+    if ((bits & unknown_) != 0) [[unlikely]]
+      break;
+#pragma GCC unroll 16
+    for (std::size_t k = 0; k < kAtOnce; ++k, ++id, ++tokens) {
+      writable = visit(id, tokens);
+      if (!writable) [[unlikely]]
+        break;
+    }
+  }
+  while (writable && id != end && *id < num_given_ && visit(id, tokens)) ++id, ++tokens;
+  return {static_cast<std::size_t>(next - due), static_cast<std::size_t>(id - ids.data()), written};
+}
+
 template <class Digest>
 void RequestTable<Digest>::undo(std::span<const RequestId> ids,
                                 std::span<const std::uint32_t> due) {
@@ -174,10 +229,9 @@ std::span<const typename Digest::Key> RequestTable<Digest>::hash_units(RequestId
 
 template <class Digest>
 std::uint64_t RequestTable<Digest>::bytes() const {
-  std::uint64_t bytes =
-      requests_.size() * (sizeof(Request) + sizeof(TokenId*) + sizeof(End)) +
-      std::uint64_t{max_requests_} *
-          (sizeof(RequestId) + sizeof(Storage) + sizeof(Due) + groups_.size() * sizeof(GroupTable));
+  std::uint64_t bytes = requests_.size() * (sizeof(Request) + sizeof(TokenId*) + sizeof(End)) +
+                        std::uint64_t{max_requests_} * (sizeof(RequestId) + sizeof(Storage) +
+                                                        groups_.size() * sizeof(GroupTable));
   for (const Storage& storage : storage_) bytes += storage.bytes;
   return bytes;
 }

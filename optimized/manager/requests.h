@@ -12,7 +12,6 @@
 #include <cstring>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "optimized/manager/batch.h"
@@ -38,6 +37,8 @@ struct Arrival {
 /// One copy, made at arrival, that forks and published blocks share; nullptr = none.
 using SharedExtraKeys = std::shared_ptr<const ExtraKeys>;
 
+inline constexpr char kBeyondCapacity[] = "append beyond the capacity of the request";
+
 /// Where the blocks of a request lie. The two in between are transfers in flight.
 enum class Place : std::uint8_t { device, leaving, host, returning };
 
@@ -46,23 +47,25 @@ template <class Key>
 struct alignas(64) HotRequest {
   Key* hashes = nullptr;            // shape [capacity / hash unit], and before them their root
   GroupTable* tables = nullptr;     // shape [groups]
-  std::uint32_t ahead = 0;          // [tokens] that it has and that are not computed
+  std::uint32_t ahead;              // [tokens] that it has and that are not computed
   std::uint32_t capacity = 0;       // [tokens]
-  std::uint32_t next_unit_end = 0;  // [tokens] at which the next hash is due
-  std::uint32_t plain_until = 0;    // [tokens] room of plain steps: see plain()
+  std::uint32_t next_unit_end;      // [tokens] at which the next hash is due
+  std::uint32_t settled_until = 0;  // [tokens] room of the steps of a settled request, or 0
   bool live = false;
-  bool skip_lookup = false;
-  bool usual_units = false;  // ChainHasher::is_usual(), and no extra keys
-  bool may_share = false;    // an unpublished block of it may have another holder
-  bool forked = false;       // it has, or had, relatives that started with its blocks
+  bool skip_lookup;
+  bool usual_units;  // ChainHasher::is_usual(), and no extra keys
+  bool may_share;    // an unpublished block of it may have another holder
+  bool forked;       // it has, or had, relatives that started with its blocks
   Place place = Place::device;
-  std::uint32_t num_hashes = 0;
-  std::uint32_t hit_tokens = 0;  // found by the last lookup, if it has found blocks
-  std::uint32_t prompt_tokens = 0;
+  std::uint32_t num_hashes;
+  std::uint32_t hit_tokens;  // found by the last lookup, if it has found blocks
+  std::uint32_t prompt_tokens;
   std::uint32_t junction = 0;  // [tokens] the longest prefix that a group had then; 0 = the hit
 
   /// Whether a step has nothing to decide: nothing is shared or away, and no state moves.
-  [[nodiscard]] bool plain() const { return plain_until > 0; }
+  [[nodiscard]] bool settled() const { return settled_until > 0; }
+  /// The number of tokens up to which a step has room and hashes nothing.
+  [[nodiscard]] std::uint32_t work_at() const { return std::min(next_unit_end - 1, capacity); }
 };
 static_assert(sizeof(HotRequest<Key128>) == 64);
 
@@ -94,6 +97,13 @@ class RequestTable {
     expects(id < num_given_ && requests_[id].live, Breach::unknown_request, "no such handle");
     return requests_[id];
   }
+  /// The same. @pre its blocks are in the device pool, too (Breach::in_transfer)
+  Request& resident(RequestId id) {
+    Request& r = live(id);
+    expects(r.place == Place::device, Breach::in_transfer,
+            "the blocks of the request are not in the device pool");
+    return r;
+  }
   /// The number of handles given so far. @pre of append() and the calls of a step: id < size()
   [[nodiscard]] std::uint32_t size() const { return num_given_; }
 
@@ -108,25 +118,14 @@ class RequestTable {
   void set_computed(RequestId id, std::uint32_t computed) {
     requests_[id].ahead = num_tokens(id) - computed;
   }
-  /// When the first of a request's tables has something to do.
-  [[nodiscard]] Due& due(RequestId id) { return due_[id]; }
   /// The number of tokens up to which a step only writes one: no hash, no block and no publication
   /// is due before it, and there is room.
   [[nodiscard]] std::uint32_t write_until(RequestId id) const { return ends_[id].write_until; }
-  /// Call it whenever one of these bounds falls. If one rises, the old value is merely too low, so
-  /// that a step looks in vain.
-  /// @param quiet_until [tokens] up to which a step takes and publishes nothing
-  void limit(RequestId id, std::uint32_t quiet_until) {
-    const Request& r = requests_[id];
-    ends_[id].write_until = std::min({quiet_until, r.capacity, r.next_unit_end - 1});
-  }
-  /// The same where no hash is due before that. @param r the request
-  void limit_bare(RequestId id, const Request& r, std::uint32_t quiet_until) {
-    ends_[id].write_until = std::min(quiet_until, r.capacity);
-  }
+  /// Call it whenever the number falls. If it rises, the old value is merely too low, so that a step
+  /// looks in vain.
+  void limit(RequestId id, std::uint32_t work_at) { ends_[id].write_until = work_at; }
   [[nodiscard]] std::size_t num_live() const { return num_given_ - unused_.size(); }
 
-  [[nodiscard]] std::size_t num_groups() const { return groups_.size(); }
   /// Shape [groups].
   [[nodiscard]] GroupTable* tables(RequestId id) { return &tables_[id * groups_.size()]; }
   [[nodiscard]] const GroupTable* tables(RequestId id) const {
@@ -147,7 +146,7 @@ class RequestTable {
     std::uint32_t& num_tokens = ends_[id].num_tokens;
     if (tokens.size() > r.capacity - num_tokens) [[unlikely]] {
       static_cast<void>(live(id));
-      violated(Breach::capacity, "append beyond the capacity of the request");
+      violated(Breach::capacity, kBeyondCapacity);
     }
     if (tokens.size() == 1) {
       tokens_[id][num_tokens] = tokens.front();
@@ -169,68 +168,13 @@ class RequestTable {
     return true;
   }
   /// Takes the steps of a batch that are only to write a token, and writes the tokens of the others
-  /// that are plain. It ends at the first request whose token cannot be written.
+  /// that are settled. It ends at the first request whose token cannot be written.
   /// @param tokens one for each request @param due the indexes of the others in order, shape
   /// [requests of the batch]
-  BatchDue write_all(std::span<const RequestId> ids, const TokenId* tokens, std::uint32_t* due) {
-    TokenId* const* const to = tokens_.data();
-    End* const ends = ends_.data();
-    Request* const requests = requests_.data();
-    std::uint32_t* next = due;
-    std::size_t reached = ids.size();
-    bool plain = true;
-    const auto visit = [&](std::size_t id, TokenId token, std::size_t index)
-        __attribute__((always_inline)) {
-      const std::uint32_t at = ends[id].num_tokens;
-      asm("" : "+r"(id));  // or its address is kept for the next line, in one instruction more
-      if (at >= ends[id].write_until) [[unlikely]] {
-        if (at >= requests[id].plain_until) [[unlikely]] {
-          if (requests[id].plain() || !requests[id].live) return reached = index, false;
-          plain = false;
-          *next++ = static_cast<std::uint32_t>(index) | BatchDue::kUnwritten;
-          return true;
-        }
-        Request& r = requests[id];
-        ++r.ahead;
-        __builtin_prefetch(r.tables, 1);
-        *next++ = static_cast<std::uint32_t>(index);
-      }
-      to[id][at] = token;
-      asm("" : "+r"(id));
-      ++ends[id].num_tokens;
-      return true;
-    };
-    const auto found = [&] {
-      return BatchDue{static_cast<std::size_t>(next - due), reached, plain};
-    };
-    constexpr std::size_t kAtOnce = 16;  // a turn of the loop, and a check of handles, for so many
-    const std::uint64_t unknown = unknown_;
-    std::size_t i = 0;
-    for (const std::size_t whole = ids.size() / kAtOnce * kAtOnce; i < whole; i += kAtOnce) {
-      const RequestId* const id = &ids[i];
-      const TokenId* const token = tokens + i;
-      if ((bits_of(id, std::make_index_sequence<kAtOnce / 2>()) & unknown) != 0) [[unlikely]]
-        break;
-      const auto visit_all = [&]<std::size_t... k>(std::index_sequence<k...>)
-          __attribute__((always_inline)) {
-        return (visit(id[k], token[k], i + k) && ...);
-      };
-      if (!visit_all(std::make_index_sequence<kAtOnce>())) return found();
-    }
-    for (; i < ids.size(); ++i) {
-      if (ids[i] >= num_given_) return reached = i, found();
-      if (!visit(ids[i], tokens[i], i)) break;
-    }
-    return found();
-  }
+  BatchDue write_all(std::span<const RequestId> ids, const TokenId* tokens, std::uint32_t* due);
   /// Takes all of that back. @param ids that it has reached
   void undo(std::span<const RequestId> ids, std::span<const std::uint32_t> due);
 
-  /// Writes the token of a step that is due. @pre room
-  void write(Request& r, RequestId id, TokenId token) {
-    tokens_[id][ends_[id].num_tokens++] = token;
-    ++r.ahead;
-  }
   /// Hashes the next unit, if the request has all of its tokens.
   void hash_next(Request& r, RequestId id) {
     if (num_tokens(id) < r.next_unit_end) return;
@@ -253,21 +197,11 @@ class RequestTable {
     std::uint32_t num_tokens = 0;
     std::uint32_t write_until = 0;  // see limit()
   };
-  /// The bits that any of some handles has, two handles a word.
-  template <std::size_t... k>
-  static std::uint64_t bits_of(const RequestId* ids, std::index_sequence<k...> /*pairs*/) {
-    const auto two = [](const RequestId* at) {
-      std::uint64_t handles;
-      std::memcpy(&handles, at, sizeof(handles));
-      return handles;
-    };
-    return (two(ids + 2 * k) | ...);
-  }
   /// The memory that open() makes; no step reads this.
   struct Storage {
     SharedExtraKeys extra;
     std::unique_ptr<std::byte[]> buffer;  // a request and its tables point into it
-    std::size_t bytes = 0;
+    std::size_t bytes;
     std::uint32_t capacity = kNever;  // [tokens] that the request and its tables point to room for
     std::uint32_t encoder_tokens = 0;
     std::uint32_t hit_epoch = 0;
@@ -291,7 +225,6 @@ class RequestTable {
   std::vector<TokenId*> tokens_;
   std::vector<End> ends_;
   std::vector<GroupTable> tables_;  // shape [num_given, groups]
-  std::vector<Due> due_;            // shape [num_given]
   std::vector<Storage> storage_;    // shape [num_given]
   std::vector<RequestId> unused_;   // of those handles
 };

@@ -30,7 +30,7 @@ template <class Key>
 void BlockPool<Key>::take(std::span<BlockId> out) {
   if (victims_ != nullptr) [[unlikely]] {
     for (BlockId& block : out) block = take_one();
-  } else if (bare()) {
+  } else if (plain()) {
     take_heads<true>(out);
   } else {
     take_heads<false>(out);
@@ -39,7 +39,7 @@ void BlockPool<Key>::take(std::span<BlockId> out) {
 
 // Two passes: the first walks the chain and starts to fetch the data that the second evicts.
 template <class Key>
-template <bool kBare>
+template <bool kPlain>
 void BlockPool<Key>::take_heads(std::span<BlockId> out) {
   BlockId at = queue_.head();
   for (BlockId& block : out) {
@@ -51,7 +51,7 @@ void BlockPool<Key>::take_heads(std::span<BlockId> out) {
   queue_.drop_front(static_cast<std::uint32_t>(out.size()), at);
   counters_.taken += out.size();
   prefetch_victim(at);
-  for (const BlockId block : out) make_held<kBare>(block);
+  for (const BlockId block : out) make_held<kPlain>(block);
 }
 
 template <class Key>

@@ -73,14 +73,14 @@ class BlockPool {
 
   /// Whether nothing follows what happens to blocks: no policy, no events, no histograms, no marks
   /// of new states; and whether keys are only those of whole blocks. The steps of a pool that is
-  /// bare leave such work out where it is a constant of the code (kBare).
-  [[nodiscard]] bool bare() const {
+  /// plain leave such work out where it is a constant of the code (kPlain).
+  [[nodiscard]] bool plain() const {
     return victims_ == nullptr && !events_.enabled() && !residency_.enabled() &&
            state_steps_.empty() && !tails_;
   }
 
   /// As take(), of one block. @pre num_free() > 0
-  template <bool kBare = false>
+  template <bool kPlain = false>
   BlockId take_one();
 
   /// Adds a reference to each block; a free one leaves the queue (revival). The null block is left
@@ -108,19 +108,19 @@ class BlockPool {
 
   /// Registers a block under a key that covers `prefix_tokens` tokens. @return false if the block
   /// carries a key already
-  template <bool kBare = false>
+  template <bool kPlain = false>
   [[gnu::always_inline]] bool publish(BlockId block, const Key& key, GroupId group = 0,
                                       std::uint32_t prefix_tokens = 0) {
     if (holds_whole(block)) return false;  // a fork has published it
     index_.insert(key, block, group << Record::kGroupShift);
-    if constexpr (!kBare) events_.stored_block(block, prefix_tokens);
+    if constexpr (!kPlain) events_.stored_block(block, prefix_tokens);
     return true;
   }
 
-  /// As publish(), in a bare pool, and for one block at a time: nothing has been fetched ahead.
-  /// @pre the block carries no key
-  [[gnu::always_inline]] void publish_bare(BlockId block, const Key& key, GroupId group = 0) {
-    index_.insert_later(key, block, group << Record::kGroupShift);
+  /// As publish() for the first group of a plain pool, one block at a time: nothing has been fetched
+  /// ahead. @pre the block carries no key
+  [[gnu::always_inline]] void publish_later(BlockId block, const Key& key) {
+    index_.insert_later(key, block);
   }
 
   /// Registers the key of the prefix whose last hash unit lies inside of a block, behind the keys
@@ -206,14 +206,14 @@ class BlockPool {
   /// Tells it, if there is one, of a free block that has lost its content.
   void tell_forgotten(BlockId block);
   /// As take(), without a victim policy.
-  template <bool kBare>
+  template <bool kPlain>
   void take_heads(std::span<BlockId> out);
   /// A block leaves the queue: it gets its first reference and loses its content.
-  template <bool kBare = false>
+  template <bool kPlain = false>
   void make_held(BlockId block);
   /// Starts to fetch the data that taking the next block will evict, and the block behind it.
   void prefetch_victim(BlockId next) const;
-  template <bool kBare = false>
+  template <bool kPlain = false>
   void forget_keys(BlockId block);
   void forget_early(BlockId block) {
     ++num_forgotten_;
@@ -243,10 +243,10 @@ class BlockPool {
 // of every request goes through them.
 
 template <class Key>
-template <bool kBare>
+template <bool kPlain>
 [[gnu::always_inline]] inline BlockId BlockPool<Key>::take_one() {
   ++counters_.taken;
-  if (!kBare && victims_ != nullptr) [[unlikely]] {
+  if (!kPlain && victims_ != nullptr) [[unlikely]] {
     const BlockId victim = victims_->victim();
     queue_.remove(victim);
     make_held(victim);
@@ -256,27 +256,27 @@ template <bool kBare>
   const BlockId rest = records_[block].next;
   queue_.drop_front(1, rest);
   prefetch_victim(rest);
-  make_held<kBare>(block);
+  make_held<kPlain>(block);
   return block;
 }
 
 template <class Key>
-template <bool kBare>
+template <bool kPlain>
 [[gnu::always_inline]] inline void BlockPool<Key>::make_held(BlockId block) {
   Record& record = records_[block];
   record.prev = record.next = kUnlinked;
   record.ref_cnt = 1;
-  if constexpr (kBare) {
+  if constexpr (kPlain) {
     if (PrefixIndex<Key>::is_simple(record.flags)) [[likely]] {
       ++counters_.evictions;
       return index_.erase_simple(record);
     }
   }
   const bool evicted = (record.flags & kKeyed) != 0;
-  if constexpr (!kBare) residency_.taken(block, step_, evicted);
+  if constexpr (!kPlain) residency_.taken(block, step_, evicted);
   if (!evicted) return;
   ++counters_.evictions;
-  forget_keys<kBare>(block);
+  forget_keys<kPlain>(block);
 }
 
 template <class Key>
@@ -286,10 +286,10 @@ template <class Key>
 }
 
 template <class Key>
-template <bool kBare>
+template <bool kPlain>
 inline void BlockPool<Key>::forget_keys(BlockId block) {
   const std::uint32_t flags = records_[block].flags;
-  if constexpr (kBare) return index_.erase(block);
+  if constexpr (kPlain) return index_.erase(block);
   if ((flags & Record::kTailKeyed) != 0 || !state_steps_.empty()) return forget_special(block);
   index_.erase(block);
   events_.removed(GroupId(flags >> Record::kGroupShift), block);

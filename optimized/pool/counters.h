@@ -65,8 +65,8 @@ class Residency {
 
  private:
   struct Span {
-    std::uint32_t born = 0;
-    std::uint32_t last_held = 0;
+    std::uint32_t born;
+    std::uint32_t last_held;
   };
   std::vector<Span> spans_;  // shape [num_blocks], empty when off
   StepHistogram lifetime_;

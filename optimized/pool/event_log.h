@@ -17,8 +17,8 @@ namespace kvproof::optimized {
 
 /// Tokens [from, to) of a request.
 struct TokenRange {
-  std::uint32_t from = 0;
-  std::uint32_t to = 0;
+  std::uint32_t from;
+  std::uint32_t to;
 };
 
 class EventLog {

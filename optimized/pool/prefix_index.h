@@ -51,7 +51,7 @@ class PrefixIndex {
   /// As insert(), but the chunk is only fetched now. It names the block when the next key enters or
   /// when somebody asks, so callers see no difference. The first question after it writes: two
   /// threads must not ask at once.
-  void insert_later(const Key& key, BlockId block, std::uint32_t marks);
+  void insert_later(const Key& key, BlockId block);
   /// Completes insert_later().
   void settle() const {
     if (pending_ != kNoBlock) [[unlikely]]
@@ -200,13 +200,12 @@ template <class Key>
 }
 
 template <class Key>
-[[gnu::always_inline]] inline void PrefixIndex<Key>::insert_later(const Key& key, BlockId block,
-                                                                  std::uint32_t marks) {
+[[gnu::always_inline]] inline void PrefixIndex<Key>::insert_later(const Key& key, BlockId block) {
   Chunk* const chunk = &chunks_[home(key)];
   __builtin_prefetch(chunk, 1, 2);
   Record& record = records_[block];
   record.key = key;
-  record.flags = marks | Record::kHashed | Record::kHead;
+  record.flags = Record::kHashed | Record::kHead;
   const BlockId before = pending_;
   Chunk& its_chunk = *pending_chunk_;
   pending_ = block;
@@ -233,7 +232,7 @@ template <class Key>
 }
 
 template <class Key>
-inline BlockId PrefixIndex<Key>::find(const Key& key) const {
+[[gnu::always_inline]] inline BlockId PrefixIndex<Key>::find(const Key& key) const {
   settle();
   Chunk& chunk = chunks_[home(key)];
   const std::uint8_t wanted = tag(key);

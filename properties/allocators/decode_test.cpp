@@ -53,7 +53,7 @@ Snapshot silent(Snapshot state) {
 
 /// Both managers, under the names of a random run. The one that is called request by request always
 /// announces what it does, as the laws want it: so where the batch does not, the code that follows
-/// nothing (BlockPool::bare()) is held to the code that the laws watch.
+/// nothing (BlockPool::plain()) is held to the code that the laws watch.
 template <class Digest>
 class Twins {
  public:

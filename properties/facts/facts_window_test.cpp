@@ -135,13 +135,11 @@ std::int64_t need(const CacheConfig& config, const Blocks& hit, const Asked& ask
       {}, hit,
       {.slots = asked.tokens, .main = asked.tokens, .starts = asked.starts, .capped = asked.capped},
       naive);
-  EXPECT_EQ(FastGroup(config, 0).need({}, hit,
-                                      {.slots = asked.tokens,
-                                       .main = asked.tokens,
-                                       .starts = asked.starts,
-                                       .capped = asked.capped},
-                                      fast),
-            out);
+  optimized::Demand demand{};
+  demand.slots = demand.main = asked.tokens;
+  demand.starts = asked.starts;
+  demand.capped = asked.capped;
+  EXPECT_EQ(FastGroup(config, 0).need({}, hit, demand, fast), out);
   return out;
 }
 
@@ -177,7 +175,7 @@ TEST(Facts, Fact_62_WithoutTheCapWhatIsNeededIsTaken) {
   reference::BlockPool naive(config.num_blocks, FreeOrder::append);
   FastPool fast(config.num_blocks, {});
   reference::GroupTable table;
-  optimized::GroupTable fast_table;
+  optimized::GroupTable fast_table{};
   Blocks storage(16);
   fast_table.blocks = storage.data();
   fast_table.capacity = 16;
@@ -186,7 +184,8 @@ TEST(Facts, Fact_62_WithoutTheCapWhatIsNeededIsTaken) {
     const std::int64_t needed = group.need(table, {}, demand, naive);
     EXPECT_EQ(needed, 2);
     EXPECT_EQ(std::ssize(group.allocate(table, demand, naive).blocks), needed);
-    const optimized::Demand fast_demand{.slots = tokens, .main = tokens};
+    optimized::Demand fast_demand{};
+    fast_demand.slots = fast_demand.main = tokens;
     EXPECT_EQ(fast_group.need(fast_table, {}, fast_demand, fast), needed);
     optimized::TailCopy none;
     EXPECT_EQ(fast_group.allocate(fast_table, fast_demand, fast, none), needed);

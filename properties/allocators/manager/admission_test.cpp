@@ -16,7 +16,13 @@ TEST(Admission, TellsARefusalFromAGrantOfNothing) {
 }
 
 TEST(Admission, ADemandCountsTheHitAndTheLoadedTokensAsComputed) {
-  const Standing request{.num_tokens = 40, .hit_tokens = 16, .uses_hit = true, .idle = true};
+  const Standing request{.num_tokens = 40,
+                         .computed = 0,
+                         .encoder_tokens = 0,
+                         .prompt_tokens = 0,
+                         .hit_tokens = 16,
+                         .uses_hit = true,
+                         .idle = true};
   const AllocateArgs args{.new_tokens = 20, .lookahead = 3, .external = 4};
   const Demand demand = demand_of(args, request, 64);
   EXPECT_EQ(demand.computed, 20U);
@@ -25,8 +31,12 @@ TEST(Admission, ADemandCountsTheHitAndTheLoadedTokensAsComputed) {
   EXPECT_TRUE(demand.starts);
   EXPECT_EQ(demand_of(args, request, 41).slots, 41U) << "no slots beyond the limit";
   EXPECT_THROW(static_cast<void>(demand_of(args, request, 19)), ContractViolation);
-  EXPECT_FALSE(demand_of({.new_tokens = 1}, {.idle = true}, 64).starts) << "nothing to start from";
-  EXPECT_FALSE(demand_of(args, {.hit_tokens = 16, .uses_hit = true}, 64).starts) << "it runs";
+  Standing other = request;
+  other.idle = false;
+  EXPECT_FALSE(demand_of(args, other, 64).starts) << "it runs";
+  other = {};
+  other.idle = true;
+  EXPECT_FALSE(demand_of({.new_tokens = 1}, other, 64).starts) << "nothing to start from";
 
   const Demand all = whole_sequence(demand, request);
   EXPECT_EQ(all.slots, 40U);

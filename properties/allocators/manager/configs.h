@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "optimized/manager/admission.h"
 #include "reference/config.h"
 #include "reference/ids.h"
 
@@ -20,6 +21,22 @@ inline CacheConfig small_config(std::vector<GroupConfig> groups = {{.block_size 
   out.hash_block_size = 4;
   out.groups = std::move(groups);
   return out;
+}
+
+/// The demand of a request that needs so many slots for known tokens.
+inline optimized::Demand demand_for(std::uint64_t tokens, std::uint64_t computed = 0) {
+  return {.slots = tokens,
+          .main = tokens,
+          .computed = computed,
+          .processed = 0,
+          .local = 0,
+          .external = 0,
+          .prefill_end = 0,
+          .prompt = 0,
+          .encoder = 0,
+          .uses_hit = false,
+          .starts = false,
+          .capped = false};
 }
 
 /// The tokens 0, 1, 2, ...

@@ -16,15 +16,15 @@ struct CopiesTest : testing::Test {
   BlockPool<Key128> pool{config.num_blocks, {}};
   LayerGroup<Key128> group{config, 0};
   std::array<BlockId, 8> blocks{};
-  GroupTable table;
+  GroupTable table{};
   Copies copies;
-  Demand next{.slots = 7, .main = 7, .computed = 6};
+  Demand next = properties::demand_for(7, 6);
 
   void SetUp() override {
     table.blocks = blocks.data();
     table.capacity = 8;
     TailCopy none;
-    group.allocate(table, {.slots = 6, .main = 6}, pool, none);
+    group.allocate(table, properties::demand_for(6), pool, none);
     pool.touch(table.table());  // a fork
   }
 };
@@ -52,7 +52,7 @@ TEST_F(CopiesTest, WhatIsPublishedIsNotWrittenAgain) {
 
 TEST_F(CopiesTest, AKeyOfARelativeGoesBeforeTheBlockIsWritten) {
   std::array<Key128, 2> units{Key128{{1, 1}}, Key128{{2, 2}}};
-  HotRequest<Key128> request;
+  HotRequest<Key128> request{};
   request.hashes = units.data();
   request.num_hashes = 2;
   pool.publish(blocks[1], {{9, 9}}, 0, 8);

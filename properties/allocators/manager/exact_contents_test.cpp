@@ -23,7 +23,7 @@ class Collision {
     for (const RequestId id : {one, two}) requests_[id].hashes = keys_.data();
     GroupTable& table = *requests_.tables(one);
     TailCopy copy;
-    groups_[0].allocate(table, {.slots = 8, .main = 8}, pool_, copy);
+    groups_[0].allocate(table, properties::demand_for(8), pool_, copy);
     const std::uint32_t hashed = lookahead == 0 ? 8 : 4;
     requests_[one].num_hashes = hashed / 4;
     contents.note_complete(requests_, one, table, hashed, pool_);

@@ -24,7 +24,7 @@ struct HostTierTest : testing::Test {
   HostTier<Key128> tier{config, FreeOrder::append, groups};
   std::array<BlockId, 8> blocks{}, hits{};
   std::array<Key128, 8> units{Key128{{1, 1}}, Key128{{2, 2}}};
-  GroupTable table;
+  GroupTable table{};
   Copies copies;
 
   void SetUp() override {
@@ -33,7 +33,7 @@ struct HostTierTest : testing::Test {
     table.capacity = 8;
     groups[0].set_kept_from(table, 0);
     TailCopy none;
-    groups[0].allocate(table, {.slots = 7, .main = 7}, device, none);
+    groups[0].allocate(table, properties::demand_for(7), device, none);
     groups[0].publish(table, {.units = units.data(), .num_units = 8}, 7, device);
   }
 };

@@ -13,6 +13,7 @@
 namespace kvproof::optimized {
 namespace {
 
+using properties::demand_for;
 using properties::small_config;
 
 struct OneTable {
@@ -29,7 +30,7 @@ struct OneTable {
   }
 
   std::uint32_t grow_to(std::uint64_t tokens) {
-    const Demand demand{.slots = tokens, .main = tokens};
+    const Demand demand = demand_for(tokens);
     EXPECT_GE(group.need(table, {}, demand, pool), 0);
     return group.allocate(table, demand, pool, copy);
   }
@@ -38,7 +39,7 @@ struct OneTable {
   std::array<Key128, 16> units{};
   BlockPool<Key128> pool;
   LayerGroup<Key128> group;
-  GroupTable table;
+  GroupTable table{};
   TailCopy copy;
 
   [[nodiscard]] Content<Key128> content() const { return {units.data(), 16}; }
@@ -46,7 +47,7 @@ struct OneTable {
 
 TEST(LayerGroup, TakesWhatItSaysItNeeds) {
   OneTable one(small_config());
-  EXPECT_EQ(one.group.need(one.table, {}, {.slots = 9, .main = 9}, one.pool), 3);
+  EXPECT_EQ(one.group.need(one.table, {}, demand_for(9), one.pool), 3);
   EXPECT_EQ(one.grow_to(9), 3U);
   EXPECT_EQ(one.table.length, 3U);
   EXPECT_EQ(one.pool.num_free(), 12U);
@@ -92,10 +93,10 @@ TEST(LayerGroup, AStateThatMovesLosesItsKey) {
 TEST(LayerGroup, ABlockThatIsDueIsAnnouncedWithItsTokens) {
   OneTable one(small_config());
   BlockPool<Key128> announcing(16, {.event_records = 16});
-  const Demand demand{.slots = 8, .main = 8};
+  const Demand demand = demand_for(8);
   one.group.allocate(one.table, demand, announcing, one.copy);
   one.group.publish(one.table, one.content(), 4, announcing);
-  HotRequest<Key128> request;
+  HotRequest<Key128> request{};
   request.hashes = one.units.data();
   request.num_hashes = 16;
   one.group.publish_due(one.table, request, 8, announcing);
@@ -135,7 +136,7 @@ TEST(LayerGroup, ReleasesTheFirstBlockFirstWhereThePolicyWantsIt) {
   FirstFreed policy;
   OneTable one(small_config());
   BlockPool<Key128> pool(16, {.victims = &policy});
-  one.group.allocate(one.table, {.slots = 12, .main = 12}, pool, one.copy);
+  one.group.allocate(one.table, demand_for(12), pool, one.copy);
   const std::vector<BlockId> held(one.blocks.begin(), one.blocks.begin() + 3);
   one.group.release(one.table, pool);
   ASSERT_EQ(policy.order.size(), 15U);
