@@ -121,8 +121,8 @@ class RequestTable {
   /// The number of tokens up to which a step only writes one: no hash, no block and no publication
   /// is due before it, and there is room.
   [[nodiscard]] std::uint32_t write_until(RequestId id) const { return ends_[id].write_until; }
-  /// Call it whenever the number falls. If it rises, the old value is merely too low, so that a step
-  /// looks in vain.
+  /// Call it whenever the number falls. If it rises, the old value is merely too low, so that a
+  /// step looks in vain.
   void limit(RequestId id, std::uint32_t work_at) { ends_[id].write_until = work_at; }
   [[nodiscard]] std::size_t num_live() const { return num_given_ - unused_.size(); }
 
