@@ -45,7 +45,7 @@ UNDER_WAY = 10   # [s] after which one of LONG is ended
 # What takes minutes.
 LONG = re.compile(
     r"\./kvproof (report|test|gate\b.*(--against=(HEAD|\./base|naive)|--record)|bench --filter=|"
-    r"check($| --(deep|exhaustive|subject=naive))|selftest --(mutants|liars)|"
+    r"check($| --(deep|exhaustive|subject=naive))|selftest|"
     r"study (published|live_memory))|gate\.sh|make_page|tests/(kernel_mutants|random)_test")
 
 NOT_RUN = (  # (a pattern of commands, why they are not run)
