@@ -9,7 +9,7 @@ from importlib import import_module
 from kvproof_report.common import stopping
 
 PROGRAMS = {"make_page": "page.programs", "draw_figure": "page.programs",
-            "compare": "page.programs", "run": "run.run"}
+            "compare": "page.programs", "report": "run.run"}
 
 
 def start(name: str) -> None:

@@ -377,7 +377,7 @@ def temporary_folder() -> Iterator[str]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def report(options: Namespace) -> int:
+def measured(options: Namespace) -> int:
     programs_folder = os.environ.get("KVPROOF_BIN", "")
     wrong = what_is_wrong(options, programs_folder)
     if wrong:
@@ -391,10 +391,10 @@ def report(options: Namespace) -> int:
     return stopping.STOPPED if signals else finish(run, code, page)
 
 
-def run(arguments: list[str]) -> int:
+def report(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
     try:
-        return compare(options) if options.compare else report(options)
+        return compare(options) if options.compare else measured(options)
     except OutputError as error:
         say(f"kvproof report: {error}")
         return 2

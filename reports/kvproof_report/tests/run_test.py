@@ -223,7 +223,7 @@ class RunTest(FolderTest):
             time.sleep(delay)
             process.send_signal(number)
             _, said = process.communicate(timeout=120)
-            # Before run.py is there, the shell that starts it ends by the signal.
+            # Before report.py is there, the shell that starts it ends by the signal.
             self.assertIn(process.returncode, (130, -number), said)
             self.assertNotIn("Traceback", said)
             self.assertFalse(os.path.exists(self.path("new")), said)

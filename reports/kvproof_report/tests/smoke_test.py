@@ -21,8 +21,8 @@ if not os.path.exists(os.path.join(PROGRAMS, "kvproof-check")):
 class SmokeTest(FolderTest):
     def test_every_part_is_measured_and_the_page_says_that_it_is_correct(self):
         done = subprocess.run(
-            [sys.executable, script("run"), "--smoke", "--output=results", "--json=summary.json"],
-            cwd=self.folder, capture_output=True, text=True, check=False)
+            [sys.executable, script("report"), "--smoke", "--output=results",
+             "--json=summary.json"], cwd=self.folder, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "results/report.html\n"), done.stderr)
         names = {f"{part.name}.json" for part in parts_of("smoke")}
         self.assertEqual(set(os.listdir(self.path("results"))),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Measures and draws; kvproof report calls it by run.sh."""
+"""Measures and draws what kvproof report asks for, which calls it by run.sh."""
 from kvproof_report.__main__ import start
 
 if __name__ == "__main__":
-    start("run")
+    start("report")
