@@ -140,6 +140,9 @@ echo CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere >"$work/tree/build/release/CMakeCa
 try test 0 "log:cmake --fresh --preset release"
 tests '1/2 Test #1: a ....***Failed    0.01 sec' 'its output' '2/2 Test #2: b ...   Passed    1 sec'
 try test 1 "out:its output" "last:1 passed, 1 failed, 0 skipped"
+fake ctest "head -n 1 $work/ctest.txt | sed 's/...Failed/ Passed/'; exit 1"
+try test 2 "err:the tests could not be run"
+fake ctest "cat $work/ctest.txt"
 tests "No tests were found!!!"
 try "test --filter=nobody" 2 "err:--filter=nobody: no test of the quick tier has such a name"
 system
@@ -150,7 +153,6 @@ mkdir -p "$work/tree/build/release/Testing/Temporary"
 printf '%s\n' 'a.cpp:1: Skipped' 'no traces' 'b.cpp:2: Skipped' 'no traces' 'skipped: no vLLM' \
   'fibers: Boost.Context' >"$work/tree/build/release/Testing/Temporary/LastTest.log"
 try test 0 "out:  2 skipped: no traces" "out:  1 skipped: no vLLM" "out:fibers: Boost.Context"
-
 # ---- installing ----
 system g++ librapidcheck-dev valgrind
 run test
@@ -205,7 +207,6 @@ if command -v script >/dev/null 2>&1 && script -qec true /dev/null >/dev/null 2>
   at_terminal "" test 0 "err:configuring  1 s" \
     "ok:grep -Eq 'building  [0-9]+ s 1/4, about [0-9]+ s left' $work/err"
 fi
-
 # ---- dispatch ----
 program() {  # program <name> <script line>...
   fake "$@"
@@ -303,7 +304,6 @@ fake apt-get "case \$* in *--download-only*) ;; *install*)" \
   "echo begun >>$work/log; kill -s TERM \$\$ \$PPID; sleep 0.3; echo unpacked >>$work/log ;; esac"
 try check 143 "err:nothing half installed" "all:begun
 unpacked"
-
 # ---- two at once in one checkout ----
 system
 program kvproof-check :

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What the launcher says of a run of ctest: which tests failed, why others were skipped, the counts.
-#   usage: test_results.sh <build folder> <tier> <filter> <file for JSON or nothing> <its seconds>
+#   usage: test_results.sh <build folder> <tier> <filter> <ctest's exit code> <JSON file> <seconds>
 # Exit codes: 0 every test passed or was skipped, 1 one failed, 2 none was run, or no way to tell.
-build=$1 tier=$2 filter=$3 json=$4 seconds=$5
+build=$1 tier=$2 filter=$3 code=$4 json=$5 seconds=$6
 
 fail() { echo "kvproof: test: $*" >&2; exit 2; }
 
@@ -18,7 +18,12 @@ if [ "$counts" = "0 passed, 0 failed, 0 skipped" ]; then
   tail -n 40 "$build/test.log" >&2
   fail "--filter=${filter:-.}: no test of the $tier tier has such a name and was run"
 fi
-case $counts in *" 0 failed"*) failed=0 ;; *) failed=1 ;; esac
+case $counts in
+  *" 0 failed"*)
+    [ "$code" = 0 ] || { tail -n 40 "$build/test.log" >&2; fail "the tests could not be run"; }
+    failed=0 ;;
+  *) failed=1 ;;
+esac
 
 say() {
   [ "$failed" = 0 ] ||
