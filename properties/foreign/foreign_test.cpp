@@ -10,6 +10,7 @@
 #include "optimized/subjects.h"
 #include "properties/foreign/foreign_state.h"
 #include "properties/foreign/foreign_subject.h"
+#include "properties/oracles/audit.h"
 #include "properties/random/generators.h"
 #include "properties/random/ways.h"
 #include "properties/subject/caller_book.h"
