@@ -117,8 +117,8 @@ class BlockPool {
     return true;
   }
 
-  /// As publish() for the first group of a plain pool, one block at a time: nothing has been fetched
-  /// ahead. @pre the block carries no key
+  /// As publish() for the first group of a plain pool, one block at a time: nothing was fetched.
+  /// @pre the block carries no key
   [[gnu::always_inline]] void publish_later(BlockId block, const Key& key) {
     index_.insert_later(key, block);
   }
