@@ -117,8 +117,8 @@ class BlockPool {
     return true;
   }
 
-  /// As publish() for the first group of a plain pool, one block at a time: nothing has been
-  /// fetched ahead. @pre the block carries no key
+  /// As publish() for the first group of a plain pool, one block at a time: nothing was fetched.
+  /// @pre the block carries no key
   [[gnu::always_inline]] void publish_later(BlockId block, const Key& key) {
     index_.insert_later(key, block);
   }
@@ -137,7 +137,7 @@ class BlockPool {
     return (records_[block].flags & Record::kTailKeyed) != 0 && tails_->carries(block, wanted);
   }
 
-  /// Moves the keys of a block to another one, without an event. @pre `to` has none
+  /// The content of a block is announced to be in another one, without an event. @pre `to` has none
   void move_keys(BlockId from, BlockId to);
 
   /// Forgets the keys of prefixes that end inside, if there are no others: the block is complete
