@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (requests == 0) fuzz_failed("a log without a request was accepted");
   } catch (const kvproof::InputError& error) {
     if (std::string_view(error.what()).find('\n') != std::string_view::npos) {
-      fuzz_failed(say("a complaint of several lines: ", error.what()));
+      fuzz_failed(kvproof::say("a complaint of several lines: ", error.what()));
     }
     ++requests;  // the line that was refused
   }

@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
     launch_once();
     return 0;
   }
-  const Finding wrong = check_all(std::strtoull(argv[2], nullptr, 10));
+  const kvproof::Finding wrong = check_all(std::strtoull(argv[2], nullptr, 10));
   if (wrong) std::printf("%s\n", wrong->c_str());
   return wrong ? 1 : 0;
 }

@@ -17,6 +17,7 @@
 namespace {
 
 using namespace kvproof::properties;
+using kvproof::Finding;
 
 struct Options {
   int rounds = 40;
