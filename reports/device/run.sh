@@ -99,6 +99,7 @@ kvproof
 reference
 kernels
 properties/kernels
+properties/mutants/active_patch.h
 reference/support/say.h
 bench/kernels/device
 reports/device
