@@ -210,6 +210,11 @@ class Folder:
             child = subprocess.Popen(["sh", "-c", command.text], cwd=self.path, stdout=log,
                                      stderr=log, env=self.environment, stdin=subprocess.DEVNULL,
                                      start_new_session=True)
+        if "kvproof report" in command.text:  # under way once --resume could go on from a part
+            patience = time.monotonic() + SECONDS
+            while (child.poll() is None and time.monotonic() < patience
+                   and not (self.path / "results" / "run.json").exists()):
+                time.sleep(1)
         try:
             code = child.wait(UNDER_WAY if is_long else SECONDS)
         except subprocess.TimeoutExpired:
