@@ -132,8 +132,9 @@ expect 2 "ok:grep -q passed summary.json"
 system
 try "test --json=summary.json" 0 "last:2 passed, 0 failed, 1 skipped" "log:--target kvproof_quick" \
   "log:--label-regex ^quick" "out:./kvproof test --full" no:apt-get "err:configured in" \
-  "ok:grep -qx '{.install_seconds.: 0, .build_seconds.: [0-9]*, .run_seconds.: [0-9]*,\
- .passed.: 2, .failed.: 0, .skipped.: 1}' summary.json"
+  "ok:grep -qx '{.install_seconds.: 0, .build_seconds.: [0-9]*, .build_cpu_seconds.: [0-9]*,\
+ .run_seconds.: [0-9]*, .run_cpu_seconds.: [0-9]*, .passed.: 2, .failed.: 0, .skipped.: 1}' \
+ summary.json"
 try "test --full" 0 "log:--target all" "no:quick" "no:configuring"
 try "test --non-unity" 0 "log:cmake --preset non-unity"
 echo CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere >"$work/tree/build/release/CMakeCache.txt"

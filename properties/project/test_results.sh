@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # What the launcher says of a run of ctest: which tests failed, why others were skipped, the counts.
-#   usage: test_results.sh <build folder> <tier> <filter> <ctest's exit code> <JSON file> <seconds>
+#   usage: test_results.sh <build folder> <tier> <filter> <ctest's exit code> <JSON file>
+#                          <seconds of installing> <of building> <of the tests>
 # Exit codes: 0 every test passed or was skipped, 1 one failed, 2 none was run, or no way to tell.
-build=$1 tier=$2 filter=$3 code=$4 json=$5 seconds=$6
+build=$1 tier=$2 filter=$3 code=$4 json=$5 installing=$6 building=$7 running=$8
 
 fail() { echo "kvproof: test: $*" >&2; exit 2; }
 
@@ -45,7 +46,13 @@ printf '%s\n' "$told" 2>/dev/null || told=
 
 if [ -n "$json" ]; then
   counted=$(echo "$counts" | sed 's/\([0-9][0-9]*\) \([a-z]*\)/"\2": \1/g')
-  (printf '{%s, %s}\n' "$seconds" "$counted" >"$json") 2>/dev/null ||
+  # What "times" said before, between and after: user and system seconds of all that had ended.
+  cpu=$(awk 'NR % 2 == 0 { gsub(/[ms]/, " "); at[NR] = 60 * ($1 + $3) + $2 + $4 }
+    END { printf "%d %d", at[4] - at[2], at[6] - at[4] }' "$build/times.log")
+  (printf '{"install_seconds": %d, "build_seconds": %d, "build_cpu_seconds": %d, ' \
+    "$installing" "$building" "${cpu% *}" &&
+    printf '"run_seconds": %d, "run_cpu_seconds": %d, %s}\n' "$running" "${cpu#* }" "$counted"
+  ) 2>/dev/null >"$json" ||
     fail "--json=$json: cannot be written"
 fi
 [ -n "$told" ] || fail "stdout cannot be written"
