@@ -2,10 +2,10 @@
 // The decode steps of running requests, one at a time or a batch.
 //
 // Model:   nearly all steps of a batch only write a token (RequestTable::write_all). The others are
-//          due, and are made in order: a settled request has nothing to decide, so its step takes,
-//          publishes and gives back what is due and asks no gate. It is plain where that is the
-//          work of one group of full attention whose pool nothing follows. A request that is not
-//          settled makes the three calls of the manager.
+//          "due" and are made in order. A request is "settled" if it shares nothing, is on the
+//          device and moves no states: its step takes, publishes and gives back blocks, and asks no
+//          admission gate. The step is "plain" if there is one group of full attention and nobody
+//          listens to the pool. A request that is not settled makes the three calls of the manager.
 // Leaves out: admission, copies and moving states, which the three calls know.
 #pragma once
 

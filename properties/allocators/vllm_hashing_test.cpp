@@ -194,9 +194,9 @@ std::pair<std::size_t, std::string> written(const std::vector<TokenId>& tokens,
 }
 using Written = std::pair<std::size_t, std::string>;
 
-// What pickle.dumps(unit, protocol=5) of CPython 3.11 writes, and canonical CBOR, where an encoding
-// changes: the widths of integers, of lengths and of references, and the frames of 64 KiB.
-TEST(VllmHashing, WritesEveryWidthOfIntegersAndTexts) {
+// What pickle.dumps(unit, protocol=5) of CPython 3.11 writes, and canonical CBOR, where the width
+// of an integer changes. Long texts, frames and many references are in check/published_keys.cpp.
+TEST(VllmHashing, WritesEveryWidthOfIntegers) {
   using Pickle = VllmSha256Digest;
   using Cbor = VllmSha256CborDigest;
   const std::vector<TokenId> wide = {0,  23,  24,  255,  256,  65535,  65536,          2147483647,
@@ -205,25 +205,7 @@ TEST(VllmHashing, WritesEveryWidthOfIntegersAndTexts) {
             Written(112, "ef8fe181b307ca09f956fbfed14390fa6456502d32d91976fc963e75c64ac9e7"));
   EXPECT_EQ(written<Cbor>(wide, {}),
             Written(78, "118e8fb5e4be58ab0fa21eed8e4afe57ad75fa168ff6d7d2fbf3d738401ae2f2"));
-  const auto text = [](std::size_t size, char letter) { return std::string(size, letter); };
   const std::vector<TokenId> four = {1, 2, 3, 4};
-  const ExtraKeys texts{.lora = text(255, 'a'),
-                        .lora_path = text(256, 'b'),
-                        .salt = text(70'000, 'g'),
-                        .layout = "k",
-                        .mm = {{text(65'535, 'c'), 0, 1},
-                               {text(65'536, 'd'), 1, 1},
-                               {text(23, 'e'), 2, 1},
-                               {text(24, 'f'), 3, 1},
-                               {"behind", 4, 1}},
-                        .embeds = {{text(255, 'h'), 0, 1},
-                                   {text(256, 'i'), 1, 1},
-                                   {text(65'536, 'j'), 3, 1},
-                                   {"behind", 4, 1}}};
-  EXPECT_EQ(written<Pickle>(four, texts),
-            Written(267919, "56f5eaa30e3cb8c749190bae7789f3da665b361282280f714621c23357317806"));
-  EXPECT_EQ(written<Cbor>(four, texts),
-            Written(267843, "9d2114a070cb730b469cb25012d975c6577cc91d0cc293c8af5c5a64e39d1c99"));
   const std::uint32_t start = 2147483649;
   const std::string accented = "\u00e9";
   const ExtraKeys offsets{.mm = {{"i", 0, start + 1},
@@ -237,16 +219,6 @@ TEST(VllmHashing, WritesEveryWidthOfIntegersAndTexts) {
             Written(139, "4592ad3ed05522215444ad26b83bfa90ea3a71c61cab8e7a19141eab24a801dc"));
   EXPECT_EQ(written<Cbor>(four, offsets, start),
             Written(99, "213fd0531b4991e0e9e98dbabc8a2f1a9be4a1365e2807a813439abc02f905b3"));
-  ExtraKeys many;
-  for (int i = 0; i < 4000; ++i) {
-    many.mm.push_back({"item-" + std::to_string(1'000'000 + i).substr(1), 0, 1});
-  }
-  for (const std::string& id : {accented, accented}) many.mm.push_back({id, 1, 1});
-  for (const char* id : {"x", "x"}) many.mm.push_back({id, 2, 1});
-  EXPECT_EQ(written<Pickle>(four, many),
-            Written(80118, "2c392fbe5e0bc88e6dd2cefd356394e5c53e47d4a05ebd7385ef8a51ea4e06a9"));
-  EXPECT_EQ(written<Cbor>(four, many),
-            Written(68073, "f839b7d4f6eed7cf675ae558af5f61908e4ce4a7ba62a9cd88a9393fb3eaa71d"));
 }
 
 TEST(VllmHashing, AnotherSeedIsThatPythonHashSeed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether a manager with a named block hash makes the very keys that others make by that name.
+// Keys that other programs make by a named block hash, with which those of a manager are compared.
 //
 // Source:  published_keys.py, which asks pickle and hashlib of CPython, cbor2 and xxhash.
 #pragma once

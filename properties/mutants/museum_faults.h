@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What replacements in patches_reference.cpp are too long to say, and what a bug remembers: the
-// manager has no place for it.
+// The code of seeded bugs that is too long for a row of patches_reference.cpp, and the memory that
+// some of them need, for which the naive manager has no place.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +23,8 @@
 
 namespace kvproof::patched {
 
-/// Of one manager. A bug uses the members that it needs, and the keys are addresses in the manager
-/// or names.
+/// What a bug remembers of one manager. It uses the members that it needs; their keys are addresses
+/// in the manager, or names.
 struct FaultMemory {
   std::uint32_t count = 0;
   std::set<BlockId> marked;
