@@ -81,10 +81,11 @@ def program(words):
     first = words[0] if words else ""
     if first.startswith(("./", "(")):
         return True
-    if alone:
-        return "/" in first and os.path.isfile(ROOT / first) and os.access(ROOT / first, os.X_OK)
-    return (first in ABSENT or first.startswith(("build/", "V/bin/"))
-            or re.match("kvproof(-|$)", first) is not None or shutil.which(first) is not None)
+    if "/" in first and os.path.isfile(ROOT / first) and os.access(ROOT / first, os.X_OK):
+        return True
+    return not alone and (first in ABSENT or first.startswith(("build/", "V/bin/"))
+                          or re.match("kvproof(-|$)", first) is not None
+                          or shutil.which(first) is not None)
 
 
 def find_commands(place, text):
