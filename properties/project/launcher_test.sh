@@ -189,6 +189,11 @@ fake c++ 'exit 0'
 try test 0
 try report 2 "err:  python3"
 try doctor 0 "ok:grep -Eq 'found +g\+\+ +[(]not from a package' $work/out"
+system libboost-context-dev librapidcheck-dev  # one's headers are here, and not its library
+fake c++ 'case $* in *-lboost_context*) exit 1 ;; esac'
+try doctor 0 "ok:grep -Eq 'missing +libboost-context-dev' $work/out" \
+  "ok:grep -Eq 'found +librapidcheck-dev +[(]not from a package' $work/out"
+try test 0 "log:apt-get -q $install libboost-context-dev"
 
 # ---- a terminal: it asks, and it shows what is left ----
 if command -v script >/dev/null 2>&1 && script -qec true /dev/null >/dev/null 2>&1 </dev/null; then
