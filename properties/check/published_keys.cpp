@@ -50,7 +50,11 @@ constexpr std::array<std::string_view, std::size(kPublishedHashes)> kPublished[]
     {"4552438d7e6ab67e149b7d5b8c054832",
      "85952086a74f172c97d8dc92de290f4d699cee867aa73863f52dc3dbbbb9a968",
      "769aae48016fb9a8e933bc5f99c322fc035a56b8f99423d33ea7b527c4279388",
-     "08e59427a99e21c9b95f2ca770a9cfb59f65226d4f9e2acf200d983c3da72d33"}};
+     "08e59427a99e21c9b95f2ca770a9cfb59f65226d4f9e2acf200d983c3da72d33"},
+    {"387e5904326acb58e8921b496c76caf9",
+     "37469c3481e7950d92764755c9addf7ff82d46455332d2ac90b09e5ec0cb7a2a",
+     "a2e3f720c680edf05a4ed833e9030bd553324d355ad6da98d01196e7981a5c82",
+     "861ac39a11a0752f98c9baf6decfff7e94c247a7b01b2ca0ba7932fab5c40f41"}};
 
 CacheConfig units_of(std::uint32_t tokens, std::uint32_t lookahead = 0) {
   CacheConfig out;
@@ -109,6 +113,20 @@ ExtraKeys many_items() {
   return out;
 }
 
+// Every text of one character that Python has only once, again and again: references of one byte and
+// of four, one of which begins a frame.
+ExtraKeys letters() {
+  ExtraKeys out;
+  for (int round = 0; round < 32; ++round) {
+    for (int c = 33; c < 256; ++c) {
+      std::string text(1, static_cast<char>(c));
+      if (c > 127) text = {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 0x3f))};
+      out.mm.push_back({std::move(text), 0, 1});
+    }
+  }
+  return out;
+}
+
 // The number by which a state shows a key, of its hexadecimal text.
 std::uint64_t shown_key(std::string_view hex) {
   const auto digit = [](char c) {
@@ -141,6 +159,7 @@ std::vector<PublishedKey> published_keys() {
       {"long", units_of(4), {"r", range(1, 9), long_texts()}, {}},
       {"across", units_of(4), {"r", range(1, 309), across_units()}, {}},
       {"many", units_of(4), {"r", range(1, 5), many_items()}, {}},
+      {"letters", units_of(4), {"r", range(1, 5), letters()}, {}},
   };
   for (std::size_t i = 0; i < out.size(); ++i) out[i].keys = kPublished[i];
   return out;

@@ -29,6 +29,7 @@ ACROSS = {"mm": [("i", 0, 2), ("i", 2, 1), ("ab", 3, 2), ("\u00e9", 5, 1), ("\u0
                  ("far", 7, 300)], "embeds": [("rows", 1, 6)]}
 MANY = {"mm": [(f"item-{i:06}", 0, 1) for i in range(4000)] + [("\u00e9", 1, 1)] * 2
         + [("x", 2, 1)] * 2}
+LETTERS = {"mm": [(chr(letter), 0, 1) for letter in range(33, 256)] * 32}
 # Name, tokens of a unit, lookahead, tokens, extra keys.
 CASES = [("plain", 4, 0, range(12), {}),
          ("usual", 16, 0, range(101, 133), {}),
@@ -38,7 +39,8 @@ CASES = [("plain", 4, 0, range(12), {}),
          ("adapter", 4, 0, range(1, 9), {"lora": "x", "lora_path": "p", "salt": "s"}),
          ("long", 4, 0, range(1, 9), LONG),
          ("across", 4, 0, range(1, 309), ACROSS),
-         ("many", 4, 0, range(1, 5), MANY)]
+         ("many", 4, 0, range(1, 5), MANY),
+         ("letters", 4, 0, range(1, 5), LETTERS)]
 
 
 def overlapping(items, start, end):
