@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
+#include <memory>
 
 #include "optimized/cache_manager.h"
+#include "optimized/manager_calls.h"
 #include "reference/contract.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
@@ -167,239 +164,24 @@ namespace {
 template <class Manager>
 class ManagerSubject final : public Subject {
  public:
-  ManagerSubject(const CacheConfig& config, const Capacity& capacity)
-      : manager_(config, capacity) {}
+  ManagerSubject(const CacheConfig& config, const Capacity& capacity) : calls_(config, capacity) {}
 
   Outcome apply(const Operation& operation) override {
     Outcome outcome;
     try {
-      outcome.result = std::visit([this](const auto& o) { return this->perform(o); }, operation);
+      outcome.result = calls_.apply(operation);
     } catch (const ContractViolation& violation) {
       outcome.result = result_of_error(violation.what());
     }
-    outcome.events = manager_.take_events();
+    outcome.events = calls_.calls()->take_events();
     return outcome;
   }
 
-  void observe(Snapshot& out) const override { observe_manager(manager_, names_, out); }
+  void observe(Snapshot& out) const override { calls_.observe(out); }
 
  private:
-  using Blocks = std::vector<BlockId>;
-
-  Result perform(const op::Arrive& o) {
-    expects(!names_.requests.contains(o.req), Breach::duplicate_request,
-            "arrive with a name in use");
-    name_request(o.req, manager_.arrive({.tokens = o.tokens,
-                                         .extra = &o.extra,
-                                         .skip_lookup = o.skip_lookup,
-                                         .encoder_tokens = o.encoder_tokens}));
-    return {};
-  }
-  Result perform(const op::Append& o) {
-    return manager_.append(o.tokens.empty() ? live(o.req) : request(o.req), o.tokens), Result();
-  }
-  Result perform(const op::Advance& o) {
-    return manager_.advance(request(o.req), o.computed), Result();
-  }
-  Result perform(const op::Lookup& o) {
-    const RequestId id = request(o.req);
-    Hit hit{manager_.lookup(id, o.max_tokens.value_or(~0U)), {}};
-    for (GroupId g = 0; g < num_groups(); ++g) {
-      const auto blocks = manager_.hit_blocks(id, g);
-      hit.blocks.emplace_back(blocks.begin(), blocks.end());
-    }
-    return hit;
-  }
-  Result perform(const op::Allocate& o);
-  Result perform(const op::Free& o) { return manager_.free(request(o.req)), Result(); }
-  Result perform(const op::Finish& o) {
-    const RequestId id = request(o.req);
-    manager_.finish(id);
-    names_.requests.erase(o.req);
-    gone_[o.req] = id;
-    return {};
-  }
-  Result perform(const op::Recycle& o) {
-    return manager_.recycle(request(o.req), o.processed), Result();
-  }
-  Result perform(const op::Step&) { return manager_.start_step(), Result(); }
-  Result perform(const op::Cache& o) {
-    return manager_.cache(request(o.req), o.computed), Result();
-  }
-  Result perform(const op::Evict& o) { return manager_.evict(o.blocks), Result(); }
-  Result perform(const op::Reset&) { return manager_.reset(); }
-  Result perform(const op::CommonPrefix& o) {
-    SharedBlocks shared;
-    for (GroupId g = 0; g < num_groups(); ++g) {
-      shared.push_back(manager_.common_prefix(live(o.req), g));
-    }
-    return shared;
-  }
-  Result perform(const op::Take& o) {
-    Blocks blocks(std::min(o.n, manager_.pool().num_free() + 1));  // one too many is enough
-    if (!manager_.take(blocks)) return Refused{};
-    names_.raw.insert(names_.raw.end(), blocks.begin(), blocks.end());
-    return Granted{{std::move(blocks)}};
-  }
-  Result perform(const op::Touch& o) {
-    manager_.touch(o.blocks);
-    names_.raw.insert(names_.raw.end(), o.blocks.begin(), o.blocks.end());
-    return {};
-  }
-  Result perform(const op::Release& o) {
-    Blocks left = names_.raw;
-    for (const BlockId block : o.blocks) {
-      const auto at = std::find(left.begin(), left.end(), block);
-      if (at == left.end()) refuse_release(block);
-      left.erase(at);
-    }
-    manager_.release(o.blocks);
-    names_.raw = std::move(left);
-    return {};
-  }
-
-  Result perform(const op::Fork& o) {
-    const RequestId parent = live(o.req);
-    expects(!names_.requests.contains(o.child), Breach::duplicate_request, "fork to a name in use");
-    name_request(o.child, manager_.fork(parent));
-    return {};
-  }
-  Result perform(const op::Truncate& o) {
-    return manager_.truncate(request(o.req), o.tokens), Result();
-  }
-  Result perform(const op::Pin& o) {
-    expects(!names_.leases.contains(o.lease), Breach::duplicate_lease, "pin under a lease in use");
-    const LeaseId lease = manager_.pin(o.blocks);
-    std::erase_if(returned_, [&](const auto& entry) { return entry.second == lease; });
-    names_.leases[o.lease] = lease;
-    return {};
-  }
-  Result perform(const op::Unpin& o) {
-    const LeaseId lease = handle(names_.leases, returned_, o.lease, Breach::unknown_lease);
-    manager_.unpin(lease);
-    names_.leases.erase(o.lease);
-    returned_[o.lease] = lease;
-    return {};
-  }
-  Result perform(const op::SwapOut& o) {
-    const RequestId id = live(o.req);
-    return start(id, o.transfer, [&] { return manager_.swap_out(id); });
-  }
-  Result perform(const op::SwapIn& o) {
-    const RequestId id = live(o.req);
-    return start(id, o.transfer, [&] { return manager_.swap_in(id); });
-  }
-  Result perform(const op::Complete& o) {
-    const auto at = transfers_.find(o.transfer);
-    expects(at != transfers_.end(), Breach::unknown_transfer, "complete of no transfer in flight");
-    manager_.complete(at->second, o.ok);
-    transfers_.erase(at);
-    return {};
-  }
-
-  Result perform(const op::Decode& o);
-
-  template <class Swap>
-  Result start(RequestId id, const std::string& transfer, const Swap& swap) {
-    expects(!transfers_.contains(transfer) && !transfer.empty(), Breach::duplicate_transfer,
-            "swap under a transfer in use, or without a name");
-    if (!swap()) return Refused{};
-    transfers_[transfer] = id;
-    Granted granted;
-    for (const BlockCopy& copy : manager_.take_copies()) {
-      granted.copies.push_back({copy.from, copy.to});
-    }
-    return granted;
-  }
-
-  // A handle that was given back, too: whether it is in use is for the manager to say.
-  template <class Id>
-  static Id handle(const std::map<std::string, Id>& used, const std::map<std::string, Id>& gone,
-                   const std::string& name, Breach breach) {
-    if (const auto at = used.find(name); at != used.end()) return at->second;
-    const auto at = gone.find(name);
-    expects(at != gone.end(), breach, "a name that was never given");
-    return at->second;
-  }
-  [[nodiscard]] RequestId request(const std::string& name) const {
-    return handle(names_.requests, gone_, name, Breach::unknown_request);
-  }
-  // For the calls whose handle is not the first thing that is looked at.
-  [[nodiscard]] RequestId live(const std::string& name) const {
-    return handle(names_.requests, {}, name, Breach::unknown_request);
-  }
-  // For a batch: a name that was never given becomes a handle that was never given.
-  [[nodiscard]] RequestId id_or_none(const std::string& name) const {
-    if (const auto at = names_.requests.find(name); at != names_.requests.end()) return at->second;
-    const auto at = gone_.find(name);
-    return at != gone_.end() ? at->second : RequestId(~0U);
-  }
-  void name_request(const std::string& name, RequestId id) {
-    std::erase_if(gone_, [&](const auto& entry) { return entry.second == id; });
-    names_.requests[name] = id;
-  }
-  // The manager knows holders, not owners: it can only say so of a block that nobody holds.
-  void refuse_release(BlockId block) {
-    const auto& pool = manager_.pool();
-    if (block != kNullBlock && block < pool.num_blocks() && pool.record(block).ref_cnt == 0) {
-      manager_.release(std::span(&block, 1));
-    }
-    violated(Breach::not_held, "release of a block that the raw owner does not hold");
-  }
-  [[nodiscard]] std::size_t num_groups() const { return manager_.config().groups.size(); }
-
-  Manager manager_;
-  CallerNames names_;
-  std::map<std::string, RequestId> gone_;    // names of handles that were not given again
-  std::map<std::string, LeaseId> returned_;  // the same of leases
-  std::map<std::string, RequestId> transfers_;
-  std::vector<std::size_t> held_;  // shape [groups]: table lengths before the allocation
+  ManagerCalls<Held<Manager>> calls_;
 };
-
-// The new blocks of the tables, listed behind the copies.
-template <class Manager>
-Result ManagerSubject<Manager>::perform(const op::Allocate& o) {
-  const RequestId id = request(o.req);
-  held_.clear();
-  for (GroupId g = 0; g < num_groups(); ++g) held_.push_back(manager_.table(id, g).size());
-  const Admission admission = manager_.allocate(id, o.args);
-  if (!admission) return Refused{};
-  names_.granted += *admission;
-  Granted granted;
-  granted.blocks.resize(num_groups());
-  for (const BlockCopy& copy : manager_.take_copies()) {
-    const auto table = manager_.table(id, copy.group);  // a state that goes on stays where it is
-    if (std::ranges::find(table, copy.to) != table.end()) {
-      granted.blocks[copy.group].push_back(copy.to);
-    }
-    granted.copies.push_back({copy.from, copy.to});
-  }
-  for (GroupId g = 0; g < num_groups(); ++g) {
-    if (manager_.table(id, g).size() == held_[g]) continue;
-    const auto growth = manager_.growth(id, g);
-    granted.blocks[g].insert(granted.blocks[g].end(), growth.begin(), growth.end());
-  }
-  return granted;
-}
-
-// A name that was never given is found where its turn comes: what breaks the contract first counts.
-template <class Manager>
-Result ManagerSubject<Manager>::perform(const op::Decode& o) {
-  std::vector<RequestId> ids;
-  for (const std::string& req : o.reqs) ids.push_back(id_or_none(req));
-  const std::uint64_t taken_before = manager_.counters().taken;
-  const auto done = manager_.decode(ids, o.tokens);
-  names_.granted += manager_.counters().taken - taken_before;
-  kvproof::Decoded out;
-  out.refused.assign(done.refused.begin(), done.refused.end());
-  out.blocks.assign(ids.size(), std::vector<Blocks>(num_groups()));
-  for (const std::uint32_t index : out.refused) out.blocks[index].clear();
-  for (const NewBlock& block : done.taken) {
-    out.blocks[block.index][block.group].push_back(block.block);
-  }
-  for (const BlockCopy& copy : manager_.take_copies()) out.copies.push_back({copy.from, copy.to});
-  return out;
-}
 
 }  // namespace
 

@@ -1,33 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimized cache manager as a Subject: names become handles, and answers become values.
+// The optimized cache manager as a Subject.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "reference/config.h"
-#include "reference/ids.h"
 #include "reference/subject.h"
 
 namespace kvproof::optimized {
 
 struct Capacity;
-
-/// The caller's names for its requests and leases, the blocks that it holds itself, and how many
-/// its allocations were granted.
-struct CallerNames {
-  std::map<std::string, RequestId> requests;
-  std::map<std::string, LeaseId> leases;
-  std::vector<BlockId> raw;
-  std::uint64_t granted = 0;
-};
-
-/// The manager as its caller sees it.
-template <class Manager>
-void observe_manager(const Manager& manager, const CallerNames& names, Snapshot& out);
 
 /// A Subject over CacheManager<Digest>, which announces its events. `Digest` is one of hashing.h or
 /// vllm_hashing.h.

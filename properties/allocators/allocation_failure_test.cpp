@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <ostream>
@@ -14,16 +15,19 @@
 #include <utility>
 #include <vector>
 
-#include "properties/allocators/failing_manager.h"
+#include "optimized/manager_calls.h"
 #include "properties/random/random_run.h"
 #include "reference/operations.h"
 #include "reference/trace_names.h"
 
+/// How many more allocations of this program succeed; kNoLimit = all.
+constexpr std::uint64_t kNoLimit = ~std::uint64_t{0};
+static std::uint64_t allocations_left = kNoLimit;
+
 // Replaced for the whole program. The sanitizers' malloc lies below, so that they see every block.
 // Not inlined: g++ would see a free() of what new gave, and warn.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
-  using kvproof::properties::allocations_left;
-  const bool limited = allocations_left != kvproof::properties::kNoLimit;
+  const bool limited = allocations_left != kNoLimit;
   if (limited && allocations_left-- == 0) {
     allocations_left = 0;  // and so do all further ones, until the call is over
     throw std::bad_alloc();
@@ -42,6 +46,32 @@ namespace kvproof::properties {
 namespace {
 
 using optimized::Capacity;
+using Manager = optimized::CacheManager<optimized::Xxh3Digest>;
+
+/// A manager of which each call is refused memory; not the names and results of its caller, and
+/// those alone are copied from its logs that are asked for.
+class Failing {
+ public:
+  Failing(const CacheConfig& config, const Capacity& capacity) : manager_(config, capacity) {}
+
+  /// One call: only allocations until its end are counted and refused.
+  struct Call {
+    Manager& manager;
+    ~Call() { allocations_left = kNoLimit; }
+    Manager* operator->() const { return &manager; }
+  };
+  Call operator->() {
+    allocations_left = granted;
+    return {manager_};
+  }
+  const Manager& operator*() const { return manager_; }
+  static std::vector<optimized::BlockCopy> take_copies() { return {}; }  // a call of its own
+
+  std::uint64_t granted = kNoLimit;  // allocations in a call; the next throws std::bad_alloc
+
+ private:
+  Manager manager_;
+};
 
 using Calls = std::set<std::string_view>;
 
@@ -114,8 +144,8 @@ class Twins {
     const bool swaps = row_.config.num_host_blocks > 0;
     if (!swaps && std::holds_alternative<op::SwapOut>(operation)) return Refused{};
     const std::string_view name = kOperationNames[operation.index()];
-    const Result other = insist(name, [&](auto n) { return refused_.apply(operation, n); });
-    const Result result = calm_.apply(operation, kNoLimit);
+    const Result other = insist(name, [&] { return refused_.apply(operation); });
+    const Result result = calm_.apply(operation);
     EXPECT_EQ(other, result) << name;
     calm_.observe(state_);
     refused_.observe(seen_);
@@ -131,12 +161,12 @@ class Twins {
 
  private:
   void compare_events() {
-    const std::vector<Event> events = calm_.take_events(kNoLimit);
-    EXPECT_EQ(events, insist("take_events", [&](auto n) { return refused_.take_events(n); }));
+    const std::vector<Event> events = calm_.calls()->take_events();
+    EXPECT_EQ(events, insist("take_events", [&] { return refused_.calls()->take_events(); }));
   }
   void compare_copies() {
-    const auto copies = calm_.take_copies(kNoLimit);
-    const auto others = insist("take_copies", [&](auto n) { return refused_.take_copies(n); });
+    const auto copies = calm_.calls()->take_copies();
+    const auto others = insist("take_copies", [&] { return refused_.calls()->take_copies(); });
     EXPECT_TRUE(std::ranges::equal(copies, others, [](const auto& a, const auto& b) {
       return a.group == b.group && a.from == b.from && a.to == b.to;
     }));
@@ -144,10 +174,11 @@ class Twins {
 
   /// Grants one allocation more each time, until that is enough.
   template <class Call>
-  std::invoke_result_t<Call, std::uint64_t> insist(std::string_view name, const Call& call) {
-    for (std::uint64_t granted = 0;; ++granted) {
+  std::invoke_result_t<Call> insist(std::string_view name, const Call& call) {
+    std::uint64_t& granted = refused_.calls().granted;
+    for (granted = 0;; ++granted) {
       try {
-        return call(granted);
+        return call();
       } catch (const std::bad_alloc&) {
         refused_calls_.insert(name);
         refused_.observe(seen_);
@@ -166,8 +197,8 @@ class Twins {
   }
 
   const Row& row_;
-  FailingManager<optimized::Xxh3Digest> calm_;
-  FailingManager<optimized::Xxh3Digest> refused_;
+  optimized::ManagerCalls<Failing> calm_;
+  optimized::ManagerCalls<Failing> refused_;
   Snapshot state_;  // of the calm one
   Snapshot seen_;   // of the other
   std::set<std::string_view> refused_calls_;
@@ -213,23 +244,25 @@ INSTANTIATE_TEST_SUITE_P(Managers, AllocationFailure, testing::ValuesIn(rows()),
 
 // More leases at one time than a random run has: what pin() has made room for, unpin() uses.
 TEST(Leases, GoBackAndAreGivenAgainWithoutMemory) {
-  FailingManager<optimized::Xxh3Digest> manager(short_pool(8, {full(4)}), {.max_requests = 1});
-  manager.apply(op::Take{1}, kNoLimit);
+  optimized::ManagerCalls<Failing> manager(short_pool(8, {full(4)}), {.max_requests = 1});
+  manager.apply(op::Take{1});
   const std::vector<std::string> names = {"a", "b", "c", "d", "e"};
   const std::vector<BlockId> held = {1};
+  std::uint64_t& granted = manager.calls().granted;
   for (const std::string& name : names) {
     bool pinned = false;
-    for (std::uint64_t granted = 0; !pinned; ++granted) {
+    for (granted = 0; !pinned; ++granted) {
       try {
-        manager.apply(op::Pin{held, name}, granted);
+        manager.apply(op::Pin{held, name});
         pinned = true;
       } catch (const std::bad_alloc&) {
       }
     }
   }
+  granted = 0;
   for (int round = 0; round < 2; ++round) {
-    for (const std::string& name : names) EXPECT_NO_THROW(manager.apply(op::Unpin{name}, 0));
-    for (const std::string& name : names) EXPECT_NO_THROW(manager.apply(op::Pin{held, name}, 0));
+    for (const std::string& name : names) EXPECT_NO_THROW(manager.apply(op::Unpin{name}));
+    for (const std::string& name : names) EXPECT_NO_THROW(manager.apply(op::Pin{held, name}));
   }
 }
 
@@ -238,8 +271,7 @@ TEST(Requests, ThatWereRefusedMemoryAreUnknown) {
   const std::vector<TokenId> prompt = {1, 2, 3, 4};
   const ExtraKeys extra{.lora = "an adapter whose name does not fit into a string object"};
   for (std::uint64_t granted = 0;; ++granted) {
-    optimized::CacheManager<optimized::Xxh3Digest> manager(short_pool(8, {full(4)}),
-                                                           {.max_requests = 2});
+    Manager manager(short_pool(8, {full(4)}), {.max_requests = 2});
     allocations_left = granted;
     try {
       manager.arrive({.tokens = prompt, .extra = &extra});

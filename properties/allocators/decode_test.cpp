@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "optimized/cache_manager.h"
-#include "optimized/manager_subject.h"
+#include "optimized/manager_calls.h"
 #include "optimized/subjects.h"
 #include "properties/random/random_run.h"
 #include "reference/operations.h"
@@ -57,8 +57,6 @@ Snapshot silent(Snapshot state) {
 template <class Digest>
 class Twins {
  public:
-  using Manager = optimized::CacheManager<Digest>;
-
   Twins(const CacheConfig& config, const optimized::Capacity& capacity, std::uint64_t seed)
       : batched_(config, capacity),
         single_(config, announcing(capacity)),
@@ -67,9 +65,17 @@ class Twins {
     observe();
   }
 
-  Result apply(const Operation& operation) {
-    Result result =
-        std::visit([&](const auto& o) -> Result { return this->perform(o); }, operation);
+  Result apply(Operation operation) {
+    if (auto* o = std::get_if<op::Arrive>(&operation))
+      o->extra.lora = below(4) == 0 ? "adapter" : "";
+    if (auto* o = std::get_if<op::Truncate>(&operation)) {  // the batch has gone further
+      const RequestId id = names().requests.at(o->req);
+      o->tokens = std::max(o->tokens, single_.manager().computed(id));
+    }
+    const bool swaps = single_.manager().config().num_host_blocks > 0;
+    if (!swaps && std::holds_alternative<op::SwapOut>(operation)) return Refused{};
+    const Result result = single_.apply(operation);
+    EXPECT_TRUE(batched_.apply(operation) == result);
     compare();
     return result;
   }
@@ -79,7 +85,7 @@ class Twins {
   /// A batch for one, single calls for the other.
   void decode_some() {
     std::vector<RequestId> ids;
-    for (const auto& [name, id] : names_.requests) {
+    for (const auto& [name, id] : names().requests) {
       const bool can = !first_breach({id});
       if (below(4) > 0 && (can || below(8) == 0)) ids.push_back(id);
     }
@@ -102,7 +108,7 @@ class Twins {
     std::vector<std::uint32_t> refused;
     std::vector<NewBlock> taken;
     for (std::uint32_t i = 0; i < ids.size(); ++i) step(i, ids[i], tokens[i], refused, taken);
-    const optimized::Decoded decoded = batched_.decode(ids, tokens);
+    const optimized::Decoded decoded = batched_.calls()->decode(ids, tokens);
     EXPECT_TRUE(std::ranges::equal(decoded.refused, refused));
     EXPECT_TRUE(std::ranges::equal(decoded.taken, taken, [](const auto& a, const auto& b) {
       return a.index == b.index && a.group == b.group && a.block == b.block;
@@ -122,22 +128,23 @@ class Twins {
   /// The three calls, and which blocks they have put into tables.
   void step(std::uint32_t index, RequestId id, TokenId token, std::vector<std::uint32_t>& refused,
             std::vector<NewBlock>& taken) {
-    const auto groups = static_cast<GroupId>(single_.config().groups.size());
+    const auto groups = static_cast<GroupId>(single_.manager().config().groups.size());
     std::vector<std::size_t> held;
-    for (GroupId g = 0; g < groups; ++g) held.push_back(single_.table(id, g).size());
-    single_.append(id, {&token, 1});
-    const optimized::Admission admission = single_.allocate(id, kDecoded);
+    for (GroupId g = 0; g < groups; ++g) held.push_back(single_.manager().table(id, g).size());
+    single_.calls()->append(id, {&token, 1});
+    const optimized::Admission admission = single_.calls()->allocate(id, kDecoded);
     if (!admission) return refused.push_back(index);
-    single_.advance(id, single_.computed(id) + 1);
-    for (const optimized::BlockCopy& copy : single_.take_copies()) {
-      const auto table = single_.table(id, copy.group);
+    single_.calls()->advance(id, single_.manager().computed(id) + 1);
+    for (const optimized::BlockCopy& copy : single_.calls().take_copies()) {
+      const auto table = single_.manager().table(id, copy.group);
       const bool stands_there = std::ranges::find(table, copy.to) != table.end();
       if (stands_there) taken.push_back({index, copy.group, copy.to});
       copies_.push_back(copy.to);
     }
     for (GroupId g = 0; g < groups; ++g) {
-      if (single_.table(id, g).size() == held[g]) continue;
-      for (const BlockId block : single_.growth(id, g)) taken.push_back({index, g, block});
+      if (single_.manager().table(id, g).size() == held[g]) continue;
+      for (const BlockId block : single_.manager().growth(id, g))
+        taken.push_back({index, g, block});
     }
   }
 
@@ -146,12 +153,13 @@ class Twins {
     std::map<RequestId, std::size_t> more;
     for (const RequestId id : ids) {
       const auto is_it = [&](const auto& entry) { return entry.second == id; };
-      if (std::ranges::none_of(names_.requests, is_it)) return Breach::unknown_request;
-      if (single_.tokens(id).size() + ++more[id] > single_.config().max_model_len) {
+      if (std::ranges::none_of(names().requests, is_it)) return Breach::unknown_request;
+      if (single_.manager().tokens(id).size() + ++more[id] >
+          single_.manager().config().max_model_len) {
         return Breach::capacity;
       }
-      const bool away = std::ranges::any_of(away_, is_it);
-      if (away || single_.has_host_tables(id)) return Breach::in_transfer;
+      const bool away = std::ranges::any_of(names().transfers, is_it);
+      if (away || single_.manager().has_host_tables(id)) return Breach::in_transfer;
     }
     return std::nullopt;
   }
@@ -160,7 +168,7 @@ class Twins {
                               Breach breach) {
     ++seen_.broken;
     try {
-      batched_.decode(ids, tokens);
+      batched_.calls()->decode(ids, tokens);
       ADD_FAILURE() << "expected " << to_string(breach);
     } catch (const ContractViolation& violation) {
       EXPECT_EQ(violation.breach(), breach) << violation.what();
@@ -168,134 +176,32 @@ class Twins {
     compare();
   }
 
-  // ---- the same for both ----
-
-  void observe() { optimized::observe_manager(single_, names_, state_); }
+  [[nodiscard]] const optimized::CallerNames& names() const { return single_.names(); }
+  void observe() { single_.observe(state_); }
   void compare() {
     observe();
     Snapshot other;
-    optimized::observe_manager(batched_, names_, other);
+    batched_.observe(other);
     ASSERT_TRUE(other == (announced_ ? state_ : silent(state_)));
-    for (const auto& [name, id] : names_.requests) {
-      ASSERT_TRUE(std::ranges::equal(batched_.tokens(id), single_.tokens(id)));
+    const auto& [batched, single] = std::tie(batched_.manager(), single_.manager());
+    for (const auto& [name, id] : names().requests) {
+      ASSERT_TRUE(std::ranges::equal(batched.tokens(id), single.tokens(id)));
     }
-    const std::vector<Event> events = single_.take_events();
-    ASSERT_TRUE(batched_.take_events() == (announced_ ? events : std::vector<Event>()));
-    ASSERT_EQ(batched_.counters().refusals, single_.counters().refusals);
-    for (const auto& copy : single_.take_copies()) copies_.push_back(copy.to);
-    ASSERT_TRUE(std::ranges::equal(batched_.take_copies(), copies_, {}, &optimized::BlockCopy::to));
+    const std::vector<Event> events = single_.calls()->take_events();
+    ASSERT_TRUE(batched_.calls()->take_events() == (announced_ ? events : std::vector<Event>()));
+    ASSERT_EQ(batched.counters().refusals, single.counters().refusals);
+    ASSERT_TRUE(
+        std::ranges::equal(batched_.calls().take_copies(), copies_, {}, &optimized::BlockCopy::to));
     copies_.clear();
   }
 
-  template <class Call>
-  auto both(const Call& call) {
-    call(batched_);
-    return call(single_);
-  }
-  RequestId id_of(const std::string& name) { return names_.requests.at(name); }
-
-  Result perform(const op::Arrive& o) {
-    const ExtraKeys extra{.lora = below(4) == 0 ? "adapter" : ""};
-    names_.requests[o.req] =
-        both([&](Manager& m) { return m.arrive({.tokens = o.tokens, .extra = &extra}); });
-    return {};
-  }
-  Result perform(const op::Append& o) {
-    both([&](Manager& m) { m.append(id_of(o.req), o.tokens); });
-    return {};
-  }
-  Result perform(const op::Advance& o) {
-    both([&](Manager& m) { m.advance(id_of(o.req), o.computed); });
-    return {};
-  }
-  Result perform(const op::Lookup& o) {
-    return Hit{both([&](Manager& m) { return m.lookup(id_of(o.req)); }), {}};
-  }
-  Result perform(const op::Allocate& o) {
-    if (both([&](Manager& m) { return m.allocate(id_of(o.req), o.args); })) return Granted{};
-    return Refused{};
-  }
-  Result perform(const op::Free& o) {
-    both([&](Manager& m) { m.free(id_of(o.req)); });
-    return {};
-  }
-  Result perform(const op::Finish& o) {
-    both([&](Manager& m) { m.finish(id_of(o.req)); });
-    names_.requests.erase(o.req);
-    return {};
-  }
-  Result perform(const op::Evict& o) {
-    both([&](Manager& m) { m.evict(o.blocks); });
-    return {};
-  }
-  Result perform(const op::Step& /*o*/) {
-    both([&](Manager& m) { m.start_step(); });
-    return {};
-  }
-  Result perform(const op::Take& o) {
-    std::vector<BlockId> blocks(std::min(o.n, single_.pool().num_free() + 1));
-    if (!both([&](Manager& m) { return m.take(blocks); })) return Refused{};
-    names_.raw.insert(names_.raw.end(), blocks.begin(), blocks.end());
-    return Granted{};
-  }
-  Result perform(const op::Touch& o) {
-    both([&](Manager& m) { m.touch(o.blocks); });
-    names_.raw.insert(names_.raw.end(), o.blocks.begin(), o.blocks.end());
-    return {};
-  }
-  Result perform(const op::Release& o) {
-    both([&](Manager& m) { m.release(o.blocks); });
-    names_.raw.clear();  // a random run gives all of them back
-    return {};
-  }
-  Result perform(const op::Truncate& o) {
-    const auto at = std::max(o.tokens, single_.computed(id_of(o.req)));
-    both([&](Manager& m) { m.truncate(id_of(o.req), at); });
-    return {};
-  }
-  Result perform(const op::Fork& o) {
-    names_.requests[o.child] = both([&](Manager& m) { return m.fork(id_of(o.req)); });
-    return {};
-  }
-  Result perform(const op::Pin& o) {
-    names_.leases[o.lease] = both([&](Manager& m) { return m.pin(o.blocks); });
-    return {};
-  }
-  Result perform(const op::Unpin& o) {
-    both([&](Manager& m) { m.unpin(names_.leases.at(o.lease)); });
-    names_.leases.erase(o.lease);
-    return {};
-  }
-  Result perform(const op::SwapOut& o) {
-    return start(o, [&](Manager& m) { return m.swap_out(id_of(o.req)); });
-  }
-  Result perform(const op::SwapIn& o) {
-    return start(o, [&](Manager& m) { return m.swap_in(id_of(o.req)); });
-  }
-  template <class Swap>
-  Result start(const auto& o, const Swap& swap) {
-    if (single_.config().num_host_blocks == 0 || !both(swap)) return Refused{};
-    away_[o.transfer] = id_of(o.req);
-    return Granted{};
-  }
-  Result perform(const op::Complete& o) {
-    both([&](Manager& m) { m.complete(away_.at(o.transfer), o.ok); });
-    away_.erase(o.transfer);
-    return {};
-  }
-  template <class Other>
-  Result perform(const Other& /*operation*/) {
-    ADD_FAILURE() << "not in this run";
-    return {};
-  }
+  using Manager = optimized::ManagerCalls<optimized::Held<optimized::CacheManager<Digest>>>;
 
   Manager batched_;
   Manager single_;
   bool announced_;  // by batched_
   std::mt19937_64 random_;
-  optimized::CallerNames names_;
-  std::map<std::string, RequestId> away_;  // by transfer
-  std::vector<BlockId> copies_;            // targets that batched_ has not been asked for
+  std::vector<BlockId> copies_;  // targets in the batch
   Snapshot state_;
   Seen seen_;
 };

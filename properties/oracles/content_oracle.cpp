@@ -59,6 +59,7 @@ Finding ContentOracle::follow(const Operation& operation, const Outcome& outcome
   if (!breach_of_caller_.empty()) return std::nullopt;
   if (Finding finding = check_published(operation, outcome)) return finding;
   if (!judge) return std::nullopt;
+  if (Finding finding = check_leases()) return finding;
   if (const auto* hit = std::get_if<Hit>(&result)) {
     const Request* r = find(request_of(operation));
     return r != nullptr ? check_hit(*r, *hit) : std::nullopt;
@@ -88,6 +89,11 @@ bool ContentOracle::perform(const Operation& operation, const Result& result,
   if (const auto* o = std::get_if<op::Arrive>(&operation)) return arrive(*o), false;
   if (const auto* o = std::get_if<op::Fork>(&operation)) return fork(*o), true;
   if (const auto* o = std::get_if<op::Complete>(&operation)) return complete(*o), true;
+  if (const auto* o = std::get_if<op::Pin>(&operation)) return pin(*o, after), false;
+  if (const auto* o = std::get_if<op::Unpin>(&operation)) {
+    std::erase_if(leased_, [&](const Leased& held) { return held.lease == o->lease; });
+    return false;
+  }
   if (const auto* o = std::get_if<op::SwapOut>(&operation)) {
     if (granted != nullptr) start(o->req, o->transfer, true, *granted);
     return true;
@@ -125,7 +131,7 @@ bool ContentOracle::perform_own(Request& r, const Operation& operation, const Re
     r.written = std::min<std::uint64_t>(r.written, truncate->tokens);
     r.draft_end = std::min<std::uint64_t>(r.draft_end, truncate->tokens);
   } else if (std::holds_alternative<op::Free>(operation)) {
-    r.written = r.draft_end = r.state_end = r.reach = r.processed = r.hit_tokens = 0;
+    r.written = r.draft_end = r.state_end = r.last_state = r.reach = r.processed = r.hit_tokens = 0;
     r.granted = r.on_host = false;
   } else if (std::holds_alternative<op::Finish>(operation)) {
     contiguous_.erase(r.name);
@@ -248,6 +254,8 @@ void ContentOracle::advance(Request& r, std::uint32_t computed, const RequestSta
   }
   write(r, now, r.written, computed, false);
   write_states(r, tables_of(r, now), r.written, computed);
+  // That was written when it was granted, and is only known now.
+  for (Leased& held : leased_) held.rows = device_.rows(held.block);
   r.written = computed;
 }
 
@@ -274,6 +282,21 @@ void ContentOracle::complete(const op::Complete& o) {
   }
   r->on_host = transfer.out;
   if (transfer.out) r->hit_tokens = 0;
+}
+
+// A state goes on in its place, whoever else holds that, until its block is complete and published:
+// of states only those are read under a lease.
+void ContentOracle::pin(const op::Pin& o, const Snapshot& after) {
+  const bool states = std::ranges::any_of(
+      config_.groups, [](const GroupConfig& group) { return group.kind == LayerKind::mamba; });
+  for (const BlockId block : o.blocks) {
+    if (!device_.has(block)) continue;
+    const BlockState& state = after.blocks[block];
+    const bool complete = state.hashed && state.group < config_.groups.size() &&
+                          state.prefix_tokens > 0 &&
+                          state.prefix_tokens % config_.groups[state.group].block_size == 0;
+    if (!states || complete) leased_.push_back({o.lease, block, device_.rows(block)});
+  }
 }
 
 // A chunk begins with the state of its first token, and where states move it leaves one: that of
@@ -305,6 +328,7 @@ void ContentOracle::write_states(Request& r, const Tables& tables, std::uint64_t
                                  std::uint64_t to) {
   if (from >= to) return;
   r.state_end = std::max(r.state_end, to);
+  r.last_state = to;
   ShadowStore& store = store_of(r);
   for (GroupId g = 0; g < tables.size() && g < config_.groups.size(); ++g) {
     const GroupConfig& group = config_.groups[g];

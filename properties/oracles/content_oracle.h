@@ -10,8 +10,9 @@
 //          attention reads all encoder rows; Mamba reads the states that a lookup hands over.
 // States:  a grant writes the state of its last token into the block of that token, and of each
 //          block that it completes where the kernel keeps those (mode all, or a token and its
-//          drafts). A state that is published must be that of the tokens of its key. Running states
-//          are not followed further, because no table says which of them is read.
+//          drafts). A state that is published must be that of the tokens of its key. The running
+//          state is read where its token lies, unless drafts are out: then no table says which.
+// Leases:  what a block holds when a lease is given must stand there until it is returned.
 // Leaves out: any knowledge of a subject. The oracle sees operations, outcomes and tables, so it
 //          works for all subjects. It catches a stale hash, a double owner, a hit past a hole.
 #pragma once
@@ -65,7 +66,8 @@ class ContentOracle {
     bool granted = false;          // whether it had a grant since its admission
     std::uint64_t written = 0;     // [tokens] so many leading ones must read right
     std::uint64_t draft_end = 0;   // [tokens] slots [written, draft_end) hold this request's drafts
-    std::uint64_t state_end = 0;   // [tokens] of the last Mamba state that was written
+    std::uint64_t state_end = 0;   // [tokens] of the longest Mamba state that was written
+    std::uint64_t last_state = 0;  // [tokens] of the one that was written last: the running one
     std::uint64_t reach = 0;       // [tokens] of the longest grant since admission, with drafts
     std::uint64_t processed = 0;   // [tokens] that recycling took as computed: skipped for good
     std::uint32_t hit_tokens = 0;  // found by the last lookup
@@ -77,6 +79,13 @@ class ContentOracle {
     std::string req;
     bool out = false;
     std::vector<Copy> copies;
+  };
+
+  /// A block under a lease, and the rows that it had when the lease was given.
+  struct Leased {
+    std::string lease;
+    BlockId block = kNullBlock;
+    std::vector<Row> rows;
   };
 
   bool perform(const Operation& operation, const Result& result, const Snapshot& before,
@@ -94,6 +103,8 @@ class ContentOracle {
   void advance(Request& r, std::uint32_t computed, const RequestState& now);
   void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
   void complete(const op::Complete& o);
+  void pin(const op::Pin& o, const Snapshot& after);
+  Finding check_leases() const;
   Finding check_published(const Operation& operation, const Outcome& outcome) const;
   void write_checkpoints(const Request& r, const Tables& was, const Tables& now, const Chunk& chunk,
                          bool had_states);
@@ -124,6 +135,7 @@ class ContentOracle {
   ContiguousRows contiguous_;
   std::vector<Request> requests_;  // sorted by name
   std::vector<Transfer> transfers_;
+  std::vector<Leased> leased_;
   std::vector<std::string> names_;  // the names of all requests that ever arrived
   std::string_view breach_of_caller_;
 };

@@ -352,6 +352,53 @@ TEST(ContentOracle, SeesAStateOfAnotherLength) {
                   .has_value());
 }
 
+// The next step goes on from where the last one left the state.
+TEST(ContentOracle, SeesARunningStateThatIsNotWhereItWasWritten) {
+  for (ContentScene::Lie lie :
+       {ContentScene::Lie([](Outcome&, Snapshot& shown) {
+          std::swap(shown.requests[0].tables[0][1], shown.requests[0].tables[1][1]);
+        }),
+        ContentScene::Lie([](Outcome&, Snapshot& shown) { shown.requests[0].tables[1][1] = 0; })}) {
+    ContentScene s(moving_states());
+    s.expect_right({op::Arrive{"a", counting(6)}, allocate("a", 4), op::Advance{"a", 4},
+                    allocate("a", 2), op::Advance{"a", 6}});
+    const Finding finding = s.play(op::Take{1}, lie);
+    ASSERT_TRUE(finding.has_value());
+    EXPECT_NE(finding->find("position"), std::string::npos) << *finding;
+  }
+  ContentScene taken(moving_states());
+  taken.expect_right({op::Arrive{"a", counting(6)}, allocate("a", 6), op::Advance{"a", 6}});
+  const Finding finding = taken.play(op::Take{1}, [](Outcome& answer, Snapshot& shown) {
+    answer.result = Granted{{{shown.requests[0].tables[1].back()}}};
+  });
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_NE(finding->find("reads position 5"), std::string::npos) << *finding;
+}
+
+TEST(ContentOracle, SeesAWriteUnderALease) {
+  ContentScene right;
+  right.admit_a();
+  right.expect_right({op::Pin{{3}, "l"}, op::Append{"a", {70}}, allocate("a", 1),
+                      op::Advance{"a", 6}, op::Finish{"a"}, op::Unpin{"l"}, op::Take{7}});
+  ContentScene s;  // a reader of the rejected draft
+  s.expect_right({op::Arrive{"a", counting(5)}, allocate("a", 6), op::Advance{"a", 5},
+                  op::Pin{{3}, "l"}, op::Append{"a", {70}}});
+  const Finding written = s.play(allocate("a", 1), [](Outcome& answer, Snapshot& shown) {
+    shown.requests[0].tables[0][2] = 3;
+    answer.result = Granted{{{}}};
+  });
+  ASSERT_TRUE(written.has_value());
+  EXPECT_NE(written->find("block 3 offset 1 was written while lease l"), std::string::npos)
+      << *written;
+  ContentScene given_away;
+  given_away.admit_a();
+  given_away.expect_right({op::Pin{{3}, "l"}, op::Finish{"a"}});
+  EXPECT_TRUE(
+      given_away
+          .play(op::Take{1}, [](Outcome& answer, Snapshot&) { answer.result = Granted{{{3}}}; })
+          .has_value());
+}
+
 // It is the caller's mistake to leave a block half way: the state of that block is never written.
 TEST(ContentOracle, NamesAChunkThatLosesAState) {
   ContentScene s(moving_states());

@@ -112,8 +112,25 @@ Finding ContentOracle::check_request(const Request& r, const RequestState& state
       finding = check_read(r, g, table);
     } else if (group.kind == LayerKind::cross && r.granted) {
       finding = check_range(r, g, 0, r.encoder_tokens, table);
+    } else if (group.kind == LayerKind::mamba && r.written > 0 && r.last_state == r.written &&
+               r.reach <= r.written) {
+      finding = check_row(r, g, r.written - 1, table, 0);
     }
     if (finding) return finding;
+  }
+  return std::nullopt;
+}
+
+// Whoever reads under a lease reads what was there when it was given.
+Finding ContentOracle::check_leases() const {
+  for (const Leased& held : leased_) {
+    for (std::uint32_t i = 0; i < held.rows.size(); ++i) {
+      const Row& row = device_.row(held.block, i);
+      const bool empty = held.rows[i].writer == Row::kNobody;  // on its way, or never computed
+      if (empty || row.digest == held.rows[i].digest) continue;
+      return say("block ", held.block, " offset ", i, " was written while lease ", held.lease,
+                 " holds it", row.writer == Row::kNobody ? "" : say(", by ", names_[row.writer]));
+    }
   }
   return std::nullopt;
 }

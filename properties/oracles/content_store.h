@@ -51,6 +51,12 @@ class ShadowStore {
     return rows_[std::size_t{block} * rows_per_block_ + offset];
   }
 
+  /// @pre has(block)
+  [[nodiscard]] std::vector<Row> rows(BlockId block) const {
+    const Row* first = &row(block, 0);
+    return {first, first + rows_per_block_};
+  }
+
   /// Fills a block with garbage that differs from all other rows.
   void poison(BlockId block) {
     for (std::uint32_t i = 0; has(block) && i < rows_per_block_; ++i) {

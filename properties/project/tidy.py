@@ -31,7 +31,7 @@ KEPT_STATE = {
     "bench/instruments/allocation_count.cpp": "malloc is replaced for the whole process",
     "kernels/simt/runtime.cpp": "threadIdx and its kin are global in CUDA",
     "properties/allocators/allocations_test.cpp": "malloc is replaced for the whole process",
-    "properties/allocators/failing_manager.h": "malloc is replaced for the whole process",
+    "properties/allocators/allocation_failure_test.cpp": "malloc is replaced for the whole process",
     "properties/exhaustive/arena.cpp": "operator new has no argument for its arena",
     "properties/concurrency/race_point.h": "the pool under test is a template without arguments",
     "properties/concurrency/sanitized_unlocked.cpp": "the locks are made inside of the pool",
