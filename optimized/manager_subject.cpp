@@ -390,7 +390,7 @@ Result ManagerSubject<Manager>::perform(const op::Decode& o) {
   const std::uint64_t taken_before = manager_.counters().taken;
   const auto done = manager_.decode(ids, o.tokens);
   names_.granted += manager_.counters().taken - taken_before;
-  kvproof::Decoded out;
+  Decoded out;
   out.refused.assign(done.refused.begin(), done.refused.end());
   out.blocks.assign(ids.size(), std::vector<Blocks>(num_groups()));
   for (const std::uint32_t index : out.refused) out.blocks[index].clear();
