@@ -13,11 +13,26 @@ write_basic_package_version_file(kvproof-config-version.cmake COMPATIBILITY Same
 install(FILES ${PROJECT_BINARY_DIR}/kvproof-config.cmake
               ${PROJECT_BINARY_DIR}/kvproof-config-version.cmake
         DESTINATION ${kvproof_package_dir})
-install(DIRECTORY reference optimized DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof
-        FILES_MATCHING PATTERN "*.h" PATTERN "reference/support" EXCLUDE
-        PATTERN "variants.h" EXCLUDE)
-install(FILES properties/foreign/kvproof_subject.h properties/foreign/kvproof_kit.h
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof/properties/foreign)
+# The public headers: what a program needs that keeps its cache with kvproof, and what somebody
+# needs who has an allocator of their own checked. What else these include lies below detail/.
+set(public
+    optimized/cache_manager.h optimized/concurrent/concurrent_pool.h optimized/slot_mapping.h
+    reference/config.h reference/contract.h reference/ids.h reference/model_presets.h
+    reference/outcomes.h reference/pool_sizing.h reference/request.h
+    properties/foreign/kvproof_kit.h properties/foreign/kvproof_subject.h)
+set(detail
+    optimized/concurrent/concurrent_state.h optimized/concurrent/spin_lock.h
+    reference/kv_spec.h reference/layer_rules.h reference/layout.h reference/snapshot.h)
+foreach(header IN LISTS public detail)
+  cmake_path(GET header PARENT_PATH folder)
+  if(header IN_LIST detail)
+    string(PREPEND folder detail/)
+  endif()
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof/${folder})
+endforeach()
+install(DIRECTORY optimized/manager optimized/pool
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kvproof/detail/optimized
+        FILES_MATCHING PATTERN "*.h" PATTERN "reversed.h" EXCLUDE)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 if(KVPROOF_BENCH)

@@ -74,7 +74,7 @@ class CacheManager {
   /// of a running request for one token and, if that is granted, advance() by one. A refused one
   /// keeps its token. A request may occur twice. @pre of all of these calls, or nothing happens
   /// @param tokens one for each request
-  const Decoded& decode(std::span<const RequestId> ids, std::span<const TokenId> tokens);
+  const DecodeGrant& decode(std::span<const RequestId> ids, std::span<const TokenId> tokens);
 
   /// Preemption: releases all blocks, last first; the tokens stay, the computed count becomes 0.
   void free(RequestId id);
@@ -228,9 +228,9 @@ inline Admission CacheManager<Digest>::allocate(RequestId id, const AllocateArgs
 }
 
 template <class Digest>
-inline const Decoded& CacheManager<Digest>::decode(std::span<const RequestId> ids,
-                                                   std::span<const TokenId> tokens) {
-  static constexpr Decoded kNothing;
+inline const DecodeGrant& CacheManager<Digest>::decode(std::span<const RequestId> ids,
+                                                       std::span<const TokenId> tokens) {
+  static constexpr DecodeGrant kNothing;
   expects(tokens.size() == ids.size(), Breach::capacity,
           "a batch that has not one token for each request");
   if (ids.size() == 1 && requests_.step_one(ids.front(), tokens.front())) return kNothing;

@@ -272,7 +272,7 @@ Result ManagerCalls<Calls>::perform(const op::Decode& o) {
   const std::uint64_t taken_before = manager().counters().taken;
   const auto done = calls_->decode(ids, o.tokens);
   names_.granted += manager().counters().taken - taken_before;
-  kvproof::Decoded out;
+  Decoded out;
   out.refused.assign(done.refused.begin(), done.refused.end());
   out.blocks.assign(ids.size(), std::vector<Blocks>(num_groups()));
   for (const std::uint32_t index : out.refused) out.blocks[index].clear();

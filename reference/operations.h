@@ -48,10 +48,10 @@ struct Allocate {
   AllocateArgs args;
   bool operator==(const Allocate&) const = default;
 };
-struct Free {
+struct Free {  // preempts the request
   std::string req;
   bool operator==(const Free&) const = default;
-};  // preempts the request
+};
 struct Finish {
   std::string req;
   bool operator==(const Finish&) const = default;
@@ -61,12 +61,12 @@ struct Recycle {
   std::uint32_t processed = 0;
   bool operator==(const Recycle&) const = default;
 };
-struct Cache {
+struct Cache {  // publishes complete blocks, e.g. after a load from elsewhere
   std::string req;
   std::uint32_t computed = 0;
   bool operator==(const Cache&) const = default;
 };
-struct Evict {
+struct Evict {  // forgets the content of blocks, held or free
   std::vector<BlockId> blocks;
   bool operator==(const Evict&) const = default;
 };

@@ -129,7 +129,7 @@ PoolLayout lay_out(const ModelSpec& model, std::uint32_t block_size) {
 
 std::uint64_t PoolLayout::worst_case_blocks(const RequestLimits& limits) const {
   std::uint64_t blocks = 0;
-  for (const LayerGroup& group : groups) {
+  for (const LayoutGroup& group : groups) {
     blocks += group.spec.worst_case_blocks(group.block_size, limits);
   }
   return blocks;
@@ -137,7 +137,7 @@ std::uint64_t PoolLayout::worst_case_blocks(const RequestLimits& limits) const {
 
 std::uint64_t PoolLayout::blocks_held(std::uint64_t tokens, std::uint64_t encoder_tokens) const {
   std::uint64_t blocks = 0;
-  for (const LayerGroup& group : groups) {
+  for (const LayoutGroup& group : groups) {
     blocks += group.spec.blocks_held(group.block_size, tokens, encoder_tokens);
   }
   return blocks;

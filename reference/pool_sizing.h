@@ -18,14 +18,14 @@
 namespace kvproof {
 
 /// Layers that share one block table, with the size that its blocks have for them.
-struct LayerGroup {
+struct LayoutGroup {
   KvSpec spec;                   // num_layers = those of this group
   std::uint32_t block_size = 0;  // [tokens per block]
 };
 
 /// The layers of a model laid out over one pool.
 struct PoolLayout {
-  std::vector<LayerGroup> groups;
+  std::vector<LayoutGroup> groups;
   std::uint64_t block_bytes = 0;  // of one block id, over the layers of the largest group
 
   /// Most blocks that one request ever holds, over all groups.

@@ -145,7 +145,7 @@ class LockStep {
     return std::span(outputs_).subspan(step_++ * ids_.size(), ids_.size());
   }
   void step_by_one_call() {
-    const optimized::Decoded done = manager_.decode(ids_, next_tokens());
+    const optimized::DecodeGrant done = manager_.decode(ids_, next_tokens());
     if (!done.refused.empty()) refuse();
     taken_ += done.taken.size();
   }

@@ -130,7 +130,7 @@ struct ByOperations {
     AllocateArgs args;
     args.new_tokens = arguments->new_tokens;
     args.use_lookup = arguments->use_lookup != 0;
-    args.has_scheduled = arguments->has_running != 0;
+    args.has_scheduled = arguments->has_scheduled != 0;
     args.status = static_cast<RequestStatus>(arguments->status);
     const Result result = perform(self, op::Allocate{name(request), args});
     const auto* granted = std::get_if<Granted>(&result);

@@ -48,7 +48,7 @@ struct DirectManager {
     AllocateArgs args;
     args.new_tokens = arguments->new_tokens;
     args.use_lookup = arguments->use_lookup != 0;
-    args.has_scheduled = arguments->has_running != 0;
+    args.has_scheduled = arguments->has_scheduled != 0;
     args.status = static_cast<RequestStatus>(arguments->status);
     const auto taken = of(self).allocate(Id(request), args);
     return taken ? static_cast<std::int64_t>(*taken) : -1;

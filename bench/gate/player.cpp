@@ -85,9 +85,9 @@ class Manager {
     return call([&] { return f_.lookup(self_, request); });
   }
   std::int64_t allocate(kvproof_direct_request request, std::uint32_t new_tokens, bool use_lookup,
-                        bool has_running, std::uint32_t status) {
+                        bool has_scheduled, std::uint32_t status) {
     const kvproof_direct_allocation arguments = {sizeof arguments, new_tokens, use_lookup ? 1U : 0U,
-                                                 has_running ? 1U : 0U, status};
+                                                 has_scheduled ? 1U : 0U, status};
     return call([&] { return f_.allocate(self_, request, &arguments); });
   }
   void free(kvproof_direct_request request) {

@@ -40,10 +40,10 @@ CacheConfig config_of(const Hybrid& hybrid, std::uint32_t id_tokens) {
   out.profile = *find_profile("vllm-0.33");
   const PoolLayout layout = lay_out(find_model_preset(hybrid.model)->spec(), kBlockSize);
   const bool states = std::ranges::any_of(
-      layout.groups, [](const LayerGroup& g) { return g.spec.kind == LayerKind::mamba; });
+      layout.groups, [](const LayoutGroup& g) { return g.spec.kind == LayerKind::mamba; });
   const std::uint32_t block =
       states ? id_tokens * std::max(4U, ceil_div(kStateBlock, id_tokens)) : id_tokens;
-  for (const LayerGroup& group : layout.groups) {
+  for (const LayoutGroup& group : layout.groups) {
     out.groups.push_back({.kind = group.spec.kind,
                           .block_size = block,
                           .window = group.spec.window_tokens,

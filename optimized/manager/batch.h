@@ -23,7 +23,7 @@ struct NewBlock {
 };
 
 /// What a decode step did, in the order of the batch; valid until the next one.
-struct Decoded {
+struct DecodeGrant {
   std::span<const std::uint32_t> refused;  // indexes of the requests without room for a token
   std::span<const NewBlock> taken;
 };
@@ -60,7 +60,7 @@ class Batch {
       grow();
     *next_++ = block;
   }
-  const Decoded& finish() {
+  const DecodeGrant& finish() {
     return decoded_ = {{places_.data(), num_refused_}, {taken_.data(), next_}};
   }
 
@@ -75,7 +75,7 @@ class Batch {
   std::vector<NewBlock> taken_;
   std::size_t num_refused_ = 0;
   NewBlock* next_ = nullptr;
-  Decoded decoded_;
+  DecodeGrant decoded_;
 };
 
 }  // namespace kvproof::optimized

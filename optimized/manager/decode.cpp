@@ -89,8 +89,8 @@ template <class Taken>
 // The steps that only write a token come first: they touch nothing that another request reads, and
 // none of them comes before a step of the same request that is due.
 template <class Digest>
-const Decoded& Decode<Digest>::batch(std::span<const RequestId> ids,
-                                     std::span<const TokenId> tokens) {
+const DecodeGrant& Decode<Digest>::batch(std::span<const RequestId> ids,
+                                         std::span<const TokenId> tokens) {
   std::uint32_t* const places = batch_.places(ids.size());
   BatchDue found;
   if (in_turn_) {

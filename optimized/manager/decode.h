@@ -46,7 +46,7 @@ class Decode {
          std::optional<ExactContents>& exact, ThreeCalls three_calls);
 
   /// One token for each of the requests. @pre of all calls, or nothing happens
-  const Decoded& batch(std::span<const RequestId> ids, std::span<const TokenId> tokens);
+  const DecodeGrant& batch(std::span<const RequestId> ids, std::span<const TokenId> tokens);
 
   /// Makes slots and publishes. Where it takes blocks, growth() is what it has appended.
   /// @pre the request is settled for so many slots @return the number of blocks taken

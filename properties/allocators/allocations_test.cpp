@@ -95,7 +95,7 @@ class Counted {
     const std::uint64_t before = num_allocations;
     const TokenId token = 7;
     manager_.start_step();
-    const optimized::Decoded decoded = manager_.decode({&id, 1}, {&token, 1});
+    const optimized::DecodeGrant decoded = manager_.decode({&id, 1}, {&token, 1});
     EXPECT_TRUE(decoded.refused.empty());
     return num_allocations - before;
   }

@@ -108,7 +108,7 @@ class Twins {
     std::vector<std::uint32_t> refused;
     std::vector<NewBlock> taken;
     for (std::uint32_t i = 0; i < ids.size(); ++i) step(i, ids[i], tokens[i], refused, taken);
-    const optimized::Decoded decoded = batched_.calls()->decode(ids, tokens);
+    const optimized::DecodeGrant decoded = batched_.calls()->decode(ids, tokens);
     EXPECT_TRUE(std::ranges::equal(decoded.refused, refused));
     EXPECT_TRUE(std::ranges::equal(decoded.taken, taken, [](const auto& a, const auto& b) {
       return a.index == b.index && a.group == b.group && a.block == b.block;

@@ -113,8 +113,8 @@ ExtraKeys many_items() {
   return out;
 }
 
-// Every text of one character that Python has only once, again and again: references of one byte and
-// of four, one of which begins a frame.
+// Every text of one character that Python has only once, again and again: references of one byte
+// and of four, one of which begins a frame.
 ExtraKeys letters() {
   ExtraKeys out;
   for (int round = 0; round < 32; ++round) {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "properties/concurrency/sanitizer.h"
+#include "optimized/concurrent/checks/sanitizer.h"
 #include "properties/exhaustive/arena.h"
 
 #if !KVPROOF_UNDER_ASAN && !KVPROOF_UNDER_TSAN

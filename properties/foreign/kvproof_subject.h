@@ -57,11 +57,11 @@ typedef uint32_t kvproof_direct_request;
 // The request for one allocation, as the operation of the same name. Later versions append fields:
 // a library reads no field at or beyond `size`, and takes 0 for it.
 typedef struct kvproof_direct_allocation {
-  uint32_t size;         // sizeof of what the caller passes [bytes]
-  uint32_t new_tokens;   // to make room for, beyond those computed and hit
-  uint32_t use_lookup;   // 1: start from the prefix that this request's last lookup found
-  uint32_t has_running;  // 1: other requests run, so that a watermark applies
-  uint32_t status;       // of the request: 0 waiting, 1 running, 2 preempted
+  uint32_t size;           // sizeof of what the caller passes [bytes]
+  uint32_t new_tokens;     // to make room for, beyond those computed and hit
+  uint32_t use_lookup;     // 1: start from the prefix that this request's last lookup found
+  uint32_t has_scheduled;  // 1: other requests run, so that a watermark applies
+  uint32_t status;         // of the request: 0 waiting, 1 running, 2 preempted
 } kvproof_direct_allocation;
 
 // Returns KVPROOF_DIRECT_ABI.

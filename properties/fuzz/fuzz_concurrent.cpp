@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target: threads use the concurrent pool, the input decides their interleaving, and each
 // history is checked for linearizability against the pure model.
-#include "properties/concurrency/scheduled_pool.h"
+#include "optimized/concurrent/checks/scheduled_pool.h"
 #include "properties/fuzz/fuzz_target.h"
 #include "properties/fuzz/history_input.h"
 

@@ -9,8 +9,8 @@
 #include <iterator>
 #include <set>
 
-#include "properties/concurrency/broken_pools.h"
-#include "properties/concurrency/scheduled_pool.h"
+#include "optimized/concurrent/checks/broken_pools.h"
+#include "optimized/concurrent/checks/scheduled_pool.h"
 #include "properties/fuzz/history_input.h"
 #include "properties/fuzz/manager_input.h"
 #include "properties/mutants/patches.h"

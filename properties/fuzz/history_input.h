@@ -4,13 +4,13 @@
 // Model:   bytes 0 to 3 are the seed of the calls, byte 4 the number of threads; each further byte
 //          is a preemption: its upper six bits say after how many race points it comes, the lower
 //          two which thread comes in. After the last byte no thread is interrupted any more.
-//          Histories, race points and the check for linearizability are those of concurrency/.
+//          Histories, race points and the check for linearizability are those of concurrent/checks.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
-#include "properties/concurrency/history_fibers.h"
+#include "optimized/concurrent/checks/history_fibers.h"
 
 namespace kvproof::properties::concurrency {
 

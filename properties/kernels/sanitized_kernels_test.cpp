@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "properties/concurrency/sanitized_run.h"
+#include "optimized/concurrent/checks/sanitized_run.h"
 
 namespace {
 

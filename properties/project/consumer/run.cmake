@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs this build below WORK and has the consumer use it in each way that a project can.
 #   cmake -DSOURCE= -DBUILD= -DWORK= -DGENERATOR= -DCOMPILER= -DTYPE= -DSANITIZE= -P run.cmake
+cmake_minimum_required(VERSION 3.25)
 
 function(run what)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE output
@@ -16,7 +17,7 @@ file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
 run("install" ${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
 foreach(file bin/kvproof libexec/kvproof/kvproof-replay libexec/kvproof/kvproof-bench
-             share/kvproof/reports/run.sh include/kvproof/reference/ids.h)
+             share/kvproof/reports/run.sh)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "install: ${file} is missing")
   endif()
@@ -37,8 +38,48 @@ set(consumer ${SOURCE}/properties/project/consumer)
 set(configure ${CMAKE_COMMAND} -G ${GENERATOR} -S ${consumer} -DCMAKE_CXX_COMPILER=${COMPILER}
     -DCMAKE_BUILD_TYPE=${TYPE} "-DCMAKE_CXX_FLAGS=${flags}" -DCMAKE_PREFIX_PATH=${prefix})
 
+# The headers that lie outside of detail/ are those of main.cpp, and each compiles alone. The others
+# are each included by some header.
+function(includes_of out)
+  set(names "")
+  foreach(file IN LISTS ARGN)
+    file(STRINGS ${file} lines REGEX "^#include \"")
+    list(TRANSFORM lines REPLACE "#include \"(.*)\".*" "\\1")
+    list(APPEND names ${lines})
+  endforeach()
+  set(${out} "${names}" PARENT_SCOPE)
+endfunction()
+set(include ${prefix}/include/kvproof)
+file(GLOB_RECURSE headers ${include}/*.h)
+includes_of(needed ${headers})
+includes_of(public ${consumer}/main.cpp)
+file(GLOB_RECURSE found RELATIVE ${include} ${include}/*.h)
+foreach(header IN LISTS found)
+  if(header MATCHES "^detail/(.*)")
+    if(NOT CMAKE_MATCH_1 IN_LIST needed OR CMAKE_MATCH_1 IN_LIST public)
+      message(FATAL_ERROR "${header} is installed, and no public header needs it there")
+    endif()
+  elseif(NOT header IN_LIST public)
+    message(FATAL_ERROR "${header} is installed as a public header, and main.cpp does not have it")
+  endif()
+endforeach()
+foreach(header IN LISTS public)
+  set(there 1)
+  if(header MATCHES "kit")
+    set(there "__has_include(<nlohmann/json.hpp>)")
+  endif()
+  file(WRITE ${WORK}/alone.cpp "#if ${there}\n#include \"${header}\"\n#endif\n")
+  run("${header} alone" ${COMPILER} -std=c++20 -fsyntax-only -I${include} -I${include}/detail
+      ${WORK}/alone.cpp)
+endforeach()
+
 run("find_package: configure" ${configure} -B ${WORK}/package)
 run("find_package: build" ${CMAKE_COMMAND} --build ${WORK}/package)
+includes_of(shown ${WORK}/package/readme.cpp ${SOURCE}/optimized/examples/embed.cpp)
+list(REMOVE_ITEM shown ${public})
+if(shown)
+  message(FATAL_ERROR "README.md or the example includes ${shown}, which is no public header")
+endif()
 run("find_package: run the example" ${WORK}/package/embed)
 run("find_package: run the program of README.md" ${WORK}/package/readme)
 run("find_package: run" ${WORK}/package/consumer)

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-#include "properties/concurrency/concurrent_stress_thread.h"
-#include "properties/concurrency/race_point.h"
+#include "optimized/concurrent/checks/concurrent_stress_thread.h"
+#include "optimized/concurrent/checks/race_point.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -3,7 +3,7 @@
 // `sanitized_stress none|queue|index|readers SEED`, the lock that is removed and the seed.
 //
 // Exits with 0, with 1 and a complaint of the stress, or with the exit code of ThreadSanitizer.
-#include "properties/concurrency/sanitized_stress.h"
+#include "optimized/concurrent/checks/sanitized_stress.h"
 
 #include <unistd.h>
 
@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "optimized/concurrent/checks/concurrent_stress.h"
 #include "optimized/concurrent/concurrent_pool.h"
-#include "properties/concurrency/concurrent_stress.h"
 
 int main(int argc, char** argv) {
   using namespace kvproof;

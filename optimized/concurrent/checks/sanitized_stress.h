@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "properties/concurrency/concurrent_stress_thread.h"
+#include "optimized/concurrent/checks/concurrent_stress_thread.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -6,7 +6,7 @@
 //          checking at the end.
 #pragma once
 
-#include "properties/concurrency/history_run.h"
+#include "optimized/concurrent/checks/history_run.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/concurrency/linearizability.h"
+#include "optimized/concurrent/checks/linearizability.h"
 
 #include <algorithm>
 #include <functional>

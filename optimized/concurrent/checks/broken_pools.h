@@ -14,8 +14,8 @@
 #include <shared_mutex>
 #include <span>
 
+#include "optimized/concurrent/checks/race_point.h"
 #include "optimized/pool/block_record.h"
-#include "properties/concurrency/race_point.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -8,7 +8,7 @@
 
 #include <mutex>
 
-#include "properties/concurrency/history_client.h"
+#include "optimized/concurrent/checks/history_client.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties::concurrency {

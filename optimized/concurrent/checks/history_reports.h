@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "properties/concurrency/history_run.h"
-#include "properties/concurrency/sanitizer.h"
+#include "optimized/concurrent/checks/history_run.h"
+#include "optimized/concurrent/checks/sanitizer.h"
 
 /// The hunt for a broken pool must end with a rejection, not by running out and not by a crash.
 #define EXPECT_REJECTED(...)                      \

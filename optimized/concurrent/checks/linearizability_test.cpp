@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The linearizability check itself: histories by hand, in pairs that differ in one event, of which
 // one must pass and one must fail; and its memory, which must not change an answer.
-#include "properties/concurrency/linearizability.h"
+#include "optimized/concurrent/checks/linearizability.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "properties/concurrency/history_run.h"
-#include "properties/concurrency/scheduled_pool.h"
+#include "optimized/concurrent/checks/history_run.h"
+#include "optimized/concurrent/checks/scheduled_pool.h"
 #include "reference/mix64.h"
 
 namespace kvproof::properties::concurrency {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "properties/concurrency/pool_model.h"
+#include "optimized/concurrent/checks/pool_model.h"
 
 namespace kvproof::properties::concurrency {
 

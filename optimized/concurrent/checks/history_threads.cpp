@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/concurrency/history_threads.h"
+#include "optimized/concurrent/checks/history_threads.h"
 
 #include <algorithm>
 #include <thread>

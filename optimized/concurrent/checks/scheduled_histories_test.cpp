@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <set>
 
-#include "properties/concurrency/broken_pools.h"
-#include "properties/concurrency/history_fibers.h"
-#include "properties/concurrency/history_reports.h"
-#include "properties/concurrency/scheduled_pool.h"
+#include "optimized/concurrent/checks/broken_pools.h"
+#include "optimized/concurrent/checks/history_fibers.h"
+#include "optimized/concurrent/checks/history_reports.h"
+#include "optimized/concurrent/checks/scheduled_pool.h"
 
 namespace kvproof::properties::concurrency {
 namespace {

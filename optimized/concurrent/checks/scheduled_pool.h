@@ -9,8 +9,8 @@
 
 #include <cstdint>
 
+#include "optimized/concurrent/checks/race_point.h"
 #include "optimized/concurrent/spin_lock.h"
-#include "properties/concurrency/race_point.h"
 
 namespace kvproof::optimized {
 

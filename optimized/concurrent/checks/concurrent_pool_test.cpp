@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
+#include "optimized/concurrent/checks/broken_pools.h"
+#include "optimized/concurrent/checks/concurrent_stress.h"
+#include "optimized/concurrent/checks/history_reports.h"
+#include "optimized/concurrent/checks/sanitizer.h"
 #include "optimized/pool/block_pool.h"
-#include "properties/concurrency/broken_pools.h"
-#include "properties/concurrency/concurrent_stress.h"
-#include "properties/concurrency/history_reports.h"
-#include "properties/concurrency/sanitizer.h"
 
 namespace kvproof::optimized {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/concurrency/history_fibers.h"
+#include "optimized/concurrent/checks/history_fibers.h"
 
 #include "reference/mix64.h"
 

@@ -2,8 +2,8 @@
 // Runs histories on fibers: a seed decides the interleaving, too, or all interleavings are tried.
 #pragma once
 
-#include "properties/concurrency/history_run.h"
-#include "properties/concurrency/schedule.h"
+#include "optimized/concurrent/checks/history_run.h"
+#include "optimized/concurrent/checks/schedule.h"
 
 namespace kvproof::properties::concurrency {
 

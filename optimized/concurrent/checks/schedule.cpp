@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/concurrency/schedule.h"
+#include "optimized/concurrent/checks/schedule.h"
 
 #include <ucontext.h>
 
-#include "properties/concurrency/race_point.h"
-#include "properties/concurrency/sanitizer.h"
+#include "optimized/concurrent/checks/race_point.h"
+#include "optimized/concurrent/checks/sanitizer.h"
 
 #if KVPROOF_UNDER_ASAN
 #include <sanitizer/common_interface_defs.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/concurrency/pool_model.h"
+#include "optimized/concurrent/checks/pool_model.h"
 
 #include <algorithm>
 

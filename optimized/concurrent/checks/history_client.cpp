@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/concurrency/history_client.h"
+#include "optimized/concurrent/checks/history_client.h"
 
 #include <algorithm>
 #include <span>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The concurrent pool compiled once more, with locks of which one can be removed.
+#include "optimized/concurrent/checks/sanitized_stress.h"
 #include "optimized/concurrent/spin_lock.h"
-#include "properties/concurrency/sanitized_stress.h"
 
 namespace kvproof::optimized {
 
@@ -50,7 +50,7 @@ class RemovableLock {
 #undef ConcurrentState
 #undef ConcurrentPool
 
-#include "properties/concurrency/concurrent_stress.h"
+#include "optimized/concurrent/checks/concurrent_stress.h"
 
 namespace kvproof::properties::concurrency {
 

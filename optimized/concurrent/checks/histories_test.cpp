@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "optimized/concurrent/checks/broken_pools.h"
+#include "optimized/concurrent/checks/history_reports.h"
+#include "optimized/concurrent/checks/history_threads.h"
+#include "optimized/concurrent/checks/sanitizer.h"
 #include "optimized/concurrent/concurrent_pool.h"
-#include "properties/concurrency/broken_pools.h"
-#include "properties/concurrency/history_reports.h"
-#include "properties/concurrency/history_threads.h"
-#include "properties/concurrency/sanitizer.h"
 
 namespace kvproof::properties::concurrency {
 namespace {

@@ -13,8 +13,8 @@
 #include <random>
 #include <vector>
 
-#include "properties/concurrency/linearizability.h"
-#include "properties/concurrency/tested_pool.h"
+#include "optimized/concurrent/checks/linearizability.h"
+#include "optimized/concurrent/checks/tested_pool.h"
 
 namespace kvproof::properties::concurrency {
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <span>
 
+#include "optimized/concurrent/checks/pool_model.h"
+#include "optimized/concurrent/checks/race_point.h"
 #include "optimized/pool/block_record.h"
 #include "optimized/pool/hashing.h"
-#include "properties/concurrency/pool_model.h"
-#include "properties/concurrency/race_point.h"
 
 namespace kvproof::properties::concurrency {
 

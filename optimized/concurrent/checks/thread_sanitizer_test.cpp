@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "properties/concurrency/sanitized_run.h"
+#include "optimized/concurrent/checks/sanitized_run.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {
