@@ -45,6 +45,7 @@ void Judge::take(const event::Tokens& event) {
       throw TextError("length", "at most " + std::to_string(asked.known) + " tokens");
     }
     asked.answers.clear();
+    ++asked.turn;
     if (*event.length < asked.chain.size()) cut(asked, *event.length);
     asked.computed = std::min(asked.computed, *event.length);
   } else {

@@ -62,6 +62,7 @@ class Judge {
     std::vector<Identity> chain;  // of the prefix that ends with each position
     std::uint32_t known = 0;      // of these tokens the control thread has; the rest was fed
     std::uint32_t incarnation = 0;
+    std::uint32_t turn = 0;  // of a session
     std::uint32_t computed = 0;
     bool live = true;
     bool late = false;  // answers are of a row that was dispatched before a preemption
@@ -81,8 +82,9 @@ class Judge {
     std::uint32_t n = 0;
     std::uint32_t drafts = 0;
     std::uint32_t dispatched = 0;  // event
-    bool failed = false;           // it read what failed to load
-    std::vector<Use> uses;         // one a group
+    std::uint32_t turn = 0;
+    bool failed = false;    // it read what failed to load
+    std::vector<Use> uses;  // one a group
   };
   struct Step {
     std::uint64_t number = 0;

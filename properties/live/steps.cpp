@@ -93,7 +93,8 @@ bool Judge::covered(const Row& row, std::uint32_t group, const Use& use) {
 void Judge::plan(Step& step, const event::Row& given) {
   const std::uint32_t request = index_of(given.req);
   Asked& asked = asked_[request];
-  Row row{request, asked.incarnation, given.start, given.n, given.drafts, event_, false, {}};
+  Row row{request, asked.incarnation, given.start, given.n, given.drafts,
+          event_,  asked.turn,        false,       {}};
   ++spoke_[kTable];
   if (!asked.live) return report(kTable, "a row of a request that has ended", &asked);
   if (given.n == 0) return;
@@ -244,7 +245,7 @@ void Judge::feed(Row& row, const std::vector<TokenId>* fed) {
     Identity last = row.start == 0 ? asked.base : asked.chain[row.start - 1];
     for (const TokenId token : *fed) scratch_.push_back(last = link(last, token));
     const std::uint32_t from = std::max(row.start, asked.known);
-    for (std::uint32_t p = from; p < row.start + row.n; ++p) {
+    for (std::uint32_t p = from; row.turn == asked.turn && p < row.start + row.n; ++p) {
       const Identity identity = scratch_[p - row.start];
       if (p < asked.chain.size() && asked.chain[p] == identity) continue;
       if (p < asked.chain.size()) cut(asked, p);
@@ -291,7 +292,8 @@ void Judge::write_row(const Row& row) {
 }
 
 void Judge::read_row(Row& row) {
-  if (!asked_[row.request].live) return;  // its answer is nobody's
+  const Asked& asked = asked_[row.request];
+  if (!asked.live || row.turn != asked.turn) return;  // its answer is nobody's
   for (std::uint32_t g = 0; g < row.uses.size(); ++g) {
     if (!header_.groups[g].state) read_attention(row, g);
   }
