@@ -201,7 +201,7 @@ class Judge {
   std::unordered_map<std::uint64_t, std::vector<Published>> published_;
   std::vector<Place> doubtful_;  // published blocks that changed or wait for their writers
   std::vector<Place> spoiled_;
-  std::vector<Identity> scratch_;
+  std::vector<Identity> scratch_, content_;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> ran_;  // event, step
   std::uint32_t event_ = 1;                                   // the header is the first line
   std::uint64_t steps_ = 0;

@@ -113,6 +113,7 @@ void Judge::plan(Step& step, const event::Row& given) {
                         " entries, and tokens ", given.start, " to ", end, " need ", stop),
                     &asked, {}, nullptr, given.start);
     }
+    use.blocks.reserve(stop - use.first);
     for (std::uint32_t e = use.first; e < stop; ++e) use.blocks.push_back(asked.tables[g][e].block);
     if (!covered(row, g, use)) return;
     row.uses.push_back(std::move(use));
@@ -262,7 +263,8 @@ void Judge::feed(Row& row, const std::vector<TokenId>* fed) {
 
 void Judge::write_row(const Row& row) {
   const Asked& asked = asked_[row.request];
-  const std::vector<Identity> content = scratch_;
+  std::vector<Identity>& content = content_;
+  content.swap(scratch_);
   for (std::uint32_t g = 0; g < row.uses.size(); ++g) {
     const Group& group = header_.groups[g];
     const bool current = asked.live && asked.incarnation == row.incarnation;
