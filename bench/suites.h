@@ -17,7 +17,8 @@
   ROW(memory, "ways to read and to copy memory, the ceilings of the kernels")                     \
   ROW(paged_decode, "decode attention over a paged cache, as a share of what the memory gives")   \
   ROW(movement, "the movement of cache data, as a share of the fastest copy")                     \
-  ROW(serving_cost, "what the serving simulation costs for each block that it touches")
+  ROW(serving_cost, "what the serving simulation costs for each block that it touches")           \
+  ROW(live, "what the judge of a run costs for each token scheduled and of context")
 // clang-format on
 
 namespace kvproof::bench {

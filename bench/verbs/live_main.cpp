@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// kvproof live: judges recorded runs of a whole engine (properties/live/README.md).
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/results/result_file.h"
+#include "bench/verbs/command_line.h"
+#include "properties/live/verdict.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr Program kProgram{.name = "kvproof live",
+                           .no_memory = "not enough memory for the shadow of such a cache"};
+
+int run(int argc, char** argv) {
+  std::vector<std::string> files;
+  std::string json_path;
+  CommandLine line(kProgram,
+                   "Judges recorded runs of an engine: whether each row of each step read what its "
+                   "own tokens wrote,\nand the other laws of properties/live/README.md.\n"
+                   "Example: kvproof live run.jsonl");
+  line.option("files", files, "recorded runs (JSON Lines, plain, .gz or .zst)");
+  line.option("--json", json_path, "also write the verdicts to this file").placeholder("FILE");
+  if (!line.parse(argc, argv)) return kHolds;
+  if (files.empty()) throw UsageError("expected recorded runs; see --help");
+  std::optional<ResultFile> json;
+  if (!json_path.empty()) json.emplace(json_path);
+  bool holds = true;
+  std::string verdicts;
+  for (const std::string& file : files) {
+    const live::Judge judge = live::judge_file(file);
+    live::print_verdict(std::cout, file, judge);
+    verdicts += (verdicts.empty() ? "" : ",\n") + live::verdict_json(judge);
+    holds = holds && judge.findings().empty();
+  }
+  if (json) json->commit_text("{\"runs\":[\n" + verdicts + "\n]}\n");
+  return holds ? kHolds : kViolated;
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  using namespace kvproof;
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
+}

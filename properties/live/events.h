@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// The events of a run: what crosses the interfaces of a scheduler, its worker and its connectors.
+//
+// Source: README.md beside this file, whose table says what each member means.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "reference/ids.h"
+
+namespace kvproof::live {
+
+struct Tier {
+  std::string name;
+  std::uint32_t blocks = 0;
+};
+
+struct Group {
+  std::uint32_t block_size = 1;  // [tokens]
+  std::uint32_t window = 0;      // [tokens], 0 = a row reads all that is before it
+  bool state = false;            // a block holds the state of a prefix, not one slot a token
+};
+
+struct Header {
+  std::string engine;
+  std::string seed;
+  std::vector<Tier> tiers;
+  std::vector<Group> groups;
+  bool null_block = false;
+  std::uint32_t depth = 1;
+  std::uint32_t patience = 1;  // [steps]
+};
+
+/// A block of a tier. Steps read and write tier 0.
+struct Place {
+  std::uint32_t tier = 0;
+  std::uint32_t block = 0;
+};
+
+using BlockLists = std::vector<std::vector<std::uint32_t>>;  // one a group
+using TokensOf = std::vector<std::pair<std::string, std::vector<TokenId>>>;
+
+namespace event {
+
+struct Request {
+  std::string req;
+  std::vector<TokenId> tokens;
+  std::string keys;
+};
+struct Tokens {
+  std::string req;
+  std::optional<std::uint32_t> length;  // given for the next turn of a session
+  std::vector<TokenId> append;
+};
+struct Row {
+  std::string req;
+  std::uint32_t start = 0;
+  std::uint32_t n = 0;
+  std::uint32_t drafts = 0;  // of these tokens
+  enum class Tables { as_before, appended, replaced } told = Tables::as_before;
+  BlockLists tables;
+};
+struct BlockCopy {
+  std::uint32_t group = 0;
+  std::uint32_t from = 0;
+  std::uint32_t to = 0;
+};
+struct Dispatch {
+  std::uint64_t step = 0;
+  std::vector<Row> rows;
+  std::vector<BlockCopy> copies;
+};
+struct Run {
+  std::uint64_t step = 0;
+  TokensOf inputs;
+};
+struct Retire {
+  std::uint64_t step = 0;
+  TokensOf sampled;
+  std::vector<std::string> discarded;
+};
+enum class Kind : std::uint8_t { load, store, send, receive };
+struct Start {
+  std::string transfer;
+  Kind kind = Kind::load;
+  std::vector<Place> from;  // empty for receive
+  std::vector<Place> to;    // empty for send
+  std::uint32_t group = 0;
+  std::string req;  // empty = of none
+  std::optional<std::uint64_t> after;
+  std::string carries;  // the request whose tokens a receive brings, from `first` on
+  std::uint32_t first = 0;
+};
+struct Move {
+  std::string transfer;
+  std::vector<std::uint32_t> pairs;
+};
+enum class Ended : std::uint8_t { done, failed, abandoned };
+struct Settle {
+  std::string transfer;
+  Ended outcome = Ended::done;
+  std::vector<std::uint32_t> failed;
+};
+enum class Way : std::uint8_t { preempt, finish, abort };
+struct Leave {
+  Way way = Way::finish;
+  std::string req;
+};
+struct Hit {
+  std::string req;
+  std::uint32_t tokens = 0;
+  std::string transfer;  // empty = they are there already
+};
+struct Publish {
+  bool published = true;  // or withdrawn
+  Place place;
+  std::uint32_t group = 0;
+  std::string req;
+  std::uint32_t to = 0;
+};
+struct Queue {
+  bool freed = true;  // or taken
+  std::uint32_t tier = 0;
+  std::vector<std::uint32_t> blocks;
+};
+struct Reset {
+  std::vector<std::uint32_t> tiers;
+};
+struct Raised {
+  std::string what;
+};
+struct Quiet {};
+struct End {
+  std::vector<std::uint32_t> free;
+  std::vector<std::string> unfinished;
+};
+
+}  // namespace event
+
+using Event =
+    std::variant<event::Request, event::Tokens, event::Dispatch, event::Run, event::Retire,
+                 event::Start, event::Move, event::Settle, event::Leave, event::Hit, event::Publish,
+                 event::Queue, event::Reset, event::Raised, event::Quiet, event::End>;
+
+}  // namespace kvproof::live

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// Judges a run event by event: moves the shadow as the engine moves its cache, and asks the laws.
+//
+// Model:  only what changed is looked at anew. An entry of a request's table remembers the version
+//         of its block at which its slots were found right, and the chain of a request is extended,
+//         never computed again.
+// Errors: an event that names a request or a step that nobody knows is a TextError. Whatever an
+//         engine can do wrong is a finding, at most a few of each law.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "properties/live/events.h"
+#include "properties/live/run_laws.h"
+#include "properties/live/shadow.h"
+
+namespace kvproof::live {
+
+struct Found {
+  LawId law = kContent;
+  std::uint32_t event = 0;  // its line in the file, the header being the first
+  std::string what;
+  std::string req;                        // empty = about none
+  std::optional<std::uint32_t> position;  // [tokens]
+  std::optional<Place> place;
+  std::string wrote;                // who wrote the slot, and when
+  std::vector<std::string> before;  // the last events of the block
+  std::optional<std::uint64_t> step;
+};
+
+class Judge {
+ public:
+  explicit Judge(const Header& header) : header_(header), shadow_(header) {}
+
+  /// @throws TextError
+  void take(const Event& event);
+
+  [[nodiscard]] const Header& header() const { return header_; }
+  [[nodiscard]] const std::vector<Found>& findings() const { return findings_; }
+  [[nodiscard]] std::uint64_t spoke(LawId law) const { return spoke_[law]; }
+  [[nodiscard]] std::uint64_t found(LawId law) const { return found_[law]; }
+  [[nodiscard]] bool ended() const { return ended_; }
+  [[nodiscard]] std::uint32_t events() const { return event_; }
+  [[nodiscard]] std::uint64_t steps() const { return steps_; }
+  [[nodiscard]] std::uint64_t requests() const { return asked_.size(); }
+
+ private:
+  struct Entry {  // of a table
+    std::uint32_t block = 0;
+    std::uint32_t version = 0;  // of the block when its slots were right
+    std::uint32_t until = 0;    // up to that position [tokens]
+  };
+  struct Asked {  // a request
+    std::string name;
+    Identity base = 0;
+    std::vector<Identity> chain;  // of the prefix that ends with each position
+    std::uint32_t known = 0;      // of these tokens the control thread has; the rest was fed
+    std::uint32_t incarnation = 0;
+    std::uint32_t turn = 0;  // of a session
+    std::uint32_t computed = 0;
+    bool live = true;
+    bool late = false;  // answers are of a row that was dispatched before a preemption
+    std::vector<std::vector<Entry>> tables;
+    std::deque<TokenId> answers;  // sampled and not taken
+    std::optional<event::Hit> hit;
+  };
+  struct Use {                 // what a row reads and writes of one group
+    std::uint32_t first = 0;   // entry of the table
+    std::uint32_t writes = 0;  // from this entry on
+    std::vector<std::uint32_t> blocks;
+  };
+  struct Row {
+    std::uint32_t request = 0;
+    std::uint32_t incarnation = 0;
+    std::uint32_t start = 0;
+    std::uint32_t n = 0;
+    std::uint32_t drafts = 0;
+    std::uint32_t dispatched = 0;  // event
+    std::uint32_t turn = 0;
+    bool failed = false;    // it read what failed to load
+    std::vector<Use> uses;  // one a group
+  };
+  struct Step {
+    std::uint64_t number = 0;
+    bool ran = false;
+    std::vector<Row> rows;
+    std::vector<event::BlockCopy> copies;
+  };
+  struct Transfer {
+    event::Start given;
+    std::uint32_t number = 0;
+    std::optional<std::uint32_t> request;
+    std::uint32_t incarnation = 0;
+    std::uint64_t begun = 0;  // steps
+    std::vector<bool> moved;  // shape [pairs]
+  };
+  struct Published {
+    std::uint32_t group = 0;
+    Identity identity = kUnwritten;  // 0 = of tokens that are still to come
+    std::uint32_t request = 0;
+    std::uint32_t to = 0;
+    bool awaited = false;  // its writer is in flight
+  };
+  /// Who writes, for the laws about writing.
+  struct Writer {
+    std::uint32_t number = 0;  // as in Slot::writer
+    std::optional<std::uint32_t> request;
+    std::uint32_t own = 0;  // entries of tables by which it holds the block
+    Did did = Did::row;
+  };
+
+  // steps.cpp
+  void take(const event::Dispatch& event);
+  void take(const event::Run& event);
+  void take(const event::Retire& event);
+  void set_tables(const event::Row& row, std::uint32_t request);
+  void put_tables_back(Asked& asked);
+  void plan(Step& step, const event::Row& row);
+  [[nodiscard]] bool covered(const Row& row, std::uint32_t group, const Use& use);
+  [[nodiscard]] bool shared(const Row& row, std::uint32_t group, std::uint32_t entry) const;
+  void check_hit(Asked& asked, const Row& row);
+  void run(Step& step, const TokensOf& inputs);
+  void feed(Row& row, const std::vector<TokenId>* fed);
+  void write_row(const Row& row);
+  void write_state(const Row& row, std::uint32_t group);
+  void read_row(Row& row);
+  void read_attention(Row& row, std::uint32_t group);
+  void read_state(Row& row, std::uint32_t group);
+  [[nodiscard]] bool read_block(Row& row, Place at);
+  void misread(Row& row, std::uint32_t group, Place at, const Slot& slot, std::uint32_t position);
+  void spoil(Row& row);
+  void end_of_use(const Row& row);
+  void cut(Asked& asked, std::uint32_t length);
+
+  // writes.cpp
+  void write(Place at, std::uint32_t group, std::uint32_t first, std::span<const Identity> content,
+             const Writer& writer);
+  void check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
+                         std::span<const Identity> content, const Writer& writer);
+  void check_users(Place at, const Writer& writer);
+  void check_steps(Place at, const Writer& writer);
+
+  // transfers.cpp
+  void take(const event::Start& event);
+  void take(const event::Move& event);
+  void take(const event::Settle& event);
+  void move(Transfer& transfer, std::size_t pair);
+  void lose(Transfer& transfer, const event::Settle& event);
+  void fail(Transfer& transfer, std::size_t pair);
+  [[nodiscard]] Transfer* find_transfer(const std::string& name);
+  [[nodiscard]] bool gave_back(const Transfer& transfer, Place at) const;
+
+  // claims.cpp
+  void take(const event::Request& event);
+  void take(const event::Tokens& event);
+  void take(const event::Leave& event);
+  void take(const event::Hit& event);
+  void take(const event::Publish& event);
+  void take(const event::Queue& event);
+  void take(const event::Reset& event);
+  void take(const event::Raised& event);
+  void withdraw(const event::Publish& event, Identity identity);
+  void look_at_published(bool next_step);
+  void check_published(Place at, Published& key, bool next_step);
+  [[nodiscard]] Identity content_of(const Asked& asked, std::uint32_t group,
+                                    std::uint32_t position) const;
+
+  // liveness.cpp
+  void take(const event::Quiet& event);
+  void take(const event::End& event);
+  void count_step(const event::Dispatch& event);
+  void report(LawId law, std::string what, const Asked* asked = nullptr,
+              std::optional<Place> place = {}, const Slot* slot = nullptr,
+              std::optional<std::uint32_t> position = {});
+  [[nodiscard]] std::string writer_of(const Slot& slot) const;
+  [[nodiscard]] std::string at_event(std::uint32_t event) const;
+  [[nodiscard]] std::string name_of(Place at) const;
+
+  [[nodiscard]] std::uint32_t index_of(const std::string& name) const;
+  [[nodiscard]] static std::uint64_t key_of(Place at) {
+    return (std::uint64_t{at.tier} << 32U) | at.block;
+  }
+  [[nodiscard]] bool is_null(std::uint32_t block) const {
+    return header_.null_block && block == kNullBlock;
+  }
+
+  Header header_;
+  Shadow shadow_;
+  std::vector<Asked> asked_;
+  std::vector<std::uint32_t> alive_;  // requests, in the order of their arrival
+  std::unordered_map<std::string, std::uint32_t> index_;
+  std::deque<Step> steps_in_flight_;
+  std::deque<Transfer> transfers_;
+  std::vector<std::string> transfer_names_;
+  std::unordered_map<std::uint64_t, std::vector<Published>> published_;
+  std::vector<Place> doubtful_;  // published blocks that changed or wait for their writers
+  std::vector<Place> spoiled_;
+  std::vector<Identity> scratch_, content_;
+  std::vector<std::pair<std::uint32_t, std::uint64_t>> ran_;  // event, step
+  std::uint32_t event_ = 1;                                   // the header is the first line
+  std::uint64_t steps_ = 0;
+  std::optional<std::uint64_t> last_dispatched_, last_ran_;
+  std::optional<std::uint64_t> quiet_;  // steps when arrivals and faults stopped
+  std::uint64_t empty_ = 0;             // steps without rows in a row
+  std::optional<std::uint64_t> step_now_;
+  bool ended_ = false;
+  std::array<std::uint64_t, kNumLaws> spoke_{};
+  std::array<std::uint64_t, kNumLaws> found_{};
+  std::vector<Found> findings_;
+};
+
+}  // namespace kvproof::live

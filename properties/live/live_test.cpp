@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every law of a run has a scene: the sound run of runs/sound.jsonl with a line or two changed,
+// which that law, and no other, reports first.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "properties/live/event_lines.h"
+#include "properties/live/kvproof_live.h"
+#include "properties/live/verdict.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::live {
+namespace {
+
+using nlohmann::json;
+using Lines = std::vector<std::string>;
+
+const std::string kSound = KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl";
+
+Lines sound_lines() {
+  std::ifstream file(kSound);
+  Lines out;
+  for (std::string line; std::getline(file, line);) out.push_back(line);
+  return out;
+}
+
+/// In the one line that has all of `where`, `from` becomes `to`. An empty `from` puts the line `to`
+/// before it; an empty `to` takes the line out.
+struct Change {
+  std::string where;
+  std::string from;
+  std::string to;
+};
+
+Lines changed(Lines lines, const std::vector<Change>& changes) {
+  for (const Change& change : changes) {
+    const auto has = [&](const std::string& line) { return line.find(change.where) != line.npos; };
+    EXPECT_EQ(std::ranges::count_if(lines, has), 1) << change.where;
+    const auto at = std::ranges::find_if(lines, has);
+    if (at == lines.end()) continue;
+    if (change.from.empty()) {
+      lines.insert(at, change.to);
+    } else if (change.to.empty()) {
+      lines.erase(at);
+    } else {
+      const std::size_t found = at->find(change.from);
+      EXPECT_NE(found, at->npos) << change.from;
+      if (found != at->npos) at->replace(found, change.from.size(), change.to);
+    }
+  }
+  return lines;
+}
+
+Judge judged(const Lines& lines) {
+  Judge judge(parse_run_header(lines.at(0)));
+  for (std::size_t i = 1; i < lines.size(); ++i) judge.take(parse_event(lines[i], judge.header()));
+  return judge;
+}
+
+struct Scene {
+  LawId law;
+  const char* name;
+  std::vector<Change> changes;
+  std::string about;  // the request that is named, empty = whichever
+};
+
+const std::vector<Change> kEmptySteps = [] {
+  std::vector<Change> out;
+  for (int step = 11; step < 17; ++step) {
+    const std::string number = std::to_string(step);
+    out.push_back(
+        {R"("finish","req":"e")", "", R"({"op":"dispatch","step":)" + number + R"(,"rows":[]})"});
+    out.push_back({R"("finish","req":"e")", "", R"({"op":"retire","step":)" + number + "}"});
+  }
+  return out;
+}();
+
+const std::string kInto1 =
+    R"({"op":"start","transfer":"y","kind":"load","pairs":[[1,1,0,1]],"group":0})";
+const std::string kInto4 =
+    R"({"op":"start","transfer":"y","kind":"load","pairs":[[1,1,0,4]],"group":0})";
+const std::string kMoved = R"({"op":"move","transfer":"y","pairs":[0]})";
+
+const Scene kScenes[] = {
+    {kContent,
+     "a fault in the worker's table alone",
+     {{R"("step":3,"rows")", R"("b","start":10,"n":1)",
+       R"("b","start":10,"n":1,"tables":[[1,19,6],[3,7]])"}},
+     "b"},
+    {kContent,
+     "a placeholder that is counted as a token",
+     {{R"("step":1,"rows")", R"("n":1)", R"("n":2)"}},
+     "a"},
+    {kOverwritten,
+     "a load into a block that a running request has behind it",
+     {{R"("op":"run","step":9)", "", kInto1},
+      {R"("op":"run","step":9)", "", kMoved},
+      {R"("send","blocks":[[0,1]])", R"([0,1])", R"([0,2])"}},
+     "e"},
+    {kSource,
+     "a step writes what a store has yet to read",
+     {{R"("transfer":"s0","kind")", "[0,2,1,2]", "[0,4,1,2]"}},
+     "a"},
+    {kTarget,
+     "a row goes on over a block that failed to load",
+     {{R"("step":7,"rows")", R"("start":0,"n":9)", R"("start":8,"n":1)"}},
+     "d"},
+    {kTarget,
+     "a step runs before the load that it waits for",
+     {{R"("move","transfer":"l2")", "[0,1]", "[0]"}},
+     "d"},
+    {kGivenBack,
+     "blocks of an aborted request are loaded into before its step has run",
+     {{R"("run","step":3)", "", kInto4}, {R"("run","step":3)", "", kMoved}},
+     "a"},
+    {kOnce,
+     "a transfer settles twice",
+     {{R"("settle","transfer":"s1")", "", R"({"op":"settle","transfer":"s0","outcome":"done"})"}},
+     ""},
+    {kOnce,
+     "a transfer starts twice",
+     {{R"("transfer":"s1","kind")", R"("s1")", R"("s0")"},
+      {R"("settle","transfer":"s1")", "{", ""}},
+     ""},
+    {kOrder,
+     "a store reads before the step that fills its block",
+     {{R"("transfer":"s0","kind")", R"("after":0)", R"("after":1)"}},
+     "a"},
+    {kHit,
+     "a hit on another prompt's blocks",
+     {{R"("req":"b","tokens":[1)", "7,8,20", "7,9,20"}},
+     "b"},
+    {kPublished,
+     "a key for a block that was never written",
+     {{R"("publish","tier":1,"block":2)", R"("block":2)", R"("block":6)"}},
+     "a"},
+    {kPublished, "a key outlives its block", {{R"("unpublish","tier":0,"block":1)", "{", ""}}, "a"},
+    {kMirror,
+     "a key is announced twice",
+     {{R"("publish","tier":1,"block":2)", "",
+       R"({"op":"publish","tier":1,"block":1,"group":0,"req":"a","to":4})"}},
+     "a"},
+    {kMirror,
+     "a key is withdrawn that was not announced",
+     {{R"("unpublish","tier":0,"block":3)", R"("to":8)", R"("to":4)"}},
+     "a"},
+    {kTable,
+     "a table that is too short",
+     {{R"("step":1,"rows")", R"("more":[[4],[5]])", R"("more":[[],[5]])"}},
+     "a"},
+    {kTable,
+     "the null block among what is written",
+     {{R"("step":1,"rows")", R"([[4],[5]])", R"([[0],[5]])"}},
+     "a"},
+    {kTable,
+     "a row writes another's block",
+     {{R"("req":"b","start":8)", "[1,2,6]", "[1,2,4]"}},
+     ""},
+    {kTable,
+     "a row of a request that was aborted",
+     {{R"("step":4,"rows")", R"("rows":[)", R"("rows":[{"req":"a","start":10,"n":1},)"}},
+     "a"},
+    {kDiscarded,
+     "an answer over a failed load is kept",
+     {{R"("discarded":["d"])", R"(["d"])", "[]"}},
+     "d"},
+    {kState,
+     "a state one block old",
+     {{R"("step":10,"rows")", R"("n":1)", R"("n":1,"tables":[[1,2,4],[5,3]])"}},
+     "e"},
+    {kAnswer, "a token that was not sampled", {{R"("append":[9])", "[9]", "[99]"}}, "a"},
+    {kAnswer, "a token is taken twice", {{R"("append":[9])", "[9]", "[9,9]"}}, "a"},
+    {kHeld,
+     "a block is freed while a load into it is in flight",
+     {{R"("hit","req":"d")", "", R"({"op":"freed","tier":0,"blocks":[18]})"}},
+     ""},
+    {kRaised,
+     "an assertion of the engine",
+     {{R"("op":"quiet")", "", R"({"op":"raised","what":"AssertionError"})"}},
+     ""},
+    {kEnds, "a request never ends", {{R"("finish","req":"e")", "{", ""}}, "e"},
+    {kProgress, "empty steps while a request waits", kEmptySteps, "e"},
+    {kDrain, "a block is lost", {{R"("op":"end")", "[23,7]", "[22,7]"}}, ""},
+    {kSettled, "a send never settles", {{R"("settle","transfer":"x0")", "{", ""}}, ""},
+};
+
+TEST(LiveTest, the_sound_run_holds_and_every_law_speaks) {
+  const Judge judge = judge_file(kSound);
+  for (const Found& found : judge.findings()) ADD_FAILURE() << in_words(found, judge);
+  EXPECT_TRUE(judge.ended());
+  for (std::size_t i = 0; i < kNumLaws; ++i) {
+    EXPECT_GT(judge.spoke(static_cast<LawId>(i)), 0) << kRunLaws[i].id;
+  }
+}
+
+TEST(LiveTest, every_law_reports_its_scenes_first) {
+  std::set<LawId> broken;
+  for (const Scene& scene : kScenes) {
+    SCOPED_TRACE(scene.name);
+    broken.insert(scene.law);
+    const Judge judge = judged(changed(sound_lines(), scene.changes));
+    ASSERT_FALSE(judge.findings().empty());
+    const Found& first = judge.findings().front();
+    EXPECT_EQ(kRunLaws[first.law].id, kRunLaws[scene.law].id) << in_words(first, judge);
+    const bool named = scene.about.empty() || first.req == scene.about;
+    EXPECT_TRUE(named) << in_words(first, judge);
+  }
+  EXPECT_EQ(broken.size(), kNumLaws) << "a law has no scene";
+}
+
+TEST(LiveTest, a_finding_says_who_wrote_the_slot_and_what_became_of_the_block) {
+  const Judge judge =
+      judged(changed(sound_lines(), {{R"("req":"b","tokens":[1)", "7,8,20", "7,9,20"}}));
+  const json verdict = json::parse(verdict_json(judge));
+  const json& first = verdict.at("findings").at(0);
+  EXPECT_EQ(first.at("law"), "S8");
+  EXPECT_EQ(first.at("position"), 7);
+  EXPECT_EQ(first.at("wrote"), "written by a at event 10 (step 0)");
+  EXPECT_EQ(first.at("block"), json({0, 2}));
+  EXPECT_FALSE(first.at("before").empty());
+  EXPECT_FALSE(verdict.at("holds"));
+}
+
+TEST(LiveTest, a_run_is_judged_up_to_where_it_was_cut_off) {
+  Lines lines = sound_lines();
+  for (; lines.size() > 1; lines.pop_back()) {
+    const Judge judge = judged(lines);
+    EXPECT_TRUE(judge.findings().empty()) << lines.size();
+    const bool says = verdict_line(judge).find("cut off") != std::string::npos;
+    EXPECT_EQ(says, lines.back().find(R"("end")") == std::string::npos);
+  }
+}
+
+/// The same tokens under another adapter, and equal tokens behind another prefix.
+TEST(LiveTest, equal_tokens_of_another_prefix_are_other_content) {
+  const auto run = [](const std::string& second) {
+    return judged(
+        {R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9}],"groups":[{"block_size":2}],)"
+         R"("patience":9})",
+         R"({"op":"request","req":"a","tokens":[1,2,3,4,5]})",
+         R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":0,"n":5,"tables":[[1,2,3]]}]})",
+         R"({"op":"run","step":0})", second,
+         R"({"op":"dispatch","step":1,"rows":[{"req":"b","start":4,"n":1,"tables":[[5,2,4]]}],)"
+         R"("copies":[[0,1,5]]})",
+         R"({"op":"run","step":1})"});
+  };
+  EXPECT_TRUE(run(R"({"op":"request","req":"b","tokens":[1,2,3,4,6]})").findings().empty());
+  for (const char* second : {R"({"op":"request","req":"b","tokens":[1,2,3,4,6],"keys":"lora"})",
+                             R"({"op":"request","req":"b","tokens":[7,2,3,4,6]})"}) {
+    const Judge judge = run(second);
+    ASSERT_FALSE(judge.findings().empty());
+    EXPECT_EQ(judge.findings().front().law, kContent);
+    EXPECT_EQ(judge.findings().front().wrote, "written by a at event 7 (step 1)");
+  }
+}
+
+struct Refusal {
+  std::string line;
+  std::string field;
+};
+
+TEST(LiveTest, what_cannot_be_understood_is_refused_by_name) {
+  const Lines sound = sound_lines();
+  const Refusal refusals[] = {
+      {R"({"op":"run","step":0,"steps":1})", "steps"},
+      {R"({"op":"runs","step":0})", "op"},
+      {R"({"op":"run","step":-1})", "step"},
+      {R"({"op":"run"})", "step"},
+      {R"({"op":"run","step":7})", "step"},
+      {R"({"op":"retire","step":0})", "step"},
+      {R"({"op":"finish","req":"nobody"})", "req"},
+      {R"({"op":"request","req":"a","tokens":[4294967296]})", "tokens"},
+      {R"({"op":"freed","tier":2,"blocks":[]})", "tier"},
+      {R"({"op":"freed","tier":1,"blocks":[8]})", "blocks"},
+      {R"({"op":"move","transfer":"t","pairs":[0]})", "transfer"},
+      {R"({"op":"hit","req":"a","tokens":16777217})", "tokens"},
+      {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"tables":[[1]]}]})",
+       "tables"},
+      {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"x":[[1]]}]})", "x"},
+      {R"({"op":"end","free":[1]})", "free"},
+      {R"({"op":"settle","transfer":"t","outcome":"maybe"})", "outcome"},
+      {R"({"op":"run","step":0)", ""},
+      {"", ""}};
+  for (const Refusal& refusal : refusals) {
+    SCOPED_TRACE(refusal.line);
+    Lines lines = {sound[0], sound[1], refusal.line};
+    if (refusal.field == "tokens") lines.erase(lines.begin() + 1);
+    try {
+      static_cast<void>(judged(lines));
+      ADD_FAILURE() << "it was taken";
+    } catch (const TextError& error) {
+      EXPECT_EQ(error.field(), refusal.field) << error.what();
+    }
+  }
+  for (const char* header :
+       {R"({"kvproof_run":2})", R"({"op":"end"})",
+        R"({"kvproof_run":1,"patience":1,"groups":[{"block_size":0}],"tiers":[]})",
+        R"({"kvproof_run":1,"patience":1,"groups":[{"block_size":4096}],
+            "tiers":[{"name":"d","blocks":4194304}]})"}) {
+    EXPECT_THROW(static_cast<void>(parse_run_header(header)), TextError) << header;
+  }
+}
+
+TEST(LiveTest, the_c_functions_judge_event_by_event) {
+  const Lines lines = sound_lines();
+  kvproof_live* run = kvproof_live_open(lines[0].c_str());
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    EXPECT_EQ(kvproof_live_event(run, lines[i].c_str()), 0) << lines[i];
+  }
+  EXPECT_EQ(kvproof_live_error(run), nullptr);
+  EXPECT_TRUE(json::parse(kvproof_live_verdict(run)).at("holds"));
+  EXPECT_EQ(kvproof_live_event(run, "{}"), -1);
+  EXPECT_NE(kvproof_live_error(run), nullptr);
+  kvproof_live_close(run);
+  run = kvproof_live_open("{");
+  EXPECT_EQ(kvproof_live_verdict(run), nullptr);
+  EXPECT_EQ(kvproof_live_event(run, "{}"), -1);
+  kvproof_live_close(run);
+}
+
+}  // namespace
+}  // namespace kvproof::live

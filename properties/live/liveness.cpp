@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What must happen at last, and how a finding is told.
+#include <algorithm>
+
+#include "properties/live/judge.h"
+#include "reference/support/say.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::live {
+
+void Judge::take(const Event& event) {
+  ++event_;
+  step_now_.reset();
+  if (ended_) throw TextError("op", "nothing behind the end");
+  ++spoke_[kRaised];
+  std::visit([this](const auto& one) { take(one); }, event);
+}
+
+void Judge::take(const event::Quiet&) {
+  if (!quiet_) quiet_ = steps_;
+}
+
+void Judge::count_step(const event::Dispatch& event) {
+  ++steps_;
+  const bool idle =
+      std::ranges::all_of(steps_in_flight_, [](const Step& step) { return step.rows.empty(); });
+  ++spoke_[kProgress];
+  empty_ = event.rows.empty() && idle && transfers_.empty() && !alive_.empty() ? empty_ + 1 : 0;
+  const Asked* waits = alive_.empty() ? nullptr : &asked_[alive_.front()];
+  if (empty_ > header_.patience) {
+    report(kProgress, say(empty_, " steps without rows while nothing is in flight and it waits"),
+           waits);
+    empty_ = 0;
+  }
+  if (!quiet_) return;
+  ++spoke_[kEnds];
+  if (steps_ > *quiet_ + header_.patience && !alive_.empty()) {
+    report(kEnds,
+           say("has not ended ", steps_ - *quiet_, " steps after arrivals and faults stopped"),
+           waits);
+  }
+  for (const Transfer& transfer : transfers_) {
+    ++spoke_[kSettled];
+    if (steps_ <= std::max(*quiet_, transfer.begun) + header_.patience) continue;
+    report(kSettled,
+           say("transfer ", transfer.given.transfer, " has not settled in ", header_.patience,
+               " steps"),
+           transfer.request ? &asked_[*transfer.request] : nullptr);
+  }
+}
+
+void Judge::take(const event::End& event) {
+  ended_ = true;
+  ++spoke_[kEnds];
+  ++spoke_[kSettled];
+  for (const std::uint32_t r : alive_) {
+    report(kEnds, "has not ended, and the engine says that it has nothing to do", &asked_[r]);
+  }
+  for (const Transfer& transfer : transfers_) {
+    report(kSettled, "transfer " + transfer.given.transfer + " never settled");
+  }
+  if (!alive_.empty() || !transfers_.empty()) return;
+  ++spoke_[kDrain];
+  for (std::uint32_t tier = 0; tier < event.free.size(); ++tier) {
+    const std::uint32_t all = header_.tiers[tier].blocks - (header_.null_block ? 1U : 0U);
+    if (event.free[tier] == all) continue;
+    report(kDrain, say("of ", all, " blocks of tier ", header_.tiers[tier].name, ", ",
+                       event.free[tier], " are free at the end"));
+  }
+}
+
+std::string Judge::at_event(std::uint32_t event) const {
+  const auto step =
+      std::ranges::lower_bound(ran_, event, {}, [](const auto& r) { return r.first; });
+  const bool of_step = step != ran_.end() && step->first == event;
+  return say("event ", event, of_step ? say(" (step ", step->second, ")") : "");
+}
+
+std::string Judge::writer_of(const Slot& slot) const {
+  if (slot.identity == kUnwritten && slot.event == 0) return "nobody has written it";
+  const bool moved = (slot.writer & kByTransfer) != 0;
+  const std::string who =
+      moved ? "transfer " + transfer_names_[slot.writer & ~kByTransfer] : asked_[slot.writer].name;
+  const char* how = slot.identity == kFailed ? "left worthless by " : "written by ";
+  return how + who + " at " + at_event(slot.event);
+}
+
+std::string Judge::name_of(Place at) const {
+  return say("block ", at.block, " of tier ", header_.tiers[at.tier].name);
+}
+
+void Judge::report(LawId law, std::string what, const Asked* asked, std::optional<Place> place,
+                   const Slot* slot, std::optional<std::uint32_t> position) {
+  constexpr std::uint64_t kFew = 3;  // of each law
+  if (++found_[law] > kFew) return;
+  Found found{law, event_, std::move(what), "", position, place, "", {}, step_now_};
+  if (asked != nullptr) found.req = asked->name;
+  if (slot != nullptr) found.wrote = writer_of(*slot);
+  if (place) {
+    constexpr const char* kWords[] = {"",
+                                      "put into a table",
+                                      "written by a row",
+                                      "written by a copy",
+                                      "written by a transfer",
+                                      "its load has failed",
+                                      "freed",
+                                      "taken",
+                                      "published",
+                                      "withdrawn"};
+    const Block& block = shadow_.block(*place);
+    for (std::uint32_t i = 0; i < Block::kRemembered; ++i) {
+      const std::uint32_t at = (block.next + i) % Block::kRemembered;
+      if (block.events[at] == 0) continue;
+      found.before.push_back(at_event(block.events[at]) + ": " +
+                             kWords[static_cast<std::size_t>(block.did[at])]);
+    }
+  }
+  findings_.push_back(std::move(found));
+}
+
+}  // namespace kvproof::live

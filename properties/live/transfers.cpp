@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transfers: what they read and write, when each block is copied, and how they end.
+#include <algorithm>
+
+#include "properties/live/judge.h"
+#include "reference/support/say.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::live {
+
+Judge::Transfer* Judge::find_transfer(const std::string& name) {
+  const auto at = std::ranges::find_if(
+      transfers_, [&name](const Transfer& transfer) { return transfer.given.transfer == name; });
+  return at == transfers_.end() ? nullptr : &*at;
+}
+
+/// @return whether the request for which the transfer runs has given the block back
+bool Judge::gave_back(const Transfer& transfer, Place at) const {
+  if (!transfer.request) return false;
+  const Asked& asked = asked_[*transfer.request];
+  return at.tier == 0 && (!asked.live || asked.incarnation != transfer.incarnation);
+}
+
+void Judge::take(const event::Start& event) {
+  ++spoke_[kOnce];
+  Transfer transfer{event, static_cast<std::uint32_t>(transfer_names_.size()), {}, 0, steps_, {}};
+  if (!event.req.empty()) {
+    transfer.request = index_of(event.req);
+    transfer.incarnation = asked_[*transfer.request].incarnation;
+  }
+  if (!event.carries.empty()) static_cast<void>(index_of(event.carries));
+  if (find_transfer(event.transfer) != nullptr) {
+    return report(kOnce, "transfer " + event.transfer + " starts while it is in flight");
+  }
+  const auto hold = [this, &event](Place at, std::uint32_t& users) {
+    ++users;
+    ++spoke_[kHeld];
+    if (!shadow_.block(at).queued) return;
+    report(kHeld, "transfer " + event.transfer + " uses a block of the free queue", nullptr, at);
+  };
+  for (const Place at : event.from) hold(at, shadow_.block(at).readers);
+  for (const Place at : event.to) hold(at, shadow_.block(at).writers);
+  transfer.moved.resize(std::max(event.from.size(), event.to.size()));
+  transfer_names_.push_back(event.transfer);
+  transfers_.push_back(std::move(transfer));
+}
+
+void Judge::take(const event::Move& event) {
+  Transfer* transfer = find_transfer(event.transfer);
+  if (transfer == nullptr) {
+    throw TextError("transfer", "one that is in flight, found " + event.transfer);
+  }
+  for (const std::uint32_t pair : event.pairs) {
+    if (pair >= transfer->moved.size()) {
+      throw TextError("pairs", "numbers below " + std::to_string(transfer->moved.size()));
+    }
+    if (!transfer->moved[pair]) move(*transfer, pair);
+  }
+  look_at_published(false);
+}
+
+void Judge::move(Transfer& transfer, std::size_t pair) {
+  const event::Start& given = transfer.given;
+  transfer.moved[pair] = true;
+  const Asked* asked = transfer.request ? &asked_[*transfer.request] : nullptr;
+  if (pair < given.from.size()) {
+    const Place from = given.from[pair];
+    --shadow_.block(from).readers;
+    if (given.after) {
+      ++spoke_[kOrder];
+      if (!last_ran_ || *last_ran_ < *given.after) {
+        report(kOrder,
+               say("transfer ", given.transfer, " reads before step ", *given.after,
+                   ", which fills the block, has run"),
+               asked, from);
+      }
+    }
+  }
+  if (pair >= given.to.size()) return;
+  scratch_.clear();
+  if (given.kind == event::Kind::receive) {
+    const Group& group = header_.groups[given.group];
+    const Asked& carried = asked_[index_of(given.carries)];
+    const std::uint32_t per_block = group.state ? 1 : group.block_size;
+    for (std::uint32_t i = 0; i < per_block; ++i) {
+      const std::size_t p =
+          given.first + pair * group.block_size + (group.state ? group.block_size - 1 : i);
+      if (p >= carried.chain.size()) break;
+      scratch_.push_back(content_of(carried, given.group, static_cast<std::uint32_t>(p)));
+    }
+  } else {
+    for (const Slot& slot : shadow_.slots(given.from[pair])) scratch_.push_back(slot.identity);
+  }
+  const Place to = given.to[pair];
+  --shadow_.block(to).writers;
+  write(to, given.group, 0, scratch_,
+        {transfer.number | kByTransfer, transfer.request, 0, Did::move});
+}
+
+/// The pair brought nothing: what it should have filled is worth nothing until it is written anew.
+void Judge::fail(Transfer& transfer, std::size_t pair) {
+  const bool moved = transfer.moved[pair];
+  if (!moved && pair < transfer.given.from.size()) {
+    --shadow_.block(transfer.given.from[pair]).readers;
+  }
+  transfer.moved[pair] = true;
+  if (pair >= transfer.given.to.size()) return;
+  const Place at = transfer.given.to[pair];
+  Block& block = shadow_.block(at);
+  if (!moved) --block.writers;
+  for (Slot& slot : shadow_.slots(at)) {
+    const std::uint32_t number = transfer.number | kByTransfer;
+    if (!moved || slot.writer == number) slot = {kFailed, event_, number};
+  }
+  ++block.version;
+  block.note(event_, Did::failed);
+  spoiled_.push_back(at);
+  if (block.published > 0) doubtful_.push_back(at);
+}
+
+void Judge::lose(Transfer& transfer, const event::Settle& event) {
+  std::vector<bool> failed(transfer.moved.size(), event.failed.empty());
+  for (const std::uint32_t pair : event.failed) {
+    if (pair >= failed.size()) {
+      throw TextError("failed", "numbers below " + std::to_string(failed.size()));
+    }
+    failed[pair] = true;
+  }
+  for (std::size_t pair = 0; pair < failed.size(); ++pair) {
+    if (failed[pair]) {
+      fail(transfer, pair);
+    } else if (!transfer.moved[pair]) {
+      move(transfer, pair);
+    }
+  }
+  // Steps that have read it, and those that have read what these wrote.
+  while (!spoiled_.empty()) {
+    const Place at = spoiled_.back();
+    spoiled_.pop_back();
+    for (Step& step : steps_in_flight_) {
+      for (Row& row : step.rows) {
+        const bool reads = at.tier == 0 && std::ranges::any_of(row.uses, [&at](const Use& use) {
+                             return std::ranges::find(use.blocks, at.block) != use.blocks.end();
+                           });
+        if (reads && step.ran && !row.failed && asked_[row.request].live) spoil(row);
+      }
+    }
+  }
+}
+
+void Judge::take(const event::Settle& event) {
+  ++spoke_[kOnce];
+  Transfer* transfer = find_transfer(event.transfer);
+  if (transfer == nullptr) {
+    return report(kOnce, "transfer " + event.transfer + " settles and is not in flight");
+  }
+  if (event.outcome == event::Ended::failed) {
+    lose(*transfer, event);
+  } else {
+    for (std::size_t pair = 0; pair < transfer->moved.size(); ++pair) {
+      if (transfer->moved[pair]) continue;
+      if (event.outcome == event::Ended::done) {
+        move(*transfer, pair);
+      } else {
+        fail(*transfer, pair);  // what an abandoned one has not copied by now stays as it is
+      }
+    }
+  }
+  spoiled_.clear();
+  std::erase_if(transfers_, [number = transfer->number](const Transfer& each) {
+    return each.number == number;
+  });
+  look_at_published(false);
+}
+
+}  // namespace kvproof::live

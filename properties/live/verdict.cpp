@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/live/verdict.h"
+
+#include <iomanip>
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "properties/live/event_lines.h"
+#include "reference/support/line_reader.h"
+#include "reference/support/say.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::live {
+
+Judge judge_file(const std::string& path) {
+  LineReader reader(path);
+  std::string_view line;
+  if (!reader.next(line)) reader.fail("", "the header of a run, found an empty file");
+  try {
+    Judge judge(parse_run_header(line));
+    while (reader.next(line)) judge.take(parse_event(line, judge.header()));
+    return judge;
+  } catch (const TextError& error) {
+    reader.fail(error.field(), error.expected());
+  }
+}
+
+std::string verdict_line(const Judge& judge) {
+  std::string out = "holds";
+  if (!judge.findings().empty()) {
+    const RunLaw& law = kRunLaws[judge.findings().front().law];
+    out = say("BROKEN: ", law.id, " (", law.name, ") first");
+  }
+  if (!judge.ended()) out += ", judged up to where it was cut off";
+  return out;
+}
+
+std::string in_words(const Found& found, const Judge& judge) {
+  const RunLaw& law = kRunLaws[found.law];
+  std::string out = say(law.id, " ", law.name, ", line ", found.event);
+  if (found.step) out += say(", step ", *found.step);
+  if (!found.req.empty()) out += ", request " + found.req;
+  if (found.position) out += say(", position ", *found.position);
+  if (found.place) {
+    out += say(", block ", found.place->block, " of tier ",
+               judge.header().tiers[found.place->tier].name);
+  }
+  out += ": " + found.what;
+  if (!found.wrote.empty()) out += " (" + found.wrote + ")";
+  return out;
+}
+
+void print_verdict(std::ostream& out, std::string_view file, const Judge& judge) {
+  out << file << ": " << verdict_line(judge) << " (" << judge.steps() << " steps, "
+      << judge.requests() << " requests, " << judge.events() << " lines)\n";
+  for (std::size_t i = 0; i < kNumLaws; ++i) {
+    const auto law = static_cast<LawId>(i);
+    out << "  " << std::left << std::setw(4) << kRunLaws[i].id << std::setw(12) << kRunLaws[i].name
+        << std::right << std::setw(10) << judge.spoke(law);
+    if (judge.found(law) > 0) out << "  broken " << judge.found(law) << " times";
+    out << '\n';
+  }
+  for (const Found& found : judge.findings()) {
+    out << in_words(found, judge) << "\n  law: " << kRunLaws[found.law].sentence << '\n';
+    for (const std::string& line : found.before) out << "  the block before: " << line << '\n';
+  }
+}
+
+std::string verdict_json(const Judge& judge) {
+  using nlohmann::json;
+  json out = {{"holds", judge.findings().empty()}, {"ended", judge.ended()},
+              {"verdict", verdict_line(judge)},    {"steps", judge.steps()},
+              {"requests", judge.requests()},      {"events", judge.events()}};
+  for (std::size_t i = 0; i < kNumLaws; ++i) {
+    const auto law = static_cast<LawId>(i);
+    out["laws_spoke"][std::string(kRunLaws[i].id)] = judge.spoke(law);
+  }
+  out["findings"] = json::array();
+  for (const Found& found : judge.findings()) {
+    json one = {{"law", kRunLaws[found.law].id},
+                {"sentence", kRunLaws[found.law].sentence},
+                {"event", found.event},
+                {"what", found.what}};
+    if (!found.req.empty()) one["req"] = found.req;
+    if (found.position) one["position"] = *found.position;
+    if (found.place) one["block"] = {found.place->tier, found.place->block};
+    if (!found.wrote.empty()) one["wrote"] = found.wrote;
+    if (found.step) one["step"] = *found.step;
+    one["before"] = found.before;
+    out["findings"].push_back(std::move(one));
+  }
+  return out.dump();
+}
+
+}  // namespace kvproof::live

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one way in which anything is written into the shadow, and the laws about whoever writes.
+#include <algorithm>
+
+#include "properties/live/judge.h"
+#include "reference/support/say.h"
+
+namespace kvproof::live {
+
+void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
+                  std::span<const Identity> content, const Writer& writer) {
+  Block& block = shadow_.block(at);
+  if (!transfers_.empty()) {
+    ++spoke_[kSource];
+    ++spoke_[kTarget];
+  }
+  if (block.readers + block.writers > 0) check_users(at, writer);
+  if (writer.did == Did::move && at.tier == 0) check_steps(at, writer);
+  if (at.tier == 0) {
+    ++spoke_[kOverwritten];
+    if (block.holders > writer.own) check_overwritten(at, group, first, content, writer);
+  }
+  const auto slots = shadow_.slots(at);
+  bool changed = false;
+  for (std::uint32_t i = 0; i < content.size(); ++i) {
+    Slot& slot = slots[first + i];
+    changed = changed || slot.identity != content[i];
+    slot = {content[i], event_, writer.number};
+  }
+  ++block.version;
+  block.note(event_, writer.did);
+  if (!changed || block.published == 0) return;
+  for (Published& key : published_[key_of(at)]) {
+    const Group& of = header_.groups[key.group];
+    const std::uint32_t covered = of.state ? 1 : (key.to - 1) % of.block_size + 1;
+    if (key.awaited || first >= covered) continue;
+    ++spoke_[kPublished];
+    report(kPublished,
+           say("other content is written into a block that is published for tokens up "
+               "to ",
+               key.to),
+           &asked_[key.request], at);
+  }
+}
+
+void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
+                              std::span<const Identity> content, const Writer& writer) {
+  const Group& of = header_.groups[group];
+  const auto slots = shadow_.slots(at);
+  for (const std::uint32_t r : alive_) {
+    const Asked& asked = asked_[r];
+    for (std::uint32_t e = 0; e < asked.tables[group].size(); ++e) {
+      if (asked.tables[group][e].block != at.block) continue;
+      for (std::uint32_t i = 0; i < content.size(); ++i) {
+        const std::uint32_t position = e * of.block_size + first + i;
+        if (of.state || position >= asked.computed || position >= asked.chain.size()) break;
+        if (writer.request == r && writer.own > 0 && asked.computed <= position) break;
+        const Slot& slot = slots[first + i];
+        const bool wanted = slot.identity == content_of(asked, group, position);
+        const bool behind = of.window > 0 && position + of.window <= asked.computed;
+        if (!wanted || behind || slot.identity == content[i]) continue;
+        return report(kOverwritten, "a slot that it has behind it gets other content", &asked, at,
+                      &slot, position);
+      }
+    }
+  }
+}
+
+/// Whether transfers in flight still use what is about to be written.
+void Judge::check_users(Place at, const Writer& writer) {
+  for (const Transfer& transfer : transfers_) {
+    if (writer.number == (transfer.number | kByTransfer)) continue;
+    for (std::size_t pair = 0; pair < transfer.moved.size(); ++pair) {
+      if (transfer.moved[pair]) continue;
+      const auto uses = [&](const std::vector<Place>& side) {
+        return pair < side.size() && side[pair].tier == at.tier && side[pair].block == at.block;
+      };
+      const bool reads = uses(transfer.given.from);
+      if (!reads && !uses(transfer.given.to)) continue;
+      // Up to that step its block is only filled.
+      if (reads && transfer.given.after && last_ran_ <= transfer.given.after) continue;
+      const bool own = transfer.request && writer.request == transfer.request;
+      ++spoke_[kGivenBack];
+      const std::string what = say("is written while transfer ", transfer.given.transfer,
+                                   reads ? " has yet to read it" : " has yet to write it");
+      const LawId plain = reads ? kSource : kTarget;
+      const Asked* asked = transfer.request ? &asked_[*transfer.request] : nullptr;
+      return report(!own && gave_back(transfer, at) ? kGivenBack : plain, what, asked, at);
+    }
+  }
+}
+
+/// Whether a step that was given to the worker still uses what a transfer is about to write.
+void Judge::check_steps(Place at, const Writer& writer) {
+  ++spoke_[kGivenBack];
+  if (shadow_.block(at).step_users == 0) return;
+  for (const Step& step : steps_in_flight_) {
+    for (const Row& row : step.rows) {
+      const Asked& asked = asked_[row.request];
+      const bool gone = !asked.live || asked.incarnation != row.incarnation;
+      if (step.ran || !gone || writer.request == row.request) continue;
+      const bool uses = std::ranges::any_of(row.uses, [&](const Use& use) {
+        return std::ranges::find(use.blocks, at.block) != use.blocks.end();
+      });
+      if (!uses) continue;
+      return report(kGivenBack,
+                    say("a transfer writes what ", asked.name, " gave back while step ",
+                        step.number, " has yet to run over it"),
+                    &asked, at);
+    }
+  }
+}
+
+}  // namespace kvproof::live
