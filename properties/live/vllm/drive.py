@@ -45,7 +45,7 @@ class Index:
             self.named[number] = now
 
     def say(self, op, block, key):
-        req, end = self.run.meaning[key[:-4]]
+        req, end = next(iter(self.run.meaning[key[:-4]].items()))
         self.run.emit({"op": op, "tier": self.tier, "block": block,
                        "group": int.from_bytes(key[-4:], "big"), "req": req, "to": end})
 
@@ -144,8 +144,17 @@ class Run:
         """Which tokens the keys of a request mean."""
         hashes = client.request.block_hashes
         for i in range(client.hashes, len(hashes)):
-            self.meaning[hashes[i]] = client.request.request_id, (i + 1) * self.options.block_size
+            of_key = self.meaning.setdefault(hashes[i], {})
+            of_key[client.request.request_id] = (i + 1) * self.options.block_size
         client.hashes = len(hashes)
+
+    def forget(self, client, tokens):
+        """The keys that a request had behind so many tokens mean it no more, if another is left."""
+        kept, name = tokens // self.options.block_size, client.request.request_id
+        for key in client.request.block_hashes[kept:client.hashes]:
+            if len(self.meaning[key]) > 1:
+                self.meaning[key].pop(name, None)
+        client.hashes = min(client.hashes, kept)
 
     def look(self):
         for client in self.live.values():
@@ -197,8 +206,8 @@ class Run:
         client.tokens[-1:] = more
         self.emit({"op": "tokens", "req": name, "length": len(client.tokens) - len(more),
                    "append": more})
+        self.forget(client, len(client.tokens) - len(more))
         self.engine.add_request(self.request(name, list(more), resumable=True))
-        client.hashes = min(client.hashes, (len(client.tokens) - len(more)) // self.options.block_size)
         self.look()
 
     def leave(self, name, op):
