@@ -71,115 +71,125 @@ class Generic(base.KVConnectorBase_V1, base.SupportsHMA):
 
 
 class Transfer:
-    def __init__(self, name, count, after=None, req=None):
-        self.name, self.left, self.after, self.req = name, list(range(count)), after, req
-        self.failed, self.blocks, self.event, self.lost = [], (), None, False
+    def __init__(self, name, job, step, said, items):
+        self.name, self.job, self.step, self.left = name, job, step, list(range(len(items)))
+        self.after = step if "after" in said else None
+        self.targets = [item[-1] for item in items]
+        self.failed, self.lost = [], False
+
+    def ready(self):
+        return self.step.launched and (self.after is None or self.after.ran)
+
+    def settled(self):
+        line = {"op": "settle", "transfer": self.name, "outcome": "done"}
+        return line | ({"outcome": "failed", "failed": sorted(self.failed)} if self.failed else {})
 
 
 class Worker:
-    """What moves. Transfers of one queue go one after the other, those of `loose` as they like."""
+    """What moves. Transfers of one queue go one after the other, those that are loose as they like.
+    A job has a transfer of each group, and is done when they are."""
 
     def __init__(self, run):
         self.run, self.queues, self.loose, self.done = run, {}, [], []
-        self.started = 0
+        self.started, self.waiting = 0, {}
 
     def name(self, kind):
         self.started += 1
         return f"{kind}{self.started - 1}"
 
-    def start(self, kind, count, after=None, **said):
+    def start(self, job, step, items, **said):
         """@return a transfer that has begun"""
-        transfer = Transfer(self.name(kind), count, after, said.get("req"))
-        line = {"op": "start", "transfer": transfer.name, "kind": kind} | said
-        self.run.emit(line | ({} if after is None else {"after": after.number}))
+        kind = job[0]
+        transfer = Transfer(self.name(kind), job, step, said, items)
+        transfer.fails = kind in ("load", "receive")
+        self.waiting[job] = self.waiting.get(job, 0) + 1
+        self.run.emit({"op": "start", "transfer": transfer.name, "kind": kind} | said)
+        self.queues.get(kind, self.loose).append(transfer)
         return transfer
 
-    def fails(self):
-        chance = 0 if self.run.quiet else self.run.options.failing
-        return bool(chance) and self.run.draw.random() < chance
-
     def movable(self):
-        return [each for each in self.loose + [queue[0] for queue in self.queues.values() if queue]
-                if each.after is None or each.after.ran]
+        heads = [queue[0] for queue in self.queues.values() if queue]
+        return [each for each in self.loose + heads
+                if each.ready() and (self.run.quiet or not each.lost)]
 
     def move(self, transfer, most):
         """Some of its blocks are copied, in any order."""
-        moved = []
+        run, moved = self.run, []
         while transfer.left and len(moved) < most:
-            moved.append(transfer.left.pop(self.run.draw.randrange(len(transfer.left))))
-        transfer.failed += [index for index in moved if transfer.blocks and self.fails()]
+            moved.append(transfer.left.pop(run.draw.randrange(len(transfer.left))))
+        if transfer.fails and not run.quiet:
+            transfer.failed += [index for index in moved if run.chance(run.options.failing)]
         if moved:
-            self.run.emit({"op": "move", "transfer": transfer.name, "pairs": moved})
+            run.emit({"op": "move", "transfer": transfer.name, "pairs": moved})
         if not transfer.left:
-            if transfer in self.loose:
-                self.loose.remove(transfer)
-            for queue in self.queues.values():
-                if queue and queue[0] is transfer:
-                    queue.pop(0)
+            queue = self.queues.get(transfer.job[0], self.loose)
+            queue.remove(transfer)
             self.done.append(transfer)
 
     def tick(self):
-        draw, movable = self.run.draw, self.movable()
-        movable = [each for each in movable if not each.lost or self.run.quiet]
+        movable = self.movable()
         if movable:
-            self.move(draw.choice(movable), draw.randint(1, 3))
+            self.move(self.run.draw.choice(movable), self.run.draw.randint(1, 3))
 
-    def flush(self):
-        """All that was started ends, and the steps that it waits for."""
-        for transfer in [*self.loose, *(each for queue in self.queues.values() for each in queue)]:
+    def end(self, transfers):
+        """These move to their ends, and so do the steps that they wait for."""
+        for transfer in transfers:
             while transfer.after is not None and not transfer.after.ran:
                 self.run.execute()
             self.move(transfer, len(transfer.left))
 
-    @staticmethod
-    def outcome(transfer):
-        if not transfer.failed:
-            return {"op": "settle", "transfer": transfer.name, "outcome": "done"}
-        return {"op": "settle", "transfer": transfer.name, "outcome": "failed",
-                "failed": sorted(transfer.failed)}
-
     def settled(self, step):
-        """@return the transfers that ended, which this step reports"""
-        done, self.done = self.done, []
-        step.settled += map(self.outcome, done)
-        return done
+        """@return of the jobs that this step reports: whether one is done, and the targets of its
+        transfers that failed"""
+        done, self.done, reported = self.done, [], []
+        for transfer in done:
+            step.settled.append(transfer.settled())
+            self.waiting[transfer.job] -= 1
+            reported.append((transfer.job, not self.waiting[transfer.job],
+                             [transfer.targets[index] for index in transfer.failed]))
+        return reported
 
 
 class GenericWorker(Worker):
-    def launched(self, step, meta):
+    def before(self, step, meta):
+        """@return by request the load that its first rows need"""
+        size, needed = self.run.options.block_size, {}
+        for load in meta.loads:
+            first, end = load.first // size, (load.first + load.tokens) // size
+            lost = load.late and self.run.draw.random() < 0.02
+            for group, ids in enumerate(load.tables):
+                held = [(i, ids[i]) for i in range(first, end) if ids[i]]
+                if not held:
+                    continue
+                transfer = self.start(
+                    ("receive", load.req, load.late), step, held, req=load.req, group=group,
+                    blocks=[[0, block] for _, block in held], carries=[load.req, held[0][0] * size])
+                transfer.lost = lost
+                if not load.late:
+                    needed[load.req] = transfer.name
+        return needed
+
+    def behind(self, step, meta):
+        for req, held in meta.sends:
+            for group in sorted({group for group, _ in held}):
+                items = [item for item in held if item[0] == group]
+                self.start(("send", req, True), step, items, req=req, group=group,
+                           blocks=[[0, block] for _, block in items], after=step.number)
+
+    def launched(self, step, _):
+        self.end([each for each in self.loose if each.step is step and not each.job[2]])
         report = KVConnectorOutput(finished_sending=set(), finished_recving=set())
         several = len(self.run.options.windows) > 1
-        for load in meta.loads:
-            self.load(step, load)
-        for req, held in meta.sends:
-            self.loose.append(self.start("send", len(held), step, req=req,
-                                         blocks=[[0, block] for _, block in held]))
-        for transfer in self.settled(step):
-            if transfer.name.startswith("send"):
-                report.finished_sending.add(transfer.req)
-                continue
-            if transfer.late:
-                report.finished_recving.add(transfer.req)
-            if transfer.failed and several:
-                report.failed_recving.add(transfer.req)
-            elif transfer.failed:
-                report.invalid_block_ids.update(transfer.blocks[i] for i in transfer.failed)
+        for (kind, req, late), done, failed in self.settled(step):
+            if done and kind == "send":
+                report.finished_sending.add(req)
+            elif done and late:
+                report.finished_recving.add(req)
+            if failed and several:
+                report.failed_recving.add(req)
+            elif failed:
+                report.invalid_block_ids.update(failed)
         return report
-
-    def load(self, step, load):
-        size, said = self.run.options.block_size, {"carries": [load.req, load.first]}
-        first, end = load.first // size, (load.first + load.tokens) // size
-        tables = [[block for block in ids[first:end]] for ids in load.tables]
-        blocks = [block for ids in tables for block in ids if block]
-        if len(tables) > 1:
-            said["tables"] = tables
-        transfer = self.start("receive", len(blocks), req=load.req,
-                              blocks=[[0, block] for block in blocks], **said)
-        transfer.blocks, transfer.late = blocks, load.late
-        self.loose.append(transfer)
-        if not load.late:  # it ends before the step begins
-            self.move(transfer, len(blocks))
-        transfer.lost = load.late and self.run.draw.random() < 0.02
 
 
 class SimpleWorker(Worker):
@@ -189,42 +199,38 @@ class SimpleWorker(Worker):
     def __init__(self, run):
         super().__init__(run)
         self.queues = {"load": [], "store": []}
-        self.waiting = {}  # by kind and event: how many transfers it has yet
 
-    def launched(self, step, meta):
-        if meta.need_flush:
-            self.flush()
-        self.begin("load", meta.load_event, None,
-                   [(1, c, 0, g) for c, g in zip(meta.load_cpu_blocks, meta.load_gpu_blocks)])
-        self.begin("store", meta.store_event, step,
-                   [(0, g, 1, c) for g, c in zip(meta.store_gpu_blocks, meta.store_cpu_blocks)])
-        report, stored = KVConnectorOutput(finished_recving=set()), {}
-        for transfer in self.settled(step):
-            report.invalid_block_ids.update(transfer.blocks[i] for i in transfer.failed)
-            self.waiting[transfer.event] -= 1
-            kind, event = transfer.event
-            if self.waiting[transfer.event]:
-                continue
-            if kind == "load":
-                report.finished_recving.update(meta.load_event_to_reqs.get(event, ()))
-            else:
-                stored[event] = 1
-        if stored:
-            report.kv_connector_worker_meta = SimpleCPUOffloadWorkerMetadata(stored)
-        return report
+    def before(self, step, meta):
+        self.begin(("load", meta.load_event), step, [
+            (1, c, 0, g) for c, g in zip(meta.load_cpu_blocks, meta.load_gpu_blocks)])
+        return {}
 
-    def begin(self, kind, event, after, pairs):
-        """Of each group a transfer."""
+    def behind(self, step, meta):
+        self.begin(("store", meta.store_event), step, [
+            (0, g, 1, c) for g, c in zip(meta.store_gpu_blocks, meta.store_cpu_blocks)],
+            after=step.number)
+
+    def begin(self, job, step, pairs, **said):
         groups = {}
         for pair in pairs:
             groups.setdefault(self.run.group_of(pair), []).append(pair)
         for group, of_group in sorted(groups.items()):
-            transfer = self.start(kind, len(of_group), after, pairs=[*map(list, of_group)],
-                                  group=group)
-            transfer.event = kind, event
-            transfer.blocks = [pair[3] for pair in of_group] if kind == "load" else ()
-            self.waiting[transfer.event] = self.waiting.get(transfer.event, 0) + 1
-            self.queues[kind].append(transfer)
+            self.start(job, step, of_group, pairs=[*map(list, of_group)], group=group, **said)
+
+    def launched(self, step, meta):
+        if meta.need_flush:
+            self.end([each for queue in self.queues.values() for each in queue
+                      if each.step.launched and each.step is not step])
+        report, stored = KVConnectorOutput(finished_recving=set()), {}
+        for (kind, event), done, failed in self.settled(step):
+            report.invalid_block_ids.update(failed)
+            if done and kind == "load":
+                report.finished_recving.update(meta.load_event_to_reqs.get(event, ()))
+            elif done:
+                stored[event] = 1
+        if stored:
+            report.kv_connector_worker_meta = SimpleCPUOffloadWorkerMetadata(stored)
+        return report
 
 
 class MultiWorker:
@@ -232,6 +238,16 @@ class MultiWorker:
 
     def __init__(self, workers):
         self.workers, self.more_saves = workers, {}
+
+    def before(self, step, meta):
+        needed = {}
+        for worker, part in zip(self.workers, meta.metadata):
+            needed |= worker.before(step, part)
+        return needed
+
+    def behind(self, step, meta):
+        for worker, part in zip(self.workers, meta.metadata):
+            worker.behind(step, part)
 
     def launched(self, step, meta):
         self.more_saves.update(meta.extra_async_saves or {})

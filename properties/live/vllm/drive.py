@@ -245,13 +245,15 @@ class Run:
         out = self.engine.schedule()
         self.say_preempted(out.preempted_req_ids)
         self.preempted.clear()
-        step = self.worker.given(out)
+        step, meta = self.worker.given(out), out.kv_connector_metadata
+        needed = self.transfers.before(step, meta) if self.transfers else {}
         for new in out.scheduled_new_reqs:
             if new.num_computed_tokens:
                 self.emit({"op": "hit", "req": new.req_id, "tokens": new.num_computed_tokens}
-                          | self.loading(out, new.req_id))
-        self.emit({"op": "dispatch", "step": step.number, "rows": step.rows}
-                  | ({"copies": []} if not out.kv_cache_block_copies else self.copies(out)))
+                          | ({"transfer": needed[new.req_id]} if new.req_id in needed else {}))
+        self.emit({"op": "dispatch", "step": step.number, "rows": step.rows} | self.copies(out))
+        if self.transfers:
+            self.transfers.behind(step, meta)
         inputs = {row["req"]: step.fed[row["req"]] for row in step.rows
                   if step.fed[row["req"]] != self.known(row)}
         step.inputs = {"inputs": inputs} if inputs else {}
@@ -264,12 +266,8 @@ class Run:
 
     @staticmethod
     def copies(out):
-        return {"copies": [[each.kv_cache_group_id, each.src_block_id, each.dst_block_id]
-                           for each in out.kv_cache_block_copies]}
-
-    @staticmethod
-    def loading(_, __):
-        return {}
+        return {"copies": [[0, each.src_block_id, each.dst_block_id]
+                           for each in out.kv_cache_block_copies or ()]}
 
     def retire(self):
         from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput

@@ -12,7 +12,7 @@ class Options(NamedTuple):
     requests: int = 6  # at most, in the batch
     budget: int = 24  # tokens of a step
     long_prefill: int = 0
-    max_length: int = 96
+    max_length: int = 80  # a request must fit into the pool
     asynchronous: bool = False
     depth: int = 1  # steps in flight
     drafts: int = 0
@@ -58,7 +58,7 @@ CASES = (
     case("sync_whole", whole=True, watermark=0.1),
     case("sync_reset", "reset", reset=0.03),
     case("sync_sessions", sessions=0.6),
-    case("sync_priority", "preempt", priorities=4, blocks=20),
+    case("sync_priority", "preempt", priorities=4),
     case("sync_priority_chunks", priorities=4, **CHUNKS),
     case("pipeline", depth=2), case("pipeline_chunks", depth=3, **CHUNKS),
     case("async", **DEEP), case("async_drafts", drafts=3, **DEEP),
