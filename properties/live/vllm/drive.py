@@ -45,7 +45,8 @@ class Index:
             self.named[number] = now
 
     def say(self, op, block, key):
-        req, end = next(iter(self.run.meaning[key[:-4]].items()))
+        of_key = self.run.meaning[key[:-4]] or self.run.gone[key[:-4]]
+        req, end = next(iter(of_key.items()))
         self.run.emit({"op": op, "tier": self.tier, "block": block,
                        "group": int.from_bytes(key[-4:], "big"), "req": req, "to": end})
 
@@ -82,7 +83,7 @@ class Run:
         if manager is not None:
             self.pools.append(manager.cpu_block_pool)
         self.indices = [Index(tier, pool.blocks, self) for tier, pool in enumerate(self.pools)]
-        self.live, self.earlier, self.meaning = {}, deque(maxlen=40), {}
+        self.live, self.earlier, self.meaning, self.gone = {}, deque(maxlen=40), {}, {}
         self.flight, self.arrived, self.preempted = deque(), 0, set()
         names = ("device", "host")
         emit({"kvproof_run": 1, "engine": "vllm 0.33.0", "seed": seed, "depth": options.depth,
@@ -149,11 +150,10 @@ class Run:
         client.hashes = len(hashes)
 
     def forget(self, client, tokens):
-        """The keys that a request had behind so many tokens mean it no more, if another is left."""
+        """The keys that a request had behind so many tokens mean it no more."""
         kept, name = tokens // self.options.block_size, client.request.request_id
         for key in client.request.block_hashes[kept:client.hashes]:
-            if len(self.meaning[key]) > 1:
-                self.meaning[key].pop(name, None)
+            self.gone[key] = {name: self.meaning[key].pop(name)}
         client.hashes = min(client.hashes, kept)
 
     def look(self):
