@@ -23,12 +23,14 @@ class Calls:
         self.run = drive.Run(world.Options(**options), 0, lambda _: None)
         self.run.quiet = True  # whose connector has nothing, if it is not told
         self.engine = self.run.engine
-        if self.engine.connector is not None:
-            self.engine.connector.get_num_new_matched_tokens = self.external
+        connector = self.engine.connector
+        self.generic = getattr(connector, "_connectors", [connector])[0]
+        if self.generic is not None:
+            self.generic.get_num_new_matched_tokens = self.external
         self.has = {}
 
     def external(self, request, computed):
-        self.engine.connector.found[request.request_id] = computed, False
+        self.generic.found[request.request_id] = computed, False
         return max(self.has.get(request.request_id, 0) - computed, 0), False
 
     def add(self, name, tokens, most=8, **named):
@@ -37,15 +39,16 @@ class Calls:
             name, list(tokens), world.sampling(most, None), None, arrival_time=float(len(name)),
             block_hasher=self.run.hasher, **named))
 
-    def answer(self, out, failed=(), **tokens):
+    def answer(self, out, failed=(), stored=None, **tokens):
         """The step is done: what each request got, and the blocks whose load has failed."""
         from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
         names = list(out.num_scheduled_tokens)
         result = ModelRunnerOutput(
             req_ids=names, req_id_to_index={name: i for i, name in enumerate(names)},
             sampled_token_ids=[tokens.get(name, []) for name in names])
-        if failed:
+        if failed or stored is not None:
             result.kv_connector_output = KVConnectorOutput(invalid_block_ids=set(failed))
+            result.kv_connector_output.kv_connector_worker_meta = stored
         return self.engine.update_from_output(out, result)
 
     def abort(self, name):
@@ -130,8 +133,32 @@ def sessions_starve():
     return "both wait with 4 blocks each, none is free, and 1,000 steps are empty"
 
 
+def failed_load_stored():
+    """Of two connectors, the second stores what the first has failed to load, and keeps it."""
+    from vllm.distributed.kv_transfer.kv_connector.v1 import multi_connector
+    from vllm.v1.simple_kv_offload.metadata import SimpleCPUOffloadWorkerMetadata
+    calls = Calls(connector="generic simple", host=20)
+    calls.has["a"] = 8
+    calls.add("a", range(9), most=2)
+    out = calls.engine.schedule()
+    _, blocks = hit(out, "a")
+    stores = out.kv_connector_metadata.metadata[1]
+    host = dict(zip(stores.store_gpu_blocks, stores.store_cpu_blocks))[blocks[1]]
+    calls.answer(out, failed=[blocks[1]], a=[1])
+    again = calls.engine.schedule()
+    assert again.num_scheduled_tokens == {"a": 5}  # block 1 is computed, the store stands
+    calls.answer(again, a=[1], stored=multi_connector.MultiKVConnectorWorkerMetadata(
+        metadata=(None, SimpleCPUOffloadWorkerMetadata({stores.store_event: 1}))))
+    calls.abort("a")
+    assert calls.engine.reset_prefix_cache()
+    calls.add("b", range(9))
+    loads = calls.engine.schedule().kv_connector_metadata.metadata[1].load_cpu_blocks
+    assert host in loads, (host, loads)
+    return f"b loads host block {host}, a copy of the block whose load had failed"
+
+
 FINDINGS = (withdrawn_grant, failed_load_kept, failed_load_kept_by_fail, placeholder_kept,
-            sessions_starve)
+            failed_load_stored, sessions_starve)
 
 
 if __name__ == "__main__":

@@ -197,7 +197,7 @@ class Run:
         name = self.draw.choice(waits)
         client = self.live[name]
         client.waits = False
-        if not client.turns or self.quiet or len(client.tokens) > self.options.max_length - 40:
+        if not client.turns or self.quiet or len(client.tokens) > self.options.max_length - 26:
             self.engine.add_request(self.request(name, [0], resumable=False))
             self.leave(name, "finish")
             return
