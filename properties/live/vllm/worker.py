@@ -98,7 +98,8 @@ class Worker:
         if count <= 0:
             return []
         told = step.out.scheduled_spec_decode_tokens.get(name, ())
-        proposed = held.drafts if self.options.asynchronous else [each for each in told if each >= 0]
+        told = [each for each in told if each >= 0]
+        proposed = held.drafts if self.options.asynchronous else told
         return (list(proposed) + [INVALID] * count)[:count]
 
     def propose(self, held):
