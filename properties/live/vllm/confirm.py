@@ -27,11 +27,11 @@ class Calls:
         self.generic = getattr(connector, "_connectors", [connector])[0]
         if self.generic is not None:
             self.generic.get_num_new_matched_tokens = self.external
-        self.has = {}
+        self.has, self.late = {}, False
 
     def external(self, request, computed):
-        self.generic.found[request.request_id] = computed, False
-        return max(self.has.get(request.request_id, 0) - computed, 0), False
+        self.generic.found[request.request_id] = computed, self.late
+        return max(self.has.get(request.request_id, 0) - computed, 0), self.late
 
     def add(self, name, tokens, most=8, **named):
         from vllm.v1.request import Request
@@ -39,7 +39,7 @@ class Calls:
             name, list(tokens), world.sampling(most, None), None, arrival_time=float(len(name)),
             block_hasher=self.run.hasher, **named))
 
-    def answer(self, out, failed=(), stored=None, **tokens):
+    def answer(self, out, failed=(), stored=None, received=(), **tokens):
         """The step is done: what each request got, and the blocks whose load has failed."""
         from vllm.v1.outputs import KVConnectorOutput, ModelRunnerOutput
         names = list(out.num_scheduled_tokens)
@@ -49,6 +49,7 @@ class Calls:
         if failed or stored is not None:
             result.kv_connector_output = KVConnectorOutput(invalid_block_ids=set(failed))
             result.kv_connector_output.kv_connector_worker_meta = stored
+            result.kv_connector_output.finished_recving = set(received)
         return self.engine.update_from_output(out, result)
 
     def abort(self, name):
@@ -157,8 +158,24 @@ def failed_load_stored():
     return f"b loads host block {host}, a copy of the block whose load had failed"
 
 
+def failed_load_starves():
+    """A late load that failed reserves the blocks that its own next try needs."""
+    calls = Calls(connector="generic", blocks=20, max_length=64)
+    calls.has["a"], calls.late = 40, True
+    calls.add("a", range(44))
+    out = calls.engine.schedule()
+    (load,) = out.kv_connector_metadata.loads
+    calls.answer(out, failed=load.tables[0][:1], received=["a"])
+    calls.add("b", [1])
+    steps = [calls.engine.schedule() for _ in range(1000)]
+    assert not any(step.num_scheduled_tokens for step in steps)
+    assert not any(step.kv_connector_metadata.loads for step in steps)
+    assert calls.run.pools[0].get_num_free_blocks() == 19
+    return "all 19 blocks are free, a and b wait, and 1,000 steps are empty"
+
+
 FINDINGS = (withdrawn_grant, failed_load_kept, failed_load_kept_by_fail, placeholder_kept,
-            failed_load_stored, sessions_starve)
+            failed_load_stored, failed_load_starves, sessions_starve)
 
 
 if __name__ == "__main__":
