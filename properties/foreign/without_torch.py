@@ -2,7 +2,8 @@
 """Lets vLLM's allocator be imported where torch is not installed.
 
 torch, and the modules of vLLM that need it, become modules whose every name is a class that does
-nothing. The modules of REAL, which hold the allocator, are always vLLM's own.
+nothing. The modules of REAL, which hold the allocator, are always vLLM's own. Who needs more of
+vLLM says which further modules are real, which of these are not, and what others must hold.
 """
 
 import ast
@@ -14,6 +15,7 @@ import importlib.machinery
 import importlib.util
 import pickle
 import sys
+import types
 
 REAL = ("vllm.v1.core.", "vllm.v1.request", "vllm.v1.kv_cache_interface", "vllm.envs",
         "vllm.v1.kv_cache_spec_registry", "vllm.utils.math_utils", "vllm.utils.hashing",
@@ -28,18 +30,33 @@ class Permissive(type):
             raise AttributeError(name)
         return Absent()
 
+    def __or__(cls, _):
+        return cls
+
+    __ror__ = __or__
+
 
 class Absent(metaclass=Permissive):
-    """What a module would have held: it can be called, derived from and asked for anything."""
+    """What a module would have held: it can be called, derived from and asked for anything. As a
+    decorator it leaves what it decorates."""
 
     def __init__(self, *_, **__):
         pass
 
-    def __call__(self, *_, **__):
-        return Absent()
+    def __class_getitem__(cls, _):
+        return cls
+
+    def __call__(self, *values, **__):
+        decorated = len(values) == 1 and isinstance(values[0], (type, types.FunctionType))
+        return values[0] if decorated else Absent()
 
     def __getattr__(self, name):
         return getattr(Absent, name)
+
+    def __or__(self, _):
+        return self
+
+    __ror__ = __or__
 
 
 def taken_alone(path, name):
@@ -59,9 +76,18 @@ def taken_alone(path, name):
 class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds torch and what needs it; the ordinary search finds the rest."""
 
+    def __init__(self, real=(), unreal=(), holds=None):
+        """@param real, unreal beginnings of names of modules, of which some are not real
+        @param holds by the name of a module what it must hold"""
+        self.real, self.unreal, self.holds = (*REAL, *real), tuple(unreal), holds or {}
+        self.tops = {"torch", "vllm"} | {name for name in self.holds if "." not in name}
+
+    def is_real(self, name):
+        return name.startswith(self.real) and not name.startswith(self.unreal)
+
     def find_spec(self, name, path=None, target=None):
         top = name.partition(".")[0]
-        if top not in ("torch", "vllm") or name.startswith(REAL):
+        if top not in self.tops or self.is_real(name):
             return None
         real = importlib.machinery.PathFinder.find_spec(name, path) if top == "vllm" else None
         if top == "vllm" and real is None:
@@ -77,7 +103,7 @@ class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module):
         def attribute(name):
             full = f"{module.__name__}.{name}"
-            if full.startswith(REAL):
+            if self.is_real(full):
                 return importlib.import_module(full)
             if name.startswith("__"):
                 raise AttributeError(name)
@@ -94,11 +120,13 @@ class Replacements(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.cdiv = lambda a, b: -(a // -b)
         module.sha256 = lambda content: hashlib.sha256(
             pickle.dumps(content, protocol=pickle.HIGHEST_PROTOCOL)).digest()
+        held = self.holds.get(module.__name__, {})
+        vars(module).update(held() if callable(held) else held)
 
 
-def install():
-    """Does nothing where torch is at hand. Returns what was done, in words."""
-    if importlib.util.find_spec("torch") is not None:
+def install(always=False, **named):
+    """Does nothing where torch is at hand, if not always. Returns what was done, in words."""
+    if not always and importlib.util.find_spec("torch") is not None:
         return "with torch"
-    sys.meta_path.insert(0, Replacements())
+    sys.meta_path.insert(0, Replacements(**named))
     return "torch replaced"
