@@ -141,6 +141,7 @@ void Judge::check_published(Place at, Published& key, bool next_step) {
   const Block& block = shadow_.block(at);
   const Asked& asked = asked_[key.request];
   if (block.step_writers + block.writers > 0) {
+    key.awaited = true;
     doubtful_.push_back(at);
     return;
   }

@@ -165,7 +165,6 @@ void Judge::take(const event::Dispatch& event) {
     throw TextError("step", "a number above " + std::to_string(*last_dispatched_));
   }
   last_dispatched_ = step_now_ = event.step;
-  look_at_published(true);
   Step step{event.step, false, {}, event.copies};
   for (const event::Row& row : event.rows) {
     const std::uint32_t request = index_of(row.req);
@@ -173,6 +172,7 @@ void Judge::take(const event::Dispatch& event) {
   }
   step.rows.reserve(event.rows.size());
   for (const event::Row& row : event.rows) plan(step, row);
+  look_at_published(true);  // a step may compute anew what failed to load
   count_step(event);
   steps_in_flight_.push_back(std::move(step));
 }
