@@ -72,8 +72,12 @@ def printed(build):
     engines = [row for row in ROWS if row.source != "own"]
     pages = [path for path in (ROOT / "properties/foreign/findings").glob("*.md")
              if path.name != "README.md"]
+    of_runs = [path for path in pages if path.name.startswith("vllm-run-")]
     yield (r"of (\S+) revisions .*? of (\S+) faults .*? stands on (\S+) pages",
-           [len(engines), sum(len(row.seeded) for row in engines), len(pages)])
+           [len(engines), sum(len(row.seeded) for row in engines), len(pages) - len(of_runs)])
+    out = said(0, f"{build}/bin/kvproof-live", str(ROOT / "properties/live/runs/sound.jsonl"))
+    yield (r"laws of a run.*?\| (\S+); .*? on (\S+) pages",
+           [len(re.findall(r"^ +[SL]\d+ ", out, re.M)), len(of_runs)])
 
     out = said(0, f"{build}/bin/kvproof-replay", str(ROOT / "properties/traces/recordings"))
     replayed = number(r"^(\d+) passed, 0 failed, 0 skipped", out)
