@@ -21,7 +21,7 @@ int run(int argc, char** argv) {
   CommandLine line(kProgram,
                    "Judges recorded runs of an engine: whether each row of each step read what its "
                    "own tokens wrote,\nand the other laws of properties/live/README.md.\n"
-                   "Example: kvproof live run.jsonl");
+                   "Example: kvproof live properties/live/runs/sound.jsonl");
   line.option("files", files, "recorded runs (JSON Lines, plain, .gz or .zst)");
   line.option("--json", json_path, "also write the verdicts to this file").placeholder("FILE");
   if (!line.parse(argc, argv)) return kHolds;
