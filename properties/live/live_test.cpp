@@ -234,6 +234,18 @@ TEST(LiveTest, a_run_is_judged_up_to_where_it_was_cut_off) {
   }
 }
 
+// The row goes on from token 8: a state that lies before is in none of the blocks that it uses.
+TEST(LiveTest, a_hit_may_end_before_the_state_that_a_row_goes_on_from) {
+  for (int tokens = 0; tokens <= 8; ++tokens) {
+    const std::string hit = R"({"op":"hit","req":"b","tokens":)" + std::to_string(tokens) + "}";
+    Lines lines = sound_lines();
+    const auto at = std::ranges::find(lines, R"({"op":"hit","req":"b","tokens":8})");
+    ASSERT_NE(at, lines.end());
+    *at = hit;
+    EXPECT_TRUE(judged(lines).findings().empty()) << hit;
+  }
+}
+
 /// The same tokens under another adapter, and equal tokens behind another prefix.
 TEST(LiveTest, equal_tokens_of_another_prefix_are_other_content) {
   const auto run = [](const std::string& second) {

@@ -143,7 +143,8 @@ void Judge::check_hit(Asked& asked, const Row& row) {
     const std::uint32_t span = group.block_size;
     std::uint32_t position = use.first * span;
     if (group.window > 0 && row.start + 1 > group.window) position = row.start + 1 - group.window;
-    if (group.state) position = end > 0 ? end - 1 : 0;
+    // Of states the row has one at hand: the one that it goes on from.
+    if (group.state) position = end > 0 && end == row.start ? end - 1 : end;
     for (; position < end; ++position) {
       const Place at{0, use.blocks[position / span - use.first]};
       const Block& block = shadow_.block(at);
