@@ -144,7 +144,10 @@ class Judge {
   void check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
                          std::span<const Identity> content, const Writer& writer);
   void check_users(Place at, const Writer& writer);
-  void check_steps(Place at, const Writer& writer);
+  [[nodiscard]] bool wants_other(const Row& row, Place at, std::uint32_t group, std::uint32_t first,
+                                 std::span<const Identity> content) const;
+  void check_steps(Place at, std::uint32_t group, std::uint32_t first,
+                   std::span<const Identity> content, const Writer& writer);
 
   // transfers.cpp
   void take(const event::Start& event);

@@ -154,6 +154,7 @@ void Judge::take(const event::Settle& event) {
   if (transfer == nullptr) {
     return report(kOnce, "transfer " + event.transfer + " settles and is not in flight");
   }
+  spoiled_.clear();  // of rows whose readers have not run
   if (event.outcome == event::Ended::failed) {
     lose(*transfer, event);
   } else {
@@ -166,7 +167,6 @@ void Judge::take(const event::Settle& event) {
       }
     }
   }
-  spoiled_.clear();
   std::erase_if(transfers_, [number = transfer->number](const Transfer& each) {
     return each.number == number;
   });

@@ -15,7 +15,7 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
     ++spoke_[kTarget];
   }
   if (block.readers + block.writers > 0) check_users(at, writer);
-  if (writer.did == Did::move && at.tier == 0) check_steps(at, writer);
+  if (writer.did == Did::move && at.tier == 0) check_steps(at, group, first, content, writer);
   if (at.tier == 0) {
     ++spoke_[kOverwritten];
     if (block.holders > writer.own) check_overwritten(at, group, first, content, writer);
@@ -90,8 +90,29 @@ void Judge::check_users(Place at, const Writer& writer) {
   }
 }
 
-/// Whether a step that was given to the worker still uses what a transfer is about to write.
-void Judge::check_steps(Place at, const Writer& writer) {
+/// @return whether the row uses the block, and for something else than this content
+bool Judge::wants_other(const Row& row, Place at, std::uint32_t group, std::uint32_t first,
+                        std::span<const Identity> content) const {
+  const Asked& asked = asked_[row.request];
+  for (std::uint32_t g = 0; g < row.uses.size(); ++g) {
+    const Use& use = row.uses[g];
+    const auto found = std::ranges::find(use.blocks, at.block);
+    if (found == use.blocks.end()) continue;
+    if (g != group || header_.groups[g].state) return true;
+    const auto entry = use.first + static_cast<std::uint32_t>(found - use.blocks.begin());
+    const std::uint32_t position = entry * header_.groups[g].block_size + first;
+    if (position + content.size() > asked.chain.size()) return true;
+    for (std::uint32_t i = 0; i < content.size(); ++i) {
+      if (content[i] != content_of(asked, g, position + i)) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a step that was given to the worker still uses what a transfer is about to write, and
+/// wants something else there.
+void Judge::check_steps(Place at, std::uint32_t group, std::uint32_t first,
+                        std::span<const Identity> content, const Writer& writer) {
   ++spoke_[kGivenBack];
   if (shadow_.block(at).step_users == 0) return;
   for (const Step& step : steps_in_flight_) {
@@ -99,10 +120,7 @@ void Judge::check_steps(Place at, const Writer& writer) {
       const Asked& asked = asked_[row.request];
       const bool gone = !asked.live || asked.incarnation != row.incarnation;
       if (step.ran || !gone || writer.request == row.request) continue;
-      const bool uses = std::ranges::any_of(row.uses, [&](const Use& use) {
-        return std::ranges::find(use.blocks, at.block) != use.blocks.end();
-      });
-      if (!uses) continue;
+      if (!wants_other(row, at, group, first, content)) continue;
       return report(kGivenBack,
                     say("a transfer writes what ", asked.name, " gave back while step ",
                         step.number, " has yet to run over it"),
