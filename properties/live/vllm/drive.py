@@ -19,7 +19,7 @@ from collections import deque
 
 import stand_in
 import world
-from worker import END, VOCABULARY, Worker
+from worker import END, VOCABULARY, Desync, Worker
 
 PATIENCE = 400  # steps
 
@@ -299,7 +299,10 @@ class Run:
                 named, [list(self.worker.batch[name].drafts) for name in named]))
 
     def take(self, name, answer):
-        client = self.live[name]
+        client = self.live.get(name)
+        if client is None:
+            self.emit({"op": "raised", "what": f"{name} has ended and gets an answer"})
+            return
         if answer.new_token_ids:
             self.emit({"op": "tokens", "req": name, "append": list(answer.new_token_ids)})
             client.tokens += answer.new_token_ids
@@ -337,15 +340,20 @@ class Run:
             self.retire()
             self.between()
 
-    def go(self, steps):
-        while self.worker.steps < steps:
+    def turn_until(self, steps, more):
+        """The loop turns up to so many steps, while there is more to do and it does something."""
+        idle = 0
+        while self.worker.steps < steps and idle < PATIENCE and more():
+            before = self.worker.steps
             self.step()
+            idle = 0 if self.worker.steps > before or self.flight else idle + 1
+
+    def go(self, steps):
+        self.turn_until(steps, lambda: True)
         self.quiet = True
         self.emit({"op": "quiet"})
-        most = self.worker.steps + 2 * PATIENCE
-        while (self.live or self.flight or self.engine.has_requests()) and (
-                self.worker.steps < most):
-            self.step()
+        self.turn_until(self.worker.steps + 2 * PATIENCE, lambda: (
+            self.live or self.flight or self.engine.has_requests()))
         while self.flight:
             self.retire()
         self.emit({"op": "end", "free": [pool.get_num_free_blocks() for pool in self.pools],
@@ -354,6 +362,8 @@ class Run:
 
 def raised(error):
     """@return the line of vLLM's that has raised"""
+    if isinstance(error, Desync):
+        return str(error)
     frames = [each for each in traceback.extract_tb(error.__traceback__) if "vllm/" in each.filename
               and "properties" not in each.filename]
     if not frames:

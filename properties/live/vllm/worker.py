@@ -16,6 +16,10 @@ def sampled_after(tokens):
     return (mixed * 2654435761 >> 7) % (4 * VOCABULARY) % END if mixed % 41 else END
 
 
+class Desync(Exception):
+    """What the worker is told does not fit to what it was told before."""
+
+
 class Held:
     """A request in the batch."""
 
@@ -62,6 +66,8 @@ class Worker:
                     cached.all_token_ids[name]) - outputs, computed)
                 rows[name] = {"tables": [list(ids) for ids in blocks]}
                 continue
+            if name not in self.batch:
+                raise Desync(f"the worker is told to go on with {name} and has no table of it")
             held = self.batch[name]
             # After a load that failed it goes back, and so do the tokens that came of it.
             held.computed = min(held.computed, computed)
@@ -76,7 +82,7 @@ class Worker:
         end, known = start + count, len(held.tokens)
         row = {"req": name, "start": start, "n": count} | said
         step.rows.append(row)
-        drafts = self.drafts_of(step, name, held, end - known)
+        drafts = self.drafts_of(step, name, held, end - max(known, start))
         step.fed[name] = held.tokens[start:end] + drafts
         if drafts:
             row["drafts"] = len(drafts)

@@ -1,0 +1,271 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `kvproof live --scheduler=vllm`: drives vLLM's own scheduler, has its runs judged, and
+says which of the faults that are seeded into copies of it are noticed."""
+
+import argparse
+import concurrent.futures
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[2]
+sys.path.append(str(HERE.parents[1] / "foreign" / "engines"))
+
+import seeded  # noqa: E402
+import world  # noqa: E402
+from places import Absent, environment, overlay, site_packages  # noqa: E402
+
+RELEASE = "0.33.0"
+NEEDS = ("msgspec", "cbor2", "pyzmq", "typing_extensions", "numpy", "xxhash")
+LONGEST = 3000  # steps of one run
+
+
+class Driver:
+    """Starts runs of vLLM and of copies of it, and has them judged."""
+
+    def __init__(self, judge, folder):
+        self.judge, self.folder = judge, folder
+        shared = environment(folder, "live", NEEDS)
+        shared = environment(folder, f"vllm-v1-{RELEASE}", [f"vllm=={RELEASE}"], "--no-deps",
+                             beside=shared)
+        self.python = os.path.join(shared, "bin", "python")
+        self.original = os.path.join(site_packages(shared), "vllm")
+
+    def copy(self, name, changes):
+        """@return the paths that stand before all others: of a copy of vLLM, and of our runner"""
+        top = os.path.join(self.folder, "copies", f"live-{name}")
+        ours = [each._replace(file=each.file.removeprefix("runner/"))
+                for each in changes if each.file.startswith("runner/")]
+        theirs = [each for each in changes if not each.file.startswith("runner/")]
+        overlay(self.original, os.path.join(top, "vllm"), theirs)
+        overlay(str(HERE), os.path.join(top, "runner"), ours)
+        return (top, os.path.join(top, "runner") if ours else str(HERE))
+
+    def run(self, case, seed, steps, copy=(str(HERE),), keep=None):
+        """@return the verdict on a run, as `kvproof live --json` writes it"""
+        env = dict(os.environ, PYTHONPATH=os.pathsep.join(copy),
+                   PYTHONPYCACHEPREFIX=os.path.join(self.folder, "pycache"))
+        with tempfile.TemporaryDirectory() as work:
+            path, verdict = keep or os.path.join(work, "run.jsonl"), os.path.join(work, "json")
+            self.do([self.python, "-c", "import drive; drive.main()", f"--case={case}",
+                     f"--seed={seed}", f"--steps={steps}", f"--output={path}"], (0,), env, work)
+            self.do([self.judge, path, f"--json={verdict}"], (0, 1), None, work)
+            with open(verdict, encoding="utf-8") as file:
+                (out,) = json.load(file)["runs"]
+        return out | {"case": case, "seed": seed, "asked": steps}
+
+    @staticmethod
+    def do(command, allowed, env, folder):
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              errors="replace", env=env, cwd=folder, check=False)
+        if done.returncode not in allowed:
+            words = done.stderr.strip().splitlines() or ["no output"]
+            raise SystemExit(f"kvproof live: {' '.join(command)}: {words[-1]}")
+
+
+def dealt(cases, seed, steps):
+    """@return jobs (case, seed, steps), which have so many steps together"""
+    each = max(50, min(LONGEST, -(-steps // len(cases))))
+    return [(cases[i % len(cases)], seed + i // len(cases), min(each, steps - at))
+            for i, at in enumerate(range(0, steps, each))]
+
+
+def first(verdict):
+    return verdict["findings"][0]["law"]
+
+
+class Campaign:
+    """A sound run, what it found, and which seeded faults are noticed."""
+
+    def __init__(self, driver, options):
+        self.driver, self.options = driver, options
+        self.mended = driver.copy("mended", seeded.mends())
+        self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
+        self.runs, self.known, self.new, self.noticed, self.missed = [], {}, [], [], []
+        self.seconds = 0.0
+
+    def sound(self):
+        """Runs the release as it is."""
+        jobs = dealt(self.options.case, self.options.seed, self.options.steps)
+        start = time.monotonic()
+        for done, run in enumerate(self.pool.map(lambda job: self.driver.run(*job), jobs), 1):
+            self.runs.append(run)
+            progress(f"{done} of {len(jobs)} runs")
+        self.seconds = time.monotonic() - start
+
+    def explain(self):
+        """A finding is known if the mends of the defects that have a page make it go away."""
+        found = [run for run in self.runs if run["findings"]]
+        jobs = [(run["case"], run["seed"], run["asked"]) for run in found]
+        after = self.pool.map(lambda job: self.driver.run(*job, self.mended), jobs)
+        kinds = {}
+        for run, mended in zip(found, after):
+            if mended["findings"]:
+                self.new.append(mended)
+            else:
+                kinds.setdefault((run["case"], first(run)), []).append(run)
+        for (kind, runs), pages in zip(kinds.items(), self.pool.map(
+                self.pages_of, [runs[0] for runs in kinds.values()])):
+            self.known[kind] = len(runs), pages
+            progress(f"{len(self.known)} of {len(kinds)} kinds of findings explained")
+        for run in self.new:
+            run["kept"] = os.path.join(self.driver.folder, f"{run['case']}-{run['seed']}.jsonl")
+            self.driver.run(run["case"], run["seed"], run["asked"], self.mended, run["kept"])
+
+    def pages_of(self, run):
+        """@return the pages without whose mends the run still finds something"""
+        return [page for page in seeded.MENDS if self.driver.run(
+            run["case"], run["seed"], run["asked"],
+            self.driver.copy(f"but-{page}-{run['case']}", seeded.mends(page)))["findings"]]
+
+    def notice(self, item):
+        """@return whether this fault is noticed, and what was"""
+        number, fault = item
+        # A session that waits must hold its blocks for what goes wrong with them.
+        page = "vllm-run-sessions-starve" if "sessions" in fault.cases else None
+        copy = self.driver.copy(f"fault-{number}", [*seeded.mends(page), fault.change])
+        steps, most, heard = 0, self.options.steps // 10, set()
+        for seed in itertools.count(self.options.seed):
+            for case in fault.cases.split():
+                run = self.driver.run(case, seed, min(1000, max(most - steps, 50)), copy)
+                steps += run["steps"]
+                if run["findings"] and first(run) in fault.laws.split():
+                    return fault, True, f"{first(run)} in {steps} steps"
+                heard.update(first(run) for _ in run["findings"][:1])
+                if steps >= most:
+                    return fault, False, f"not by its law, but by {sorted(heard)}" if heard else ""
+
+    def faults(self):
+        rows = list(enumerate(seeded.FAULTS))
+        for fault, noticed, how in self.pool.map(self.notice, rows):
+            (self.noticed if noticed else self.missed).append((fault, how))
+            progress(f"{len(self.noticed) + len(self.missed)} of {len(rows)} faults")
+
+    def spoke(self):
+        """@return how often each law had a say"""
+        out = {}
+        for law, times in itertools.chain.from_iterable(
+                run["laws_spoke"].items() for run in self.runs):
+            out[law] = out.get(law, 0) + times
+        return out
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[Kkvproof live: {text}", end="", file=sys.stderr, flush=True)
+
+
+def show(campaign):
+    progress("")
+    steps, spoke = sum(run["steps"] for run in campaign.runs), campaign.spoke()
+    print(f"vllm {RELEASE}, its own schedulers: {steps} steps in {len(campaign.runs)} runs of "
+          f"{len(campaign.options.case)} cases, seed {campaign.options.seed}, "
+          f"{steps / campaign.seconds:.0f} steps per second")
+    print("  ".join(["had a say:", *(f"{law} {times}" for law, times in spoke.items())]))
+    for (case, law), (runs, pages) in campaign.known.items():
+        print(f"known: {law} in {runs} runs of {case}: {' '.join(pages) or 'several pages'}")
+    for run in campaign.new:
+        finding = run["findings"][0]
+        print(f"NEW: {first(run)} in {run['case']}: {finding['what']}\n"
+              f"  law: {finding['sentence']}\n  repeat: ./kvproof live --scheduler=vllm "
+              f"--case={run['case']} --seed={run['seed']} --steps={run['asked']} --no-seeded\n"
+              f"  judge: ./kvproof live {os.path.relpath(run['kept'], CHECKOUT)}")
+    if campaign.noticed or campaign.missed:
+        print(f"faults noticed: {len(campaign.noticed)} of "
+              f"{len(campaign.noticed) + len(campaign.missed)}")
+    for fault, how in campaign.missed:
+        print(f"not noticed: {fault.what}{': ' + how if how else ''}")
+
+
+def document(campaign):
+    steps, spoke = sum(run["steps"] for run in campaign.runs), campaign.spoke()
+    return {
+        "steps": steps, "requests": sum(run["requests"] for run in campaign.runs),
+        "runs": len(campaign.runs), "findings_new": len(campaign.new),
+        "findings_known": len({page for _, pages in campaign.known.values() for page in pages}),
+        "laws_spoke": sum(times > 0 for times in spoke.values()),
+        "steps_per_second": round(steps / campaign.seconds, 1),
+        "seeded": len(campaign.noticed) + len(campaign.missed), "noticed": len(campaign.noticed),
+        "seed": campaign.options.seed, "engine": f"vllm {RELEASE}", "laws": spoke,
+        "known": [{"case": case, "law": law, "runs": runs, "pages": pages}
+                  for (case, law), (runs, pages) in campaign.known.items()],
+        "new": [{"case": run["case"], "seed": run["seed"], "steps": run["asked"],
+                 "finding": run["findings"][0]} for run in campaign.new],
+        "faults": [{"what": fault.what, "noticed": noticed, "how": how}
+                   for noticed, rows in ((True, campaign.noticed), (False, campaign.missed))
+                   for fault, how in rows]}
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"kvproof live: {message} (see: kvproof live --scheduler=vllm --help)\n")
+
+
+def parse():
+    names = [each.name for each in world.CASES]
+    parser = Parser(
+        "kvproof live --scheduler=vllm", allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Drives vLLM's own scheduler with a worker that is none, and judges its runs.",
+        epilog="Example: kvproof live --scheduler=vllm --steps=20000 --seed=7\n\n"
+        "Exit codes: 0 no finding without a page, 1 a new one or a fault that nobody noticed, 2\n"
+        "usage or unwritable output, 77 no vLLM could be had, 130 stopped.")
+    parser.add_argument("--scheduler", choices=["vllm"], required=True, help="whose scheduler")
+    parser.add_argument("--steps", metavar="N", type=int, default=100000,
+                        help="of the run without faults, default 100000; a fault gets N/10")
+    parser.add_argument("--seed", metavar="N", type=int, default=1)
+    parser.add_argument("--case", metavar="NAME", action="append", choices=names,
+                        help=f"only this one, repeatable: {', '.join(names)}")
+    parser.add_argument("--no-seeded", action="store_true", help="leave the seeded faults out")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
+    parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.case = options.case or names
+    for name, least in (("seed", 0), ("steps", 50)):
+        if getattr(options, name) < least:
+            parser.error(f"argument --{name}: expected a whole number from {least} on")
+    return options
+
+
+def main():
+    options = parse()
+    if options.check_options:
+        return 0
+    folder = os.path.join(CHECKOUT, "build", "engines")
+    os.makedirs(folder, exist_ok=True)
+    programs = os.environ.get("KVPROOF_BIN") or os.path.join(CHECKOUT, "build", "release", "bin")
+    if options.json:
+        try:
+            open(options.json, "a", encoding="utf-8").close()
+        except OSError as error:
+            print(f"kvproof live: --json={options.json}: cannot be written: {error.strerror}",
+                  file=sys.stderr)
+            return 2
+    try:
+        campaign = Campaign(Driver(os.path.join(programs, "kvproof-live"), folder), options)
+    except Absent as error:
+        print(f"kvproof live: skipped: vllm {RELEASE}: {error}", file=sys.stderr)
+        return 77
+    campaign.sound()
+    campaign.explain()
+    if not options.no_seeded:
+        campaign.faults()
+    show(campaign)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            file.write(json.dumps(document(campaign)) + "\n")
+    return 1 if campaign.new or campaign.missed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

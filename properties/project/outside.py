@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The third tier of the tests, `kvproof test --outside`: what needs engines from PyPI.
+
+Each part ends with 0, or with 77 and the reason why it was skipped.
+"""
+
+import glob
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = CHECKOUT / "build"
+LIVE = CHECKOUT / "properties" / "live" / "vllm"
+
+
+def python_of_vllm():
+    """@return the interpreter of the environment that the first part has made"""
+    made = glob.glob(str(BUILD / "engines" / "vllm-v1-0.33.0" / "bin" / "python"))
+    return os.environ.get("KVPROOF_VLLM_PYTHON") or (made[0] if made else "")
+
+
+def parts():
+    """@return name and command of each part"""
+    python = [sys.executable, "-B"]
+    yield "vLLM's scheduler under the laws of runs", [
+        *python, str(LIVE / "run.py"), "--scheduler=vllm", "--steps=100000"]
+    vllm = python_of_vllm()
+    yield "the findings in vLLM, by calls without a judge", [
+        vllm, "-B", str(LIVE / "confirm.py")] if vllm else []
+    yield "tests that need vLLM", [
+        "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
+        "--tests-regex", "vllm_driver|vllm_adapter|VllmHashes"]
+    yield "allocators of other engines", [
+        *python, str(CHECKOUT / "properties" / "foreign" / "engines" / "run.py")]
+
+
+def main():
+    failed = skipped = 0
+    environment = dict(os.environ, KVPROOF_BIN=str(BUILD / "release" / "bin"))
+    for name, command in parts():
+        print(f"== {name}", flush=True)
+        start, code = time.monotonic(), 77
+        if command:
+            if vllm := python_of_vllm():
+                environment["KVPROOF_VLLM_PYTHON"] = vllm
+            code = subprocess.run(command, env=environment, check=False).returncode
+        word = {0: "passed", 77: "skipped"}.get(code, f"FAILED with {code}")
+        print(f"== {name}: {word} in {time.monotonic() - start:.0f} s\n", flush=True)
+        failed += code not in (0, 77)
+        skipped += code == 77
+    print(f"outside: {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
