@@ -29,21 +29,20 @@ live::Judge with_context(std::uint32_t context, std::uint32_t steps) {
   live::Judge judge(header);
   live::event::Dispatch prefill;
   for (std::uint32_t r = 0; r < kRequests; ++r) {
-    const std::string name = "r" + std::to_string(r);
-    judge.take(
-        live::Event(live::event::Request{name, std::vector<TokenId>(context, TokenId(r)), ""}));
-    live::event::Row row{name, 0, context, 0, live::event::Row::Tables::replaced, {{}}};
+    judge.names().add("r" + std::to_string(r));
+    judge.take(live::Event(live::event::Request{r, std::vector<TokenId>(context, TokenId(r)), ""}));
+    live::event::Row row{r, 0, context, 0, live::event::Row::Tables::replaced, {{}}};
     for (std::uint32_t b = 0; b < blocks; ++b) row.tables[0].push_back(b * kRequests + r);
     prefill.rows.push_back(std::move(row));
   }
   judge.take(live::Event(prefill));
   live::event::Retire retired;
   for (std::uint32_t r = 0; r < kRequests; ++r) {
-    retired.sampled.emplace_back("r" + std::to_string(r), std::vector<TokenId>{7});
+    retired.sampled.emplace_back(r, std::vector<TokenId>{7});
   }
   judge.take(live::Event(retired));
-  for (const auto& [name, token] : retired.sampled) {
-    judge.take(live::Event(live::event::Tokens{name, {}, token}));
+  for (const auto& [request, token] : retired.sampled) {
+    judge.take(live::Event(live::event::Tokens{request, {}, token}));
   }
   return judge;
 }
@@ -55,10 +54,9 @@ double step_ns(live::Judge& judge, std::uint32_t context, std::uint32_t first,
   live::event::Retire retire;
   std::vector<live::Event> taken;
   for (std::uint32_t r = 0; r < kRequests; ++r) {
-    const std::string name = "r" + std::to_string(r);
-    dispatch.rows.push_back({name, 0, 1, 0, live::event::Row::Tables::as_before, {}});
-    retire.sampled.emplace_back(name, std::vector<TokenId>{7});
-    taken.emplace_back(live::event::Tokens{name, {}, {7}});
+    dispatch.rows.push_back({r, 0, 1, 0, live::event::Row::Tables::as_before, {}});
+    retire.sampled.emplace_back(r, std::vector<TokenId>{7});
+    taken.emplace_back(live::event::Tokens{r, {}, {7}});
   }
   live::Event given = std::move(dispatch);
   live::Event ended = std::move(retire);

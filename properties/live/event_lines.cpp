@@ -35,11 +35,12 @@ std::uint32_t below(const json& value, const char* field, std::size_t limit) {
 
 class Reader {
  public:
-  Reader(const json& line, const Header& header) : line_(line), header_(header) {}
+  Reader(const json& line, const Header& header, Names& names)
+      : line_(line), header_(header), names_(names) {}
   [[nodiscard]] Event event() const;
 
  private:
-  [[nodiscard]] std::string req() const { return text(line_, "req"); }
+  [[nodiscard]] std::uint32_t req() const { return names_.find(text(line_, "req")); }
   [[nodiscard]] std::uint32_t tier(const json& value, const char* field) const {
     return below(value, field, header_.tiers.size());
   }
@@ -66,7 +67,7 @@ class Reader {
     }
     return out;
   }
-  [[nodiscard]] std::vector<std::string> names(const char* field) const;
+  [[nodiscard]] std::vector<std::uint32_t> requests(const char* field) const;
   [[nodiscard]] TokensOf tokens_of(const char* field) const;
   [[nodiscard]] event::Row row(const json& value) const;
   [[nodiscard]] Event dispatch() const;
@@ -77,14 +78,15 @@ class Reader {
 
   const json& line_;
   const Header& header_;
+  Names& names_;
 };
 
-std::vector<std::string> Reader::names(const char* field) const {
-  std::vector<std::string> out;
+std::vector<std::uint32_t> Reader::requests(const char* field) const {
+  std::vector<std::uint32_t> out;
   if (!line_.contains(field)) return out;
   for (const json& item : array(line_[field], field)) {
     if (!item.is_string()) throw TextError(field, "strings");
-    out.push_back(item.get<std::string>());
+    out.push_back(names_.find(item.get<std::string>()));
   }
   return out;
 }
@@ -93,7 +95,7 @@ TokensOf Reader::tokens_of(const char* field) const {
   TokensOf out;
   if (!line_.contains(field)) return out;
   for (const auto& item : object(line_[field], field).items()) {
-    out.emplace_back(item.key(), integers<TokenId>(item.value(), field));
+    out.emplace_back(names_.find(item.key()), integers<TokenId>(item.value(), field));
   }
   return out;
 }
@@ -101,7 +103,7 @@ TokensOf Reader::tokens_of(const char* field) const {
 event::Row Reader::row(const json& value) const {
   only(object(value, "rows"), {"req", "start", "n", "tables", "more", "drafts"});
   event::Row out;
-  out.req = text(value, "req");
+  out.req = names_.find(text(value, "req"));
   out.start = size(value, "start", kMostTokens);
   out.n = size(value, "n", kMostTokens);
   if (const auto drafts = value.find("drafts"); drafts != value.end()) {
@@ -155,7 +157,7 @@ Event Reader::start() const {
   out.transfer = text(line_, "transfer");
   out.kind = static_cast<event::Kind>(word(line_, "kind", kKinds));
   out.group = group(member(line_, "group"));
-  out.req = text_or_empty(line_, "req");
+  if (const std::string of = text_or_empty(line_, "req"); !of.empty()) out.req = names_.find(of);
   if (line_.contains("after")) out.after = step("after");
   if (out.kind == event::Kind::receive) {
     only(line_, {"op", "transfer", "kind", "blocks", "group", "req", "after", "carries"});
@@ -163,7 +165,7 @@ Event Reader::start() const {
     if (carries.size() != 2 || !carries[0].is_string()) {
       throw TextError("carries", "[request, first position]");
     }
-    out.carries = carries[0].get<std::string>();
+    out.carries = names_.find(carries[0].get<std::string>());
     out.first = below(carries[1], "carries", kMostTokens);
   } else if (out.kind == event::Kind::send) {
     only(line_, {"op", "transfer", "kind", "blocks", "group", "req", "after"});
@@ -195,7 +197,9 @@ Event Reader::event() const {
   };
   if (op == "request") {
     has({"op", "req", "tokens", "keys"});
-    return event::Request{req(), tokens("tokens"), text_or_empty(line_, "keys")};
+    event::Request out{0, tokens("tokens"), text_or_empty(line_, "keys")};
+    out.req = names_.add(text(line_, "req"));
+    return out;
   }
   if (op == "tokens") {
     has({"op", "req", "length", "append"});
@@ -207,7 +211,7 @@ Event Reader::event() const {
   if (op == "run") return has({"op", "step", "inputs"}), event::Run{step(), tokens_of("inputs")};
   if (op == "retire") {
     has({"op", "step", "sampled", "discarded"});
-    return event::Retire{step(), tokens_of("sampled"), names("discarded")};
+    return event::Retire{step(), tokens_of("sampled"), requests("discarded")};
   }
   if (op == "start") return start();
   if (op == "move") {
@@ -240,12 +244,27 @@ Event Reader::event() const {
   if (op == "quiet") return has({"op"}), event::Quiet{};
   if (op != "end") throw TextError("op", "a known event, found " + op);
   has({"op", "free", "unfinished"});
-  event::End out{integers<std::uint32_t>(member(line_, "free"), "free"), names("unfinished")};
+  event::End out{integers<std::uint32_t>(member(line_, "free"), "free"), requests("unfinished")};
   if (out.free.size() != header_.tiers.size()) throw TextError("free", "one number for each tier");
   return out;
 }
 
 }  // namespace
+
+std::uint32_t Names::add(const std::string& name) {
+  const auto number = static_cast<std::uint32_t>(names_.size());
+  if (!numbers_.emplace(name, number).second) {
+    throw TextError("req", "a new name, found " + name + " again");
+  }
+  names_.push_back(name);
+  return number;
+}
+
+std::uint32_t Names::find(const std::string& name) const {
+  const auto at = numbers_.find(name);
+  if (at == numbers_.end()) throw TextError("req", "a request that has arrived, found " + name);
+  return at->second;
+}
 
 Header parse_run_header(std::string_view text_of_line) {
   const json line = parse_object(text_of_line);
@@ -282,9 +301,9 @@ Header parse_run_header(std::string_view text_of_line) {
   return out;
 }
 
-Event parse_event(std::string_view text_of_line, const Header& header) {
+Event parse_event(std::string_view text_of_line, const Header& header, Names& names) {
   const json line = parse_object(text_of_line);
-  return Reader(line, header).event();
+  return Reader(line, header, names).event();
 }
 
 }  // namespace kvproof::live

@@ -56,7 +56,8 @@ Lines changed(Lines lines, const std::vector<Change>& changes) {
 
 Judge judged(const Lines& lines) {
   Judge judge(parse_run_header(lines.at(0)));
-  for (std::size_t i = 1; i < lines.size(); ++i) judge.take(parse_event(lines[i], judge.header()));
+  for (std::size_t i = 1; i < lines.size(); ++i)
+    judge.take(parse_event(lines[i], judge.header(), judge.names()));
   return judge;
 }
 
@@ -299,7 +300,7 @@ TEST(LiveTest, what_cannot_be_understood_is_refused_by_name) {
   for (const Refusal& refusal : refusals) {
     SCOPED_TRACE(refusal.line);
     Lines lines = {sound[0], sound[1], refusal.line};
-    if (refusal.field == "tokens") lines.erase(lines.begin() + 1);
+    if (refusal.line.find("\"request\"") != std::string::npos) lines.erase(lines.begin() + 1);
     try {
       static_cast<void>(judged(lines));
       ADD_FAILURE() << "it was taken";

@@ -45,7 +45,7 @@ void Judge::count_step(const event::Dispatch& event) {
     report(kSettled,
            say("transfer ", transfer.given.transfer, " has not settled in ", header_.patience,
                " steps"),
-           transfer.request ? &asked_[*transfer.request] : nullptr);
+           transfer.given.req ? &asked_[*transfer.given.req] : nullptr);
   }
 }
 
@@ -80,13 +80,13 @@ std::string Judge::writer_of(const Slot& slot) const {
   if (slot.identity == kUnwritten && slot.event == 0) return "nobody has written it";
   const bool moved = (slot.writer & kByTransfer) != 0;
   const std::string who =
-      moved ? "transfer " + transfer_names_[slot.writer & ~kByTransfer] : asked_[slot.writer].name;
+      moved ? "transfer " + transfer_names_[slot.writer & ~kByTransfer] : names_.of(slot.writer);
   const char* how = slot.identity == kFailed ? "left worthless by " : "written by ";
   return how + who + " at " + at_event(slot.event);
 }
 
-std::string Judge::name_of(Place at) const {
-  return say("block ", at.block, " of tier ", header_.tiers[at.tier].name);
+const std::string& Judge::name_of(const Asked& asked) const {
+  return names_.of(static_cast<std::uint32_t>(&asked - asked_.data()));
 }
 
 void Judge::report(LawId law, std::string what, const Asked* asked, std::optional<Place> place,
@@ -94,7 +94,7 @@ void Judge::report(LawId law, std::string what, const Asked* asked, std::optiona
   constexpr std::uint64_t kFew = 3;  // of each law
   if (++found_[law] > kFew) return;
   Found found{law, event_, std::move(what), "", position, place, "", {}, step_now_};
-  if (asked != nullptr) found.req = asked->name;
+  if (asked != nullptr) found.req = name_of(*asked);
   if (slot != nullptr) found.wrote = writer_of(*slot);
   if (place) {
     constexpr const char* kWords[] = {"",

@@ -18,7 +18,7 @@ Judge judge_file(const std::string& path) {
   if (!reader.next(line)) reader.fail("", "the header of a run, found an empty file");
   try {
     Judge judge(parse_run_header(line));
-    while (reader.next(line)) judge.take(parse_event(line, judge.header()));
+    while (reader.next(line)) judge.take(parse_event(line, judge.header(), judge.names()));
     return judge;
   } catch (const TextError& error) {
     reader.fail(error.field(), error.expected());

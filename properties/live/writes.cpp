@@ -18,7 +18,10 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
   if (writer.did == Did::move && at.tier == 0) check_steps(at, writer);
   if (at.tier == 0) {
     ++spoke_[kOverwritten];
-    if (block.holders > writer.own) check_overwritten(at, group, first, content, writer);
+    if (block.holders > writer.own) {
+      ++disturbed_;
+      check_overwritten(at, group, first, content, writer);
+    }
   }
   const auto slots = shadow_.slots(at);
   bool changed = false;
@@ -33,7 +36,7 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
   for (Published& key : published_[key_of(at)]) {
     const Group& of = header_.groups[key.group];
     const std::uint32_t covered = of.state ? 1 : (key.to - 1) % of.block_size + 1;
-    if (key.awaited || first >= covered) continue;
+    if (key.awaited || key.identity == kUnjudged || first >= covered) continue;
     ++spoke_[kPublished];
     report(kPublished,
            say("other content is written into a block that is published for tokens up "
@@ -49,8 +52,9 @@ void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first
   const auto slots = shadow_.slots(at);
   for (const std::uint32_t r : alive_) {
     const Asked& asked = asked_[r];
-    for (std::uint32_t e = 0; e < asked.tables[group].size(); ++e) {
-      if (asked.tables[group][e].block != at.block) continue;
+    const std::vector<Entry>& entries = (*asked.tables)[group].entries;
+    for (std::uint32_t e = 0; e < entries.size(); ++e) {
+      if (entries[e].block != at.block) continue;
       for (std::uint32_t i = 0; i < content.size(); ++i) {
         const std::uint32_t position = e * of.block_size + first + i;
         if (of.state || position >= asked.computed || position >= asked.chain.size()) break;
@@ -79,12 +83,12 @@ void Judge::check_users(Place at, const Writer& writer) {
       if (!reads && !uses(transfer.given.to)) continue;
       // Up to that step its block is only filled.
       if (reads && transfer.given.after && last_ran_ <= transfer.given.after) continue;
-      const bool own = transfer.request && writer.request == transfer.request;
+      const bool own = transfer.given.req && writer.request == transfer.given.req;
       ++spoke_[kGivenBack];
       const std::string what = say("is written while transfer ", transfer.given.transfer,
                                    reads ? " has yet to read it" : " has yet to write it");
       const LawId plain = reads ? kSource : kTarget;
-      const Asked* asked = transfer.request ? &asked_[*transfer.request] : nullptr;
+      const Asked* asked = transfer.given.req ? &asked_[*transfer.given.req] : nullptr;
       return report(!own && gave_back(transfer, at) ? kGivenBack : plain, what, asked, at);
     }
   }
@@ -93,18 +97,13 @@ void Judge::check_users(Place at, const Writer& writer) {
 /// Whether a step that was given to the worker still uses what a transfer is about to write.
 void Judge::check_steps(Place at, const Writer& writer) {
   ++spoke_[kGivenBack];
-  if (shadow_.block(at).step_users == 0) return;
   for (const Step& step : steps_in_flight_) {
     for (const Row& row : step.rows) {
       const Asked& asked = asked_[row.request];
       const bool gone = !asked.live || asked.incarnation != row.incarnation;
-      if (step.ran || !gone || writer.request == row.request) continue;
-      const bool uses = std::ranges::any_of(row.uses, [&](const Use& use) {
-        return std::ranges::find(use.blocks, at.block) != use.blocks.end();
-      });
-      if (!uses) continue;
+      if (step.ran || !gone || writer.request == row.request || !uses(row, at)) continue;
       return report(kGivenBack,
-                    say("a transfer writes what ", asked.name, " gave back while step ",
+                    say("a transfer writes what ", name_of(asked), " gave back while step ",
                         step.number, " has yet to run over it"),
                     &asked, at);
     }
