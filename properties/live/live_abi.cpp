@@ -52,7 +52,7 @@ const char* kvproof_live_error(kvproof_live* run) {
 
 const char* kvproof_live_verdict(kvproof_live* run) {
   if (!run->judge) return nullptr;
-  run->verdict = kvproof::live::verdict_json(*run->judge);
+  run->verdict = kvproof::live::verdict_json(*run->judge).dump();
   return run->verdict.c_str();
 }
 
