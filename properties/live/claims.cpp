@@ -46,10 +46,8 @@ void Judge::take(const event::Tokens& event) {
   for (const TokenId token : event.append) {
     const bool sampled = asked.taken < asked.answers.size();
     if (!event.length && (!sampled || asked.answers[asked.taken] != token)) {
-      report(kAnswer,
-             say("takes token ", token, ", and ",
-                 sampled ? say(asked.answers[asked.taken], " was sampled") : "nothing was sampled"),
-             &asked, {}, nullptr, asked.known);
+      report(kAnswer, {&asked, {}, nullptr, asked.known}, "takes token ", token, ", and ",
+             sampled ? say(asked.answers[asked.taken], " was sampled") : "nothing was sampled");
     }
     if (!event.length && sampled) ++asked.taken;
     const Identity next = link(asked.known == 0 ? asked.base : asked.chain[asked.known - 1], token);
@@ -125,8 +123,8 @@ void Judge::take(const event::Publish& event) {
   auto& keys = published_[key_of(event.place)];
   for (const Published& key : keys) {
     if (key.group != event.group || key.identity != identity || asked.forgotten) continue;
-    return report(kMirror, say("is published for tokens up to ", event.to, " a second time"),
-                  &asked, event.place);
+    return report(kMirror, {&asked, event.place}, "is published for tokens up to ", event.to,
+                  " a second time");
   }
   ++block.published;
   keys.push_back({event.group, identity, event.req, event.to, true});
@@ -147,8 +145,8 @@ void Judge::withdraw(const event::Publish& event, Identity identity) {
       return;
     }
   }
-  report(kMirror, say("is withdrawn for tokens up to ", event.to, " and was not published"),
-         &asked_[event.req], event.place);
+  report(kMirror, {&asked_[event.req], event.place}, "is withdrawn for tokens up to ", event.to,
+         " and was not published");
 }
 
 /// Looks at published blocks whose writers have ended, or that may have lost their content.
@@ -175,8 +173,8 @@ bool Judge::check_published(Place at, Published& key, bool next_step) {
   const Group& group = header_.groups[key.group];
   ++spoke_[kPublished];
   if (key.to > asked.chain.size() && !asked.forgotten) {
-    report(kPublished, say("is published for ", key.to, " tokens, and nobody has as many"), &asked,
-           at);
+    report(kPublished, {&asked, at}, "is published for ", key.to,
+           " tokens, and nobody has as many");
     return false;
   }
   const std::uint32_t last = key.to - 1;
@@ -192,8 +190,8 @@ bool Judge::check_published(Place at, Published& key, bool next_step) {
     const Identity wanted = p == last ? key.identity : content_of(asked, key.group, p);
     if (slot.identity == wanted || slot.identity == kUnjudged) continue;
     if (slot.identity == kFailed && !next_step) return true;  // the engine has heard of it just now
-    report(kPublished, say("is published for tokens up to ", key.to, " and holds others"), &asked,
-           at, &slot, p);
+    report(kPublished, {&asked, at, &slot, p}, "is published for tokens up to ", key.to,
+           " and holds others");
     return false;
   }
   return false;
@@ -207,7 +205,8 @@ void Judge::take(const event::Queue& event) {
     block.note(event_, event.freed ? Did::freed : Did::taken);
     ++spoke_[kHeld];
     if (!event.freed || block.readers + block.writers == 0) continue;
-    report(kHeld, "is on the free queue, and a transfer in flight has yet to copy it", nullptr, at);
+    report(kHeld, {nullptr, at},
+           "is on the free queue, and a transfer in flight has yet to copy it");
   }
 }
 
@@ -220,6 +219,6 @@ void Judge::take(const event::Reset& event) {
   }
 }
 
-void Judge::take(const event::Raised& event) { report(kRaised, event.what); }
+void Judge::take(const event::Raised& event) { report(kRaised, {}, event.what); }
 
 }  // namespace kvproof::live

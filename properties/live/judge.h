@@ -20,6 +20,7 @@
 #include "properties/live/events.h"
 #include "properties/live/run_laws.h"
 #include "properties/live/shadow.h"
+#include "reference/support/say.h"
 
 namespace kvproof::live {
 
@@ -130,6 +131,18 @@ class Judge {
     Did did = Did::row;
   };
 
+  struct Holder {  // of a block
+    std::uint32_t request = 0;
+    std::uint32_t group = 0;
+    std::uint32_t entry = 0;
+  };
+  struct About {  // what a finding is about
+    const Asked* asked = nullptr;
+    std::optional<Place> place = {};
+    const Slot* slot = nullptr;
+    std::optional<std::uint32_t> position = {};
+  };
+
   // steps.cpp
   void take(const event::Dispatch& event);
   void take(const event::Run& event);
@@ -138,6 +151,9 @@ class Judge {
   void set_tables(const event::Row& row, Asked& asked);
   void put_tables_back(Asked& asked);
   [[nodiscard]] Use use_of(const Row& row, std::uint32_t group) const;
+  [[nodiscard]] static Place place_of(const Row& row, std::uint32_t group, std::uint32_t entry) {
+    return {0, (*row.tables)[group].entries[entry].block};
+  }
   [[nodiscard]] bool uses(const Row& row, Place at) const;
   void count_writes(const Row& row, std::int32_t change);
   void plan(Step& step, const event::Row& row);
@@ -160,8 +176,9 @@ class Judge {
   // writes.cpp
   void write(Place at, std::uint32_t group, std::uint32_t first, std::span<const Identity> content,
              const Writer& writer);
+  [[nodiscard]] std::vector<Holder> holders_of(std::uint32_t block) const;
   void check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
-                         std::span<const Identity> content, const Writer& writer);
+                         std::span<const Identity> content);
   void check_users(Place at, const Writer& writer);
   void check_steps(Place at, const Writer& writer);
 
@@ -196,9 +213,12 @@ class Judge {
   void take(const event::Quiet& event);
   void take(const event::End& event);
   void count_step(const event::Dispatch& event);
-  void report(LawId law, std::string what, const Asked* asked = nullptr,
-              std::optional<Place> place = {}, const Slot* slot = nullptr,
-              std::optional<std::uint32_t> position = {});
+  template <class... Parts>
+  void report(LawId law, const About& about, const Parts&... what) {
+    constexpr std::uint64_t kFew = 3;  // of each law
+    if (++found_[law] <= kFew) tell(law, about, say(what...));
+  }
+  void tell(LawId law, const About& about, std::string what);
   [[nodiscard]] std::string writer_of(const Slot& slot) const;
   [[nodiscard]] std::string at_event(std::uint32_t event) const;
   [[nodiscard]] const std::string& name_of(const Asked& asked) const;

@@ -72,7 +72,7 @@ bool Judge::uses(const Row& row, Place at) const {
   for (std::uint32_t g = 0; at.tier == 0 && g < header_.groups.size(); ++g) {
     const Use use = use_of(row, g);
     for (std::uint32_t e = use.first; e < use.stop; ++e) {
-      if ((*row.tables)[g].entries[e].block == at.block) return true;
+      if (place_of(row, g, e).block == at.block) return true;
     }
   }
   return false;
@@ -82,7 +82,7 @@ void Judge::count_writes(const Row& row, std::int32_t change) {
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const Use use = use_of(row, g);
     for (std::uint32_t e = use.writes; e < use.stop; ++e) {
-      shadow_.block({0, (*row.tables)[g].entries[e].block}).step_writers += change;
+      shadow_.block(place_of(row, g, e)).step_writers += change;
     }
   }
 }
@@ -90,29 +90,22 @@ void Judge::count_writes(const Row& row, std::int32_t change) {
 /// @return whether whoever else holds a block that the row writes waits for the same content: a hit
 ///         on what a row of the same step is to compute
 bool Judge::shared(const Row& row, std::uint32_t group, std::uint32_t entry) const {
-  const Asked& own = asked_[row.request];
-  const std::uint32_t block = (*row.tables)[group].entries[entry].block;
-  const std::uint32_t size = header_.groups[group].block_size;
+  const std::vector<Identity>& own = asked_[row.request].chain;
+  const std::size_t size = header_.groups[group].block_size;
   const std::size_t end = std::min<std::size_t>(row.start + row.n, (entry + 1) * size);
-  for (const std::uint32_t r : alive_) {
-    const Asked& other = asked_[r];
-    for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
-      const Group& of = header_.groups[g];
-      const std::vector<Entry>& entries = (*other.tables)[g].entries;
-      for (std::uint32_t e = 0; e < entries.size(); ++e) {
-        if (entries[e].block != block || (r == row.request && g == group && e == entry)) continue;
+  return std::ranges::all_of(
+      holders_of(place_of(row, group, entry).block), [&](const Holder& each) {
+        const Asked& other = asked_[each.request];
+        const Group& of = header_.groups[each.group];
         // A worker keeps what has left the window; nobody reads it.
-        const bool left =
-            of.window > 0 && (e + 1) * of.block_size + of.window <= other.computed + 1;
-        if (left) continue;
-        const std::size_t last = std::min({end, own.chain.size(), other.chain.size()});
-        const bool same = g == group && e == entry && last > row.start &&
-                          own.chain[last - 1] == other.chain[last - 1];
-        if (!same) return false;
-      }
-    }
-  }
-  return true;
+        if (of.window > 0 && (each.entry + 1) * of.block_size + of.window <= other.computed + 1) {
+          return true;
+        }
+        if (each.group != group || each.entry != entry) return false;
+        if (each.request == row.request) return true;
+        const std::size_t last = std::min({end, own.size(), other.chain.size()});
+        return last > row.start && own[last - 1] == other.chain[last - 1];
+      });
 }
 
 /// @return whether the row's tables are such that it can run
@@ -121,10 +114,9 @@ bool Judge::covered(const Row& row, std::uint32_t group) {
   const Table& table = (*row.tables)[group];
   const Use use = use_of(row, group);
   if (table.entries.size() < use.stop) {
-    report(kTable,
-           say("the table of group ", group, " has ", table.entries.size(), " entries, and tokens ",
-               row.start, " to ", row.start + row.n, " need ", use.stop),
-           &asked, {}, nullptr, row.start);
+    report(kTable, {&asked, {}, nullptr, row.start}, "the table of group ", group, " has ",
+           table.entries.size(), " entries, and tokens ", row.start, " to ", row.start + row.n,
+           " need ", use.stop);
     return false;
   }
   std::uint32_t entry = table.named > use.first ? use.first : use.writes;
@@ -133,16 +125,15 @@ bool Judge::covered(const Row& row, std::uint32_t group) {
     if (is_null(id)) {
       const bool between = entry > use.first && entry + 1 < use.stop;
       if (header_.groups[group].state && between) continue;
-      report(kTable,
-             say("entry ", entry, " of the table of group ", group, " is the null block, and ",
-                 "tokens ", row.start, " to ", row.start + row.n, " need it"),
-             &asked);
+      report(kTable, {&asked}, "entry ", entry, " of the table of group ", group,
+             " is the null block, and ", "tokens ", row.start, " to ", row.start + row.n,
+             " need it");
       return false;
     }
     const Block& block = shadow_.block({0, id});
     if (entry < use.writes || block.holders <= 1 || shared(row, group, entry)) continue;
-    report(kTable, say("writes a block that ", block.holders, " entries of tables name"), &asked,
-           Place{0, id});
+    report(kTable, {&asked, Place{0, id}}, "writes a block that ", block.holders,
+           " entries of tables name");
     return false;
   }
   return true;
@@ -151,7 +142,7 @@ bool Judge::covered(const Row& row, std::uint32_t group) {
 void Judge::plan(Step& step, const event::Row& given) {
   Asked& asked = asked_[given.req];
   ++spoke_[kTable];
-  if (!asked.live) return report(kTable, "a row of a request that has ended", &asked);
+  if (!asked.live) return report(kTable, {&asked}, "a row of a request that has ended");
   if (given.n == 0) return;
   Row row{asked.tables, given.req,   asked.incarnation,
           asked.turn,   given.start, given.n,
@@ -178,17 +169,15 @@ void Judge::check_hit(Asked& asked, const Row& row) {
     // Of states the row has one at hand: the one that it goes on from.
     if (group.state) position = end > 0 && end == row.start ? end - 1 : end;
     for (; position < end; ++position) {
-      const Place at{0, (*row.tables)[g].entries[position / span].block};
+      const Place at = place_of(row, g, position / span);
       const Block& block = shadow_.block(at);
       const Slot& slot = shadow_.slots(at)[group.state ? 0 : position % span];
       if (block.step_writers + block.writers > 0 || slot.identity == kFailed ||
           slot.identity == kUnjudged || slot.identity == content_of(asked, g, position)) {
         continue;
       }
-      return report(
-          kHit,
-          say(hit.tokens, " tokens were called computed, and those of group ", g, " are not there"),
-          &asked, at, &slot, position);
+      return report(kHit, {&asked, at, &slot, position}, hit.tokens,
+                    " tokens were called computed, and those of group ", g, " are not there");
     }
   }
 }
@@ -255,8 +244,8 @@ void Judge::feed(const Row& row) {
   Asked& asked = asked_[row.request];
   content_.clear();
   if (row.start > asked.chain.size()) {
-    return report(kContent, "computes a position whose predecessor has no token", &asked, {},
-                  nullptr, row.start);
+    return report(kContent, {&asked, {}, nullptr, row.start},
+                  "computes a position whose predecessor has no token");
   }
   if (asked.fed == nullptr) {
     const std::size_t end = std::min<std::size_t>(row.start + row.n, asked.chain.size());
@@ -278,8 +267,8 @@ void Judge::feed(const Row& row) {
   }
   write_row(row);
   if (content_.size() < row.n) {
-    report(kContent, "computes a position that has no token", &asked, {}, nullptr,
-           row.start + static_cast<std::uint32_t>(content_.size()));
+    report(kContent, {&asked, {}, nullptr, row.start + static_cast<std::uint32_t>(content_.size())},
+           "computes a position that has no token");
   }
 }
 
@@ -296,7 +285,7 @@ void Judge::write_row(const Row& row) {
     scratch_.clear();
     if (header_.groups[g].state && !content_.empty()) {
       scratch_.push_back(row.drafts > 0 ? kUnjudged : in_group(content_.back(), g));
-      write({0, table.entries[use_of(row, g).writes].block}, g, 0, scratch_, writer);
+      write(place_of(row, g, use_of(row, g).writes), g, 0, scratch_, writer);
       continue;
     }
     for (std::size_t done = 0; done < content_.size(); done += scratch_.size()) {
@@ -304,7 +293,7 @@ void Judge::write_row(const Row& row) {
       const std::size_t end = std::min<std::size_t>(done + size - position % size, content_.size());
       scratch_.clear();
       for (std::size_t i = done; i < end; ++i) scratch_.push_back(in_group(content_[i], g));
-      write({0, table.entries[position / size].block}, g, position % size, scratch_, writer);
+      write(place_of(row, g, position / size), g, position % size, scratch_, writer);
     }
   }
   if (current) asked.computed = row.start + row.n;
@@ -324,8 +313,8 @@ bool Judge::read_block(const Row& row, Place at) {
   const Block& block = shadow_.block(at);
   if (block.writers == 0) return true;
   ++spoke_[kTarget];
-  report(kTarget, "a step reads a block that a transfer is still to write", &asked_[row.request],
-         at);
+  report(kTarget, {&asked_[row.request], at},
+         "a step reads a block that a transfer is still to write");
   return false;
 }
 
@@ -375,7 +364,7 @@ bool Judge::read_entry(Row& row, std::uint32_t group, std::uint32_t number, bool
 
 void Judge::read_state(Row& row, std::uint32_t group) {
   if (row.start == 0 || row.start > asked_[row.request].chain.size()) return;
-  const Place at{0, (*row.tables)[group].entries[use_of(row, group).first].block};
+  const Place at = place_of(row, group, use_of(row, group).first);
   if (!read_block(row, at)) return;
   const Slot& slot = shadow_.slots(at)[0];
   ++spoke_[kState];
@@ -393,15 +382,15 @@ void Judge::misread(Row& row, std::uint32_t group, Place at, const Slot& slot,
   }
   if (slot.identity == kFailed) {
     ++spoke_[kTarget];
-    return report(kTarget, "a step reads what has failed to load and was not written anew", &asked,
-                  at, &slot, position);
+    return report(kTarget, {&asked, at, &slot, position},
+                  "a step reads what has failed to load and was not written anew");
   }
   if (header_.groups[group].state) {
-    return report(kState, say("reads a state that is not of its first ", position + 1, " tokens"),
-                  &asked, at, &slot, position);
+    return report(kState, {&asked, at, &slot, position}, "reads a state that is not of its first ",
+                  position + 1, " tokens");
   }
-  report(kContent, say("reads in group ", group, " what its own tokens did not write"), &asked, at,
-         &slot, position);
+  report(kContent, {&asked, at, &slot, position}, "reads in group ", group,
+         " what its own tokens did not write");
 }
 
 /// What a row that read a failed block has written is worth nothing.
@@ -412,7 +401,7 @@ void Judge::spoil(Row& row) {
     const Group& group = header_.groups[g];
     const Use use = use_of(row, g);
     for (std::uint32_t e = use.writes; e < use.stop; ++e) {
-      const Place at{0, (*row.tables)[g].entries[e].block};
+      const Place at = place_of(row, g, e);
       for (std::uint32_t s = 0; s < (group.state ? 1 : group.block_size); ++s) {
         Slot& slot = shadow_.slots(at)[s];
         const std::uint32_t position = e * group.block_size + s;
@@ -468,13 +457,11 @@ void Judge::take_answer(const Row& row, const std::vector<TokenId>& tokens) {
   Asked& asked = asked_[row.request];
   if (row.failed) {
     ++spoke_[kDiscarded];
-    report(kDiscarded, "its answer is kept, and its row read what failed to load", &asked);
+    report(kDiscarded, {&asked}, "its answer is kept, and its row read what failed to load");
   }
   if (asked.taken < asked.answers.size() && !asked.late) {
-    report(
-        kAnswer,
-        say("of its answer before, ", asked.answers.size() - asked.taken, " tokens were not taken"),
-        &asked);
+    report(kAnswer, {&asked}, "of its answer before, ", asked.answers.size() - asked.taken,
+           " tokens were not taken");
   }
   asked.answers.assign(tokens.begin(), tokens.end());
   asked.taken = 0;

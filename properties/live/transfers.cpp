@@ -26,13 +26,13 @@ void Judge::take(const event::Start& event) {
   Transfer transfer{event, static_cast<std::uint32_t>(transfer_names_.size()), 0, steps_, {}};
   if (event.req) transfer.incarnation = asked_[*event.req].incarnation;
   if (find_transfer(event.transfer) != nullptr) {
-    return report(kOnce, "transfer " + event.transfer + " starts while it is in flight");
+    return report(kOnce, {}, "transfer ", event.transfer, " starts while it is in flight");
   }
   const auto hold = [this, &event](Place at, std::uint32_t& users) {
     ++users;
     ++spoke_[kHeld];
     if (!shadow_.block(at).queued) return;
-    report(kHeld, "transfer " + event.transfer + " uses a block of the free queue", nullptr, at);
+    report(kHeld, {nullptr, at}, "transfer ", event.transfer, " uses a block of the free queue");
   };
   for (const Place at : event.from) hold(at, shadow_.block(at).readers);
   for (const Place at : event.to) {
@@ -68,10 +68,8 @@ void Judge::move(Transfer& transfer, std::size_t pair) {
     if (given.after) {
       ++spoke_[kOrder];
       if (!last_ran_ || *last_ran_ < *given.after) {
-        report(kOrder,
-               say("transfer ", given.transfer, " reads before step ", *given.after,
-                   ", which fills the block, has run"),
-               asked, from);
+        report(kOrder, {asked, from}, "transfer ", given.transfer, " reads before step ",
+               *given.after, ", which fills the block, has run");
       }
     }
   }
@@ -149,7 +147,7 @@ void Judge::take(const event::Settle& event) {
   ++spoke_[kOnce];
   Transfer* transfer = find_transfer(event.transfer);
   if (transfer == nullptr) {
-    return report(kOnce, "transfer " + event.transfer + " settles and is not in flight");
+    return report(kOnce, {}, "transfer ", event.transfer, " settles and is not in flight");
   }
   if (event.outcome == event::Ended::failed) {
     lose(*transfer, event);

@@ -20,7 +20,7 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
     ++spoke_[kOverwritten];
     if (block.holders > writer.own) {
       ++disturbed_;
-      check_overwritten(at, group, first, content, writer);
+      check_overwritten(at, group, first, content);
     }
   }
   const auto slots = shadow_.slots(at);
@@ -38,34 +38,41 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
     const std::uint32_t covered = of.state ? 1 : (key.to - 1) % of.block_size + 1;
     if (key.awaited || key.identity == kUnjudged || first >= covered) continue;
     ++spoke_[kPublished];
-    report(kPublished,
-           say("other content is written into a block that is published for tokens up "
-               "to ",
-               key.to),
-           &asked_[key.request], at);
+    report(kPublished, {&asked_[key.request], at},
+           "other content is written into a block that is published for tokens up "
+           "to ",
+           key.to);
   }
 }
 
-void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
-                              std::span<const Identity> content, const Writer& writer) {
-  const Group& of = header_.groups[group];
-  const auto slots = shadow_.slots(at);
+std::vector<Judge::Holder> Judge::holders_of(std::uint32_t block) const {
+  std::vector<Holder> out;
   for (const std::uint32_t r : alive_) {
-    const Asked& asked = asked_[r];
-    const std::vector<Entry>& entries = (*asked.tables)[group].entries;
-    for (std::uint32_t e = 0; e < entries.size(); ++e) {
-      if (entries[e].block != at.block) continue;
-      for (std::uint32_t i = 0; i < content.size(); ++i) {
-        const std::uint32_t position = e * of.block_size + first + i;
-        if (of.state || position >= asked.computed || position >= asked.chain.size()) break;
-        if (writer.request == r && writer.own > 0 && asked.computed <= position) break;
-        const Slot& slot = slots[first + i];
-        const bool wanted = slot.identity == content_of(asked, group, position);
-        const bool behind = of.window > 0 && position + of.window <= asked.computed;
-        if (!wanted || behind || slot.identity == content[i]) continue;
-        return report(kOverwritten, "a slot that it has behind it gets other content", &asked, at,
-                      &slot, position);
+    for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
+      const std::vector<Entry>& entries = (*asked_[r].tables)[g].entries;
+      for (std::uint32_t e = 0; e < entries.size(); ++e) {
+        if (entries[e].block == block) out.push_back({r, g, e});
       }
+    }
+  }
+  return out;
+}
+
+void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
+                              std::span<const Identity> content) {
+  const Group& of = header_.groups[group];
+  for (const Holder& holder : holders_of(at.block)) {
+    const Asked& asked = asked_[holder.request];
+    if (holder.group != group || of.state) continue;
+    for (std::uint32_t i = 0; i < content.size(); ++i) {
+      const std::uint32_t position = holder.entry * of.block_size + first + i;
+      if (position >= asked.computed || position >= asked.chain.size()) break;
+      const Slot& slot = shadow_.slots(at)[first + i];
+      const bool wanted = slot.identity == content_of(asked, group, position);
+      const bool behind = of.window > 0 && position + of.window <= asked.computed;
+      if (!wanted || behind || slot.identity == content[i]) continue;
+      return report(kOverwritten, {&asked, at, &slot, position},
+                    "a slot that it has behind it gets other content");
     }
   }
 }
@@ -89,7 +96,7 @@ void Judge::check_users(Place at, const Writer& writer) {
                                    reads ? " has yet to read it" : " has yet to write it");
       const LawId plain = reads ? kSource : kTarget;
       const Asked* asked = transfer.given.req ? &asked_[*transfer.given.req] : nullptr;
-      return report(!own && gave_back(transfer, at) ? kGivenBack : plain, what, asked, at);
+      return report(!own && gave_back(transfer, at) ? kGivenBack : plain, {asked, at}, what);
     }
   }
 }
@@ -102,10 +109,8 @@ void Judge::check_steps(Place at, const Writer& writer) {
       const Asked& asked = asked_[row.request];
       const bool gone = !asked.live || asked.incarnation != row.incarnation;
       if (step.ran || !gone || writer.request == row.request || !uses(row, at)) continue;
-      return report(kGivenBack,
-                    say("a transfer writes what ", name_of(asked), " gave back while step ",
-                        step.number, " has yet to run over it"),
-                    &asked, at);
+      return report(kGivenBack, {&asked, at}, "a transfer writes what ", name_of(asked),
+                    " gave back while step ", step.number, " has yet to run over it");
     }
   }
 }
