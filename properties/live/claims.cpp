@@ -67,7 +67,7 @@ void Judge::take(const event::Leave& event) {
   if (event.way == event::Way::preempt) return;
   asked.live = false;
   asked.tables.reset();
-  asked.answers = {};
+  std::vector<TokenId>().swap(asked.answers);
   asked.taken = 0;
   asked.chain.shrink_to_fit();
   std::erase(alive_, event.req);
@@ -86,6 +86,12 @@ bool Judge::in_flight(std::uint32_t request) const {
          });
 }
 
+std::size_t Judge::room_of_gone() const {
+  std::size_t out = 0;
+  for (const Asked& asked : asked_) out += asked.live ? 0 : asked.chain.capacity();
+  return out;
+}
+
 /// Of requests that have ended only the last keep their chains: of as many tokens as the cache has
 /// slots, or a million.
 void Judge::forget() {
@@ -95,7 +101,7 @@ void Judge::forget() {
     const auto oldest = std::ranges::find_if(gone_, idle);
     if (oldest == gone_.end()) return;
     Asked& asked = asked_[oldest->first];
-    asked.chain = {};
+    std::vector<Identity>().swap(asked.chain);
     asked.known = 0;
     asked.forgotten = true;
     gone_tokens_ -= oldest->second;
@@ -128,8 +134,7 @@ void Judge::take(const event::Publish& event) {
   }
   ++block.published;
   keys.push_back({event.group, identity, event.req, event.to, true});
-  doubtful_.push_back(event.place);
-  look_at_published(false);
+  look_at(event.place, false);
 }
 
 void Judge::withdraw(const event::Publish& event, Identity identity) {
@@ -149,27 +154,38 @@ void Judge::withdraw(const event::Publish& event, Identity identity) {
          " and was not published");
 }
 
+void Judge::doubt(Place at) {
+  Block& block = shadow_.block(at);
+  if (block.published == 0 || block.doubtful) return;
+  block.doubtful = true;
+  doubtful_.push_back(at);
+}
+
 /// Looks at published blocks whose writers have ended, or that may have lost their content.
 void Judge::look_at_published(bool next_step) {
   std::vector<Place> places;
   places.swap(doubtful_);
   for (const Place at : places) {
-    const auto found = published_.find(key_of(at));
-    if (found == published_.end()) continue;
-    bool doubtful = false;
-    for (Published& key : found->second) {
-      doubtful = check_published(at, key, next_step) || doubtful;
-    }
-    if (doubtful) doubtful_.push_back(at);
+    shadow_.block(at).doubtful = false;
+    look_at(at, next_step);
   }
+}
+
+void Judge::look_at(Place at, bool next_step) {
+  const Block& block = shadow_.block(at);
+  if (block.published == 0) return;
+  const bool awaited = block.step_writers + block.writers > 0;
+  bool again = awaited;
+  for (Published& key : published_[key_of(at)]) {
+    key.awaited = awaited;
+    if (!awaited && check_published(at, key, next_step)) again = true;
+  }
+  if (again) doubt(at);
 }
 
 /// @return whether it is to be looked at again
 bool Judge::check_published(Place at, Published& key, bool next_step) {
-  const Block& block = shadow_.block(at);
   const Asked& asked = asked_[key.request];
-  key.awaited = block.step_writers + block.writers > 0;
-  if (key.awaited) return true;
   const Group& group = header_.groups[key.group];
   ++spoke_[kPublished];
   if (key.to > asked.chain.size() && !asked.forgotten) {

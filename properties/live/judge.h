@@ -54,8 +54,8 @@ class Judge {
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
   [[nodiscard]] std::uint64_t requests() const { return asked_.size(); }
   [[nodiscard]] bool ran() const { return last_ran_.has_value(); }
-  /// Of requests that have ended: what is kept is bounded by the slots of the cache.
-  [[nodiscard]] std::size_t gone_tokens() const { return gone_tokens_; }
+  /// @return for how many tokens of requests that have ended there is memory
+  [[nodiscard]] std::size_t room_of_gone() const;
 
  private:
   struct Entry {  // of a table
@@ -203,6 +203,8 @@ class Judge {
   void take(const event::Raised& event);
   void withdraw(const event::Publish& event, Identity identity);
   void look_at_published(bool next_step);
+  void look_at(Place at, bool next_step);
+  void doubt(Place at);
   [[nodiscard]] bool check_published(Place at, Published& key, bool next_step);
   void forget();
   [[nodiscard]] bool in_flight(std::uint32_t request) const;

@@ -221,7 +221,7 @@ Judge after_many(std::uint32_t requests) {
     take(event::Retire{r, {}, {}});
     take(event::Publish{true, {0, r % 2}, 0, r, kLength});
     take(event::Leave{event::Way::finish, r});
-    EXPECT_LE(judge.gone_tokens(), std::size_t{1U << 20U});
+    EXPECT_LE(judge.room_of_gone(), std::size_t{1U << 20U});
     if (r > 0) take(event::Publish{false, {0, (r - 1) % 2}, 0, r - 1, kLength});
   }
   return judge;

@@ -70,7 +70,8 @@ struct Block {
   std::uint32_t events[kRemembered] = {};
   Did did[kRemembered] = {};
   std::uint8_t next = 0;
-  bool queued = false;  // on the free queue, as the allocator claims
+  bool queued = false;    // on the free queue, as the allocator claims
+  bool doubtful = false;  // its keys are to be looked at
 
   void note(std::uint32_t event, Did what) {
     if (events[(next + kRemembered - 1U) % kRemembered] == event) return;

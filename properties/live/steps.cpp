@@ -233,9 +233,12 @@ void Judge::run(Step& step, const TokensOf& inputs) {
 }
 
 void Judge::copy(const event::BlockCopy& copy) {
+  const auto from = shadow_.slots({0, copy.from});
+  const auto to = shadow_.slots({0, copy.to});
   scratch_.clear();
-  for (const Slot& slot : shadow_.slots({0, copy.from})) scratch_.push_back(slot.identity);
+  for (const Slot& slot : from) scratch_.push_back(slot.identity);
   write({0, copy.to}, copy.group, 0, scratch_, {0, std::nullopt, 0, Did::copy});
+  for (std::size_t i = 0; i < from.size(); ++i) to[i].writer = from[i].writer;
 }
 
 /// What was fed becomes the identities that the row writes, and the chain goes on where the control
@@ -410,7 +413,7 @@ void Judge::spoil(Row& row) {
       }
       ++shadow_.block(at).version;
       spoiled_.push_back(at);
-      if (shadow_.block(at).published > 0) doubtful_.push_back(at);
+      doubt(at);
     }
   }
 }

@@ -113,7 +113,7 @@ void Judge::fail(Transfer& transfer, std::size_t pair) {
   ++disturbed_;
   block.note(event_, Did::failed);
   spoiled_.push_back(at);
-  if (block.published > 0) doubtful_.push_back(at);
+  doubt(at);
 }
 
 void Judge::lose(Transfer& transfer, const event::Settle& event) {
