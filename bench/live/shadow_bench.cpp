@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times the judge of a run over decode steps: what a step costs for each token that it schedules,
-// and for each token of context that its rows read.
+// and beyond that for each token of context that its rows read.
 //
-// Workload: 32 requests of one group with 8,192 tokens of context in blocks of 16; each step
-//           computes one token of each, and its answer is taken. Parsing lines is not timed.
+// Workload: 32 requests of one group in blocks of 16; each step computes one token of each, and its
+//           answer is taken. Events are given as structs that name requests by number: neither
+//           lines of JSON nor names are timed.
+// Disturbed: before each step a load writes a block of one request anew, with the same content, so
+//           that all rows look at their whole tables again.
+// Fit:      a round times short and long contexts in turn. The slope between them is the part of
+//           the context, and what the short ones take beyond it is the fixed part.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <stdexcept>
 
@@ -14,95 +20,119 @@
 namespace kvproof::bench {
 namespace {
 
+namespace event = live::event;
+
 constexpr std::uint32_t kRequests = 32;
 constexpr std::uint32_t kBlockSize = 16;
 constexpr std::uint32_t kSteps = 64;  // of a round
+constexpr std::string_view kCases[] = {"live/undisturbed", "live/disturbed"};
+const event::Retire kAnswers = [] {
+  event::Retire out;
+  for (std::uint32_t r = 0; r < kRequests; ++r) out.sampled.push_back({r, {7}});
+  return out;
+}();
 
-std::string name_of(std::uint32_t context) { return "live/context:" + std::to_string(context); }
+class Decoding {
+ public:
+  Decoding(std::uint32_t context, std::uint32_t steps, bool disturbed)
+      : context_(context), judge_(header(context + steps)), ended_(kAnswers) {
+    const std::uint32_t blocks = judge_.header().tiers[0].blocks / kRequests;
+    event::Dispatch prefill;
+    event::Dispatch decode;
+    for (std::uint32_t r = 0; r < kRequests; ++r) {
+      judge_.names().add("r" + std::to_string(r));
+      take(event::Request{r, std::vector<TokenId>(context, TokenId(r)), ""});
+      event::Row row{r, 0, context, 0, event::Row::Tables::replaced, {{}}};
+      for (std::uint32_t b = 0; b < blocks; ++b) row.tables[0].push_back(b * kRequests + r);
+      prefill.rows.push_back(std::move(row));
+      decode.rows.push_back({r, 0, 1, 0, event::Row::Tables::as_before, {}});
+      taken_.emplace_back(event::Tokens{r, {}, {7}});
+    }
+    given_ = std::move(decode);
+    take(prefill);
+    take(kAnswers);
+    for (const live::Event& event : taken_) take(event);
+    take(event::Start{"s", event::Kind::store, {{0, 0}}, {{1, 0}}, 0, 0, {}, {}, 0});
+    take(event::Settle{"s", event::Ended::done, {}});
+    if (!disturbed) return;
+    load_ = {event::Start{"l", event::Kind::load, {{1, 0}}, {{0, 0}}, 0, 0, {}, {}, 0},
+             event::Settle{"l", event::Ended::done, {}}};
+  }
 
-live::Judge with_context(std::uint32_t context, std::uint32_t steps) {
-  const std::uint32_t blocks = context / kBlockSize + steps / kBlockSize + 2;
-  live::Header header;
-  header.tiers = {{"device", kRequests * blocks}};
-  header.groups = {{kBlockSize, 0, false}};
-  header.patience = 1;
-  live::Judge judge(header);
-  live::event::Dispatch prefill;
-  for (std::uint32_t r = 0; r < kRequests; ++r) {
-    const std::string name = "r" + std::to_string(r);
-    judge.take(
-        live::Event(live::event::Request{name, std::vector<TokenId>(context, TokenId(r)), ""}));
-    live::event::Row row{name, 0, context, 0, live::event::Row::Tables::replaced, {{}}};
-    for (std::uint32_t b = 0; b < blocks; ++b) row.tables[0].push_back(b * kRequests + r);
-    prefill.rows.push_back(std::move(row));
+  /// @return the time of a step for each of its rows [ns]
+  double round() {
+    const auto start = std::chrono::steady_clock::now();
+    for (std::uint32_t i = 0; i < kSteps; ++i) step();
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    if (!judge_.findings().empty()) throw std::logic_error("live: " + judge_.findings()[0].what);
+    return spent.count() / kSteps / kRequests;
   }
-  judge.take(live::Event(prefill));
-  live::event::Retire retired;
-  for (std::uint32_t r = 0; r < kRequests; ++r) {
-    retired.sampled.emplace_back("r" + std::to_string(r), std::vector<TokenId>{7});
-  }
-  judge.take(live::Event(retired));
-  for (const auto& [name, token] : retired.sampled) {
-    judge.take(live::Event(live::event::Tokens{name, {}, token}));
-  }
-  return judge;
-}
 
-/// @return the time of a step [ns]
-double step_ns(live::Judge& judge, std::uint32_t context, std::uint32_t first,
-               std::uint32_t steps) {
-  live::event::Dispatch dispatch;
-  live::event::Retire retire;
-  std::vector<live::Event> taken;
-  for (std::uint32_t r = 0; r < kRequests; ++r) {
-    const std::string name = "r" + std::to_string(r);
-    dispatch.rows.push_back({name, 0, 1, 0, live::event::Row::Tables::as_before, {}});
-    retire.sampled.emplace_back(name, std::vector<TokenId>{7});
-    taken.emplace_back(live::event::Tokens{name, {}, {7}});
+  [[nodiscard]] std::uint32_t length() const { return context_ + step_; }
+
+ private:
+  void take(const live::Event& event) { judge_.take(event); }
+
+  static live::Header header(std::uint32_t tokens) {
+    live::Header out;
+    out.tiers = {{"device", kRequests * (tokens / kBlockSize + 2)}, {"host", 1}};
+    out.groups = {{kBlockSize, 0, false}};
+    return out;
   }
-  live::Event given = std::move(dispatch);
-  live::Event ended = std::move(retire);
-  const auto start = std::chrono::steady_clock::now();
-  for (std::uint32_t step = first; step < first + steps; ++step) {
-    auto& rows = std::get<live::event::Dispatch>(given);
-    rows.step = std::get<live::event::Retire>(ended).step = step + 1;
-    for (live::event::Row& row : rows.rows) row.start = context + step;
-    judge.take(given);
-    judge.take(ended);
-    for (const live::Event& event : taken) judge.take(event);
+
+  void step() {
+    auto& rows = std::get<event::Dispatch>(given_);
+    for (event::Row& row : rows.rows) row.start = context_ + step_;
+    rows.step = std::get<event::Retire>(ended_).step = ++step_;
+    for (const live::Event& event : load_) judge_.take(event);
+    judge_.take(given_);
+    judge_.take(ended_);
+    for (const live::Event& event : taken_) judge_.take(event);
   }
-  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
-  return spent.count() / steps;
+
+  std::uint32_t context_;  // [tokens]
+  std::uint32_t step_ = 0;
+  live::Judge judge_;
+  live::Event given_, ended_;
+  std::vector<live::Event> taken_, load_;
+};
+
+Metric median(std::vector<double> times) {
+  std::ranges::sort(times);
+  return {times[times.size() / 2], "ns", times.front(), times.back()};
 }
 
 }  // namespace
 
-std::vector<std::string> live_cases(const BenchOptions& options) {
-  return options.smoke ? std::vector{name_of(256)} : std::vector{name_of(256), name_of(8192)};
+std::vector<std::string> live_cases(const BenchOptions&) {
+  return {std::begin(kCases), std::end(kCases)};
 }
 
 std::vector<Result> run_live_suite(std::span<const std::string> selected,
                                    const BenchOptions& options) {
   std::vector<Result> out;
-  for (const std::uint32_t context : {256U, 8192U}) {
-    if (std::ranges::find(selected, name_of(context)) == selected.end()) continue;
-    const std::uint32_t rounds = options.smoke ? 1 : options.fewest_rounds;
-    live::Judge judge = with_context(context, kSteps * (rounds + 1));
-    std::vector<double> times;
+  const std::uint32_t rounds = options.smoke ? 1 : options.fewest_rounds;
+  const std::array<std::uint32_t, 2> contexts = {256, options.smoke ? 512U : 8192U};
+  for (const std::string& name : selected) {
+    const bool disturbed = name == kCases[1];
+    Decoding brief(contexts[0], kSteps * rounds, disturbed);
+    Decoding ample(contexts[1], kSteps * rounds, disturbed);
+    std::array<std::vector<double>, 4> times;  // short, long, the fixed part, the slope
     for (std::uint32_t round = 0; round < rounds; ++round) {
-      times.push_back(step_ns(judge, context, round * kSteps, kSteps));
+      const double context = brief.length() + kSteps / 2.0;
+      times[0].push_back(brief.round());
+      times[1].push_back(ample.round());
+      times[3].push_back((times[1].back() - times[0].back()) / (contexts[1] - contexts[0]));
+      times[2].push_back(times[0].back() - times[3].back() * context);
     }
-    if (!judge.findings().empty()) throw std::logic_error("live: " + judge.findings()[0].what);
-    std::ranges::sort(times);
-    const double each = 1.0 / kRequests;
-    const auto metric = [&](double of) {
-      return Metric{times[times.size() / 2] * of, "ns", times.front() * of, times.back() * of};
-    };
     Result result;
     result.experiment = "live";
-    result.parameters = {{"requests", std::int64_t{kRequests}}, {"context", std::int64_t{context}}};
-    result.metrics = {{"ns_per_scheduled_token", metric(each)},
-                      {"ns_per_context_token", metric(each / context)}};
+    result.parameters = {{"requests", std::int64_t{kRequests}},
+                         {"disturbed", std::int64_t{disturbed}}};
+    result.metrics = {{"ns_per_scheduled_token", median(times[2])},
+                      {"ns_per_context_token", median(times[3])},
+                      {"ns_of_short_row", median(times[0])},
+                      {"ns_of_long_row", median(times[1])}};
     out.push_back(std::move(result));
   }
   return out;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <regex>
 #include <string>
 
@@ -362,6 +363,26 @@ TEST_F(CheckPrograms, ReplayRefusesLogOptionsThatDoNotFit) {
     EXPECT_EQ(answer.exit_code, 2) << arguments;
     expect_one_line(answer);
   }
+}
+
+TEST_F(CheckPrograms, LiveTellsWhatHoldsFromWhatIsBrokenAndWhatCannotBeTold) {
+  std::vector<std::string> lines;
+  std::ifstream sound(KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl");
+  for (std::string line; std::getline(sound, line);) lines.push_back(line);
+  const auto judged = [&](std::size_t most, const std::string& last) {
+    std::ofstream out(folder_.path() / "run.jsonl");
+    for (std::size_t i = 0; i < most; ++i) out << lines.at(i) << '\n';
+    out << last << std::flush;
+    return run("live", "run.jsonl --json=live.json").exit_code;
+  };
+  EXPECT_EQ(judged(lines.size(), ""), 0);
+  EXPECT_EQ(judged(lines.size() - 1, ""), 0) << "it is judged up to there";
+  EXPECT_EQ(judged(2, ""), 3) << "no step ran";
+  const json document = json::parse(text_of(folder_.path() / "live.json"));
+  EXPECT_EQ(document.at("total").at("requests"), 1);
+  EXPECT_EQ(document.at("runs").at(0).at("findings"), json::array());
+  EXPECT_EQ(judged(2, R"({"op":"raised","what":"AssertionError"})"), 1);
+  EXPECT_EQ(judged(2, R"({"op":"raised"})"), 2);
 }
 
 }  // namespace

@@ -28,16 +28,19 @@ int run(int argc, char** argv) {
   if (files.empty()) throw UsageError("expected recorded runs; see --help");
   std::optional<ResultFile> json;
   if (!json_path.empty()) json.emplace(json_path);
-  bool holds = true;
-  std::string verdicts;
+  nlohmann::json all;
+  bool broken = false;
+  bool told = true;
   for (const std::string& file : files) {
     const live::Judge judge = live::judge_file(file);
     live::print_verdict(std::cout, file, judge);
-    verdicts += (verdicts.empty() ? "" : ",\n") + live::verdict_json(judge);
-    holds = holds && judge.findings().empty();
+    live::add_run(all, file, judge);
+    broken = broken || !judge.findings().empty();
+    told = told && judge.ran();
   }
-  if (json) json->commit_text("{\"runs\":[\n" + verdicts + "\n]}\n");
-  return holds ? kHolds : kViolated;
+  if (json) json->commit_text(all.dump(1) + "\n");
+  if (broken) return kViolated;
+  return told ? kHolds : kCannotTell;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // What the control thread says: requests, their tokens and their ends, and what it claims of
 // blocks.
 #include <algorithm>
+#include <ranges>
 #include <string_view>
 
 #include "properties/live/judge.h"
@@ -10,41 +11,32 @@
 
 namespace kvproof::live {
 
-std::uint32_t Judge::index_of(const std::string& name) const {
-  const auto at = index_.find(name);
-  if (at == index_.end()) throw TextError("req", "a request that has arrived, found " + name);
-  return at->second;
-}
-
 Identity Judge::content_of(const Asked& asked, std::uint32_t group, std::uint32_t position) const {
   return in_group(asked.chain[position], group);
 }
 
 void Judge::take(const event::Request& event) {
-  if (index_.contains(event.req)) {
-    throw TextError("req", "a new name, found " + event.req + " again");
-  }
   Asked asked;
-  asked.name = event.req;
   asked.base = mix64(kMixStep);
   for (const char c : event.keys) asked.base = link(asked.base, static_cast<TokenId>(c));
-  asked.tables.resize(header_.groups.size());
+  asked.tables = std::make_shared<Tables>(header_.groups.size());
+  asked.chain.reserve(event.tokens.size());
   for (const TokenId token : event.tokens) {
     asked.chain.push_back(link(asked.chain.empty() ? asked.base : asked.chain.back(), token));
   }
   asked.known = static_cast<std::uint32_t>(asked.chain.size());
-  alive_.push_back(static_cast<std::uint32_t>(asked_.size()));
-  index_[event.req] = static_cast<std::uint32_t>(asked_.size());
+  alive_.push_back(event.req);
   asked_.push_back(std::move(asked));
 }
 
 void Judge::take(const event::Tokens& event) {
-  Asked& asked = asked_[index_of(event.req)];
+  Asked& asked = asked_[event.req];
   if (event.length) {  // the next turn of a session
     if (*event.length > asked.known) {
       throw TextError("length", "at most " + std::to_string(asked.known) + " tokens");
     }
     asked.answers.clear();
+    asked.taken = 0;
     ++asked.turn;
     if (*event.length < asked.chain.size()) cut(asked, *event.length);
     asked.computed = std::min(asked.computed, *event.length);
@@ -52,14 +44,12 @@ void Judge::take(const event::Tokens& event) {
     ++spoke_[kAnswer];
   }
   for (const TokenId token : event.append) {
-    if (!event.length && (asked.answers.empty() || asked.answers.front() != token)) {
-      report(kAnswer,
-             say("takes token ", token, ", and ",
-                 asked.answers.empty() ? "nothing was sampled"
-                                       : say(asked.answers.front(), " was sampled")),
-             &asked, {}, nullptr, asked.known);
+    const bool sampled = asked.taken < asked.answers.size();
+    if (!event.length && (!sampled || asked.answers[asked.taken] != token)) {
+      report(kAnswer, {&asked, {}, nullptr, asked.known}, "takes token ", token, ", and ",
+             sampled ? say(asked.answers[asked.taken], " was sampled") : "nothing was sampled");
     }
-    if (!event.length && !asked.answers.empty()) asked.answers.pop_front();
+    if (!event.length && sampled) ++asked.taken;
     const Identity next = link(asked.known == 0 ? asked.base : asked.chain[asked.known - 1], token);
     if (asked.known < asked.chain.size() && asked.chain[asked.known] != next) {
       cut(asked, asked.known);  // what was fed beyond was rejected
@@ -70,51 +60,89 @@ void Judge::take(const event::Tokens& event) {
 }
 
 void Judge::take(const event::Leave& event) {
-  Asked& asked = asked_[index_of(event.req)];
-  if (!asked.live) throw TextError("req", "a request that is alive, found " + event.req);
+  Asked& asked = asked_[event.req];
+  if (!asked.live) throw TextError("req", "a request that is alive, found " + name_of(asked));
   put_tables_back(asked);
   asked.hit.reset();
   if (event.way == event::Way::preempt) return;
   asked.live = false;
-  asked.tables.clear();
-  std::erase(alive_, index_of(event.req));
+  asked.tables.reset();
+  std::vector<TokenId>().swap(asked.answers);
+  asked.taken = 0;
+  asked.chain.shrink_to_fit();
+  std::erase(alive_, event.req);
+  gone_.emplace_back(event.req, asked.chain.size());
+  gone_tokens_ += asked.chain.size();
+  forget();
+}
+
+bool Judge::in_flight(std::uint32_t request) const {
+  const auto has_row = [request](const Step& step) {
+    return std::ranges::find(step.rows, request, &Row::request) != step.rows.end();
+  };
+  return std::ranges::any_of(steps_in_flight_, has_row) ||
+         std::ranges::any_of(transfers_, [request](const Transfer& transfer) {
+           return transfer.given.req == request || transfer.given.carries == request;
+         });
+}
+
+std::size_t Judge::room_of_gone() const {
+  std::size_t out = 0;
+  for (const Asked& asked : asked_) out += asked.live ? 0 : asked.chain.capacity();
+  return out;
+}
+
+/// Of requests that have ended only the last keep their chains: of as many tokens as the cache has
+/// slots, or a million.
+void Judge::forget() {
+  constexpr std::size_t kFewestTokens = 1U << 20U;
+  while (gone_tokens_ > std::max(kFewestTokens, shadow_.size())) {
+    const auto idle = [this](const auto& gone) { return !in_flight(gone.first); };
+    const auto oldest = std::ranges::find_if(gone_, idle);
+    if (oldest == gone_.end()) return;
+    Asked& asked = asked_[oldest->first];
+    std::vector<Identity>().swap(asked.chain);
+    asked.known = 0;
+    asked.forgotten = true;
+    gone_tokens_ -= oldest->second;
+    gone_.erase(oldest);
+  }
 }
 
 void Judge::take(const event::Hit& event) {
-  if (!event.transfer.empty() &&
-      std::ranges::find(transfer_names_, event.transfer) == transfer_names_.end()) {
+  const auto names = transfer_names_ | std::views::reverse;
+  if (!event.transfer.empty() && std::ranges::find(names, event.transfer) == names.end()) {
     throw TextError("transfer", "one that was started, found " + event.transfer);
   }
-  asked_[index_of(event.req)].hit = event;
+  asked_[event.req].hit = event;
 }
 
 void Judge::take(const event::Publish& event) {
-  const std::uint32_t request = index_of(event.req);
-  const Asked& asked = asked_[request];
+  const Asked& asked = asked_[event.req];
   ++spoke_[kMirror];
   if (event.to == 0) throw TextError("to", "at least 1");
-  Identity identity = kUnwritten;
+  Identity identity = asked.forgotten ? kUnjudged : kUnwritten;
   if (event.to <= asked.chain.size()) identity = content_of(asked, event.group, event.to - 1);
   Block& block = shadow_.block(event.place);
   block.note(event_, event.published ? Did::named : Did::withdrawn);
   if (!event.published) return withdraw(event, identity);
   auto& keys = published_[key_of(event.place)];
   for (const Published& key : keys) {
-    if (key.group != event.group || key.identity != identity) continue;
-    return report(kMirror, say("is published for tokens up to ", event.to, " a second time"),
-                  &asked, event.place);
+    if (key.group != event.group || key.identity != identity || asked.forgotten) continue;
+    return report(kMirror, {&asked, event.place}, "is published for tokens up to ", event.to,
+                  " a second time");
   }
   ++block.published;
-  keys.push_back({event.group, identity, request, event.to, true});
-  doubtful_.push_back(event.place);
-  look_at_published(false);
+  keys.push_back({event.group, identity, event.req, event.to, true});
+  look_at(event.place, false);
 }
 
 void Judge::withdraw(const event::Publish& event, Identity identity) {
   const auto at = published_.find(key_of(event.place));
   if (at != published_.end()) {
     const auto found = std::ranges::find_if(at->second, [&](const Published& key) {
-      return key.group == event.group && (key.identity == identity || key.identity == kUnwritten);
+      return key.group == event.group && (key.identity == identity || identity == kUnjudged ||
+                                          key.identity == kUnwritten || key.identity == kUnjudged);
     });
     if (found != at->second.end()) {
       at->second.erase(found);
@@ -122,8 +150,15 @@ void Judge::withdraw(const event::Publish& event, Identity identity) {
       return;
     }
   }
-  report(kMirror, say("is withdrawn for tokens up to ", event.to, " and was not published"),
-         &asked_[index_of(event.req)], event.place);
+  report(kMirror, {&asked_[event.req], event.place}, "is withdrawn for tokens up to ", event.to,
+         " and was not published");
+}
+
+void Judge::doubt(Place at) {
+  Block& block = shadow_.block(at);
+  if (block.published == 0 || block.doubtful) return;
+  block.doubtful = true;
+  doubtful_.push_back(at);
 }
 
 /// Looks at published blocks whose writers have ended, or that may have lost their content.
@@ -131,41 +166,51 @@ void Judge::look_at_published(bool next_step) {
   std::vector<Place> places;
   places.swap(doubtful_);
   for (const Place at : places) {
-    const auto found = published_.find(key_of(at));
-    if (found == published_.end()) continue;
-    for (Published& key : found->second) check_published(at, key, next_step);
+    shadow_.block(at).doubtful = false;
+    look_at(at, next_step);
   }
 }
 
-void Judge::check_published(Place at, Published& key, bool next_step) {
+void Judge::look_at(Place at, bool next_step) {
   const Block& block = shadow_.block(at);
-  const Asked& asked = asked_[key.request];
-  if (block.step_writers + block.writers > 0) {
-    key.awaited = true;
-    doubtful_.push_back(at);
-    return;
+  if (block.published == 0) return;
+  const bool awaited = block.step_writers + block.writers > 0;
+  bool again = awaited;
+  for (Published& key : published_[key_of(at)]) {
+    key.awaited = awaited;
+    if (!awaited && check_published(at, key, next_step)) again = true;
   }
+  if (again) doubt(at);
+}
+
+/// @return whether it is to be looked at again
+bool Judge::check_published(Place at, Published& key, bool next_step) {
+  const Asked& asked = asked_[key.request];
   const Group& group = header_.groups[key.group];
   ++spoke_[kPublished];
-  key.awaited = false;
-  if (key.to > asked.chain.size()) {
-    return report(kPublished, say("is published for ", key.to, " tokens, and nobody has as many"),
-                  &asked, at);
+  if (key.to > asked.chain.size() && !asked.forgotten) {
+    report(kPublished, {&asked, at}, "is published for ", key.to,
+           " tokens, and nobody has as many");
+    return false;
   }
-  if (key.identity == kUnwritten) key.identity = content_of(asked, key.group, key.to - 1);
-  if (key.identity != content_of(asked, key.group, key.to - 1)) return;  // it was cut since
-  const std::uint32_t begin =
-      group.state ? key.to - 1 : (key.to - 1) / group.block_size * group.block_size;
-  for (std::uint32_t p = begin; p < key.to; ++p) {
+  const std::uint32_t last = key.to - 1;
+  if (!asked.forgotten) {
+    if (key.identity == kUnwritten) key.identity = content_of(asked, key.group, last);
+    if (key.identity != content_of(asked, key.group, last)) return false;  // it was cut since
+  }
+  if (key.identity < kFewest) return false;
+  const std::uint32_t begin = group.state ? last : last / group.block_size * group.block_size;
+  // The identity of the last token is of all before it.
+  for (std::uint32_t p = asked.forgotten ? last : begin; p < key.to; ++p) {
     const Slot& slot = shadow_.slots(at)[p - begin];
-    if (slot.identity == content_of(asked, key.group, p) || slot.identity == kUnjudged) continue;
-    if (slot.identity == kFailed && !next_step) {  // the engine has heard of it just now
-      doubtful_.push_back(at);
-      return;
-    }
-    return report(kPublished, say("is published for tokens up to ", key.to, " and holds others"),
-                  &asked, at, &slot, p);
+    const Identity wanted = p == last ? key.identity : content_of(asked, key.group, p);
+    if (slot.identity == wanted || slot.identity == kUnjudged) continue;
+    if (slot.identity == kFailed && !next_step) return true;  // the engine has heard of it just now
+    report(kPublished, {&asked, at, &slot, p}, "is published for tokens up to ", key.to,
+           " and holds others");
+    return false;
   }
+  return false;
 }
 
 void Judge::take(const event::Queue& event) {
@@ -176,7 +221,8 @@ void Judge::take(const event::Queue& event) {
     block.note(event_, event.freed ? Did::freed : Did::taken);
     ++spoke_[kHeld];
     if (!event.freed || block.readers + block.writers == 0) continue;
-    report(kHeld, "is on the free queue, and a transfer in flight has yet to copy it", nullptr, at);
+    report(kHeld, {nullptr, at},
+           "is on the free queue, and a transfer in flight has yet to copy it");
   }
 }
 
@@ -189,6 +235,6 @@ void Judge::take(const event::Reset& event) {
   }
 }
 
-void Judge::take(const event::Raised& event) { report(kRaised, event.what); }
+void Judge::take(const event::Raised& event) { report(kRaised, {}, event.what); }
 
 }  // namespace kvproof::live

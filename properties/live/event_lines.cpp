@@ -17,12 +17,12 @@ constexpr std::string_view kKinds[] = {"load", "store", "send", "receive"};
 constexpr std::string_view kOutcomes[] = {"done", "failed", "abandoned"};
 
 /// A member that the operation does not have is an error.
-void only(const json& object, std::initializer_list<std::string_view> members) {
+void only(const json& object, std::string_view first,
+          std::initializer_list<std::string_view> others) {
   for (const auto& item : object.items()) {
-    if (std::ranges::find(members, item.key()) != members.end()) continue;
-    std::string known;
-    for (const std::string_view name : members)
-      known.append(known.empty() ? "" : ", ").append(name);
+    if (item.key() == first || std::ranges::find(others, item.key()) != others.end()) continue;
+    std::string known(first);
+    for (const std::string_view name : others) known.append(", ").append(name);
     throw TextError(item.key(), "only " + known);
   }
 }
@@ -33,75 +33,155 @@ std::uint32_t below(const json& value, const char* field, std::size_t limit) {
   return out;
 }
 
+/// The items of a list that may be left out.
+const json& items(const json& object, const char* field) {
+  static const json kNone = json::array();
+  return object.contains(field) ? array(object[field], field) : kNone;
+}
+
 class Reader {
  public:
-  Reader(const json& line, const Header& header) : line_(line), header_(header) {}
-  [[nodiscard]] Event event() const;
+  Reader(const json& line, const Header& header, Names& names)
+      : line_(line), header_(header), names_(names) {}
+
+  [[nodiscard]] Event event() const {
+    const std::string op = text(line_, "op");
+    if (op == "request") return request();
+    if (op == "tokens") return tokens();
+    if (op == "dispatch") return dispatch();
+    if (op == "run") return has({"step", "inputs"}), event::Run{step(), tokens_of("inputs")};
+    if (op == "retire") {
+      has({"step", "sampled", "discarded"});
+      return event::Retire{step(), tokens_of("sampled"), requests("discarded")};
+    }
+    if (op == "start") return start();
+    if (op == "move") {
+      has({"transfer", "pairs"});
+      return event::Move{text(line_, "transfer"), numbers("pairs")};
+    }
+    if (op == "settle") return settle();
+    if (op == "preempt") return has({"req"}), event::Leave{event::Way::preempt, req()};
+    if (op == "finish") return has({"req"}), event::Leave{event::Way::finish, req()};
+    if (op == "abort") return has({"req"}), event::Leave{event::Way::abort, req()};
+    if (op == "hit") {
+      has({"req", "tokens", "transfer"});
+      return event::Hit{req(), size(line_, "tokens", kMostTokens),
+                        text_or_empty(line_, "transfer")};
+    }
+    if (op == "publish" || op == "unpublish") {
+      has({"tier", "block", "group", "req", "to"});
+      return event::Publish{op == "publish", place(of("tier"), of("block"), "block"), group(),
+                            req(), size(line_, "to", kMostTokens)};
+    }
+    if (op == "freed" || op == "taken") {
+      has({"tier", "blocks"});
+      const std::uint32_t tier = below(of("tier"), "tier", header_.tiers.size());
+      return event::Queue{op == "freed", tier, blocks(of("blocks"), "blocks", tier)};
+    }
+    if (op == "reset") return reset();
+    if (op == "raised") return has({"what"}), event::Raised{text(line_, "what")};
+    if (op == "quiet") return has({}), event::Quiet{};
+    if (op == "end") return end();
+    throw TextError("op", "a known event, found " + op);
+  }
 
  private:
-  [[nodiscard]] std::string req() const { return text(line_, "req"); }
-  [[nodiscard]] std::uint32_t tier(const json& value, const char* field) const {
-    return below(value, field, header_.tiers.size());
+  void has(std::initializer_list<std::string_view> members) const { only(line_, "op", members); }
+  [[nodiscard]] const json& of(const char* field) const { return member(line_, field); }
+  [[nodiscard]] std::uint32_t request_of(const json& object) const {
+    return names_.find(text(object, "req"));
   }
-  [[nodiscard]] Place place(const json& tier_id, const json& block, const char* field) const {
-    const std::uint32_t of = tier(tier_id, field);
+  [[nodiscard]] std::uint32_t req() const { return request_of(line_); }
+  [[nodiscard]] Place place(const json& tier, const json& block, const char* field) const {
+    const std::uint32_t of = below(tier, field, header_.tiers.size());
     return {of, below(block, field, header_.tiers[of].blocks)};
   }
-  [[nodiscard]] std::uint32_t group(const json& value) const {
-    return below(value, "group", header_.groups.size());
+  [[nodiscard]] std::uint32_t group() const {
+    return below(of("group"), "group", header_.groups.size());
   }
-  [[nodiscard]] std::uint64_t step(const char* field = "step") const {
-    return integer<std::uint64_t>(member(line_, field), field);
-  }
-  [[nodiscard]] std::vector<TokenId> tokens(const char* field) const {
-    return integers<TokenId>(member(line_, field), field);
+  [[nodiscard]] std::uint64_t step() const { return integer<std::uint64_t>(of("step"), "step"); }
+  [[nodiscard]] std::vector<std::uint32_t> numbers(const char* field) const {
+    return integers<std::uint32_t>(of(field), field);
   }
   [[nodiscard]] std::vector<std::uint32_t> blocks(const json& value, const char* field,
-                                                  std::uint32_t of) const {
+                                                  std::uint32_t tier) const {
     auto out = integers<std::uint32_t>(value, field);
-    for (const std::uint32_t block : out) {
-      if (block >= header_.tiers[of].blocks) {
-        throw TextError(field, "blocks below " + std::to_string(header_.tiers[of].blocks));
-      }
+    const std::uint32_t limit = header_.tiers[tier].blocks;
+    if (std::ranges::all_of(out, [limit](std::uint32_t block) { return block < limit; }))
+      return out;
+    throw TextError(field, "blocks below " + std::to_string(limit));
+  }
+  [[nodiscard]] std::vector<std::uint32_t> requests(const char* field) const {
+    std::vector<std::uint32_t> out;
+    for (const json& item : items(line_, field)) {
+      if (!item.is_string()) throw TextError(field, "strings");
+      out.push_back(names_.find(item.get<std::string>()));
     }
     return out;
   }
-  [[nodiscard]] std::vector<std::string> names(const char* field) const;
-  [[nodiscard]] TokensOf tokens_of(const char* field) const;
+  [[nodiscard]] TokensOf tokens_of(const char* field) const {
+    TokensOf out;
+    if (!line_.contains(field)) return out;
+    for (const auto& item : object(line_[field], field).items()) {
+      out.emplace_back(names_.find(item.key()), integers<TokenId>(item.value(), field));
+    }
+    return out;
+  }
+
+  [[nodiscard]] Event request() const {
+    has({"req", "tokens", "keys"});
+    event::Request out{0, integers<TokenId>(of("tokens"), "tokens"), text_or_empty(line_, "keys")};
+    out.req = names_.add(text(line_, "req"));
+    return out;
+  }
+  [[nodiscard]] Event tokens() const {
+    has({"req", "length", "append"});
+    event::Tokens out{req(), {}, integers<TokenId>(of("append"), "append")};
+    if (line_.contains("length")) out.length = size(line_, "length", kMostTokens);
+    return out;
+  }
+  [[nodiscard]] Event dispatch() const {
+    has({"step", "rows", "copies"});
+    event::Dispatch out{step(), {}, {}};
+    for (const json& item : array(of("rows"), "rows")) out.rows.push_back(row(item));
+    for (const json& item : items(line_, "copies")) {
+      if (!item.is_array() || item.size() != 3) throw TextError("copies", "[group, from, to]");
+      out.copies.push_back({below(item[0], "group", header_.groups.size()),
+                            place(0, item[1], "copies").block, place(0, item[2], "copies").block});
+    }
+    return out;
+  }
   [[nodiscard]] event::Row row(const json& value) const;
-  [[nodiscard]] Event dispatch() const;
   [[nodiscard]] Event start() const;
   void sides(event::Start& out) const;
-  [[nodiscard]] Event settle() const;
-  [[nodiscard]] Event claim(bool published) const;
+  [[nodiscard]] Event settle() const {
+    has({"transfer", "outcome", "failed"});
+    const auto outcome = static_cast<event::Ended>(word(line_, "outcome", kOutcomes));
+    return event::Settle{text(line_, "transfer"), outcome,
+                         integers<std::uint32_t>(items(line_, "failed"), "failed")};
+  }
+  [[nodiscard]] Event reset() const {
+    has({"tiers"});
+    event::Reset out{numbers("tiers")};
+    for (const json& tier : of("tiers")) below(tier, "tiers", header_.tiers.size());
+    return out;
+  }
+  [[nodiscard]] Event end() const {
+    has({"free", "unfinished"});
+    event::End out{numbers("free"), requests("unfinished")};
+    if (out.free.size() == header_.tiers.size()) return out;
+    throw TextError("free", "one number for each tier");
+  }
 
   const json& line_;
   const Header& header_;
+  Names& names_;
 };
 
-std::vector<std::string> Reader::names(const char* field) const {
-  std::vector<std::string> out;
-  if (!line_.contains(field)) return out;
-  for (const json& item : array(line_[field], field)) {
-    if (!item.is_string()) throw TextError(field, "strings");
-    out.push_back(item.get<std::string>());
-  }
-  return out;
-}
-
-TokensOf Reader::tokens_of(const char* field) const {
-  TokensOf out;
-  if (!line_.contains(field)) return out;
-  for (const auto& item : object(line_[field], field).items()) {
-    out.emplace_back(item.key(), integers<TokenId>(item.value(), field));
-  }
-  return out;
-}
-
 event::Row Reader::row(const json& value) const {
-  only(object(value, "rows"), {"req", "start", "n", "tables", "more", "drafts"});
+  only(object(value, "rows"), "req", {"start", "n", "tables", "more", "drafts"});
   event::Row out;
-  out.req = text(value, "req");
+  out.req = request_of(value);
   out.start = size(value, "start", kMostTokens);
   out.n = size(value, "n", kMostTokens);
   if (const auto drafts = value.find("drafts"); drafts != value.end()) {
@@ -115,23 +195,9 @@ event::Row Reader::row(const json& value) const {
   for (const char* field : {"tables", "more"}) {
     if (!value.contains(field)) continue;
     out.told = *field == 't' ? event::Row::Tables::replaced : event::Row::Tables::appended;
-    for (const json& list : array(value[field], field))
-      out.tables.push_back(blocks(list, field, 0));
+    for (const json& list : items(value, field)) out.tables.push_back(blocks(list, field, 0));
     if (out.tables.size() != header_.groups.size())
       throw TextError(field, "one list for each group");
-  }
-  return out;
-}
-
-Event Reader::dispatch() const {
-  only(line_, {"op", "step", "rows", "copies"});
-  event::Dispatch out{step(), {}, {}};
-  for (const json& item : array(member(line_, "rows"), "rows")) out.rows.push_back(row(item));
-  if (!line_.contains("copies")) return out;
-  for (const json& item : array(line_["copies"], "copies")) {
-    if (!item.is_array() || item.size() != 3) throw TextError("copies", "[group, from, to]");
-    out.copies.push_back(
-        {group(item[0]), place(0, item[1], "copies").block, place(0, item[2], "copies").block});
   }
   return out;
 }
@@ -139,13 +205,12 @@ Event Reader::dispatch() const {
 void Reader::sides(event::Start& out) const {
   const bool one = out.kind == event::Kind::send || out.kind == event::Kind::receive;
   const char* field = one ? "blocks" : "pairs";
-  for (const json& item : array(member(line_, field), field)) {
+  for (const json& item : array(of(field), field)) {
     if (!item.is_array() || item.size() != (one ? 2 : 4)) {
       throw TextError(field, one ? "[tier, block]" : "[tier, block, tier, block]");
     }
     const Place first = place(item[0], item[1], field);
-    if (out.kind != event::Kind::receive) out.from.push_back(first);
-    if (out.kind == event::Kind::receive) out.to.push_back(first);
+    (out.kind == event::Kind::receive ? out.to : out.from).push_back(first);
     if (!one) out.to.push_back(place(item[2], item[3], field));
   }
 }
@@ -154,104 +219,47 @@ Event Reader::start() const {
   event::Start out;
   out.transfer = text(line_, "transfer");
   out.kind = static_cast<event::Kind>(word(line_, "kind", kKinds));
-  out.group = group(member(line_, "group"));
-  out.req = text_or_empty(line_, "req");
-  if (line_.contains("after")) out.after = step("after");
+  out.group = group();
+  if (!text_or_empty(line_, "req").empty()) out.req = req();
+  if (line_.contains("after")) out.after = integer<std::uint64_t>(of("after"), "after");
   if (out.kind == event::Kind::receive) {
-    only(line_, {"op", "transfer", "kind", "blocks", "group", "req", "after", "carries"});
-    const json& carries = array(member(line_, "carries"), "carries");
+    has({"transfer", "kind", "blocks", "group", "req", "after", "carries"});
+    const json& carries = array(of("carries"), "carries");
     if (carries.size() != 2 || !carries[0].is_string()) {
       throw TextError("carries", "[request, first position]");
     }
-    out.carries = carries[0].get<std::string>();
+    out.carries = names_.find(carries[0].get<std::string>());
     out.first = below(carries[1], "carries", kMostTokens);
-  } else if (out.kind == event::Kind::send) {
-    only(line_, {"op", "transfer", "kind", "blocks", "group", "req", "after"});
   } else {
-    only(line_, {"op", "transfer", "kind", "pairs", "group", "req", "after"});
+    const bool one = out.kind == event::Kind::send;
+    has({"transfer", "kind", one ? "blocks" : "pairs", "group", "req", "after"});
   }
   sides(out);
   return out;
 }
 
-Event Reader::settle() const {
-  only(line_, {"op", "transfer", "outcome", "failed"});
-  event::Settle out{
-      text(line_, "transfer"), static_cast<event::Ended>(word(line_, "outcome", kOutcomes)), {}};
-  if (line_.contains("failed")) out.failed = integers<std::uint32_t>(line_["failed"], "failed");
-  return out;
-}
-
-Event Reader::claim(bool published) const {
-  only(line_, {"op", "tier", "block", "group", "req", "to"});
-  return event::Publish{published, place(member(line_, "tier"), member(line_, "block"), "block"),
-                        group(member(line_, "group")), req(), size(line_, "to", kMostTokens)};
-}
-
-Event Reader::event() const {
-  const std::string op = text(line_, "op");
-  const auto has = [this](std::initializer_list<std::string_view> members) {
-    only(line_, members);
-  };
-  if (op == "request") {
-    has({"op", "req", "tokens", "keys"});
-    return event::Request{req(), tokens("tokens"), text_or_empty(line_, "keys")};
-  }
-  if (op == "tokens") {
-    has({"op", "req", "length", "append"});
-    event::Tokens out{req(), {}, tokens("append")};
-    if (line_.contains("length")) out.length = size(line_, "length", kMostTokens);
-    return out;
-  }
-  if (op == "dispatch") return dispatch();
-  if (op == "run") return has({"op", "step", "inputs"}), event::Run{step(), tokens_of("inputs")};
-  if (op == "retire") {
-    has({"op", "step", "sampled", "discarded"});
-    return event::Retire{step(), tokens_of("sampled"), names("discarded")};
-  }
-  if (op == "start") return start();
-  if (op == "move") {
-    has({"op", "transfer", "pairs"});
-    return event::Move{text(line_, "transfer"),
-                       integers<std::uint32_t>(member(line_, "pairs"), "pairs")};
-  }
-  if (op == "settle") return settle();
-  if (op == "preempt") return has({"op", "req"}), event::Leave{event::Way::preempt, req()};
-  if (op == "finish") return has({"op", "req"}), event::Leave{event::Way::finish, req()};
-  if (op == "abort") return has({"op", "req"}), event::Leave{event::Way::abort, req()};
-  if (op == "hit") {
-    has({"op", "req", "tokens", "transfer"});
-    return event::Hit{req(), size(line_, "tokens", kMostTokens), text_or_empty(line_, "transfer")};
-  }
-  if (op == "publish" || op == "unpublish") return claim(op == "publish");
-  if (op == "freed" || op == "taken") {
-    has({"op", "tier", "blocks"});
-    const std::uint32_t of = tier(member(line_, "tier"), "tier");
-    return event::Queue{op == "freed", of, blocks(member(line_, "blocks"), "blocks", of)};
-  }
-  if (op == "reset") {
-    has({"op", "tiers"});
-    event::Reset out;
-    for (const json& t : array(member(line_, "tiers"), "tiers"))
-      out.tiers.push_back(tier(t, "tiers"));
-    return out;
-  }
-  if (op == "raised") return has({"op", "what"}), event::Raised{text(line_, "what")};
-  if (op == "quiet") return has({"op"}), event::Quiet{};
-  if (op != "end") throw TextError("op", "a known event, found " + op);
-  has({"op", "free", "unfinished"});
-  event::End out{integers<std::uint32_t>(member(line_, "free"), "free"), names("unfinished")};
-  if (out.free.size() != header_.tiers.size()) throw TextError("free", "one number for each tier");
-  return out;
-}
-
 }  // namespace
+
+std::uint32_t Names::add(const std::string& name) {
+  const auto number = static_cast<std::uint32_t>(names_.size());
+  if (!numbers_.emplace(name, number).second) {
+    throw TextError("req", "a new name, found " + name + " again");
+  }
+  names_.push_back(name);
+  return number;
+}
+
+std::uint32_t Names::find(const std::string& name) const {
+  const auto at = numbers_.find(name);
+  if (at == numbers_.end()) throw TextError("req", "a request that has arrived, found " + name);
+  return at->second;
+}
 
 Header parse_run_header(std::string_view text_of_line) {
   const json line = parse_object(text_of_line);
   if (count(line, "kvproof_run") != 1) throw TextError("kvproof_run", "format version 1");
-  only(line,
-       {"kvproof_run", "engine", "tiers", "groups", "null_block", "depth", "patience", "seed"});
+  only(line, "kvproof_run",
+       {"engine", "tiers", "groups", "null_block", "depth", "patience", "seed"});
   Header out;
   out.engine = text_or_empty(line, "engine");
   if (line.contains("seed"))
@@ -259,7 +267,7 @@ Header parse_run_header(std::string_view text_of_line) {
   std::uint32_t slots = 1;
   constexpr std::size_t kMostOfThem = 64;
   for (const json& item : array(member(line, "groups"), "groups")) {
-    only(object(item, "groups"), {"block_size", "window", "state"});
+    only(object(item, "groups"), "block_size", {"window", "state"});
     Group group{size(item, "block_size", kMostTokens), count_or_zero(item, "window"),
                 flag(item, "state")};
     if (group.block_size == 0) throw TextError("block_size", "at least 1");
@@ -267,7 +275,7 @@ Header parse_run_header(std::string_view text_of_line) {
     out.groups.push_back(group);
   }
   for (const json& item : array(member(line, "tiers"), "tiers")) {
-    only(object(item, "tiers"), {"name", "blocks"});
+    only(object(item, "tiers"), "name", {"blocks"});
     out.tiers.push_back({text(item, "name"), size(item, "blocks", kMostBlocks)});
     if (std::uint64_t{out.tiers.back().blocks} * slots > kMostSlots) {
       throw TextError("blocks", "at most " + std::to_string(kMostSlots) + " slots in a tier");
@@ -282,9 +290,9 @@ Header parse_run_header(std::string_view text_of_line) {
   return out;
 }
 
-Event parse_event(std::string_view text_of_line, const Header& header) {
+Event parse_event(std::string_view text_of_line, const Header& header, Names& names) {
   const json line = parse_object(text_of_line);
-  return Reader(line, header).event();
+  return Reader(line, header, names).event();
 }
 
 }  // namespace kvproof::live

@@ -15,6 +15,6 @@ namespace kvproof::live {
 
 /// @throws TextError
 [[nodiscard]] Header parse_run_header(std::string_view line);
-[[nodiscard]] Event parse_event(std::string_view line, const Header& header);
+[[nodiscard]] Event parse_event(std::string_view line, const Header& header, Names& names);
 
 }  // namespace kvproof::live

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -42,23 +43,37 @@ struct Place {
   std::uint32_t block = 0;
 };
 
+/// The requests in the order of their arrival. An event names one by its number.
+class Names {
+ public:
+  /// @throws TextError if it is not new
+  std::uint32_t add(const std::string& name);
+  /// @throws TextError if it has not arrived
+  [[nodiscard]] std::uint32_t find(const std::string& name) const;
+  [[nodiscard]] const std::string& of(std::uint32_t request) const { return names_[request]; }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> numbers_;
+  std::vector<std::string> names_;
+};
+
 using BlockLists = std::vector<std::vector<std::uint32_t>>;  // one a group
-using TokensOf = std::vector<std::pair<std::string, std::vector<TokenId>>>;
+using TokensOf = std::vector<std::pair<std::uint32_t, std::vector<TokenId>>>;
 
 namespace event {
 
 struct Request {
-  std::string req;
+  std::uint32_t req = 0;  // the number of those before it
   std::vector<TokenId> tokens;
   std::string keys;
 };
 struct Tokens {
-  std::string req;
+  std::uint32_t req = 0;
   std::optional<std::uint32_t> length;  // given for the next turn of a session
   std::vector<TokenId> append;
 };
 struct Row {
-  std::string req;
+  std::uint32_t req = 0;
   std::uint32_t start = 0;
   std::uint32_t n = 0;
   std::uint32_t drafts = 0;  // of these tokens
@@ -82,7 +97,7 @@ struct Run {
 struct Retire {
   std::uint64_t step = 0;
   TokensOf sampled;
-  std::vector<std::string> discarded;
+  std::vector<std::uint32_t> discarded;
 };
 enum class Kind : std::uint8_t { load, store, send, receive };
 struct Start {
@@ -91,9 +106,9 @@ struct Start {
   std::vector<Place> from;  // empty for receive
   std::vector<Place> to;    // empty for send
   std::uint32_t group = 0;
-  std::string req;  // empty = of none
+  std::optional<std::uint32_t> req;
   std::optional<std::uint64_t> after;
-  std::string carries;  // the request whose tokens a receive brings, from `first` on
+  std::optional<std::uint32_t> carries;  // whose tokens a receive brings, from `first` on
   std::uint32_t first = 0;
 };
 struct Move {
@@ -109,10 +124,10 @@ struct Settle {
 enum class Way : std::uint8_t { preempt, finish, abort };
 struct Leave {
   Way way = Way::finish;
-  std::string req;
+  std::uint32_t req = 0;
 };
 struct Hit {
-  std::string req;
+  std::uint32_t req = 0;
   std::uint32_t tokens = 0;
   std::string transfer;  // empty = they are there already
 };
@@ -120,7 +135,7 @@ struct Publish {
   bool published = true;  // or withdrawn
   Place place;
   std::uint32_t group = 0;
-  std::string req;
+  std::uint32_t req = 0;
   std::uint32_t to = 0;
 };
 struct Queue {
@@ -137,7 +152,7 @@ struct Raised {
 struct Quiet {};
 struct End {
   std::vector<std::uint32_t> free;
-  std::vector<std::string> unfinished;
+  std::vector<std::uint32_t> unfinished;
 };
 
 }  // namespace event

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -19,6 +20,7 @@
 #include "properties/live/events.h"
 #include "properties/live/run_laws.h"
 #include "properties/live/shadow.h"
+#include "reference/support/say.h"
 
 namespace kvproof::live {
 
@@ -42,6 +44,8 @@ class Judge {
   void take(const Event& event);
 
   [[nodiscard]] const Header& header() const { return header_; }
+  /// Events that name requests are made with these.
+  [[nodiscard]] Names& names() { return names_; }
   [[nodiscard]] const std::vector<Found>& findings() const { return findings_; }
   [[nodiscard]] std::uint64_t spoke(LawId law) const { return spoke_[law]; }
   [[nodiscard]] std::uint64_t found(LawId law) const { return found_[law]; }
@@ -49,6 +53,9 @@ class Judge {
   [[nodiscard]] std::uint32_t events() const { return event_; }
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
   [[nodiscard]] std::uint64_t requests() const { return asked_.size(); }
+  [[nodiscard]] bool ran() const { return last_ran_.has_value(); }
+  /// @return for how many tokens of requests that have ended there is memory
+  [[nodiscard]] std::size_t room_of_gone() const;
 
  private:
   struct Entry {  // of a table
@@ -56,8 +63,25 @@ class Judge {
     std::uint32_t version = 0;  // of the block when its slots were right
     std::uint32_t until = 0;    // up to that position [tokens]
   };
+  struct Table {
+    std::vector<Entry> entries;
+    std::uint32_t named = 0;   // from this entry on none is the null block
+    std::uint32_t right = 0;   // before this entry all were right
+    std::uint64_t looked = 0;  // when so many disturbances had been
+  };
+  using Tables = std::vector<Table>;  // one a group
+  struct Row {
+    std::shared_ptr<Tables> tables;  // as they were at the dispatch, or longer
+    std::uint32_t request = 0;
+    std::uint32_t incarnation = 0;
+    std::uint32_t turn = 0;
+    std::uint32_t start = 0;
+    std::uint32_t n = 0;
+    std::uint32_t drafts = 0;
+    std::uint32_t dispatched = 0;  // event
+    bool failed = false;           // it read what failed to load
+  };
   struct Asked {  // a request
-    std::string name;
     Identity base = 0;
     std::vector<Identity> chain;  // of the prefix that ends with each position
     std::uint32_t known = 0;      // of these tokens the control thread has; the rest was fed
@@ -65,26 +89,19 @@ class Judge {
     std::uint32_t turn = 0;  // of a session
     std::uint32_t computed = 0;
     bool live = true;
-    bool late = false;  // answers are of a row that was dispatched before a preemption
-    std::vector<std::vector<Entry>> tables;
-    std::deque<TokenId> answers;  // sampled and not taken
+    bool late = false;       // answers are of a row that was dispatched before a preemption
+    bool forgotten = false;  // it ended, and its chain is gone
+    std::shared_ptr<Tables> tables;
+    std::vector<TokenId> answers;  // sampled
+    std::uint32_t taken = 0;       // of these
     std::optional<event::Hit> hit;
+    const std::vector<TokenId>* fed = nullptr;  // to the step that runs now
+    const Row* row = nullptr;                   // of the step that retires now
   };
-  struct Use {                 // what a row reads and writes of one group
-    std::uint32_t first = 0;   // entry of the table
-    std::uint32_t writes = 0;  // from this entry on
-    std::vector<std::uint32_t> blocks;
-  };
-  struct Row {
-    std::uint32_t request = 0;
-    std::uint32_t incarnation = 0;
-    std::uint32_t start = 0;
-    std::uint32_t n = 0;
-    std::uint32_t drafts = 0;
-    std::uint32_t dispatched = 0;  // event
-    std::uint32_t turn = 0;
-    bool failed = false;    // it read what failed to load
-    std::vector<Use> uses;  // one a group
+  struct Use {                // what a row reads and writes of one group: entries of the table
+    std::uint32_t first = 0;  // that it reads
+    std::uint32_t writes = 0;
+    std::uint32_t stop = 0;
   };
   struct Step {
     std::uint64_t number = 0;
@@ -95,7 +112,6 @@ class Judge {
   struct Transfer {
     event::Start given;
     std::uint32_t number = 0;
-    std::optional<std::uint32_t> request;
     std::uint32_t incarnation = 0;
     std::uint64_t begun = 0;  // steps
     std::vector<bool> moved;  // shape [pairs]
@@ -115,34 +131,54 @@ class Judge {
     Did did = Did::row;
   };
 
+  struct Holder {  // of a block
+    std::uint32_t request = 0;
+    std::uint32_t group = 0;
+    std::uint32_t entry = 0;
+  };
+  struct About {  // what a finding is about
+    const Asked* asked = nullptr;
+    std::optional<Place> place = {};
+    const Slot* slot = nullptr;
+    std::optional<std::uint32_t> position = {};
+  };
+
   // steps.cpp
   void take(const event::Dispatch& event);
   void take(const event::Run& event);
   void take(const event::Retire& event);
-  void set_tables(const event::Row& row, std::uint32_t request);
+  void take_answer(const Row& row, const std::vector<TokenId>& tokens);
+  void set_tables(const event::Row& row, Asked& asked);
   void put_tables_back(Asked& asked);
+  [[nodiscard]] Use use_of(const Row& row, std::uint32_t group) const;
+  [[nodiscard]] static Place place_of(const Row& row, std::uint32_t group, std::uint32_t entry) {
+    return {0, (*row.tables)[group].entries[entry].block};
+  }
+  [[nodiscard]] bool uses(const Row& row, Place at) const;
+  void count_writes(const Row& row, std::int32_t change);
   void plan(Step& step, const event::Row& row);
-  [[nodiscard]] bool covered(const Row& row, std::uint32_t group, const Use& use);
+  [[nodiscard]] bool covered(const Row& row, std::uint32_t group);
   [[nodiscard]] bool shared(const Row& row, std::uint32_t group, std::uint32_t entry) const;
   void check_hit(Asked& asked, const Row& row);
   void run(Step& step, const TokensOf& inputs);
-  void feed(Row& row, const std::vector<TokenId>* fed);
+  void copy(const event::BlockCopy& copy);
+  void feed(const Row& row);
   void write_row(const Row& row);
-  void write_state(const Row& row, std::uint32_t group);
   void read_row(Row& row);
   void read_attention(Row& row, std::uint32_t group);
+  [[nodiscard]] bool read_entry(Row& row, std::uint32_t group, std::uint32_t entry, bool current);
   void read_state(Row& row, std::uint32_t group);
-  [[nodiscard]] bool read_block(Row& row, Place at);
+  [[nodiscard]] bool read_block(const Row& row, Place at);
   void misread(Row& row, std::uint32_t group, Place at, const Slot& slot, std::uint32_t position);
   void spoil(Row& row);
-  void end_of_use(const Row& row);
   void cut(Asked& asked, std::uint32_t length);
 
   // writes.cpp
   void write(Place at, std::uint32_t group, std::uint32_t first, std::span<const Identity> content,
              const Writer& writer);
+  [[nodiscard]] std::vector<Holder> holders_of(std::uint32_t block) const;
   void check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
-                         std::span<const Identity> content, const Writer& writer);
+                         std::span<const Identity> content);
   void check_users(Place at, const Writer& writer);
   [[nodiscard]] bool wants_other(const Row& row, Place at, std::uint32_t group, std::uint32_t first,
                                  std::span<const Identity> content) const;
@@ -170,7 +206,11 @@ class Judge {
   void take(const event::Raised& event);
   void withdraw(const event::Publish& event, Identity identity);
   void look_at_published(bool next_step);
-  void check_published(Place at, Published& key, bool next_step);
+  void look_at(Place at, bool next_step);
+  void doubt(Place at);
+  [[nodiscard]] bool check_published(Place at, Published& key, bool next_step);
+  void forget();
+  [[nodiscard]] bool in_flight(std::uint32_t request) const;
   [[nodiscard]] Identity content_of(const Asked& asked, std::uint32_t group,
                                     std::uint32_t position) const;
 
@@ -178,14 +218,15 @@ class Judge {
   void take(const event::Quiet& event);
   void take(const event::End& event);
   void count_step(const event::Dispatch& event);
-  void report(LawId law, std::string what, const Asked* asked = nullptr,
-              std::optional<Place> place = {}, const Slot* slot = nullptr,
-              std::optional<std::uint32_t> position = {});
+  template <class... Parts>
+  void report(LawId law, const About& about, const Parts&... what) {
+    constexpr std::uint64_t kFew = 3;  // of each law
+    if (++found_[law] <= kFew) tell(law, about, say(what...));
+  }
+  void tell(LawId law, const About& about, std::string what);
   [[nodiscard]] std::string writer_of(const Slot& slot) const;
   [[nodiscard]] std::string at_event(std::uint32_t event) const;
-  [[nodiscard]] std::string name_of(Place at) const;
-
-  [[nodiscard]] std::uint32_t index_of(const std::string& name) const;
+  [[nodiscard]] const std::string& name_of(const Asked& asked) const;
   [[nodiscard]] static std::uint64_t key_of(Place at) {
     return (std::uint64_t{at.tier} << 32U) | at.block;
   }
@@ -194,15 +235,19 @@ class Judge {
   }
 
   Header header_;
+  Names names_;
   Shadow shadow_;
   std::vector<Asked> asked_;
   std::vector<std::uint32_t> alive_;  // requests, in the order of their arrival
-  std::unordered_map<std::string, std::uint32_t> index_;
+  std::deque<std::pair<std::uint32_t, std::size_t>> gone_;  // requests, tokens of their chains
+  std::size_t gone_tokens_ = 0;
   std::deque<Step> steps_in_flight_;
+  std::vector<Step> spare_;  // their memory is used again
   std::deque<Transfer> transfers_;
   std::vector<std::string> transfer_names_;
   std::unordered_map<std::uint64_t, std::vector<Published>> published_;
   std::vector<Place> doubtful_;  // published blocks that changed or wait for their writers
+  std::uint64_t disturbed_ = 0;  // how often a block that a table names was not written by its row
   std::vector<Place> spoiled_;
   std::vector<Identity> scratch_, content_;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> ran_;  // event, step

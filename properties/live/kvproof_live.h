@@ -25,8 +25,8 @@ int kvproof_live_event(kvproof_live* run, const char* line);
 // What could not be read, or NULL.
 const char* kvproof_live_error(kvproof_live* run);
 
-// {"holds":true,"ended":false,"verdict":"...","laws_spoke":{...},"findings":[...]}, or NULL after
-// an error of the header.
+// {"holds":true,"ended":false,"verdict":"...","laws_spoke":20,"findings":[...]}, or NULL after an
+// error of the header. It does not hold before a step has run.
 const char* kvproof_live_verdict(kvproof_live* run);
 
 void kvproof_live_close(kvproof_live* run);

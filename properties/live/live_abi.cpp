@@ -40,8 +40,9 @@ kvproof_live* kvproof_live_open(const char* header) {
 }
 
 int kvproof_live_event(kvproof_live* run, const char* line) {
-  const bool read = guarded(
-      *run, [&] { run->judge->take(kvproof::live::parse_event(line, run->judge->header())); });
+  const bool read = guarded(*run, [&] {
+    run->judge->take(kvproof::live::parse_event(line, run->judge->header(), run->judge->names()));
+  });
   return read ? static_cast<int>(run->judge->findings().size()) : -1;
 }
 
@@ -51,7 +52,7 @@ const char* kvproof_live_error(kvproof_live* run) {
 
 const char* kvproof_live_verdict(kvproof_live* run) {
   if (!run->judge) return nullptr;
-  run->verdict = kvproof::live::verdict_json(*run->judge);
+  run->verdict = kvproof::live::verdict_json(*run->judge).dump();
   return run->verdict.c_str();
 }
 

@@ -28,24 +28,21 @@ void Judge::count_step(const event::Dispatch& event) {
   empty_ = event.rows.empty() && idle && transfers_.empty() && !alive_.empty() ? empty_ + 1 : 0;
   const Asked* waits = alive_.empty() ? nullptr : &asked_[alive_.front()];
   if (empty_ > header_.patience) {
-    report(kProgress, say(empty_, " steps without rows while nothing is in flight and it waits"),
-           waits);
+    report(kProgress, {waits}, empty_,
+           " steps without rows while nothing is in flight and it waits");
     empty_ = 0;
   }
   if (!quiet_) return;
   ++spoke_[kEnds];
   if (steps_ > *quiet_ + header_.patience && !alive_.empty()) {
-    report(kEnds,
-           say("has not ended ", steps_ - *quiet_, " steps after arrivals and faults stopped"),
-           waits);
+    report(kEnds, {waits}, "has not ended ", steps_ - *quiet_,
+           " steps after arrivals and faults stopped");
   }
   for (const Transfer& transfer : transfers_) {
     ++spoke_[kSettled];
     if (steps_ <= std::max(*quiet_, transfer.begun) + header_.patience) continue;
-    report(kSettled,
-           say("transfer ", transfer.given.transfer, " has not settled in ", header_.patience,
-               " steps"),
-           transfer.request ? &asked_[*transfer.request] : nullptr);
+    report(kSettled, {transfer.given.req ? &asked_[*transfer.given.req] : nullptr}, "transfer ",
+           transfer.given.transfer, " has not settled in ", header_.patience, " steps");
   }
 }
 
@@ -54,18 +51,18 @@ void Judge::take(const event::End& event) {
   ++spoke_[kEnds];
   ++spoke_[kSettled];
   for (const std::uint32_t r : alive_) {
-    report(kEnds, "has not ended, and the engine says that it has nothing to do", &asked_[r]);
+    report(kEnds, {&asked_[r]}, "has not ended, and the engine says that it has nothing to do");
   }
   for (const Transfer& transfer : transfers_) {
-    report(kSettled, "transfer " + transfer.given.transfer + " never settled");
+    report(kSettled, {}, "transfer ", transfer.given.transfer, " never settled");
   }
   if (!alive_.empty() || !transfers_.empty()) return;
   ++spoke_[kDrain];
   for (std::uint32_t tier = 0; tier < event.free.size(); ++tier) {
     const std::uint32_t all = header_.tiers[tier].blocks - (header_.null_block ? 1U : 0U);
     if (event.free[tier] == all) continue;
-    report(kDrain, say("of ", all, " blocks of tier ", header_.tiers[tier].name, ", ",
-                       event.free[tier], " are free at the end"));
+    report(kDrain, {}, "of ", all, " blocks of tier ", header_.tiers[tier].name, ", ",
+           event.free[tier], " are free at the end");
   }
 }
 
@@ -80,23 +77,20 @@ std::string Judge::writer_of(const Slot& slot) const {
   if (slot.identity == kUnwritten && slot.event == 0) return "nobody has written it";
   const bool moved = (slot.writer & kByTransfer) != 0;
   const std::string who =
-      moved ? "transfer " + transfer_names_[slot.writer & ~kByTransfer] : asked_[slot.writer].name;
+      moved ? "transfer " + transfer_names_[slot.writer & ~kByTransfer] : names_.of(slot.writer);
   const char* how = slot.identity == kFailed ? "left worthless by " : "written by ";
   return how + who + " at " + at_event(slot.event);
 }
 
-std::string Judge::name_of(Place at) const {
-  return say("block ", at.block, " of tier ", header_.tiers[at.tier].name);
+const std::string& Judge::name_of(const Asked& asked) const {
+  return names_.of(static_cast<std::uint32_t>(&asked - asked_.data()));
 }
 
-void Judge::report(LawId law, std::string what, const Asked* asked, std::optional<Place> place,
-                   const Slot* slot, std::optional<std::uint32_t> position) {
-  constexpr std::uint64_t kFew = 3;  // of each law
-  if (++found_[law] > kFew) return;
-  Found found{law, event_, std::move(what), "", position, place, "", {}, step_now_};
-  if (asked != nullptr) found.req = asked->name;
-  if (slot != nullptr) found.wrote = writer_of(*slot);
-  if (place) {
+void Judge::tell(LawId law, const About& about, std::string what) {
+  Found found{law, event_, std::move(what), "", about.position, about.place, "", {}, step_now_};
+  if (about.asked != nullptr) found.req = name_of(*about.asked);
+  if (about.slot != nullptr) found.wrote = writer_of(*about.slot);
+  if (about.place) {
     constexpr const char* kWords[] = {"",
                                       "put into a table",
                                       "written by a row",
@@ -107,7 +101,7 @@ void Judge::report(LawId law, std::string what, const Asked* asked, std::optiona
                                       "taken",
                                       "published",
                                       "withdrawn"};
-    const Block& block = shadow_.block(*place);
+    const Block& block = shadow_.block(*about.place);
     for (std::uint32_t i = 0; i < Block::kRemembered; ++i) {
       const std::uint32_t at = (block.next + i) % Block::kRemembered;
       if (block.events[at] == 0) continue;

@@ -63,15 +63,15 @@ struct Block {
 
   std::uint32_t version = 1;       // counts what was written into it
   std::uint32_t holders = 0;       // entries of tables
-  std::uint32_t step_users = 0;    // rows that were dispatched and have not run
-  std::uint32_t step_writers = 0;  // those that write it
+  std::uint32_t step_writers = 0;  // rows that were dispatched and have not run
   std::uint32_t readers = 0;       // pairs of transfers that have not been copied from it
   std::uint32_t writers = 0;       // or into it
   std::uint32_t published = 0;     // keys
   std::uint32_t events[kRemembered] = {};
   Did did[kRemembered] = {};
   std::uint8_t next = 0;
-  bool queued = false;  // on the free queue, as the allocator claims
+  bool queued = false;    // on the free queue, as the allocator claims
+  bool doubtful = false;  // its keys are to be looked at
 
   void note(std::uint32_t event, Did what) {
     if (events[(next + kRemembered - 1U) % kRemembered] == event) return;
@@ -98,7 +98,12 @@ class Shadow {
   [[nodiscard]] std::span<Slot> slots(Place at) {
     return std::span(tiers_[at.tier].slots).subspan(std::size_t{at.block} * slots_, slots_);
   }
-  [[nodiscard]] std::uint32_t slots_of_block() const { return slots_; }
+  /// @return how many slots there are
+  [[nodiscard]] std::size_t size() const {
+    std::size_t out = 0;
+    for (const Memory& tier : tiers_) out += tier.slots.size();
+    return out;
+  }
 
  private:
   struct Memory {

@@ -16,30 +16,29 @@ Judge::Transfer* Judge::find_transfer(const std::string& name) {
 
 /// @return whether the request for which the transfer runs has given the block back
 bool Judge::gave_back(const Transfer& transfer, Place at) const {
-  if (!transfer.request) return false;
-  const Asked& asked = asked_[*transfer.request];
+  if (!transfer.given.req) return false;
+  const Asked& asked = asked_[*transfer.given.req];
   return at.tier == 0 && (!asked.live || asked.incarnation != transfer.incarnation);
 }
 
 void Judge::take(const event::Start& event) {
   ++spoke_[kOnce];
-  Transfer transfer{event, static_cast<std::uint32_t>(transfer_names_.size()), {}, 0, steps_, {}};
-  if (!event.req.empty()) {
-    transfer.request = index_of(event.req);
-    transfer.incarnation = asked_[*transfer.request].incarnation;
-  }
-  if (!event.carries.empty()) static_cast<void>(index_of(event.carries));
+  Transfer transfer{event, static_cast<std::uint32_t>(transfer_names_.size()), 0, steps_, {}};
+  if (event.req) transfer.incarnation = asked_[*event.req].incarnation;
   if (find_transfer(event.transfer) != nullptr) {
-    return report(kOnce, "transfer " + event.transfer + " starts while it is in flight");
+    return report(kOnce, {}, "transfer ", event.transfer, " starts while it is in flight");
   }
   const auto hold = [this, &event](Place at, std::uint32_t& users) {
     ++users;
     ++spoke_[kHeld];
     if (!shadow_.block(at).queued) return;
-    report(kHeld, "transfer " + event.transfer + " uses a block of the free queue", nullptr, at);
+    report(kHeld, {nullptr, at}, "transfer ", event.transfer, " uses a block of the free queue");
   };
   for (const Place at : event.from) hold(at, shadow_.block(at).readers);
-  for (const Place at : event.to) hold(at, shadow_.block(at).writers);
+  for (const Place at : event.to) {
+    hold(at, shadow_.block(at).writers);
+    if (shadow_.block(at).holders > 0) ++disturbed_;
+  }
   transfer.moved.resize(std::max(event.from.size(), event.to.size()));
   transfer_names_.push_back(event.transfer);
   transfers_.push_back(std::move(transfer));
@@ -62,17 +61,15 @@ void Judge::take(const event::Move& event) {
 void Judge::move(Transfer& transfer, std::size_t pair) {
   const event::Start& given = transfer.given;
   transfer.moved[pair] = true;
-  const Asked* asked = transfer.request ? &asked_[*transfer.request] : nullptr;
+  const Asked* asked = transfer.given.req ? &asked_[*transfer.given.req] : nullptr;
   if (pair < given.from.size()) {
     const Place from = given.from[pair];
     --shadow_.block(from).readers;
     if (given.after) {
       ++spoke_[kOrder];
       if (!last_ran_ || *last_ran_ < *given.after) {
-        report(kOrder,
-               say("transfer ", given.transfer, " reads before step ", *given.after,
-                   ", which fills the block, has run"),
-               asked, from);
+        report(kOrder, {asked, from}, "transfer ", given.transfer, " reads before step ",
+               *given.after, ", which fills the block, has run");
       }
     }
   }
@@ -80,7 +77,7 @@ void Judge::move(Transfer& transfer, std::size_t pair) {
   scratch_.clear();
   if (given.kind == event::Kind::receive) {
     const Group& group = header_.groups[given.group];
-    const Asked& carried = asked_[index_of(given.carries)];
+    const Asked& carried = asked_[*given.carries];
     const std::uint32_t per_block = group.state ? 1 : group.block_size;
     for (std::uint32_t i = 0; i < per_block; ++i) {
       const std::size_t p =
@@ -94,7 +91,7 @@ void Judge::move(Transfer& transfer, std::size_t pair) {
   const Place to = given.to[pair];
   --shadow_.block(to).writers;
   write(to, given.group, 0, scratch_,
-        {transfer.number | kByTransfer, transfer.request, 0, Did::move});
+        {transfer.number | kByTransfer, transfer.given.req, 0, Did::move});
 }
 
 /// The pair brought nothing: what it should have filled is worth nothing until it is written anew.
@@ -113,9 +110,10 @@ void Judge::fail(Transfer& transfer, std::size_t pair) {
     if (!moved || slot.writer == number) slot = {kFailed, event_, number};
   }
   ++block.version;
+  ++disturbed_;
   block.note(event_, Did::failed);
   spoiled_.push_back(at);
-  if (block.published > 0) doubtful_.push_back(at);
+  doubt(at);
 }
 
 void Judge::lose(Transfer& transfer, const event::Settle& event) {
@@ -139,10 +137,7 @@ void Judge::lose(Transfer& transfer, const event::Settle& event) {
     spoiled_.pop_back();
     for (Step& step : steps_in_flight_) {
       for (Row& row : step.rows) {
-        const bool reads = at.tier == 0 && std::ranges::any_of(row.uses, [&at](const Use& use) {
-                             return std::ranges::find(use.blocks, at.block) != use.blocks.end();
-                           });
-        if (reads && step.ran && !row.failed && asked_[row.request].live) spoil(row);
+        if (step.ran && !row.failed && asked_[row.request].live && uses(row, at)) spoil(row);
       }
     }
   }
@@ -152,7 +147,7 @@ void Judge::take(const event::Settle& event) {
   ++spoke_[kOnce];
   Transfer* transfer = find_transfer(event.transfer);
   if (transfer == nullptr) {
-    return report(kOnce, "transfer " + event.transfer + " settles and is not in flight");
+    return report(kOnce, {}, "transfer ", event.transfer, " settles and is not in flight");
   }
   spoiled_.clear();  // of rows whose readers have not run
   if (event.outcome == event::Ended::failed) {

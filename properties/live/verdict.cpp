@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/live/verdict.h"
 
+#include <algorithm>
 #include <iomanip>
-#include <nlohmann/json.hpp>
 #include <ostream>
 
 #include "properties/live/event_lines.h"
@@ -12,13 +12,24 @@
 
 namespace kvproof::live {
 
+using nlohmann::json;
+
+namespace {
+
+std::size_t laws_spoke(const json& spoke) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(spoke, [](const json& n) { return n > 0; }));
+}
+
+}  // namespace
+
 Judge judge_file(const std::string& path) {
   LineReader reader(path);
   std::string_view line;
   if (!reader.next(line)) reader.fail("", "the header of a run, found an empty file");
   try {
     Judge judge(parse_run_header(line));
-    while (reader.next(line)) judge.take(parse_event(line, judge.header()));
+    while (reader.next(line)) judge.take(parse_event(line, judge.header(), judge.names()));
     return judge;
   } catch (const TextError& error) {
     reader.fail(error.field(), error.expected());
@@ -26,7 +37,7 @@ Judge judge_file(const std::string& path) {
 }
 
 std::string verdict_line(const Judge& judge) {
-  std::string out = "holds";
+  std::string out = judge.ran() ? "holds" : "cannot tell, because no step ran";
   if (!judge.findings().empty()) {
     const RunLaw& law = kRunLaws[judge.findings().front().law];
     out = say("BROKEN: ", law.id, " (", law.name, ") first");
@@ -66,15 +77,17 @@ void print_verdict(std::ostream& out, std::string_view file, const Judge& judge)
   }
 }
 
-std::string verdict_json(const Judge& judge) {
-  using nlohmann::json;
-  json out = {{"holds", judge.findings().empty()}, {"ended", judge.ended()},
-              {"verdict", verdict_line(judge)},    {"steps", judge.steps()},
-              {"requests", judge.requests()},      {"events", judge.events()}};
+json verdict_json(const Judge& judge) {
+  json out = {{"holds", judge.ran() && judge.findings().empty()},
+              {"ended", judge.ended()},
+              {"verdict", verdict_line(judge)},
+              {"steps", judge.steps()},
+              {"requests", judge.requests()},
+              {"events", judge.events()}};
   for (std::size_t i = 0; i < kNumLaws; ++i) {
-    const auto law = static_cast<LawId>(i);
-    out["laws_spoke"][std::string(kRunLaws[i].id)] = judge.spoke(law);
+    out["spoke"][std::string(kRunLaws[i].id)] = judge.spoke(static_cast<LawId>(i));
   }
+  out["laws_spoke"] = laws_spoke(out["spoke"]);
   out["findings"] = json::array();
   for (const Found& found : judge.findings()) {
     json one = {{"law", kRunLaws[found.law].id},
@@ -89,7 +102,26 @@ std::string verdict_json(const Judge& judge) {
     one["before"] = found.before;
     out["findings"].push_back(std::move(one));
   }
-  return out.dump();
+  return out;
+}
+
+void add_run(json& all, const std::string& file, const Judge& judge) {
+  json run = verdict_json(judge);
+  run["file"] = file;
+  json& total = all["total"];
+  if (total.is_null()) total = {{"spoke", json::object()}, {"findings", json::array()}};
+  for (const char* count : {"steps", "requests"}) {
+    total[count] = total.value(count, std::uint64_t{0}) + run[count].get<std::uint64_t>();
+  }
+  for (const auto& [law, times] : run["spoke"].items()) {
+    total["spoke"][law] = total["spoke"].value(law, std::uint64_t{0}) + times.get<std::uint64_t>();
+  }
+  total["laws_spoke"] = laws_spoke(total["spoke"]);
+  for (json found : run["findings"]) {
+    found["file"] = file;
+    total["findings"].push_back(std::move(found));
+  }
+  all["runs"].push_back(std::move(run));
 }
 
 }  // namespace kvproof::live

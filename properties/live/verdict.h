@@ -3,7 +3,7 @@
 #pragma once
 
 #include <iosfwd>
-#include <optional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
@@ -14,10 +14,12 @@ namespace kvproof::live {
 /// Judges a recorded run, plain or compressed. @throws InputError
 [[nodiscard]] Judge judge_file(const std::string& path);
 
-/// "holds" or "broken by S1 (content)", and whether the run was cut off.
+/// "holds", "BROKEN: S1 (content) first" or "cannot tell", and whether the run was cut off.
 [[nodiscard]] std::string verdict_line(const Judge& judge);
 [[nodiscard]] std::string in_words(const Found& found, const Judge& judge);
 void print_verdict(std::ostream& out, std::string_view file, const Judge& judge);
-[[nodiscard]] std::string verdict_json(const Judge& judge);
+[[nodiscard]] nlohmann::json verdict_json(const Judge& judge);
+/// Puts a run among those judged before: {"runs":[...],"total":{...}}.
+void add_run(nlohmann::json& all, const std::string& file, const Judge& judge);
 
 }  // namespace kvproof::live

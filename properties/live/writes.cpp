@@ -18,7 +18,10 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
   if (writer.did == Did::move && at.tier == 0) check_steps(at, group, first, content, writer);
   if (at.tier == 0) {
     ++spoke_[kOverwritten];
-    if (block.holders > writer.own) check_overwritten(at, group, first, content, writer);
+    if (block.holders > writer.own) {
+      ++disturbed_;
+      check_overwritten(at, group, first, content);
+    }
   }
   const auto slots = shadow_.slots(at);
   bool changed = false;
@@ -33,35 +36,43 @@ void Judge::write(Place at, std::uint32_t group, std::uint32_t first,
   for (Published& key : published_[key_of(at)]) {
     const Group& of = header_.groups[key.group];
     const std::uint32_t covered = of.state ? 1 : (key.to - 1) % of.block_size + 1;
-    if (key.awaited || first >= covered) continue;
+    if (key.awaited || key.identity == kUnjudged || first >= covered) continue;
     ++spoke_[kPublished];
-    report(kPublished,
-           say("other content is written into a block that is published for tokens up "
-               "to ",
-               key.to),
-           &asked_[key.request], at);
+    report(kPublished, {&asked_[key.request], at},
+           "other content is written into a block that is published for tokens up "
+           "to ",
+           key.to);
   }
 }
 
-void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
-                              std::span<const Identity> content, const Writer& writer) {
-  const Group& of = header_.groups[group];
-  const auto slots = shadow_.slots(at);
+std::vector<Judge::Holder> Judge::holders_of(std::uint32_t block) const {
+  std::vector<Holder> out;
   for (const std::uint32_t r : alive_) {
-    const Asked& asked = asked_[r];
-    for (std::uint32_t e = 0; e < asked.tables[group].size(); ++e) {
-      if (asked.tables[group][e].block != at.block) continue;
-      for (std::uint32_t i = 0; i < content.size(); ++i) {
-        const std::uint32_t position = e * of.block_size + first + i;
-        if (of.state || position >= asked.computed || position >= asked.chain.size()) break;
-        if (writer.request == r && writer.own > 0 && asked.computed <= position) break;
-        const Slot& slot = slots[first + i];
-        const bool wanted = slot.identity == content_of(asked, group, position);
-        const bool behind = of.window > 0 && position + of.window <= asked.computed;
-        if (!wanted || behind || slot.identity == content[i]) continue;
-        return report(kOverwritten, "a slot that it has behind it gets other content", &asked, at,
-                      &slot, position);
+    for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
+      const std::vector<Entry>& entries = (*asked_[r].tables)[g].entries;
+      for (std::uint32_t e = 0; e < entries.size(); ++e) {
+        if (entries[e].block == block) out.push_back({r, g, e});
       }
+    }
+  }
+  return out;
+}
+
+void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first,
+                              std::span<const Identity> content) {
+  const Group& of = header_.groups[group];
+  for (const Holder& holder : holders_of(at.block)) {
+    const Asked& asked = asked_[holder.request];
+    if (holder.group != group || of.state) continue;
+    for (std::uint32_t i = 0; i < content.size(); ++i) {
+      const std::uint32_t position = holder.entry * of.block_size + first + i;
+      if (position >= asked.computed || position >= asked.chain.size()) break;
+      const Slot& slot = shadow_.slots(at)[first + i];
+      const bool wanted = slot.identity == content_of(asked, group, position);
+      const bool behind = of.window > 0 && position + of.window <= asked.computed;
+      if (!wanted || behind || slot.identity == content[i]) continue;
+      return report(kOverwritten, {&asked, at, &slot, position},
+                    "a slot that it has behind it gets other content");
     }
   }
 }
@@ -79,13 +90,13 @@ void Judge::check_users(Place at, const Writer& writer) {
       if (!reads && !uses(transfer.given.to)) continue;
       // Up to that step its block is only filled.
       if (reads && transfer.given.after && last_ran_ <= transfer.given.after) continue;
-      const bool own = transfer.request && writer.request == transfer.request;
+      const bool own = transfer.given.req && writer.request == transfer.given.req;
       ++spoke_[kGivenBack];
       const std::string what = say("is written while transfer ", transfer.given.transfer,
                                    reads ? " has yet to read it" : " has yet to write it");
       const LawId plain = reads ? kSource : kTarget;
-      const Asked* asked = transfer.request ? &asked_[*transfer.request] : nullptr;
-      return report(!own && gave_back(transfer, at) ? kGivenBack : plain, what, asked, at);
+      const Asked* asked = transfer.given.req ? &asked_[*transfer.given.req] : nullptr;
+      return report(!own && gave_back(transfer, at) ? kGivenBack : plain, {asked, at}, what);
     }
   }
 }
@@ -93,17 +104,17 @@ void Judge::check_users(Place at, const Writer& writer) {
 /// @return whether the row uses the block, and for something else than this content
 bool Judge::wants_other(const Row& row, Place at, std::uint32_t group, std::uint32_t first,
                         std::span<const Identity> content) const {
-  const Asked& asked = asked_[row.request];
-  for (std::uint32_t g = 0; g < row.uses.size(); ++g) {
-    const Use& use = row.uses[g];
-    const auto found = std::ranges::find(use.blocks, at.block);
-    if (found == use.blocks.end()) continue;
-    if (g != group || header_.groups[g].state) return true;
-    const auto entry = use.first + static_cast<std::uint32_t>(found - use.blocks.begin());
-    const std::uint32_t position = entry * header_.groups[g].block_size + first;
-    if (position + content.size() > asked.chain.size()) return true;
-    for (std::uint32_t i = 0; i < content.size(); ++i) {
-      if (content[i] != content_of(asked, g, position + i)) return true;
+  const std::vector<Identity>& chain = asked_[row.request].chain;
+  for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
+    const Use use = use_of(row, g);
+    for (std::uint32_t e = use.first; e < use.stop; ++e) {
+      if (place_of(row, g, e).block != at.block) continue;
+      const std::uint32_t position = e * header_.groups[g].block_size + first;
+      if (g != group || header_.groups[g].state) return true;
+      if (position + content.size() > chain.size()) return true;
+      for (std::uint32_t i = 0; i < content.size(); ++i) {
+        if (content[i] != in_group(chain[position + i], g)) return true;
+      }
     }
   }
   return false;
@@ -114,17 +125,14 @@ bool Judge::wants_other(const Row& row, Place at, std::uint32_t group, std::uint
 void Judge::check_steps(Place at, std::uint32_t group, std::uint32_t first,
                         std::span<const Identity> content, const Writer& writer) {
   ++spoke_[kGivenBack];
-  if (shadow_.block(at).step_users == 0) return;
   for (const Step& step : steps_in_flight_) {
     for (const Row& row : step.rows) {
       const Asked& asked = asked_[row.request];
       const bool gone = !asked.live || asked.incarnation != row.incarnation;
       if (step.ran || !gone || writer.request == row.request) continue;
       if (!wants_other(row, at, group, first, content)) continue;
-      return report(kGivenBack,
-                    say("a transfer writes what ", asked.name, " gave back while step ",
-                        step.number, " has yet to run over it"),
-                    &asked, at);
+      return report(kGivenBack, {&asked, at}, "a transfer writes what ", name_of(asked),
+                    " gave back while step ", step.number, " has yet to run over it");
     }
   }
 }
