@@ -275,6 +275,53 @@ TEST(LiveTest, equal_tokens_of_another_prefix_are_other_content) {
   }
 }
 
+/// A request that shares what another loads goes before the load moves: it wanted the same content.
+TEST(LiveTest, a_load_of_what_a_step_waits_for_is_no_fault_of_it) {
+  const auto run = [](const std::string& carried) {
+    return judged(
+        {R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9}],"groups":[{"block_size":2}],)"
+         R"("patience":9})",
+         R"({"op":"request","req":"a","tokens":[1,2,3]})",
+         R"({"op":"request","req":"b","tokens":[1,2,4]})",
+         R"({"op":"request","req":"c","tokens":[5,6,7]})",
+         R"({"op":"start","transfer":"t","kind":"receive","req":"a","group":0,)"
+         R"("blocks":[[0,1]],"carries":[")" +
+             carried + R"(",0]})",
+         R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":2,"n":1,"tables":[[1,2]]},)"
+         R"({"req":"b","start":2,"n":1,"tables":[[1,3]]}]})",
+         R"({"op":"abort","req":"b"})", R"({"op":"move","transfer":"t","pairs":[0]})"});
+  };
+  EXPECT_TRUE(run("a").findings().empty());
+  const Judge other = run("c");
+  ASSERT_FALSE(other.findings().empty());
+  EXPECT_EQ(other.findings().front().law, kGivenBack);
+}
+
+/// A failed load spoils what a step wrote; the step is run anew; another load fails beside it.
+TEST(LiveTest, a_failed_load_spoils_no_step_that_came_after_the_mend) {
+  EXPECT_TRUE(
+      judged({R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9}],"groups":[{"block_size":2}],)"
+              R"("patience":9,"depth":2})",
+              R"({"op":"request","req":"a","tokens":[1,2,3]})",
+              R"({"op":"request","req":"b","tokens":[5,6,7]})",
+              R"({"op":"start","transfer":"t","kind":"receive","req":"a","group":0,)"
+              R"("blocks":[[0,1]],"carries":["a",0]})",
+              R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":2,"n":1,"tables":[[1,2]]}]})",
+              R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":3,"n":1}]})",
+              R"({"op":"move","transfer":"t","pairs":[0]})", R"({"op":"run","step":0})",
+              R"({"op":"settle","transfer":"t","outcome":"failed"})",
+              R"({"op":"retire","step":0,"sampled":{"a":[9]},"discarded":["a"]})",
+              R"({"op":"run","step":1,"inputs":{"a":[9]}})",
+              R"({"op":"retire","step":1,"sampled":{"a":[9]},"discarded":["a"]})",
+              R"({"op":"start","transfer":"u","kind":"receive","req":"b","group":0,)"
+              R"("blocks":[[0,3]],"carries":["b",0]})",
+              R"({"op":"dispatch","step":2,"rows":[{"req":"a","start":0,"n":3}]})",
+              R"({"op":"run","step":2})", R"({"op":"settle","transfer":"u","outcome":"failed"})",
+              R"({"op":"retire","step":2,"sampled":{"a":[8]}})"})
+          .findings()
+          .empty());
+}
+
 struct Refusal {
   std::string line;
   std::string field;

@@ -48,13 +48,14 @@ class Driver:
         overlay(str(HERE), os.path.join(top, "runner"), ours)
         return (top, os.path.join(top, "runner") if ours else str(HERE))
 
-    def run(self, case, seed, steps, copy=(str(HERE),), keep=None):
-        """@return the verdict on a run, as `kvproof live --json` writes it"""
+    def run(self, case, seed, steps, copy=(str(HERE),), keep=None, asserts=True):
+        """@param asserts whether vLLM's own assertions are in force
+        @return the verdict on a run, as `kvproof live --json` writes it"""
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(copy),
                    PYTHONPYCACHEPREFIX=os.path.join(self.folder, "pycache"))
         with tempfile.TemporaryDirectory() as work:
             path, verdict = keep or os.path.join(work, "run.jsonl"), os.path.join(work, "json")
-            self.do([self.python, "-c", "import drive; drive.main()", f"--case={case}",
+            self.do([self.python, *["-O"] * (not asserts), "-c", "import drive; drive.main()", f"--case={case}",
                      f"--seed={seed}", f"--steps={steps}", f"--output={path}"], (0,), env, work)
             self.do([self.judge, path, f"--json={verdict}"], (0, 1), None, work)
             with open(verdict, encoding="utf-8") as file:
@@ -134,7 +135,8 @@ class Campaign:
         steps, most, heard = 0, self.options.steps // 10, set()
         for seed in itertools.count(self.options.seed):
             for case in fault.cases.split():
-                run = self.driver.run(case, seed, min(1000, max(most - steps, 50)), copy)
+                run = self.driver.run(case, seed, min(1000, max(most - steps, 50)), copy,
+                                      asserts=False)  # so that it is the laws that notice
                 steps += run["steps"]
                 if run["findings"] and first(run) in fault.laws.split():
                     return fault, True, f"{first(run)} in {steps} steps"

@@ -249,8 +249,6 @@ FAULTS = (
           "        # Free CPU and GPU blocks' ref counts to turn them into prefix cache\n",
           "        self.cpu_block_pool.free_blocks(cpu_blocks)\n"),
     # MultiConnector.
-    fault("a connector does not hear of blocks that another fills", "", TWO, MULTI,
-          "                c.update_state_after_alloc(request, blocks, 0)\n", "                pass\n"),
     fault("two connectors load the same tokens", "", TWO, MULTI,
           "            if i == chosen_connector:\n", "            if True:\n"),
     fault("the wrong connector is asked to load", "", TWO + " both_turned", MULTI,
