@@ -239,7 +239,6 @@ class Judge {
   std::deque<std::pair<std::uint32_t, std::size_t>> gone_;  // requests, tokens of their chains
   std::size_t gone_tokens_ = 0;
   std::deque<Step> steps_in_flight_;
-  std::vector<Step> spare_;  // their memory is used again
   std::deque<Transfer> transfers_;
   std::vector<std::string> transfer_names_;
   std::unordered_map<std::uint64_t, std::vector<Published>> published_;

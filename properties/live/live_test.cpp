@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "properties/live/event_lines.h"
 #include "properties/live/kvproof_live.h"
 #include "properties/live/verdict.h"
 #include "reference/trace_json.h"

@@ -187,14 +187,8 @@ void Judge::take(const event::Dispatch& event) {
     throw TextError("step", "a number above " + std::to_string(*last_dispatched_));
   }
   last_dispatched_ = step_now_ = event.step;
-  Step step;
-  if (!spare_.empty()) {
-    step = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  step.number = event.step;
-  step.ran = false;
-  step.copies = event.copies;
+  Step step{event.step, false, {}, event.copies};
+  step.rows.reserve(event.rows.size());
   for (const event::Row& row : event.rows) {
     if (asked_[row.req].live) set_tables(row, asked_[row.req]);
   }
@@ -438,7 +432,7 @@ void Judge::take(const event::Retire& event) {
   }
   if (!steps_in_flight_.front().ran) run(steps_in_flight_.front(), {});
   step_now_ = event.step;
-  Step step = std::move(steps_in_flight_.front());
+  const Step step = std::move(steps_in_flight_.front());
   steps_in_flight_.pop_front();
   for (const Row& row : step.rows | std::views::reverse) asked_[row.request].row = &row;
   for (const auto& [request, tokens] : event.sampled) {
@@ -452,8 +446,6 @@ void Judge::take(const event::Retire& event) {
     }
   }
   for (const Row& row : step.rows) asked_[row.request].row = nullptr;
-  step.rows.clear();
-  spare_.push_back(std::move(step));
 }
 
 void Judge::take_answer(const Row& row, const std::vector<TokenId>& tokens) {
