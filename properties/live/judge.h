@@ -190,7 +190,6 @@ class Judge {
   void lose(Transfer& transfer, const event::Settle& event);
   void fail(Transfer& transfer, std::size_t pair);
   [[nodiscard]] Transfer* find_transfer(const std::string& name);
-  [[nodiscard]] bool gave_back(const Transfer& transfer, Place at) const;
 
   // claims.cpp
   void take(const event::Request& event);
@@ -208,8 +207,6 @@ class Judge {
   [[nodiscard]] bool check_published(Place at, Published& key, bool next_step);
   void forget();
   [[nodiscard]] bool in_flight(std::uint32_t request) const;
-  [[nodiscard]] Identity content_of(const Asked& asked, std::uint32_t group,
-                                    std::uint32_t position) const;
 
   // liveness.cpp
   void take(const event::Quiet& event);

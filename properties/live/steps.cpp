@@ -25,14 +25,7 @@ void Judge::put_tables_back(Asked& asked) {
   }
   asked.computed = 0;
   ++asked.incarnation;
-  if (asked.tables.use_count() > 1) {  // rows in flight go on with theirs
-    asked.tables = std::make_shared<Tables>(header_.groups.size());
-    return;
-  }
-  for (Table& table : *asked.tables) {
-    table.entries.clear();
-    table.named = table.right = 0;
-  }
+  asked.tables = std::make_shared<Tables>(header_.groups.size());  // rows in flight keep theirs
 }
 
 void Judge::set_tables(const event::Row& row, Asked& asked) {
@@ -173,7 +166,7 @@ void Judge::check_hit(Asked& asked, const Row& row) {
       const Block& block = shadow_.block(at);
       const Slot& slot = shadow_.slots(at)[group.state ? 0 : position % span];
       if (block.step_writers + block.writers > 0 || slot.identity == kFailed ||
-          slot.identity == kUnjudged || slot.identity == content_of(asked, g, position)) {
+          slot.identity == kUnjudged || slot.identity == in_group(asked.chain[position], g)) {
         continue;
       }
       return report(kHit, {&asked, at, &slot, position}, hit.tokens,
@@ -366,7 +359,7 @@ void Judge::read_state(Row& row, std::uint32_t group) {
   const Slot& slot = shadow_.slots(at)[0];
   ++spoke_[kState];
   if (slot.identity == kUnjudged) return;
-  if (slot.identity == content_of(asked_[row.request], group, row.start - 1)) return;
+  if (slot.identity == in_group(asked_[row.request].chain[row.start - 1], group)) return;
   misread(row, group, at, slot, row.start - 1);
 }
 
