@@ -3,10 +3,8 @@
 // blocks.
 #include <algorithm>
 #include <ranges>
-#include <string_view>
 
 #include "properties/live/judge.h"
-#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::live {

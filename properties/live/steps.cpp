@@ -4,7 +4,6 @@
 #include <ranges>
 
 #include "properties/live/judge.h"
-#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::live {
