@@ -3,17 +3,11 @@
 // blocks.
 #include <algorithm>
 #include <ranges>
-#include <string_view>
 
 #include "properties/live/judge.h"
-#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::live {
-
-Identity Judge::content_of(const Asked& asked, std::uint32_t group, std::uint32_t position) const {
-  return in_group(asked.chain[position], group);
-}
 
 void Judge::take(const event::Request& event) {
   Asked asked;
@@ -122,7 +116,7 @@ void Judge::take(const event::Publish& event) {
   ++spoke_[kMirror];
   if (event.to == 0) throw TextError("to", "at least 1");
   Identity identity = asked.forgotten ? kUnjudged : kUnwritten;
-  if (event.to <= asked.chain.size()) identity = content_of(asked, event.group, event.to - 1);
+  if (event.to <= asked.chain.size()) identity = in_group(asked.chain[event.to - 1], event.group);
   Block& block = shadow_.block(event.place);
   block.note(event_, event.published ? Did::named : Did::withdrawn);
   if (!event.published) return withdraw(event, identity);
@@ -195,15 +189,15 @@ bool Judge::check_published(Place at, Published& key, bool next_step) {
   }
   const std::uint32_t last = key.to - 1;
   if (!asked.forgotten) {
-    if (key.identity == kUnwritten) key.identity = content_of(asked, key.group, last);
-    if (key.identity != content_of(asked, key.group, last)) return false;  // it was cut since
+    if (key.identity == kUnwritten) key.identity = in_group(asked.chain[last], key.group);
+    if (key.identity != in_group(asked.chain[last], key.group)) return false;  // it was cut since
   }
   if (key.identity < kFewest) return false;
   const std::uint32_t begin = group.state ? last : last / group.block_size * group.block_size;
   // The identity of the last token is of all before it.
   for (std::uint32_t p = asked.forgotten ? last : begin; p < key.to; ++p) {
     const Slot& slot = shadow_.slots(at)[p - begin];
-    const Identity wanted = p == last ? key.identity : content_of(asked, key.group, p);
+    const Identity wanted = p == last ? key.identity : in_group(asked.chain[p], key.group);
     if (slot.identity == wanted || slot.identity == kUnjudged) continue;
     if (slot.identity == kFailed && !next_step) return true;  // the engine has heard of it just now
     report(kPublished, {&asked, at, &slot, p}, "is published for tokens up to ", key.to,

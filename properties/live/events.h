@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -161,5 +162,11 @@ using Event =
     std::variant<event::Request, event::Tokens, event::Dispatch, event::Run, event::Retire,
                  event::Start, event::Move, event::Settle, event::Leave, event::Hit, event::Publish,
                  event::Queue, event::Reset, event::Raised, event::Quiet, event::End>;
+
+/// Lines are read strictly, because a word that is not understood may be the one that matters: an
+/// unknown operation or member, and a value out of its range or of another kind, are refused by
+/// name. @throws TextError
+[[nodiscard]] Header parse_run_header(std::string_view line);
+[[nodiscard]] Event parse_event(std::string_view line, const Header& header, Names& names);
 
 }  // namespace kvproof::live

@@ -193,7 +193,6 @@ class Judge {
   void lose(Transfer& transfer, const event::Settle& event);
   void fail(Transfer& transfer, std::size_t pair);
   [[nodiscard]] Transfer* find_transfer(const std::string& name);
-  [[nodiscard]] bool gave_back(const Transfer& transfer, Place at) const;
 
   // claims.cpp
   void take(const event::Request& event);
@@ -211,8 +210,6 @@ class Judge {
   [[nodiscard]] bool check_published(Place at, Published& key, bool next_step);
   void forget();
   [[nodiscard]] bool in_flight(std::uint32_t request) const;
-  [[nodiscard]] Identity content_of(const Asked& asked, std::uint32_t group,
-                                    std::uint32_t position) const;
 
   // liveness.cpp
   void take(const event::Quiet& event);
@@ -242,7 +239,6 @@ class Judge {
   std::deque<std::pair<std::uint32_t, std::size_t>> gone_;  // requests, tokens of their chains
   std::size_t gone_tokens_ = 0;
   std::deque<Step> steps_in_flight_;
-  std::vector<Step> spare_;  // their memory is used again
   std::deque<Transfer> transfers_;
   std::vector<std::string> transfer_names_;
   std::unordered_map<std::uint64_t, std::vector<Published>> published_;

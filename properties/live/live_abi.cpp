@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "properties/live/event_lines.h"
 #include "properties/live/kvproof_live.h"
 #include "properties/live/verdict.h"
 

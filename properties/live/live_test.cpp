@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "properties/live/event_lines.h"
 #include "properties/live/kvproof_live.h"
 #include "properties/live/verdict.h"
 #include "reference/trace_json.h"
@@ -322,6 +321,33 @@ TEST(LiveTest, a_failed_load_spoils_no_step_that_came_after_the_mend) {
           .empty());
 }
 
+/// A row that has looked at its table looks again at what somebody else has done to it since.
+TEST(LiveTest, what_was_right_is_looked_at_again_when_it_is_disturbed) {
+  const std::string start = R"({"op":"start","transfer":"t","kind":"load","group":0,"pairs":)";
+  const std::string settle = R"({"op":"settle","transfer":"t","outcome":)";
+  const auto at_the_end = [](const Lines& between, const std::string& copies) {
+    Lines lines = {
+        R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9},{"name":"h","blocks":1}],)"
+        R"("groups":[{"block_size":2}],"patience":9})",
+        R"({"op":"request","req":"a","tokens":[1,2,3,4,5,6,7]})",
+        R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":0,"n":5,"tables":[[1,2,3,4]]}]})",
+        R"({"op":"run","step":0})"};
+    lines.insert(lines.end(), between.begin(), between.end());
+    lines.push_back(R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":5,"n":1}],"copies":)" +
+                    copies + "}");
+    lines.push_back(R"({"op":"run","step":1})");
+    const Judge judge = judged(lines);
+    const bool found = !judge.findings().empty() && judge.findings().back().step == 1U;
+    return found ? kRunLaws[judge.findings().back().law].id : "";
+  };
+  EXPECT_EQ(at_the_end({}, "[]"), "");
+  EXPECT_EQ(at_the_end({start + "[[1,0,0,1]]}"}, "[]"), "S4");
+  EXPECT_EQ(at_the_end({start + "[[1,0,0,1]]}", settle + R"("failed"})"}, "[]"), "S4");
+  EXPECT_EQ(at_the_end({start + "[[1,0,0,1]]}", settle + R"("done"})"}, "[]"), "S1");
+  EXPECT_EQ(at_the_end({start + "[[1,0,0,8]]}", settle + R"("done"})"}, "[]"), "");
+  EXPECT_EQ(at_the_end({}, "[[0,8,1]]"), "S1");
+}
+
 struct Refusal {
   std::string line;
   std::string field;
@@ -342,8 +368,7 @@ TEST(LiveTest, what_cannot_be_understood_is_refused_by_name) {
       {R"({"op":"freed","tier":1,"blocks":[8]})", "blocks"},
       {R"({"op":"move","transfer":"t","pairs":[0]})", "transfer"},
       {R"({"op":"hit","req":"a","tokens":16777217})", "tokens"},
-      {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"tables":[[1]]}]})",
-       "tables"},
+      {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"more":[[]]}]})", "more"},
       {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"x":[[1]]}]})", "x"},
       {R"({"op":"end","free":[1]})", "free"},
       {R"({"op":"settle","transfer":"t","outcome":"maybe"})", "outcome"},

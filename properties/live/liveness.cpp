@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "properties/live/judge.h"
-#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::live {
@@ -90,24 +89,12 @@ void Judge::tell(LawId law, const About& about, std::string what) {
   Found found{law, event_, std::move(what), "", about.position, about.place, "", {}, step_now_};
   if (about.asked != nullptr) found.req = name_of(*about.asked);
   if (about.slot != nullptr) found.wrote = writer_of(*about.slot);
-  if (about.place) {
-    constexpr const char* kWords[] = {"",
-                                      "put into a table",
-                                      "written by a row",
-                                      "written by a copy",
-                                      "written by a transfer",
-                                      "its load has failed",
-                                      "freed",
-                                      "taken",
-                                      "published",
-                                      "withdrawn"};
+  for (std::uint32_t i = 0; about.place && i < Block::kRemembered; ++i) {
     const Block& block = shadow_.block(*about.place);
-    for (std::uint32_t i = 0; i < Block::kRemembered; ++i) {
-      const std::uint32_t at = (block.next + i) % Block::kRemembered;
-      if (block.events[at] == 0) continue;
-      found.before.push_back(at_event(block.events[at]) + ": " +
-                             kWords[static_cast<std::size_t>(block.did[at])]);
-    }
+    const std::uint32_t at = (block.next + i) % Block::kRemembered;
+    if (block.events[at] == 0) continue;
+    const auto did = static_cast<std::size_t>(block.did[at]);
+    found.before.push_back(say(at_event(block.events[at]), ": ", kDid[did]));
   }
   findings_.push_back(std::move(found));
 }

@@ -45,18 +45,15 @@ struct Slot {
 };
 static_assert(sizeof(Slot) == 16);
 
+// clang-format off
 enum class Did : std::uint8_t {
-  nothing,
-  held,
-  row,
-  copy,
-  move,
-  failed,
-  freed,
-  taken,
-  named,
-  withdrawn
+  nothing, held, row, copy, move, failed, freed, taken, named, withdrawn
 };
+inline constexpr std::string_view kDid[] = {
+  "", "put into a table", "written by a row", "written by a copy", "written by a transfer",
+  "its load has failed", "freed", "taken", "published", "withdrawn"
+};
+// clang-format on
 
 struct Block {
   static constexpr std::uint32_t kRemembered = 4;

@@ -4,7 +4,6 @@
 #include <ranges>
 
 #include "properties/live/judge.h"
-#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::live {
@@ -25,14 +24,7 @@ void Judge::put_tables_back(Asked& asked) {
   }
   asked.computed = 0;
   ++asked.incarnation;
-  if (asked.tables.use_count() > 1) {  // rows in flight go on with theirs
-    asked.tables = std::make_shared<Tables>(header_.groups.size());
-    return;
-  }
-  for (Table& table : *asked.tables) {
-    table.entries.clear();
-    table.named = table.right = 0;
-  }
+  asked.tables = std::make_shared<Tables>(header_.groups.size());  // rows in flight keep theirs
 }
 
 void Judge::set_tables(const event::Row& row, Asked& asked) {
@@ -173,7 +165,7 @@ void Judge::check_hit(Asked& asked, const Row& row) {
       const Block& block = shadow_.block(at);
       const Slot& slot = shadow_.slots(at)[group.state ? 0 : position % span];
       if (block.step_writers + block.writers > 0 || slot.identity == kFailed ||
-          slot.identity == kUnjudged || slot.identity == content_of(asked, g, position)) {
+          slot.identity == kUnjudged || slot.identity == in_group(asked.chain[position], g)) {
         continue;
       }
       return report(kHit, {&asked, at, &slot, position}, hit.tokens,
@@ -187,14 +179,8 @@ void Judge::take(const event::Dispatch& event) {
     throw TextError("step", "a number above " + std::to_string(*last_dispatched_));
   }
   last_dispatched_ = step_now_ = event.step;
-  Step step;
-  if (!spare_.empty()) {
-    step = std::move(spare_.back());
-    spare_.pop_back();
-  }
-  step.number = event.step;
-  step.ran = false;
-  step.copies = event.copies;
+  Step step{event.step, false, {}, event.copies};
+  step.rows.reserve(event.rows.size());
   for (const event::Row& row : event.rows) {
     if (asked_[row.req].live) set_tables(row, asked_[row.req]);
   }
@@ -372,7 +358,7 @@ void Judge::read_state(Row& row, std::uint32_t group) {
   const Slot& slot = shadow_.slots(at)[0];
   ++spoke_[kState];
   if (slot.identity == kUnjudged) return;
-  if (slot.identity == content_of(asked_[row.request], group, row.start - 1)) return;
+  if (slot.identity == in_group(asked_[row.request].chain[row.start - 1], group)) return;
   misread(row, group, at, slot, row.start - 1);
 }
 
@@ -438,7 +424,7 @@ void Judge::take(const event::Retire& event) {
   }
   if (!steps_in_flight_.front().ran) run(steps_in_flight_.front(), {});
   step_now_ = event.step;
-  Step step = std::move(steps_in_flight_.front());
+  const Step step = std::move(steps_in_flight_.front());
   steps_in_flight_.pop_front();
   for (const Row& row : step.rows | std::views::reverse) asked_[row.request].row = &row;
   for (const auto& [request, tokens] : event.sampled) {
@@ -452,8 +438,6 @@ void Judge::take(const event::Retire& event) {
     }
   }
   for (const Row& row : step.rows) asked_[row.request].row = nullptr;
-  step.rows.clear();
-  spare_.push_back(std::move(step));
 }
 
 void Judge::take_answer(const Row& row, const std::vector<TokenId>& tokens) {

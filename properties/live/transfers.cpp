@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "properties/live/judge.h"
-#include "reference/support/say.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::live {
@@ -12,13 +11,6 @@ Judge::Transfer* Judge::find_transfer(const std::string& name) {
   const auto at = std::ranges::find_if(
       transfers_, [&name](const Transfer& transfer) { return transfer.given.transfer == name; });
   return at == transfers_.end() ? nullptr : &*at;
-}
-
-/// @return whether the request for which the transfer runs has given the block back
-bool Judge::gave_back(const Transfer& transfer, Place at) const {
-  if (!transfer.given.req) return false;
-  const Asked& asked = asked_[*transfer.given.req];
-  return at.tier == 0 && (!asked.live || asked.incarnation != transfer.incarnation);
 }
 
 void Judge::take(const event::Start& event) {
@@ -61,7 +53,7 @@ void Judge::take(const event::Move& event) {
 void Judge::move(Transfer& transfer, std::size_t pair) {
   const event::Start& given = transfer.given;
   transfer.moved[pair] = true;
-  const Asked* asked = transfer.given.req ? &asked_[*transfer.given.req] : nullptr;
+  const Asked* asked = given.req ? &asked_[*given.req] : nullptr;
   if (pair < given.from.size()) {
     const Place from = given.from[pair];
     --shadow_.block(from).readers;
@@ -83,7 +75,7 @@ void Judge::move(Transfer& transfer, std::size_t pair) {
       const std::size_t p =
           given.first + pair * group.block_size + (group.state ? group.block_size - 1 : i);
       if (p >= carried.chain.size()) break;
-      scratch_.push_back(content_of(carried, given.group, static_cast<std::uint32_t>(p)));
+      scratch_.push_back(in_group(carried.chain[p], given.group));
     }
   } else {
     for (const Slot& slot : shadow_.slots(given.from[pair])) scratch_.push_back(slot.identity);

@@ -5,7 +5,6 @@
 #include <iomanip>
 #include <ostream>
 
-#include "properties/live/event_lines.h"
 #include "reference/support/line_reader.h"
 #include "reference/support/say.h"
 #include "reference/trace_json.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "properties/live/judge.h"
-#include "reference/support/say.h"
 
 namespace kvproof::live {
 
@@ -68,7 +67,7 @@ void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first
       const std::uint32_t position = holder.entry * of.block_size + first + i;
       if (position >= asked.computed || position >= asked.chain.size()) break;
       const Slot& slot = shadow_.slots(at)[first + i];
-      const bool wanted = slot.identity == content_of(asked, group, position);
+      const bool wanted = slot.identity == in_group(asked.chain[position], group);
       const bool behind = of.window > 0 && position + of.window <= asked.computed;
       if (!wanted || behind || slot.identity == content[i]) continue;
       return report(kOverwritten, {&asked, at, &slot, position},
@@ -80,23 +79,25 @@ void Judge::check_overwritten(Place at, std::uint32_t group, std::uint32_t first
 /// Whether transfers in flight still use what is about to be written.
 void Judge::check_users(Place at, const Writer& writer) {
   for (const Transfer& transfer : transfers_) {
+    const event::Start& given = transfer.given;
     if (writer.number == (transfer.number | kByTransfer)) continue;
     for (std::size_t pair = 0; pair < transfer.moved.size(); ++pair) {
-      if (transfer.moved[pair]) continue;
       const auto uses = [&](const std::vector<Place>& side) {
         return pair < side.size() && side[pair].tier == at.tier && side[pair].block == at.block;
       };
-      const bool reads = uses(transfer.given.from);
-      if (!reads && !uses(transfer.given.to)) continue;
+      const bool reads = uses(given.from);
+      if (transfer.moved[pair] || (!reads && !uses(given.to))) continue;
       // Up to that step its block is only filled.
-      if (reads && transfer.given.after && last_ran_ <= transfer.given.after) continue;
-      const bool own = transfer.given.req && writer.request == transfer.given.req;
+      if (reads && given.after && last_ran_ <= given.after) continue;
+      const Asked* asked = given.req ? &asked_[*given.req] : nullptr;
+      const bool gone = asked && (!asked->live || asked->incarnation != transfer.incarnation);
+      const bool given_back = gone && at.tier == 0 && writer.request != given.req;
       ++spoke_[kGivenBack];
-      const std::string what = say("is written while transfer ", transfer.given.transfer,
-                                   reads ? " has yet to read it" : " has yet to write it");
-      const LawId plain = reads ? kSource : kTarget;
-      const Asked* asked = transfer.given.req ? &asked_[*transfer.given.req] : nullptr;
-      return report(!own && gave_back(transfer, at) ? kGivenBack : plain, {asked, at}, what);
+      return report(given_back ? kGivenBack
+                    : reads    ? kSource
+                               : kTarget,
+                    {asked, at}, "is written while transfer ", given.transfer,
+                    reads ? " has yet to read it" : " has yet to write it");
     }
   }
 }

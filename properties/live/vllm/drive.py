@@ -363,7 +363,7 @@ class Run:
 def raised(error):
     """@return the line of vLLM's that has raised"""
     if isinstance(error, Desync):
-        return str(error)
+        return {"op": "raised", "what": str(error)}
     frames = [each for each in traceback.extract_tb(error.__traceback__) if "vllm/" in each.filename
               and "properties" not in each.filename]
     if not frames:

@@ -67,7 +67,9 @@ class Worker:
                 rows[name] = {"tables": [list(ids) for ids in blocks]}
                 continue
             if name not in self.batch:
-                raise Desync(f"the worker is told to go on with {name} and has no table of it")
+                raise Desync(f"the worker is to go on with {name} and has no table of it")
+            if outputs < 0:
+                raise Desync(f"the worker is told that {name} has {outputs} tokens of an answer")
             held = self.batch[name]
             # After a load that failed it goes back, and so do the tokens that came of it.
             held.computed = min(held.computed, computed)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/live/event_lines.h"
+// Reads the lines of a recorded run.
+#include "properties/live/events.h"
 
 #include <initializer_list>
 
