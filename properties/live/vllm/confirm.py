@@ -25,7 +25,7 @@ class Calls:
         self.engine = self.run.engine
         connector = self.engine.connector
         self.generic = getattr(connector, "_connectors", [connector])[0]
-        if self.generic is not None:
+        if hasattr(self.generic, "found"):
             self.generic.get_num_new_matched_tokens = self.external
         self.has, self.late = {}, False
 

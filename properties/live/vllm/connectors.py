@@ -3,11 +3,13 @@
 and keeps what it likes, and the workers of it and of vLLM's connectors. Copies happen when whoever
 drives has drawn that they do; what has ended is reported when the next step is launched."""
 
+import math
 from types import SimpleNamespace
 
 import stand_in
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base, multi_connector
+from vllm.distributed.kv_transfer.kv_connector.v1 import offloading_connector
 from vllm.distributed.kv_transfer.kv_connector.v1 import simple_cpu_offload_connector as simple
 from vllm.v1.outputs import KVConnectorOutput
 from vllm.v1.request import RequestStatus
@@ -71,11 +73,11 @@ class Generic(base.KVConnectorBase_V1, base.SupportsHMA):
 
 
 class Transfer:
-    def __init__(self, name, job, step, said, items):
+    def __init__(self, name, job, step, after, items):
         self.name, self.job, self.step, self.left = name, job, step, list(range(len(items)))
-        self.after = step if "after" in said else None
+        self.after = after  # a step that must run before, or none
         self.targets = [item[-1] for item in items]
-        self.failed, self.lost = [], False
+        self.failed, self.late = [], 0
 
     def ready(self):
         return self.step.launched and (self.after is None or self.after.ran)
@@ -89,6 +91,8 @@ class Worker:
     """What moves. Transfers of one queue go one after the other, those that are loose as they like.
     A job has a transfer of each group, and is done when they are."""
 
+    may_fail = True
+
     def __init__(self, run):
         self.run, self.queues, self.loose, self.done = run, {}, [], []
         self.started, self.waiting = 0, {}
@@ -97,20 +101,23 @@ class Worker:
         self.started += 1
         return f"{kind}{self.started - 1}"
 
-    def start(self, job, step, items, **said):
+    def start(self, job, step, items, after=None, queue=None, **said):
         """@return a transfer that has begun"""
         kind = job[0]
-        transfer = Transfer(self.name(kind), job, step, said, items)
-        transfer.fails = kind in ("load", "receive")
+        transfer = Transfer(self.name(kind), job, step, after, items)
+        transfer.fails = self.may_fail and kind in ("load", "receive")
         self.waiting[job] = self.waiting.get(job, 0) + 1
+        if after and kind in ("store", "send"):
+            said["after"] = after.number
         self.run.emit({"op": "start", "transfer": transfer.name, "kind": kind} | said)
-        self.queues.get(kind, self.loose).append(transfer)
+        transfer.queue = self.queues.get(kind, self.loose) if queue is None else queue
+        transfer.queue.append(transfer)
         return transfer
 
     def movable(self):
         heads = [queue[0] for queue in self.queues.values() if queue]
         return [each for each in self.loose + heads
-                if each.ready() and (self.run.quiet or not each.lost)]
+                if each.ready() and (self.run.quiet or each.late <= self.run.worker.steps)]
 
     def move(self, transfer, most):
         """Some of its blocks are copied, in any order."""
@@ -122,8 +129,7 @@ class Worker:
         if moved:
             run.emit({"op": "move", "transfer": transfer.name, "pairs": moved})
         if not transfer.left:
-            queue = self.queues.get(transfer.job[0], self.loose)
-            queue.remove(transfer)
+            transfer.queue.remove(transfer)
             self.done.append(transfer)
 
     def tick(self):
@@ -164,7 +170,7 @@ class GenericWorker(Worker):
                 transfer = self.start(
                     ("receive", load.req, load.late), step, held, req=load.req, group=group,
                     blocks=[[0, block] for _, block in held], carries=[load.req, held[0][0] * size])
-                transfer.lost = lost
+                transfer.late = math.inf if lost else 0
                 if not load.late:
                     needed[load.req] = transfer.name
         return needed
@@ -174,7 +180,7 @@ class GenericWorker(Worker):
             for group in sorted({group for group, _ in held}):
                 items = [item for item in held if item[0] == group]
                 self.start(("send", req, True), step, items, req=req, group=group,
-                           blocks=[[0, block] for _, block in items], after=step.number)
+                           blocks=[[0, block] for _, block in items], after=step)
 
     def launched(self, step, _):
         self.end([each for each in self.loose if each.step is step and not each.job[2]])
@@ -208,7 +214,7 @@ class SimpleWorker(Worker):
     def behind(self, step, meta):
         self.begin(("store", meta.store_event), step, [
             (0, g, 1, c) for g, c in zip(meta.store_gpu_blocks, meta.store_cpu_blocks)],
-            after=step.number)
+            after=step)
 
     def begin(self, job, step, pairs, **said):
         groups = {}
@@ -278,10 +284,25 @@ WORKERS = {"generic": GenericWorker, "simple": SimpleWorker}
 
 def workers(run):
     """@return what moves the transfers of a run; None without a connector"""
+    import offloading  # which is about a further worker
     Generic.run = run
     stand_in.Factory.known = {"generic": Generic, "simple": simple.SimpleCPUOffloadConnector,
+                              "offload": offloading_connector.OffloadingConnector,
                               "multi": multi_connector.MultiConnector}
-    made = [WORKERS[name](run) for name in run.options.connector.split()]
+    kinds = WORKERS | {"offload": offloading.OffloadWorker}
+    offloading.Storage.run = run
+    made = [kinds[name](run) for name in run.options.connector.split()]
     for i, each in enumerate(made[1:], 1):  # names of transfers are of one run
         each.name = made[0].name
     return made[0] if len(made) == 1 else MultiWorker(made) if made else None
+
+
+def pools(connector, mover):
+    """@return those of the tiers behind the device"""
+    children, movers = getattr(connector, "_connectors", [connector]), [mover]
+    for each, of in zip(children, getattr(mover, "workers", movers)):
+        if hasattr(each, "scheduler_manager"):
+            return [each.scheduler_manager.cpu_block_pool]
+        if hasattr(each, "connector_scheduler"):
+            return of.pools(each.connector_scheduler.manager)
+    return []

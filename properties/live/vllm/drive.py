@@ -29,12 +29,12 @@ encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 class Index:
     """What the index of a pool names, from before a call to behind it."""
 
-    def __init__(self, tier, blocks, run):
-        self.tier, self.blocks, self.run = tier, blocks, run
-        self.named = [None] * len(blocks)
+    def __init__(self, tier, pool, run):
+        self.tier, self.pool, self.run = tier, pool, run
+        self.named = [None] * len(pool.blocks)
 
     def look(self):
-        for block, before in zip(self.blocks, self.named):
+        for block, before in zip(self.pool.blocks, self.named):
             now = block.block_hash
             if now is before or now == before:
                 continue
@@ -52,7 +52,7 @@ class Index:
                        "group": int.from_bytes(key[-4:], "big"), "req": req, "to": end})
 
     def forget(self):
-        self.named = [block.block_hash for block in self.blocks]
+        self.named = [block.block_hash for block in self.pool.blocks]
 
 
 class Client:
@@ -80,25 +80,17 @@ class Run:
         self.engine = kind(world.config(options), world.layout(options), grammar,
                            options.block_size, options.block_size, mm_registry=None)
         self.pools = [self.engine.kv_cache_manager.block_pool]
-        manager = self.simple_manager(self.engine.connector)
-        if manager is not None:
-            self.pools.append(manager.cpu_block_pool)
-        self.indices = [Index(tier, pool.blocks, self) for tier, pool in enumerate(self.pools)]
+        self.pools += connectors.pools(self.engine.connector, self.transfers)
+        self.indices = [Index(tier, pool, self) for tier, pool in enumerate(self.pools)]
         self.live, self.earlier, self.meaning, self.gone = {}, deque(maxlen=40), {}, {}
         self.flight, self.arrived, self.preempted = deque(), 0, set()
-        names = ("device", "host")
+        names = ("device", "host", "storage")
         emit({"kvproof_run": 1, "engine": "vllm 0.33.0", "seed": seed, "depth": options.depth,
               "tiers": [{"name": name, "blocks": len(pool.blocks)}
                         for name, pool in zip(names, self.pools)],
               "groups": [{"block_size": options.block_size, "window": window, "state": False}
                          for window in options.windows],
               "null_block": True, "patience": PATIENCE})
-
-    @staticmethod
-    def simple_manager(connector):
-        children = getattr(connector, "_connectors", [connector])
-        return next((each.scheduler_manager for each in children
-                     if hasattr(each, "scheduler_manager")), None)
 
     def chance(self, of):
         return of > 0 and self.draw.random() < of

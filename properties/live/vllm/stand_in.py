@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import importlib
 import logging
+import os
 import pathlib
 import sys
 import types
@@ -17,9 +18,12 @@ import without_torch  # noqa: E402
 KV = "vllm.distributed.kv_transfer.kv_connector"
 REAL = ("vllm.v1.outputs", "vllm.v1.metrics.stats", "vllm.v1.metrics.cache_hit_source",
         f"{KV}.v1.base", f"{KV}.v1.simple_cpu_offload_connector", f"{KV}.v1.multi_connector",
-        "vllm.v1.simple_kv_offload.")
+        "vllm.v1.simple_kv_offload.", "vllm.v1.kv_offload.", "vllm.v1.kv_hints",
+        f"{KV}.v1.offloading")
 UNREAL = tuple(f"vllm.v1.simple_kv_offload.{name}" for name in (
-    "worker", "copy_backend", "cuda_mem_ops", "disk_backend"))
+    "worker", "copy_backend", "cuda_mem_ops", "disk_backend")) + tuple(
+        f"vllm.v1.kv_offload.cpu.{name}" for name in ("gpu_worker", "shared_offload_region")) + (
+            f"{KV}.v1.offloading.worker", f"{KV}.v1.offloading.canonical_mapping")
 
 
 class Said:
@@ -103,6 +107,18 @@ class Float(types.SimpleNamespace):
     __hash__ = object.__hash__
 
 
+class Region:
+    """The host's memory, of which nothing is read."""
+
+    BLOCK_SIZE_ALIGNMENT = 1
+
+    def __init__(self, **_):
+        pass
+
+    def create_kv_memoryview(self):
+        return types.SimpleNamespace(strides=(1, 1))
+
+
 def connectors():
     base = importlib.import_module(f"{KV}.v1.base")
     return {name: getattr(base, name)
@@ -124,6 +140,7 @@ HOLDS = {
     f"{KV}.v1": connectors,
     f"{KV}.utils": {"yield_req_data": yield_req_data},
     f"{KV}.v1.metrics": {"KVConnectorStats": Stats},
+    "vllm.v1.kv_offload.cpu.shared_offload_region": {"SharedOffloadRegion": Region},
     "vllm.multimodal.utils": {"strip_covered_mm_data": lambda features, *_, **__: features,
                               "get_mm_features_in_window": lambda *_, **__: []},
     "vllm.utils.func_utils": {"supports_kw": lambda *_: True},
@@ -136,5 +153,8 @@ HOLDS = {
 
 
 def install():
+    """Must come first: it begins anew where sets of names have another order in each process."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, sys.orig_argv, os.environ | {"PYTHONHASHSEED": "0"})
     logging.disable(logging.CRITICAL)
     without_torch.install(always=True, real=REAL, unreal=UNREAL, holds=HOLDS)

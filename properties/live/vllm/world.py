@@ -30,6 +30,11 @@ class Options(NamedTuple):
     keeps: float = 0.0  # of the requests: their blocks are sent when they end
     host: int = 0  # blocks
     lazy: bool = False
+    evicts: str = "lru"  # the policy of OffloadingConnector's host
+    chunk: int = 1  # blocks in one of its chunks
+    within: int = 0  # tokens that it may load within a step
+    decoded: bool = True  # it stores answers too
+    storage: bool = False  # a tier behind its host
     pace: float = 0.6  # how often something happens between two calls
 
 
@@ -49,6 +54,10 @@ GENERIC = {"connector": "generic"}
 FAILING = GENERIC | {"failing": 0.15}
 SIMPLE = {"connector": "simple", "host": 20, "blocks": 20, "max_length": 64, "abort": 0.06}
 BOTH = SIMPLE | {"connector": "generic simple", "keeps": 0.3}
+OFFLOAD = SIMPLE | {"connector": "offload"}
+TIERS = OFFLOAD | {"storage": True, "host": 12}
+BOTH_OFFLOAD = BOTH | {"connector": "generic offload"}
+WINDOW = {"windows": (0, 8), "blocks": 28}
 LOADS, COPIES = "start settle", "start move settle"
 
 CASES = (
@@ -95,6 +104,30 @@ CASES = (
     case("both", COPIES, **BOTH), case("both_async", COPIES, **BOTH, **DEEP),
     case("both_failing", COPIES, failing=0.1, loads="sync async", **BOTH),
     case("both_turned", COPIES, **BOTH | {"connector": "simple generic"}, **DEEP),
+    case("offload", COPIES, **OFFLOAD), case("offload_async", COPIES, **OFFLOAD, **DEEP),
+    case("offload_arc", COPIES, **OFFLOAD | {"evicts": "arc", "host": 12}, **DEEP),
+    case("offload_drafts", COPIES, drafts=2, **OFFLOAD, **DEEP),
+    case("offload_window", COPIES, **OFFLOAD | WINDOW, **DEEP),
+    case("offload_chunk", COPIES, chunk=2, **OFFLOAD | {"host": 24}, **DEEP),
+    case("offload_chunk_window", COPIES, chunk=2, **OFFLOAD | WINDOW | {"host": 24}, **DEEP),
+    case("offload_within", COPIES, within=24, **OFFLOAD),
+    case("offload_within_async", COPIES, within=24, **OFFLOAD | WINDOW, **DEEP),
+    case("offload_slow", COPIES, pace=0.2, **OFFLOAD | {"host": 10}, **DEEP),
+    case("offload_prompts", COPIES, decoded=False, **OFFLOAD, **DEEP),
+    case("offload_reset", f"{COPIES} reset", reset=0.03, **OFFLOAD),
+    case("offload_reset_async", f"{COPIES} reset", reset=0.03, **OFFLOAD, **DEEP),
+    case("offload_reset_window", COPIES, reset=0.005, **OFFLOAD | WINDOW),
+    case("offload_priority", COPIES, **OFFLOAD | {"priorities": 4, "max_length": 72}),
+    case("offload_priority_async", COPIES, **OFFLOAD | {"priorities": 4}, **DEEP),
+    case("offload_sessions", COPIES, **OFFLOAD | {"sessions": 0.5}, **DEEP),
+    case("tiers", COPIES, **TIERS), case("tiers_async", COPIES, **TIERS, **DEEP),
+    case("tiers_arc", COPIES, **TIERS | {"evicts": "arc", "priorities": 4}, **DEEP),
+    case("tiers_window", COPIES, failing=0.1, **TIERS | WINDOW, **DEEP),
+    case("tiers_reset", f"{COPIES} reset", failing=0.1, reset=0.05, **TIERS, **DEEP),
+    case("both_offload", COPIES, **BOTH_OFFLOAD),
+    case("both_offload_async", COPIES, within=24, **BOTH_OFFLOAD, **DEEP),
+    case("both_offload_failing", COPIES, failing=0.1, loads="sync async", **BOTH_OFFLOAD),
+    case("both_offload_turned", COPIES, **BOTH_OFFLOAD | {"connector": "offload generic"}, **DEEP),
 )
 
 
@@ -102,7 +135,13 @@ def transfers(o):
     """@return what vLLM is told of connectors"""
     if not o.connector:
         return None
-    extra = {"num_cpu_blocks": o.host, "cpu_bytes_to_use": 1 << 30, "lazy_offload": o.lazy}
+    extra = {"num_cpu_blocks": o.host, "cpu_bytes_to_use": 8 * o.block_size * o.host,
+             "lazy_offload": o.lazy, "eviction_policy": o.evicts, "blocks_per_chunk": o.chunk,
+             "sync_load_budget_bytes": 8 * o.within * len(o.windows),
+             "offload_prompt_only": not o.decoded}
+    if o.storage:
+        extra |= {"spec_name": "TieringOffloadingSpec",
+                  "secondary_tiers": [{"type": "Storage", "module_path": "offloading"}]}
     named = {"kv_role": "kv_both", "kv_connector_extra_config": extra, "is_kv_producer": True,
              "is_kv_consumer": True, "kv_load_failure_policy": o.policy}
     single, *others = (dict(named, kv_connector=each) for each in o.connector.split())
@@ -134,17 +173,20 @@ def config(o):
         cache_config=new(
             num_gpu_blocks=o.blocks, enable_prefix_caching=True, block_size=o.block_size,
             enable_mamba_shared_prefix_checkpoint=False, mamba_cache_mode="none",
-            prefix_match_unit=None, simple_cpu_offload_num_blocks=None),
+            prefix_match_unit=None, simple_cpu_offload_num_blocks=None,
+            prefix_cache_retention_interval=None, cache_dtype="auto", kv_cache_layout=None),
         parallel_config=new(
             data_parallel_index=0, data_parallel_size=1, decode_context_parallel_size=1,
-            prefill_context_parallel_size=1, world_size=1,
+            prefill_context_parallel_size=1, world_size=1, tensor_parallel_size=1, rank=0,
+            data_parallel_rank_local=None,
             pipeline_parallel_size=max(o.depth - o.asynchronous, 1)),
         observability_config=new(
             per_request_spec_decode_metrics="none", kv_cache_metrics=False,
             enable_mfu_metrics=False, enable_logging_iteration_details=False),
         model_config=new(
             uses_mrope=False, is_encoder_decoder=False, max_model_len=o.max_length,
-            runner_type="generate", is_diffusion=False, return_sampling_mask=False,
+            runner_type="generate", is_diffusion=False, use_mla=False, model="", dtype="",
+            get_total_num_kv_heads=lambda: 1, return_sampling_mask=False,
             enable_return_routed_experts=False, supports_multimodal_inputs=False),
         lora_config=None, kv_events_config=None, is_mm_encoder_only=False,
         kv_transfer_config=transfers(o), ec_transfer_config=None,
