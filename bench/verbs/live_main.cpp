@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/results/environment.h"
 #include "bench/results/result_file.h"
 #include "bench/verbs/command_line.h"
 #include "properties/live/verdict.h"
@@ -38,6 +39,11 @@ int run(int argc, char** argv) {
     broken = broken || !judge.findings().empty();
     told = told && judge.ran();
   }
+  for (const live::RunLaw& law : live::kRunLaws) {
+    all["laws"].push_back({{"law", law.id}, {"name", law.name}, {"sentence", law.sentence}});
+  }
+  all["environment"] =
+      nlohmann::json::parse(to_json(describe_environment(argc, argv, 0), {}))["environment"];
   if (json) json->commit_text(all.dump(1) + "\n");
   if (broken) return kViolated;
   return told ? kHolds : kCannotTell;

@@ -4,6 +4,7 @@
 says which of the faults that are seeded into copies of it are noticed."""
 
 import argparse
+import collections
 import concurrent.futures
 import itertools
 import json
@@ -31,7 +32,7 @@ class Driver:
     """Starts runs of vLLM and of copies of it, and has them judged."""
 
     def __init__(self, judge, folder):
-        self.judge, self.folder = judge, folder
+        self.judge, self.folder, self.environment, self.laws = judge, folder, {}, {}
         shared = environment(folder, "live", NEEDS)
         shared = environment(folder, f"vllm-v1-{RELEASE}", [f"vllm=={RELEASE}"], "--no-deps",
                              beside=shared)
@@ -59,7 +60,10 @@ class Driver:
                      f"--seed={seed}", f"--steps={steps}", f"--output={path}"], (0,), env, work)
             self.do([self.judge, path, f"--json={verdict}"], (0, 1), None, work)
             with open(verdict, encoding="utf-8") as file:
-                (out,) = json.load(file)["runs"]
+                told = json.load(file)
+        (out,) = told["runs"]
+        self.environment = told["environment"]
+        self.laws = {law["law"]: law for law in told["laws"]}
         return out | {"case": case, "seed": seed, "asked": steps}
 
     @staticmethod
@@ -90,6 +94,7 @@ class Campaign:
         self.mended = driver.copy("mended", seeded.mends())
         self.pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count())
         self.runs, self.known, self.new, self.noticed, self.missed = [], {}, [], [], []
+        self.firsts = collections.Counter()  # law -> faults that it was the first to report
         self.seconds = 0.0
 
     def sound(self):
@@ -138,7 +143,8 @@ class Campaign:
                 run = self.driver.run(case, seed, min(1000, max(most - steps, 50)), copy,
                                       asserts=False)  # so that it is the laws that notice
                 steps += run["steps"]
-                if run["findings"] and first(run) in fault.laws.split():
+                if run["findings"] and first(run) in fault.laws:
+                    self.firsts[first(run)] += 1
                     return fault, True, f"{first(run)} in {steps} steps"
                 heard.update(first(run) for _ in run["findings"][:1])
                 if steps >= most:
@@ -152,11 +158,7 @@ class Campaign:
 
     def spoke(self):
         """@return how often each law had a say"""
-        out = {}
-        for law, times in itertools.chain.from_iterable(
-                run["laws_spoke"].items() for run in self.runs):
-            out[law] = out.get(law, 0) + times
-        return out
+        return {law: sum(run["spoke"][law] for run in self.runs) for law in self.driver.laws}
 
 
 def progress(text):
@@ -176,7 +178,7 @@ def show(campaign):
     for run in campaign.new:
         finding = run["findings"][0]
         print(f"NEW: {first(run)} in {run['case']}: {finding['what']}\n"
-              f"  law: {finding['sentence']}\n  repeat: ./kvproof live --scheduler=vllm "
+              f"  law: {campaign.driver.laws[first(run)]['sentence']}\n  repeat: ./kvproof live --scheduler=vllm "
               f"--case={run['case']} --seed={run['seed']} --steps={run['asked']} --no-seeded\n"
               f"  judge: ./kvproof live {os.path.relpath(run['kept'], CHECKOUT)}")
     if campaign.noticed or campaign.missed:
@@ -186,21 +188,40 @@ def show(campaign):
         print(f"not noticed: {fault.what}{': ' + how if how else ''}")
 
 
+def count(value, unit="count"):
+    return {"value": value, "unit": unit}
+
+
 def document(campaign):
+    """@return the results, whose figures stand at the top, too, for scripts"""
     steps, spoke = sum(run["steps"] for run in campaign.runs), campaign.spoke()
-    return {
+    figures = {
         "steps": steps, "requests": sum(run["requests"] for run in campaign.runs),
         "runs": len(campaign.runs), "findings_new": len(campaign.new),
         "findings_known": len({page for _, pages in campaign.known.values() for page in pages}),
         "laws_spoke": sum(times > 0 for times in spoke.values()),
-        "steps_per_second": round(steps / campaign.seconds, 1),
         "seeded": len(campaign.noticed) + len(campaign.missed), "noticed": len(campaign.noticed),
-        "seed": campaign.options.seed, "engine": f"vllm {RELEASE}", "laws": spoke,
+        "steps_per_second": round(steps / campaign.seconds, 1)}
+    engine = {"engine": f"vllm {RELEASE}"}
+    units = {"steps_per_second": "1/s"}
+    results = [{"experiment": "live_run", "parameters": engine, "metrics": {
+        name: count(value, units.get(name, "count")) for name, value in figures.items()}}]
+    for law, times in spoke.items():
+        known = sum(runs for (_, by), (runs, _) in campaign.known.items() if by == law)
+        results.append({"experiment": "live_law", "parameters": engine | {
+            "law": law, "name": campaign.driver.laws[law]["name"]}, "metrics": {
+                "spoke": count(times), "faults": count(campaign.firsts[law]),
+                "known": count(known),
+                "new": count(sum(first(run) == law for run in campaign.new))}})
+    return figures | {
+        "schema": 1, "results": results,
+        "environment": campaign.driver.environment | {
+            "command": " ".join(["kvproof live", *sys.argv[1:]]), "seed": campaign.options.seed},
         "known": [{"case": case, "law": law, "runs": runs, "pages": pages}
                   for (case, law), (runs, pages) in campaign.known.items()],
         "new": [{"case": run["case"], "seed": run["seed"], "steps": run["asked"],
                  "finding": run["findings"][0]} for run in campaign.new],
-        "faults": [{"what": fault.what, "noticed": noticed, "how": how}
+        "faults": [{"what": fault.what, "report": fault.report, "noticed": noticed, "how": how}
                    for noticed, rows in ((True, campaign.noticed), (False, campaign.missed))
                    for fault, how in rows]}
 
