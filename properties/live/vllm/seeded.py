@@ -43,15 +43,15 @@ def scheduler(old, new):
     return Change(SCHEDULER, old, new)
 
 
-# Which loads within a step are unsure, because their steps have not been answered.
-POOL_OF = "self.kv_cache_manager.block_pool"
+# Which loads within a step are unsure, because their steps have not been answered: a set of the
+# class of requests, which connectors see, too.
 UNSURE = (
     scheduler("                if num_external_computed_tokens > 0:\n",
               "                if num_external_computed_tokens > 0:\n"
-              f"                    vars({POOL_OF}).setdefault('unsure', set()).add(request_id)\n"),
+              "                    Request.unsure = {*vars(Request).get('unsure', ()), request_id}\n"),
     scheduler("            assert num_tokens_scheduled > 0\n",
               "            assert num_tokens_scheduled > 0\n"
-              f"            vars({POOL_OF}).get('unsure', set()).discard(req_id)\n"),
+              "            vars(Request).get('unsure', set()).discard(req_id)\n"),
 )
 
 # By page of ../../foreign/findings: without its defect a run that it explains holds.
@@ -71,7 +71,7 @@ MENDS = {
                   "                if False:\n"),
         *UNSURE,
         scheduler("        if self._request_blocks_can_be_freed(request):\n",
-                  f"        if request.request_id in vars({POOL_OF}).get('unsure', ()):\n"
+                  "        if request.request_id in vars(Request).get('unsure', ()):\n"
                   "            self.kv_cache_manager.evict_blocks({\n"
                   "                each for ids in self.kv_cache_manager.get_block_ids(\n"
                   "                    request.request_id) for each in ids})\n"
@@ -79,9 +79,13 @@ MENDS = {
     ),
     "vllm-run-failed-load-stored": (
         *UNSURE,
+        Change(OFFLOAD, "        num = min(num_computed_tokens, req_status.req.num_tokens)\n",
+               "        num = min(num_computed_tokens, req_status.req.num_tokens)\n"
+               "        if vars(type(req_status.req)).get('unsure'):\n"
+               "            num = 0\n"),
         Change(SIMPLE,
                "request.num_computed_tokens - request.num_output_placeholders\n",
-               "0 if vars(self._gpu_block_pool).get('unsure') else (\n"
+               "0 if vars(type(request)).get('unsure') else (\n"
                "            request.num_computed_tokens - request.num_output_placeholders)\n"),
     ),
     "vllm-run-placeholder-kept": (scheduler(
