@@ -63,6 +63,14 @@ def hit(out, name):
     return new.num_computed_tokens, new.block_ids[0]
 
 
+def moved(*jobs, among=False):
+    """@return what OffloadingConnector's worker says of jobs that are done"""
+    from vllm.distributed.kv_transfer.kv_connector.v1 import multi_connector
+    from vllm.distributed.kv_transfer.kv_connector.v1.offloading import common
+    said = common.OffloadingWorkerMetadata({job: 1 for job in jobs})
+    return multi_connector.MultiKVConnectorWorkerMetadata((None, said)) if among else said
+
+
 def withdrawn_grant():
     """A victim that was scheduled in the same step comes back with a hit that nobody computed."""
     calls = Calls(blocks=9, priorities=4, budget=12, long_prefill=8, max_length=32)
@@ -158,6 +166,105 @@ def failed_load_stored():
     return f"b loads host block {host}, a copy of the block whose load had failed"
 
 
+def failed_load_offloaded():
+    """So does OffloadingConnector, if it is the second."""
+    calls = Calls(connector="generic offload", host=20)
+    calls.has["a"] = 8
+    calls.add("a", range(9), most=2)
+    out = calls.engine.schedule()
+    _, blocks = hit(out, "a")
+    ((number, job),) = out.kv_connector_metadata.metadata[1].store_jobs.items()
+    host = dict(zip(job.src_spec.block_ids, job.dst_spec.block_ids))[blocks[1]]
+    calls.answer(out, failed=[blocks[1]], a=[1])
+    again = calls.engine.schedule()
+    assert again.num_scheduled_tokens == {"a": 5}  # block 1 is computed, the store stands
+    calls.answer(again, a=[1], stored=moved(number, among=True))
+    calls.abort("a")
+    assert calls.engine.reset_prefix_cache()
+    calls.add("b", range(9))
+    (load,) = calls.engine.schedule().kv_connector_metadata.metadata[1].load_jobs.values()
+    assert host in load.src_spec.block_ids, (host, load)
+    return f"b loads chunk {host}, a copy of the block whose load had failed"
+
+
+def steps(calls, number, *names):
+    """So many steps, whose stores are done at once. @return the last"""
+    for _ in range(number):
+        out = calls.engine.schedule()
+        calls.answer(out, stored=moved(*out.kv_connector_metadata.store_jobs),
+                     **dict.fromkeys(names, [1]))
+    return out
+
+
+def reset_stores_others():
+    """After a reset, blocks that had left a request's window are stored as if they were its own."""
+    calls = Calls(connector="offload", windows=(0, 8), host=40, blocks=17, max_length=32, budget=40)
+    calls.add("a", range(16))
+    calls.add("b", range(50, 62))
+    steps(calls, 3, "a", "b")  # two blocks have left a's window, and b has got them
+    held = {block for ids in calls.engine.kv_cache_manager.get_block_ids("b") for block in ids}
+    calls.engine.reset_prefix_cache(reset_connector=True)
+    out = calls.engine.schedule()
+    jobs = out.kv_connector_metadata.store_jobs
+    job = next(each for each in jobs.values() if each.req_id == "a")
+    copies = {chunk: block for block, chunk in zip(
+        job.src_spec.block_ids.tolist(), job.dst_spec.block_ids.tolist()) if block in held}
+    assert copies, (job, held)
+    calls.answer(out, a=[1], b=[1], stored=moved(*jobs))
+    calls.abort("a")
+    calls.abort("b")
+    steps(calls, 1)
+    assert calls.engine.reset_prefix_cache()
+    calls.add("c", range(9))
+    (load,) = calls.engine.schedule().kv_connector_metadata.load_jobs.values()
+    wrong = sorted(copies.keys() & set(load.src_spec.block_ids.tolist()))
+    assert wrong, (copies, load)
+    return f"c, which begins as a, loads chunks {wrong}: blocks {[*map(copies.get, wrong)]} of b"
+
+
+def reset_ends_engine():
+    """So does a request that has got its own blocks again, and the engine ends of it."""
+    calls = Calls(connector="offload", windows=(0, 8), host=40, blocks=13, max_length=40, budget=40)
+    calls.add("a", range(16), most=20)
+    steps(calls, 17, "a")
+    calls.engine.reset_prefix_cache(reset_connector=True)
+    try:
+        steps(calls, 1, "a")
+    except KeyError as error:
+        return f"KeyError: {error}, a block that one store names twice"
+    raise AssertionError("nothing was raised")
+
+
+def reset_twice():
+    """A second reset before the next step fails where the first met a copy in flight."""
+    calls = Calls(connector="offload", host=40)
+    calls.add("a", range(16))
+    calls.engine.schedule()
+    calls.engine.reset_prefix_cache(reset_connector=True)
+    try:
+        calls.engine.reset_prefix_cache(reset_connector=True)
+    except AssertionError as error:
+        return f"AssertionError {error}"
+    raise RuntimeError("nothing was raised")
+
+
+def idle_stores():
+    """Without any request, a lazy offload copies the same blocks for ever."""
+    from vllm.v1.simple_kv_offload.metadata import SimpleCPUOffloadWorkerMetadata
+    calls = Calls(connector="simple", lazy=True, host=6, blocks=13, max_length=48, budget=4)
+    calls.add("a", range(44), most=1)
+    stores, ended = [], -1
+    for step in range(1000):
+        out = calls.engine.schedule()
+        calls.answer(out, stored=SimpleCPUOffloadWorkerMetadata({ended: 1} if ended >= 0 else {}),
+                     **({"a": [1]} if step == 10 else {}))
+        meta = out.kv_connector_metadata
+        ended = meta.store_event
+        stores += meta.store_gpu_blocks if not calls.engine.requests else []
+    assert calls.engine.has_requests() and len(stores) > 900, len(stores)
+    return f"{len(stores)} copies of {len(set(stores))} blocks since its only request has ended"
+
+
 def failed_load_starves():
     """A late load that failed reserves the blocks that its own next try needs."""
     calls = Calls(connector="generic", blocks=20, max_length=64)
@@ -175,7 +282,8 @@ def failed_load_starves():
 
 
 FINDINGS = (withdrawn_grant, failed_load_kept, failed_load_kept_by_fail, placeholder_kept,
-            failed_load_stored, failed_load_starves, sessions_starve)
+            failed_load_stored, failed_load_offloaded, failed_load_starves, sessions_starve,
+            reset_stores_others, reset_ends_engine, reset_twice, idle_stores)
 
 
 if __name__ == "__main__":
