@@ -266,7 +266,7 @@ void Judge::write_row(const Row& row) {
   Asked& asked = asked_[row.request];
   const bool current = asked.live && asked.incarnation == row.incarnation;
   const Writer writer{row.request, row.request, current ? 1U : 0U, Did::row};
-  if (row.tables != asked.tables) ++disturbed_;
+  if (current && row.tables != asked.tables) ++disturbed_;
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const std::uint32_t size = header_.groups[g].block_size;
     Table& table = (*row.tables)[g];

@@ -20,6 +20,9 @@ void Judge::take(const event::Start& event) {
   if (find_transfer(event.transfer) != nullptr) {
     return report(kOnce, {}, "transfer ", event.transfer, " starts while it is in flight");
   }
+  if (event.carries && asked_[*event.carries].forgotten) {
+    throw TextError("carries", "a request that is alive or ended not long ago");
+  }
   const auto hold = [this, &event](Place at, std::uint32_t& users) {
     ++users;
     ++spoke_[kHeld];
