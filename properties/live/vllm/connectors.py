@@ -132,6 +132,9 @@ class Worker:
             transfer.queue.remove(transfer)
             self.done.append(transfer)
 
+    def flush(self, step, meta):
+        """What must be over before any connector begins what the step brings."""
+
     def tick(self):
         movable = self.movable()
         if movable:
@@ -223,10 +226,12 @@ class SimpleWorker(Worker):
         for group, of_group in sorted(groups.items()):
             self.start(job, step, of_group, pairs=[*map(list, of_group)], group=group, **said)
 
-    def launched(self, step, meta):
+    def flush(self, step, meta):
         if meta.need_flush:
             self.end([each for queue in self.queues.values() for each in queue
                       if each.step.launched and each.step is not step])
+
+    def launched(self, step, meta):
         report, stored = KVConnectorOutput(finished_recving=set()), {}
         for (kind, event), done, failed in self.settled(step):
             report.invalid_block_ids.update(failed)
@@ -254,6 +259,10 @@ class MultiWorker:
     def behind(self, step, meta):
         for worker, part in zip(self.workers, meta.metadata):
             worker.behind(step, part)
+
+    def flush(self, step, meta):
+        for worker, part in zip(self.workers, meta.metadata):
+            worker.flush(step, part)
 
     def launched(self, step, meta):
         self.more_saves.update(meta.extra_async_saves or {})

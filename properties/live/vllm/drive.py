@@ -113,6 +113,7 @@ class Run:
             return
         step.launched = True
         if self.transfers:
+            self.transfers.flush(step, step.out.kv_connector_metadata)
             step.report = self.transfers.launched(step, step.out.kv_connector_metadata)
 
     def execute(self):

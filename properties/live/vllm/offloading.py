@@ -196,7 +196,7 @@ class OffloadWorker(Worker):
             if not job.sync:
                 self.begin("load", number, job, step, after, req=job.req_id)
 
-    def launched(self, step, meta):
+    def flush(self, step, meta):
         flushed = meta.jobs_to_flush or ()
         jobs = dict(meta.store_jobs)
         urgent = {number: jobs.pop(number) for number in flushed if number in jobs}
@@ -206,6 +206,8 @@ class OffloadWorker(Worker):
         for queue in self.queues.values():
             waits = [i for i, each in enumerate(queue) if each.job[1] in flushed]
             self.end(queue[:waits[-1] + 1] if waits else ())
+
+    def launched(self, step, _):
         self.end([each for each in self.loose if each.step is step])
         report, ended = KVConnectorOutput(finished_recving=set()), OffloadingWorkerMetadata()
         for (kind, number), done, _ in self.settled(step):

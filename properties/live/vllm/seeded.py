@@ -99,6 +99,14 @@ MENDS = {
         "                # reallocated, so the skipped blocks need no handling.)\n",
         "                # reallocated, so the skipped blocks need no handling.)\n"
         "                self._inflight_prefills.discard(request)\n"),),
+    "vllm-run-reset-stores-others": (Change(
+        OFFLOAD, "                    start = group_state.next_stored_chunk_idx * blocks_per_chunk\n",
+        "                    start = 0\n"),),
+    "vllm-run-idle-stores": (Change(
+        SIMPLE, "        if self._lazy_mode:\n            return self._prepare_lazy_store_specs()",
+        "        if self._lazy_mode and not scheduler_output.num_scheduled_tokens:\n"
+        "            return [], [], [], None\n"
+        "        if self._lazy_mode:\n            return self._prepare_lazy_store_specs()"),),
     "vllm-run-sessions-starve": (
         scheduler(
         "        self.finished_req_ids.add(request_id)\n",
