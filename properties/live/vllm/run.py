@@ -56,8 +56,9 @@ class Driver:
                    PYTHONPYCACHEPREFIX=os.path.join(self.folder, "pycache"))
         with tempfile.TemporaryDirectory() as work:
             path, verdict = keep or os.path.join(work, "run.jsonl"), os.path.join(work, "json")
-            self.do([self.python, *["-O"] * (not asserts), "-c", "import drive; drive.main()", f"--case={case}",
-                     f"--seed={seed}", f"--steps={steps}", f"--output={path}"], (0,), env, work)
+            self.do([self.python, *["-O"] * (not asserts), "-c", "import drive; drive.main()",
+                     f"--case={case}", f"--seed={seed}", f"--steps={steps}", f"--output={path}"],
+                    (0,), env, work)
             self.do([self.judge, path, f"--json={verdict}"], (0, 1), None, work)
             with open(verdict, encoding="utf-8") as file:
                 told = json.load(file)
@@ -76,10 +77,11 @@ class Driver:
 
 
 def dealt(cases, seed, steps):
-    """@return jobs (case, seed, steps), which have so many steps together"""
-    each = max(50, min(LONGEST, -(-steps // len(cases))))
-    return [(cases[i % len(cases)], seed + i // len(cases), min(each, steps - at))
-            for i, at in enumerate(range(0, steps, each))]
+    """@return jobs (case, seed, steps), which have so many steps together, over many cases"""
+    each = max(LONGEST // 3, min(LONGEST, -(-steps // len(cases))))
+    jobs = -(-steps // each)
+    return [(cases[i * max(len(cases) // jobs, 1) % len(cases)], seed + i // len(cases),
+             min(each, steps - i * each)) for i in range(jobs)]
 
 
 def first(verdict):
@@ -178,7 +180,8 @@ def show(campaign):
     for run in campaign.new:
         finding = run["findings"][0]
         print(f"NEW: {first(run)} in {run['case']}: {finding['what']}\n"
-              f"  law: {campaign.driver.laws[first(run)]['sentence']}\n  repeat: ./kvproof live --scheduler=vllm "
+              f"  law: {campaign.driver.laws[first(run)]['sentence']}\n"
+              "  repeat: ./kvproof live --scheduler=vllm "
               f"--case={run['case']} --seed={run['seed']} --steps={run['asked']} --no-seeded\n"
               f"  judge: ./kvproof live {os.path.relpath(run['kept'], CHECKOUT)}")
     if campaign.noticed or campaign.missed:

@@ -48,7 +48,8 @@ def scheduler(old, new):
 UNSURE = (
     scheduler("                if num_external_computed_tokens > 0:\n",
               "                if num_external_computed_tokens > 0:\n"
-              "                    Request.unsure = {*vars(Request).get('unsure', ()), request_id}\n"),
+              "                    Request.unsure = {\n"
+              "                        *vars(Request).get('unsure', ()), request_id}\n"),
     scheduler("            assert num_tokens_scheduled > 0\n",
               "            assert num_tokens_scheduled > 0\n"
               "            vars(Request).get('unsure', set()).discard(req_id)\n"),
@@ -100,8 +101,7 @@ MENDS = {
         "                # reallocated, so the skipped blocks need no handling.)\n"
         "                self._inflight_prefills.discard(request)\n"),),
     "vllm-run-reset-stores-others": (Change(
-        OFFLOAD, "                    start = group_state.next_stored_chunk_idx * blocks_per_chunk\n",
-        "                    start = 0\n"),),
+        OFFLOAD, " = group_state.next_stored_chunk_idx * blocks_per_chunk\n", " = 0\n"),),
     "vllm-run-idle-stores": (Change(
         SIMPLE, "        if self._lazy_mode:\n            return self._prepare_lazy_store_specs()",
         "        if self._lazy_mode and not scheduler_output.num_scheduled_tokens:\n"
