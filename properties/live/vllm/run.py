@@ -241,8 +241,8 @@ def parse():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Drives vLLM's own scheduler with a worker that is none, and judges its runs.",
         epilog="Example: kvproof live --scheduler=vllm --steps=20000 --seed=7\n\n"
-        "Exit codes: 0 no finding without a page, 1 a new one or a fault that nobody noticed, 2\n"
-        "usage or unwritable output, 77 no vLLM could be had, 130 stopped.")
+        "Exit codes: 0 no finding without a page, 1 a new one, 2 usage or unwritable output, 77 no\n"
+        "vLLM could be had, 130 stopped. A fault that nobody noticed is told, as by engines.")
     parser.add_argument("--scheduler", choices=["vllm"], required=True, help="whose scheduler")
     parser.add_argument("--steps", metavar="N", type=int, default=100000,
                         help="of the run without faults, default 100000; a fault gets N/10")
@@ -287,7 +287,7 @@ def main():
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             file.write(json.dumps(document(campaign)) + "\n")
-    return 1 if campaign.new or campaign.missed else 0
+    return 1 if campaign.new else 0
 
 
 if __name__ == "__main__":
