@@ -120,8 +120,7 @@ Configuration without_batches(const Configuration& row) {
 Case draw_case(ChoiceStream& stream, std::size_t max_operations) {
   Case out;
   out.setup = stream.next();
-  out.choices.resize(1 + stream.next() % max_operations);
-  for (Choice& choice : out.choices) choice = stream.next();
+  out.choices = stream.take(1 + stream.next() % max_operations);
   return out;
 }
 
