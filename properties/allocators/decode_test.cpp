@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <iostream>
-#include <map>
+#include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -16,16 +17,14 @@
 #include "optimized/cache_manager.h"
 #include "optimized/manager_calls.h"
 #include "optimized/subjects.h"
-#include "properties/random/random_run.h"
+#include "properties/laws.h"
+#include "properties/random/runner.h"
+#include "properties/random/ways.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
 namespace {
-
-using optimized::NewBlock;
-
-constexpr AllocateArgs kDecoded{.new_tokens = 1, .status = RequestStatus::running};
 
 /// How often what matters has happened.
 struct Seen {
@@ -51,160 +50,108 @@ Snapshot silent(Snapshot state) {
   return state;
 }
 
-/// Both managers, under the names of a random run. The one that is called request by request always
-/// announces what it does, as the laws want it: so where the batch does not, the code that follows
-/// nothing (BlockPool::plain()) is held to the code that the laws watch.
+/// A manager under the names of a random run.
+/// @tparam Digest of its blocks
 template <class Digest>
-class Twins {
+class Played final : public Subject {
  public:
-  Twins(const CacheConfig& config, const optimized::Capacity& capacity, std::uint64_t seed)
-      : batched_(config, capacity),
-        single_(config, announcing(capacity)),
-        announced_(capacity.event_records > 0),
-        random_(seed) {
-    observe();
+  /// @param announces whether it shows what a manager shows that announces what it does
+  Played(const CacheConfig& config, const optimized::Capacity& capacity, bool announces)
+      : calls_(config, capacity), announces_(announces) {}
+
+  Outcome apply(const Operation& operation) override {
+    Outcome out;
+    try {
+      out.result = calls_.apply(operation);
+    } catch (const ContractViolation& violation) {
+      out.result = result_of_error(violation.what());
+    }
+    std::vector<Event> events = calls_.calls()->take_events();
+    if (announces_) out.events = std::move(events);
+    return out;
+  }
+  void observe(Snapshot& out) const override {
+    calls_.observe(out);
+    if (!announces_) out = silent(std::move(out));
   }
 
-  Result apply(Operation operation) {
-    if (auto* o = std::get_if<op::Arrive>(&operation))
-      o->extra.lora = below(4) == 0 ? "adapter" : "";
-    if (auto* o = std::get_if<op::Truncate>(&operation)) {  // the batch has gone further
-      const RequestId id = names().requests.at(o->req);
-      o->tokens = std::max(o->tokens, single_.manager().computed(id));
+  /// What no snapshot shows must be alike, too.
+  void compare(const Played& other) const {
+    Snapshot mine, others;
+    observe(mine);
+    other.observe(others);
+    ASSERT_TRUE(mine == others);
+    ASSERT_EQ(manager().counters().refusals, other.manager().counters().refusals);
+    for (const auto& [name, id] : calls_.names().requests) {
+      ASSERT_TRUE(std::ranges::equal(manager().tokens(id), other.manager().tokens(id)));
     }
-    const bool swaps = single_.manager().config().num_host_blocks > 0;
-    if (!swaps && std::holds_alternative<op::SwapOut>(operation)) return Refused{};
-    const Result result = single_.apply(operation);
-    EXPECT_TRUE(batched_.apply(operation) == result);
-    compare();
-    return result;
   }
-  [[nodiscard]] const Snapshot& state() const { return state_; }
-  [[nodiscard]] const Seen& seen() const { return seen_; }
 
-  /// A batch for one, single calls for the other.
-  void decode_some() {
-    std::vector<RequestId> ids;
-    for (const auto& [name, id] : names().requests) {
-      const bool can = !first_breach({id});
-      if (below(4) > 0 && (can || below(8) == 0)) ids.push_back(id);
+ private:
+  [[nodiscard]] const auto& manager() const { return calls_.manager(); }
+
+  optimized::ManagerCalls<optimized::Held<optimized::CacheManager<Digest>>> calls_;
+  bool announces_;
+};
+
+/// Draws batches of all sizes, and mistakes in them.
+class Batches {
+ public:
+  explicit Batches(std::uint64_t seed) : random_(seed) {}
+
+  Operation next(const Audit& before) {
+    op::Decode out;
+    for (const RequestState& r : before.state().requests) {
+      const RequestRecord* record = before.history().find(r.name);
+      const bool can = record->resident() && r.num_tokens < before.config().max_model_len;
+      if (below(4) > 0 && (can || below(8) == 0)) out.reqs.push_back(r.name);
     }
-    std::ranges::shuffle(ids, random_);
-    const bool twice = !ids.empty() && below(4) == 0;
+    std::ranges::shuffle(out.reqs, random_);
+    const bool twice = !out.reqs.empty() && below(4) == 0;
     // Now and then far more than the requests that there are: the manager looks at 16 at once.
     for (std::uint32_t more = !twice ? 0 : below(8) > 0 ? 1 : 40; more > 0; --more) {
-      ids.push_back(ids[below(static_cast<std::uint32_t>(ids.size()))]);
+      out.reqs.push_back(out.reqs[below(static_cast<std::uint32_t>(out.reqs.size()))]);
     }
-    if (below(16) == 0) {  // an id that was perhaps never given, or is none
-      const std::uint32_t strange =
-          below(2) > 0 ? below(64) : static_cast<std::uint32_t>(random_());
-      ids.insert(ids.begin() + below(static_cast<std::uint32_t>(ids.size() + 1)),
-                 RequestId(strange));
+    if (below(16) == 0) {  // a name that was perhaps never given, or is given back
+      const auto at = below(static_cast<std::uint32_t>(out.reqs.size() + 1));
+      out.reqs.insert(out.reqs.begin() + at,
+                      "r" + std::to_string(below(before.history().arrivals + 2)));
     }
-    std::vector<TokenId> tokens(ids.size());
-    for (TokenId& token : tokens) token = static_cast<TokenId>(below(2));
-    if (const auto breach = first_breach(ids)) return expect_nothing_happens(ids, tokens, *breach);
-
-    std::vector<std::uint32_t> refused;
-    std::vector<NewBlock> taken;
-    for (std::uint32_t i = 0; i < ids.size(); ++i) step(i, ids[i], tokens[i], refused, taken);
-    const optimized::DecodeGrant decoded = batched_.calls()->decode(ids, tokens);
-    EXPECT_TRUE(std::ranges::equal(decoded.refused, refused));
-    EXPECT_TRUE(std::ranges::equal(decoded.taken, taken, [](const auto& a, const auto& b) {
-      return a.index == b.index && a.group == b.group && a.block == b.block;
-    }));
-    seen_.tokens += ids.size();
-    seen_.twice += twice ? 1 : 0;
-    seen_.large += ids.size() >= 16 ? 1 : 0;
-    seen_.refused += refused.size();
-    seen_.taken += taken.size();
-    seen_.copies += copies_.size();
-    compare();
+    for (std::size_t i = 0; i < out.reqs.size(); ++i) out.tokens.push_back(TokenId(below(2)));
+    return out;
   }
 
  private:
   std::uint32_t below(std::uint32_t n) { return static_cast<std::uint32_t>(random_() % n); }
 
-  /// The three calls, and which blocks they have put into tables.
-  void step(std::uint32_t index, RequestId id, TokenId token, std::vector<std::uint32_t>& refused,
-            std::vector<NewBlock>& taken) {
-    const auto groups = static_cast<GroupId>(single_.manager().config().groups.size());
-    std::vector<std::size_t> held;
-    for (GroupId g = 0; g < groups; ++g) held.push_back(single_.manager().table(id, g).size());
-    single_.calls()->append(id, {&token, 1});
-    const optimized::Admission admission = single_.calls()->allocate(id, kDecoded);
-    if (!admission) return refused.push_back(index);
-    single_.calls()->advance(id, single_.manager().computed(id) + 1);
-    for (const optimized::BlockCopy& copy : single_.calls().take_copies()) {
-      const auto table = single_.manager().table(id, copy.group);
-      const bool stands_there = std::ranges::find(table, copy.to) != table.end();
-      if (stands_there) taken.push_back({index, copy.group, copy.to});
-      copies_.push_back(copy.to);
-    }
-    for (GroupId g = 0; g < groups; ++g) {
-      if (single_.manager().table(id, g).size() == held[g]) continue;
-      for (const BlockId block : single_.manager().growth(id, g))
-        taken.push_back({index, g, block});
-    }
-  }
-
-  /// The first of the three calls that a contract forbids, in the order of the batch.
-  std::optional<Breach> first_breach(const std::vector<RequestId>& ids) const {
-    std::map<RequestId, std::size_t> more;
-    for (const RequestId id : ids) {
-      const auto is_it = [&](const auto& entry) { return entry.second == id; };
-      if (std::ranges::none_of(names().requests, is_it)) return Breach::unknown_request;
-      if (single_.manager().tokens(id).size() + ++more[id] >
-          single_.manager().config().max_model_len) {
-        return Breach::capacity;
-      }
-      const bool away = std::ranges::any_of(names().transfers, is_it);
-      if (away || single_.manager().has_host_tables(id)) return Breach::in_transfer;
-    }
-    return std::nullopt;
-  }
-
-  void expect_nothing_happens(const std::vector<RequestId>& ids, const std::vector<TokenId>& tokens,
-                              Breach breach) {
-    ++seen_.broken;
-    try {
-      batched_.calls()->decode(ids, tokens);
-      ADD_FAILURE() << "expected " << to_string(breach);
-    } catch (const ContractViolation& violation) {
-      EXPECT_EQ(violation.breach(), breach) << violation.what();
-    }
-    compare();
-  }
-
-  [[nodiscard]] const optimized::CallerNames& names() const { return single_.names(); }
-  void observe() { single_.observe(state_); }
-  void compare() {
-    observe();
-    Snapshot other;
-    batched_.observe(other);
-    ASSERT_TRUE(other == (announced_ ? state_ : silent(state_)));
-    const auto& [batched, single] = std::tie(batched_.manager(), single_.manager());
-    for (const auto& [name, id] : names().requests) {
-      ASSERT_TRUE(std::ranges::equal(batched.tokens(id), single.tokens(id)));
-    }
-    const std::vector<Event> events = single_.calls()->take_events();
-    ASSERT_TRUE(batched_.calls()->take_events() == (announced_ ? events : std::vector<Event>()));
-    ASSERT_EQ(batched.counters().refusals, single.counters().refusals);
-    ASSERT_TRUE(
-        std::ranges::equal(batched_.calls().take_copies(), copies_, {}, &optimized::BlockCopy::to));
-    copies_.clear();
-  }
-
-  using Manager = optimized::ManagerCalls<optimized::Held<optimized::CacheManager<Digest>>>;
-
-  Manager batched_;
-  Manager single_;
-  bool announced_;  // by batched_
   std::mt19937_64 random_;
-  std::vector<BlockId> copies_;  // targets in the batch
-  Snapshot state_;
-  Seen seen_;
 };
+
+void count(const Operation& operation, const Result& result, Seen& seen) {
+  const auto* batch = std::get_if<op::Decode>(&operation);
+  if (batch == nullptr) return;
+  const auto* decoded = std::get_if<Decoded>(&result);
+  if (decoded == nullptr) return void(++seen.broken);
+  const std::set<std::string> different(batch->reqs.begin(), batch->reqs.end());
+  seen.tokens += batch->reqs.size();
+  seen.twice += different.size() < batch->reqs.size() ? 1 : 0;
+  seen.large += batch->reqs.size() >= 16 ? 1 : 0;
+  seen.refused += decoded->refused.size();
+  seen.copies += decoded->copies.size();
+  for (const auto& groups : decoded->blocks) {
+    for (const auto& blocks : groups) seen.taken += blocks.size();
+  }
+}
+
+/// The laws of batches alone: that of their calls, and that of why one is rejected.
+Oracles laws_of_batches() {
+  Oracles out{.model = false, .content = false};
+  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+    const bool is_due = kLaws[i].id == "C12" || kLaws[i].id == "C15";
+    if (!is_due) out.laws_left_out |= std::uint64_t{1} << i;
+  }
+  return out;
+}
 
 struct DecodeRow {
   const char* name;
@@ -212,6 +159,7 @@ struct DecodeRow {
   optimized::Capacity capacity = {.max_requests = 64};
   bool host = true;
   bool caching = true;
+  std::uint32_t blocks = 32;
 };
 
 std::vector<DecodeRow> decode_rows() {
@@ -219,7 +167,7 @@ std::vector<DecodeRow> decode_rows() {
   return {{"full", {full(4)}},
           {"one token per block", {full(1)}},
           {"no caching", {full(4)}, {.max_requests = 64}, true, false},
-          {"usual blocks", {full(16)}},
+          {"usual blocks", {full(16)}, {.max_requests = 64}, true, true, 16},
           {"announced", {full(4)}, kAnnouncing},
           {"exact", {full(4)}, exact, false},
           {"blocks of two units", {full(8), full(4)}, kAnnouncing},
@@ -230,33 +178,47 @@ std::vector<DecodeRow> decode_rows() {
           {"states", {full(4), mamba(4, MambaMode::align)}, kAnnouncing, false}};
 }
 
+/// The manager that is called request by request always announces what it does, as the laws want
+/// it: so where the batch does not, the code that follows nothing (BlockPool::plain()) is held to
+/// the code that the laws watch.
+template <class Digest>
+void play_batches(const CacheConfig& config, const optimized::Capacity& capacity, Seen& seen) {
+  constexpr int kOperations = 4000;
+  const std::uint64_t seed = seed_from_environment();
+  const bool announces = capacity.event_records > 0;
+  Played<Digest> batched(config, capacity, announces);
+  auto twin = std::make_unique<Played<Digest>>(config, announcing(capacity), announces);
+  const Played<Digest>& single = *twin;
+  Audit audit(config, batched, laws_of_batches(), std::move(twin));
+  const Generator generator(config, usual_swarm());
+  const auto choices = ChoiceStream(seed).take(kOperations);
+  const Source drawn = from_choices(generator, choices);
+  Batches batches(seed);
+  int performed = 0;
+  const auto next = [&](const Audit& before) {
+    return ++performed % 4 == 0 ? std::optional(batches.next(before)) : drawn(before);
+  };
+  const auto failure = play_out(config, audit, next, [&](const Operation& operation) {
+    count(operation, audit.outcome().result, seen);
+    batched.compare(single);
+    return !testing::Test::HasFailure();
+  });
+  ASSERT_FALSE(failure) << failure->text;
+}
+
 template <class Digest>
 void expect_equal_runs() {
-  constexpr int kOperations = 6000;
-  std::cout << "KVPROOF_SEED=" << seed_of_runs() << "\n";
+  std::cout << "KVPROOF_SEED=" << seed_from_environment() << "\n";
   for (const DecodeRow& row : decode_rows()) {
     Seen all;
     for (const Profile& profile : kProfiles) {
       SCOPED_TRACE(std::string(row.name) + " as " + std::string(profile.name));
-      CacheConfig config = pool(32, row.groups, row.caching);
+      CacheConfig config = pool(row.blocks, row.groups, row.caching);
       config.profile = profile;
       config.max_model_len = 80;
       config.num_host_blocks = row.host ? 32 : 0;
-      Twins<Digest> twins(config, row.capacity, seed_of_runs());
-      RandomRun run(twins, config, seed_of_runs());
-      for (int i = 0; i < kOperations && !testing::Test::HasFailure(); ++i) {
-        run.next();
-        if (i % 3 == 0) twins.decode_some();
-      }
+      play_batches<Digest>(config, row.capacity, all);
       if (testing::Test::HasFailure()) return;
-      const Seen& seen = twins.seen();
-      all.tokens += seen.tokens;
-      all.taken += seen.taken;
-      all.refused += seen.refused;
-      all.copies += seen.copies;
-      all.twice += seen.twice;
-      all.broken += seen.broken;
-      all.large += seen.large;
     }
     // A run in which these never happened has shown nothing about them.
     for (const std::uint64_t n : {all.tokens, all.taken, all.refused, all.twice, all.broken}) {
@@ -300,6 +262,21 @@ TEST(Decode, IsAskedAndAnsweredAsText) {
     EXPECT_EQ(ask(*subject, both), R"({"out":{"refused":[1],"blocks":[[[3]],[]]}})");
     EXPECT_EQ(ask(*subject, R"({"op":"decode","reqs":["a"],"tokens":[7,8]})").find("capacity"),
               17U);
+  }
+}
+
+TEST(Decode, OfAHandleThatWasNeverGivenChangesNothing) {
+  optimized::CacheManager<optimized::Xxh3Digest> manager(pool(8, {full(4)}), {.max_requests = 64});
+  const RequestId known = manager.arrive({.tokens = range(0, 3)});
+  for (const std::uint32_t strange : {1U, 63U, 64U, ~0U}) {
+    const RequestId ids[] = {known, RequestId(strange)};
+    try {
+      manager.decode(ids, std::vector<TokenId>{1, 2});
+      ADD_FAILURE() << strange;
+    } catch (const ContractViolation& violation) {
+      EXPECT_EQ(violation.breach(), Breach::unknown_request) << strange;
+    }
+    EXPECT_EQ(manager.tokens(known).size(), 3U);
   }
 }
 

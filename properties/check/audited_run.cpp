@@ -6,7 +6,6 @@
 #include <chrono>
 
 #include "properties/random/shrink.h"
-#include "properties/random/within.h"
 #include "properties/traces/golden.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"
@@ -74,30 +73,15 @@ class AuditedRun::Run {
 
   [[nodiscard]] bool possible() const { return audit_.has_value(); }
   [[nodiscard]] const Audit& audit() const { return *audit_; }
-  [[nodiscard]] bool may_ask(const Operation& operation) const {
-    return is_within(promises().abilities, operation, audit_->state(), audit_->history());
-  }
   [[nodiscard]] const Demands& demands() const { return opened_.demands; }
   [[nodiscard]] const Promises& promises() const { return opened_.demands.promises; }
 
-  /// @return whether the step held; if it did not, the failure is noted
-  template <class Compare>
-  bool apply(Operation operation, const Compare& compare) {
-    trace_.push_back(std::move(operation));
-    try {
-      const Outcome& outcome = audit_->apply(trace_.back());
-      count(trace_.back(), outcome);
-      if (const auto difference = compare(outcome)) {
-        throw Violation({"recorded"}, "recorded: " + *difference);
-      }
-      return true;
-    } catch (const Violation& violation) {
-      ended_.failure = Failure{config_, trace_, violation.breaches(), violation.what()};
-      return false;
-    }
-  }
-  bool apply(Operation operation) {
-    return apply(std::move(operation), [](const Outcome&) { return std::optional<std::string>(); });
+  void play_out(const Source& next, const Observer& held = {}) {
+    if (!audit_) return;
+    ended_.failure = properties::play_out(config_, *audit_, next, [&](const Operation& operation) {
+      count(operation, audit_->outcome());
+      return !held || held(operation);
+    });
   }
 
   Ended end(Counts& counts) {
@@ -150,25 +134,21 @@ class AuditedRun::Run {
   Opened opened_;
   std::optional<Audit> audit_;
   std::vector<std::size_t> may_speak_;  // laws, by their place in the list
-  std::vector<Operation> trace_;
   Ended ended_;
 };
 
 AuditedRun::Ended AuditedRun::trace(const CacheConfig& config,
                                     std::span<const Operation> operations, Counts& counts) {
   Run run(*this, config, {}, has_batches(operations));
-  for (const Operation& operation : operations) {
-    if (!run.possible() || !run.may_ask(operation) || !run.apply(operation)) break;
-  }
+  run.play_out(from_trace(operations, run.promises().abilities));
   return run.end(counts);
 }
 
 AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<const TraceLine> lines,
                                         Counts& counts) {
-  const bool batches = std::ranges::any_of(lines, [](const TraceLine& line) {
-    return std::holds_alternative<op::Decode>(line.operation);
-  });
-  Run run(*this, config, {}, batches);
+  std::vector<Operation> operations;
+  for (const TraceLine& line : lines) operations.push_back(line.operation);
+  Run run(*this, config, {}, has_batches(operations));
   // Recordings of engines decode call by call.
   const OperationSet performed = run.promises().operations | operation_set({"decode"});
   const bool whole_recording = run.demands().shown == kAllParts && performed.all();
@@ -178,17 +158,19 @@ AuditedRun::Ended AuditedRun::recording(const CacheConfig& config, std::span<con
     return out;
   }
   // A recording may hold what a subject of valid calls is not asked: the rest follows from it.
-  bool ends = false;
-  for (const TraceLine& line : lines) {
-    const auto differs = [&](const Outcome& outcome) {
-      const bool asked = !std::holds_alternative<NotAsked>(outcome.result);
-      const bool declined = asked && declines(run.promises(), line.operation, outcome.result);
-      ends = (!asked && !(line.result && is_undone(*line.result))) || (declined && !line.result);
-      return ends ? std::nullopt : compare(line, outcome, run.audit().state());
-    };
-    if (!run.possible() || !run.may_ask(line.operation)) break;
-    if (!run.apply(line.operation, differs) || ends) break;
-  }
+  std::size_t at = 0;
+  run.play_out(from_trace(operations, run.promises().abilities), [&](const Operation& operation) {
+    const TraceLine& line = lines[at++];
+    const Outcome& outcome = run.audit().outcome();
+    const bool asked = !std::holds_alternative<NotAsked>(outcome.result);
+    const bool declined = asked && declines(run.promises(), operation, outcome.result);
+    if (!asked && !(line.result && is_undone(*line.result))) return false;
+    if (declined && !line.result) return false;
+    if (const auto difference = compare(line, outcome, run.audit().state())) {
+      throw Violation({"recorded"}, "recorded: " + *difference);
+    }
+    return true;
+  });
   return run.end(counts);
 }
 
@@ -200,23 +182,9 @@ AuditedRun::Ended AuditedRun::random(const Profile& profile, const Configuration
   if (!run.possible()) return run.end(counts);
   switch_off(swarm, run.promises(), candidate_.foreign);
   const Generator generator(config, swarm);
-  const Audit& audit = run.audit();
-  const FeatureSet features = features_of({row, config, swarm});
-  const auto end = [&] {
-    report_.pairs.add(features, audit.counts().operations);
-    return run.end(counts);
-  };
-  for (const Choice choice : c.choices) {
-    if (!run.apply(generator.next(choice, audit.state(), audit.history()))) return end();
-  }
-  // As in runner.h: what is left needs one operation each.
-  const std::size_t enough = audit.history().requests.size() + audit.history().transfers.size() +
-                             audit.state().leases.size() + 2;
-  for (std::size_t i = 0; i < enough; ++i) {
-    auto operation = Generator::drain(audit.state(), audit.history());
-    if (!operation || !run.apply(std::move(*operation))) break;
-  }
-  return end();
+  run.play_out(from_choices(generator, c.choices));
+  report_.pairs.add(features_of({row, config, swarm}), run.audit().counts().operations);
+  return run.end(counts);
 }
 
 namespace {
@@ -275,22 +243,22 @@ bool look_again(const Candidate& candidate, Oracles oracles, FailureReport& out)
   const bool batches = has_batches(out.failure.trace);
   Audit audit(out.failure.config, *opened.subject, oracles,
               batches ? candidate.open(out.failure.config).subject : nullptr);
-  try {
-    for (const Operation& operation : out.failure.trace) {
-      out.before = audit.state();
-      out.answer = to_json(audit.apply(operation));
-      out.after = audit.state();
-    }
-    return false;
-  } catch (const Violation& violation) {
-    out.failure.breaches = violation.breaches();
-    out.failure.text = violation.what();
-    const bool answered = !violation.names("crash") && !violation.names("hang") &&
-                          !violation.names("nonsense") && !violation.names("exception");
-    out.answer = answered ? to_json(audit.outcome()) : "";
-    out.after = answered ? std::optional(audit.state()) : std::nullopt;
-    return true;
-  }
+  const Source trace = from_trace(out.failure.trace);
+  const auto next = [&](const Audit& before) {
+    auto operation = trace(before);
+    if (operation) out.before = before.state();
+    return operation;
+  };
+  const auto again = play_out(out.failure.config, audit, next);
+  const auto died = [&](const char* how) { return again->names(how); };
+  const char* const kDeaths[] = {"crash", "hang", "nonsense", "exception"};
+  const bool answered = !again || std::ranges::none_of(kDeaths, died);
+  out.answer = answered ? to_json(audit.outcome()) : "";
+  out.after = answered ? std::optional(audit.state()) : std::nullopt;
+  if (!again) return false;
+  out.failure.breaches = again->breaches;
+  out.failure.text = again->text;
+  return true;
 }
 
 }  // namespace
@@ -333,12 +301,7 @@ bool holds_with(const Candidate& candidate, const Failure& failure, const Traits
   if (opened.subject == nullptr) return false;
   Audit audit(failure.config, *opened.subject, oracles_for(failure.config, opened.demands),
               has_batches(failure.trace) ? candidate.open(failure.config).subject : nullptr);
-  try {
-    for (const Operation& operation : failure.trace) audit.apply(operation);
-    return true;
-  } catch (const Violation&) {
-    return false;
-  }
+  return !play_out(failure.config, audit, from_trace(failure.trace));
 }
 
 /// Those that differ in one row more. What another dialogue would need is not supposed.

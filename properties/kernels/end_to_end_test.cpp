@@ -6,7 +6,8 @@
 #include <iostream>
 
 #include "properties/kernels/served_world.h"
-#include "properties/random/random_run.h"
+#include "properties/random/runner.h"
+#include "properties/random/ways.h"
 
 namespace kvproof::properties {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 /// How long to live with which implementations. A CUDA kernel on fibers takes a millisecond.
 struct Life {
   const char* rows;
-  int operations;
+  std::size_t operations;
   std::uint64_t every;  // [operations] between decodes of all requests
 };
 
@@ -63,15 +64,37 @@ Way served() {
   return ways().back();
 }
 
+/// Who waits to hear which drafts are accepted stays on the device.
+Source without_waiting(Source drawn) {
+  return [drawn = std::move(drawn)](const Audit& audit) {
+    auto operation = drawn(audit);
+    const auto* out = operation ? std::get_if<op::SwapOut>(&*operation) : nullptr;
+    const RequestRecord* r = out != nullptr ? audit.history().find(out->req) : nullptr;
+    const bool waits =
+        r != nullptr && r->scheduled_tokens > audit.state().find(r->name)->num_tokens;
+    return waits ? Operation(op::Step{}) : operation;
+  };
+}
+
 void live(const Layers& layer, const Life& life, DriveFault fault, ServedWorld::Counts& counts,
           std::optional<std::string>& wrong) {
   const Way way = served();
   const CacheConfig config = config_of(way, layer);
   ServedWorld world(way.subject->make(config), config, layer.order, path_of(life.rows), life.every,
                     fault);
-  RandomRun run(world, config, seed_of_runs());
-  for (int i = 0; i < life.operations && !world.wrong(); ++i) run.next();
-  if (!world.wrong()) run.wind_up();
+  Swarm swarm = usual_swarm();
+  for (const Kind often : {Kind::fork, Kind::swap_in, Kind::complete}) {
+    swarm.of(often) = 20;
+  }
+  swarm.calls.external = false;       // there is nowhere to load from
+  swarm.calls.part_advances = false;  // a step computes all that it was granted
+  swarm.calls.early_forks = false;  // a child of drafts accepts others than those that are written
+  Audit audit(config, world, {.laws = false, .model = false, .content = false});
+  const Generator generator(config, swarm);
+  const auto choices = ChoiceStream(seed_from_environment()).take(life.operations);
+  const auto failure = play_out(config, audit, without_waiting(from_choices(generator, choices)),
+                                [&](const Operation&) { return !world.wrong(); });
+  ASSERT_FALSE(failure) << failure->text;
   counts = world.counts();
   wrong = world.wrong();
 }
@@ -79,7 +102,7 @@ void live(const Layers& layer, const Life& life, DriveFault fault, ServedWorld::
 class EndToEnd : public testing::TestWithParam<Life> {};
 
 TEST_P(EndToEnd, EveryRequestAttendsToItsOwnTokens) {
-  std::cout << "KVPROOF_SEED=" << seed_of_runs() << "\n";
+  std::cout << "KVPROOF_SEED=" << seed_from_environment() << "\n";
   for (const Layers& layer : layers()) {
     SCOPED_TRACE(layer.name);
     ServedWorld::Counts counts;
@@ -102,8 +125,8 @@ TEST_P(EndToEnd, EveryRequestAttendsToItsOwnTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, EndToEnd,
-                         testing::Values(Life{"cuda/general", 150, 16},
-                                         Life{"cpu/general", 2000, 1}),
+                         testing::Values(Life{"cuda/general", 400, 16},
+                                         Life{"cpu/general", 4000, 1}),
                          [](const auto& row) {
                            return std::string_view(row.param.rows).starts_with("cuda") ? "Cuda"
                                                                                        : "Cpu";
@@ -116,7 +139,7 @@ TEST_P(DriveFaults, AreNoticed) {
     SCOPED_TRACE(layer.name);
     ServedWorld::Counts counts;
     std::optional<std::string> wrong;
-    live(layer, {"cpu/general", 2000, 1}, GetParam(), counts, wrong);
+    live(layer, {"cpu/general", 4000, 1}, GetParam(), counts, wrong);
     ASSERT_TRUE(wrong) << "nothing was noticed";
     EXPECT_NE(wrong->find("to something else"), std::string::npos) << *wrong;
   }

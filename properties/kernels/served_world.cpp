@@ -20,7 +20,12 @@ constexpr std::int32_t kBuffers = 16;  // of the contiguous cache, more than req
 ServedWorld::ServedWorld(std::unique_ptr<Subject> subject, const CacheConfig& config,
                          LayoutOrder order, const DataPath& path, std::uint64_t every,
                          DriveFault fault)
-    : subject_(std::move(subject)), config_(config), path_(path), every_(every), fault_(fault) {
+    : subject_(std::move(subject)),
+      config_(config),
+      path_(path),
+      every_(every),
+      fault_(fault),
+      book_(config) {
   for (const GroupConfig& from : config.groups) {
     Group& group = groups_.emplace_back();
     group.block_size = static_cast<std::int32_t>(from.block_size);
@@ -43,15 +48,20 @@ ServedWorld::ServedWorld(std::unique_ptr<Subject> subject, const CacheConfig& co
   subject_->observe(state_);
 }
 
-Result ServedWorld::apply(const Operation& operation) {
+Outcome ServedWorld::apply(const Operation& operation) {
+  if (book_.breach(operation, state_) != nullptr) return {NotAsked{}, {}};
   if (const auto* o = std::get_if<op::Complete>(&operation)) complete(*o);
-  Result result = subject_->apply(operation).result;
+  Outcome outcome = subject_->apply(operation);
   subject_->observe(state_);
-  if (is_undone(result)) complain(error_text(result));
-  follow(operation, result);
+  if (is_undone(outcome.result)) {
+    complain(error_text(outcome.result));
+    return outcome;
+  }
+  book_.fold(operation, outcome.result);
+  follow(operation, outcome.result);
   const bool all = ++operations_ % every_ == 0;
   decode(all ? std::string() : std::string(request_of(operation)));
-  return result;
+  return outcome;
 }
 
 void ServedWorld::follow(const Operation& operation, const Result& result) {
@@ -59,10 +69,7 @@ void ServedWorld::follow(const Operation& operation, const Result& result) {
   if (const auto* arrival = std::get_if<op::Arrive>(&operation)) {
     arrive(*arrival);
   } else if (const auto* appended = std::get_if<op::Append>(&operation)) {
-    Request& request = requests_.at(appended->req);
-    for (const TokenId token : appended->tokens) {
-      request.digests.push_back(mix64(request.digests.back() ^ mix64(token + 7ULL)));
-    }
+    append(*appended);
   } else if (const auto* advanced = std::get_if<op::Advance>(&operation)) {
     requests_.at(advanced->req).written = 0;
   } else if (const auto* lookup = std::get_if<op::Lookup>(&operation)) {
@@ -81,8 +88,14 @@ void ServedWorld::follow(const Operation& operation, const Result& result) {
     start(out->req, out->transfer, true, result);
   } else if (const auto* in = std::get_if<op::SwapIn>(&operation)) {
     start(in->req, in->transfer, false, result);
-  } else if (std::holds_alternative<op::Free>(operation)) {
+  } else if (const auto* truncated = std::get_if<op::Truncate>(&operation)) {
+    Request& request = requests_.at(truncated->req);
+    request.written = std::min(request.written, truncated->tokens);
+    request.granted = std::min(request.granted, truncated->tokens);
+  } else if (const auto* freed = std::get_if<op::Free>(&operation)) {
     ++counts_.preemptions;
+    Request& request = requests_.at(freed->req);
+    request.hit_tokens = request.written = request.granted = 0;
   } else if (const auto* finished = std::get_if<op::Finish>(&operation)) {
     free_buffers_.push_back(requests_.at(finished->req).buffer);
     requests_.erase(finished->req);
@@ -93,9 +106,22 @@ void ServedWorld::arrive(const op::Arrive& o) {
   Request& request = requests_[o.req];
   request.buffer = free_buffers_.back();
   free_buffers_.pop_back();
-  std::uint64_t digest = 1;
+  append({o.req, o.tokens});
+}
+
+/// Tokens that have slots already are drafts that were accepted: the step has written them.
+void ServedWorld::append(const op::Append& o) {
+  Request& request = requests_.at(o.req);
+  const auto from = static_cast<std::uint32_t>(request.digests.size());
   for (const TokenId token : o.tokens) {
-    request.digests.push_back(digest = mix64(digest ^ mix64(token + 7ULL)));
+    const std::uint64_t digest = request.digests.empty() ? 1 : request.digests.back();
+    request.digests.push_back(mix64(digest ^ mix64(token + 7ULL)));
+  }
+  const auto to = std::min(static_cast<std::uint32_t>(request.digests.size()), request.granted);
+  if (from >= to) return;
+  for (GroupId g = 0; g < groups_.size(); ++g) {
+    write(groups_[g], g, request, state_.find(o.req)->tables[g], from, to, 0);
+    write_apart(groups_[g], g, request, to);
   }
 }
 
@@ -122,13 +148,15 @@ void ServedWorld::grant(const op::Allocate& o, const Granted& granted) {
   Request& request = requests_.at(o.req);
   const std::uint32_t hit = o.args.use_lookup ? request.hit_tokens : 0;
   const std::uint32_t from = now.computed + hit;
-  const std::uint32_t to = from + o.args.new_tokens;
+  request.granted = from + o.args.new_tokens;
+  const std::uint32_t to = std::min(request.granted, now.num_tokens);
+  const std::uint32_t drafts = request.granted - to + o.args.lookahead;
   counts_.found_tokens += hit;
-  counts_.written_tokens += o.args.new_tokens;
+  counts_.written_tokens += to - from;
   for (GroupId g = 0; g < groups_.size(); ++g) {
-    write(groups_[g], g, request, now.tables[g], from, to, o.args.lookahead);
+    write(groups_[g], g, request, now.tables[g], from, to, drafts);
     write_apart(groups_[g], g, request, to);
-    prefill(groups_[g], request, now.tables[g], from, to);
+    if (to > from) prefill(groups_[g], request, now.tables[g], from, to);
   }
   request.written = to;
 }
@@ -140,6 +168,7 @@ void ServedWorld::start(const std::string& name, const std::string& transfer, bo
   transfers_[transfer] = {name, out, granted->copies};
   requests_.at(name).transfer = transfer;
   requests_.at(name).leaving = out;
+  requests_.at(name).granted = 0;
   if (out) return;
   for (const Copy& copy : granted->copies) {
     for (Group& group : groups_) spoil(group, copy.to);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "properties/subject/caller_book.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/snapshot.h"
@@ -39,7 +40,7 @@ struct DataPath {
 /// A mistake of the caller of the kernels, made when it has an effect. Each must be noticed.
 enum class DriveFault { none, fork_copy_skipped, swap_out_skipped, swap_in_skipped, slot_shifted };
 
-class ServedWorld {
+class ServedWorld final : public Subject {
  public:
   struct Counts {
     std::uint64_t written_tokens = 0;
@@ -56,8 +57,8 @@ class ServedWorld {
   ServedWorld(std::unique_ptr<Subject> subject, const CacheConfig& config, LayoutOrder order,
               const DataPath& path, std::uint64_t every = 1, DriveFault fault = DriveFault::none);
 
-  Result apply(const Operation& operation);
-  [[nodiscard]] const Snapshot& state() const { return state_; }
+  Outcome apply(const Operation& operation) override;
+  void observe(Snapshot& out) const override { out = state_; }
   [[nodiscard]] const Counts& counts() const { return counts_; }
   /// The first mistake as a sentence; nullopt if there was none.
   [[nodiscard]] const std::optional<std::string>& wrong() const { return wrong_; }
@@ -77,6 +78,7 @@ class ServedWorld {
     std::int32_t buffer = 0;             // of the contiguous cache
     std::uint32_t hit_tokens = 0;        // of the last lookup
     std::uint32_t written = 0;           // [tokens] by a step that is not advanced yet
+    std::uint32_t granted = 0;           // [tokens] that have slots; drafts lie behind the written
     std::string transfer;                // in flight; empty = none
     bool leaving = false;
   };
@@ -88,6 +90,7 @@ class ServedWorld {
 
   void follow(const Operation& operation, const Result& result);
   void arrive(const op::Arrive& o);
+  void append(const op::Append& o);
   void fork(const op::Fork& o);
   void grant(const op::Allocate& o, const Granted& granted);
   void start(const std::string& name, const std::string& transfer, bool out, const Result& result);
@@ -116,6 +119,7 @@ class ServedWorld {
   std::vector<std::int32_t> free_buffers_;
   std::map<std::string, Request> requests_;
   std::map<std::string, Transfer> transfers_;
+  CallerBook book_;
   Snapshot state_;
   std::uint64_t dirt_ = 0;
   Counts counts_;

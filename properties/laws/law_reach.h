@@ -35,7 +35,7 @@ template <class Answer>
   return std::holds_alternative<Answer>(s.outcome.result);
 }
 [[nodiscard]] inline bool failed(const Step& s) {
-  return answered<Refused>(s) || answered<Rejected>(s);
+  return answered<Refused>(s) || is_undone(s.outcome.result);
 }
 
 inline Speaks always(const Step&) { return Speaks::yes; }

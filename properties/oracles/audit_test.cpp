@@ -270,7 +270,7 @@ TEST(Audit, CodesAreComparedWithTheModels) {
   }
 }
 
-/// Answers one call in two as it should, and declines the others.
+/// Answers one append in two as it should, and declines the others and every touch.
 class Moody final : public Subject {
  public:
   explicit Moody(const CacheConfig& config) : sound_(config) {}
@@ -278,6 +278,7 @@ class Moody final : public Subject {
     if (std::holds_alternative<op::Append>(operation) && ++asked_ % 2 == 0) {
       return {Declined{"not now"}, {}};
     }
+    if (std::holds_alternative<op::Touch>(operation)) return {Declined{"never"}, {}};
     return sound_.apply(operation);
   }
   void observe(Snapshot& out) const override { sound_.observe(out); }
@@ -294,6 +295,13 @@ TEST(Audit, WhatIsDeclinedIsDeclinedAgain) {
   audit.apply(op::Arrive{"a", {1, 2}});
   audit.apply(op::Append{"a", {1}});
   EXPECT_THROW(audit.apply(op::Append{"a", {1}}), Violation);
+}
+
+TEST(Audit, WhatIsDeclinedNeedNotBeDone) {
+  const CacheConfig config = small_config();
+  Moody subject(config);
+  Audit audit(config, subject);  // which asks every law on the first step
+  EXPECT_NO_THROW(audit.apply(op::Touch{{1}}));
 }
 
 TEST(Audit, CountsWhatHappened) {

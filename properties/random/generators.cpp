@@ -81,7 +81,7 @@ Operation Generator::draw(Choice choice, const Snapshot& state, const History& h
 // Acts like a scheduler: most lookups are used at once, because a hit does not last, and a shortage
 // is answered by making room.
 std::optional<Operation> Generator::follow_up(Moment& m) const {
-  const bool resets = swarm_.weight[static_cast<std::size_t>(Kind::reset)] > 0;
+  const bool resets = swarm_.of(Kind::reset) > 0;
   const bool idle = m.state.num_free + 1 == config_.num_blocks && !m.state.index.empty();
   if (resets && idle && m.draws.one_in(16)) return op::Reset{};  // it is refused if not idle
   if (!m.history.just_looked_up.empty() && !m.draws.one_in(8)) {

@@ -50,6 +50,11 @@ class ChoiceStream {
  public:
   explicit ChoiceStream(std::uint64_t seed) : state_(seed) {}
   Choice next() { return next_mix64(state_); }
+  std::vector<Choice> take(std::size_t n) {
+    std::vector<Choice> out(n);
+    std::ranges::generate(out, [this] { return next(); });
+    return out;
+  }
 
  private:
   std::uint64_t state_;
@@ -87,12 +92,18 @@ inline constexpr std::size_t kNumKinds = 25;
 /// How often each kind is tried. Drawn anew per run, some kinds off (swarm testing: Groce et al.,
 /// ISSTA'12), because what two features hide from each other shows when one of them is absent.
 struct Swarm {
+  [[nodiscard]] std::uint8_t& of(Kind kind) { return weight[static_cast<std::size_t>(kind)]; }
+  [[nodiscard]] std::uint8_t of(Kind kind) const { return weight[static_cast<std::size_t>(kind)]; }
+
   std::array<std::uint8_t, kNumKinds> weight{};
   std::uint32_t extra_one_in = 4;  // arrivals with extra keys; 0 = never
   std::uint32_t external_one_in = 6;
   std::uint32_t draft_one_in = 4;
   Calls calls = {};
 };
+
+/// Every kind as often as usual, but no mistakes and no batches.
+[[nodiscard]] Swarm usual_swarm();
 
 /// Draws a swarm. Kinds that do nothing in a configuration are off.
 [[nodiscard]] Swarm draw_swarm(const Configuration& configuration, Choice choice);

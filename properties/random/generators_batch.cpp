@@ -18,7 +18,7 @@ bool Generator::may_decode(const Moment& m, const RequestRecord& record) const {
 }
 
 std::optional<Operation> Generator::decode(Moment& m) const {
-  const bool errs = swarm_.weight[static_cast<std::size_t>(Kind::wrong)] > 0;
+  const bool errs = swarm_.of(Kind::wrong) > 0;
   op::Decode out;
   for (const RequestRecord& record : m.history.requests) {
     const bool away = !record.resident() && errs && m.draws.one_in(16);

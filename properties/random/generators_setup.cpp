@@ -22,15 +22,25 @@ std::uint32_t Draws::below(std::uint32_t n) {
   return value % n;
 }
 
-bool draws_batches(const Swarm& swarm) {
-  return swarm.weight[static_cast<std::size_t>(Kind::decode)] > 0;
+bool draws_batches(const Swarm& swarm) { return swarm.of(Kind::decode) > 0; }
+
+namespace {
+
+constexpr auto kDrawn = static_cast<std::size_t>(Kind::decode);
+constexpr std::array<std::uint8_t, kDrawn> kUsual = {7, 7, 12, 9, 6, 5, 3, 2, 1, 1, 1, 1,
+                                                     1, 2, 2,  3, 2, 3, 2, 2, 2, 6, 8, 6};
+
+}  // namespace
+
+Swarm usual_swarm() {
+  Swarm out;
+  std::ranges::copy(kUsual, out.weight.begin());
+  out.of(Kind::wrong) = 0;
+  return out;
 }
 
 Swarm draw_swarm(const Configuration& configuration, Choice choice) {
   Draws draws(choice);
-  constexpr auto kDrawn = static_cast<std::size_t>(Kind::decode);
-  constexpr std::array<std::uint8_t, kDrawn> kUsual = {7, 7, 12, 9, 6, 5, 3, 2, 1, 1, 1, 1,
-                                                       1, 2, 2,  3, 2, 3, 2, 2, 2, 6, 8, 6};
   Swarm swarm;
   for (std::size_t k = 0; k < kDrawn; ++k) {
     const std::uint32_t draw =
@@ -40,9 +50,6 @@ Swarm draw_swarm(const Configuration& configuration, Choice choice) {
                                                 : draw >= 2 || needed ? kUsual[k]
                                                                       : 0);
   }
-  const auto weight = [&](Kind kind) -> std::uint8_t& {
-    return swarm.weight[static_cast<std::size_t>(kind)];
-  };
   const auto off_unless = [&](bool on, Kind first, Kind last) {
     for (auto k = static_cast<std::size_t>(first); !on && k <= static_cast<std::size_t>(last); ++k)
       swarm.weight[k] = 0;
@@ -51,16 +58,17 @@ Swarm draw_swarm(const Configuration& configuration, Choice choice) {
   off_unless(configuration.sharing, Kind::truncate, Kind::unpin);
   off_unless(configuration.host_tier, Kind::swap_out, Kind::complete);
   // Every kind that begins something needs the kind that ends it.
-  if (weight(Kind::pin) > 0) weight(Kind::unpin) = std::max<std::uint8_t>(weight(Kind::unpin), 2);
-  if (weight(Kind::swap_out) > 0) {
-    weight(Kind::swap_in) = std::max<std::uint8_t>(weight(Kind::swap_in), 4);
-    weight(Kind::complete) = std::max<std::uint8_t>(weight(Kind::complete), 5);
+  if (swarm.of(Kind::pin) > 0)
+    swarm.of(Kind::unpin) = std::max<std::uint8_t>(swarm.of(Kind::unpin), 2);
+  if (swarm.of(Kind::swap_out) > 0) {
+    swarm.of(Kind::swap_in) = std::max<std::uint8_t>(swarm.of(Kind::swap_in), 4);
+    swarm.of(Kind::complete) = std::max<std::uint8_t>(swarm.of(Kind::complete), 5);
   }
-  if (configuration.has(LayerKind::mamba)) weight(Kind::step) = 4;  // states keep for a step
+  if (configuration.has(LayerKind::mamba)) swarm.of(Kind::step) = 4;  // states keep for a step
   if (configuration.within != nullptr) swarm.calls = *configuration.within;
   // Every second swarm decodes in batches; the others make the same calls one by one. This is drawn
   // apart, so that those draw what they always did.
-  if (swarm.calls.batches && mix64(choice) % 2 == 0) weight(Kind::decode) = 9;
+  if (swarm.calls.batches && mix64(choice) % 2 == 0) swarm.of(Kind::decode) = 9;
   if (choice == 0) return swarm;
   constexpr std::uint32_t kOneIn[] = {0, 2, 5, 10};
   swarm.extra_one_in = kOneIn[draws.below(4)];

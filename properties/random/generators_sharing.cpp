@@ -41,8 +41,7 @@ bool Generator::may_fork(const Moment& m, const RequestRecord& record) const {
 // Drafts fill a block, a fork shares it, and the two part ways: one takes the drafts, publishes the
 // block under its own tokens, and leaves; the other then writes on in it.
 std::optional<Operation> Generator::relatives(Moment& m) const {
-  if (swarm_.weight[static_cast<std::size_t>(Kind::fork)] == 0 || !m.draws.one_in(4))
-    return std::nullopt;
+  if (swarm_.of(Kind::fork) == 0 || !m.draws.one_in(4)) return std::nullopt;
   for (const RequestRecord& x : m.history.requests) {
     const RequestState* r = x.resident() && x.holds() ? m.state.find(x.name) : nullptr;
     if (r == nullptr) continue;

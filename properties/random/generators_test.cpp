@@ -315,7 +315,7 @@ TEST(Generators, NeitherDrawNorShrinkToWhatTheSubjectIsNotAsked) {
       for (int i = 0; i < 40; ++i) {
         const Case c = draw_case(stream, 200);
         Swarm swarm = draw_swarm(row, mix64(c.setup));
-        swarm.weight[static_cast<std::size_t>(Kind::wrong)] = 0;
+        swarm.of(Kind::wrong) = 0;
         const auto failure = run_choices(make, draw_config(*profile, row, c.setup), swarm,
                                          c.choices, oracles, counts);
         EXPECT_EQ(beyond, 0U) << "drawn, " << name;

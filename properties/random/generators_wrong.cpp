@@ -55,8 +55,7 @@ Operation Generator::wrong(Moment& m) const {
 
 // Calls that break the contract of sharing and of tiers. Each must be rejected.
 std::optional<Operation> Generator::wrong_sharing(Moment& m) const {
-  const bool on = swarm_.weight[static_cast<std::size_t>(Kind::pin)] > 0 ||
-                  swarm_.weight[static_cast<std::size_t>(Kind::truncate)] > 0;
+  const bool on = swarm_.of(Kind::pin) > 0 || swarm_.of(Kind::truncate) > 0;
   if (!on) return std::nullopt;
   const RequestRecord* known = pick(m.history, m.draws, [](const RequestRecord&) { return true; });
   const RequestState* r = known != nullptr ? state_of(m, *known) : nullptr;

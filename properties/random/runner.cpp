@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
+#include <tuple>
 
 #include "properties/random/within.h"
 #include "reference/mix64.h"
@@ -14,10 +15,6 @@
 
 namespace kvproof::properties {
 namespace {
-
-Failure failure_of(const CacheConfig& config, std::vector<Operation> trace, const Violation& v) {
-  return {config, std::move(trace), v.breaches(), v.what()};
-}
 
 std::uint64_t number_from_environment(const char* name, std::uint64_t fallback) {
   const char* text = std::getenv(name);
@@ -43,21 +40,52 @@ bool has_batches(std::span<const Operation> trace) {
   });
 }
 
+Source from_trace(std::span<const Operation> trace, const Calls& calls) {
+  return [trace, calls, at = std::size_t{0}](const Audit& audit) mutable {
+    const bool ends =
+        at == trace.size() || !is_within(calls, trace[at], audit.state(), audit.history());
+    return ends ? std::nullopt : std::optional(trace[at++]);
+  };
+}
+
+Source from_choices(const Generator& generator, std::span<const Choice> choices) {
+  return [&generator, choices, left = std::optional<std::size_t>()](
+             const Audit& audit) mutable -> std::optional<Operation> {
+    const auto& [state, history] = std::tie(audit.state(), audit.history());
+    if (!choices.empty()) {
+      const Choice choice = choices.front();
+      choices = choices.subspan(1);
+      return generator.next(choice, state, history);
+    }
+    // Each request, lease and transfer, the raw owner and the index need one operation. A subject
+    // that needs more leaks blocks; the law of a drained manager (I23) reports it on the way.
+    if (!left) left = history.requests.size() + history.transfers.size() + state.leases.size() + 2;
+    if (*left == 0) return std::nullopt;
+    --*left;
+    return Generator::drain(state, history);
+  };
+}
+
+std::optional<Failure> play_out(const CacheConfig& config, Audit& audit, const Source& next,
+                                const Observer& held) {
+  std::vector<Operation> trace;
+  try {
+    while (auto operation = next(audit)) {
+      trace.push_back(std::move(*operation));
+      audit.apply(trace.back());
+      if (held && !held(trace.back())) break;
+    }
+    return std::nullopt;
+  } catch (const Violation& violation) {
+    return Failure{config, std::move(trace), violation.breaches(), violation.what()};
+  }
+}
+
 std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& config,
                                  std::span<const Operation> trace, Oracles oracles) {
   const std::unique_ptr<Subject> subject = make(config);
   Audit audit(config, *subject, oracles, has_batches(trace) ? make(config) : nullptr);
-  const Calls& calls = oracles.promises.abilities;
-  for (std::size_t i = 0; i < trace.size(); ++i) {
-    if (!is_within(calls, trace[i], audit.state(), audit.history())) return std::nullopt;
-    try {
-      audit.apply(trace[i]);
-    } catch (const Violation& violation) {
-      const auto end = trace.begin() + static_cast<std::ptrdiff_t>(i) + 1;
-      return failure_of(config, {trace.begin(), end}, violation);
-    }
-  }
-  return std::nullopt;
+  return play_out(config, audit, from_trace(trace, oracles.promises.abilities));
 }
 
 std::optional<Failure> run_choices(const MakeSubject& make, const CacheConfig& config,
@@ -66,27 +94,7 @@ std::optional<Failure> run_choices(const MakeSubject& make, const CacheConfig& c
   const Generator generator(config, swarm);
   const std::unique_ptr<Subject> subject = make(config);
   Audit audit(config, *subject, oracles, draws_batches(swarm) ? make(config) : nullptr);
-  std::vector<Operation> trace;
-  trace.reserve(choices.size() + 16);
-  std::optional<Failure> failure;
-  try {
-    for (Choice choice : choices) {
-      trace.push_back(generator.next(choice, audit.state(), audit.history()));
-      audit.apply(trace.back());
-    }
-    // Each request, lease and transfer, the raw owner and the index need one operation. A subject
-    // that needs more leaks blocks; the law of a drained manager (I23) reports it on the way.
-    const std::size_t enough = audit.history().requests.size() + audit.history().transfers.size() +
-                               audit.state().leases.size() + 2;
-    for (std::size_t i = 0; i < enough; ++i) {
-      auto operation = Generator::drain(audit.state(), audit.history());
-      if (!operation) break;
-      trace.push_back(std::move(*operation));
-      audit.apply(trace.back());
-    }
-  } catch (const Violation& violation) {
-    failure = failure_of(config, std::move(trace), violation);
-  }
+  auto failure = play_out(config, audit, from_choices(generator, choices));
   counts += audit.counts();
   return failure;
 }
@@ -112,8 +120,7 @@ Configuration without_batches(const Configuration& row) {
 Case draw_case(ChoiceStream& stream, std::size_t max_operations) {
   Case out;
   out.setup = stream.next();
-  out.choices.resize(1 + stream.next() % max_operations);
-  for (Choice& choice : out.choices) choice = stream.next();
+  out.choices = stream.take(1 + stream.next() % max_operations);
   return out;
 }
 

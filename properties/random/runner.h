@@ -39,12 +39,29 @@ struct Case {
 /// Whether there are decode steps, for which an audit needs a second subject.
 [[nodiscard]] bool has_batches(std::span<const Operation> trace);
 
-/// Performs the operations one by one, up to one beyond the abilities that `oracles` promise.
-/// @return the failure, with its trace cut off after the operation that an oracle objected to
+/// The next operation of a run, made up in the state of its audit; nullopt ends the run.
+using Source = std::function<std::optional<Operation>(const Audit&)>;
+
+/// The operations of a trace, up to one beyond the calls. @pre the trace outlives the source
+[[nodiscard]] Source from_trace(std::span<const Operation> trace, const Calls& calls = {});
+
+/// An operation from each choice, then those that drain the manager. @pre both outlive the source
+[[nodiscard]] Source from_choices(const Generator& generator, std::span<const Choice> choices);
+
+/// Is told of each operation that held. @return whether the run goes on. @throws Violation
+using Observer = std::function<bool(const Operation&)>;
+
+/// Performs operations until their source ends or something objects.
+/// @param config as the manager was asked for
+/// @return the failure, with its trace up to the operation that was objected to
+[[nodiscard]] std::optional<Failure> play_out(const CacheConfig& config, Audit& audit,
+                                              const Source& next, const Observer& held = {});
+
+/// Plays a trace, up to an operation beyond the abilities that `oracles` promise.
 [[nodiscard]] std::optional<Failure> run_trace(const MakeSubject& make, const CacheConfig& config,
                                                std::span<const Operation> trace, Oracles oracles);
 
-/// Generates operations from the choices, then drains the manager. Adds what happened to `counts`.
+/// Plays choices. Adds what happened to `counts`.
 [[nodiscard]] std::optional<Failure> run_choices(const MakeSubject& make, const CacheConfig& config,
                                                  const Swarm& swarm,
                                                  std::span<const Choice> choices, Oracles oracles,
