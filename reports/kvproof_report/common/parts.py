@@ -73,9 +73,10 @@ PARTS = (
     check("mutants", "mutant", {"full": 130}, "selftest", full=["--mutants"]),
     check("liars", "liar", {"full": 110}, "selftest", full=["--liars"]),
     check("exhaustive", "exhaustive", {"full": 460}, full=["--exhaustive"]),
-    # No report makes them, for that takes a network; the page shows what kvproof engines has left.
+    # No report makes them, for that takes a network; the page shows what those verbs have left.
     Part("engines", "engines", {}, {}, experiments=("engine_law",)),
     Part("history", "engines", {}, {}, experiments=("engine_history",)),
+    Part("live", "live", {}, {}, experiments=("live_law",)),
     bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
     bench("decode_step", "decode_step", 1, 15, 15, 15),  # about 25 s more where vLLM is installed
     bench("pool_operation", "pool_operation/.*(num_blocks:(1024|65536)/|"

@@ -3,9 +3,11 @@
 
 import re
 
-from kvproof_report.figures import kill_counts
+from kvproof_report.draw import drawing
+from kvproof_report.draw.plot import rows_of
+from kvproof_report.figures import kill_counts, run_laws
 from kvproof_report.tests import sample_results
-from kvproof_report.tests.page_support import DocumentTest
+from kvproof_report.tests.page_support import DocumentTest, faults_of, texts_of
 
 
 class CorrectnessTest(DocumentTest):
@@ -100,10 +102,48 @@ class CorrectnessTest(DocumentTest):
         self.assertEqual(text.count(f">{link}<"), 3)
         self.assertEqual(text.count(">no call that could meet it can be made<"), 3)
 
+    def test_laws_of_runs_are_named_by_what_they_noticed(self):
+        document = sample_results.document("live_law")
+        text = self.article(document, "run-laws")
+        self.assertIn("1,177,032 steps of vLLM 1.0&#x27;s own scheduler: 7 known findings, nothing "
+                      "new; 25 of 30 seeded faults noticed, by 6 of 8 laws; S6 never had a say",
+                      text)
+        for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
+            self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
+                             ["runs with a new finding"])  # the key
+            self.assertEqual(re.findall(r"<text [^>]*var\(--grey\)[^>]*>([^<]*)<", drawing_text),
+                             ["S6", "rule of 6", "never"])
+        document["results"][4]["metrics"]["new"]["value"] = 2
+        text = self.article(document, "run-laws")
+        self.assertIn("7 known findings, something new, noticed by S5; 25 of 30", text)
+        for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
+            self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
+                             ["S5", "rule of 5", "2 new", "runs with a new finding"])
+        self.assertEqual(re.findall(r"<tr><td[^>]*>[^<]*</td><td[^>]*>([^<]*)</td>", text)[:2],
+                         ["S5", "S1"])
+
+    def test_laws_of_runs_without_their_sums_or_faults_are_drawn(self):
+        document = sample_results.document("live_law")
+        document["results"][-1]["metrics"]["seeded"]["value"] = 0
+        self.assertIn("7 known findings, nothing new; S6 never had a say</h3>",
+                      self.article(document, "run-laws"))
+        document["results"] = document["results"][:1]
+        self.assertIn("<h3>vLLM 1.0&#x27;s own scheduler: nothing new</h3>",
+                      self.article(document, "run-laws"))
+
+    def test_texts_about_laws_of_runs_are_large_enough_within_the_figure_and_apart(self):
+        drawing.use_style()
+        document = sample_results.document("live_law")
+        document["results"][0]["metrics"]["new"]["value"] = 100
+        rows = rows_of(run_laws.PLOT, self.load(document))
+        for width in (drawing.NARROW, drawing.WIDE):
+            figure = run_laws.draw(rows, width)
+            self.assertEqual(faults_of(texts_of(figure), figure.bbox.padded(1)), [])
+
     def test_fields_are_named(self):
         for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
                                    ("check_law", "checked"), ("engine_law", "worded"),
-                                   ("engine_history", "met")):
+                                   ("engine_history", "met"), ("live_law", "spoke")):
             document = sample_results.document(experiment)
             document["results"][0]["metrics"][metric]["value"] = 1.5
             code, said, _ = self.draw(*self.write_all(document))
