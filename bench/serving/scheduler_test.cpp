@@ -119,7 +119,8 @@ ServingTotals serve_noted(std::vector<Request> requests, const EngineOptions& op
   const auto source = listed(std::move(requests)).open();
   Arrivals arrivals(*source, 0);
   Recorder recorder;
-  Engine engine(options, source->info(), arrivals, memory, recorder);
+  RunWriter run;
+  Engine engine(options, source->info(), arrivals, memory, recorder, run);
   while (engine.step()) {
   }
   noted = memory.calls;
