@@ -353,6 +353,17 @@ TEST(Scheduler, WhatDoesNotGoTogetherIsRefused) {
   options.engine.defer_frees = true;
   options.storage = "contiguous_oracle";
   EXPECT_THROW((void)serve({}, options), std::invalid_argument);
+  std::ostringstream run;
+  options.run = &run;
+  options.engine = engine_033();
+  EXPECT_THROW((void)serve({}, options), std::invalid_argument);
+  options.storage = "paged_shared";
+  options.engine = engine_033(0);
+  options.engine.swap = true;
+  EXPECT_THROW((void)serve({}, options), std::invalid_argument);
+  options.run = nullptr;
+  options.engine.aborts = 0.1;
+  EXPECT_THROW((void)serve({}, options), std::invalid_argument);
   options.engine = engine_033(kMostStepsInFlight + 1);
   EXPECT_THROW((void)serve({}, options), std::invalid_argument);
 }
