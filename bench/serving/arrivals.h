@@ -41,6 +41,8 @@ class Arrivals {
   /// When the next request arrives if no request finishes before; nullopt if there is none.
   [[nodiscard]] std::optional<double> next_seconds() const;
 
+  /// Whether every request was read and taken.
+  [[nodiscard]] bool all_taken() const { return !next_ && num_waiting() == 0; }
   [[nodiscard]] std::uint64_t num_read() const { return num_read_; }
   [[nodiscard]] std::size_t num_unanswered() const { return unanswered_.size(); }
   /// Makes a request ready, or lets it wait for others that have no answer yet.

@@ -11,19 +11,24 @@
 namespace kvproof::bench {
 
 Engine::Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& arrivals,
-               KvMemory& memory, Recorder& recorder)
+               KvMemory& memory, Recorder& recorder, RunWriter& run)
     : options_(options),
       info_(info),
       arrivals_(arrivals),
       memory_(memory),
       recorder_(recorder),
+      run_(run),
       publishes_(options.scheduler.publishes_outputs &&
                  (options.scheduler.steps_in_flight > 0 || options.drafts > 0)),
-      random_(options.seed) {
+      random_(options.seed),
+      aborting_(options.abort_seed) {
   const std::uint32_t in_flight = options.scheduler.steps_in_flight;
   if (in_flight > kMostStepsInFlight) throw std::invalid_argument("more than one step in flight");
   if (options.swap && in_flight > 0) {
     throw std::invalid_argument("preemption by swap goes with no step in flight");
+  }
+  if (options.swap && options.aborts > 0) {
+    throw std::invalid_argument("preemption by swap goes without aborts");
   }
   if (options.swap && memory.swapper() == nullptr) {
     throw std::invalid_argument("preemption by swap needs a paged cache with a host tier");
@@ -35,6 +40,8 @@ Engine::Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& a
 
 bool Engine::step() {
   arrivals_.poll(now_);
+  if (arrivals_.all_taken() && !std::exchange(quiet_, true)) run_.quiet();
+  abort_some();
   if (running_.empty() && waiting_.empty() && arrivals_.ready().empty() && steps_.empty()) {
     return pause();
   }
@@ -49,6 +56,7 @@ bool Engine::pause() {
   const auto next = arrivals_.next_seconds();
   if (!next && arrivals_.num_unanswered() == 0) {
     check_end();
+    run_.end(memory_.free_tokens());
     return false;
   }
   if (!next) throw std::logic_error("requests wait for answers that nobody will give");
@@ -56,6 +64,22 @@ bool Engine::pause() {
   recorder_.add_step(*next - now_, 0, 0, memory_.use(), 0);
   now_ = *next;
   return true;
+}
+
+void Engine::abort_some() {
+  const std::size_t all = running_.size() + waiting_.size();
+  if (options_.aborts == 0 || all == 0) return;
+  if (static_cast<double>(aborting_()) >= options_.aborts * 0x1p64) return;
+  const std::size_t at = aborting_() % all;
+  const bool runs = at < running_.size();
+  std::deque<Live>& queue = runs ? running_ : waiting_;
+  const auto victim = queue.begin() + static_cast<std::ptrdiff_t>(runs ? at : at - running_.size());
+  run_.leave("abort", victim->index);
+  ++recorder_.totals.aborted;
+  if (runs) answered_tokens_ += victim->computed - victim->drafts_in_flight();
+  release(*victim);
+  queue.erase(victim);
+  refused_at_.reset();
 }
 
 // @return false if there is nothing to compute
@@ -75,6 +99,7 @@ bool Engine::grant_step() {
   work_.moved_tokens = moved - std::exchange(moved_before_, moved);
   steps_.push_back(options_.time.seconds(work_));
   ++num_granted_;
+  run_.dispatch();
   if (options_.scheduler.steps_in_flight > 0) {
     for (Live& request : running_) tell(request, {});
   }
@@ -143,6 +168,7 @@ void Engine::preempt_last() {
   ++recorder_.totals.preemptions;
   if (!options_.swap || !swap_out_last()) {
     Live& victim = running_.back();
+    run_.leave("preempt", victim.index);
     memory_.preempt(victim.handle);
     victim.lost = std::exchange(victim.computed, 0) - victim.drafts_in_flight();
     victim.told = victim.expected = 0;
@@ -205,6 +231,7 @@ void Engine::admit_arrivals() {
     live.times.arrived = arrived.seconds;
     live.times.output_tokens = output;
     live.handle = memory_.arrive(tokens_, most);
+    run_.arrive(live.index, tokens_);
     waiting_.push_back(live);
   }
 }
@@ -237,6 +264,7 @@ bool Engine::start(Live& request) {
   } else {
     totals.recomputed_tokens += request.lost - std::min(hit, request.lost);
   }
+  run_.hit(request.index, hit);
   request.lost = 0;
   request.computed = hit;
   skipped_tokens_ += hit;
@@ -249,6 +277,8 @@ void Engine::schedule(Live& request, std::uint32_t tokens, std::uint32_t drafts)
   grant = {tokens, drafts, false};
   grant.answers =
       request.remaining > 0 && request.computed + tokens == request.known + request.expected;
+  run_.grant({request.index, request.computed, tokens, drafts, grant.answers},
+             memory_.table(request.handle));
   const std::uint64_t all = tokens + drafts;
   budget_ -= tokens + drafts;
   work_.tokens += all;
@@ -284,8 +314,10 @@ void Engine::finish_step() {
       return grant.tokens > 0 && conclude(request, grant, preempted);
     };
   };
+  run_.begin_retire();
   std::erase_if(running_, ended(false));
   std::erase_if(waiting_, ended(true));
+  run_.end_retire();
 }
 
 // Gives a request the outputs of a step. @return whether that was its last token
@@ -297,9 +329,10 @@ bool Engine::conclude(Live& request, const Grant& grant, bool preempted) {
     accepted = std::min(num_accepted(grant.drafts), request.remaining - 1);
     if (request.times.first_token < 0) request.times.first_token = now_;
     for (std::uint32_t i = 0; i <= accepted; ++i) {
-      // No other request has the same tokens: only a prompt that spells its ids reuses an answer.
-      tokens_.push_back(static_cast<TokenId>(~request.index * 0x9e3779b1U + request.known + i));
+      tokens_.push_back(answer_token(request.index, request.known + i));
     }
+    run_.sample(request.index, accepted);
+    run_.take(request.index, tokens_);
     request.known += accepted + 1;
     request.remaining -= accepted + 1;
     recorder_.totals.accepted_drafts += accepted;
@@ -325,6 +358,12 @@ void Engine::finish(Live& request) {
   answered_tokens_ += request.computed - request.drafts_in_flight();
   request.times.finished = now_;
   recorder_.finish(request.times);
+  run_.leave("finish", request.index);
+  release(request);
+}
+
+// Gives back its memory, which a step in flight may still write.
+void Engine::release(Live& request) {
   if (options_.defer_frees && request.in_flight > 0) memory_.holder()->hold(request.handle);
   memory_.finish(request.handle);
   arrivals_.finish(request.index, now_);

@@ -15,6 +15,7 @@
 //          granted nothing. A request that is preempted still gets its outputs. With deferred
 //          frees no request is preempted whose blocks it may write, and when one ends, its blocks
 //          are free when that step is over.
+//          With aborts a request that runs or waits may leave before any step is granted.
 //          scheduler.h has the values in which versions differ.
 // Source:  vLLM v1 Scheduler.schedule() and update_from_output(); Yu et al., Orca, OSDI'22; Agrawal
 //          et al., Sarathi, 2023.
@@ -33,6 +34,7 @@
 #include "bench/requests/tokens.h"
 #include "bench/serving/arrivals.h"
 #include "bench/serving/recorder.h"
+#include "bench/serving/run_writer.h"
 #include "bench/serving/scheduler.h"
 #include "bench/serving/step_time.h"
 #include "bench/storage/storage.h"
@@ -50,6 +52,8 @@ struct EngineOptions {
   std::uint32_t drafts = 0;           // [tokens] that a step verifies beside its own
   double acceptance = 0.7;            // chance of a draft whose predecessors were accepted
   std::uint64_t seed = 0;             // of the drafts
+  double aborts = 0;                  // chance of one before each step
+  std::uint64_t abort_seed = 0;
   TokenMode tokens = TokenMode::as_recorded;
   StepTime time;
 
@@ -64,7 +68,7 @@ class Engine {
  public:
   /// @param all of them outlive this
   Engine(const EngineOptions& options, const SourceInfo& info, Arrivals& arrivals, KvMemory& memory,
-         Recorder& recorder);
+         Recorder& recorder, RunWriter& run);
 
   /// Runs one step, or pauses until the next arrival. @return false when all requests were served
   bool step();
@@ -108,6 +112,7 @@ class Engine {
   };
 
   bool pause();
+  void abort_some();
   bool grant_step();
   void end_step();
   [[nodiscard]] Ask next_of(const Live& request) const;
@@ -124,6 +129,7 @@ class Engine {
   void finish_step();
   bool conclude(Live& request, const Grant& grant, bool preempted);
   void finish(Live& request);
+  void release(Live& request);
   std::uint32_t num_accepted(std::uint32_t drafts);
   void check(const MemoryUse& use) const;
   void check_end() const;
@@ -133,6 +139,8 @@ class Engine {
   Arrivals& arrivals_;
   KvMemory& memory_;
   Recorder& recorder_;
+  RunWriter& run_;
+  bool quiet_ = false;        // nobody arrives any more, and the run says so
   bool publishes_;            // the blocks that outputs complete, when these arrive
   double now_ = 0;            // [s]
   std::deque<Live> running_;  // in the order of their admission
@@ -147,10 +155,11 @@ class Engine {
   std::uint64_t moved_before_ = 0;
   std::vector<TokenId> tokens_;  // of the request at hand
   std::mt19937_64 random_;
+  std::mt19937_64 aborting_;
   // For the balance at the end. [tokens]
   std::uint64_t skipped_tokens_ = 0;   // found in the cache
   std::uint64_t lost_tokens_ = 0;      // computed, and lost by a preemption
-  std::uint64_t answered_tokens_ = 0;  // computed by answered requests
+  std::uint64_t answered_tokens_ = 0;  // computed by requests that have left
 };
 
 }  // namespace kvproof::bench

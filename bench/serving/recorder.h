@@ -25,6 +25,7 @@ struct ServingTotals {
   std::uint64_t requests = 0;
   std::uint64_t refused = 0;  // requests that could not run even alone
   std::uint64_t empty = 0;    // requests without a prompt, which are answered at once
+  std::uint64_t aborted = 0;  // requests that left without all of their answer
   std::uint64_t input_tokens = 0;
   std::uint64_t hit_tokens = 0;  // at first admissions, at most the input tokens of each
   std::uint64_t output_tokens = 0;

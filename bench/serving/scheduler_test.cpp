@@ -119,7 +119,8 @@ ServingTotals serve_noted(std::vector<Request> requests, const EngineOptions& op
   const auto source = listed(std::move(requests)).open();
   Arrivals arrivals(*source, 0);
   Recorder recorder;
-  Engine engine(options, source->info(), arrivals, memory, recorder);
+  RunWriter run;
+  Engine engine(options, source->info(), arrivals, memory, recorder, run);
   while (engine.step()) {
   }
   noted = memory.calls;
@@ -351,6 +352,17 @@ TEST(Scheduler, WhatDoesNotGoTogetherIsRefused) {
   options.engine = engine_033();
   options.engine.defer_frees = true;
   options.storage = "contiguous_oracle";
+  EXPECT_THROW((void)serve({}, options), std::invalid_argument);
+  std::ostringstream run;
+  options.run = &run;
+  options.engine = engine_033();
+  EXPECT_THROW((void)serve({}, options), std::invalid_argument);
+  options.storage = "paged_shared";
+  options.engine = engine_033(0);
+  options.engine.swap = true;
+  EXPECT_THROW((void)serve({}, options), std::invalid_argument);
+  options.run = nullptr;
+  options.engine.aborts = 0.1;
   EXPECT_THROW((void)serve({}, options), std::invalid_argument);
   options.engine = engine_033(kMostStepsInFlight + 1);
   EXPECT_THROW((void)serve({}, options), std::invalid_argument);

@@ -246,7 +246,8 @@ void serve_on(KvMemory& memory) {
   const auto requests = source.open();
   Arrivals arrivals(*requests, 0);
   Recorder recorder;
-  Engine engine({.time = second_per_token()}, requests->info(), arrivals, memory, recorder);
+  RunWriter run;
+  Engine engine({.time = second_per_token()}, requests->info(), arrivals, memory, recorder, run);
   while (engine.step()) {
   }
 }

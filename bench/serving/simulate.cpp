@@ -52,6 +52,22 @@ MemoryOptions memory_options(const SourceSize& size, const SimulationOptions& op
   return out;
 }
 
+RunWriter run_writer(const SourceSize& size, const SimulationOptions& options,
+                     std::uint64_t blocks) {
+  if (options.run == nullptr) return {};
+  const EngineOptions& engine = options.engine;
+  // The oldest request goes on in every second step, and brings a token whenever it is computed.
+  const std::uint64_t alive = std::min<std::uint64_t>(engine.max_running + 1ULL, size.requests);
+  const std::uint64_t steps = 4 * (alive + 1) * (size.max_tokens + engine.spare_slots() + 2);
+  return {*options.run,
+          {.block_size = options.block_size,
+           .blocks = static_cast<std::uint32_t>(blocks + 1),
+           .depth = engine.scheduler.steps_in_flight + 1,
+           .patience = static_cast<std::uint32_t>(
+               std::min<std::uint64_t>(steps, std::numeric_limits<std::uint32_t>::max())),
+           .seed = engine.seed}};
+}
+
 Metric metric(auto value, const char* unit) {
   return Metric{static_cast<double>(value), unit, {}, {}};
 }
@@ -88,9 +104,12 @@ Simulation simulate(const ReopenableSource& requests, const SimulationOptions& o
   const SourceSize size = size_of(*requests.open(), options.block_size, options.engine.tokens);
   const StorageRow* storage = find_storage(options.storage);
   if (storage == nullptr) throw std::invalid_argument("no storage of that name");
+  if (options.run != nullptr && (storage->contiguous || options.engine.swap)) {
+    throw std::invalid_argument("a run is written of a paged cache without swaps");
+  }
   MemoryOptions memory_for = memory_options(size, options);
+  const std::uint64_t blocks = memory_for.capacity_tokens / options.block_size;
   if (!storage->contiguous) {
-    const std::uint64_t blocks = memory_for.capacity_tokens / options.block_size;
     require_memory(blocks + options.host_blocks,
                    options.audited.given() ? kAuditedBytesPerBlock : kPoolBytesPerBlock);
   }
@@ -104,7 +123,8 @@ Simulation simulate(const ReopenableSource& requests, const SimulationOptions& o
   const auto source = requests.open();
   Arrivals arrivals(*source, options.clients);
   Recorder recorder;
-  Engine engine(options.engine, source->info(), arrivals, *memory, recorder);
+  RunWriter run = run_writer(size, options, blocks);
+  Engine engine(options.engine, source->info(), arrivals, *memory, recorder, run);
   constexpr std::uint64_t kReportEvery = 1024;  // [steps]
   for (std::uint64_t steps = 0; engine.step(); ++steps) {
     if (options.on_progress && steps % kReportEvery == 0) options.on_progress(source->fraction());
@@ -118,7 +138,7 @@ Simulation simulate(const ReopenableSource& requests, const SimulationOptions& o
   out.first_token = recorder.first_token();
   out.per_token = recorder.per_token();
   out.left_out = source->left_out();
-  out.capacity_blocks = memory_for.capacity_tokens / options.block_size;
+  out.capacity_blocks = blocks;
   out.wall_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return out;

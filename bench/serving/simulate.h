@@ -28,6 +28,7 @@ struct SimulationOptions {
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   properties::SubjectOptions audited;  // if given: this allocator, every operation under audit
   std::ostream* recording = nullptr;   // of `audited`: the trace of its operations
+  std::ostream* run = nullptr;         // of a paged storage without swaps: what run_writer.h writes
   std::string_view storage = "paged_shared";  // a name in storage.h
   std::uint32_t reserved_tokens = 0;  // by contiguous_max_length; 0 = the longest of the source
   std::function<void(double)> on_progress;  // fraction done, 0 to 1

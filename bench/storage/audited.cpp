@@ -95,6 +95,9 @@ class AuditedMemory final : public KvMemory, private KvSwapper, private KvHolder
     unused_.push_back(request);
   }
 
+  std::span<const BlockId> table(KvHandle request) const override {
+    return state_of(request).tables.front();
+  }
   bool could_hold(std::uint32_t most_tokens) const override {
     return ceil_div(most_tokens, options_.block_size) <= capacity_blocks_;
   }
@@ -143,6 +146,9 @@ class AuditedMemory final : public KvMemory, private KvSwapper, private KvHolder
     bool searched = false;
   };
 
+  [[nodiscard]] const RequestState& state_of(KvHandle request) const {
+    return *std::ranges::find(audit_.state().requests, name(request), &RequestState::name);
+  }
   [[nodiscard]] static std::string name(KvHandle request) { return std::to_string(request); }
   [[nodiscard]] std::string transfer(KvHandle request) const {
     return name(request) + "." + std::to_string(known_[request].transfers);
@@ -183,10 +189,8 @@ class AuditedMemory final : public KvMemory, private KvSwapper, private KvHolder
   void settle(KvHandle request) override { apply(op::Complete{transfer(request), true}); }
 
   void hold(KvHandle request) override {
-    const auto& requests = audit_.state().requests;
-    const auto own = std::ranges::find(requests, name(request), &RequestState::name);
     held_.push_back("held." + std::to_string(num_holds_++));
-    apply(op::Pin{own->tables.front(), held_.back()});
+    apply(op::Pin{state_of(request).tables.front(), held_.back()});
   }
   void let_go() override {
     for (const std::string& lease : held_) apply(op::Unpin{lease});

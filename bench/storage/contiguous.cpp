@@ -72,6 +72,7 @@ class ContiguousMemory final : public KvMemory {
     unused_.push_back(request);
   }
 
+  std::span<const BlockId> table(KvHandle) const override { return {}; }
   bool could_hold(std::uint32_t most_tokens) const override {
     std::uint64_t wanted = most_tokens;
     if (policy_ == Reservation::max_length) wanted = longest_;

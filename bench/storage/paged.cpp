@@ -76,6 +76,9 @@ class PagedMemory final : public KvMemory, private KvSwapper, private KvHolder {
     admitted_[request] = false;
   }
 
+  std::span<const BlockId> table(KvHandle request) const override {
+    return manager_.table(request);
+  }
   bool could_hold(std::uint32_t most_tokens) const override {
     return ceil_div(most_tokens, options_.block_size) <= capacity_blocks_;
   }

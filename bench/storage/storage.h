@@ -114,6 +114,9 @@ class KvMemory {
   /// Takes its memory away and forgets it.
   virtual void finish(KvHandle request) = 0;
 
+  /// The block table of a request, until the next call; empty if there are no blocks.
+  [[nodiscard]] virtual std::span<const BlockId> table(KvHandle request) const = 0;
+
   /// Whether a request of that many tokens fits when it is alone.
   [[nodiscard]] virtual bool could_hold(std::uint32_t most_tokens) const = 0;
   [[nodiscard]] virtual std::uint64_t capacity_tokens() const = 0;

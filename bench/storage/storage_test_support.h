@@ -43,6 +43,7 @@ class ForwardingMemory : public KvMemory {
   void publish(KvHandle r, std::uint32_t computed) override { inner_->publish(r, computed); }
   void preempt(KvHandle r) override { inner_->preempt(r); }
   void finish(KvHandle r) override { inner_->finish(r); }
+  std::span<const BlockId> table(KvHandle r) const override { return inner_->table(r); }
   bool could_hold(std::uint32_t most) const override { return inner_->could_hold(most); }
   std::uint64_t capacity_tokens() const override { return inner_->capacity_tokens(); }
   std::uint64_t free_tokens() const override { return inner_->free_tokens(); }

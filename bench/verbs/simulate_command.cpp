@@ -120,6 +120,12 @@ class SimulationGroup {
               return laws.given() || related.subject.given() || related.command.given();
             },
             "--laws, --subject or --subject-command");
+    option("--run", arguments_.run_path,
+           "also write what the scheduler gives to its worker, for kvproof live")
+        .placeholder("FILE")
+        .only_if(paged(), kPaged)
+        .only_if([&arguments = arguments_] { return arguments.preempt != "swap"; },
+                 "--preempt=recompute");
     for (CommandLine::Option option : {related_.hash, related_.subject, related_.command}) {
       option.only_if(paged(), kPaged);
     }
@@ -264,10 +270,17 @@ std::vector<Result> run_simulation(SimulateArguments arguments, const Reopenable
     record.emplace(arguments.record_path);
     options.recording = &recording;
   }
+  std::optional<ResultFile> run_file;
+  std::ostringstream run_lines;
+  if (!arguments.run_path.empty()) {
+    run_file.emplace(arguments.run_path);
+    options.run = &run_lines;
+  }
   options.on_progress = [&progress](double fraction) { progress.update(fraction, "serving"); };
   const Simulation run = simulate(source, options);
   progress.clear();
   if (record) record->commit_text(recording.str());
+  if (run_file) run_file->commit_text(run_lines.str());
   const Parameters parameters = parameters_of(arguments, options, source.open()->info());
   std::vector<Result> out = {{"serving", parameters, metrics_of(run)}};
   if (!arguments.over_time) return out;

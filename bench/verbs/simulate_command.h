@@ -21,6 +21,7 @@ struct SimulateArguments {
   std::string profile{kDefaultScheduler.profile};
   std::optional<std::uint32_t> steps_in_flight;
   std::string record_path;
+  std::string run_path;
   std::string card = "h100";
   std::string model = "llama-3-8b";
   std::optional<double> bandwidth_gb_per_s;

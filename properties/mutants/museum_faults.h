@@ -25,6 +25,13 @@ namespace kvproof::patched {
 
 /// What a bug remembers of one manager. It uses the members that it needs; their keys are addresses
 /// in the manager, or names.
+/// A request that was aborted while a step of it was in flight, of a scheduler.
+struct Aborted {
+  std::uint64_t index = 0;
+  std::uint32_t handle = 0;
+  std::uint32_t known = 0;  // [tokens]
+};
+
 struct FaultMemory {
   std::uint32_t count = 0;
   std::set<BlockId> marked;
@@ -32,6 +39,7 @@ struct FaultMemory {
   std::map<const void*, std::vector<BlockId>> of_table;
   std::map<const void*, std::uint32_t> lost;          // [tokens] per block of a request
   std::map<std::uint32_t, std::uint32_t> other_name;  // of a content: elsewhere, or its parent's
+  std::vector<Aborted> aborted;
 };
 inline FaultMemory& memory() { return *active_memory; }
 

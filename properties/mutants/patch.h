@@ -31,11 +31,14 @@ struct PatchedFolder {
                           // empty: they stay, and a program has the copy or the folder
   std::span<const Patch> rows;
   std::string_view needs = {};  // a header that the replacements need; empty = none
+  std::string_view space = {};  // the namespace, if it is not `name`; the copy's lies in it
 };
 
-/// optimized/, whose rows are in patches.cpp, kernels/ and reference/, in patches_<folder>.cpp.
+/// optimized/, whose rows are in patches.cpp, bench/serving/, kernels/ and reference/, in
+/// patches_<folder>.cpp.
 [[nodiscard]] PatchedFolder patched_folder_of_optimized();
 [[nodiscard]] PatchedFolder patched_folder_of_kernels();
 [[nodiscard]] PatchedFolder patched_folder_of_reference();
+[[nodiscard]] PatchedFolder patched_folder_of_serving();
 
 }  // namespace kvproof::properties

@@ -49,7 +49,7 @@ void expect_distinct(const PatchedFolder& folder) {
 
 PatchedFolder patched_folder(std::string_view name) {
   for (const PatchedFolder& folder : {patched_folder_of_optimized(), patched_folder_of_kernels(),
-                                      patched_folder_of_reference()}) {
+                                      patched_folder_of_reference(), patched_folder_of_serving()}) {
     if (folder.name == name) return folder;
   }
   throw std::invalid_argument(say(name, ": no folder with source patches"));

@@ -125,8 +125,11 @@ std::string renamed(const PatchedFolder& folder, std::string text,
     replace_all(text, say("#include \"", folder.name, "/", file, "\""),
                 say("#include \"", folder.copy, "/", file, "\""));
   }
-  replace_all(text, say("namespace kvproof::", folder.name),
-              say("namespace kvproof::", folder.copy));
+  const std::string was =
+      say("namespace kvproof::", folder.space.empty() ? folder.name : folder.space);
+  replace_all(
+      text, was,
+      folder.space.empty() ? say("namespace kvproof::", folder.copy) : say(was, "::", folder.copy));
   return text;
 }
 

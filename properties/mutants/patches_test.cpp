@@ -174,7 +174,7 @@ struct Complaint {
 TEST(PatchSources, EndsTheBuildWithALineThatNamesTheRow) {
   const auto root = std::filesystem::path(testing::TempDir()) / "kvproof-patch-sources";
   for (const PatchedFolder& folder : {patched_folder_of_optimized(), patched_folder_of_kernels(),
-                                      patched_folder_of_reference()}) {
+                                      patched_folder_of_reference(), patched_folder_of_serving()}) {
     const std::string name(folder.name);
     std::filesystem::remove_all(root);
     const auto from = root / name;

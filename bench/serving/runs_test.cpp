@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random runs of the simulated engine hold under the laws of a run, and each seeded fault of a
+// scheduler (properties/mutants/patches_serving.cpp) breaks the law that its row names first.
+#include <faulty_serving/engine.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include "bench/serving/random_runs.h"
+#include "properties/mutants/active_patch.h"
+#include "properties/mutants/patch.h"
+#include "properties/mutants/scheduler_faults.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr std::uint64_t kSeeds = 400;
+
+WrittenRun sound_run(const RunSetup& setup) { return write_run<Engine, EngineOptions>(setup); }
+
+WrittenRun faulty_run(const RunSetup& setup, std::string_view id) {
+  patched::FaultMemory memory;
+  const patched::PatchScope scope(patched::PatchId(id), &memory);
+  return write_run<faulty_serving::Engine, faulty_serving::EngineOptions>(setup);
+}
+
+/// @return the most steps that the worker has at once
+std::uint64_t most_in_flight(const std::string& lines) {
+  std::istringstream in(lines);
+  std::uint64_t now = 0, most = 0;
+  for (std::string line; std::getline(in, line);) {
+    const std::string op = nlohmann::json::parse(line).value("op", "");
+    now += op == "dispatch" ? 1 : op == "retire" ? ~std::uint64_t{0} : 0;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+TEST(Runs, OfTheSimulationHoldWhateverComesTogether) {
+  ServingTotals all;
+  std::uint64_t deep = 0;
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const WrittenRun run = sound_run(draw_setup(seed));
+    const nlohmann::json verdict = judge_run(run.lines);
+    ASSERT_EQ(broken_first(verdict), "") << "seed " << seed << "\n" << verdict.dump(1);
+    ASSERT_TRUE(verdict["ended"]) << seed;
+    EXPECT_GT(verdict["spoke"]["L3"], 0) << seed;
+    deep += most_in_flight(run.lines) > 1 ? 1 : 0;
+    all.preemptions += run.totals.preemptions;
+    all.aborted += run.totals.aborted;
+    all.hit_tokens += run.totals.hit_tokens;
+    all.drafts += run.totals.drafts - run.totals.accepted_drafts;
+  }
+  std::cout << kSeeds << " runs: " << deep << " with two steps in flight, " << all.preemptions
+            << " preemptions, " << all.aborted << " aborts, " << all.hit_tokens << " tokens found, "
+            << all.drafts << " drafts rejected\n";
+  EXPECT_GT(deep, kSeeds / 4);
+  for (const std::uint64_t count : {all.preemptions, all.aborted, all.hit_tokens, all.drafts}) {
+    EXPECT_GT(count, kSeeds / 4);
+  }
+}
+
+TEST(Runs, OfOneSeedHaveTheSameBytesAndSoHasTheCopyWithoutAFault) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const RunSetup setup = draw_setup(seed);
+    const std::string lines = sound_run(setup).lines;
+    EXPECT_EQ(lines, sound_run(setup).lines) << seed;
+    EXPECT_EQ(lines, faulty_run(setup, "none").lines) << seed;
+  }
+}
+
+TEST(Runs, OfAFaultySchedulerBreakTheLawThatItsRowNamesFirst) {
+  std::uint64_t faults = 0, noticed = 0;
+  for (const properties::Patch& row : properties::patched_folder_of_serving().rows) {
+    if (row.law.empty()) continue;  // another place of the row before
+    ++faults;
+    std::string law;
+    std::uint64_t seed = 0;
+    for (; seed < kSeeds && law.empty(); ++seed) {
+      law = broken_first(judge_run(faulty_run(draw_setup(seed), row.id).lines));
+    }
+    EXPECT_EQ(law, row.law) << row.id << ": " << row.sentence;
+    noticed += law == row.law ? 1 : 0;
+    std::cout << row.id << " noticed by " << law << " in run " << seed << ": " << row.sentence
+              << "\n";
+  }
+  std::cout << "scheduler: " << noticed << " of " << faults << "\n";
+  EXPECT_GE(faults, 8U);
+}
+
+}  // namespace
+}  // namespace kvproof::bench
