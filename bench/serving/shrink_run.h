@@ -7,11 +7,14 @@
 //          with operations.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "bench/serving/random_runs.h"
 
