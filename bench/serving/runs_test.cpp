@@ -10,9 +10,12 @@
 #include <string>
 
 #include "bench/serving/random_runs.h"
+#include "bench/serving/shrink_run.h"
+#include "properties/live/verdict.h"
 #include "properties/mutants/active_patch.h"
 #include "properties/mutants/patch.h"
 #include "properties/mutants/scheduler_faults.h"
+#include "properties/traces/test_files.h"
 
 namespace kvproof::bench {
 namespace {
@@ -45,7 +48,10 @@ TEST(Runs, OfTheSimulationHoldWhateverComesTogether) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
     const WrittenRun run = sound_run(draw_setup(seed));
     const nlohmann::json verdict = judge_run(run.lines);
-    ASSERT_EQ(broken_first(verdict), "") << "seed " << seed << "\n" << verdict.dump(1);
+    ASSERT_EQ(broken_first(verdict), "")
+        << "seed " << seed << ", kvproof live "
+        << keep_failing_run(draw_setup(seed), sound_run, ".").string() << "\n"
+        << verdict.dump(1);
     ASSERT_TRUE(verdict["ended"]) << seed;
     EXPECT_GT(verdict["spoke"]["L3"], 0) << seed;
     deep += most_in_flight(run.lines) > 1 ? 1 : 0;
@@ -89,6 +95,30 @@ TEST(Runs, OfAFaultySchedulerBreakTheLawThatItsRowNamesFirst) {
   }
   std::cout << "scheduler: " << noticed << " of " << faults << "\n";
   EXPECT_GE(faults, 8U);
+}
+
+/// @return the first setup whose run breaks a law under that fault
+RunSetup failing_setup(std::string_view id) {
+  std::uint64_t seed = 0;
+  while (broken_first(judge_run(faulty_run(draw_setup(seed), id).lines)).empty()) ++seed;
+  return draw_setup(seed);
+}
+
+TEST(Runs, ThatFailAreMadeShortAndKept) {
+  const RunSetup failing = failing_setup("E07");
+  const std::size_t lines = std::ranges::count(faulty_run(failing, "E07").lines, '\n');
+  const WriteRun write = [](const RunSetup& setup) { return faulty_run(setup, "E07"); };
+  const properties::TemporaryFolder folder;
+  const std::filesystem::path path = keep_failing_run(failing, write, folder.path());
+  const live::Judge judge = live::judge_file(path.string());
+  ASSERT_EQ(judge.findings().size(), 1U);
+  EXPECT_EQ(live::kRunLaws[judge.findings()[0].law].id, "S14");
+  EXPECT_EQ(judge.events(), judge.findings()[0].event) << "it ends with what breaks the law";
+  // A request is admitted, aborted while its step is in flight, and gets the answer: the header,
+  // the request, its dispatch, the abort, what ran, what came back, the token, and few besides.
+  EXPECT_LE(judge.events(), 12U);
+  EXPECT_EQ(judge.requests(), 1U);
+  std::cout << "a run of " << lines << " lines is shrunk to " << judge.events() << "\n";
 }
 
 }  // namespace

@@ -345,12 +345,25 @@ TEST_F(CheckPrograms, ReplayRefusesSimulationsThatCannotBe) {
         "--trace=chat --simulate --card=abacus", "--trace=chat --simulate --preempt=swap",
         "--trace=chat --simulate --memory-gib=1 --capacity-blocks=5",
         "--trace=chat --simulate --laws --storage=contiguous_oracle",
+        "--trace=chat --simulate --run=run.jsonl --storage=contiguous_oracle",
+        "--trace=chat --simulate --run=run.jsonl --preempt=swap --host-blocks=9",
         "--trace=chat --simulate --max-running=0", "--trace=trace --simulate --json=result.json"}) {
     const Answer answer = run("replay", arguments);
     EXPECT_EQ(answer.exit_code, 2) << arguments;
     expect_one_line(answer);
   }
   EXPECT_FALSE(std::filesystem::exists(folder_.path() / "result.json"));
+}
+
+TEST_F(CheckPrograms, ASimulationWritesARunThatLiveHoldsForSound) {
+  const std::string options = "--trace=chat --requests=20 --simulate --capacity-blocks=200";
+  for (const char* file : {" --run=run.jsonl", " --run=again.jsonl"}) {
+    EXPECT_EQ(run("replay", options + file).exit_code, 0);
+  }
+  EXPECT_EQ(text_of(folder_.path() / "run.jsonl"), text_of(folder_.path() / "again.jsonl"));
+  const Answer judged = run("live", "run.jsonl");
+  EXPECT_EQ(judged.exit_code, 0) << judged.out;
+  expect_in("run.jsonl: holds", judged.out);
 }
 
 TEST_F(CheckPrograms, ReplayRefusesLogOptionsThatDoNotFit) {
