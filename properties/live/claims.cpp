@@ -104,8 +104,8 @@ void Judge::forget() {
 }
 
 void Judge::take(const event::Hit& event) {
-  const auto names = transfer_names_ | std::views::reverse;
-  if (!event.transfer.empty() && std::ranges::find(names, event.transfer) == names.end()) {
+  const auto end = transfer_names_.rend();
+  if (!event.transfer.empty() && std::find(transfer_names_.rbegin(), end, event.transfer) == end) {
     throw TextError("transfer", "one that was started, found " + event.transfer);
   }
   asked_[event.req].hit = event;

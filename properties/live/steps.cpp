@@ -426,7 +426,9 @@ void Judge::take(const event::Retire& event) {
   step_now_ = event.step;
   const Step step = std::move(steps_in_flight_.front());
   steps_in_flight_.pop_front();
-  for (const Row& row : step.rows | std::views::reverse) asked_[row.request].row = &row;
+  for (std::size_t i = step.rows.size(); i-- > 0;) {
+    asked_[step.rows[i].request].row = &step.rows[i];
+  }
   for (const auto& [request, tokens] : event.sampled) {
     const Row* row = asked_[request].row;
     if (row == nullptr) continue;
