@@ -2,7 +2,6 @@
 // What the control thread says: requests, their tokens and their ends, and what it claims of
 // blocks.
 #include <algorithm>
-#include <ranges>
 
 #include "properties/live/judge.h"
 #include "reference/trace_json.h"

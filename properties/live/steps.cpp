@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a step does to the shadow: its tables, its writes and, after all of them, its reads.
 #include <algorithm>
-#include <ranges>
 
 #include "properties/live/judge.h"
 #include "reference/trace_json.h"
