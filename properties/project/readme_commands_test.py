@@ -49,13 +49,13 @@ LONG = re.compile(
     r"study (published|live_memory))|gate\.sh|make_page|tests/(kernel_mutants|random)_test")
 
 NOT_RUN = (  # (a pattern of commands, why they are not run)
-    (r"kvproof engines($| --[ceh])|pip (install|wheel)|\bV/bin|^curl|_trace\.jsonl|traces/\*\.json|"
-     r"\.ci/bare", "needs the network"),
+    (r"kvproof engines($| --[ceh])|test --outside|pip (install|wheel)|\bV/bin|^curl|_trace\.jsonl|"
+     r"traces/\*\.json|\.ci/bare", "needs the network"),
     (r"--mutation-score|--non-unity|coverage\.sh|kvproof fuzz|cmake .*--preset|\.ci/run",
      "builds everything once more"),
     (r"kvproof device($| --output)", "needs a GPU"),
     (r"^afl-fuzz", "needs AFL++"),
-    (r"live/vllm/\w+\.py|kvproof live FILE", "needs vLLM"),
+    (r"live/vllm/\w+\.py|kvproof live (FILE|--scheduler)", "needs vLLM"),
     (r"^clang-format -i|KVPROOF_RECORD=1", "writes into the sources"),
 )
 
