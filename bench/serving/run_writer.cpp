@@ -55,14 +55,11 @@ void RunWriter::grant(const Row& row, std::span<const BlockId> table) {
   Asked& asked = asked_.at(row.request);
   const bool longer = asked.told.size() <= table.size() &&
                       std::equal(asked.told.begin(), asked.told.end(), table.begin());
-  const std::vector<std::uint32_t> ids(
-      table.begin() + static_cast<std::ptrdiff_t>(longer ? asked.told.size() : 0), table.end());
   Granted granted;
   granted.row = row;
-  const bool again = longer && !asked.told.empty();
-  if (!again || !ids.empty()) {
-    granted.tables = json({{again ? "more" : "tables", json::array({ids})}}).dump();
-  }
+  granted.again = longer && !asked.told.empty();
+  const auto told = static_cast<std::ptrdiff_t>(longer ? asked.told.size() : 0);
+  granted.table.assign(table.begin() + told, table.end());
   asked.told.assign(table.begin(), table.end());
   ++asked.rows;
   rows_.push_back(std::move(granted));
@@ -80,10 +77,12 @@ void RunWriter::write_dispatch(const Step& step) {
   json rows = json::array();
   for (const Granted& granted : step.rows) {
     const Row& row = granted.row;
-    json one = granted.tables.empty() ? json::object() : json::parse(granted.tables);
-    one["req"] = name_of(row.request);
-    one["start"] = row.start;
-    one["n"] = row.tokens + row.drafts;
+    json one = {
+        {"req", name_of(row.request)}, {"start", row.start}, {"n", row.tokens + row.drafts}};
+    const std::vector<std::uint32_t> ids(granted.table.begin(), granted.table.end());
+    if (!granted.again || !ids.empty()) {
+      one[granted.again ? "more" : "tables"] = json::array({ids});
+    }
     if (row.drafts > 0) one["drafts"] = row.drafts;
     rows.push_back(std::move(one));
   }

@@ -70,7 +70,8 @@ class RunWriter {
  private:
   struct Granted {
     Row row;
-    std::string tables;  // what the dispatch says of them, as members of an object
+    bool again = false;          // the worker has the first entries of the table
+    std::vector<BlockId> table;  // the entries that it has not
     std::uint32_t accepted = 0;
     bool sampled = false;
     std::size_t known = 0;  // tokens of the request when the step runs

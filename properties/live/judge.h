@@ -67,7 +67,7 @@ class Judge {
     std::vector<Entry> entries;
     std::uint32_t named = 0;   // from this entry on none is the null block
     std::uint32_t right = 0;   // before this entry all were right
-    std::uint64_t looked = 0;  // when so many disturbances had been
+    std::uint64_t looked = 0;  // disturbed_ when it was last looked at
   };
   using Tables = std::vector<Table>;  // one a group
   struct Row {
@@ -243,7 +243,7 @@ class Judge {
   std::vector<std::string> transfer_names_;
   std::unordered_map<std::uint64_t, std::vector<Published>> published_;
   std::vector<Place> doubtful_;  // published blocks that changed or wait for their writers
-  std::uint64_t disturbed_ = 0;  // how often a block that a table names was not written by its row
+  std::uint64_t disturbed_ = 0;  // how often a block of a table was written by others than its row
   std::vector<Place> spoiled_;
   std::vector<Identity> scratch_, content_;
   std::vector<std::pair<std::uint32_t, std::uint64_t>> ran_;  // event, step

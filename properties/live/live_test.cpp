@@ -251,12 +251,16 @@ TEST(LiveTest, a_hit_may_end_before_the_state_that_a_row_goes_on_from) {
   }
 }
 
+const std::string kSmall =
+    R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9}],"groups":[{"block_size":2}],)"
+    R"("patience":9,"depth":2})";
+
 /// The same tokens under another adapter, and equal tokens behind another prefix.
 TEST(LiveTest, equal_tokens_of_another_prefix_are_other_content) {
   const auto run = [](const std::string& second) {
     return judged(
-        {R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9}],"groups":[{"block_size":2}],)"
-         R"("patience":9})",
+        {kSmall,
+         R"({"op":"request","req":"first","tokens":[9]})",  // did not write the copy
          R"({"op":"request","req":"a","tokens":[1,2,3,4,5]})",
          R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":0,"n":5,"tables":[[1,2,3]]}]})",
          R"({"op":"run","step":0})", second,
@@ -270,7 +274,7 @@ TEST(LiveTest, equal_tokens_of_another_prefix_are_other_content) {
     const Judge judge = run(second);
     ASSERT_FALSE(judge.findings().empty());
     EXPECT_EQ(judge.findings().front().law, kContent);
-    EXPECT_EQ(judge.findings().front().wrote, "written by a at event 7 (step 1)");
+    EXPECT_EQ(judge.findings().front().wrote, "written by a at event 8 (step 1)");
   }
 }
 
@@ -278,9 +282,7 @@ TEST(LiveTest, equal_tokens_of_another_prefix_are_other_content) {
 TEST(LiveTest, a_load_of_what_a_step_waits_for_is_no_fault_of_it) {
   const auto run = [](const std::string& carried) {
     return judged(
-        {R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9}],"groups":[{"block_size":2}],)"
-         R"("patience":9})",
-         R"({"op":"request","req":"a","tokens":[1,2,3]})",
+        {kSmall, R"({"op":"request","req":"a","tokens":[1,2,3]})",
          R"({"op":"request","req":"b","tokens":[1,2,4]})",
          R"({"op":"request","req":"c","tokens":[5,6,7]})",
          R"({"op":"start","transfer":"t","kind":"receive","req":"a","group":0,)"
@@ -299,9 +301,7 @@ TEST(LiveTest, a_load_of_what_a_step_waits_for_is_no_fault_of_it) {
 /// A failed load spoils what a step wrote; the step is run anew; another load fails beside it.
 TEST(LiveTest, a_failed_load_spoils_no_step_that_came_after_the_mend) {
   EXPECT_TRUE(
-      judged({R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":9}],"groups":[{"block_size":2}],)"
-              R"("patience":9,"depth":2})",
-              R"({"op":"request","req":"a","tokens":[1,2,3]})",
+      judged({kSmall, R"({"op":"request","req":"a","tokens":[1,2,3]})",
               R"({"op":"request","req":"b","tokens":[5,6,7]})",
               R"({"op":"start","transfer":"t","kind":"receive","req":"a","group":0,)"
               R"("blocks":[[0,1]],"carries":["a",0]})",

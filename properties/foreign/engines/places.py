@@ -39,7 +39,7 @@ def environment(folder, name, requirements, *options, beside=None):
         with open(ready, encoding="utf-8") as file:
             if file.read() == wanted:
                 return path
-    print(f"kvproof engines: {name}: pip installs {', '.join(requirements)}", file=sys.stderr,
+    print(f"kvproof: {name}: pip installs {', '.join(requirements)}", file=sys.stderr,
           flush=True)
     shutil.rmtree(path, ignore_errors=True)
     run(sys.executable, "-m", "venv", path)

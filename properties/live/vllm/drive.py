@@ -18,7 +18,7 @@ from collections import deque
 
 import stand_in
 import world
-from worker import END, VOCABULARY, Desync, Worker
+from worker import END, Desync, Worker
 
 PATIENCE = 400  # steps
 

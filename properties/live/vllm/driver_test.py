@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Each configuration of vLLM's scheduler writes a run of 200 steps in the alphabet, with all events
-that it promises, and the same bytes again. Exit code 77 where vLLM 0.33.0 is missing."""
+that it promises, and the same bytes again, in another process, too.
+
+Exit code 77 where vLLM 0.33.0 is missing."""
 
 import importlib.metadata
 import json
 import os
+import subprocess
 import sys
 
 ALWAYS = "request tokens dispatch run retire hit publish unpublish finish abort quiet"
@@ -37,6 +40,16 @@ def check(case):
     assert events[-1]["op"] == "end", f"{case.name}: {events[-1]}"
     order(case, events)
     return len(lines)
+
+
+def check_process():
+    """Sets of names have another order in each process, and the driver must not show it."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "drive.py")
+    command = [sys.executable, "-B", path, "--case=both", "--steps=200", "--seed=3"]
+    out = subprocess.run(command, env=dict(os.environ, PYTHONHASHSEED="7"), check=True,
+                         capture_output=True, text=True).stdout
+    case = next(each for each in world.CASES if each.name == "both")
+    assert out == "".join(written(case)), "other bytes in another process"
 
 
 def order(case, events):
@@ -86,4 +99,5 @@ if __name__ == "__main__":
     import stand_in
     import world
     stand_in.install()
+    check_process()
     print(f"{len(world.CASES)} configurations, {sum(map(check, world.CASES))} lines")

@@ -109,23 +109,30 @@ class Campaign:
         self.seconds = time.monotonic() - start
 
     def explain(self):
-        """A finding is known if the mends of the defects that have a page make it go away."""
+        """A finding is known if the mends of the defects that have a page make it go away, and it
+        comes back without one of them."""
         found = [run for run in self.runs if run["findings"]]
         jobs = [(run["case"], run["seed"], run["asked"]) for run in found]
         after = self.pool.map(lambda job: self.driver.run(*job, self.mended), jobs)
         kinds = {}
         for run, mended in zip(found, after):
             if mended["findings"]:
-                self.new.append(mended)
+                self.keep(mended, self.mended)
             else:
                 kinds.setdefault((run["case"], first(run)), []).append(run)
         for (kind, runs), pages in zip(kinds.items(), self.pool.map(
                 self.pages_of, [runs[0] for runs in kinds.values()])):
-            self.known[kind] = len(runs), pages
+            if pages:
+                self.known[kind] = len(runs), pages
+            else:  # the run is another one with the mends, and that may be all
+                self.keep(runs[0], (str(HERE),))
             progress(f"{len(self.known)} of {len(kinds)} kinds of findings explained")
-        for run in self.new:
-            run["kept"] = os.path.join(self.driver.folder, f"{run['case']}-{run['seed']}.jsonl")
-            self.driver.run(run["case"], run["seed"], run["asked"], self.mended, run["kept"])
+
+    def keep(self, run, copy):
+        """Notes a new finding, and keeps the run that shows it."""
+        run["kept"] = os.path.join(self.driver.folder, f"{run['case']}-{run['seed']}.jsonl")
+        self.driver.run(run["case"], run["seed"], run["asked"], copy, run["kept"])
+        self.new.append(run)
 
     def pages_of(self, run):
         """@return the pages without whose mends the run still finds something"""
@@ -136,7 +143,7 @@ class Campaign:
     def notice(self, item):
         """@return whether this fault is noticed, and what was"""
         number, fault = item
-        # A session that waits must hold its blocks for what goes wrong with them.
+        # With that mend a session keeps no blocks while it waits, and these faults are about them.
         page = "vllm-run-sessions-starve" if "sessions" in fault.cases else None
         copy = self.driver.copy(f"fault-{number}", [*seeded.mends(page), fault.change])
         steps, most, heard = 0, self.options.steps // 10, set()
@@ -176,7 +183,7 @@ def show(campaign):
           f"{steps / campaign.seconds:.0f} steps per second")
     print("  ".join(["had a say:", *(f"{law} {times}" for law, times in spoke.items())]))
     for (case, law), (runs, pages) in campaign.known.items():
-        print(f"known: {law} in {runs} runs of {case}: {' '.join(pages) or 'several pages'}")
+        print(f"known: {law} in {runs} runs of {case}: {' '.join(pages)}")
     for run in campaign.new:
         finding = run["findings"][0]
         print(f"NEW: {first(run)} in {run['case']}: {finding['what']}\n"

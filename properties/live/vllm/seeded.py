@@ -43,8 +43,8 @@ def scheduler(old, new):
     return Change(SCHEDULER, old, new)
 
 
-# Which loads within a step are unsure, because their steps have not been answered: a set of the
-# class of requests, which connectors see, too.
+# Requests whose load within a step is unsure, because that step has not been answered yet. The
+# class of requests has their names, where connectors see them, too.
 UNSURE = (
     scheduler("                if num_external_computed_tokens > 0:\n",
               "                if num_external_computed_tokens > 0:\n"
