@@ -179,7 +179,7 @@ def show(campaign):
     progress("")
     steps, spoke = sum(run["steps"] for run in campaign.runs), campaign.spoke()
     print(f"vllm {RELEASE}, its own schedulers: {steps} steps in {len(campaign.runs)} runs of "
-          f"{len(campaign.options.case)} cases, seed {campaign.options.seed}, "
+          f"{len({run['case'] for run in campaign.runs})} cases, seed {campaign.options.seed}, "
           f"{steps / campaign.seconds:.0f} steps per second")
     print("  ".join(["had a say:", *(f"{law} {times}" for law, times in spoke.items())]))
     for (case, law), (runs, pages) in campaign.known.items():
@@ -236,6 +236,12 @@ def document(campaign):
                    for fault, how in rows]}
 
 
+def writable(path):
+    """@return whether a file can be written there; nothing is made before there are results"""
+    there = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
+    return os.access(there, os.W_OK) and not os.path.isdir(path)
+
+
 class Parser(argparse.ArgumentParser):
     def error(self, message):
         self.exit(2, f"kvproof live: {message} (see: kvproof live --scheduler=vllm --help)\n")
@@ -274,13 +280,9 @@ def main():
     folder = os.path.join(CHECKOUT, "build", "engines")
     os.makedirs(folder, exist_ok=True)
     programs = os.environ.get("KVPROOF_BIN") or os.path.join(CHECKOUT, "build", "release", "bin")
-    if options.json:
-        try:
-            open(options.json, "a", encoding="utf-8").close()
-        except OSError as error:
-            print(f"kvproof live: --json={options.json}: cannot be written: {error.strerror}",
-                  file=sys.stderr)
-            return 2
+    if options.json and not writable(options.json):
+        print(f"kvproof live: --json={options.json}: cannot be written", file=sys.stderr)
+        return 2
     try:
         campaign = Campaign(Driver(os.path.join(programs, "kvproof-live"), folder), options)
     except Absent as error:
