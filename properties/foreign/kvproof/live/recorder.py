@@ -64,10 +64,11 @@ class Recorder:
     """One recording.
 
     @param where a folder, in which a file is made; a file or a named pipe; or "judge"
+    @param last is called before the end, and may emit
     """
 
-    def __init__(self, where, name="run", room=ROOM):
-        self.where, self.name = where, name
+    def __init__(self, where, name="run", room=ROOM, last=lambda: None):
+        self.where, self.name, self.last = where, name, last
         self.waiting = queue.Queue(room)
         self.lost, self.told, self.why, self.closing = 0, 0, "", False
         self.process = os.getpid()
@@ -90,6 +91,7 @@ class Recorder:
         """Writes what waits. An engine ends, whoever does not read."""
         if self.closing or os.getpid() != self.process:  # a child inherits no thread
             return
+        self.last()
         self.closing = True
         self.thread.join(PATIENCE)
 
