@@ -26,7 +26,8 @@ encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 class Masked(dict):
     """Tokens as the recording has them: keyed hashes of 31 bits, so that equal ones stay equal and
-    nobody reads the text. KVPROOF_LIVE_TOKENS=plain leaves them as they are."""
+    nobody reads the text. Two of a large vocabulary may share one: what was written for the one
+    then passes for the other. KVPROOF_LIVE_TOKENS=plain leaves them as they are."""
 
     def __init__(self):
         super().__init__()
