@@ -53,6 +53,8 @@ class Orders:
         self.recorder = Recorder(where, last=self.last)
         self.tokens, self.names, self.keys = Masked(), {}, {}
         self.flight, self.steps, self.arrived = deque(), itertools.count(), itertools.count()
+        self.ahead = self.config.scheduler_config.async_scheduling  # steps know not what they feed
+        self.newest = {}  # token of a request
         self.held = None  # events that wait until the answers are told
         layout = scheduler.kv_cache_config
         groups, strange = zip(*map(group_of, layout.kv_cache_groups))
@@ -113,6 +115,7 @@ class Orders:
         aborted = request.status.name == "FINISHED_ABORTED"
         op = "preempt" if not request.is_finished() else "abort" if aborted else "finish"
         event = {"op": op, "req": self.names[name]}
+        self.newest.pop(self.names[name], None)
         if op != "preempt":
             del self.names[name]
         if self.held is None:
@@ -154,13 +157,14 @@ class Orders:
         return row
 
     def ran(self, out, seen):
-        """The step has run; what the runner saw of it is told."""
+        """The step has run; what the runner saw of it is told, but for the tokens that are known to
+        be fed."""
         step = next(number for each, number in self.flight if each is out)
         told = {what: {self.names[name]: value for name, value in of.items() if name in self.names}
-                for what, of in seen.items() if isinstance(of, dict)}
-        told["inputs"] = {name: self.tokens.of(ids) for name, ids in told["inputs"].items()}
-        if seen["copies"]:
-            told["copies"] = seen["copies"]
+                for what, of in seen.items() if of}
+        inputs = {name: fed for name, fed in told.get("inputs", {}).items()
+                  if fed != [self.newest.get(name)] or self.ahead}
+        told["inputs"] = {name: self.tokens.of(fed) for name, fed in inputs.items()}
         self.emit({"op": "run", "step": step} | {what: of for what, of in told.items() if of})
 
     # What it makes of the answers.
@@ -193,7 +197,9 @@ class Orders:
         for name, (request, length) in before.items():
             more = request.all_token_ids[length:]
             if more:
-                taken.append({"op": "tokens", "req": names[name], "append": self.tokens.of(more)})
+                name = names[name]
+                self.newest[name] = more[-1]
+                taken.append({"op": "tokens", "req": name, "append": self.tokens.of(more)})
         kept = {each["req"] for each in taken}
         self.emit({"op": "retire", "step": step, "sampled": sampled,
                    "discarded": [name for name in sampled if name not in kept]})

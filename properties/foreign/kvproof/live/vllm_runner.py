@@ -23,29 +23,35 @@ def table_of(table):
 
 
 class Given:
-    """The tables of one group as the orders say that they are."""
+    """The tables of one group as the orders say that they are: a row of ids for each request."""
 
     def __init__(self, table, block_size):
         self.table, self.block_size = table, block_size
-        self.parts = max(block_size // table.block_size, 1)  # blocks of the runner in one of ours
-        self.ids = {}  # request -> ids, in an array with room
+        self.size = getattr(table, "block_size", block_size)  # of a block as the runner has it
+        self.parts = block_size // self.size  # of these in one of ours
+        self.ids = np.zeros((16, 16), np.int32)
+        self.counts = np.zeros(16, np.int32)
 
-    def take(self, name, ids, more):
-        before, count = self.ids.get(name, (None, 0)) if more else (None, 0)
-        if before is None or count + len(ids) > len(before):
-            wider = np.zeros(2 * (count + len(ids)) + 8, np.int32)
-            wider[:count] = before[:count] if count else 0
-            before = wider
-        before[count:count + len(ids)] = ids
-        self.ids[name] = before, count + len(ids)
+    def take(self, row, ids, more):
+        count = self.counts[row] if more else 0
+        end = count + len(ids)
+        if end > self.ids.shape[1]:
+            self.ids = np.pad(self.ids, ((0, 0), (0, end)))
+        self.ids[row, count:end] = ids
+        self.counts[row] = end
 
-    def used(self, row, name):
-        """@return the ids that the runner has, if they are others"""
-        ids, count = self.ids[name]
-        actual = table_of(self.table)[row, :count * self.parts]
-        if self.parts > 1:
-            actual = actual[::self.parts] // self.parts
-        return None if np.array_equal(actual, ids[:count]) else actual.tolist()
+    def add_rows(self):
+        self.ids = np.pad(self.ids, ((0, len(self.ids)), (0, 0)))
+        self.counts = np.pad(self.counts, (0, len(self.counts)))
+
+    def others(self, rows):
+        """@return for which of these rows, which stand first in the runner's table, it has other
+        ids than it was given, and which"""
+        counts = self.counts[rows]
+        most = int(counts.max())
+        actual = table_of(self.table)[:len(rows), :most * self.parts:self.parts] // self.parts
+        differs = (actual != self.ids[rows, :most]) & (np.arange(most) < counts[:, None])
+        return {int(i): actual[i, :counts[i]].tolist() for i in np.flatnonzero(differs.any(1))}
 
 
 class Runner:
@@ -53,6 +59,7 @@ class Runner:
 
     def __init__(self, runner):
         self.runner, self.groups, self.seen = runner, None, None
+        self.rows, self.unused = {}, list(range(16))  # of requests, in Given
 
     def begin(self):
         tables = self.runner.input_batch.block_table.block_tables
@@ -66,54 +73,62 @@ class Runner:
         if self.groups is None:
             self.begin()
         for name in out.finished_req_ids:
-            for group in self.groups:
-                group.ids.pop(name, None)
+            if name in self.rows:
+                self.unused.append(self.rows.pop(name))
         for new in out.scheduled_new_reqs:
             self.take(new.req_id, new.block_ids, False)
         cached = out.scheduled_cached_reqs
         for i, name in enumerate(cached.req_ids):
             if cached.new_block_ids[i]:
                 self.take(name, cached.new_block_ids[i], not is_resumed(cached, i))
-        self.seen = {"tables": {}, "slots": {}, "inputs": {}, "copies": []}
+        self.seen = {"tables": {}, "slots": {}, "inputs": {}}
 
     def take(self, name, blocks, more):
+        if name not in self.rows:
+            if not self.unused:
+                self.unused = list(range(len(self.rows), 2 * len(self.rows)))
+                for group in self.groups:
+                    group.add_rows()
+            self.rows[name] = self.unused.pop()
         for group, ids in zip(self.groups, blocks):
-            group.take(name, ids, more)
+            group.take(self.rows[name], ids, more)
 
     def prepared(self, out):
         """Looks at the tables, the slots and the tokens of a step that is about to run."""
-        batch, counts = self.runner.input_batch, out.num_scheduled_tokens
+        batch = self.runner.input_batch
         names = batch.req_ids[:batch.num_reqs]
-        starts = batch.num_computed_tokens_cpu
+        counts = np.fromiter(map(out.num_scheduled_tokens.get, names), np.int64, len(names))
+        starts = batch.num_computed_tokens_cpu[:len(names)]
+        self.look_at_tables(names)
+        self.look_at_slots(names, counts, starts)
         tokens = on_host(getattr(self.runner, "input_ids", None))
-        at = 0
-        for row, name in enumerate(names):
-            used = [group.used(row, name) for group in self.groups]
-            if any(each is not None for each in used):
-                self.seen["tables"][name] = [
-                    group.ids[name][0][:group.ids[name][1]].tolist() if ids is None else ids
-                    for group, ids in zip(self.groups, used)]
-            end = at + counts[name]
-            if tokens is not None and starts[row] + counts[name] > batch.num_prompt_tokens[row]:
-                self.seen["inputs"][name] = tokens[at:end].tolist()
-            at = end
-        self.look_at_slots(names, [counts[name] for name in names], starts)
+        if tokens is None:
+            return
+        ends = np.cumsum(counts)
+        begins, ends, tokens = (ends - counts).tolist(), ends.tolist(), tokens[:ends[-1]].tolist()
+        for i in np.flatnonzero(starts + counts > batch.num_prompt_tokens[:len(names)]).tolist():
+            self.seen["inputs"][names[i]] = tokens[begins[i]:ends[i]]
+
+    def look_at_tables(self, names):
+        rows = [self.rows[name] for name in names]
+        others = [group.others(rows) for group in self.groups]
+        for i in set().union(*others):
+            self.seen["tables"][names[i]] = [
+                other.get(i, group.ids[rows[i], :group.counts[rows[i]]].tolist())
+                for group, other in zip(self.groups, others)]
 
     def look_at_slots(self, names, counts, starts):
         rows = np.repeat(np.arange(len(names)), counts)
-        before = np.repeat(np.cumsum([0, *counts[:-1]]), counts)
-        positions = starts[:len(names)][rows] + np.arange(len(rows)) - before
+        positions = np.arange(len(rows)) + np.repeat(starts + counts - np.cumsum(counts), counts)
         for number, group in enumerate(self.groups):
             slots = on_host(group.table.slot_mapping)
-            mode = getattr(getattr(group.table, "slot_mapping_mode", None), "name", "")
-            if slots is None or mode == "NONE" or is_state(self.runner, number):
+            if slots is None or is_state(self.runner, number):
                 continue
-            size = group.table.block_size
-            ids = table_of(group.table)[rows, positions // size].astype(np.int64)
-            for i in np.flatnonzero(slots[:len(rows)] != ids * size + positions % size):
-                slot, name = int(slots[i]), names[rows[i]]
-                self.seen["slots"].setdefault(name, []).append(
-                    [number, int(positions[i]), slot // group.block_size, slot % group.block_size])
+            entries, offsets = np.divmod(positions, group.size)
+            ids = table_of(group.table)[rows, entries].astype(np.int64)
+            for i in np.flatnonzero(slots[:len(rows)] != ids * group.size + offsets).tolist():
+                self.seen["slots"].setdefault(names[rows[i]], []).append(
+                    [number, int(positions[i]), *divmod(int(slots[i]), group.block_size)])
 
 
 def is_state(runner, number):
