@@ -25,24 +25,28 @@ def group_of(group):
     spec = group.kv_cache_spec
     spec = next(iter(getattr(spec, "kv_cache_specs", {}).values()), spec)
     kind = type(spec).__name__
-    out = {"block_size": group.kv_cache_spec.block_size, "window": 0, "state": kind == "MambaSpec"}
+    out = {"block_size": group.kv_cache_spec.block_size}
     if kind == "SlidingWindowSpec":
-        out["window"] = spec.sliding_window
-    elif kind not in WHOLE and not out["state"]:
-        return out, f"layers of kind {kind}"
-    return out, None
+        return out | {"window": spec.sliding_window}, None
+    if kind == "MambaSpec":
+        mode = getattr(spec, "mamba_cache_mode", "none")
+        return out | {"state": True, "in_place": mode == "align"}, (
+            "states of every block" if mode == "all" else None)
+    return out, None if kind in WHOLE else f"layers of kind {kind}"
 
 
-def unsaid(scheduler):
+def unsaid(scheduler, groups):
     """@return what this engine does that no event says"""
-    parallel = scheduler.vllm_config.parallel_config
+    config = scheduler.vllm_config
+    drafts = config.speculative_config is not None
     if getattr(scheduler, "connector", None) is not None:
         yield "a connector moves blocks"
-    if getattr(parallel, "decode_context_parallel_size", 1) > 1:
+    if getattr(config.parallel_config, "decode_context_parallel_size", 1) > 1:
         yield "a block is spread over workers"
-    if scheduler.vllm_config.scheduler_config.async_scheduling and (
-            scheduler.vllm_config.speculative_config is not None):
+    if drafts and config.scheduler_config.async_scheduling:
         yield "the device corrects where a row with drafts begins"
+    if drafts and any(group.get("state") for group in groups):
+        yield "states are moved when drafts were accepted"
 
 
 class Orders:
@@ -61,7 +65,7 @@ class Orders:
         self.emit({"kvproof_run": 1, "engine": f"vllm {version()}", "null_block": True, "seed": "-",
                    "tiers": [{"name": "device", "blocks": layout.num_blocks}],
                    "groups": list(groups), "patience": PATIENCE})
-        for what in (*filter(None, strange), *unsaid(scheduler)):
+        for what in (*filter(None, strange), *unsaid(scheduler, groups)):
             self.emit({"op": "lost", "what": what})
             self.emit = lambda event: None
             break
@@ -161,10 +165,11 @@ class Orders:
         be fed."""
         step = next(number for each, number in self.flight if each is out)
         told = {what: {self.names[name]: value for name, value in of.items() if name in self.names}
-                for what, of in seen.items() if of}
+                for what, of in seen.items() if of and what != "copies"}
         inputs = {name: fed for name, fed in told.get("inputs", {}).items()
                   if fed != [self.newest.get(name)] or self.ahead}
         told["inputs"] = {name: self.tokens.of(fed) for name, fed in inputs.items()}
+        told["copies"] = seen["copies"]
         self.emit({"op": "run", "step": step} | {what: of for what, of in told.items() if of})
 
     # What it makes of the answers.

@@ -81,7 +81,7 @@ class Runner:
         for i, name in enumerate(cached.req_ids):
             if cached.new_block_ids[i]:
                 self.take(name, cached.new_block_ids[i], not is_resumed(cached, i))
-        self.seen = {"tables": {}, "slots": {}, "inputs": {}}
+        self.seen = {"copies": [], "tables": {}, "slots": {}, "inputs": {}}
 
     def take(self, name, blocks, more):
         if name not in self.rows:
@@ -169,7 +169,9 @@ def wrap(every):
     def executes(original, self, out, *values, **named):
         runner = runner_of(self)
         runner.given(out)
+        copied.clear()
         result = original(self, out, *values, **named)
+        runner.seen["copies"] = list(copied)
         orders = next((o for o in every if o.config is self.vllm_config), None)
         if result is not None or orders is not None:
             return speaking(result, out, runner.seen, orders)
@@ -181,6 +183,29 @@ def wrap(every):
         waits, self.kvproof_waits = getattr(self, "kvproof_waits", None), None
         return result if waits is None else speaking(result, *waits, None)
 
+    def collects(original, bufs, layout, functions, groups, source, to, bias, state, layers):
+        if not bufs.offset:
+            planned.clear()
+        result = original(bufs, layout, functions, groups, source, to, bias, state, layers)
+        planned.append((bufs.offset, [
+            [group, state.block_ids[group][source], state.block_ids[group][to]]
+            for group in groups]))
+        return result
+
+    def copies(original, sources, *values, **named):
+        for end, moves in planned:
+            if end <= len(sources):
+                copied.extend(moves)
+        planned.clear()
+        return original(sources, *values, **named)
+
+    planned, copied = [], []  # moves of states in this step, which the runner decides
+    try:
+        from vllm.v1.worker import mamba_utils
+        around(mamba_utils, "collect_mamba_copy_meta", collects)
+        around(mamba_utils, "batch_memcpy", copies)
+    except ImportError:
+        pass  # no states under a prefix cache
     around(GPUModelRunner, "_prepare_inputs", prepares)
     around(GPUModelRunner, "execute_model", executes)
     around(GPUModelRunner, "sample_tokens", samples)
