@@ -396,6 +396,27 @@ TEST_F(CheckPrograms, LiveTellsWhatHoldsFromWhatIsBrokenAndWhatCannotBeTold) {
   EXPECT_EQ(document.at("runs").at(0).at("findings"), json::array());
   EXPECT_EQ(judged(2, R"({"op":"raised","what":"AssertionError"})"), 1);
   EXPECT_EQ(judged(2, R"({"op":"raised"})"), 2);
+  EXPECT_EQ(judged(lines.size() - 1, R"({"op":"lost","what":"the queue was full"})"), 3);
+}
+
+TEST_F(CheckPrograms, LiveJudgesAPipeAsItIsWritten) {
+  const std::string live = KVPROOF_BINARY_DIR "/bin/kvproof-live ";
+  const std::string sound = " " KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl ";
+  // The rest is written if the finding has been told.
+  const Answer told = shell("mkfifo run; " + live + "run >told & { head -n 3" + sound +
+                            R"(; echo '{"op":"raised","what":"x"}'; for i in $(seq 200); do
+         grep -q S16 told && break; sleep 0.05; done; grep -q S16 told && tail -n +4)" +
+                            sound + ";} >run; wait $!; echo $?; cat told");
+  EXPECT_TRUE(told.out.starts_with("1\nS16 raised, line 4")) << told.out;
+  expect_in("102 lines)", told.out);
+  const auto end = [&](const std::string& head) {
+    return shell("head -c " + head + sound + "|" + live + "-");
+  };
+  EXPECT_EQ(end("-5").exit_code, 0);
+  expect_in("-: holds, judged up to its last line, which is broken off", end("-5").out);
+  expect_in("-: holds (", end("-1").out);
+  EXPECT_EQ(shell("head -c -5" + sound + ">cut; " + live + "cut").exit_code, 2);
+  EXPECT_EQ(shell("{ cat" + sound + "; echo '{'; } |" + live + "-").exit_code, 2);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kvproof live: judges recorded runs of a whole engine (properties/live/README.md).
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -16,6 +17,20 @@ namespace {
 constexpr Program kProgram{.name = "kvproof live",
                            .no_memory = "not enough memory for the shadow of such a cache"};
 
+/// Of a pipe the findings are printed as they come.
+live::Judge judge_and_print(const std::string& file) {
+  const auto print = [](const live::Found& found, const live::Judge& judge) {
+    live::print_finding(std::cout, found, judge);
+    std::cout.flush();
+  };
+  const std::string path = file == "-" ? "/dev/stdin" : file;
+  const bool stream = live::is_stream(path);
+  live::Judge judge = stream ? live::judge_file(path, print) : live::judge_file(path);
+  live::print_verdict(std::cout, file, judge);
+  if (!stream) std::ranges::for_each(judge.findings(), [&](const auto& f) { print(f, judge); });
+  return judge;
+}
+
 int run(int argc, char** argv) {
   std::vector<std::string> files;
   std::string json_path;
@@ -23,7 +38,8 @@ int run(int argc, char** argv) {
                    "Judges recorded runs of an engine: whether each row of each step read what its "
                    "own tokens wrote,\nand the other laws of properties/live/README.md.\n"
                    "Example: kvproof live properties/live/runs/sound.jsonl");
-  line.option("files", files, "recorded runs (JSON Lines, plain, .gz or .zst)");
+  line.option("files", files,
+              "recorded runs (JSON Lines, plain, .gz or .zst), or pipes; - is standard input");
   line.option("--json", json_path, "also write the verdicts to this file").placeholder("FILE");
   if (!line.parse(argc, argv)) return kHolds;
   if (files.empty()) throw UsageError("expected recorded runs; see --help");
@@ -33,11 +49,10 @@ int run(int argc, char** argv) {
   bool broken = false;
   bool told = true;
   for (const std::string& file : files) {
-    const live::Judge judge = live::judge_file(file);
-    live::print_verdict(std::cout, file, judge);
+    const live::Judge judge = judge_and_print(file);
     live::add_run(all, file, judge);
     broken = broken || !judge.findings().empty();
-    told = told && judge.ran();
+    told = told && judge.can_tell();
   }
   for (const live::RunLaw& law : live::kRunLaws) {
     all["laws"].push_back({{"law", law.id}, {"name", law.name}, {"sentence", law.sentence}});

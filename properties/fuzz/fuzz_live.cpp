@@ -37,7 +37,11 @@ class RunInput {
  private:
   struct Step {
     std::uint32_t number = 0;
-    std::vector<std::pair<std::string, std::uint32_t>> rows;  // request, tokens
+    struct Row {
+      std::string name;
+      std::uint32_t n = 0, start = 0;
+    };
+    std::vector<Row> rows;
     bool ran = false;
   };
 
@@ -72,6 +76,7 @@ class RunInput {
       const std::uint32_t kind = draw(4);
       groups.push_back(
           {{"block_size", 1 + draw(4)}, {"window", kind == 1 ? draw(8) : 0}, {"state", kind == 2}});
+      groups.back()["in_place"] = kind == 2 && groups.back()["block_size"] == 4;
     }
     const json device = {{"name", "device"}, {"blocks", blocks_}};
     const json host = {{"name", "host"}, {"blocks", kHostBlocks}};
@@ -112,7 +117,7 @@ class RunInput {
       json row = {{"req", one_of(alive_)}, {"start", draw(12)}, {"n", n}};
       if (told < 3) row[told < 2 ? "tables" : "more"] = tables();
       if (n > 0) row["drafts"] = draw(n);
-      step.rows.emplace_back(row["req"], n);
+      step.rows.push_back({row["req"], n, row["start"]});
       rows.push_back(row);
     }
     if (draw(8) == 0) copies.push_back({draw(groups_), block(), block()});
@@ -124,10 +129,19 @@ class RunInput {
     if (step == in_flight_.end()) return {};
     step->ran = true;
     json inputs = json::object();
-    for (const auto& [name, n] : step->rows) {
+    for (const auto& [name, n, start] : step->rows) {
       if (n > 0 && draw(3) == 0) inputs[name] = draws(n, 3);
     }
-    return json{{"op", "run"}, {"step", step->number}, {"inputs", inputs}};
+    json out = {{"op", "run"}, {"step", step->number}, {"inputs", inputs}};
+    if (step->rows.empty() || draw(4) > 0) return out;
+    const auto& [name, n, start] = step->rows[draw(4) % step->rows.size()];
+    if (draw(2) == 0) {
+      out["tables"][name] = tables();
+    } else {
+      const std::uint32_t position = start + draw(n + 1);
+      out["slots"][name] = {{draw(groups_), position, block(), 0}};
+    }
+    return out;
   }
   std::optional<json> retire() {
     if (in_flight_.empty()) return {};
@@ -135,7 +149,7 @@ class RunInput {
     in_flight_.pop_front();
     json out = {{"op", "retire"}, {"step", step.number}, {"discarded", json::array()}};
     out["sampled"] = json::object();
-    for (const auto& [name, n] : step.rows) {
+    for (const auto& [name, n, start] : step.rows) {
       out["sampled"][name] = draws(draw(3), 3);
       if (draw(4) == 0) out["discarded"].push_back(name);
     }
@@ -197,6 +211,7 @@ class RunInput {
       case 1: return {{"op", "raised"}, {"what", "an assertion"}};
       case 2: return {{"op", "reset"}, {"tiers", draws(1, 2)}};
       case 3: return {{"op", "hit"}, {"req", "nobody"}, {"tokens", 1}};
+      case 4: return {{"op", "lost"}, {"events", draw(9)}, {"what", "the queue was full"}};
       default: return {{"op", "quiet"}};
     }
   }

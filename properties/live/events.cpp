@@ -40,6 +40,10 @@ const json& items(const json& object, const char* field) {
   return object.contains(field) ? array(object[field], field) : kNone;
 }
 
+std::uint64_t lost_by(const json& line) {
+  return line.contains("events") ? integer<std::uint64_t>(line["events"], "events") : 0;
+}
+
 class Reader {
  public:
   Reader(const json& line, const Header& header, Names& names)
@@ -50,7 +54,7 @@ class Reader {
     if (op == "request") return request();
     if (op == "tokens") return tokens();
     if (op == "dispatch") return dispatch();
-    if (op == "run") return has({"step", "inputs"}), event::Run{step(), tokens_of("inputs")};
+    if (op == "run") return run();
     if (op == "retire") {
       has({"step", "sampled", "discarded"});
       return event::Retire{step(), tokens_of("sampled"), requests("discarded")};
@@ -81,6 +85,8 @@ class Reader {
     }
     if (op == "reset") return reset();
     if (op == "raised") return has({"what"}), event::Raised{text(line_, "what")};
+    if (op == "lost")
+      return has({"events", "what"}), event::Lost{lost_by(line_), text(line_, "what")};
     if (op == "quiet") return has({}), event::Quiet{};
     if (op == "end") return end();
     throw TextError("op", "a known event, found " + op);
@@ -120,11 +126,35 @@ class Reader {
     }
     return out;
   }
-  [[nodiscard]] TokensOf tokens_of(const char* field) const {
-    TokensOf out;
+  template <class Read>
+  [[nodiscard]] auto per_request(const char* field, const Read& read) const {
+    PerRequest<decltype(read(line_))> out;
     if (!line_.contains(field)) return out;
     for (const auto& item : object(line_[field], field).items()) {
-      out.emplace_back(names_.find(item.key()), integers<TokenId>(item.value(), field));
+      out.emplace_back(names_.find(item.key()), read(item.value()));
+    }
+    return out;
+  }
+  [[nodiscard]] TokensOf tokens_of(const char* field) const {
+    return per_request(field,
+                       [field](const json& value) { return integers<TokenId>(value, field); });
+  }
+  [[nodiscard]] BlockLists tables(const json& value, const char* field) const {
+    BlockLists out;
+    for (const json& list : array(value, field)) out.push_back(blocks(list, field, 0));
+    if (out.size() == header_.groups.size()) return out;
+    throw TextError(field, "one list for each group");
+  }
+  [[nodiscard]] std::vector<event::Sent> sent(const json& value) const {
+    std::vector<event::Sent> out;
+    for (const json& item : array(value, "slots")) {
+      if (!item.is_array() || item.size() != 4) {
+        throw TextError("slots", "[group, position, block, offset]");
+      }
+      const std::uint32_t group = below(item[0], "slots", header_.groups.size());
+      const Group& of = header_.groups[group];
+      out.push_back({group, below(item[1], "slots", kMostTokens), place(0, item[2], "slots").block,
+                     below(item[3], "slots", of.state ? 1 : of.block_size)});
     }
     return out;
   }
@@ -153,6 +183,13 @@ class Reader {
     return out;
   }
   [[nodiscard]] event::Row row(const json& value) const;
+  [[nodiscard]] Event run() const {
+    has({"step", "inputs", "tables", "slots"});
+    return event::Run{
+        step(), tokens_of("inputs"),
+        per_request("tables", [this](const json& value) { return tables(value, "tables"); }),
+        per_request("slots", [this](const json& value) { return sent(value); })};
+  }
   [[nodiscard]] Event start() const;
   void sides(event::Start& out) const;
   [[nodiscard]] Event settle() const {
@@ -196,9 +233,7 @@ event::Row Reader::row(const json& value) const {
   for (const char* field : {"tables", "more"}) {
     if (!value.contains(field)) continue;
     out.told = *field == 't' ? event::Row::Tables::replaced : event::Row::Tables::appended;
-    for (const json& list : items(value, field)) out.tables.push_back(blocks(list, field, 0));
-    if (out.tables.size() != header_.groups.size())
-      throw TextError(field, "one list for each group");
+    out.tables = tables(value[field], field);
   }
   return out;
 }
@@ -268,10 +303,11 @@ Header parse_run_header(std::string_view text_of_line) {
   std::uint32_t slots = 1;
   constexpr std::size_t kMostOfThem = 64;
   for (const json& item : array(member(line, "groups"), "groups")) {
-    only(object(item, "groups"), "block_size", {"window", "state"});
+    only(object(item, "groups"), "block_size", {"window", "state", "in_place"});
     Group group{size(item, "block_size", kMostTokens), count_or_zero(item, "window"),
-                flag(item, "state")};
+                flag(item, "state"), flag(item, "in_place")};
     if (group.block_size == 0) throw TextError("block_size", "at least 1");
+    if (group.in_place && !group.state) throw TextError("in_place", "a group of states");
     if (!group.state) slots = std::max(slots, group.block_size);
     out.groups.push_back(group);
   }
@@ -294,6 +330,11 @@ Header parse_run_header(std::string_view text_of_line) {
 Event parse_event(std::string_view text_of_line, const Header& header, Names& names) {
   const json line = parse_object(text_of_line);
   return Reader(line, header, names).event();
+}
+
+std::uint64_t parse_behind_loss(std::string_view text_of_line) {
+  const json line = parse_object(text_of_line);
+  return line.value("op", json()) == "lost" ? lost_by(line) : 0;
 }
 
 }  // namespace kvproof::live

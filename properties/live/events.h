@@ -26,6 +26,7 @@ struct Group {
   std::uint32_t block_size = 1;  // [tokens]
   std::uint32_t window = 0;      // [tokens], 0 = a row reads all that is before it
   bool state = false;            // a block holds the state of a prefix, not one slot a token
+  bool in_place = false;         // a row reads the state in the entry in which it writes it
 };
 
 struct Header {
@@ -59,7 +60,9 @@ class Names {
 };
 
 using BlockLists = std::vector<std::vector<std::uint32_t>>;  // one a group
-using TokensOf = std::vector<std::pair<std::uint32_t, std::vector<TokenId>>>;
+template <class Value>
+using PerRequest = std::vector<std::pair<std::uint32_t, Value>>;
+using TokensOf = PerRequest<std::vector<TokenId>>;
 
 namespace event {
 
@@ -91,9 +94,17 @@ struct Dispatch {
   std::vector<Row> rows;
   std::vector<BlockCopy> copies;
 };
+struct Sent {  // the write of a position, by the slot mapping
+  std::uint32_t group = 0;
+  std::uint32_t position = 0;
+  std::uint32_t block = 0;
+  std::uint32_t offset = 0;
+};
 struct Run {
   std::uint64_t step = 0;
   TokensOf inputs;
+  PerRequest<BlockLists> tables;  // of rows whose worker has another table than was dispatched
+  PerRequest<std::vector<Sent>> slots;
 };
 struct Retire {
   std::uint64_t step = 0;
@@ -150,6 +161,10 @@ struct Reset {
 struct Raised {
   std::string what;
 };
+struct Lost {
+  std::uint64_t events = 0;  // 0 = it is not known how many
+  std::string what;
+};
 struct Quiet {};
 struct End {
   std::vector<std::uint32_t> free;
@@ -161,12 +176,16 @@ struct End {
 using Event =
     std::variant<event::Request, event::Tokens, event::Dispatch, event::Run, event::Retire,
                  event::Start, event::Move, event::Settle, event::Leave, event::Hit, event::Publish,
-                 event::Queue, event::Reset, event::Raised, event::Quiet, event::End>;
+                 event::Queue, event::Reset, event::Raised, event::Lost, event::Quiet, event::End>;
 
 /// Lines are read strictly, because a word that is not understood may be the one that matters: an
 /// unknown operation or member, and a value out of its range or of another kind, are refused by
 /// name. @throws TextError
 [[nodiscard]] Header parse_run_header(std::string_view line);
 [[nodiscard]] Event parse_event(std::string_view line, const Header& header, Names& names);
+
+/// Of a line behind a loss no more is asked than that it is an object: what it names may be lost.
+/// @return how many more events it says are lost @throws TextError
+[[nodiscard]] std::uint64_t parse_behind_loss(std::string_view line);
 
 }  // namespace kvproof::live

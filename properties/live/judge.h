@@ -42,6 +42,10 @@ class Judge {
 
   /// @throws TextError
   void take(const Event& event);
+  /// Behind a loss a line is counted and not judged. @throws TextError
+  void take_line(std::string_view line);
+  /// The last line was broken off.
+  void tear() { torn_ = true; }
 
   [[nodiscard]] const Header& header() const { return header_; }
   /// Events that name requests are made with these.
@@ -54,6 +58,12 @@ class Judge {
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
   [[nodiscard]] std::uint64_t requests() const { return asked_.size(); }
   [[nodiscard]] bool ran() const { return last_ran_.has_value(); }
+  /// @return from where on events are missing, and why; empty = none are
+  [[nodiscard]] const std::string& lost() const { return lost_; }
+  [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
+  [[nodiscard]] bool torn() const { return torn_; }
+  /// @return whether a run without findings holds
+  [[nodiscard]] bool can_tell() const { return ran() && lost_.empty(); }
   /// @return for how many tokens of requests that have ended there is memory
   [[nodiscard]] std::size_t room_of_gone() const;
 
@@ -80,6 +90,7 @@ class Judge {
     std::uint32_t drafts = 0;
     std::uint32_t dispatched = 0;  // event
     bool failed = false;           // it read what failed to load
+    bool own = false;              // these tables are the worker's own, and not what it was given
   };
   struct Asked {  // a request
     Identity base = 0;
@@ -95,8 +106,9 @@ class Judge {
     std::vector<TokenId> answers;  // sampled
     std::uint32_t taken = 0;       // of these
     std::optional<event::Hit> hit;
-    const std::vector<TokenId>* fed = nullptr;  // to the step that runs now
-    const Row* row = nullptr;                   // of the step that retires now
+    const std::vector<TokenId>* fed = nullptr;       // to the step that runs now
+    const std::vector<event::Sent>* sent = nullptr;  // by its slot mapping
+    const Row* row = nullptr;                        // of the step that retires now
   };
   struct Use {                // what a row reads and writes of one group: entries of the table
     std::uint32_t first = 0;  // that it reads
@@ -108,6 +120,7 @@ class Judge {
     bool ran = false;
     std::vector<Row> rows;
     std::vector<event::BlockCopy> copies;
+    std::vector<std::uint32_t> idle;  // requests whose rows are not run
   };
   struct Transfer {
     event::Start given;
@@ -150,20 +163,28 @@ class Judge {
   void take_answer(const Row& row, const std::vector<TokenId>& tokens);
   void set_tables(const event::Row& row, Asked& asked);
   void put_tables_back(Asked& asked);
+  [[nodiscard]] static std::uint32_t first_read(const Group& group, std::uint32_t start);
   [[nodiscard]] Use use_of(const Row& row, std::uint32_t group) const;
   [[nodiscard]] static Place place_of(const Row& row, std::uint32_t group, std::uint32_t entry) {
     return {0, (*row.tables)[group].entries[entry].block};
   }
+  /// @return whether its request is still in the batch as it was at the dispatch
+  [[nodiscard]] bool in_batch(const Row& row) const {
+    const Asked& asked = asked_[row.request];
+    return asked.live && asked.incarnation == row.incarnation;
+  }
   [[nodiscard]] bool uses(const Row& row, Place at) const;
   void count_writes(const Row& row, std::int32_t change);
-  void plan(Step& step, const event::Row& row);
+  [[nodiscard]] bool plan(Step& step, const event::Row& row);
+  void append(Table& table, std::uint32_t block) const;
   [[nodiscard]] bool covered(const Row& row, std::uint32_t group);
   [[nodiscard]] bool shared(const Row& row, std::uint32_t group, std::uint32_t entry) const;
   void check_hit(Asked& asked, const Row& row);
-  void run(Step& step, const TokensOf& inputs);
+  void run(Step& step, const event::Run& event);
   void copy(const event::BlockCopy& copy);
   void feed(const Row& row);
   void write_row(const Row& row);
+  void write_state(const Row& row, std::uint32_t group, const Writer& writer);
   void read_row(Row& row);
   void read_attention(Row& row, std::uint32_t group);
   [[nodiscard]] bool read_entry(Row& row, std::uint32_t group, std::uint32_t entry, bool current);
@@ -172,6 +193,17 @@ class Judge {
   void misread(Row& row, std::uint32_t group, Place at, const Slot& slot, std::uint32_t position);
   void spoil(Row& row);
   void cut(Asked& asked, std::uint32_t length);
+
+  // worker.cpp
+  void demand_row(const Step& step, std::uint32_t request, const char* field) const;
+  void take_tables(Step& step, const event::Run& event);
+  void take_slots(Step& step, const event::Run& event);
+  void check_slot(const Row& row, const event::Sent& sent);
+  void write_by_slots(const Row& row, std::uint32_t group, const Writer& writer);
+  [[nodiscard]] static const event::Sent* sent_of(const Asked& asked, std::uint32_t group,
+                                                  std::uint32_t position);
+  [[nodiscard]] std::string blame(const Row& row, std::uint32_t group,
+                                  std::uint32_t position) const;
 
   // writes.cpp
   void write(Place at, std::uint32_t group, std::uint32_t first, std::span<const Identity> content,
@@ -212,6 +244,7 @@ class Judge {
   [[nodiscard]] bool in_flight(std::uint32_t request) const;
 
   // liveness.cpp
+  void take(const event::Lost& event);
   void take(const event::Quiet& event);
   void take(const event::End& event);
   void count_step(const event::Dispatch& event);
@@ -254,9 +287,30 @@ class Judge {
   std::uint64_t empty_ = 0;             // steps without rows in a row
   std::optional<std::uint64_t> step_now_;
   bool ended_ = false;
+  bool torn_ = false;
+  std::string lost_;
+  std::uint64_t dropped_ = 0;  // events
   std::array<std::uint64_t, kNumLaws> spoke_{};
   std::array<std::uint64_t, kNumLaws> found_{};
   std::vector<Found> findings_;
 };
+
+// Inline, because a row asks five times in a step, and a call costs more than the answer.
+
+inline std::uint32_t Judge::first_read(const Group& group, std::uint32_t start) {
+  return group.window > 0 && start + 1 > group.window ? start + 1 - group.window : 0;
+}
+
+inline Judge::Use Judge::use_of(const Row& row, std::uint32_t g) const {
+  const Group& group = header_.groups[g];
+  const std::uint32_t last = row.start + row.n - 1;
+  const std::uint32_t stop = last / group.block_size + 1;
+  if (!group.state) {
+    const std::uint32_t first = first_read(group, row.start);
+    return {first / group.block_size, row.start / group.block_size, stop};
+  }
+  const std::uint32_t before = row.start == 0 || group.in_place ? last : row.start - 1;
+  return {before / group.block_size, stop - 1, stop};
+}
 
 }  // namespace kvproof::live

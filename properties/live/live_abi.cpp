@@ -39,9 +39,7 @@ kvproof_live* kvproof_live_open(const char* header) {
 }
 
 int kvproof_live_event(kvproof_live* run, const char* line) {
-  const bool read = guarded(*run, [&] {
-    run->judge->take(kvproof::live::parse_event(line, run->judge->header(), run->judge->names()));
-  });
+  const bool read = guarded(*run, [&] { run->judge->take_line(line); });
   return read ? static_cast<int>(run->judge->findings().size()) : -1;
 }
 

@@ -55,8 +55,7 @@ Lines changed(Lines lines, const std::vector<Change>& changes) {
 
 Judge judged(const Lines& lines) {
   Judge judge(parse_run_header(lines.at(0)));
-  for (std::size_t i = 1; i < lines.size(); ++i)
-    judge.take(parse_event(lines[i], judge.header(), judge.names()));
+  for (std::size_t i = 1; i < lines.size(); ++i) judge.take_line(lines[i]);
   return judge;
 }
 
@@ -88,11 +87,19 @@ const Scene kScenes[] = {
     {kContent, "a fault in the worker's table alone", "b",
      {{R"("step":3,"rows")", R"("b","start":10,"n":1)",
        R"("b","start":10,"n":1,"tables":[[1,19,6],[3,7]])"}}},
+    {kContent, "another block in the worker's own table", "b",
+     {{R"("run","step":3)", "3", R"(3,"tables":{"b":[[1,19,6],[3,7]]})"}}},
+    {kContent, "a slot mapping that sends a write elsewhere", "b",
+     {{R"("run","step":3)", "3", R"(3,"slots":{"b":[[0,10,19,2]]})"}}},
     {kContent, "a placeholder that is counted as a token", "a",
      {{R"("step":1,"rows")", R"("n":1)", R"("n":2)"}}},
     {kOverwritten, "a load into a block that a running request has behind it", "e",
      {{R"("op":"run","step":9)", "", kInto1}, {R"("op":"run","step":9)", "", kMoved},
       {R"("send","blocks":[[0,1]])", R"([0,1])", R"([0,2])"}}},
+    {kOverwritten, "a slot mapping that sends a write over another's token", "a",
+     {{R"("run","step":2)", "2", R"(2,"slots":{"b":[[0,8,4,0]]})"}}},
+    {kOverwritten, "a slot mapping that sends a write over the request's own token", "b",
+     {{R"("run","step":3)", "3", R"(3,"slots":{"b":[[0,10,6,1]]})"}}},
     {kSource, "a step writes what a store has yet to read", "a",
      {{R"("transfer":"s0","kind")", "[0,2,1,2]", "[0,4,1,2]"}}},
     {kTarget, "a row goes on over a block that failed to load", "d",
@@ -124,12 +131,20 @@ const Scene kScenes[] = {
      {{R"("step":1,"rows")", R"([[4],[5]])", R"([[0],[5]])"}}},
     {kTable, "a row writes another's block", "",
      {{R"("req":"b","start":8)", "[1,2,6]", "[1,2,4]"}}},
+    {kTable, "the worker's own table is too short", "b",
+     {{R"("run","step":3)", "3", R"(3,"tables":{"b":[[1,2],[3,7]]})"}}},
+    {kTable, "the worker's own table names what it writes of another", "b",
+     {{R"("run","step":2)", "2", R"(2,"tables":{"b":[[1,2,4],[3,7]]})"}}},
+    {kTable, "a slot mapping into the null block", "b",
+     {{R"("run","step":3)", "3", R"(3,"slots":{"b":[[0,10,0,2]]})"}}},
     {kTable, "a row of a request that was aborted", "a",
      {{R"("step":4,"rows")", R"("rows":[)", R"("rows":[{"req":"a","start":10,"n":1},)"}}},
     {kDiscarded, "an answer over a failed load is kept", "d",
      {{R"("discarded":["d"])", R"(["d"])", "[]"}}},
     {kState, "a state one block old", "e",
      {{R"("step":10,"rows")", R"("n":1)", R"("n":1,"tables":[[1,2,4],[5,3]])"}}},
+    {kState, "a state that the slot mapping puts elsewhere", "e",
+     {{R"("run","step":9)", "9", R"(9,"slots":{"e":[[1,9,20,0]]})"}}},
     {kAnswer, "a token that was not sampled", "a", {{R"("append":[9])", "[9]", "[99]"}}},
     {kAnswer, "a token is taken twice", "a", {{R"("append":[9])", "[9]", "[9,9]"}}},
     {kHeld, "a block is freed while a load into it is in flight", "",
@@ -321,6 +336,115 @@ TEST(LiveTest, a_failed_load_spoils_no_step_that_came_after_the_mend) {
           .empty());
 }
 
+TEST(LiveTest, a_workers_own_table_holds_for_one_step) {
+  const auto run = [](const std::string& first, const std::string& second) {
+    return judged(
+        {kSmall, R"({"op":"request","req":"a","tokens":[1,2,3,4,5,6]})",
+         R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":0,"n":4,"tables":[[1,2,3]]}]})",
+         R"({"op":"run","step":0})",
+         R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":4,"n":1}]})",
+         R"({"op":"run","step":1)" + first + "}",
+         R"({"op":"dispatch","step":2,"rows":[{"req":"a","start":5,"n":1}]})",
+         R"({"op":"run","step":2)" + second + "}"});
+  };
+  const std::string own = R"(,"tables":{"a":[[1,2,4]]})";
+  EXPECT_TRUE(run("", "").findings().empty());
+  EXPECT_TRUE(run(own, own).findings().empty());
+  for (const auto& [first, second] : {std::pair(own, std::string()), {"", own}}) {
+    const Judge judge = run(first, second);
+    ASSERT_EQ(judge.findings().size(), 1U);
+    const Found& found = judge.findings()[0];
+    EXPECT_EQ(found.law, kContent);
+    EXPECT_EQ(found.step, 2U);
+    EXPECT_EQ(found.position, 4U);
+    EXPECT_EQ(found.what.find("worker's own table") == found.what.npos, second.empty());
+  }
+  EXPECT_THROW(run(R"(,"slots":{"a":[[0,5,4,0]]})", ""), TextError) << "it is of no row";
+}
+
+TEST(LiveTest, nothing_is_judged_behind_a_loss) {
+  Lines lines = changed(sound_lines(), {{R"("append":[9])", "[9]", "[99]"},
+                                        {R"("op":"end")", "", R"({"op":"lost","what":"more"})"}});
+  const auto at = std::ranges::find(lines, R"({"op":"run","step":0})");
+  ASSERT_NE(at, lines.end());
+  lines.insert(at, {R"({"op":"lost","events":7,"what":"the queue was full"})",
+                    R"({"op":"finish","req":"nobody"})", R"({"op":"lost","events":2})"});
+  const Judge judge = judged(lines);
+  EXPECT_EQ(verdict_line(judge), "cannot tell from line 10 on: the queue was full");
+  EXPECT_EQ(judge.events(), lines.size());
+  json all;
+  add_run(all, "lossy", judge);
+  EXPECT_FALSE(all.at("runs").at(0).at("holds"));
+  EXPECT_EQ(all.at("runs").at(0).at("dropped"), 9);
+  EXPECT_EQ(all.at("total").at("dropped"), 9);
+  lines.insert(lines.begin() + 1, R"({"op":"raised","what":"AssertionError"})");
+  EXPECT_EQ(verdict_line(judged(lines)),
+            "BROKEN: S16 (raised) first, cannot tell from line 11 on: the queue was full");
+  lines.back() = "{";
+  EXPECT_THROW(judged(lines), TextError);
+}
+
+const std::string kStates =
+    R"({"kvproof_run":1,"tiers":[{"name":"d","blocks":12}],"null_block":true,"patience":9,)"
+    R"("groups":)";
+
+/// vLLM's mode "align": a copy brings the state into the block in which the row goes on.
+TEST(LiveTest, a_state_in_place_is_what_the_copies_brought) {
+  const Lines sound = {
+      kStates + R"([{"block_size":4,"state":true,"in_place":true}]})",
+      R"({"op":"request","req":"a","tokens":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]})",
+      R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":0,"n":8,"tables":[[0,1]]}]})",
+      R"({"op":"publish","tier":0,"block":1,"group":0,"req":"a","to":8})",
+      R"({"op":"run","step":0})",
+      R"({"op":"request","req":"b","tokens":[1,2,3,4,5,6,7,8,20]})",
+      R"({"op":"hit","req":"b","tokens":8})",
+      R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":8,"n":3,"more":[[2]]},)"
+      R"({"req":"b","start":8,"n":1,"tables":[[0,9,10]]}],"copies":[[0,1,2],[0,1,9],[0,9,10]]})",
+      R"({"op":"run","step":1,"slots":{"a":[[0,9,11,0]]}})",
+      R"({"op":"publish","tier":0,"block":11,"group":0,"req":"a","to":10})",
+      R"({"op":"dispatch","step":2,"rows":[{"req":"a","start":11,"n":1}]})",
+      R"({"op":"run","step":2})",
+      R"({"op":"dispatch","step":3,"rows":[{"req":"a","start":12,"n":3,"drafts":2,)"
+      R"("more":[[3,4,5]]}],"copies":[[0,2,3]]})",
+      R"({"op":"run","step":3})",
+      R"({"op":"dispatch","step":4,"rows":[{"req":"a","start":14,"n":3,"more":[[5]]}],)"
+      R"("copies":[[0,5,4]]})",
+      R"({"op":"run","step":4})"};
+  EXPECT_TRUE(judged(sound).findings().empty());
+  const auto first = [&sound](const std::vector<Change>& changes) {
+    const Judge judge = judged(changed(sound, changes));
+    return judge.findings().empty() ? "" : kRunLaws[judge.findings()[0].law].id;
+  };
+  EXPECT_EQ(first({{R"("step":3,"rows)", "[0,2,3]", "[0,1,3]"}}), "S13") << "one block old";
+  EXPECT_EQ(first({{R"("step":3,"rows)", "[[0,2,3]]", "[]"}}), "S13") << "no copy";
+  EXPECT_EQ(first({{R"("step":1,"rows)", ",[0,9,10]]", ",[0,9,8]]"}}), "S13");
+  EXPECT_EQ(first({{R"("slots")", R"("slots":{"a":[[0,9,11,0]]})", R"("slots":{})"}}), "S9")
+      << "checkpoint";
+  EXPECT_EQ(first({{R"("step":4,"rows)", R"("copies":[[0,5,4]])", R"("copies":[[0,6,4]])"}}),
+            "S13");
+  EXPECT_EQ(first({{R"("step":4,"rows)", "[[5]]", "[[4]]"}}), "S11") << "a block behind, too";
+}
+
+/// vLLM's mode "none": the one block of a request holds its state, whatever its length.
+TEST(LiveTest, a_state_of_one_block_goes_on_in_it) {
+  const auto run = [](const std::string& last) {
+    return judged(
+        {kStates + R"([{"block_size":64,"state":true}]})",
+         R"({"op":"request","req":"a","tokens":[1,2,3,4,5,6]})",
+         R"({"op":"dispatch","step":0,"rows":[{"req":"a","start":0,"n":3,"tables":[[1]]}]})",
+         R"({"op":"run","step":0})",
+         R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":3,"n":2}]})",
+         R"({"op":"run","step":1})", R"({"op":"dispatch","step":2,"rows":[{"req":"a",)" + last,
+         R"({"op":"run","step":2})"});
+  };
+  EXPECT_TRUE(run(R"("start":5,"n":1}]})").findings().empty());
+  EXPECT_TRUE(run(R"("start":0,"n":6,"tables":[[2]]}]})").findings().empty());
+  for (const char* last : {R"("start":5,"n":1,"tables":[[2]]}]})", R"("start":4,"n":2}]})"}) {
+    ASSERT_FALSE(run(last).findings().empty()) << last;
+    EXPECT_EQ(run(last).findings()[0].law, kState);
+  }
+}
+
 /// A row that has looked at its table looks again at what somebody else has done to it since.
 TEST(LiveTest, what_was_right_is_looked_at_again_when_it_is_disturbed) {
   const std::string start = R"({"op":"start","transfer":"t","kind":"load","group":0,"pairs":)";
@@ -372,6 +496,14 @@ TEST(LiveTest, what_cannot_be_understood_is_refused_by_name) {
       {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"x":[[1]]}]})", "x"},
       {R"({"op":"end","free":[1]})", "free"},
       {R"({"op":"settle","transfer":"t","outcome":"maybe"})", "outcome"},
+      {R"({"op":"run","step":0,"tables":{"nobody":[[1],[3]]}})", "req"},
+      {R"({"op":"run","step":0,"tables":{"a":[[1]]}})", "tables"},
+      {R"({"op":"run","step":0,"tables":{"a":[[24],[3]]}})", "tables"},
+      {R"({"op":"run","step":0,"slots":{"a":[[0,1,2]]}})", "slots"},
+      {R"({"op":"run","step":0,"slots":{"a":[[0,1,24,0]]}})", "slots"},
+      {R"({"op":"run","step":0,"slots":{"a":[[0,1,2,4]]}})", "slots"},
+      {R"({"op":"run","step":0,"slots":{"a":[[1,1,2,1]]}})", "slots"},
+      {R"({"op":"lost","events":-1,"what":""})", "events"},
       {R"({"op":"run","step":0)", ""},
       {"", ""}};
   for (const Refusal& refusal : refusals) {
@@ -388,6 +520,7 @@ TEST(LiveTest, what_cannot_be_understood_is_refused_by_name) {
   for (const char* header :
        {R"({"kvproof_run":2})", R"({"op":"end"})",
         R"({"kvproof_run":1,"patience":1,"groups":[{"block_size":0}],"tiers":[]})",
+        R"({"kvproof_run":1,"patience":1,"groups":[{"block_size":1,"in_place":true}],"tiers":[]})",
         R"({"kvproof_run":1,"patience":1,"groups":[{"block_size":4096}],
             "tiers":[{"name":"d","blocks":4194304}]})"}) {
     EXPECT_THROW(static_cast<void>(parse_run_header(header)), TextError) << header;

@@ -15,6 +15,17 @@ void Judge::take(const Event& event) {
   std::visit([this](const auto& one) { take(one); }, event);
 }
 
+void Judge::take_line(std::string_view line) {
+  if (lost_.empty()) return take(parse_event(line, header_, names_));
+  dropped_ += parse_behind_loss(line);
+  ++event_;
+}
+
+void Judge::take(const event::Lost& event) {
+  lost_ = say("cannot tell from line ", event_, " on: ", event.what);
+  dropped_ += event.events;
+}
+
 void Judge::take(const event::Quiet&) {
   if (!quiet_) quiet_ = steps_;
 }

@@ -7,14 +7,6 @@
 
 namespace kvproof::live {
 
-namespace {
-
-std::uint32_t first_read(const Group& group, std::uint32_t start) {
-  return group.window > 0 && start + 1 > group.window ? start + 1 - group.window : 0;
-}
-
-}  // namespace
-
 void Judge::put_tables_back(Asked& asked) {
   for (const Table& table : *asked.tables) {
     for (const Entry& entry : table.entries) {
@@ -26,6 +18,11 @@ void Judge::put_tables_back(Asked& asked) {
   asked.tables = std::make_shared<Tables>(header_.groups.size());  // rows in flight keep theirs
 }
 
+void Judge::append(Table& table, std::uint32_t block) const {
+  table.entries.push_back({block, 0, 0});
+  if (is_null(block)) table.named = static_cast<std::uint32_t>(table.entries.size());
+}
+
 void Judge::set_tables(const event::Row& row, Asked& asked) {
   if (row.told == event::Row::Tables::as_before) return;
   if (row.told == event::Row::Tables::replaced) {
@@ -33,30 +30,14 @@ void Judge::set_tables(const event::Row& row, Asked& asked) {
     --asked.incarnation;  // it is still the same stay in the batch
   }
   for (std::uint32_t group = 0; group < row.tables.size(); ++group) {
-    Table& table = (*asked.tables)[group];
     for (const std::uint32_t block : row.tables[group]) {
-      table.entries.push_back({block, 0, 0});
-      if (is_null(block)) {
-        table.named = static_cast<std::uint32_t>(table.entries.size());
-        continue;
-      }
+      append((*asked.tables)[group], block);
+      if (is_null(block)) continue;
       Block& of = shadow_.block({0, block});
       ++of.holders;
       of.note(event_, Did::held);
     }
   }
-}
-
-Judge::Use Judge::use_of(const Row& row, std::uint32_t g) const {
-  const Group& group = header_.groups[g];
-  const std::uint32_t last = row.start + row.n - 1;
-  const std::uint32_t stop = last / group.block_size + 1;
-  if (!group.state) {
-    const std::uint32_t first = first_read(group, row.start);
-    return {first / group.block_size, row.start / group.block_size, stop};
-  }
-  const std::uint32_t before = row.start == 0 ? last : row.start - 1;
-  return {before / group.block_size, stop - 1, stop};
 }
 
 bool Judge::uses(const Row& row, Place at) const {
@@ -88,12 +69,15 @@ bool Judge::shared(const Row& row, std::uint32_t group, std::uint32_t entry) con
       holders_of(place_of(row, group, entry).block), [&](const Holder& each) {
         const Asked& other = asked_[each.request];
         const Group& of = header_.groups[each.group];
-        // A worker keeps what has left the window; nobody reads it.
-        if (of.window > 0 && (each.entry + 1) * of.block_size + of.window <= other.computed + 1) {
+        // A worker keeps what has left the window, and states before the last; nobody reads them.
+        const std::uint32_t window = of.state ? 2 : of.window;
+        if (window > 0 && (each.entry + 1) * of.block_size + window <= other.computed + 1) {
           return true;
         }
+        const bool mine = each.group == group && each.request == row.request;
+        if (mine && of.state && each.entry < entry) return true;
         if (each.group != group || each.entry != entry) return false;
-        if (each.request == row.request) return true;
+        if (mine) return true;
         const std::size_t last = std::min({end, own.size(), other.chain.size()});
         return last > row.start && own[last - 1] == other.chain[last - 1];
       });
@@ -101,49 +85,54 @@ bool Judge::shared(const Row& row, std::uint32_t group, std::uint32_t entry) con
 
 /// @return whether the row's tables are such that it can run
 bool Judge::covered(const Row& row, std::uint32_t group) {
+  const char* const whose = row.own ? "the worker's own table" : "the table";
   const Asked& asked = asked_[row.request];
   const Table& table = (*row.tables)[group];
   const Use use = use_of(row, group);
   if (table.entries.size() < use.stop) {
-    report(kTable, {&asked, {}, nullptr, row.start}, "the table of group ", group, " has ",
+    report(kTable, {&asked, {}, nullptr, row.start}, whose, " of group ", group, " has ",
            table.entries.size(), " entries, and tokens ", row.start, " to ", row.start + row.n,
            " need ", use.stop);
     return false;
   }
+  // The worker's own table may name what was not given to the request.
+  const std::uint32_t mine = row.own ? 0 : 1;
+  const bool gone = row.own && !in_batch(row);
   std::uint32_t entry = table.named > use.first ? use.first : use.writes;
   for (; entry < use.stop; ++entry) {
     const std::uint32_t id = table.entries[entry].block;
     if (is_null(id)) {
       const bool between = entry > use.first && entry + 1 < use.stop;
       if (header_.groups[group].state && between) continue;
-      report(kTable, {&asked}, "entry ", entry, " of the table of group ", group,
-             " is the null block, and ", "tokens ", row.start, " to ", row.start + row.n,
-             " need it");
+      report(kTable, {&asked}, "entry ", entry, " of ", whose, " of group ", group,
+             " is the null block, and tokens ", row.start, " to ", row.start + row.n, " need it");
       return false;
     }
     const Block& block = shadow_.block({0, id});
-    if (entry < use.writes || block.holders <= 1 || shared(row, group, entry)) continue;
+    if (entry < use.writes || block.holders <= mine || gone || shared(row, group, entry)) continue;
     report(kTable, {&asked, Place{0, id}}, "writes a block that ", block.holders,
-           " entries of tables name");
+           " entries of tables name", row.own ? ", by the worker's own table" : "");
     return false;
   }
   return true;
 }
 
-void Judge::plan(Step& step, const event::Row& given) {
+/// @return whether the row is run
+bool Judge::plan(Step& step, const event::Row& given) {
   Asked& asked = asked_[given.req];
   ++spoke_[kTable];
-  if (!asked.live) return report(kTable, {&asked}, "a row of a request that has ended");
-  if (given.n == 0) return;
+  if (!asked.live) report(kTable, {&asked}, "a row of a request that has ended");
+  if (!asked.live || given.n == 0) return false;
   Row row{asked.tables, given.req,   asked.incarnation,
           asked.turn,   given.start, given.n,
           given.drafts, event_,      false};
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
-    if (!covered(row, g)) return;
+    if (!covered(row, g)) return false;
   }
   if (asked.hit) check_hit(asked, row);
   count_writes(row, 1);
   step.rows.push_back(std::move(row));
+  return true;
 }
 
 void Judge::check_hit(Asked& asked, const Row& row) {
@@ -178,12 +167,15 @@ void Judge::take(const event::Dispatch& event) {
     throw TextError("step", "a number above " + std::to_string(*last_dispatched_));
   }
   last_dispatched_ = step_now_ = event.step;
-  Step step{event.step, false, {}, event.copies};
+  Step step{event.step, false, {}, event.copies, {}};
   step.rows.reserve(event.rows.size());
   for (const event::Row& row : event.rows) {
     if (asked_[row.req].live) set_tables(row, asked_[row.req]);
   }
-  for (const event::Row& row : event.rows) plan(step, row);
+  for (const event::BlockCopy& each : event.copies) ++shadow_.block({0, each.to}).step_writers;
+  for (const event::Row& row : event.rows) {
+    if (!plan(step, row)) step.idle.push_back(row.req);
+  }
   look_at_published(true);  // a step may compute anew what failed to load
   count_step(event);
   steps_in_flight_.push_back(std::move(step));
@@ -196,24 +188,30 @@ void Judge::take(const event::Run& event) {
                                 ? "no run, because no step waits for one"
                                 : "the next step, " + std::to_string(next->number));
   }
-  run(*next, event.inputs);
+  run(*next, event);
 }
 
-void Judge::run(Step& step, const TokensOf& inputs) {
+void Judge::run(Step& step, const event::Run& event) {
   step_now_ = last_ran_ = step.number;
   ran_.emplace_back(event_, step.number);
   step.ran = true;
-  for (const event::BlockCopy& each : step.copies) copy(each);
-  for (const auto& [request, tokens] : inputs) asked_[request].fed = &tokens;
+  for (const event::BlockCopy& each : step.copies) {
+    --shadow_.block({0, each.to}).step_writers;
+    copy(each);
+  }
+  for (const Row& row : step.rows) count_writes(row, -1);
+  if (!event.tables.empty()) take_tables(step, event);
+  take_slots(step, event);
+  for (const auto& [request, tokens] : event.inputs) asked_[request].fed = &tokens;
   for (Row& row : step.rows) {  // a state is read before it is overwritten
     for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
       if (header_.groups[g].state && asked_[row.request].live) read_state(row, g);
     }
   }
   for (const Row& row : step.rows) feed(row);
-  for (const auto& [request, tokens] : inputs) asked_[request].fed = nullptr;
-  for (const Row& row : step.rows) count_writes(row, -1);
+  for (const auto& [request, tokens] : event.inputs) asked_[request].fed = nullptr;
   for (Row& row : step.rows) read_row(row);
+  for (const auto& [request, slots] : event.slots) asked_[request].sent = nullptr;
   look_at_published(false);
 }
 
@@ -263,17 +261,21 @@ void Judge::feed(const Row& row) {
 /// Writes content_.
 void Judge::write_row(const Row& row) {
   Asked& asked = asked_[row.request];
-  const bool current = asked.live && asked.incarnation == row.incarnation;
-  const Writer writer{row.request, row.request, current ? 1U : 0U, Did::row};
-  if (current && row.tables != asked.tables) ++disturbed_;
+  const bool now = in_batch(row);
+  const bool as_given = !row.own && asked.sent == nullptr;
+  const Writer writer{row.request, row.request, now && as_given ? 1U : 0U, Did::row};
+  if (now && (row.tables != asked.tables || !as_given)) ++disturbed_;
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const std::uint32_t size = header_.groups[g].block_size;
     Table& table = (*row.tables)[g];
     table.right = std::min(table.right, row.start / size);
     scratch_.clear();
     if (header_.groups[g].state && !content_.empty()) {
-      scratch_.push_back(row.drafts > 0 ? kUnjudged : in_group(content_.back(), g));
-      write(place_of(row, g, use_of(row, g).writes), g, 0, scratch_, writer);
+      write_state(row, g, writer);
+      continue;
+    }
+    if (asked.sent != nullptr) {
+      write_by_slots(row, g, writer);
       continue;
     }
     for (std::size_t done = 0; done < content_.size(); done += scratch_.size()) {
@@ -284,7 +286,30 @@ void Judge::write_row(const Row& row) {
       write(place_of(row, g, position / size), g, position % size, scratch_, writer);
     }
   }
-  if (current) asked.computed = row.start + row.n;
+  if (now) asked.computed = row.start + row.n;
+}
+
+/// A state behind drafts is not judged, and lies in one of as many blocks as there are drafts more.
+void Judge::write_state(const Row& row, std::uint32_t group, const Writer& writer) {
+  const auto write_to = [&](std::uint32_t block, Identity identity) {
+    scratch_.assign(1, row.drafts > 0 ? kUnjudged : in_group(identity, group));
+    write({0, block}, group, 0, scratch_, writer);
+  };
+  bool elsewhere = false;
+  if (const auto* const sent = asked_[row.request].sent) {
+    for (const event::Sent& each : *sent) {
+      const std::uint32_t i = each.position - row.start;
+      if (each.group != group || i >= content_.size()) continue;
+      write_to(each.block, content_[i]);
+      elsewhere = elsewhere || i + 1 == content_.size();
+    }
+  }
+  const std::vector<Entry>& entries = (*row.tables)[group].entries;
+  const std::size_t first = use_of(row, group).writes;
+  const std::size_t stop = std::min(first + row.drafts + 1, entries.size());
+  for (std::size_t e = elsewhere ? stop : first; e < stop; ++e) {
+    if (!is_null(entries[e].block)) write_to(entries[e].block, content_.back());
+  }
 }
 
 void Judge::read_row(Row& row) {
@@ -375,10 +400,10 @@ void Judge::misread(Row& row, std::uint32_t group, Place at, const Slot& slot,
   }
   if (header_.groups[group].state) {
     return report(kState, {&asked, at, &slot, position}, "reads a state that is not of its first ",
-                  position + 1, " tokens");
+                  position + 1, " tokens", blame(row, group, position));
   }
   report(kContent, {&asked, at, &slot, position}, "reads in group ", group,
-         " what its own tokens did not write");
+         " what its own tokens did not write", blame(row, group, position));
 }
 
 /// What a row that read a failed block has written is worth nothing.

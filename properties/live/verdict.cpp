@@ -2,6 +2,7 @@
 #include "properties/live/verdict.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iomanip>
 #include <ostream>
 
@@ -22,13 +23,27 @@ std::size_t laws_spoke(const json& spoke) {
 
 }  // namespace
 
-Judge judge_file(const std::string& path) {
+bool is_stream(const std::string& path) {
+  std::error_code unknown;
+  return !std::filesystem::is_regular_file(path, unknown);
+}
+
+Judge judge_file(const std::string& path,
+                 const std::function<void(const Found&, const Judge&)>& found) {
   LineReader reader(path);
   std::string_view line;
   if (!reader.next(line)) reader.fail("", "the header of a run, found an empty file");
   try {
     Judge judge(parse_run_header(line));
-    while (reader.next(line)) judge.take(parse_event(line, judge.header(), judge.names()));
+    std::size_t told = 0;
+    while (reader.next(line)) {
+      if (!reader.line_ended() && is_stream(path) && !json::accept(line)) {
+        judge.tear();
+        break;
+      }
+      judge.take_line(line);
+      while (found && told < judge.findings().size()) found(judge.findings()[told++], judge);
+    }
     return judge;
   } catch (const TextError& error) {
     reader.fail(error.field(), error.expected());
@@ -37,11 +52,14 @@ Judge judge_file(const std::string& path) {
 
 std::string verdict_line(const Judge& judge) {
   std::string out = judge.ran() ? "holds" : "cannot tell, because no step ran";
+  if (!judge.lost().empty()) out = judge.lost();
   if (!judge.findings().empty()) {
     const RunLaw& law = kRunLaws[judge.findings().front().law];
     out = say("BROKEN: ", law.id, " (", law.name, ") first");
+    if (!judge.lost().empty()) out += ", " + judge.lost();
   }
-  if (!judge.ended()) out += ", judged up to where it was cut off";
+  if (judge.torn()) return out + ", judged up to its last line, which is broken off";
+  if (!judge.ended() && judge.lost().empty()) out += ", judged up to where it was cut off";
   return out;
 }
 
@@ -60,6 +78,11 @@ std::string in_words(const Found& found, const Judge& judge) {
   return out;
 }
 
+void print_finding(std::ostream& out, const Found& found, const Judge& judge) {
+  out << in_words(found, judge) << "\n  law: " << kRunLaws[found.law].sentence << '\n';
+  for (const std::string& line : found.before) out << "  the block before: " << line << '\n';
+}
+
 void print_verdict(std::ostream& out, std::string_view file, const Judge& judge) {
   out << file << ": " << verdict_line(judge) << " (" << judge.steps() << " steps, "
       << judge.requests() << " requests, " << judge.events() << " lines)\n";
@@ -70,19 +93,16 @@ void print_verdict(std::ostream& out, std::string_view file, const Judge& judge)
     if (judge.found(law) > 0) out << "  broken " << judge.found(law) << " times";
     out << '\n';
   }
-  for (const Found& found : judge.findings()) {
-    out << in_words(found, judge) << "\n  law: " << kRunLaws[found.law].sentence << '\n';
-    for (const std::string& line : found.before) out << "  the block before: " << line << '\n';
-  }
 }
 
 json verdict_json(const Judge& judge) {
-  json out = {{"holds", judge.ran() && judge.findings().empty()},
+  json out = {{"holds", judge.can_tell() && judge.findings().empty()},
               {"ended", judge.ended()},
               {"verdict", verdict_line(judge)},
               {"steps", judge.steps()},
               {"requests", judge.requests()},
-              {"events", judge.events()}};
+              {"events", judge.events()},
+              {"dropped", judge.dropped()}};
   for (std::size_t i = 0; i < kNumLaws; ++i) {
     out["spoke"][std::string(kRunLaws[i].id)] = judge.spoke(static_cast<LawId>(i));
   }
@@ -109,7 +129,7 @@ void add_run(json& all, const std::string& file, const Judge& judge) {
   run["file"] = file;
   json& total = all["total"];
   if (total.is_null()) total = {{"spoke", json::object()}, {"findings", json::array()}};
-  for (const char* count : {"steps", "requests"}) {
+  for (const char* count : {"steps", "requests", "dropped"}) {
     total[count] = total.value(count, std::uint64_t{0}) + run[count].get<std::uint64_t>();
   }
   for (const auto& [law, times] : run["spoke"].items()) {

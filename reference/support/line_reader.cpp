@@ -286,6 +286,7 @@ bool LineReader::next(std::string_view& line) {
     fail("", "a line of at most " + std::to_string(limits_.max_line_bytes) +
                  " bytes, found a longer one");
   }
+  line_ended_ = complete;
   begin_ = complete ? stop + 1 : stop;
   return true;
 }

@@ -39,6 +39,8 @@ class LineReader {
   /// call. A last line without a line ending counts; NUL bytes are data.
   [[nodiscard]] bool next(std::string_view& line);
 
+  /// @return whether the line has its ending; only the last one may lack it
+  [[nodiscard]] bool line_ended() const { return line_ended_; }
   [[nodiscard]] std::uint64_t line_number() const { return line_number_; }  // from 1; 0 at first
   [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -59,6 +61,7 @@ class LineReader {
   std::size_t begin_ = 0;     // [bytes]
   std::size_t end_ = 0;       // [bytes]
   std::uint64_t line_number_ = 0;
+  bool line_ended_ = false;
   bool ended_ = false;
 };
 
