@@ -173,20 +173,24 @@ class Reader {
   }
   [[nodiscard]] Event dispatch() const {
     has({"step", "rows", "copies"});
-    event::Dispatch out{step(), {}, {}};
+    event::Dispatch out{step(), {}, copies()};
     for (const json& item : array(of("rows"), "rows")) out.rows.push_back(row(item));
+    return out;
+  }
+  [[nodiscard]] std::vector<event::BlockCopy> copies() const {
+    std::vector<event::BlockCopy> out;
     for (const json& item : items(line_, "copies")) {
       if (!item.is_array() || item.size() != 3) throw TextError("copies", "[group, from, to]");
-      out.copies.push_back({below(item[0], "group", header_.groups.size()),
-                            place(0, item[1], "copies").block, place(0, item[2], "copies").block});
+      out.push_back({below(item[0], "group", header_.groups.size()),
+                     place(0, item[1], "copies").block, place(0, item[2], "copies").block});
     }
     return out;
   }
   [[nodiscard]] event::Row row(const json& value) const;
   [[nodiscard]] Event run() const {
-    has({"step", "inputs", "tables", "slots"});
+    has({"step", "inputs", "copies", "tables", "slots"});
     return event::Run{
-        step(), tokens_of("inputs"),
+        step(), tokens_of("inputs"), copies(),
         per_request("tables", [this](const json& value) { return tables(value, "tables"); }),
         per_request("slots", [this](const json& value) { return sent(value); })};
   }

@@ -103,6 +103,7 @@ struct Sent {  // the write of a position, by the slot mapping
 struct Run {
   std::uint64_t step = 0;
   TokensOf inputs;
+  std::vector<BlockCopy> copies;  // that the worker decided, after those of the dispatch
   PerRequest<BlockLists> tables;  // of rows whose worker has another table than was dispatched
   PerRequest<std::vector<Sent>> slots;
 };

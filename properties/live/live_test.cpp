@@ -407,9 +407,8 @@ TEST(LiveTest, a_state_in_place_is_what_the_copies_brought) {
       R"({"op":"dispatch","step":3,"rows":[{"req":"a","start":12,"n":3,"drafts":2,)"
       R"("more":[[3,4,5]]}],"copies":[[0,2,3]]})",
       R"({"op":"run","step":3})",
-      R"({"op":"dispatch","step":4,"rows":[{"req":"a","start":14,"n":3,"more":[[5]]}],)"
-      R"("copies":[[0,5,4]]})",
-      R"({"op":"run","step":4})"};
+      R"({"op":"dispatch","step":4,"rows":[{"req":"a","start":14,"n":3,"more":[[5]]}]})",
+      R"({"op":"run","step":4,"copies":[[0,5,4]]})"};
   EXPECT_TRUE(judged(sound).findings().empty());
   const auto first = [&sound](const std::vector<Change>& changes) {
     const Judge judge = judged(changed(sound, changes));
@@ -420,7 +419,7 @@ TEST(LiveTest, a_state_in_place_is_what_the_copies_brought) {
   EXPECT_EQ(first({{R"("step":1,"rows)", ",[0,9,10]]", ",[0,9,8]]"}}), "S13");
   EXPECT_EQ(first({{R"("slots")", R"("slots":{"a":[[0,9,11,0]]})", R"("slots":{})"}}), "S9")
       << "checkpoint";
-  EXPECT_EQ(first({{R"("step":4,"rows)", R"("copies":[[0,5,4]])", R"("copies":[[0,6,4]])"}}),
+  EXPECT_EQ(first({{R"("run","step":4)", R"("copies":[[0,5,4]])", R"("copies":[[0,6,4]])"}}),
             "S13");
   EXPECT_EQ(first({{R"("step":4,"rows)", "[[5]]", "[[4]]"}}), "S11") << "a block behind, too";
 }

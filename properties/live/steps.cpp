@@ -199,6 +199,7 @@ void Judge::run(Step& step, const event::Run& event) {
     --shadow_.block({0, each.to}).step_writers;
     copy(each);
   }
+  for (const event::BlockCopy& each : event.copies) copy(each);
   for (const Row& row : step.rows) count_writes(row, -1);
   if (!event.tables.empty()) take_tables(step, event);
   take_slots(step, event);
