@@ -127,8 +127,9 @@ class Runner:
             entries, offsets = np.divmod(positions, group.size)
             ids = table_of(group.table)[rows, entries].astype(np.int64)
             for i in np.flatnonzero(slots[:len(rows)] != ids * group.size + offsets).tolist():
+                at = divmod(max(int(slots[i]), 0), group.block_size)  # -1 = it is not written
                 self.seen["slots"].setdefault(names[rows[i]], []).append(
-                    [number, int(positions[i]), *divmod(int(slots[i]), group.block_size)])
+                    [number, int(positions[i]), *at])
 
 
 def is_state(runner, number):
