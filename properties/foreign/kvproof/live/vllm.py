@@ -148,7 +148,7 @@ class Orders:
         copies = [[0, each.src_block_id, each.dst_block_id]
                   for each in getattr(out, "kv_cache_block_copies", None) or ()]
         step = next(self.steps)
-        self.flight.append((out, step))
+        self.flight.append((out, step, {name: self.names[name] for name in tables}))
         self.emit({"op": "dispatch", "step": step, "rows": rows}
                   | ({"copies": copies} if copies else {}))
 
@@ -163,8 +163,8 @@ class Orders:
     def ran(self, out, seen):
         """The step has run; what the runner saw of it is told, but for the tokens that are known to
         be fed."""
-        step = next(number for each, number in self.flight if each is out)
-        told = {what: {self.names[name]: value for name, value in of.items() if name in self.names}
+        step, names = next((step, names) for each, step, names in self.flight if each is out)
+        told = {what: {names[name]: value for name, value in of.items()}
                 for what, of in seen.items() if of and what != "copies"}
         inputs = {name: fed for name, fed in told.get("inputs", {}).items()
                   if fed != [self.newest.get(name)] or self.ahead}
@@ -185,10 +185,10 @@ class Orders:
         seen = getattr(result, "kvproof", None)
         if seen is not None:
             self.ran(out, seen)
-        _, step = self.flight.popleft()
+        _, step, names = self.flight.popleft()
         before = {name: (request, request.num_tokens) for name in out.num_scheduled_tokens
                   if (request := scheduler.requests.get(name)) is not None}
-        names, self.held = dict(self.names), []
+        self.held = []
         try:
             return original(scheduler, out, result)
         finally:
