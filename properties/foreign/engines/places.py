@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where an engine is: in an environment made by pip, in a checkout, or in a copy of either."""
 
+import glob
 import os
 import shutil
 import subprocess
@@ -23,11 +24,24 @@ def run(*command):
 
 
 def site_packages(environment):
-    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-    return os.path.join(environment, "lib", version, "site-packages")
+    (library,) = glob.glob(os.path.join(glob.escape(environment), "lib", "python3*"))
+    return os.path.join(library, "site-packages")
 
 
-def environment(folder, name, requirements, *options, beside=None):
+def install(environment, requirements, *options):
+    """Installs with the pip of an environment. Throws Absent."""
+    run(os.path.join(environment, "bin", "python"), "-m", "pip", "install", "--quiet",
+        "--disable-pip-version-check", *options, *requirements)
+
+
+def see(environment, other):
+    """Lets an environment see the packages of another behind its own."""
+    with open(os.path.join(site_packages(environment), "shared.pth"), "w",
+              encoding="utf-8") as file:
+        file.write(site_packages(other) + "\n")
+
+
+def environment(folder, name, requirements, *options, beside=None, python=sys.executable):
     """A virtual environment with what pip installs, made at the first call.
 
     @param beside another environment, whose packages are seen, too
@@ -42,12 +56,10 @@ def environment(folder, name, requirements, *options, beside=None):
     print(f"kvproof: {name}: pip installs {', '.join(requirements)}", file=sys.stderr,
           flush=True)
     shutil.rmtree(path, ignore_errors=True)
-    run(sys.executable, "-m", "venv", path)
-    run(os.path.join(path, "bin", "python"), "-m", "pip", "install", "--quiet",
-        "--disable-pip-version-check", *options, *requirements)
+    run(python, "-m", "venv", path)
+    install(path, requirements, *options)
     if beside:
-        with open(os.path.join(site_packages(path), "shared.pth"), "w", encoding="utf-8") as file:
-            file.write(site_packages(beside) + "\n")
+        see(path, beside)
     with open(ready, "w", encoding="utf-8") as file:
         file.write(wanted)
     return path

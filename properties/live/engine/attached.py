@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of an engine whose recording is judged while it is made.
+
+The recorder in the engine writes to a named pipe, and the judge, a process of its own, reads it.
+Neither waits for ever: an engine that says nothing is ended, and the judge reads the pipe's end
+when nobody has it open any more.
+"""
+
+import json
+import os
+import pathlib
+import queue
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+
+HERE = pathlib.Path(__file__).resolve().parent
+PACKAGE = HERE.parents[1] / "foreign" / "kvproof"
+START_SECONDS, QUIET_SECONDS = 600, 120  # that an engine may say nothing
+SETTINGS = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "WARNING",
+            "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1",
+            "PYTHONDONTWRITEBYTECODE": "1"}
+ENTRY = "[vllm.general_plugins]\nkvproof = kvproof.live.vllm:register\n"
+ERROR = re.compile(r"\b(\w+(?:Error|Exception|Interrupt|Exit): .+)")
+HIDES = re.compile("Engine core initialization failed|EngineDeadError|Tokenizer not available")
+
+
+class Failed(Exception):
+    """The run came to no verdict.
+
+    @param code the exit code of the verb
+    """
+
+    def __init__(self, text, code):
+        super().__init__(text)
+        self.code = code
+
+
+def plugin(folder):
+    """Makes a folder in which Python finds the package, and vLLM its plugin."""
+    os.symlink(PACKAGE, os.path.join(folder, "kvproof"))
+    about = os.path.join(folder, "kvproof_live-0.dist-info")
+    os.mkdir(about)
+    for name, text in (("METADATA", "Metadata-Version: 2.1\nName: kvproof-live\nVersion: 0\n"),
+                       ("entry_points.txt", ENTRY)):
+        with open(os.path.join(about, name), "w", encoding="ascii") as file:
+            file.write(text)
+    return folder
+
+
+def pipe(path):
+    """@return the two ends of a new named pipe"""
+    os.mkfifo(path)
+    both = os.open(path, os.O_RDWR)  # so that neither end waits for the other
+    ends = os.open(path, os.O_RDONLY), os.open(path, os.O_WRONLY)
+    os.close(both)
+    return ends
+
+
+def cause(log):
+    """@return the error of an engine that is not about another"""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        lines = file.read().splitlines()
+    found = [match[1] for match in map(ERROR.search, lines) if match and not HIDES.search(match[1])]
+    return (found or [line.strip() for line in lines if line.strip()] or ["it said nothing"])[-1]
+
+
+class Attached:
+    """@param command of the engine, which says how far it is, one JSON object a line
+    @param judge the program kvproof-live
+    @param log where the words of the engine go
+    """
+
+    def __init__(self, command, judge, log, quiet=False, settings=None):
+        self.command, self.program, self.log, self.quiet = command, judge, log, quiet
+        self.settings = SETTINGS if settings is None else settings
+        self.engine = self.judge = None
+        self.started = False
+
+    def run(self, progress):
+        """@return what `kvproof live --json` says of the run. Throws Failed."""
+        with tempfile.TemporaryDirectory() as work:
+            reads, writes = pipe(os.path.join(work, "run"))
+            verdict, problem = os.path.join(work, "verdict.json"), None
+            try:
+                self.start(work, verdict, reads)
+                os.close(reads)
+                problem = self.follow(progress)
+            finally:
+                self.end()
+                os.close(writes)
+                code = self.judge.wait() if self.judge else None
+            if code not in (0, 1, 3):
+                raise Failed(f"the judge ended with {code}", 2 if code == 2 else 3)
+            if problem and not self.started:
+                raise Failed(problem, 77)
+            with open(verdict, encoding="utf-8") as file:
+                return json.load(file) | {"problem": problem, "code": code}
+
+    def start(self, work, verdict, reads):
+        self.judge = subprocess.Popen(
+            [self.program, "-", f"--json={verdict}"], stdin=reads, preexec_fn=os.setpgrp,
+            stdout=subprocess.DEVNULL if self.quiet else None)
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith(("KVPROOF_LIVE", "PYTHON", "VLLM_"))}
+        environment |= self.settings | {"PYTHONPATH": plugin(tempfile.mkdtemp(dir=work)),
+                                        "KVPROOF_LIVE": os.path.join(work, "run")}
+        with open(self.log, "wb") as log:
+            self.engine = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                text=True, cwd=work, env=environment, preexec_fn=os.setpgrp)
+
+    def follow(self, progress):
+        """Waits until the engine has ended. @return what went wrong, if anything did"""
+        said = queue.Queue()
+        threading.Thread(target=self.listen, args=(said,), daemon=True).start()
+        while True:
+            patience = QUIET_SECONDS if self.started else START_SECONDS
+            try:
+                line = said.get(timeout=patience)
+            except queue.Empty:
+                return f"the engine said nothing for {patience} s"
+            if line is None:
+                break
+            self.started = True
+            progress(json.loads(line))
+            if self.judge.poll() is not None:
+                return "the judge ended before the engine"
+        code = self.engine.wait()
+        when = "while it served" if self.started else "before it served"
+        return f"the engine ended with {code} {when}: {cause(self.log)}" if code else None
+
+    def listen(self, said):
+        for line in self.engine.stdout:
+            said.put(line)
+        said.put(None)
+
+    def end(self):
+        """Ends the engine with all its processes, so that nobody writes any more."""
+        if self.engine is None:
+            return
+        try:
+            os.killpg(self.engine.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.engine.wait()

