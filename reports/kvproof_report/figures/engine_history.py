@@ -17,34 +17,44 @@ LOOKS = {
 
 
 def draw(results, width):
-    defects = groups(results, "defect")
-    releases = list(dict.fromkeys(r["revision"] for r in results))
+    return draw_grid(results, width, "defect", "revision", LOOKS, "found")
+
+
+def draw_grid(results, width, row, column, looks, lives):
+    """Draws what became of each row in each column.
+
+    @param row, column parameters of the results; what a row is says its parameter `what`
+    @param looks state -> its words, its look
+    @param lives the state that a line joins from one column to the next
+    """
+    rows = groups(results, row)
+    columns = list(dict.fromkeys(r[column] for r in results))
     narrow = width < 500
     left = 84 if narrow else 330
     head = 48 if narrow else 26
-    key = list(LOOKS.values())
-    height = STEP * len(defects)
+    key = list(looks.values())
+    height = STEP * len(rows)
     figure = d.new_figure(width, head + height + 14 + d.key_height(key, width))
     axes = d.place(figure, left, head, width - left - 6, height)
-    axes.set_xlim(-0.5, len(releases) - 0.5)
-    axes.set_ylim(len(defects) - 0.5, -0.5)
+    axes.set_xlim(-0.5, len(columns) - 0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     for axis in (axes.xaxis, axes.yaxis):
         d.ticks(axis, [], str)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
-    for x, release in enumerate(releases):
-        d.write(axes, release, (x, -0.5), (0, 4), ha="center", va="bottom",
+    for x, name in enumerate(columns):
+        d.write(axes, name, (x, -0.5), (0, 4), ha="center", va="bottom",
                 rotation=90 if narrow else 0, size=9.5, annotation_clip=False)
-    for y, (name, found) in enumerate(defects.items()):
+    for y, (name, found) in enumerate(rows.items()):
         axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
         text = name if narrow else d.shorten(found[0]["what"], 64)
         d.write(axes, text, (0, y), (-left, 0), on="row", size=10)
-        draw_life(axes, y, [releases.index(r["revision"]) for r in found if r["state"] == "found"])
-        for state, (_, (colour, _, marker)) in LOOKS.items():
-            spots = [releases.index(r["revision"]) for r in found if r["state"] == state]
+        draw_life(axes, y, [columns.index(r[column]) for r in found if r["state"] == lives])
+        for state, (_, (colour, _, marker)) in looks.items():
+            spots = [columns.index(r[column]) for r in found if r["state"] == state]
             axes.plot(spots, [y] * len(spots), color=colour, marker=marker, linestyle="None",
                       clip_on=False, markeredgewidth=0, zorder=3,
-                      markersize=5 if state == "unknown" else 8)
+                      markersize=5 if marker == "." else 8)
     d.draw_key(figure, key, 0, head + height + 14, width)
     return figure
 

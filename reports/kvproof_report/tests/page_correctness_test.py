@@ -131,6 +131,12 @@ class CorrectnessTest(DocumentTest):
         self.assertIn("<h3>vLLM 1.0&#x27;s own scheduler: nothing new</h3>",
                       self.article(document, "run-laws"))
 
+    def test_releases_that_ran_are_told_from_those_that_did_not(self):
+        text = self.article(sample_results.document("live_history"), "live-history")
+        self.assertIn("2 of 3 releases of theirs-cpu ran; something new: S2 in 2.0; what is known: "
+                      "S2 in 1.1; S3 had no say</h3>", text)
+        self.assertEqual(text.count(">ImportError: no module<"), 3)
+
     def test_texts_about_laws_of_runs_are_large_enough_within_the_figure_and_apart(self):
         drawing.use_style()
         document = sample_results.document("live_law")
@@ -143,7 +149,8 @@ class CorrectnessTest(DocumentTest):
     def test_fields_are_named(self):
         for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
                                    ("check_law", "checked"), ("engine_law", "worded"),
-                                   ("engine_history", "met"), ("live_law", "spoke")):
+                                   ("engine_history", "met"), ("live_law", "spoke"),
+                                   ("live_history", "findings")):
             document = sample_results.document(experiment)
             document["results"][0]["metrics"][metric]["value"] = 1.5
             code, said, _ = self.draw(*self.write_all(document))

@@ -131,12 +131,13 @@ class RunTest(FolderTest):
     def test_results_of_other_verbs_that_lie_there_are_drawn_too(self):
         self.make("results")
         for sample, left in (("mutant", "mutants"), ("engine_law", "engines"),
-                             ("engine_history", "history"), ("live_law", "live")):
+                             ("engine_history", "history"), ("live_law", "live"),
+                             ("live_history", "live_history")):
             shutil.copy(self.path("samples", f"{sample}.json"),
                         self.path("results", f"{left}.json"))
         code, _, said = self.run_sh("--smoke")
         self.assertEqual(code, 0, said)
-        for key in ("kill-matrix", "engines", "engine-history", "run-laws"):
+        for key in ("kill-matrix", "engines", "engine-history", "run-laws", "live-history"):
             self.assertTrue(f'<article id="{key}">' in self.page(), key)
         self.assertTrue('<p id="exhaustive-search" class="absent">' in self.page())
 

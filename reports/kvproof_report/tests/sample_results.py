@@ -398,9 +398,23 @@ def live_law():
                  steps_per_second=(2500.5, "1/s"))
 
 
+def live_history():
+    """Of three releases one did not start; of three laws one is new in the last, one had no say."""
+    for version, states in (("1.0", ("no run",) * 3), ("1.1", ("held", "known", "silent")),
+                            ("2.0", ("held", "new", "silent"))):
+        for n, state in enumerate(states, 1):
+            yield result("live_history", {
+                "engine": "theirs-cpu", "version": version, "model": "full", "mode": "sync",
+                "law": f"S{n}", "what": f"S{n} law {n}", "state": state,
+                "why": {"no run": "ImportError: no module", "known": "a-page",
+                        "new": "r1 reads position 5"}.get(state, "-")},
+                spoke=0 if state in ("no run", "silent") else 900 // n,
+                findings=int(state in ("known", "new")))
+
+
 # kvproof check, gate, engines and live make these; kvproof report makes those in MEASURED.
 CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law,
-           engine_history, live_law)
+           engine_history, live_law, live_history)
 
 
 def paged_decode():

