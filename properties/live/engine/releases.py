@@ -65,7 +65,7 @@ class Release:
         return not given(self.version) and not os.path.exists(self.ready)
 
     def python(self):
-        """@return the interpreter that has the release; downloads what is missing. Throws Absent."""
+        """@return the interpreter that has it; downloads what is missing. Throws Absent."""
         if there := given(self.version):
             return there
         if self.missing():
