@@ -12,6 +12,7 @@ import itertools
 import os
 from collections import deque
 
+from kvproof.live import vllm_claims, vllm_runner
 from kvproof.live.hooks import around
 from kvproof.live.recorder import Masked, Recorder
 
@@ -59,6 +60,7 @@ class Orders:
         self.flight, self.steps, self.arrived = deque(), itertools.count(), itertools.count()
         self.ahead = self.config.scheduler_config.async_scheduling  # steps know not what they feed
         self.newest = {}  # token of a request
+        self.claims = vllm_claims.Claims(scheduler.kv_cache_manager.block_pool)
         self.held = None  # events that wait until the answers are told
         layout = scheduler.kv_cache_config
         groups, strange = zip(*map(group_of, layout.kv_cache_groups))
@@ -108,6 +110,7 @@ class Orders:
         """The next turn of a session; what was not computed of its answer is dropped."""
         name, length = session.request_id, session.num_computed_tokens
         more = list(update.prompt_token_ids or ())
+        self.claims.forget(self.names[name])
         self.emit({"op": "tokens", "req": self.names[name], "length": length,
                    "append": self.tokens.of(more)})
 
@@ -151,6 +154,11 @@ class Orders:
         self.flight.append((out, step, {name: self.names[name] for name in tables}))
         self.emit({"op": "dispatch", "step": step, "rows": rows}
                   | ({"copies": copies} if copies else {}))
+        self.claim()
+
+    def claim(self):
+        for event in self.claims.take():
+            self.emit(event)
 
     def row(self, out, name, start, told, blocks):
         row = {"req": self.names[name], "start": start, "n": out.num_scheduled_tokens[name]}
@@ -209,7 +217,7 @@ class Orders:
         self.emit({"op": "retire", "step": step, "sampled": sampled,
                    "discarded": [name for name in sampled if name not in kept]})
         held, self.held = self.held, None
-        for event in (*taken, *held):
+        for event in (*taken, *self.claims.take(), *held):
             self.emit(event)
 
     def raised(self, error):
@@ -266,7 +274,10 @@ def wrap_scheduler(scheduler_class, where):
     def reset(original, self, *values, **named):
         done = original(self, *values, **named)
         if done:
-            orders_of(self).emit({"op": "reset", "tiers": [0]})
+            orders = orders_of(self)
+            orders.claim()
+            orders.claims.forget()
+            orders.emit({"op": "reset", "tiers": [0]})
         return done
 
     def leaves(original, self, request, *values, **named):
@@ -294,6 +305,6 @@ def register():
         return
     from vllm.v1.core.sched.scheduler import Scheduler
 
-    from kvproof.live import vllm_runner
     wrap_scheduler(Scheduler, where)
+    vllm_claims.wrap(ORDERS)
     vllm_runner.wrap(ORDERS)
