@@ -46,7 +46,8 @@ def prompts(draw):
     def words(length):
         return [draw.randrange(256) for _ in range(length)]
     starts = [words(LONGEST // 2) for _ in range(3)]
-    return [draw.choice(starts)[:draw.randrange(1, LONGEST // 2)] + words(draw.randrange(1, LONGEST // 2))
+    half = LONGEST // 2
+    return [draw.choice(starts)[:draw.randrange(1, half)] + words(draw.randrange(1, half))
             for _ in range(REQUESTS)]
 
 

@@ -70,7 +70,8 @@ class Row:
         groups = range(len(layout.sizes))
         self.tables = [layout.table(g, self.state.request_id, self.stop) for g in groups]
         self.writes = [list(itertools.islice(writes, self.n)) for writes, _ in indices]
-        reads = [list(itertools.islice(reads, self.length(g))) for g, (_, reads) in enumerate(indices)]
+        reads = [list(itertools.islice(reads, self.length(g)))
+                 for g, (_, reads) in enumerate(indices)]
         self.read = [list(table) for table in self.tables]
         self.misread = None
         for group in groups:
@@ -120,7 +121,7 @@ class Watch:
         self.emit({"kvproof_run": 1, "engine": f"transformers {version()}", "null_block": True,
                    "seed": "-", "tiers": [{"name": "device", "blocks": self.layout.blocks}],
                    "groups": [{"block_size": size, "window": window, "state": False} for size, window
-                              in zip(self.layout.sizes, self.layout.windows)],
+                               for size, window in zip(self.layout.sizes, self.layout.windows)],
                    "patience": PATIENCE})
         if processor.model_device.type != "cpu":
             self.lose("what runs on an accelerator is not recorded yet")
@@ -132,7 +133,6 @@ class Watch:
         self.hear(cache, "search_prefix_match", after=self.matched)
         self.hear(cache, "free_blocks", self.leaves)
         self.hear(cache, "prepare_fork_request", after=self.forked)
-        self.hear(cache, "perform_cache_copy", self.copied)
         self.hear(processor.offloading_manager, "offload_requests", self.preempting, self.went_on)
         self.hear(processor, "prepare_next_batch", after=self.prepared)
         self.hear(processor, "_generation_step", self.ordered)
@@ -140,7 +140,9 @@ class Watch:
         self.hear(processor, "_handle_request_error", self.failed)
         for group, each in enumerate(self.layout.allocators):
             self.hear(each, "mark_complete_blocks", after=self.marked(group))
-            self.hear(each.ledger, "release", after=lambda _, block, *__, g=group: self.dropped(g, block))
+            self.hear(each, "copy_blocks", lambda *pairs, g=group: self.copied(g, *pairs))
+            self.hear(each.ledger, "release",
+                      after=lambda _, block, *__, g=group: self.dropped(g, block))
             self.hear(each.ledger, "evict_cached_blocks",
                       after=lambda blocks, g=group: [self.dropped(g, block) for block in blocks])
         self.hear(cache.pool, "free_blocks", lambda g, blocks: self.queued("freed", g, blocks))
@@ -202,7 +204,8 @@ class Watch:
 
     def went_on(self, *_):
         self.way = "abort"
-        if any(state.is_cpu_offloaded for state in self.processor.scheduler.waiting_requests.values()):
+        waiting = self.processor.scheduler.waiting_requests
+        if any(state.is_cpu_offloaded for state in waiting.values()):
             self.lose("a request went to the memory of the host")
 
     def leaves(self, request_id, no_cache=False):
@@ -231,10 +234,9 @@ class Watch:
             known = self.tokens.of(source.initial_tokens + source.generated_tokens)
             self.emit({"op": "request", "req": child, "tokens": known})
 
-    def copied(self, pairs):
+    def copied(self, group, sources, targets):
         """The copies of forks are a step of their own."""
-        copies = [[group, *pair] for group, (sources, targets) in enumerate(pairs.values())
-                  for blocks in zip(sources, targets)
+        copies = [[group, *pair] for blocks in zip(sources, targets)
                   for pair in zip(*(self.layout.ids(group, block) for block in blocks))]
         step = next(self.steps)
         self.emit({"op": "dispatch", "step": step, "rows": self.changed(()), "copies": copies})
@@ -251,9 +253,10 @@ class Watch:
     def rows(self):
         """@return the batch that is about to run"""
         io = self.processor.inputs_and_outputs
-        indices = [[iter(stored[g, :sizes[g]].tolist()) for stored, sizes in (
-            (io.write_index_storage, io.true_write_sizes), (io.read_index_storage, io.true_read_sizes))]
-            for g in range(len(self.layout.sizes))]
+        stored = ((io.write_index_storage, io.true_write_sizes),
+                  (io.read_index_storage, io.true_read_sizes))
+        indices = [[iter(index[group, :sizes[group]].tolist()) for index, sizes in stored]
+                   for group in range(len(self.layout.sizes))]
         return [Row(self.layout, self.names[each.state.request_id], each, indices)
                 for each in io.requests_in_batch]
 
@@ -273,10 +276,11 @@ class Watch:
             if self.step is not None:
                 self.emit({"op": "retire", "step": self.step, "sampled": {}})
             self.step = next(self.steps)
-            self.emit({"op": "dispatch", "step": self.step, "rows": self.changed(row for row, _ in rows) + [
-                {"req": row.request, "start": start, "n": stop - start}
-                | self.tables(row.state.request_id, row.tables, start, stop)
-                for row, start, stop in now]})
+            told = self.changed(row for row, _ in rows)
+            told += [{"req": row.request, "start": start, "n": stop - start}
+                     | self.tables(row.state.request_id, row.tables, start, stop)
+                     for row, start, stop in now]
+            self.emit({"op": "dispatch", "step": self.step, "rows": told})
             self.emit({"op": "run", "step": self.step} | self.seen(now, inputs))
         for row, _ in rows:
             if row.misread:
@@ -300,7 +304,7 @@ class Watch:
         out, batch = [], {row.state.request_id for row in batch}
         for request_id, old in self.told.items():
             stop = len(old[0])
-            if request_id in batch or len(set(self.layout.windows)) > 1:  # rings are never exchanged
+            if request_id in batch or any(self.layout.windows):  # no ring is exchanged
                 continue
             new = [self.layout.table(group, request_id, stop) for group in range(len(old))]
             if new != old:
