@@ -91,7 +91,8 @@ class Row:
         first = self.start - len(reads) if window else 0
         for position, index in enumerate(reads, first):
             block, offset = self.layout.place(group, index)
-            self.read[group][position // size] = block
+            if block != self.tables[group][position // size]:  # a table has whole blocks
+                self.read[group][position // size] = block
             if offset != position % size:
                 self.misread = f"{self.request} reads position {position} at offset {offset}"
 
@@ -120,7 +121,7 @@ class Watch:
         self.step, self.way, self.held, self.silent = None, "abort", None, False
         self.emit({"kvproof_run": 1, "engine": f"transformers {version()}", "null_block": True,
                    "seed": "-", "tiers": [{"name": "device", "blocks": self.layout.blocks}],
-                   "groups": [{"block_size": size, "window": window, "state": False} for size, window
+                   "groups": [{"block_size": size, "window": window, "state": False}
                                for size, window in zip(self.layout.sizes, self.layout.windows)],
                    "patience": PATIENCE})
         if processor.model_device.type != "cpu":
