@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shortest calls that end in what the findings about transformers say, without any judge.
+What transformers_run.py serves leaves them out.
 
     transformers_confirm.py cancelled_while_blocked forked_of_one_token
 """

@@ -7,7 +7,8 @@ Runs in an environment that has transformers and torch, with KVPROOF_LIVE=WHERE 
 
 Each round makes a model and a pool that is too small for its requests, of which many share
 prefixes; every second round asks for two answers to each prompt, which forks them. Prints one line
-of JSON, and ends with 1 if an answer differs from that of generate.
+of JSON, and ends with 1 if an answer differs from that of generate. It cancels nothing and asks
+for no prompt of one token, because of the defects that transformers_confirm.py shows.
 """
 
 import argparse
