@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: random runs of the simulated engine, and their judgement. Small pools, shared
+// Random runs of the simulated engine, and their judgement. Small pools, shared
 // prefixes, drafts, steps in flight, deferred frees, aborts.
 #pragma once
 
@@ -77,12 +77,13 @@ WrittenRun write_run(const RunSetup& setup) {
   options.aborts = setup.aborts;
   options.time = second_per_token();
   const std::uint32_t tokens = setup.blocks * kBlockSize;
-  const auto memory = find_storage("paged_shared")
-                          ->make({.block_size = kBlockSize,
-                                  .capacity_tokens = tokens,
-                                  .max_tokens = tokens,
-                                  .max_requests = setup.max_running + 1,
-                                  .profile = *find_profile(options.scheduler.profile)});
+  const auto memory =
+      find_storage("paged_shared")
+          ->make({.block_size = kBlockSize,
+                  .capacity_tokens = tokens,
+                  .max_tokens = tokens,
+                  .max_requests = static_cast<std::uint32_t>(setup.requests.size()) + 1,
+                  .profile = *find_profile(options.scheduler.profile)});
   const auto source = listed(setup.requests).open();
   Arrivals arrivals(*source, 0);
   Recorder recorder;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random runs of the simulated engine hold under the laws of a run, and each seeded fault of a
 // scheduler (properties/mutants/patches_serving.cpp) breaks the law that its row names first.
-#include <faulty_serving/engine.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,11 +9,9 @@
 #include <string>
 
 #include "bench/serving/random_runs.h"
+#include "bench/serving/scheduler_mutants.h"
 #include "bench/serving/shrink_run.h"
 #include "properties/live/verdict.h"
-#include "properties/mutants/active_patch.h"
-#include "properties/mutants/patch.h"
-#include "properties/mutants/scheduler_faults.h"
 #include "properties/traces/test_files.h"
 
 namespace kvproof::bench {
@@ -23,12 +20,6 @@ namespace {
 constexpr std::uint64_t kSeeds = 400;
 
 WrittenRun sound_run(const RunSetup& setup) { return write_run<Engine, EngineOptions>(setup); }
-
-WrittenRun faulty_run(const RunSetup& setup, std::string_view id) {
-  patched::FaultMemory memory;
-  const patched::PatchScope scope(patched::PatchId(id), &memory);
-  return write_run<faulty_serving::Engine, faulty_serving::EngineOptions>(setup);
-}
 
 /// @return the most steps that the worker has at once
 std::uint64_t most_in_flight(const std::string& lines) {
@@ -79,22 +70,14 @@ TEST(Runs, OfOneSeedHaveTheSameBytesAndSoHasTheCopyWithoutAFault) {
 }
 
 TEST(Runs, OfAFaultySchedulerBreakTheLawThatItsRowNamesFirst) {
-  std::uint64_t faults = 0, noticed = 0;
-  for (const properties::Patch& row : properties::patched_folder_of_serving().rows) {
-    if (row.law.empty()) continue;  // another place of the row before
-    ++faults;
-    std::string law;
-    std::uint64_t seed = 0;
-    for (; seed < kSeeds && law.empty(); ++seed) {
-      law = broken_first(judge_run(faulty_run(draw_setup(seed), row.id).lines));
-    }
-    EXPECT_EQ(law, row.law) << row.id << ": " << row.sentence;
-    noticed += law == row.law ? 1 : 0;
-    std::cout << row.id << " noticed by " << law << " in run " << seed << ": " << row.sentence
-              << "\n";
+  const std::vector<properties::Seeded> mutants = scheduler_mutants();
+  EXPECT_GE(mutants.size(), 8U);
+  for (const properties::Seeded& mutant : mutants) {
+    const properties::Kill kill = properties::hunt(mutant, {}, {});
+    EXPECT_EQ(kill.breaches, std::vector{mutant.law}) << mutant.id << ": " << mutant.sentence;
+    std::cout << mutant.id << " noticed by " << testing::PrintToString(kill.breaches) << " after "
+              << kill.operations << " events: " << mutant.sentence << "\n";
   }
-  std::cout << "scheduler: " << noticed << " of " << faults << "\n";
-  EXPECT_GE(faults, 8U);
 }
 
 /// @return the first setup whose run breaks a law under that fault

@@ -6,12 +6,14 @@
 #include <chrono>
 #include <iomanip>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
+#include "bench/serving/scheduler_mutants.h"
 #include "properties/mutants.h"
 #include "properties/mutants/kill_matrix.h"
 #include "properties/mutants/patches.h"
@@ -24,10 +26,9 @@ using properties::MatrixOptions;
 using properties::MatrixRow;
 using properties::Seeded;
 
-constexpr properties::Family kPatchFamily{"P", "patches of optimized/"};
-
 std::vector<Seeded> chosen_mutants(const std::vector<std::string>& ids) {
   std::vector<Seeded> all = properties::all_mutants();
+  std::ranges::move(scheduler_mutants(), std::back_inserter(all));
   if (ids.empty()) return all;
   std::vector<Seeded> out;
   for (const std::string& id : ids) {
@@ -39,8 +40,9 @@ std::vector<Seeded> chosen_mutants(const std::vector<std::string>& ids) {
 }
 
 std::string_view family_name(std::string_view id) {
-  const auto at = std::ranges::find(properties::kFamilies, id, &properties::Family::id);
-  return at != std::end(properties::kFamilies) ? at->name : kPatchFamily.name;
+  if (id == "P") return "patches of optimized/";
+  if (id == "E") return "faults of schedulers";
+  return std::ranges::find(properties::kFamilies, id, &properties::Family::id)->name;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -90,7 +92,7 @@ struct Score {
     ++total;
     killed += fate != "survived";
     expected += fate == "expected";
-    if (row.laws.killed) traces.push_back(row.laws.trace_operations);
+    if (row.laws.trace_operations > 0) traces.push_back(row.laws.trace_operations);
     std::ranges::sort(traces);
   }
   [[nodiscard]] std::uint32_t median() const {

@@ -87,6 +87,7 @@ std::string_view file_of(std::string_view id) {
 }  // namespace
 
 Kill hunt(const Seeded& mutant, Oracles oracles, const MatrixOptions& options) {
+  if (mutant.hunt) return oracles.laws ? mutant.hunt(options) : Kill{};
   const Configuration* configuration = find_configuration(mutant.configuration);
   if (configuration == nullptr) throw std::invalid_argument(mutant.configuration);
   const bool decodes = mutant.law == "C15";

@@ -20,25 +20,13 @@ namespace kvproof::properties {
 
 inline constexpr std::size_t kLongestTrace = 25;  // [operations] of a kill after shrinking
 
-/// A seeded bug: a source patch.
-struct Seeded {
-  std::string id;
-  std::string family;
-  std::string where;  // the patched file
-  std::string sentence;
-  std::string law;            // must be among the laws broken first
-  std::string configuration;  // a row of configurations.h
-  const Profile* profile = find_profile("vllm-0.24");
-  MakeSubject make;
-};
-
 /// The finding of one oracle about one mutant.
 struct Kill {
   bool killed = false;
   std::uint64_t operations = 0;  // up to the first objection, or all that were performed
   double seconds = 0;
   std::vector<std::string> breaches;   // by the first objection
-  std::uint32_t trace_operations = 0;  // after shrinking
+  std::uint32_t trace_operations = 0;  // after shrinking; 0 = it was not shrunk
 };
 
 enum class Fate { noticed, survived, crashed, hung };
@@ -63,6 +51,19 @@ struct MatrixOptions {
   double most_seconds = 20;                 // per mutant and oracle
   bool laws_only = false;
   std::uint32_t processes = 0;  // 0 = as many as there are cores
+};
+
+/// A seeded bug: a source patch.
+struct Seeded {
+  std::string id;
+  std::string family;
+  std::string where;  // the patched file
+  std::string sentence;
+  std::string law;            // must be among the laws broken first
+  std::string configuration;  // a row of configurations.h, if it has a subject
+  const Profile* profile = find_profile("vllm-0.24");
+  MakeSubject make;
+  std::function<Kill(const MatrixOptions&)> hunt = {};  // of what is no subject: by its own laws
 };
 
 /// Hunts one mutant with one oracle. @return how it ended

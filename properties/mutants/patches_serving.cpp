@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of source patches to the simulated engine: faults of schedulers, each of which breaks a
-// law of a run (properties/live/run_laws.h) first. bench/serving/runs_test.cpp runs them.
+// law of a run (properties/live/run_laws.h) first. bench/serving/scheduler_mutants.cpp runs them.
 #include "properties/mutants/patch.h"
 
 namespace kvproof::properties {
@@ -65,6 +65,7 @@ constexpr Patch kServingPatches[] = {
     {"E10", kEngine, "release(*victim);", "arrivals_.finish(victim->index, now_);",
      "The blocks of an aborted request are never given back.", "L3"},
     {"E10", kEngine, kBalance, "return;"},
+    {"E10", kEngine, kNoWork, ""},
     {"E10", kEngine, "`` const ServingTotals& totals = recorder_.totals;", "return;"},
 
     {"E11", kEngine, "`run_.hit(request.index, hit); request.lost = 0; request.computed = hit;`",

@@ -47,10 +47,12 @@ def printed(build):
 
     out = said(1, f"{build}/bin/kvproof-selftest", "--mutants", "--operations=1")
     patches = number(r"^P +patches of optimized/ +(\d+)", out)
-    reports = number(r"^all +(\d+)", out) - patches
+    schedulers = number(r"^E +faults of schedulers +(\d+)", out)
+    reports = number(r"^all +(\d+)", out) - patches - schedulers
     yield (r"(\S+) of (\S+); (\S+) more need a mechanism that kvproof does not have \(\[`\S+s/mut",
            [reports, reports, number(r"(\d+) reports need a mechanism", out)])
     yield r"source patches .*?\| (\S+) of (\S+) ", [patches, patches]
+    yield r"faults of schedulers .*?\| (\S+) of (\S+) ", [schedulers, schedulers]
 
     random = f"{build}/tests/random_test"
     names = re.findall(r"(\w+)_vllm_(\d_\d+)_(\w+)",

@@ -71,7 +71,7 @@ def matrix_rows(mutants):
     """The rows: families in their order, then patched sources in theirs."""
     rows = {}
     for m in mutants:
-        patched = m["where"].startswith("optimized/")
+        patched = not m["where"].startswith("reference/")
         key = (patched, m["where"] if patched else m["family"])
         name = m["where"].rpartition("/")[2] if patched else m["family_name"]
         rows.setdefault(key, Row("" if patched else m["family"], name, patched)).mutants.append(m)

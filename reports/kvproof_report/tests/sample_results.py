@@ -286,8 +286,9 @@ def mutant():
     """30 faults and 10 patches: 36 by the expected law, 1 by another, 1 by the model, 1 by a crash,
     and 1 that survives; 2 reports do not apply."""
     odd = {7: ("other_law", "I9 C5"), 13: ("model", "-"), 19: ("crash", "-"), 23: ("survived", "-")}
+    patched = ("bench/serving/source_0.h", "optimized/source_1.h", "optimized/source_2.h")
     for n in range(40):
-        where = "reference/source.h" if n < 30 else f"optimized/source_{n % 3}.h"
+        where = "reference/source.h" if n < 30 else patched[n % 3]
         expected = f"I{1 + n % 12}"
         fate, laws = odd.get(n, ("expected", f"{expected} C2" if n % 4 == 0 else expected))
         lives, by_law = fate == "survived", fate in ("expected", "other_law")
