@@ -174,4 +174,10 @@ struct Operation : OperationVariant {
       operation);
 }
 
+/// Whether an operation only asks: it changes nothing that a snapshot shows.
+[[nodiscard]] inline bool only_asks(const Operation& operation) {
+  return std::holds_alternative<op::Lookup>(operation) ||
+         std::holds_alternative<op::CommonPrefix>(operation);
+}
+
 }  // namespace kvproof

@@ -66,7 +66,7 @@ inline Speaks gates(const Step& s) {
   return yes_if(allocate != nullptr && allocate->args.full_sequence_must_fit);
 }
 inline Speaks reads(const Step& s) {
-  return yes_if(is<op::Lookup, op::CommonPrefix, op::Step, op::Recycle>(s));
+  return yes_if(only_asks(s.operation) || is<op::Step, op::Recycle>(s));
 }
 inline Speaks resets(const Step& s) { return yes_if(is<op::Reset>(s)); }
 inline Speaks common_prefixes(const Step& s) { return yes_if(answered<SharedBlocks>(s)); }

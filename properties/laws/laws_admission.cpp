@@ -360,9 +360,7 @@ Finding reads_are_pure(const Step& step) {
     return all || g.kind == LayerKind::cross || g.kind == LayerKind::ring;
   });
   const bool recycles = std::holds_alternative<op::Recycle>(step.operation);
-  const bool reads = std::holds_alternative<op::Lookup>(step.operation) ||
-                     std::holds_alternative<op::CommonPrefix>(step.operation) ||
-                     std::holds_alternative<op::Step>(step.operation);
+  const bool reads = only_asks(step.operation) || std::holds_alternative<op::Step>(step.operation);
   if (!reads && !recycles) return std::nullopt;
   if (!step.outcome.events.empty())
     return say("a read announced ", step.outcome.events.size(), " events");

@@ -41,8 +41,8 @@ bool is_one_of(const Operation& operation) {
 struct OfOperation {
   Occasions operator()(const op::Allocate&) const { return on::allocate; }
   Occasions operator()(const op::Take&) const { return on::take; }
-  Occasions operator()(const op::Lookup&) const { return on::lookup | on::read; }
-  Occasions operator()(const op::CommonPrefix&) const { return on::common_prefix | on::read; }
+  Occasions operator()(const op::Lookup&) const { return on::lookup; }
+  Occasions operator()(const op::CommonPrefix&) const { return on::common_prefix; }
   Occasions operator()(const op::Step&) const { return on::read; }
   Occasions operator()(const op::Recycle&) const { return on::read; }
   Occasions operator()(const op::Cache&) const { return on::cache; }
@@ -66,12 +66,14 @@ struct OfOperation {
 Occasions occasions_of(const Snapshot& before, const Operation& operation, const Outcome& outcome,
                        const Snapshot& after) {
   const auto& [result, events] = outcome;
+  const bool asks = only_asks(operation);
   Occasions out = changes_between(before, after) | std::visit(OfOperation(), operation);
+  if (asks) out |= on::read;
   if (std::holds_alternative<Refused>(result)) {
     out |= on::refused;
   } else if (is_undone(result)) {
     out |= on::rejected;
-  } else if (!is_one_of<op::Lookup, op::CommonPrefix, op::Step>(operation)) {
+  } else if (!asks && !std::holds_alternative<op::Step>(operation)) {
     out |= on::done;
     const bool stays =
         is_one_of<op::Arrive, op::Append, op::Advance, op::Cache, op::Evict, op::Reset>(operation);

@@ -20,11 +20,7 @@ bool same_answer(const Result& model, const Result& subject) {
 }  // namespace
 
 Occasions moved_by(const Snapshot& before, const Operation& operation, const Result& answer) {
-  if (is_undone(answer)) return 0;
-  if (std::holds_alternative<op::Lookup>(operation) ||
-      std::holds_alternative<op::CommonPrefix>(operation)) {
-    return 0;
-  }
+  if (is_undone(answer) || only_asks(operation)) return 0;
   if (std::holds_alternative<op::Step>(operation)) return before.copying.empty() ? 0 : on::any;
   if (std::holds_alternative<op::Arrive>(operation) ||
       std::holds_alternative<op::Append>(operation) ||
