@@ -10,6 +10,7 @@
 #include "properties/traces/newer_policies.h"
 #include "reference/operations.h"
 #include "reference/support/input_error.h"
+#include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {
@@ -21,13 +22,11 @@ constexpr double kPatience = 20;          // and at least so many times the long
 constexpr std::size_t kShownBytes = 160;  // a message shows so much of an operation or an answer
 
 bool wants_answer(const Operation& operation) {
-  return std::holds_alternative<op::Lookup>(operation) ||
-         std::holds_alternative<op::Allocate>(operation) ||
+  return only_asks(operation) || std::holds_alternative<op::Allocate>(operation) ||
          std::holds_alternative<op::Take>(operation) ||
          std::holds_alternative<op::SwapOut>(operation) ||
          std::holds_alternative<op::SwapIn>(operation) ||
          std::holds_alternative<op::Reset>(operation) ||
-         std::holds_alternative<op::CommonPrefix>(operation) ||
          std::holds_alternative<op::Decode>(operation);
 }
 
