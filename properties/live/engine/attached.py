@@ -79,7 +79,7 @@ class Attached:
         self.command, self.program, self.log, self.quiet = command, judge, log, quiet
         self.settings = SETTINGS if settings is None else settings
         self.engine = self.judge = None
-        self.started = False
+        self.started = self.deserted = False  # whether it has started; whether the judge has gone
 
     def run(self, progress):
         """@return what `kvproof live --json` says of the run. Throws Failed."""
@@ -94,10 +94,10 @@ class Attached:
                 self.end()
                 os.close(writes)
                 code = self.judge.wait() if self.judge else None
+            if problem and not self.started and not self.deserted:
+                raise Failed(problem, 77)
             if code not in (0, 1, 3):
                 raise Failed(f"the judge ended with {code}", 2 if code == 2 else 3)
-            if problem and not self.started:
-                raise Failed(problem, 77)
             with open(verdict, encoding="utf-8") as file:
                 return json.load(file) | {"problem": problem, "code": code}
 
@@ -129,7 +129,8 @@ class Attached:
             if line:
                 self.started, last = True, time.monotonic()
                 progress(json.loads(line))
-            if self.judge.poll() is not None:
+            self.deserted = self.judge.poll() is not None
+            if self.deserted:
                 return "the judge ended before the engine"
             if time.monotonic() > last + patience:
                 return f"the engine said nothing for {patience} s"

@@ -20,6 +20,7 @@ import run
 
 JUDGE = """#!/bin/sh
 lines=$(wc -l)
+[ "$lines" != 0 ] || exit 2
 echo '{"laws": [{"law": "S1", "name": "content"}], "environment": {}, "runs": [{"steps": '$lines',
   "requests": 1, "spoke": {"S1": 1}, "findings": [FINDINGS]}]}' >"${2#--json=}"
 exit CODE
@@ -55,11 +56,11 @@ class AttachedTest(unittest.TestCase):
 
     def test_the_engine_finds_the_plugin(self):
         out = self.outcome("import importlib.metadata as m\nfrom kvproof.live import Recorder\n"
-                           "assert m.version('kvproof-live'); print('{}')")
+                           "assert m.version('kvproof-live')\n" + WRITES + "out.write('a\\n')")
         self.assertEqual((out.code, out.problem), (0, None))
 
     def test_a_finding_without_a_page_is_new(self):
-        out = self.outcome(WRITES, JUDGE.replace("CODE", "1").replace(
+        out = self.outcome(WRITES + "print(1, file=out)", JUDGE.replace("CODE", "1").replace(
             "FINDINGS", json.dumps(FINDING)))
         self.assertEqual((out.code, len(out.new), out.verdict()), (1, 1, "VIOLATED"))
 
@@ -70,13 +71,13 @@ class AttachedTest(unittest.TestCase):
         self.assertEqual(out.of_law({"law": "S1"})[:2], ("no run", out.problem))
 
     def test_an_engine_that_dies_leaves_it_open(self):
-        out = self.outcome(WRITES + "os.kill(os.getpid(), 9)")
+        out = self.outcome(WRITES + "print(1, file=out, flush=True); os.kill(os.getpid(), 9)")
         self.assertEqual((out.code, out.verdict()), (3, "cannot tell"))
         self.assertIn("ended with -9 while it served", out.problem)
 
     def test_an_engine_that_hangs_is_ended(self):
         with mock.patch.object(attached, "QUIET_SECONDS", 0.5):
-            out = self.outcome(WRITES + "os.fork() and None; time.sleep(600)")
+            out = self.outcome(WRITES + "print(1, file=out, flush=True); os.fork(); time.sleep(600)")
         self.assertEqual((out.code, out.problem), (3, "the engine said nothing for 0.5 s"))
 
     def test_a_judge_that_dies_is_told(self):

@@ -17,7 +17,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "foreign" / "e
 from places import Absent, environment, install, see, writable  # noqa: E402,F401
 
 NEWEST = "0.32.0"
-HISTORY = ("0.11.0", "0.14.1", "0.18.1", "0.24.0", NEWEST)
+HISTORY = ("0.11.0", "0.14.1", "0.19.1", "0.24.0", NEWEST)
 GIB = 1 << 30
 NEEDED = {"torch": (3.0, 6.0), "release": (0.6, 1.5)}  # GiB to download, and on the disk, at most
 LEFT_OUT = re.compile(r"torch|intel|triton")  # torch is shared, the others go without
