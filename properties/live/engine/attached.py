@@ -40,15 +40,16 @@ class Failed(Exception):
         self.code = code
 
 
-def plugin(folder):
-    """Makes a folder in which Python finds the package, and vLLM its plugin."""
+def plugin(folder, version):
+    """Makes a folder in which Python finds the package, and vLLM its plugin. Older releases look
+    for a distribution `vllm` with `cpu` in its version, and PyPI has them by another name."""
     os.symlink(PACKAGE, os.path.join(folder, "kvproof"))
-    about = os.path.join(folder, "kvproof_live-0.dist-info")
-    os.mkdir(about)
-    for name, text in (("METADATA", "Metadata-Version: 2.1\nName: kvproof-live\nVersion: 0\n"),
-                       ("entry_points.txt", ENTRY)):
-        with open(os.path.join(about, name), "w", encoding="ascii") as file:
-            file.write(text)
+    for name, number, entries in (("kvproof_live", "0", ENTRY), ("vllm", f"{version}+cpu", "")):
+        about = pathlib.Path(folder, f"{name}-{number}.dist-info")
+        about.mkdir()
+        (about / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {number}\n")
+        (about / "entry_points.txt").write_text(entries)
     return folder
 
 
@@ -61,12 +62,16 @@ def pipe(path):
     return ends
 
 
+def lines_of(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return [line.strip() for line in file if line.strip()] or ["it said nothing"]
+
+
 def cause(log):
     """@return the error of an engine that is not about another"""
-    with open(log, encoding="utf-8", errors="replace") as file:
-        lines = file.read().splitlines()
+    lines = lines_of(log)
     found = [match[1] for match in map(ERROR.search, lines) if match and not HIDES.search(match[1])]
-    return (found or [line.strip() for line in lines if line.strip()] or ["it said nothing"])[-1]
+    return (found or lines)[-1]
 
 
 class Attached:
@@ -75,9 +80,9 @@ class Attached:
     @param log where the words of the engine go
     """
 
-    def __init__(self, command, judge, log, quiet=False, settings=None):
-        self.command, self.program, self.log, self.quiet = command, judge, log, quiet
-        self.settings = SETTINGS if settings is None else settings
+    def __init__(self, command, version, judge, log, quiet=False):
+        self.command, self.version, self.program = command, version, judge
+        self.log, self.quiet = log, quiet
         self.engine = self.judge = None
         self.started = self.deserted = False  # whether it has started; whether the judge has gone
 
@@ -85,9 +90,10 @@ class Attached:
         """@return what `kvproof live --json` says of the run. Throws Failed."""
         with tempfile.TemporaryDirectory() as work:
             reads, writes = pipe(os.path.join(work, "run"))
-            verdict, problem = os.path.join(work, "verdict.json"), None
+            verdict, said = os.path.join(work, "verdict.json"), os.path.join(work, "said")
+            problem = None
             try:
-                self.start(work, verdict, reads)
+                self.start(work, verdict, said, reads)
                 os.close(reads)
                 problem = self.follow(progress)
             finally:
@@ -97,17 +103,19 @@ class Attached:
             if problem and not self.started and not self.deserted:
                 raise Failed(problem, 77)
             if code not in (0, 1, 3):
-                raise Failed(f"the judge ended with {code}", 2 if code == 2 else 3)
+                raise Failed(f"the judge ended with {code}: {lines_of(said)[-1]}",
+                             2 if code == 2 else 3)
             with open(verdict, encoding="utf-8") as file:
                 return json.load(file) | {"problem": problem, "code": code}
 
-    def start(self, work, verdict, reads):
-        self.judge = subprocess.Popen(
-            [self.program, "-", f"--json={verdict}"], stdin=reads, preexec_fn=os.setpgrp,
-            stdout=subprocess.DEVNULL if self.quiet else None)
+    def start(self, work, verdict, said, reads):
+        with open(said, "wb") as errors:
+            self.judge = subprocess.Popen(
+                [self.program, "-", f"--json={verdict}"], stdin=reads, preexec_fn=os.setpgrp,
+                stdout=subprocess.DEVNULL if self.quiet else None, stderr=errors)
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith(("KVPROOF_LIVE", "PYTHON", "VLLM_"))}
-        environment |= self.settings | {"PYTHONPATH": plugin(tempfile.mkdtemp(dir=work)),
+        environment |= SETTINGS | {"PYTHONPATH": plugin(tempfile.mkdtemp(dir=work), self.version),
                                         "KVPROOF_LIVE": os.path.join(work, "run")}
         with open(self.log, "wb") as log:
             self.engine = subprocess.Popen(

@@ -39,7 +39,7 @@ class AttachedTest(unittest.TestCase):
         program = self.folder / "judge"
         program.write_text(judge)
         program.chmod(0o755)
-        return attached.Attached([sys.executable, "-c", engine], str(program),
+        return attached.Attached([sys.executable, "-c", engine], "1.0", str(program),
                                  str(self.folder / "log"), quiet=True).run(lambda said: None)
 
     def outcome(self, *args):
@@ -56,7 +56,8 @@ class AttachedTest(unittest.TestCase):
 
     def test_the_engine_finds_the_plugin(self):
         out = self.outcome("import importlib.metadata as m\nfrom kvproof.live import Recorder\n"
-                           "assert m.version('kvproof-live')\n" + WRITES + "out.write('a\\n')")
+                           "assert m.version('kvproof-live') and m.version('vllm') == '1.0+cpu'\n"
+                           + WRITES + "print(1, file=out)")
         self.assertEqual((out.code, out.problem), (0, None))
 
     def test_a_finding_without_a_page_is_new(self):
@@ -77,7 +78,7 @@ class AttachedTest(unittest.TestCase):
 
     def test_an_engine_that_hangs_is_ended(self):
         with mock.patch.object(attached, "QUIET_SECONDS", 0.5):
-            out = self.outcome(WRITES + "print(1, file=out, flush=True); os.fork(); time.sleep(600)")
+            out = self.outcome(WRITES + "print(1, file=out, flush=True)\nos.fork()\ntime.sleep(9)")
         self.assertEqual((out.code, out.problem), (3, "the engine said nothing for 0.5 s"))
 
     def test_a_judge_that_dies_is_told(self):
@@ -153,7 +154,7 @@ class ReleasesTest(unittest.TestCase):
     def test_models_are_written(self):
         with tempfile.TemporaryDirectory() as folder:
             for model, mode in itertools.product(models.CONFIGS, models.OF_MODE):
-                self.assertEqual(models.options(model, mode, folder)["model"], folder)
+                self.assertEqual(models.options(model, mode, folder, 16)["model"], folder)
                 self.assertEqual(os.listdir(folder), ["config.json"])
 
 

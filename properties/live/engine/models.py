@@ -26,7 +26,7 @@ CONFIGS = {
 LONGEST = 1024  # tokens of a request
 # The pool is so small that blocks are evicted and requests preempted.
 OPTIONS = {"load_format": "dummy", "skip_tokenizer_init": True, "max_model_len": LONGEST,
-           "num_gpu_blocks_override": 48, "block_size": 32, "max_num_seqs": 16,
+           "num_gpu_blocks_override": 48, "max_num_seqs": 16,
            "enforce_eager": True, "dtype": "bfloat16", "seed": 1, "max_num_batched_tokens": 512,
            "enable_prefix_caching": True}
 OF_MODEL = {"window": {"num_gpu_blocks_override": 96},
@@ -37,11 +37,12 @@ OF_MODE = {"sync": {}, "async": {"async_scheduling": True},
            "drafts": {"speculative_config": DRAFTS}}
 
 
-def options(model, mode, folder):
+def options(model, mode, folder, block_size):
     """Writes the model to a folder.
 
     @return what vLLM's LLM is given
     """
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
         json.dump(BASE | CONFIGS[model], file)
-    return {"model": folder} | OPTIONS | OF_MODEL.get(model, {}) | OF_MODE[mode]
+    own = {"model": folder, "block_size": block_size}
+    return OPTIONS | own | OF_MODEL.get(model, {}) | OF_MODE[mode]

