@@ -20,7 +20,7 @@ NEWEST = "0.32.0"
 HISTORY = ("0.11.0", "0.14.1", "0.19.1", "0.24.0", NEWEST)
 GIB = 1 << 30
 NEEDED = {"torch": (3.0, 6.0), "release": (0.6, 1.5)}  # GiB to download, and on the disk, at most
-LEFT_OUT = re.compile(r"torch|intel|triton")  # torch is shared, the others go without
+LEFT_OUT = re.compile(r"torch|intel.openmp|triton")  # torch is shared, the others go without
 BOUND = (0, 20), "transformers<5"  # of releases before, some of which do not say so
 REQUIRED = """
 import importlib.metadata as m, json

