@@ -138,6 +138,9 @@ class ReleasesTest(unittest.TestCase):
             release = releases.Release("0.0.1", folder)
             with self.assertRaisesRegex(releases.Absent, "are downloaded.*--yes allows it"):
                 releases.ask([release], False)
+            with mock.patch.object(releases, "NEEDED", {"torch": (3, 10 ** 9)}):
+                with self.assertRaisesRegex(releases.Absent, "of [0-9]+ that are free"):
+                    releases.ask([release], True)
             self.assertEqual(os.listdir(folder), [])
 
     def test_what_is_removed_is_nobody_elses(self):

