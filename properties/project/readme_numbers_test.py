@@ -52,7 +52,8 @@ def printed(build):
     yield (r"(\S+) of (\S+); (\S+) more need a mechanism that kvproof does not have \(\[`\S+s/mut",
            [reports, reports, number(r"(\d+) reports need a mechanism", out)])
     yield r"source patches .*?\| (\S+) of (\S+) ", [patches, patches]
-    yield r"faults of schedulers .*?\| (\S+) of (\S+) ", [schedulers, schedulers]
+    yield (r"faults of schedulers .*? and (\S+) of (\S+) \(\[`patches_serving",
+           [schedulers, schedulers])
 
     random = f"{build}/tests/random_test"
     names = re.findall(r"(\w+)_vllm_(\d_\d+)_(\w+)",
