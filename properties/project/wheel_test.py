@@ -44,6 +44,21 @@ def environment(folder):
     return folder / "bin" / "python"
 
 
+ATTACHES = """
+import importlib.metadata, json, os, sys
+from kvproof.live import Recorder
+plugins = [each.value for each in importlib.metadata.distribution("kvproof").entry_points
+           if each.group == "vllm.general_plugins"]
+assert plugins == ["kvproof.live.vllm:register"], plugins
+os.environ["KVPROOF_LIVE_JUDGE"], sys.stderr = sys.argv[1] + " live -", sys.stdout
+recorder = Recorder("judge")
+with open(sys.argv[2], encoding="utf-8") as lines:
+    for line in lines:
+        recorder.emit(json.loads(line))
+recorder.close()
+"""
+
+
 def main(sources, work, compiler):
     for folder in ("builder", "dist", "fresh"):  # its build folder makes a second run short
         shutil.rmtree(work / folder, ignore_errors=True)
@@ -79,6 +94,8 @@ def main(sources, work, compiler):
     said = run(kvproof, "check", f"--subject-command={python} {adapter}", codes=(2, 3))
     assert "an adapter of the installed package" in said, said
     run(kvproof, "plan", "--list")
+    said = run(python, "-c", ATTACHES, kvproof, sources / "properties/live/runs/sound.jsonl")
+    assert "holds (" in said, said
     return 0
 
 
