@@ -70,7 +70,7 @@ class Outcome:
             found = [finding for finding in found if finding["law"] == name]
             if found:
                 return state, found[0]["page"] or found[0]["what"], spoke, len(found)
-        return "held" if spoke else "silent", "-", spoke, 0
+        return "held" if spoke else "silent", self.problem or "-", spoke, 0
 
     def figures(self):
         spoke = self.run.get("spoke", {}).values()

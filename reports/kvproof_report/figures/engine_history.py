@@ -17,20 +17,21 @@ LOOKS = {
 
 
 def draw(results, width):
-    return draw_grid(results, width, "defect", "revision", LOOKS, "found")
+    return draw_grid(results, width, "defect", "revision", LOOKS, "found", 330)
 
 
-def draw_grid(results, width, row, column, looks, lives):
+def draw_grid(results, width, row, column, looks, lives, left):
     """Draws what became of each row in each column.
 
     @param row, column parameters of the results; what a row is says its parameter `what`
     @param looks state -> its words, its look
     @param lives the state that a line joins from one column to the next
+    @param left [px] for the words of a row
     """
     rows = groups(results, row)
     columns = list(dict.fromkeys(r[column] for r in results))
     narrow = width < 500
-    left = 84 if narrow else 330
+    left = 84 if narrow else left
     head = 48 if narrow else 26
     key = list(looks.values())
     height = STEP * len(rows)

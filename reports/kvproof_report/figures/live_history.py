@@ -19,7 +19,7 @@ LOOKS = {
 
 
 def draw(results, width):
-    return draw_grid(results, width, "law", "version", LOOKS, "new")
+    return draw_grid(results, width, "law", "version", LOOKS, "new", 160)
 
 
 # ---- in words -----------------------------------------------------------------------------------
@@ -27,6 +27,8 @@ def draw(results, width):
 def finding(results):
     releases = groups(results, "version")
     ran = [name for name, laws in releases.items() if laws[0]["state"] != "no run"]
+    early = [name for name in ran if any(r["why"] != "-" for r in releases[name]
+                                         if r["state"] in ("held", "silent"))]
     parts = [f"{count(len(ran))} of {many(len(releases), 'release')} of {results[0]['engine']} ran"]
     for state, words in (("new", "something new"), ("known", "what is known")):
         found = [r for r in results if r["state"] == state]
@@ -36,6 +38,7 @@ def finding(results):
                          else "nothing new")
     silent = [name for name, laws in groups(results, "law").items()
               if all(r["state"] in ("silent", "no run") for r in laws)]
+    parts += [f"{', '.join(early)} ended early"] * bool(early)
     return "; ".join(parts + [f"{', '.join(silent)} had no say"] * bool(silent))
 
 

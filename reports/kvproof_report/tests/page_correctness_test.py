@@ -134,7 +134,7 @@ class CorrectnessTest(DocumentTest):
     def test_releases_that_ran_are_told_from_those_that_did_not(self):
         text = self.article(sample_results.document("live_history"), "live-history")
         self.assertIn("2 of 3 releases of theirs-cpu ran; something new: S2 in 2.0; what is known: "
-                      "S2 in 1.1; S3 had no say</h3>", text)
+                      "S2 in 1.1; 1.1 ended early; S3 had no say</h3>", text)
         self.assertEqual(text.count(">ImportError: no module<"), 3)
 
     def test_texts_about_laws_of_runs_are_large_enough_within_the_figure_and_apart(self):

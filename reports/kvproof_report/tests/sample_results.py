@@ -408,7 +408,8 @@ def live_history():
                 "engine": "theirs-cpu", "version": version, "model": "full", "mode": "sync",
                 "law": f"S{n}", "what": f"S{n} law {n}", "state": state,
                 "why": {"no run": "ImportError: no module", "known": "a-page",
-                        "new": "r1 reads position 5"}.get(state, "-")},
+                        "new": "r1 reads position 5"}.get(
+                            state, "it died" if version == "1.1" else "-")},
                 spoke=0 if state in ("no run", "silent") else 900 // n,
                 findings=int(state in ("known", "new")))
 
