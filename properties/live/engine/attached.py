@@ -26,7 +26,7 @@ SETTINGS = {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
             "PYTHONDONTWRITEBYTECODE": "1"}
 ENTRY = "[vllm.general_plugins]\nkvproof = kvproof.live.vllm:register\n"
 ERROR = re.compile(r"\b(\w+(?:Error|Exception|Interrupt|Exit): .+)")
-HIDES = re.compile("Engine core initialization failed|EngineDeadError|Tokenizer not available")
+HIDES = re.compile("initialization failed|EngineDead|Tokenizer not available|Worker failed with")
 
 
 class Failed(Exception):

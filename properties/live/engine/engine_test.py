@@ -65,7 +65,8 @@ class AttachedTest(unittest.TestCase):
         self.assertEqual((out.code, len(out.new), out.verdict()), (1, 1, "VIOLATED"))
 
     def test_an_engine_that_does_not_start_is_told(self):
-        out = self.outcome("print(1, file=__import__('sys').stderr); raise ImportError('no such')")
+        out = self.outcome("import sys\nprint('ImportError: no such', file=sys.stderr)\n"
+                           "raise RuntimeError('Engine core initialization failed. See above')")
         self.assertEqual((out.code, out.verdict()), (77, "no run"))
         self.assertIn("ended with 1 before it served: ImportError: no such", out.problem)
         self.assertEqual(out.of_law({"law": "S1"})[:2], ("no run", out.problem))
