@@ -32,6 +32,8 @@ def parts():
     for model in ("full", "window", "conv"):  # where the release is: nothing is downloaded unasked
         yield f"a whole vLLM on the CPU under the laws of runs, {model}", [
             *python, str(ENGINE), "--engine=vllm-cpu", f"--model={model}"]
+    yield "continuous batching of transformers under the laws of runs, beside generate", [
+        *python, str(ENGINE), "--engine=transformers"]
     yield "a judge attached to a vLLM by hand, engines and judges that die, seeded faults", [
         *python, str(ENGINE.parent / "attach_test.py")]
     vllm = python_of_vllm()

