@@ -60,7 +60,7 @@ class AttachTest(unittest.TestCase):
               **more):
         """@return a script of somebody who serves requests"""
         folder = tempfile.mkdtemp(dir=self.folder)
-        options = models.options(model, "sync", folder) | more
+        options = models.options(model, "sync", folder, 32) | more
         paths = [*([copy] if copy else []), self.plugin, str(HERE)]
         environment = dict(os.environ, **attached.SETTINGS, PYTHONPATH=os.pathsep.join(paths),
                            KVPROOF_LIVE=where, KVPROOF_LIVE_JUDGE=f"{JUDGE} -")
