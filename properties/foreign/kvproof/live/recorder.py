@@ -3,7 +3,8 @@
 
 Whoever emits puts an event on a bounded queue; a thread encodes and writes. What finds no room is
 counted and told in the recording (`lost`), behind which nothing is judged. An error in writing ends
-the recording, never the engine.
+the recording, never the engine. Where making events takes time that the engine has not, they are
+made by a translator, a process of its own, from what is emitted.
 """
 
 import atexit
@@ -11,6 +12,8 @@ import hashlib
 import json
 import multiprocessing.util
 import os
+import pathlib
+import pickle
 import queue
 import secrets
 import stat
@@ -57,8 +60,34 @@ def opened(where, name):
     if not os.path.isdir(where):
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         return os.open(where, flags, 0o600), None
-    path = os.path.join(where, f"{name}-{os.getpid()}.jsonl")
+    path = os.path.join(where, f"{name}.jsonl")
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), None
+
+
+def translating(module, where, name):
+    """@return the pipe to a new translator, and its process"""
+    paths = [str(pathlib.Path(__file__).resolve().parents[2]), os.environ.get("PYTHONPATH", "")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, where, name], stdin=subprocess.PIPE, start_new_session=True,
+        env=dict(os.environ, PYTHONPATH=os.pathsep.join(filter(None, paths))))
+    return os.dup(process.stdin.fileno()), process
+
+
+def put(file, lines):
+    """Writes whole lines. Throws OSError, and then a file ends with the line before."""
+    done, regular = 0, stat.S_ISREG(os.fstat(file).st_mode)
+    before = os.fstat(file).st_size
+    try:
+        while done < len(lines):
+            done += os.write(file, lines[done:])
+    except OSError:
+        if regular:
+            os.ftruncate(file, before + lines.rfind(b"\n", 0, done) + 1)
+        raise
+
+
+def lines_of(events):
+    return "".join(encode(event) + "\n" for event in events).encode()
 
 
 class Recorder:
@@ -66,10 +95,12 @@ class Recorder:
 
     @param where a folder, in which a file is made; a file or a named pipe; or "judge"
     @param last is called before the end, and may emit
+    @param translator the module that makes events of what is emitted (translate.serve)
     """
 
-    def __init__(self, where, name="run", room=ROOM, last=lambda: None):
-        self.where, self.name, self.last = where, name, last
+    def __init__(self, where, name="run", room=ROOM, last=lambda: None, translator=None):
+        self.where, self.name, self.last = where, f"{name}-{os.getpid()}", last
+        self.translator = translator
         self.waiting = queue.Queue(room)
         self.lost, self.told, self.why, self.closing = 0, 0, "", False
         self.process = os.getpid()
@@ -98,22 +129,24 @@ class Recorder:
 
     def write(self):
         try:
-            file, judge = opened(self.where, self.name)
+            file, reader = (translating(self.translator, self.where, self.name)
+                            if self.translator else opened(self.where, self.name))
         except OSError as error:
             return self.give_up(error)
         try:
-            while (lines := self.take()) is not None:
-                self.put(file, lines)
+            while (events := self.take()) is not None:
+                if events:
+                    put(file, pickle.dumps(events) if self.translator else lines_of(events))
         except OSError as error:
             self.give_up(error)
         os.close(file)
-        if judge is not None:
-            judge.stdin.close()
-            judge.wait()
+        if reader is not None:
+            reader.stdin.close()
+            reader.wait()
         return None
 
     def take(self):
-        """@return some events as lines; None at the end"""
+        """@return some events; None at the end"""
         events = []
         try:
             events.append(self.waiting.get(timeout=0.1))
@@ -124,22 +157,7 @@ class Recorder:
         if not events and self.lost > self.told:
             lost, self.told = self.lost - self.told, self.lost
             events.append({"op": "lost", "events": lost, "what": self.why})
-        if not events and self.closing:
-            return None
-        return "".join(encode(event) + "\n" for event in events).encode()
-
-    @staticmethod
-    def put(file, lines):
-        """Writes whole lines. Throws OSError, and then a file ends with the line before."""
-        done, regular = 0, stat.S_ISREG(os.fstat(file).st_mode)
-        before = os.fstat(file).st_size
-        try:
-            while done < len(lines):
-                done += os.write(file, lines[done:])
-        except OSError:
-            if regular:
-                os.ftruncate(file, before + lines.rfind(b"\n", 0, done) + 1)
-            raise
+        return None if not events and self.closing else events
 
     def give_up(self, error):
         """Nothing is written any more, and the engine goes on."""

@@ -4,17 +4,17 @@
 vLLM loads it in each of its processes by the entry point `vllm.general_plugins`; it does nothing
 unless KVPROOF_LIVE says where to write. The process of the scheduler (Orders) speaks. Where the
 model runner (Runner) is in another one, what it saw travels with its answer, so that of many
-workers the one that answers speaks.
+workers the one that answers speaks. The engine only notes what it sees; events are made of it in
+another process (vllm_told.py).
 """
 
-import hashlib
 import itertools
 import os
 from collections import deque
 
-from kvproof.live import vllm_claims, vllm_runner
+from kvproof.live import vllm_runner
 from kvproof.live.hooks import around
-from kvproof.live.recorder import Masked, Recorder
+from kvproof.live.recorder import Recorder
 
 PATIENCE = 200  # steps
 ORDERS = []  # of the schedulers in this process
@@ -55,130 +55,71 @@ class Orders:
 
     def __init__(self, scheduler, where):
         self.scheduler, self.config = scheduler, scheduler.vllm_config
-        self.recorder = Recorder(where, last=self.last)
-        self.tokens, self.names, self.keys = Masked(), {}, {}
-        self.flight, self.steps, self.arrived = deque(), itertools.count(), itertools.count()
-        self.ahead = self.config.scheduler_config.async_scheduling  # steps know not what they feed
-        self.newest = {}  # token of a request
-        self.claims = vllm_claims.Claims(scheduler.kv_cache_manager.block_pool)
-        self.held = None  # events that wait until the answers are told
+        self.recorder = Recorder(where, last=self.last, translator="kvproof.live.vllm_told")
+        self.note = lambda *record: self.recorder.emit(record)
+        self.flight, self.steps = deque(), itertools.count()
         layout = scheduler.kv_cache_config
         groups, strange = zip(*map(group_of, layout.kv_cache_groups))
-        self.emit({"kvproof_run": 1, "engine": f"vllm {version()}", "null_block": True, "seed": "-",
-                   "tiers": [{"name": "device", "blocks": layout.num_blocks}],
-                   "groups": list(groups), "patience": PATIENCE})
+        self.note("begins", {
+            "kvproof_run": 1, "engine": f"vllm {version()}", "null_block": True, "seed": "-",
+            "tiers": [{"name": "device", "blocks": layout.num_blocks}], "groups": list(groups),
+            "patience": PATIENCE}, self.config.scheduler_config.async_scheduling)
         for what in (*filter(None, strange), *unsaid(scheduler, groups)):
-            self.emit({"op": "lost", "what": what})
-            self.emit = lambda event: None
+            self.lose(what)
             break
 
-    def emit(self, event):
-        self.recorder.emit(event)
+    def lose(self, what):
+        self.recorder.emit({"op": "lost", "what": what})
+        self.note = lambda *record: None
 
     def last(self):
         """The engine ends, and tells how many blocks are free if it has nothing to do."""
         self.skip(None)
-        if not self.names and not self.flight:
+        if not self.scheduler.requests and not self.flight:
             free = self.scheduler.kv_cache_manager.block_pool.get_num_free_blocks()
-            self.emit({"op": "end", "free": [free], "unfinished": []})
-
-    def keys_of(self, request):
-        """@return what the identity of its prefix covers beside its tokens, hashed"""
-        lora = getattr(request.lora_request, "lora_name", None)
-        items = [(getattr(each, "identifier", None), each.mm_position.offset)
-                 for each in getattr(request, "mm_features", None) or ()]
-        told = repr((lora, getattr(request, "cache_salt", None), items))
-        if (lora, items) == (None, []) and not getattr(request, "cache_salt", None):
-            return {}
-        return {"keys": hashlib.blake2b(told.encode(), digest_size=8,
-                                        key=self.tokens.key).hexdigest()}
+            self.recorder.emit({"op": "end", "free": [free], "unfinished": []})
 
     # What the scheduler is told.
 
     def arrives(self, request):
-        name, tokens = request.request_id, request.prompt_token_ids
-        if tokens is None:
-            self.emit({"op": "lost", "what": "a prompt of embeddings"})
-            return
-        if name in self.keys:  # a name that was given before
-            self.keys[name] = f"{name}#{next(self.arrived)}"
-        self.names[name] = self.keys.setdefault(name, name)
-        self.emit({"op": "request", "req": self.names[name], "tokens": self.tokens.of(tokens)}
-                  | self.keys_of(request))
+        lora = getattr(request.lora_request, "lora_name", None)
+        items = [(getattr(each, "identifier", None), each.mm_position.offset)
+                 for each in getattr(request, "mm_features", None) or ()]
+        salt = getattr(request, "cache_salt", None)
+        if request.prompt_token_ids is None:
+            self.lose("a prompt of embeddings")
+        else:
+            self.note("arrives", request.request_id, list(request.prompt_token_ids),
+                      repr((lora, salt, items)) if lora or salt or items else "")
 
     def goes_on(self, session, update):
-        """The next turn of a session; what was not computed of its answer is dropped."""
-        name, length = session.request_id, session.num_computed_tokens
-        more = list(update.prompt_token_ids or ())
-        self.claims.forget(self.names[name])
-        self.emit({"op": "tokens", "req": self.names[name], "length": length,
-                   "append": self.tokens.of(more)})
+        """What was not computed of its answer is dropped."""
+        self.note("goes_on", session.request_id, session.num_computed_tokens,
+                  list(update.prompt_token_ids or ()))
 
     def leaves(self, request):
         """Its blocks are given back."""
-        name = request.request_id
-        if name not in self.names:
-            return
         aborted = request.status.name == "FINISHED_ABORTED"
-        op = "preempt" if not request.is_finished() else "abort" if aborted else "finish"
-        event = {"op": op, "req": self.names[name]}
-        self.newest.pop(self.names[name], None)
-        if op != "preempt":
-            del self.names[name]
-        if self.held is None:
-            self.emit(event)
-        else:
-            self.held.append(event)
+        self.note("leaves", request.request_id, "preempt" if not request.is_finished() else
+                  "abort" if aborted else "finish")
 
     # What it orders.
 
     def ordered(self, out):
-        """A step is given to the worker; its rows are in the order in which they were scheduled."""
-        tables = {new.req_id: ("tables", new.block_ids) for new in out.scheduled_new_reqs}
-        starts = {new.req_id: new.num_computed_tokens for new in out.scheduled_new_reqs}
-        cached = out.scheduled_cached_reqs
-        joined = set(starts)
-        for i, name in enumerate(cached.req_ids):
-            resumed = is_resumed(cached, i)
-            tables[name] = "tables" if resumed else "more", cached.new_block_ids[i]
-            starts[name] = cached.num_computed_tokens[i]
-            joined.update([name] * resumed)
-        for name in out.num_scheduled_tokens:
-            if name in joined and starts[name]:
-                self.emit({"op": "hit", "req": self.names[name], "tokens": starts[name]})
-        rows = [self.row(out, name, starts[name], *tables[name])
-                for name in out.num_scheduled_tokens]
-        copies = [[0, each.src_block_id, each.dst_block_id]
-                  for each in getattr(out, "kv_cache_block_copies", None) or ()]
-        step = next(self.steps)
-        self.flight.append((out, step, {name: self.names[name] for name in tables}))
-        self.emit({"op": "dispatch", "step": step, "rows": rows}
-                  | ({"copies": copies} if copies else {}))
-        self.claim()
-
-    def claim(self):
-        for event in self.claims.take():
-            self.emit(event)
-
-    def row(self, out, name, start, told, blocks):
-        row = {"req": self.names[name], "start": start, "n": out.num_scheduled_tokens[name]}
-        if blocks:
-            row[told] = [list(ids) for ids in blocks]
-        if drafts := out.scheduled_spec_decode_tokens.get(name):
-            row["drafts"] = len(drafts)
-        return row
+        """A step is given to the worker."""
+        cached, step = out.scheduled_cached_reqs, next(self.steps)
+        drafts = out.scheduled_spec_decode_tokens
+        self.flight.append((out, step))
+        self.note("ordered", step, dict(out.num_scheduled_tokens),
+                  [(new.req_id, new.num_computed_tokens, new.block_ids)
+                   for new in out.scheduled_new_reqs],
+                  (cached.req_ids, cached.num_computed_tokens, cached.new_block_ids),
+                  resumed_of(cached), {name: len(each) for name, each in drafts.items()},
+                  [[0, each.src_block_id, each.dst_block_id]
+                   for each in getattr(out, "kv_cache_block_copies", None) or ()])
 
     def ran(self, out, seen):
-        """The step has run; what the runner saw of it is told, but for the tokens that are known to
-        be fed."""
-        step, names = next((step, names) for each, step, names in self.flight if each is out)
-        told = {what: {names[name]: value for name, value in of.items()}
-                for what, of in seen.items() if of and what != "copies"}
-        inputs = {name: fed for name, fed in told.get("inputs", {}).items()
-                  if fed != [self.newest.get(name)] or self.ahead}
-        told["inputs"] = {name: self.tokens.of(fed) for name, fed in inputs.items()}
-        told["copies"] = seen["copies"]
-        self.emit({"op": "run", "step": step} | {what: of for what, of in told.items() if of})
+        self.note("ran", next(step for each, step in self.flight if each is out), seen)
 
     # What it makes of the answers.
 
@@ -186,48 +127,35 @@ class Orders:
         """Steps without rows may have no answer."""
         while self.flight and self.flight[0][0] is not until and (
                 not self.flight[0][0].num_scheduled_tokens):
-            self.emit({"op": "retire", "step": self.flight.popleft()[1], "sampled": {}})
+            self.note("answered", self.flight.popleft()[1], {}, {})
 
     def answered(self, original, scheduler, out, result):
         self.skip(out)
         seen = getattr(result, "kvproof", None)
         if seen is not None:
             self.ran(out, seen)
-        _, step, names = self.flight.popleft()
-        before = {name: (request, request.num_tokens) for name in out.num_scheduled_tokens
-                  if (request := scheduler.requests.get(name)) is not None}
-        self.held = []
+        _, step = self.flight.popleft()
+        rows, taken = result.sampled_token_ids, {}
+        sampled = {name: [*map(int, rows[i])] for name, i in result.req_id_to_index.items()
+                   if len(rows[i])} if len(rows) else {}
+        self.note("answering")
         try:
-            return original(scheduler, out, result)
+            answers = original(scheduler, out, result)
+            taken = {each.request_id: list(each.new_token_ids) for answer in answers.values()
+                     for each in answer.outputs if each.new_token_ids}
+            return answers
         finally:
-            self.told(step, result, names, before)
-
-    def told(self, step, result, names, before):
-        sampled, taken, rows = {}, [], result.sampled_token_ids
-        for name, i in result.req_id_to_index.items() if len(rows) else ():
-            if name in names and len(rows[i]):
-                sampled[names[name]] = self.tokens.of(map(int, rows[i]))
-        for name, (request, length) in before.items():
-            more = request.all_token_ids[length:]
-            if more:
-                name = names[name]
-                self.newest[name] = more[-1]
-                taken.append({"op": "tokens", "req": name, "append": self.tokens.of(more)})
-        kept = {each["req"] for each in taken}
-        self.emit({"op": "retire", "step": step, "sampled": sampled,
-                   "discarded": [name for name in sampled if name not in kept]})
-        held, self.held = self.held, None
-        for event in (*taken, *self.claims.take(), *held):
-            self.emit(event)
+            self.note("answered", step, sampled, taken)
 
     def raised(self, error):
-        self.emit({"op": "raised", "what": f"{type(error).__name__}: {error}"[:300]})
+        self.recorder.emit({"op": "raised", "what": f"{type(error).__name__}: {error}"[:300]})
 
 
-def is_resumed(cached, i):
+def resumed_of(cached):
+    """@return the requests whose blocks are all of their table, and not more of it"""
     if hasattr(cached, "resumed_req_ids"):
-        return cached.req_ids[i] in cached.resumed_req_ids
-    return cached.resumed_from_preemption[i]
+        return cached.resumed_req_ids
+    return {name for name, again in zip(cached.req_ids, cached.resumed_from_preemption) if again}
 
 
 def version():
@@ -274,10 +202,7 @@ def wrap_scheduler(scheduler_class, where):
     def reset(original, self, *values, **named):
         done = original(self, *values, **named)
         if done:
-            orders = orders_of(self)
-            orders.claim()
-            orders.claims.forget()
-            orders.emit({"op": "reset", "tiers": [0]})
+            orders_of(self).note("reset")
         return done
 
     def leaves(original, self, request, *values, **named):
@@ -298,6 +223,36 @@ def wrap_scheduler(scheduler_class, where):
         around(KVCacheManager, "free", leaves)
 
 
+def wrap_index():
+    from vllm.v1.core.block_pool import BlockPool
+
+    def orders_for(pool):
+        return next((o for o in ORDERS if o.scheduler.kv_cache_manager.block_pool is pool), None)
+
+    def publishes(original, self, request, blocks, num_cached_blocks, num_full_blocks, block_size,
+                  kv_cache_group_id, *values, **named):
+        done = original(self, request, blocks, num_cached_blocks, num_full_blocks, block_size,
+                        kv_cache_group_id, *values, **named)
+        orders = orders_for(self)
+        if orders is not None:
+            keyed = [(i, blocks[i].block_id) for i in range(num_cached_blocks, num_full_blocks)
+                     if not blocks[i].is_null and blocks[i].block_hash is not None]
+            orders.note("publishes", request.request_id, keyed, block_size, kv_cache_group_id)
+        return done
+
+    def withdraws(original, self, block, *values, **named):
+        done = original(self, block, *values, **named)
+        orders = orders_for(self)
+        if done and orders is not None:
+            orders.note("withdraws", block.block_id)
+        return done
+
+    removes = "_remove_cached_block_hashes"  # since keys are more than one
+    around(BlockPool, "cache_full_blocks", publishes)
+    around(BlockPool, removes if hasattr(BlockPool, removes) else "_maybe_evict_cached_block",
+           withdraws)
+
+
 def register():
     """The entry point."""
     where = os.environ.get("KVPROOF_LIVE")
@@ -306,5 +261,5 @@ def register():
     from vllm.v1.core.sched.scheduler import Scheduler
 
     wrap_scheduler(Scheduler, where)
-    vllm_claims.wrap(ORDERS)
+    wrap_index()
     vllm_runner.wrap(ORDERS)

@@ -69,7 +69,7 @@ class Runner:
 
     def given(self, out):
         """Takes the orders of a step."""
-        from kvproof.live.vllm import is_resumed
+        from kvproof.live.vllm import resumed_of
         if self.groups is None:
             self.begin()
         for name in out.finished_req_ids:
@@ -77,11 +77,11 @@ class Runner:
                 self.unused.append(self.rows.pop(name))
         for new in out.scheduled_new_reqs:
             self.take(new.req_id, new.block_ids, False)
-        cached = out.scheduled_cached_reqs
-        for i, name in enumerate(cached.req_ids):
-            if cached.new_block_ids[i]:
-                self.take(name, cached.new_block_ids[i], not is_resumed(cached, i))
-        self.seen = {"copies": [], "tables": {}, "slots": {}, "inputs": {}}
+        cached, resumed = out.scheduled_cached_reqs, resumed_of(out.scheduled_cached_reqs)
+        for name, blocks in zip(cached.req_ids, cached.new_block_ids):
+            if blocks:
+                self.take(name, blocks, name not in resumed)
+        self.seen = {"copies": [], "tables": {}, "slots": {}}
 
     def take(self, name, blocks, more):
         if name not in self.rows:
@@ -104,10 +104,9 @@ class Runner:
         tokens = on_host(getattr(self.runner, "input_ids", None))
         if tokens is None:
             return
-        ends = np.cumsum(counts)
-        begins, ends, tokens = (ends - counts).tolist(), ends.tolist(), tokens[:ends[-1]].tolist()
-        for i in np.flatnonzero(starts + counts > batch.num_prompt_tokens[:len(names)]).tolist():
-            self.seen["inputs"][names[i]] = tokens[begins[i]:ends[i]]
+        beyond = starts + counts > batch.num_prompt_tokens[:len(names)]
+        self.seen["fed"] = (names, counts.tolist(), beyond.tolist(),
+                            tokens[:int(counts.sum())].tolist())
 
     def look_at_tables(self, names):
         rows = [self.rows[name] for name in names]

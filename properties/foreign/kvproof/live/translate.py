@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process in which what a recorder emits becomes events, and is written."""
+
+import pickle
+import sys
+
+from kvproof.live.recorder import lines_of, opened, put
+
+
+def serve(translator):
+    """Reads lists of records from standard input to its end.
+
+    @param translator makes a list of events of a record; events themselves pass
+    """
+    where, name = sys.argv[1:]
+    file, judge = opened(where, name)
+    try:
+        while True:
+            try:
+                records = pickle.load(sys.stdin.buffer)
+            except (EOFError, pickle.UnpicklingError):  # the engine has ended, in a record or not
+                break
+            put(file, lines_of(event for record in records for event in (
+                [record] if isinstance(record, dict) else translator(record))))
+    except OSError as error:
+        sys.exit(f"kvproof: the recording of {where} ends here: {error}")
+    if judge is not None:
+        judge.stdin.close()
+        judge.wait()
