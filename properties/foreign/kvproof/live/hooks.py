@@ -18,3 +18,16 @@ def around(owner, name, called):
         return called(original, *values, **named)
     method.kvproof = True
     setattr(owner, name, method)
+
+
+def guarded(method):
+    """@return a method of ours in whose place the object is lost, where it raises: never the
+    engine's trouble"""
+    @functools.wraps(method)
+    def called(self, *values):
+        try:
+            return method(self, *values)
+        except Exception as error:
+            self.lose(f"the recorder: {error!r}")
+            return None
+    return called

@@ -14,15 +14,17 @@ import multiprocessing.util
 import os
 import pathlib
 import pickle
-import queue
 import secrets
 import stat
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 
 ROOM = 1 << 16  # events that may wait
+BATCH = 512  # of these are written at a time
+PAUSE = 0.02  # seconds between two looks; nobody is woken, for that would cost the engine
 PATIENCE = 5.0  # seconds that the end of a process waits for a reader
 encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -101,7 +103,7 @@ class Recorder:
     def __init__(self, where, name="run", room=ROOM, last=lambda: None, translator=None):
         self.where, self.name, self.last = where, f"{name}-{os.getpid()}", last
         self.translator = translator
-        self.waiting = queue.Queue(room)
+        self.waiting, self.room = deque(), room
         self.lost, self.told, self.why, self.closing = 0, 0, "", False
         self.process = os.getpid()
         self.thread = threading.Thread(target=self.write, name="kvproof", daemon=True)
@@ -114,9 +116,9 @@ class Recorder:
         if self.lost:  # what is behind a gap is not judged, so that none is put there
             self.lost += 1
             return
-        try:
-            self.waiting.put_nowait(event)
-        except queue.Full:
+        if len(self.waiting) < self.room:
+            self.waiting.append(event)
+        else:
             self.lost, self.why = 1, "the reader was too slow"
 
     def close(self):
@@ -147,23 +149,19 @@ class Recorder:
 
     def take(self):
         """@return some events; None at the end"""
-        events = []
-        try:
-            events.append(self.waiting.get(timeout=0.1))
-            while len(events) < 64:
-                events.append(self.waiting.get_nowait())
-        except queue.Empty:
-            pass
+        closing = self.closing  # what was emitted before is waiting then
+        events = [self.waiting.popleft() for _ in range(min(len(self.waiting), BATCH))]
         if not events and self.lost > self.told:
             lost, self.told = self.lost - self.told, self.lost
             events.append({"op": "lost", "events": lost, "what": self.why})
-        return None if not events and self.closing else events
+        if not events and not closing:
+            time.sleep(PAUSE)
+        return None if not events and closing else events
 
     def give_up(self, error):
         """Nothing is written any more, and the engine goes on."""
         self.lost, self.why = self.lost or 1, str(error)
         print(f"kvproof: the recording of {self.where} ends here: {error}", file=sys.stderr)
         while not self.closing:  # room for what is still emitted
-            time.sleep(0.1)
-            with self.waiting.mutex:
-                self.waiting.queue.clear()
+            time.sleep(PAUSE)
+            self.waiting.clear()

@@ -7,6 +7,13 @@ import sys
 from kvproof.live.recorder import lines_of, opened, put
 
 
+def translated(translator, record):
+    try:
+        return translator(record)
+    except (LookupError, TypeError, ValueError) as error:  # the engine did what nobody expects
+        return [{"op": "lost", "what": f"the recorder: {error!r}"}]
+
+
 def serve(translator):
     """Reads lists of records from standard input to its end.
 
@@ -21,7 +28,7 @@ def serve(translator):
             except (EOFError, pickle.UnpicklingError):  # the engine has ended, in a record or not
                 break
             put(file, lines_of(event for record in records for event in (
-                [record] if isinstance(record, dict) else translator(record))))
+                [record] if isinstance(record, dict) else translated(translator, record))))
     except OSError as error:
         sys.exit(f"kvproof: the recording of {where} ends here: {error}")
     if judge is not None:

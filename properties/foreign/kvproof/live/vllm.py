@@ -13,7 +13,7 @@ import os
 from collections import deque
 
 from kvproof.live import vllm_runner
-from kvproof.live.hooks import around
+from kvproof.live.hooks import around, guarded
 from kvproof.live.recorder import Recorder
 
 PATIENCE = 200  # steps
@@ -72,6 +72,7 @@ class Orders:
         self.recorder.emit({"op": "lost", "what": what})
         self.note = lambda *record: None
 
+    @guarded
     def last(self):
         """The engine ends, and tells how many blocks are free if it has nothing to do."""
         self.skip(None)
@@ -81,6 +82,7 @@ class Orders:
 
     # What the scheduler is told.
 
+    @guarded
     def arrives(self, request):
         lora = getattr(request.lora_request, "lora_name", None)
         items = [(getattr(each, "identifier", None), each.mm_position.offset)
@@ -92,11 +94,13 @@ class Orders:
             self.note("arrives", request.request_id, list(request.prompt_token_ids),
                       repr((lora, salt, items)) if lora or salt or items else "")
 
+    @guarded
     def goes_on(self, session, update):
         """What was not computed of its answer is dropped."""
         self.note("goes_on", session.request_id, session.num_computed_tokens,
                   list(update.prompt_token_ids or ()))
 
+    @guarded
     def leaves(self, request):
         """Its blocks are given back."""
         aborted = request.status.name == "FINISHED_ABORTED"
@@ -105,19 +109,22 @@ class Orders:
 
     # What it orders.
 
+    @guarded
     def ordered(self, out):
         """A step is given to the worker."""
         cached, step = out.scheduled_cached_reqs, next(self.steps)
         drafts = out.scheduled_spec_decode_tokens
         self.flight.append((out, step))
         self.note("ordered", step, dict(out.num_scheduled_tokens),
-                  [(new.req_id, new.num_computed_tokens, new.block_ids)
+                  [(new.req_id, new.num_computed_tokens, copied(new.block_ids))
                    for new in out.scheduled_new_reqs],
-                  (cached.req_ids, cached.num_computed_tokens, cached.new_block_ids),
+                  (cached.req_ids, cached.num_computed_tokens,
+                   [blocks and copied(blocks) for blocks in cached.new_block_ids]),
                   resumed_of(cached), {name: len(each) for name, each in drafts.items()},
                   [[0, each.src_block_id, each.dst_block_id]
                    for each in getattr(out, "kv_cache_block_copies", None) or ()])
 
+    @guarded
     def ran(self, out, seen):
         self.note("ran", next(step for each, step in self.flight if each is out), seen)
 
@@ -129,26 +136,32 @@ class Orders:
                 not self.flight[0][0].num_scheduled_tokens):
             self.note("answered", self.flight.popleft()[1], {}, {})
 
-    def answered(self, original, scheduler, out, result):
+    @guarded
+    def answering(self, out, result):
+        """@return the step, and what was sampled for each request, before it is made shorter"""
         self.skip(out)
         seen = getattr(result, "kvproof", None)
         if seen is not None:
             self.ran(out, seen)
-        _, step = self.flight.popleft()
-        rows, taken = result.sampled_token_ids, {}
-        sampled = {name: [*map(int, rows[i])] for name, i in result.req_id_to_index.items()
-                   if len(rows[i])} if len(rows) else {}
+        rows = result.sampled_token_ids
         self.note("answering")
-        try:
-            answers = original(scheduler, out, result)
-            taken = {each.request_id: list(each.new_token_ids) for answer in answers.values()
-                     for each in answer.outputs if each.new_token_ids}
-            return answers
-        finally:
-            self.note("answered", step, sampled, taken)
+        return self.flight.popleft()[1], {
+            name: [*map(int, rows[i])] for name, i in result.req_id_to_index.items()
+            if len(rows[i])} if len(rows) else {}
+
+    @guarded
+    def answered(self, told, answers):
+        taken = {each.request_id: list(each.new_token_ids) for answer in answers.values()
+                 for each in answer.outputs if each.new_token_ids}
+        self.note("answered", *told, taken)
 
     def raised(self, error):
         self.recorder.emit({"op": "raised", "what": f"{type(error).__name__}: {error}"[:300]})
+
+
+def copied(blocks):
+    """@return the ids of each group in lists that the runner does not make longer"""
+    return [list(ids) for ids in blocks]
 
 
 def resumed_of(cached):
@@ -193,11 +206,15 @@ def wrap_scheduler(scheduler_class, where):
         return out
 
     def answered(original, self, out, result):
+        told = orders_of(self).answering(out, result)
         try:
-            return orders_of(self).answered(original, self, out, result)
+            answers = original(self, out, result)
         except Exception as error:
+            orders_of(self).answered(told, {})
             orders_of(self).raised(error)
             raise
+        orders_of(self).answered(told, answers)
+        return answers
 
     def reset(original, self, *values, **named):
         done = original(self, *values, **named)

@@ -5,7 +5,7 @@ import copy
 
 import numpy as np
 
-from kvproof.live.hooks import around
+from kvproof.live.hooks import around, guarded
 
 
 def on_host(buffer):
@@ -44,14 +44,22 @@ class Given:
         self.ids = np.pad(self.ids, ((0, len(self.ids)), (0, 0)))
         self.counts = np.pad(self.counts, (0, len(self.counts)))
 
-    def others(self, rows):
-        """@return for which of these rows, which stand first in the runner's table, it has other
-        ids than it was given, and which"""
-        counts = self.counts[rows]
-        most = int(counts.max())
-        actual = table_of(self.table)[:len(rows), :most * self.parts:self.parts] // self.parts
-        differs = (actual != self.ids[rows, :most]) & (np.arange(most) < counts[:, None])
-        return {int(i): actual[i, :counts[i]].tolist() for i in np.flatnonzero(differs.any(1))}
+    def expect(self, rows):
+        """These rows stand first in the runner's table from now on."""
+        self.ends = self.counts[rows]
+        self.beyond = np.arange(self.ends.max()) >= self.ends[:, None]
+        self.expected = self.ids[rows, :self.beyond.shape[1]]
+
+    def others(self):
+        """@return for which rows the runner has other ids than it was given, and which"""
+        count, most = self.beyond.shape
+        actual = table_of(self.table)[:count, :most * self.parts:self.parts]
+        if self.parts > 1:
+            actual = actual // self.parts
+        differs = (actual != self.expected) & ~self.beyond
+        if not differs.any():
+            return {}
+        return {int(i): actual[i, :self.ends[i]].tolist() for i in np.flatnonzero(differs.any(1))}
 
 
 class Runner:
@@ -60,6 +68,8 @@ class Runner:
     def __init__(self, runner):
         self.runner, self.groups, self.seen = runner, None, None
         self.rows, self.unused = {}, list(range(16))  # of requests, in Given
+        self.names = None  # of the batch, if no table has changed since
+        self.lost = None
 
     def begin(self):
         tables = self.runner.input_batch.block_table.block_tables
@@ -67,6 +77,11 @@ class Runner:
         self.groups = [Given(table, group.kv_cache_spec.block_size)
                        for table, group in zip(tables, layout)]
 
+    def lose(self, what):
+        """From here on it is not looked at."""
+        self.lost = {"lost": what}
+
+    @guarded
     def given(self, out):
         """Takes the orders of a step."""
         from kvproof.live.vllm import resumed_of
@@ -84,6 +99,7 @@ class Runner:
         self.seen = {"copies": [], "tables": {}, "slots": {}}
 
     def take(self, name, blocks, more):
+        self.names = None
         if name not in self.rows:
             if not self.unused:
                 self.unused = list(range(len(self.rows), 2 * len(self.rows)))
@@ -93,13 +109,18 @@ class Runner:
         for group, ids in zip(self.groups, blocks):
             group.take(self.rows[name], ids, more)
 
+    @guarded
     def prepared(self, out):
         """Looks at the tables, the slots and the tokens of a step that is about to run."""
         batch = self.runner.input_batch
         names = batch.req_ids[:batch.num_reqs]
         counts = np.fromiter(map(out.num_scheduled_tokens.get, names), np.int64, len(names))
         starts = batch.num_computed_tokens_cpu[:len(names)]
-        self.look_at_tables(names)
+        if names != self.names:
+            self.names = list(names)
+            for group in self.groups:
+                group.expect([self.rows[name] for name in names])
+        self.look_at_tables()
         self.look_at_slots(names, counts, starts)
         tokens = on_host(getattr(self.runner, "input_ids", None))
         if tokens is None:
@@ -108,24 +129,26 @@ class Runner:
         self.seen["fed"] = (names, counts.tolist(), beyond.tolist(),
                             tokens[:int(counts.sum())].tolist())
 
-    def look_at_tables(self, names):
-        rows = [self.rows[name] for name in names]
-        others = [group.others(rows) for group in self.groups]
+    def look_at_tables(self):
+        others = [group.others() for group in self.groups]
         for i in set().union(*others):
-            self.seen["tables"][names[i]] = [
-                other.get(i, group.ids[rows[i], :group.counts[rows[i]]].tolist())
+            self.seen["tables"][self.names[i]] = [
+                other.get(i, group.expected[i, :group.ends[i]].tolist())
                 for group, other in zip(self.groups, others)]
 
     def look_at_slots(self, names, counts, starts):
-        rows = np.repeat(np.arange(len(names)), counts)
-        positions = np.arange(len(rows)) + np.repeat(starts + counts - np.cumsum(counts), counts)
+        rows, positions = np.arange(len(names)), starts
+        if counts.max() > 1:
+            rows = np.repeat(rows, counts)
+            positions = np.arange(len(rows)) + np.repeat(
+                starts + counts - np.cumsum(counts), counts)
         for number, group in enumerate(self.groups):
             slots = on_host(group.table.slot_mapping)
             if slots is None or is_state(self.runner, number):
                 continue
-            entries, offsets = np.divmod(positions, group.size)
-            ids = table_of(group.table)[rows, entries].astype(np.int64)
-            for i in np.flatnonzero(slots[:len(rows)] != ids * group.size + offsets).tolist():
+            entries = positions // group.size
+            blocks = table_of(group.table)[rows, entries].astype(np.int64) - entries
+            for i in np.flatnonzero(slots[:len(rows)] != blocks * group.size + positions).tolist():
                 at = divmod(max(int(slots[i]), 0), group.block_size)  # -1 = it is not written
                 self.seen["slots"].setdefault(names[rows[i]], []).append(
                     [number, int(positions[i]), *at])
@@ -171,11 +194,11 @@ def wrap(every):
         runner.given(out)
         copied.clear()
         result = original(self, out, *values, **named)
-        runner.seen["copies"] = list(copied)
+        seen = runner.lost or runner.seen | {"copies": list(copied)}
         orders = next((o for o in every if o.config is self.vllm_config), None)
         if result is not None or orders is not None:
-            return speaking(result, out, runner.seen, orders)
-        self.kvproof_waits = out, runner.seen  # the answer comes when it samples
+            return speaking(result, out, seen, orders)
+        self.kvproof_waits = out, seen  # the answer comes when it samples
         return None
 
     def samples(original, self, *values, **named):

@@ -82,6 +82,8 @@ class Told:
 
     def ran(self, step, seen):
         """What the runner saw of it is told, but for the tokens that are known to be fed."""
+        if "lost" in seen:
+            return [{"op": "lost", "what": seen["lost"]}]
         names, inputs, end = self.rows[step], {}, 0
         fed = seen.get("fed")
         for request, count, beyond in zip(*fed[:3]) if fed else ():
