@@ -19,7 +19,7 @@ from places import Absent, environment, install, see, writable  # noqa: E402,F40
 NEWEST = "0.32.0"
 HISTORY = ("0.11.0", "0.14.1", "0.19.1", "0.24.0", NEWEST)
 GIB = 1 << 30
-NEEDED = {"torch": (3.0, 6.0), "release": (0.6, 1.5)}  # GiB to download, and on the disk, at most
+NEEDED = {"torch": (4.0, 7.5), "release": (0.8, 2.0)}  # GiB to download, and on the disk, at most
 LEFT_OUT = re.compile(r"torch|intel.openmp|triton")  # torch is shared, the others go without
 BOUND = (0, 20), "transformers<5"  # of releases before, some of which do not say so
 REQUIRED = """
