@@ -16,8 +16,9 @@ import vllm_known
 import vllm_manager
 import without_torch
 from kvproof import Adapter
+from kvproof.live.observer import Observer, ids, waiting_copies
 from vllm_known import PROFILED, RELEASE
-from vllm_manager import Observer, accepted, ids
+from vllm_manager import accepted
 
 WORDS = sys.argv[1:]
 
@@ -82,7 +83,7 @@ class VllmV1(Adapter):
     def do_allocate(self, o, request):
         vllm_manager.set_standing(request, o)
         blocks, tokens = self.hits[o["req"]] if o["use_lookup"] else (None, 0)
-        waiting = vllm_manager.waiting_copies(self.manager)
+        waiting = waiting_copies(self.manager)
         new = accepted(
             self.manager.allocate_slots, request=request, num_new_tokens=o["new_tokens"],
             num_new_computed_tokens=tokens, new_computed_blocks=blocks,
@@ -90,7 +91,7 @@ class VllmV1(Adapter):
             full_sequence_must_fit=o["full_sequence_must_fit"], reserved_blocks=o["reserved"],
             delay_cache_blocks=o["delay_cache"], has_scheduled_reqs=o["has_scheduled"])
         copies = [ids(pair) for before, now in zip(
-            waiting, vllm_manager.waiting_copies(self.manager)) for pair in now[len(before):]]
+            waiting, waiting_copies(self.manager)) for pair in now[len(before):]]
         end = request.num_computed_tokens + tokens + o["external"] + o["new_tokens"]
         self.ends[o["req"]] = min(end, request.num_tokens) if new else vllm_known.REFUSED
         answer = new and {"blocks": [ids(group) for group in new.blocks]}
@@ -146,9 +147,7 @@ class VllmV1(Adapter):
         return self.observer.take_events(o.get("req"))
 
     def state(self):
-        copies = vllm_manager.waiting_copies(self.manager)
-        return self.observer.state(self.requests) | {
-            "copying": [block for group in copies for pair in group for block in ids(pair)]}
+        return self.observer.state(self.requests)
 
 
 if __name__ == "__main__":
