@@ -41,8 +41,10 @@ struct TraceHeader {
   std::string recorded_from;
   std::string family;
   std::uint64_t seed = 0;
-  std::string name;     // of a scenario; empty otherwise
-  std::string subject;  // the allocator that a failure was found in; empty otherwise
+  std::string name;        // of a scenario; empty otherwise
+  std::string subject;     // the allocator that a failure was found in; empty otherwise
+  std::string detail;      // how much of the state is written; empty: as in `full`
+  bool has_events = true;  // a line without events had none
   std::vector<std::string> newer_policies;  // behaviour tags newer than the profile's version
   CacheConfig config;
   std::string unsupported;  // why `config` does not say everything; empty if it does
@@ -95,7 +97,7 @@ struct RecordedState : RecordedPool {
 };
 
 struct TraceLine {
-  enum class Kind { header, operation, end };
+  enum class Kind { header, operation, lost, end };
   Kind kind = Kind::operation;
   TraceHeader header;            // header
   Operation operation;           // operation
@@ -104,6 +106,8 @@ struct TraceLine {
   std::optional<RecordedState> state;
   bool lists_events = false;         // it has the field `events`, even if empty
   std::string unsupported;           // the reason if the subject did not perform the operation
+  std::string raised;                // what the call threw in the engine; empty = nothing
+  std::string lost;                  // lost: why lines are missing from here on
   std::uint64_t num_operations = 0;  // end
 };
 

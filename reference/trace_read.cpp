@@ -62,6 +62,8 @@ TraceHeader read_header(const json& line) {
   out.family = text_or_empty(line, "family");
   out.name = text_or_empty(line, "name");
   out.subject = text_or_empty(line, "subject");
+  out.detail = text_or_empty(line, "detail");
+  if (line.contains("events")) out.has_events = flag(line, "events");
   if (line.contains("seed")) out.seed = integer<std::uint64_t>(line["seed"], "seed");
   const std::string profile = text(line, "profile");
   const Profile* row = find_profile(profile);
@@ -255,7 +257,12 @@ Event read_event(const json& value) {
 // A recording lists events only if there were some: a state without events means that there were
 // none.
 void read_answer(const json& parsed, TraceLine& out) {
-  if (parsed.contains("out")) out.result = read_result(out.operation, parsed["out"]);
+  const auto answer = parsed.find("out");
+  if (answer != parsed.end() && answer->is_object() && answer->contains("raised")) {
+    out.raised = text(*answer, "raised");
+  } else if (answer != parsed.end()) {
+    out.result = read_result(out.operation, *answer);
+  }
   if (parsed.contains("state")) out.state = read_state(object(parsed["state"], "state"));
   out.lists_events = parsed.contains("events");
   if (out.lists_events) {
@@ -281,6 +288,11 @@ TraceLine parse_trace_line(std::string_view line) {
   if (text(parsed, "op") == "end") {
     out.kind = TraceLine::Kind::end;
     out.num_operations = integer<std::uint64_t>(member(parsed, "ops"), "ops");
+    return out;
+  }
+  if (text(parsed, "op") == "lost") {
+    out.kind = TraceLine::Kind::lost;
+    out.lost = text(parsed, "what");
     return out;
   }
   out.operation = read_operation(parsed);

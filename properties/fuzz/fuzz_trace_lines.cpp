@@ -15,6 +15,7 @@ std::string written(const TraceLine& line) {
   switch (line.kind) {
     case TraceLine::Kind::header: return to_json(line.header);
     case TraceLine::Kind::operation: return to_json(line.operation);
+    case TraceLine::Kind::lost:  // recorders alone write it
     case TraceLine::Kind::end: break;
   }
   return end_line(line.num_operations);

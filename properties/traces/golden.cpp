@@ -88,6 +88,12 @@ DifferenceText compare_result(const Result& recorded, const Result& actual) {
          to_json(Outcome{actual, {}});
 }
 
+/// That an operation was rejected which was recorded without an answer.
+DifferenceText rejected(const Outcome& outcome) {
+  if (!is_undone(outcome.result)) return std::nullopt;
+  return "out: recorded as performed, the subject rejected it: " + error_text(outcome.result);
+}
+
 DifferenceText compare_requests(const RecordedState& recorded, const Snapshot& actual) {
   static const RequestState kAbsent;
   const auto state_of = [&actual](const std::string& name) -> const RequestState& {
@@ -201,11 +207,24 @@ std::optional<std::string> compare(const TraceLine& recorded, const Outcome& out
     return "events: recorded " + to_json(Outcome{{}, *recorded.events}) +
            ", the subject announced " + to_json(Outcome{{}, outcome.events});
   }
-  if (is_undone(outcome.result) && recorded.state && !recorded.result) {
-    return "out: recorded as performed, the subject rejected it: " + error_text(outcome.result);
+  if (recorded.state && !recorded.result) {
+    if (auto d = rejected(outcome)) return d;
   }
   return recorded.state ? compare_state(*recorded.state, state) : std::nullopt;
 }
+
+namespace {
+
+/// The difference of a line, whatever the recording says of the state.
+DifferenceText difference_of(const TraceHeader& header, const TraceLine& line,
+                             const Outcome& outcome, const Snapshot& state) {
+  if (!line.raised.empty()) return "out: the call raised in the engine: " + line.raised;
+  if (auto what = compare(line, outcome, state)) return what;
+  const bool performed = header.recorded_from != "kvproof" && !header.recorded_from.empty();
+  return performed && !line.result ? rejected(outcome) : std::nullopt;
+}
+
+}  // namespace
 
 TraceLine GoldenReader::parse(std::string_view text) {
   try {
@@ -215,7 +234,7 @@ TraceLine GoldenReader::parse(std::string_view text) {
   }
 }
 
-std::optional<TraceVerdict> GoldenReader::next(const MakeSubject& make) {
+std::optional<TraceVerdict> GoldenReader::next(const MakeSubject& make, const Watch& watch) {
   std::string_view text;
   if (!lines_.next(text)) return std::nullopt;
   TraceLine line = parse(text);
@@ -226,20 +245,30 @@ std::optional<TraceVerdict> GoldenReader::next(const MakeSubject& make) {
   const std::unique_ptr<Subject> subject = verdict.skipped.empty() ? make(verdict.header) : nullptr;
   if (verdict.skipped.empty() && subject == nullptr) verdict.skipped = "no subject for this trace";
 
-  std::uint64_t lines = 0;
-  while (lines_.next(text)) {
+  for (std::uint64_t lines = 0; !verdict.ended && lines_.next(text); ++lines) {
     line = parse(text);
     if (line.kind == TraceLine::Kind::header) lines_.fail("op", "the end line of the trace before");
-    if (line.kind == TraceLine::Kind::end) {
-      if (line.num_operations != lines) {
-        lines_.fail("ops", std::to_string(lines) + ", the operations of this trace");
-      }
-      return verdict;
+    if (line.kind == TraceLine::Kind::end && verdict.lost.empty() && line.num_operations != lines) {
+      lines_.fail("ops", std::to_string(lines) + ", the operations of this trace");
     }
-    ++lines;
-    if (subject != nullptr && !verdict.difference) perform(line, *subject, verdict);
+    verdict.ended = line.kind == TraceLine::Kind::end;
+    if (line.kind == TraceLine::Kind::lost && verdict.lost.empty()) verdict.lost = line.lost;
+    if (line.kind != TraceLine::Kind::operation || !verdict.lost.empty()) continue;
+    follow(line, subject.get(), verdict, watch);
   }
-  lines_.fail("op", "an end line; the trace is cut short");
+  return verdict;
+}
+
+void GoldenReader::follow(TraceLine& line, Subject* subject, TraceVerdict& verdict,
+                          const Watch& watch) {
+  if (!verdict.header.has_events && !line.lists_events) line.events.reset();
+  if (subject != nullptr && !verdict.difference) perform(line, *subject, verdict);
+  if (!watch) return;
+  try {
+    watch(line, verdict);
+  } catch (const TextError& error) {
+    lines_.fail(error.field(), error.expected());
+  }
 }
 
 void GoldenReader::perform(const TraceLine& line, Subject& subject, TraceVerdict& verdict) {
@@ -247,7 +276,7 @@ void GoldenReader::perform(const TraceLine& line, Subject& subject, TraceVerdict
   subject.observe(state_);
   if (line.result || line.state) ++verdict.recorded;
   if (is_undone(outcome.result)) ++verdict.rejected;
-  if (auto what = compare(line, outcome, state_)) {
+  if (auto what = difference_of(verdict.header, line, outcome, state_)) {
     verdict.difference = Difference{verdict.operations,
                                     lines_.line_number(),
                                     std::move(*what),

@@ -36,6 +36,8 @@ struct TraceVerdict {
   std::uint64_t recorded = 0;    // operations of the trace that came with a result or a state
   std::uint64_t rejected = 0;    // operations that the subject called invalid
   std::string skipped;           // the reason; empty if the trace was replayed
+  std::string lost;              // why lines are missing behind these; empty if none are
+  bool ended = false;            // the trace has its end line
   std::optional<Difference> difference;
 };
 
@@ -48,19 +50,23 @@ struct TraceVerdict {
 class GoldenReader {
  public:
   using MakeSubject = std::function<std::unique_ptr<Subject>(const TraceHeader&)>;
+  /// Is told of each operation, and of the verdict so far. May throw TextError.
+  using Watch = std::function<void(const TraceLine&, const TraceVerdict&)>;
 
   /// Throws InputError when the file cannot be read.
-  explicit GoldenReader(const std::string& path) : lines_(path) {}
+  explicit GoldenReader(const std::string& path, const LineReaderLimits& limits = {})
+      : lines_(path, limits) {}
 
   /// Replays the next trace against a new subject; nullopt at the end of the file. `make` may
-  /// answer nullptr for a header it has no subject for. Throws InputError for a line that cannot be
-  /// read, and for a trace without its end.
-  [[nodiscard]] std::optional<TraceVerdict> next(const MakeSubject& make);
+  /// answer nullptr for a header it has no subject for. A trace that is cut short is replayed as
+  /// far as it goes. Throws InputError for a line that cannot be read.
+  [[nodiscard]] std::optional<TraceVerdict> next(const MakeSubject& make, const Watch& watch = {});
 
   [[nodiscard]] double fraction_read() const { return lines_.fraction_read(); }
 
  private:
   [[nodiscard]] TraceLine parse(std::string_view text);
+  void follow(TraceLine& line, Subject* subject, TraceVerdict& verdict, const Watch& watch);
   void perform(const TraceLine& line, Subject& subject, TraceVerdict& verdict);
 
   TraceLines lines_;

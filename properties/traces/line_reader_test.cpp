@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <functional>
 #include <optional>
@@ -113,6 +114,22 @@ TEST(LineReader, ReadsPipes) {
   const std::vector<std::string> lines = all_lines(path);
   writer.join();
   EXPECT_EQ(lines, (std::vector<std::string>{"first", "second"}));
+}
+
+TEST(LineReader, FollowsAFileThatGrows) {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("file", "first\nsec");
+  LineReader reader(path, {.idle_seconds = 0.2});
+  std::string_view line;
+  ASSERT_TRUE(reader.next(line));
+  std::thread writer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    std::ofstream(path, std::ios::app) << "ond\n";
+  });
+  ASSERT_TRUE(reader.next(line));
+  EXPECT_EQ(line, "second");
+  writer.join();
+  EXPECT_FALSE(reader.next(line));
 }
 
 TEST(LineReader, NamesTheFileWhenItCannotBeOpened) {

@@ -110,11 +110,11 @@ void PackedReader::fail(std::string field, std::string expected) const {
   columns_->readers[0].fail(std::move(field), std::move(expected));
 }
 
-TraceLines::TraceLines(const std::string& path) {
+TraceLines::TraceLines(const std::string& path, const LineReaderLimits& limits) {
   if (fs::is_directory(path)) {
     packed_ = std::make_unique<PackedReader>(path);
   } else {
-    plain_.emplace(path);
+    plain_.emplace(path, limits);
   }
 }
 

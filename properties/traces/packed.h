@@ -46,7 +46,7 @@ class PackedReader {
 class TraceLines {
  public:
   /// @throws InputError
-  explicit TraceLines(const std::string& path);
+  explicit TraceLines(const std::string& path, const LineReaderLimits& limits = {});
 
   /// The view is valid until the next call. @throws InputError
   [[nodiscard]] bool next(std::string_view& line);

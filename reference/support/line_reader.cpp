@@ -12,8 +12,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <span>
+#include <thread>
 #include <utility>
 
 namespace kvproof {
@@ -37,13 +39,15 @@ struct DecodeError {
 /// The stored bytes, a chunk at a time. Owns the file descriptor.
 class StoredBytes {
  public:
-  explicit StoredBytes(const std::string& path) : chunk_(kChunkBytes) {
+  StoredBytes(const std::string& path, double idle_seconds)
+      : idle_seconds_(idle_seconds), chunk_(kChunkBytes) {
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd_ < 0) fail_with_errno();
     struct stat status {};
     if (::fstat(fd_, &status) != 0) fail_with_errno();
     if (S_ISDIR(status.st_mode)) throw DecodeError{"a readable file, found a directory"};
-    if (S_ISREG(status.st_mode)) size_bytes_ = static_cast<std::uint64_t>(status.st_size);
+    regular_ = S_ISREG(status.st_mode);
+    if (regular_) size_bytes_ = static_cast<std::uint64_t>(status.st_size);
   }
   StoredBytes(const StoredBytes&) = delete;
   StoredBytes& operator=(const StoredBytes&) = delete;
@@ -82,11 +86,24 @@ class StoredBytes {
     const ::ssize_t got = ::read(fd_, chunk_.data() + end_, chunk_.size() - end_);
     if (got < 0 && errno == EINTR) return;
     if (got < 0) fail_with_errno();
-    if (got == 0) ended_ = true;
+    if (got == 0) wait();
+    if (got > 0) waited_seconds_ = 0;
     end_ += static_cast<std::size_t>(got);
   }
 
+  /// At the end of what is there. A pipe has an end of its own.
+  void wait() {
+    constexpr std::chrono::duration<double> kNap(0.02);
+    ended_ = !regular_ || waited_seconds_ >= idle_seconds_;
+    if (ended_) return;
+    std::this_thread::sleep_for(kNap);
+    waited_seconds_ += kNap.count();
+  }
+
   int fd_ = -1;
+  double idle_seconds_;
+  double waited_seconds_ = 0;
+  bool regular_ = false;
   std::uint64_t size_bytes_ = 0;  // 0 = not known
   std::uint64_t consumed_bytes_ = 0;
   std::vector<char> chunk_;
@@ -220,8 +237,8 @@ class ZstdDecoder final : public ByteDecoder {
   bool between_frames_ = true;
 };
 
-std::unique_ptr<ByteDecoder> open_decoder(const std::string& path, int max_window_log) {
-  auto file = std::make_unique<StoredBytes>(path);
+std::unique_ptr<ByteDecoder> open_decoder(const std::string& path, const LineReaderLimits& limits) {
+  auto file = std::make_unique<StoredBytes>(path, limits.idle_seconds);
   const std::span<const char> head = file->peek(4);
   std::array<unsigned char, 4> magic{};  // what a shorter file lacks stays 0, as in no magic
   for (std::size_t i = 0; i < magic.size() && i < head.size(); ++i) {
@@ -236,7 +253,7 @@ std::unique_ptr<ByteDecoder> open_decoder(const std::string& path, int max_windo
   const bool zstd_skippable =
       (magic[0] & 0xf0) == 0x50 && magic[1] == 0x2a && magic[2] == 0x4d && magic[3] == 0x18;
   if (zstd_frame || zstd_skippable) {
-    return std::make_unique<ZstdDecoder>(std::move(file), max_window_log);
+    return std::make_unique<ZstdDecoder>(std::move(file), limits.max_window_log);
   }
   return std::make_unique<PlainDecoder>(std::move(file));
 }
@@ -246,7 +263,7 @@ std::unique_ptr<ByteDecoder> open_decoder(const std::string& path, int max_windo
 LineReader::LineReader(std::string path, LineReaderLimits limits)
     : path_(std::move(path)), limits_(limits) {
   try {
-    decoder_ = open_decoder(path_, limits_.max_window_log);
+    decoder_ = open_decoder(path_, limits_);
   } catch (const DecodeError& error) {
     throw InputError(path_, 0, "", error.expected);
   }

@@ -21,6 +21,7 @@ namespace kvproof {
 struct LineReaderLimits {
   std::size_t max_line_bytes = std::size_t{64} << 20;  // without the line ending
   int max_window_log = 27;  // a zstd frame may ask for at most 2^27 bytes = 128 MiB of history
+  double idle_seconds = 0;  // a file that is being written ends when it has not grown for so long
 };
 
 /// A stream of decoded bytes; one implementation for each compression, in line_reader.cpp.
