@@ -11,6 +11,7 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/verbs/command_line.h"
+#include "properties/check/recording_judge.h"
 #include "properties/mutants/candidate_or_mutant.h"
 #include "properties/oracles/audit.h"
 #include "properties/traces/golden.h"
@@ -48,7 +49,14 @@ void print_difference(const std::string& file, const TraceVerdict& verdict) {
             << ", line " << d.line << ": " << d.trace_line << "\n  " << d.what
             << "\n  recorded state:\n"
             << d.recorded_state << "  the subject's state:\n"
-            << d.subject_state;
+            << d.subject_state << std::flush;
+}
+
+void print_broken(const std::string& file, const TraceVerdict& verdict, std::uint64_t operation,
+                  const properties::Violation& violation) {
+  std::cout << "BROKEN   " << title(file, verdict.header) << ", by the recording itself\n"
+            << "  operation " << operation << ": " << violation.what() << '\n'
+            << std::flush;
 }
 
 struct Tally {
@@ -56,6 +64,7 @@ struct Tally {
   std::uint64_t failed = 0;
   std::uint64_t skipped = 0;
   std::uint64_t vacuous = 0;  // with nothing to compare
+  std::uint64_t lost = 0;     // traces whose lines are missing from somewhere on
   std::uint64_t operations = 0;
   std::uint64_t rejected = 0;
 };
@@ -65,12 +74,28 @@ struct Replayed {
   const std::string& file;
   std::string subject;
   bool audited = false;
+  std::unique_ptr<properties::RecordingJudge> judge = {};  // null where no laws are asked
+  std::uint64_t operations = 0;                            // of this trace
+  bool differs = false;
+
+  /// Looks at the next operation, and prints what is wrong as soon as it is.
+  void watch(const TraceLine& line, const TraceVerdict& verdict) {
+    if (verdict.difference && !differs) print_difference(file, verdict);
+    differs = verdict.difference.has_value();
+    if (judge && !judge->broken()) {
+      judge->follow(line);
+      if (judge->broken()) print_broken(file, verdict, operations, *judge->broken());
+    }
+    ++operations;
+  }
 };
 
 std::string count_of(const TraceVerdict& verdict) {
   std::string out = std::to_string(verdict.operations) + " operations, ";
   if (verdict.rejected > 0) out += std::to_string(verdict.rejected) + " of them rejected, ";
-  return out + std::to_string(verdict.recorded) + " with recorded results";
+  out += std::to_string(verdict.recorded) + " with recorded results";
+  if (!verdict.lost.empty()) return out + "; from there on lines are missing: " + verdict.lost;
+  return verdict.ended ? out : out + "; it is cut short there";
 }
 
 void add(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
@@ -83,21 +108,25 @@ void add(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
   if (!verdict.skipped.empty()) {
     ++tally.skipped;
     std::cout << "skipped  " << what << ": " << verdict.skipped << '\n';
-  } else if (verdict.difference) {
+  } else if (verdict.difference || (replayed.judge && replayed.judge->broken())) {
     ++tally.failed;
-    print_difference(replayed.file, verdict);
   } else {
+    tally.lost += verdict.lost.empty() ? 0 : 1;
     ++(compared ? tally.passed : tally.vacuous);
     std::cout << (compared ? "holds    " : "nothing  ") << what << ": " << count_of(verdict)
               << (compared ? "" : ": there is nothing to compare") << ", by " << replayed.subject
               << '\n';
+  }
+  if (replayed.judge && !replayed.judge->broken()) {
+    std::cout << "laws     " << what << ": " << replayed.judge->summary() << '\n';
   }
 }
 
 /// A violation ends the replay of its file, because later operations prove nothing.
 void replay_file(const std::string& file, const OperationReplayOptions& options,
                  const std::optional<properties::Candidate>& given, Tally& tally) {
-  properties::GoldenReader reader(file);
+  const std::string path = file == "-" ? "/dev/stdin" : file;
+  properties::GoldenReader reader(path, {.idle_seconds = options.idle_seconds});
   Replayed replayed{file, {}, false};
   const auto make = [&](const TraceHeader& header) -> std::unique_ptr<Subject> {
     properties::SubjectOptions own = options.subject;
@@ -108,6 +137,9 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     const bool ours = header.recorded_from == "kvproof";  // our failures carry no results
     replayed.subject = candidate.name;
     replayed.audited = ours || options.audit;
+    replayed.differs = false;
+    replayed.operations = 0;
+    if (options.judge) replayed.judge = std::make_unique<properties::RecordingJudge>(header);
     if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
     const auto& declared = opened.demands.promises.operations;
     const bool decodes = declared.test(properties::operation_index("decode"));
@@ -116,7 +148,13 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
   };
   std::uint64_t traces = 0;
   try {
-    for (; const auto verdict = reader.next(make); ++traces) add(replayed, *verdict, tally);
+    const auto watch = [&replayed](const TraceLine& line, const TraceVerdict& verdict) {
+      replayed.watch(line, verdict);
+    };
+    for (; const auto verdict = reader.next(make, watch); ++traces) {
+      add(replayed, *verdict, tally);
+      if (options.idle_seconds > 0 && verdict->ended) return;
+    }
   } catch (const properties::Violation& violation) {
     ++tally.failed;
     std::cout << "VIOLATED " << file << ", by " << replayed.subject << "\n  " << violation.what()
@@ -161,7 +199,7 @@ int replay_operations(const std::vector<std::string>& files,
   if (tally.vacuous > 0) std::cout << ", " << tally.vacuous << " with nothing to compare";
   std::cout << " (" << tally.operations << " operations, " << tally.rejected << " rejected)\n";
   if (tally.failed > 0) return kViolated;
-  return tally.passed > 0 ? kHolds : kCannotTell;
+  return tally.passed > 0 && tally.lost == 0 ? kHolds : kCannotTell;
 }
 
 }  // namespace kvproof::bench

@@ -41,6 +41,9 @@ struct Arguments {
   std::optional<std::uint64_t> most_requests;
   LogOptions log_options;
   bool audit = false;
+  bool judge = false;
+  bool follow = false;
+  double idle_seconds = 10;
   std::string pack_folder;    // empty = not given
   std::string unpack_folder;  // empty = not given
   SimulateArguments simulation;
@@ -197,6 +200,20 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto audit = line.flag("--audit", arguments.audit,
                          "also consult every law and oracle after each operation")
                    .goes_with({files});
+  const auto judge =
+      line.flag("--judge", arguments.judge,
+                "a second verdict: ask the laws of the answers and states of the recording itself")
+          .goes_with({files});
+  const auto follow =
+      line.flag("--follow", arguments.follow,
+                "one recording while it is written, a file, a pipe or - (standard input), with "
+                "--judge; ends at its end line")
+          .goes_with({files})
+          .not_with({judge, audit});
+  line.option("--idle", arguments.idle_seconds,
+              "[s] --follow ends when the file has not grown for so long, default 10")
+      .between(0.1, 1e6)
+      .goes_with({follow});
   add_log_options(line, trace, arguments);
   add_request_options(line, trace, arguments);
   const auto capacity = line.option("--capacity-blocks", arguments.capacity_blocks,
@@ -210,8 +227,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto pack = line.option("--pack", arguments.pack_folder,
                           "write the traces into this new folder as properties/traces/"
                           "packed.h says, and replay nothing");
-  unpack.goes_with({files}).not_with({pack, subject, command, hash, audit});
-  pack.goes_with({files}).not_with({subject, command, hash, audit});
+  unpack.goes_with({files}).not_with({pack, subject, command, hash, audit, judge, follow});
+  pack.goes_with({files}).not_with({subject, command, hash, audit, judge, follow});
   const auto simulate =
       add_simulation_options(line, {trace, capacity, hash, subject, command}, arguments.simulation);
   subject.goes_with({files, simulate});
@@ -233,6 +250,10 @@ int run(int argc, char** argv) {
   if (arguments.files.empty() && arguments.log.empty()) {
     throw UsageError("expected either operation traces or --trace=FILE; see --help");
   }
+  if (arguments.follow && arguments.files.size() != 1) {
+    throw UsageError("--follow: expected one recording, found " +
+                     std::to_string(arguments.files.size()));
+  }
   if (!arguments.log.empty()) return replay_log(arguments, argc, argv);
   if (!arguments.pack_folder.empty()) {
     properties::pack_traces(arguments.files, arguments.pack_folder);
@@ -244,7 +265,11 @@ int run(int argc, char** argv) {
     return kHolds;
   }
   choose_by_hash(arguments.hash, arguments.subject);
-  return replay_operations(arguments.files, {arguments.subject, arguments.audit});
+  return replay_operations(arguments.files,
+                           {.subject = arguments.subject,
+                            .audit = arguments.audit,
+                            .judge = arguments.judge || arguments.follow,
+                            .idle_seconds = arguments.follow ? arguments.idle_seconds : 0});
 }
 
 }  // namespace
