@@ -41,7 +41,7 @@ def parts():
         vllm, "-B", str(LIVE / "confirm.py")] if vllm else []
     yield "tests that need vLLM", [
         "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
-        "--tests-regex", "vllm_driver|vllm_adapter|VllmHashes"]
+        "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
     yield "allocators of other engines", [
         *python, str(CHECKOUT / "properties" / "foreign" / "engines" / "run.py")]
 

@@ -12,7 +12,7 @@ import itertools
 import os
 from collections import deque
 
-from kvproof.live import vllm_runner
+from kvproof.live import calls, vllm_runner
 from kvproof.live.hooks import around, guarded
 from kvproof.live.recorder import Recorder
 
@@ -279,4 +279,5 @@ def register():
 
     wrap_scheduler(Scheduler, where)
     wrap_index()
+    calls.wrap(where)
     vllm_runner.wrap(ORDERS)
