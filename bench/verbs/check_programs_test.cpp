@@ -128,6 +128,17 @@ TEST_F(CheckPrograms, AHashNamesTheManagerThatHasIt) {
   expect_in("by optimized-sha256", replayed.out);
 }
 
+TEST_F(CheckPrograms, DiffersAndBrokenAreTwoVerdictsOfARecording) {
+  const std::string engines = KVPROOF_SOURCE_DIR "/properties/traces/engines/";
+  const Answer equal = run("replay", "--follow --idle=0.1 " + engines + "drafts.jsonl.zst");
+  EXPECT_EQ(equal.exit_code, 0) << equal.out << equal.error;
+  expect_in("36 laws hold", equal.out);
+  const Answer differs = run("replay", "--judge " + engines + "convolutions.jsonl.zst");
+  EXPECT_EQ(differs.exit_code, 1) << differs.error;
+  expect_in("DIFFERS", differs.out);
+  expect_in("36 laws hold", differs.out);
+}
+
 TEST_F(CheckPrograms, SaysWhenItWasTooShortToTell) {
   const Answer answer = check("--subject=naive --configuration=full_host --operations=1");
   EXPECT_EQ(answer.exit_code, 3) << answer.out;
