@@ -18,7 +18,10 @@ POOL = ("free", "keys", "usage", "queue", "ref", "cached")
 
 
 def read(path):
-    """The lines of a file of traces, each with its newline."""
+    """The lines of a file of traces, each with its newline; of .zst by the program zstd."""
+    if path.endswith(".zst"):
+        done = subprocess.run(["zstd", "-dc", path], stdout=subprocess.PIPE, check=True, text=True)
+        return done.stdout.splitlines(keepends=True)
     with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as lines:
         return list(lines)
 

@@ -9,6 +9,7 @@ where there is no vLLM, or one of another release. What needs none is tested bef
 import glob
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -99,9 +100,10 @@ def main():
     if version is None:
         print(f"skipped: {python} has no vLLM (KVPROOF_VLLM_PYTHON names one that has)")
         return 77
-    path = os.path.join(VECTORS, f"recorded-vllm-{version}.jsonl.gz")
-    if not os.path.exists(path):
-        print(f"skipped: vLLM {version} is installed; nothing of it is recorded")
+    path = next(iter(glob.glob(os.path.join(VECTORS, f"recorded-vllm-{version}.jsonl.*"))), None)
+    if path is None or path.endswith(".zst") and not shutil.which("zstd"):
+        print(f"skipped: vLLM {version} is installed; " + (
+            "the program zstd is not" if path else "nothing of it is recorded"))
         return 77
     expected = read(path)
     adapter = [python, "-B", os.path.join(HERE, "vllm_adapter.py")]
