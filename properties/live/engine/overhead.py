@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the plugin costs a step of vLLM with 32 requests: paired rounds, with it and without.
 
-    KVPROOF_LIVE=/dev/null PYTHON overhead.py [ROUNDS]      with the Python of `live --engine`
+    KVPROOF_LIVE=/dev/null PYTHON overhead.py [ROUNDS [LAYERS]]    with the Python of `live --engine`
 
 One engine serves the same requests in each round. Between rounds, while it has none, the wrapped
 methods are exchanged for those that they wrap, and back.
@@ -41,12 +41,13 @@ def noticed(wrapped):
 
 
 def main():
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    rounds, layers = map(int, (*sys.argv[1:], *("10", "2")[len(sys.argv) - 1:]))
     wrapped = []
     from kvproof.live import vllm
     noticed(wrapped)
     vllm.register()
     from vllm import LLM, SamplingParams
+    models.CONFIGS["full"]["num_hidden_layers"] = layers
     with tempfile.TemporaryDirectory() as folder:
         engine = LLM(**models.options("full", "sync", folder, 32) | {
             "num_gpu_blocks_override": 1000, "max_num_seqs": BATCH})
@@ -77,7 +78,7 @@ def main():
     for i, what in enumerate(("wall time", "CPU time, all threads")):
         ratios = sorted(a[i] / b[i] for a, b in zip(with_it, without))
         print(json.dumps({
-            "what": what, "without_ms": round(statistics.median(b[i] for b in without), 3),
+            "what": what, "layers": layers, "without_ms": round(statistics.median(b[i] for b in without), 3),
             "with_ms": round(statistics.median(a[i] for a in with_it), 3),
             "ratio": round(statistics.median(ratios), 3),
             "quartiles": [round(each, 3) for each in statistics.quantiles(ratios, n=4)[::2]]}))
