@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the plugin costs a step of vLLM with 32 requests: paired rounds, with it and without.
 
-    KVPROOF_LIVE=/dev/null PYTHON overhead.py [ROUNDS [LAYERS]]    with the Python of `live --engine`
+    KVPROOF_LIVE=/dev/null PYTHON overhead.py [ROUNDS [LAYERS]]
+
+with the Python of `live --engine`.
 
 One engine serves the same requests in each round. Between rounds, while it has none, the wrapped
 methods are exchanged for those that they wrap, and back.
@@ -78,7 +80,8 @@ def main():
     for i, what in enumerate(("wall time", "CPU time, all threads")):
         ratios = sorted(a[i] / b[i] for a, b in zip(with_it, without))
         print(json.dumps({
-            "what": what, "layers": layers, "without_ms": round(statistics.median(b[i] for b in without), 3),
+            "what": what, "layers": layers,
+            "without_ms": round(statistics.median(b[i] for b in without), 3),
             "with_ms": round(statistics.median(a[i] for a in with_it), 3),
             "ratio": round(statistics.median(ratios), 3),
             "quartiles": [round(each, 3) for each in statistics.quantiles(ratios, n=4)[::2]]}))
