@@ -55,7 +55,7 @@ NOT_RUN = (  # (a pattern of commands, why they are not run)
      "builds everything once more"),
     (r"kvproof device($| --output)", "needs a GPU"),
     (r"^afl-fuzz", "needs AFL++"),
-    (r"live/vllm/\w+\.py|kvproof live (FILE|--scheduler|--engine)", "needs vLLM"),
+    (r"live/vllm/\w+\.py|kvproof live (FILE|--scheduler|--engine)|vllm serve", "needs vLLM"),
     (r"^clang-format -i|KVPROOF_RECORD=1", "writes into the sources"),
 )
 
@@ -67,7 +67,7 @@ NEEDS = (  # (a pattern of commands, a test of what they need)
     (r"HEAD~1", f"git -C {ROOT} rev-parse --verify -q HEAD~1"),
     (r"\bgit ", "command -v git"),
 )
-ABSENT = {"afl-fuzz", "curl", "clang-format", "pip"}  # programs that a machine may lack
+ABSENT = {"afl-fuzz", "curl", "clang-format", "pip", "vllm"}  # programs that a machine may lack
 
 
 BLOCK = re.compile(r"^ *```(.*)\n((?:.*\n)*?) *```$", re.M)

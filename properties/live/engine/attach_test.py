@@ -55,7 +55,7 @@ class AttachTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder, self.runs = folder.name, os.path.join(folder.name, "runs")
         os.mkdir(self.runs)
-        self.plugin = attached.plugin(tempfile.mkdtemp(dir=self.folder))
+        self.plugin = attached.plugin(tempfile.mkdtemp(dir=self.folder), NEWEST)
 
     def start(self, where, requests=60, model="full", copy=None, one_process=True, limit="",
               **more):
