@@ -90,7 +90,7 @@ class AttachedTest(unittest.TestCase):
 
     def test_a_page_explains_only_what_it_names(self):
         (self.folder / "a-page.md").write_text(
-            "# Title\n\nKnown to `live --engine`: S9 conv 0.9.0 to 0.32.0 `holds other`\n")
+            "# Title\n\nKnown to live: S9 conv 0.9.0 to 0.32.0 `holds other`\n")
 
         def page(finding=FINDING, version="0.14.1", model="conv"):
             return run.page_of(finding, version, model, self.folder)

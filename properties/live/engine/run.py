@@ -23,7 +23,7 @@ CHECKOUT = HERE.parents[2]
 FINDINGS = HERE.parents[1] / "foreign" / "findings"
 # A line of a page that explains a finding: its law, the model or `any`, the first and the last
 # release that have the defect, and words that such a finding says.
-KNOWN = re.compile(r"^Known to `live --engine`: (\w+) (\w+) ([\d.]+) to ([\d.]+) `(.+)`$", re.M)
+KNOWN = re.compile(r"^Known to live: (\w+) (\w+) ([\d.]+) to ([\d.]+) `(.+)`$", re.M)
 
 
 def page_of(finding, version, model, folder=FINDINGS):
