@@ -113,6 +113,20 @@ class Recording(unittest.TestCase):
         self.assertFalse(recording.thread.is_alive())
         self.assertIn("the recording of judge ends here", self.said.getvalue())
 
+    def test_a_translator_ends_with_what_it_writes_to(self):
+        for where, environment in ((self.folder, {}), ("judge", {"KVPROOF_LIVE_JUDGE": "wc -l"})):
+            with mock.patch.dict(os.environ, environment):
+                recording = Recorder(where, translator="kvproof.live.vllm_told")
+                recording.emit({"op": "quiet"})
+                recording.emit(("withdraws", 1))
+                recording.emit(("ran", 5, {}))  # of a step that nobody ordered
+                recording.close()
+            self.assertFalse(recording.thread.is_alive())
+        (name,) = os.listdir(self.folder)
+        lines = events_of(os.path.join(self.folder, name))
+        self.assertEqual(lines[0], {"op": "quiet"})
+        self.assertEqual([line["op"] for line in lines], ["quiet", "lost"])
+
     def test_there_is_no_such_folder(self):
         recording = Recorder(os.path.join(self.folder, "none", "run"))
         recording.emit({"op": "quiet"})

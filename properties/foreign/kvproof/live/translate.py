@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process in which what a recorder emits becomes events, and is written."""
 
+import os
 import pickle
 import sys
 
@@ -31,6 +32,7 @@ def serve(translator):
                 [record] if isinstance(record, dict) else translated(translator, record))))
     except OSError as error:
         sys.exit(f"kvproof: the recording of {where} ends here: {error}")
+    os.close(file)
     if judge is not None:
         judge.stdin.close()
         judge.wait()
