@@ -127,6 +127,16 @@ class Recording(unittest.TestCase):
         self.assertEqual(lines[0], {"op": "quiet"})
         self.assertEqual([line["op"] for line in lines], ["quiet", "lost"])
 
+    def test_a_translator_that_nobody_reads_ends_behind_the_engine(self):
+        os.mkfifo(self.pipe)
+        program = ("import sys, threading\nfrom kvproof.live import recorder\n"
+                   "recorder.PATIENCE = 0.1\n"
+                   "recorder.Recorder(sys.argv[1], translator='kvproof.live.vllm_told')\n")
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-B", "-c", program, self.pipe], check=True, timeout=60,
+                       stderr=subprocess.PIPE, cwd=os.path.dirname(__file__) or ".")
+        self.assertLess(time.monotonic() - began, 30)  # its standard error is closed
+
     def test_there_is_no_such_folder(self):
         recording = Recorder(os.path.join(self.folder, "none", "run"))
         recording.emit({"op": "quiet"})
