@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import unittest
+from types import SimpleNamespace
 
 import attached
 import models
@@ -102,6 +103,15 @@ class AttachTest(unittest.TestCase):
     def test_a_judge_of_its_own_says_what_is_wrong(self):
         said = self.serve("judge", requests=10)
         self.assertIn("holds (", said)
+
+    def test_a_recorder_that_cannot_begin_is_said_and_the_engine_answers(self):
+        copy = os.path.join(self.folder, "copy")
+        overlay(str(attached.PACKAGE), os.path.join(copy, "kvproof"), [SimpleNamespace(
+            file="live/vllm.py", old="    return vllm.__version__\n",
+            new="    raise ValueError(vllm.__name__)\n")])
+        said = self.serve(self.runs, requests=5, copy=copy)
+        self.assertIn("no run is recorded: ValueError('vllm')", said)
+        self.assertEqual(os.listdir(self.runs), [])
 
     def test_off_it_is_not_there(self):
         self.serve("", requests=2)

@@ -8,8 +8,10 @@ workers the one that answers speaks. The engine only notes what it sees; events 
 another process (vllm_told.py).
 """
 
+import functools
 import itertools
 import os
+import sys
 from collections import deque
 
 from kvproof.live import calls, vllm_runner
@@ -55,15 +57,18 @@ class Orders:
 
     def __init__(self, scheduler, where):
         self.scheduler, self.config = scheduler, scheduler.vllm_config
-        self.recorder = Recorder(where, last=self.last, translator="kvproof.live.vllm_told")
-        self.note = lambda *record: self.recorder.emit(record)
-        self.flight, self.steps = deque(), itertools.count()
         layout = scheduler.kv_cache_config
+        if not layout.kv_cache_groups:
+            raise ValueError("the model has no cache")
         groups, strange = zip(*map(group_of, layout.kv_cache_groups))
-        self.note("begins", {
+        header = {
             "kvproof_run": 1, "engine": f"vllm {version()}", "null_block": True, "seed": "-",
             "tiers": [{"name": "device", "blocks": layout.num_blocks}], "groups": list(groups),
-            "patience": PATIENCE}, self.config.scheduler_config.async_scheduling)
+            "patience": PATIENCE}
+        self.flight, self.steps = deque(), itertools.count()
+        self.recorder = Recorder(where, last=self.last, translator="kvproof.live.vllm_told")
+        self.note = lambda *record: self.recorder.emit(record)
+        self.note("begins", header, self.config.scheduler_config.async_scheduling)
         for what in (*filter(None, strange), *unsaid(scheduler, groups)):
             self.lose(what)
             break
@@ -180,47 +185,70 @@ def orders_of(scheduler):
     return next((each for each in ORDERS if each.scheduler is scheduler), None)
 
 
+def recorded(called):
+    """@return the hook of a scheduler's method; one that is not recorded is left alone"""
+    @functools.wraps(called)
+    def hook(original, self, *values, **named):
+        orders = orders_of(self)
+        if orders is None:
+            return original(self, *values, **named)
+        return called(functools.partial(original, self), orders, *values, **named)
+    return hook
+
+
+@recorded
+def arrives(original, orders, request):
+    if request.request_id not in orders.scheduler.requests:
+        orders.arrives(request)
+    return original(request)
+
+
+@recorded
+def goes_on(original, orders, session, update):
+    orders.goes_on(session, update)
+    return original(session, update)
+
+
+@recorded
+def schedules(original, orders, *values, **named):
+    try:
+        out = original(*values, **named)
+    except Exception as error:  # it is the engine's, and part of the recording
+        orders.raised(error)
+        raise
+    orders.ordered(out)
+    return out
+
+
+@recorded
+def takes_answers(original, orders, out, result):
+    told = orders.answering(out, result)
+    try:
+        answers = original(out, result)
+    except Exception as error:
+        orders.answered(told, {})
+        orders.raised(error)
+        raise
+    orders.answered(told, answers)
+    return answers
+
+
+@recorded
+def resets(original, orders, *values, **named):
+    done = original(*values, **named)
+    if done:
+        orders.note("reset")
+    return done
+
+
 def wrap_scheduler(scheduler_class, where):
     def begun(original, self, *values, **named):
         original(self, *values, **named)
-        if orders_of(self) is None:
-            ORDERS.append(Orders(self, where))
-
-    def arrives(original, self, request):
-        orders = orders_of(self)
-        if request.request_id not in self.requests:
-            orders.arrives(request)
-        return original(self, request)
-
-    def goes_on(original, self, session, update):
-        orders_of(self).goes_on(session, update)
-        return original(self, session, update)
-
-    def orders(original, self, *values, **named):
         try:
-            out = original(self, *values, **named)
-        except Exception as error:  # it is the engine's, and part of the recording
-            orders_of(self).raised(error)
-            raise
-        orders_of(self).ordered(out)
-        return out
-
-    def answered(original, self, out, result):
-        told = orders_of(self).answering(out, result)
-        try:
-            answers = original(self, out, result)
-        except Exception as error:
-            orders_of(self).answered(told, {})
-            orders_of(self).raised(error)
-            raise
-        orders_of(self).answered(told, answers)
-        return answers
-
-    def reset(original, self, *values, **named):
-        done = original(self, *values, **named)
-        if done:
-            orders_of(self).note("reset")
-        return done
+            if orders_of(self) is None:
+                ORDERS.append(Orders(self, where))
+        except Exception as error:  # never the engine's
+            print(f"kvproof: no run is recorded: {error!r}", file=sys.stderr)
 
     def leaves(original, self, request, *values, **named):
         manager = getattr(self, "kv_cache_manager", self)
@@ -229,9 +257,9 @@ def wrap_scheduler(scheduler_class, where):
             orders.leaves(request)
         return original(self, request, *values, **named)
 
-    for name, called in (("__init__", begun), ("add_request", arrives), ("schedule", orders),
-                         ("_update_request_as_session", goes_on), ("update_from_output", answered),
-                         ("reset_prefix_cache", reset)):
+    for name, called in (("__init__", begun), ("add_request", arrives), ("schedule", schedules),
+                         ("_update_request_as_session", goes_on), ("reset_prefix_cache", resets),
+                         ("update_from_output", takes_answers)):
         around(scheduler_class, name, called)
     if hasattr(scheduler_class, "_free_request_blocks"):
         around(scheduler_class, "_free_request_blocks", leaves)
