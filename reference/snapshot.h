@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -109,6 +110,20 @@ struct WorkCounters {
   }
 };
 
+/// What is read back at one position of a request from the tensors in which it is kept.
+struct ReadBack {
+  bool kept = true;            // false: nothing is kept there any more
+  std::int64_t token = -1;     // by the K there; -1: its elements do not agree on one
+  std::int64_t position = -1;  // by the V there
+};
+
+/// What each request reads from real tensors, if that is shown. Tokens say whether it is right, so
+/// states that differ in it alone are the same.
+struct Contents {
+  std::map<std::string, std::vector<ReadBack>> of;
+  bool operator==(const Contents&) const { return true; }
+};
+
 struct Snapshot : PoolState {
   PoolState host;                       // the host tier; no blocks when there is none
   std::vector<RequestState> requests;   // sorted by name
@@ -117,6 +132,7 @@ struct Snapshot : PoolState {
   std::vector<LeaseState> leases;       // sorted by name
   std::optional<HitCounters> counters;  // nullopt if the manager does not count
   std::optional<WorkCounters> work;     // nullopt if it does not count its work
+  Contents contents;                    // of requests that hold blocks
   bool operator==(const Snapshot&) const = default;
 
   [[nodiscard]] const RequestState* find(std::string_view name) const {

@@ -87,6 +87,7 @@ struct RecordedState : RecordedPool {
   PerRequest<std::uint32_t> computed;
   PerRequest<std::vector<std::uint64_t>> hashes;  // one per complete hash unit
   Tables host_tables;
+  PerRequest<std::vector<ReadBack>> contents;
   std::optional<std::vector<BlockId>> raw;
   std::optional<std::vector<BlockId>> copying;
   std::optional<std::vector<LeaseState>> leases;

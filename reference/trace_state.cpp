@@ -76,6 +76,20 @@ std::vector<std::uint64_t> keys(const json& value, const char* field) {
   return out;
 }
 
+std::vector<ReadBack> contents(const json& value) {
+  std::vector<ReadBack> out;
+  for (const json& item : array(value, "contents")) {
+    if (!item.is_null() && (!item.is_array() || item.size() != 2)) {
+      throw TextError("contents", "[token, position] or null for each computed position");
+    }
+    out.push_back({.kept = !item.is_null()});
+    if (item.is_null()) continue;
+    out.back().token = integer<std::int64_t>(item[0], "contents");
+    out.back().position = integer<std::int64_t>(item[1], "contents");
+  }
+  return out;
+}
+
 void read_requests(const json& state, RecordedState& out) {
   const auto each = [&state](const char* field, auto& into, const auto& read) {
     if (!state.contains(field)) return;
@@ -88,6 +102,7 @@ void read_requests(const json& state, RecordedState& out) {
   each("tokens", out.tokens, [](const json& v) { return integer<std::uint32_t>(v, "tokens"); });
   each("computed", out.computed,
        [](const json& v) { return integer<std::uint32_t>(v, "computed"); });
+  each("contents", out.contents, contents);
   each("hashes", out.hashes, [](const json& v) { return keys(v, "hashes"); });
 }
 

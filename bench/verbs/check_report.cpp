@@ -44,7 +44,14 @@ constexpr Counter kCounters[] = {
     {"swaps", &Counts::swaps},
     {"failed_swaps", &Counts::failed_swaps},
     {"skipped", &Counts::skipped},
+    {"positions_read", &Counts::positions_read, properties::kContents},
 };
+
+std::string with_commas(std::uint64_t n) {
+  std::string out = std::to_string(n);
+  for (std::size_t at = out.size(); at > 3;) out.insert(at -= 3, 1, ',');
+  return out;
+}
 
 std::string verdict_text(const LawReport& law) {
   if (law.broken) return law.known ? "broken, as is known" : "BROKEN";
@@ -70,12 +77,14 @@ void print_laws(std::ostream& out, const CheckReport& report) {
     out << std::left << std::setw(6) << "" << std::setw(47) << name << std::right << "  "
         << (broken      ? "BROKEN"
             : consulted ? "holds"
-                        : why)
-        << '\n';
+                        : why);
   };
-  oracle("content", report.content, "not consulted: it shows no block ids");
-  oracle("model", report.model, "not consulted: it promises no profile, or does not show enough");
+  const std::uint64_t read = report.counts.positions_read;
+  oracle("content", report.content || read > 0, "not consulted: it shows no block ids");
+  if (read > 0) out << "; " << with_commas(read) << " positions were read back from its tensors";
   out << '\n';
+  oracle("model", report.model, "not consulted: it promises no profile, or does not show enough");
+  out << "\n\n";
 }
 
 /// Each reason once, with the runs that it prevented.
@@ -137,6 +146,7 @@ void print_counters(std::ostream& out, const CheckReport& report) {
   std::string line;
   std::string unseen;
   for (const Counter& counter : kCounters) {
+    if (counter.seen_in == properties::kContents) continue;  // it stands beside its oracle
     if ((counter.seen_in & ~report.shown) != 0) {
       unseen.append(unseen.empty() ? "not shown: " : ", ").append(counter.name);
       continue;
@@ -178,12 +188,6 @@ void print_known(std::ostream& out, const CheckReport& report) {
     out << "known, and did not occur: " << ids(known) << ": " << known.reason << ' ' << known.link
         << '\n';
   }
-}
-
-std::string with_commas(std::uint64_t n) {
-  std::string out = std::to_string(n);
-  for (std::size_t at = out.size(); at > 3;) out.insert(at -= 3, 1, ',');
-  return out;
 }
 
 std::string count_of(std::uint64_t n, const std::string& thing) {

@@ -501,6 +501,7 @@ std::vector<std::string> idle_counters(const Configuration& row, const Counts& c
   promise(row.can_fork() && does("fork"), "copies", counts.copies);
   promise(row.sharing && does("truncate"), "truncations", counts.truncations);
   promise(row.sharing && does("pin"), "leases", counts.leases);
+  promise(demands.promises.contents, "positions_read", counts.positions_read);
   promise(row.host_tier && does("swap_out"), "swaps", counts.swaps);
   promise(row.host_tier && does("swap_out"), "failed_swaps", counts.failed_swaps);
   return out;

@@ -85,6 +85,11 @@ void ForeignState::read(const RecordedState& state, const Promises& promises,
   if (read_ && (shown_ & ~shown & ~Parts{kIds | kEvents}) != 0) {
     throw TextError("state", say("what it showed before, found no ", names_of(shown_ & ~shown)));
   }
+  if (((shown & kContents) != 0) != promises.contents) {
+    throw TextError("contents", promises.contents ? "it in every state, as was said, found none"
+                                                  : "it in the answer to the header, too");
+  }
+  snapshot_.contents.of = state.contents;
   shown_ |= shown;
   read_ = true;
   read_pool(state, config_.num_blocks, snapshot_);

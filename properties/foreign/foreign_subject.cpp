@@ -52,7 +52,7 @@ class ForeignSubject final : public Subject {
     }
     const Parts ids = promises_.block_ids ? Parts{kIds} : Parts{0};
     const Parts events = promises_.events || lists_events_ ? Parts{kEvents} : Parts{0};
-    const Parts without_ids = kUsage | kEvents | kHost;
+    const Parts without_ids = kUsage | kEvents | kHost | kContents;
     const Parts shown = state_.shown() & ~Parts{kIds | kEvents};
     return (promises_.block_ids ? shown : shown & without_ids) | ids | events;
   }

@@ -250,6 +250,11 @@ TEST(ForeignState, RefusesWhatCannotBeAStateOfThisManager) {
        "groups below 1"},
       {R"({"state":{"free":1},"events":7})", "events"},
       {R"({"state":[]})", "state"},
+      {R"({"state":{"free":1,"contents":{}}})", "in the answer to the header, too"},
+      {R"({"state":{"free":1,"contents":[]}})", "contents"},
+      {R"({"state":{"free":1,"contents":{"r0":7}}})", "contents"},
+      {R"({"state":{"free":1,"contents":{"r0":[[1]]}}})", "[token, position] or null"},
+      {R"({"state":{"free":1,"contents":{"r0":[[1,0.5]]}}})", "an integer"},
   };
   for (const auto& [line, expected] : kCases) {
     ForeignScene scene;
@@ -259,6 +264,9 @@ TEST(ForeignState, RefusesWhatCannotBeAStateOfThisManager) {
   ForeignScene scene;
   scene.read(R"({"state":{"free":3,"queue":[1,2,3]}})");
   EXPECT_NE(scene.refusal(R"({"state":{"free":3}})").find("the free queue"), std::string::npos);
+  ForeignScene reads_back;
+  reads_back.promises.contents = true;
+  EXPECT_NE(reads_back.refusal(R"({"state":{"free":3}})").find("contents"), std::string::npos);
 }
 
 TEST(ForeignState, WithoutIdsTablesHaveLengthsOnly) {

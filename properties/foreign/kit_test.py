@@ -13,6 +13,7 @@ import sys
 import tempfile
 import unittest
 
+from arrays_engine import Arrays, Hides, NoCopy, WrongCopy, WrongSlot
 from examples.kit_pool import LastOut
 from kvproof import EngineAdapter, PageAdapter, RadixAdapter, program
 from kvproof.requests import chain
@@ -218,6 +219,20 @@ class CheckTest(unittest.TestCase):
         code, output = program.check(StaleKey, "--operations=200")
         self.assertEqual(code, 1)
         self.assertIn('{"op":"arrive"', program.finding_of(output))
+
+    def test_arrays_are_read_back(self):
+        code, output = program.check(Arrays, "--operations=200")
+        self.assertEqual(code, 0, program.finding_of(output))
+        self.assertRegex(output, r"content +holds; [0-9,]{4,} positions were read back")
+        for broken, expected in (
+                (WrongSlot, r"reads \[[0-9]+, -1\] at position 5 of the tensors, expected "
+                            r"\[[0-9]+, 5\]; -1: its elements do not agree"),
+                (WrongCopy, r"request r[0-9]+ reads \[-?[0-9]+, -?[0-9]+\] at position"),
+                (NoCopy, r"request r[0-9]+ reads \[-?[0-9]+, -?[0-9]+\] at position"),
+                (Hides, r"shows the contents of [0-9]+ positions; [0-9]+ are computed")):
+            code, output = program.check(broken, "--operations=200")
+            self.assertEqual(code, 1, broken)
+            self.assertRegex(output, "content: .*" + expected)
 
 
 PLUGINS = os.environ.get("KVPROOF_PLUGINS")

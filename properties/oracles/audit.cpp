@@ -19,7 +19,7 @@ Counts& Counts::operator+=(const Counts& other) {
        {&Counts::operations, &Counts::grants, &Counts::hits, &Counts::evictions, &Counts::refusals,
         &Counts::rejections, &Counts::revivals, &Counts::preemptions, &Counts::recycled,
         &Counts::forks, &Counts::copies, &Counts::truncations, &Counts::leases, &Counts::swaps,
-        &Counts::failed_swaps, &Counts::skipped, &Counts::blind}) {
+        &Counts::failed_swaps, &Counts::skipped, &Counts::positions_read, &Counts::blind}) {
     this->*field += other.*field;
   }
   for (std::size_t i = 0; i < kNumOperations; ++i) {
@@ -41,6 +41,7 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles,
   }
   if (oracles_.model) model_.emplace(config_, oracles_.compared);
   if (oracles_.content) content_.emplace(config_, oracles_.promises.traits.table_repointed());
+  if (oracles_.promises.contents) readback_.emplace(config_, oracles_.promises.sinks);
   subject_.observe(*after_);
   history_.tally.count(*after_);
 }
@@ -143,6 +144,7 @@ Outcome Audit::judge_batch(const op::Decode& batch) {
     return result;
   });
   counts_.operations = operations + 1;
+  if (readback_) check_readback(*subject_state_);  // so far the twin's was
   ++counts_.asked[Operation(batch).index()];
   return all;
 }
@@ -155,6 +157,10 @@ void Audit::judge(const Operation& operation) {
   if (oracles_.laws) check_laws(operation);
   check_declined(operation);
   check_content(operation);
+  if (readback_) {
+    readback_->follow(operation, outcome_.result);
+    check_readback(*after_);
+  }
   check_model(operation);
 }
 
@@ -172,6 +178,13 @@ void Audit::check_content(const Operation& operation) {
     throw Violation({"content"}, "content: " + *finding);
   }
   counts_.blind += content_->breach_of_caller().empty() ? 0 : 1;
+}
+
+void Audit::check_readback(const Snapshot& state) {
+  if (const Finding finding = readback_->read(state)) {
+    throw Violation({"content"}, "content: " + *finding);
+  }
+  counts_.positions_read = readback_->compared();
 }
 
 void Audit::check_declined(const Operation& operation) {

@@ -21,6 +21,7 @@
 #include "properties/laws/violation.h"
 #include "properties/laws/worded.h"
 #include "properties/oracles/content_oracle.h"
+#include "properties/oracles/content_readback.h"
 #include "properties/oracles/model_oracle.h"
 #include "reference/subject.h"
 
@@ -57,7 +58,8 @@ struct Counts {
   std::uint64_t swaps = 0;         // swaps that landed
   std::uint64_t failed_swaps = 0;  // swaps that did not
   std::uint64_t skipped = 0;  // operations that the subject does not perform, but the model does
-  std::uint64_t blind = 0;    // operations after a mistake of the caller that hides the content
+  std::uint64_t positions_read = 0;  // read back from real tensors, and compared
+  std::uint64_t blind = 0;  // operations after a mistake of the caller that hides the content
   std::array<std::uint64_t, kNumOperations> asked = {};     // by kind
   std::array<std::uint64_t, kNumOperations> declined = {};  // of these; see declines()
 
@@ -93,6 +95,7 @@ class Audit {
   void check_pools(const Snapshot& state) const;
   void check_declined(const Operation& operation);
   void check_content(const Operation& operation);
+  void check_readback(const Snapshot& state);
   void check_model(const Operation& operation);
   void count(const Operation& operation);
   void count_sharing(const Operation& operation);
@@ -115,6 +118,7 @@ class Audit {
   std::optional<ModelOracle> model_;
   Occasions uncompared_ = 0;  // of the steps that the model has not followed
   std::optional<ContentOracle> content_;
+  std::optional<ContentReadback> readback_;
   Counts counts_;
   mutable Worded worded_;
 };

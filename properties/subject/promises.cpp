@@ -29,7 +29,7 @@ constexpr PartName kPartNames[] = {
     {kIndex, "index", "the index"},      {kHashes, "hashes", "hashes"},
     {kProgress, "progress", "progress"}, {kEvents, "events", "events"},
     {kUsage, "usage", "usage"},          {kHost, "host", "the host tier"},
-    {kCounters, "counters", "counters"},
+    {kCounters, "counters", "counters"}, {kContents, "contents", "contents"},
 };
 
 void read_level(const std::string& text, Promises& out) {
@@ -179,6 +179,8 @@ Promises parse_promises(std::string_view line) {
   }
   out.block_ids = fields::flag(parsed, "block_ids");
   out.events = fields::flag(parsed, "events") || out.level == Level::profile;
+  out.contents = fields::flag(parsed, "contents");
+  out.sinks = fields::count_or_zero(parsed, "sinks");
   if (out.traits.looks_up_within()) out.operations.set(operation_index("lookup"));
   read_declines(parsed, out);
   if (!out.block_ids) {  // operations that name blocks cannot be used

@@ -44,6 +44,7 @@ enum Part : std::uint32_t {
   kUsage = 1U << 10U,
   kHost = 1U << 11U,      // the host tier
   kCounters = 1U << 12U,  // of hits
+  kContents = 1U << 13U,  // what requests read from real tensors; our own subjects have none
 };
 using Parts = std::uint32_t;
 inline constexpr Parts kAllParts = (1U << 13U) - 1;
@@ -66,7 +67,9 @@ struct Promises {
   std::string profile;  // it equals this one block for block; empty = none, or all for our own
   OperationSet operations = all_operations();
   bool block_ids = true;
-  bool events = false;  // it says that it announces events
+  bool events = false;      // it says that it announces events
+  bool contents = false;    // it says that it reads back what requests have in its tensors
+  std::uint32_t sinks = 0;  // [tokens] so many leading ones are kept, whatever a layer skips
   Capacities capacity = {};
   Traits traits = {};                                     // what it does otherwise
   Abilities abilities = {};                               // what may be asked of it

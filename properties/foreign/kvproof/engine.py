@@ -100,6 +100,10 @@ class EngineAdapter(Adapter):
 
     def usage(self): ...
 
+    def contents(self, r):
+        """@return for each computed position of a request that holds blocks what is read back from
+        the tensors: [K, V], which are [the token, the position], or None where nothing is kept"""
+
     # ---- the book -------------------------------------------------------------------------------
 
     def begin(self, config):
@@ -115,6 +119,7 @@ class EngineAdapter(Adapter):
         self.build()
         return {"promises": self.promises, "operations": self.known,
                 "block_ids": True, "traits": self.traits, "abilities": self.can,
+                "contents": self.reads_back(),
                 **({"capacity": self.capacity} if self.capacity else {})}
 
     def do_arrive(self, o, _):
@@ -220,9 +225,14 @@ class EngineAdapter(Adapter):
         out["ref"] = None if counts is None else [
             [self.ids([block])[0], int(count)] for block, count in counts if count > 0]
         out["tables"] = {name: [self.ids(self.held(r))] for name, r in requests}
+        if self.reads_back():
+            out["contents"] = {name: self.contents(r) for name, r in requests if r.holds}
         if self.caching:
             out |= self.cache_state()
         return {part: value for part, value in out.items() if value is not None}
+
+    def reads_back(self):
+        return type(self).contents is not EngineAdapter.contents
 
     def cache_state(self):
         hashes = {name: self.hashes(r) for name, r in self.requests.items()}
