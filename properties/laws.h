@@ -234,8 +234,8 @@ inline constexpr Law kLaws[] = {
      {.always = kIds, .speaks = when::common_prefixes, .operations = {"common_prefix"},
       .occasions = on::common_prefix}},
     {"C2", "fork shares",
-     "A child begins with its parent's tokens and tables, one more reference on each block, and "
-     "nothing else changes.",
+     "A child begins with its parent's tokens and tables, one more reference on each block or, if "
+     "that is not published, a copy that the answer lists, and nothing else changes.",
      Cost::linear, Promise::safety, "Kwon et al., SOSP'23, sec. 4.4", "",
      KVPROOF_LAW(fork_shares),
      {.always = kIds | kReferences, .speaks = when::forks, .operations = {"fork"},

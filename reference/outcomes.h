@@ -29,7 +29,8 @@ struct Copy {
 };
 
 /// The answer of a granted allocate or take: the newly taken ids per group, without hit and
-/// external blocks. The answer of a swap: the copies from one tier to the other.
+/// external blocks. The answer of a swap: the copies from one tier to the other; of a fork that has
+/// copied blocks: these.
 struct Granted {
   std::vector<std::vector<BlockId>> blocks;
   std::vector<Copy> copies = {};

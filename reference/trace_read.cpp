@@ -106,7 +106,12 @@ TraceHeader read_header(const json& line) {
   if (config.contains("hash_lookahead")) {
     out.config.hash_lookahead = size(config, "hash_lookahead", 1U << 10);
   }
-  if (out.unsupported.empty()) out.unsupported = kvproof::unsupported(out.config).value_or("");
+  // Our managers have one key for each block of a lone group; those of others may have more.
+  CacheConfig whole = out.config;
+  const std::uint32_t unit = std::max(whole.hash_block_size, 1U);
+  const bool alone = whole.groups.size() == 1 && whole.groups[0].block_size % unit == 0;
+  if (alone && whole.hash_block_size > 0) whole.hash_block_size = whole.groups[0].block_size;
+  if (out.unsupported.empty()) out.unsupported = kvproof::unsupported(whole).value_or("");
   return out;
 }
 
@@ -228,6 +233,9 @@ Result read_result(const Operation& operation, const json& out) {
       granted.hit = Hit{count(out, "hit_tokens"), tables(member(out, "hit"), "hit")};
     }
     return granted;
+  }
+  if (std::holds_alternative<op::Fork>(operation) && out.is_object()) {
+    return Granted{{}, copies_in(out)};
   }
   if (std::holds_alternative<op::Decode>(operation)) return read_decoded(out);
   if (std::holds_alternative<op::Reset>(operation)) {

@@ -93,3 +93,32 @@ class Hides(Arrays):
 
     def contents(self, r):
         return super().contents(r)[:-1]
+
+
+class CopiesAtFork(Arrays):
+    """A fork copies the block that is not full."""
+
+    says, shift = True, 0
+
+    def fork(self, r, child):
+        super().fork(r, child)
+        at = max(r.computed, r.found) // self.size if child.holds else 0
+        if at >= len(child.own or ()) or child.own[at] in self.key_of or not self.free:
+            return
+        new = self.take(1)
+        child.own[at], old = new[0], child.own[at]
+        self.drop([old])
+        self.copy((old + self.shift) % self.usable, new[0])
+        child.copies = [(old, new[0])] if self.says else []
+
+
+class CopiesAnother(CopiesAtFork):
+    """... and gets the bytes of another one."""
+
+    shift = 1
+
+
+class ConcealsACopy(CopiesAtFork):
+    """... and does not say so."""
+
+    says = False

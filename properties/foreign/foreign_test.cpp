@@ -109,6 +109,21 @@ TEST(Traits, AreReadByNameAndWrittenAsTheyAreDeclared) {
       std::vector<std::uint32_t>{1});
 }
 
+TEST(Traits, KeysOfEveryTokenNeedManagersThatHaveThem) {
+  const Promises p = parse_promises(header_with(R"("traits":{"granularity":"partial"})"));
+  Configuration row = *find_configuration("full");
+  row.within = &p.abilities;
+  bool longer = false;
+  for (Choice setup = 0; setup < 20; ++setup) {
+    const CacheConfig config = draw_config(kProfiles[0], row, mix64(setup));
+    EXPECT_EQ(config.hash_block_size, 1U);
+    EXPECT_EQ(why_beyond(p.abilities, config), "");
+    longer = longer || config.groups.front().block_size > 1;
+  }
+  EXPECT_TRUE(longer);
+  EXPECT_NE(why_beyond(p.abilities, pool(9, {full(3)})), "");
+}
+
 TEST(Abilities, BoundWhatIsDrawn) {
   const Promises p = parse_promises(
       header_with(R"("abilities":{"block_sizes":[3],"kinds":["mla"],"caching":[true],"groups":1,)"
@@ -311,7 +326,13 @@ TEST(CallerBook, HoldsBackCallsThatBreakTheCallersSide) {
   held_back(op::SwapOut{"r0", "t"});  // there is no host tier
   held_back(op::Release{{2, 2}});
   done(op::Release{{2}});
+  done(op::Arrive{.req = "r9", .tokens = {1, 2, 3}, .extra = {}});
+  done(op::Lookup{"r9"}, Hit{2, {{1}}});
   done(op::Fork{"r0", "r1"});
+  EXPECT_EQ(book.breach(op::Allocate{"r9", {.new_tokens = 1, .use_lookup = true}}, state), nullptr);
+  const std::string copies = R"({"out":{"copies":[[3,2]]},"state":{"free":0}})";
+  done(op::Fork{"r0", "r8"}, parse_answer(op::Fork{"r0", "r8"}, copies).result.value());
+  held_back(op::Allocate{"r9", {.new_tokens = 1, .use_lookup = true}});  // the copy took a block
   held_back(op::Fork{"r0", "r1"});
   held_back(op::Pin{{1}, "l"});  // nothing is known to be in it
   state.blocks[1].ref_cnt = 1;

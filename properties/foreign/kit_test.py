@@ -13,7 +13,8 @@ import sys
 import tempfile
 import unittest
 
-from arrays_engine import Arrays, Hides, NoCopy, WrongCopy, WrongSlot
+from arrays_engine import (Arrays, ConcealsACopy, CopiesAnother, CopiesAtFork, Hides, NoCopy,
+                           WrongCopy, WrongSlot)
 from examples.kit_pool import LastOut
 from kvproof import EngineAdapter, PageAdapter, RadixAdapter, program
 from kvproof.requests import chain
@@ -233,6 +234,17 @@ class CheckTest(unittest.TestCase):
             code, output = program.check(broken, "--operations=200")
             self.assertEqual(code, 1, broken)
             self.assertRegex(output, "content: .*" + expected)
+
+    def test_a_fork_may_copy_at_once_and_says_so(self):
+        code, output = program.check(CopiesAtFork, "--operations=400")
+        self.assertEqual(code, 0, program.finding_of(output))
+        self.assertRegex(output, "C2 +fork shares .* holds")
+        for broken, expected in (
+                (ConcealsACopy, "C2 fork shares: .*; 0 copies are answered"),
+                (CopiesAnother, "content: request r[0-9]+ reads .* of the tensors")):
+            code, output = program.check(broken, "--operations=400")
+            self.assertEqual(code, 1, broken)
+            self.assertRegex(output, expected)
 
 
 PLUGINS = os.environ.get("KVPROOF_PLUGINS")

@@ -8,6 +8,7 @@ each trait must word what it is about, and nothing else.
 import sys
 
 from kvproof import PoolAdapter
+from kvproof.requests import chain
 
 
 class Engine(PoolAdapter):
@@ -16,7 +17,8 @@ class Engine(PoolAdapter):
         self.traits = {self.trait: self.value} if declares else {}
         if self.does("token"):
             self.abilities = self.abilities | {"block_sizes": [1]}
-        self.always_hits = self.does("newest_keeps")  # what was found may have lost its key since
+        # What was found may have lost its key since.
+        self.always_hits = self.value in ("newest_keeps", "free_first", "partial")
 
     def does(self, value):
         return self.value == value
@@ -35,6 +37,8 @@ class Engine(PoolAdapter):
             self.refs[block] -= 1
             if self.refs[block] == 0:
                 self.free[block] = None
+                if self.does("free_first") and block in self.key_of:
+                    self.name(block)
 
     def take(self, count):
         if count > len(self.free):
@@ -58,10 +62,51 @@ class Engine(PoolAdapter):
         self.key_of[block] = key
         self.where.setdefault(key, {})[block] = None
 
+    def name(self, block):
+        """The index names the last copy that became free, and the last one that was published."""
+        live = [b for b in self.where.get(self.key_of[block], {}) if self.refs[b] > 0]
+        named = live[-1:] + [block] if self.abuses else [block] + live[-1:]
+        self.where[self.key_of[block]] = dict.fromkeys(named)
+
     def find(self, key):
         return next(iter(self.where.get(key, {})), None)
 
+    def hashes(self, r):
+        if not self.does("partial"):
+            return super().hashes(r)
+        return chain(r.tokens, 1, sorted(r.extra.items(), key=str))
+
+    def lookup(self, r):
+        if not self.does("partial"):
+            return super().lookup(r)
+        keys, found, r.ends = self.hashes(r)[:max(len(r.tokens) - 1, 0)], [], 0
+        while self.caching:  # a whole block, or the longest part of one
+            ends = range(min(r.ends + self.size, len(keys)), r.ends, -1)
+            end = next((end for end in ends if self.find(keys[end - 1]) is not None), None)
+            if end is None:
+                break
+            found.append(self.find(keys[end - 1]))
+            r.ends = end
+            if end % self.size:
+                break
+        return found
+
+    def hit_tokens(self, r, hit):
+        return r.ends if self.does("partial") and hit else super().hit_tokens(r, hit)
+
+    def publish_part(self, r):
+        """Each block has the key of the tokens that were computed in it."""
+        r.reached = max(r.reached, r.computed)
+        for i, block in enumerate(r.own[:-(-r.reached // self.size)]):
+            key = self.hashes(r)[min((i + 1) * self.size, r.reached) - 1]
+            if self.key_of.get(block) != key:
+                self.forget(block)
+                self.publish(block, key)
+        r.published = r.reached // self.size
+
     def advance(self, r):
+        if self.does("partial"):
+            return self.publish_part(r) if self.caching else None
         whole = r.computed // self.size if self.caching else 0
         for i, key in enumerate(self.hashes(r)[:whole]):
             block, known = r.own[i], self.find(key)
@@ -69,6 +114,10 @@ class Engine(PoolAdapter):
                 continue
             if known is None or self.trait != "duplicates":
                 self.publish(block, key)
+            elif self.does("free_first"):
+                self.publish(block, key)
+                free = [b for b in self.where[key] if self.refs[b] == 0]
+                self.where[key] = dict.fromkeys(free + [block])
             elif self.does("newest_keeps"):
                 self.forget(known)
                 self.publish(block, key)
@@ -85,10 +134,20 @@ class Engine(PoolAdapter):
 
     def hold(self, r, hit):
         hit = self.found(r) if hit is None else hit
-        r.published = len(hit)
-        return super().hold(r, hit)
+        super().hold(r, hit)
+        found = r.reached = self.hit_tokens(r, hit)
+        r.published = found // self.size
+        return found
 
     def grow(self, r, end):
+        inside = self.hit_tokens(r, r.hit) % self.size > 0 and not r.room and r.own == r.hit
+        if inside and self.refs[r.own[-1]] > 1 and not self.abuses:
+            if len(self.free) < 1 + -(-end // self.size) - len(r.own):
+                return False
+            new = self.take(1)
+            r.copies = [(r.own[-1], new[0])]
+            self.drop([r.own[-1]])
+            r.own[-1] = new[0]
         beyond = self.size if self.abuses else 0
         return super().grow(r, max(end, len(r.tokens) + beyond) if self.does("prompt") else end)
 

@@ -14,8 +14,9 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 WAYS = ("duplicates=oldest_keeps", "duplicates=newest_keeps", "duplicates=table_repointed",
         "reserves=prompt", "refusal=may_evict", "free_list=set", "lookup=within_allocate",
-        "granularity=token")
-NOT_WORDED = ("lookup=within_allocate", "granularity=token")  # they change what is asked
+        "granularity=token", "duplicates=free_first", "granularity=partial")
+# They change what is asked.
+NOT_WORDED = ("lookup=within_allocate", "granularity=token", "granularity=partial")
 
 
 def check(program, folder, *words):
@@ -58,7 +59,8 @@ def main():
         for way in WAYS:
             trait, value = way.split("=")
             if way not in NOT_WORDED:
-                hint = f'if intended: "traits":{{"{trait}":"{value}"}}'
+                worded = "newest_keeps" if value == "free_first" else value  # the first that does
+                hint = f'if intended: "traits":{{"{trait}":"{worded}"}}'
                 expect(way + " not declared", check(program, folder, way), 1, hint)
             held = check(program, folder, way, "declare")
             expect(way, held, 0, "HOLDS: ", f'judged with its traits: "{trait}":"{value}"')

@@ -73,7 +73,8 @@ History::History(const CacheConfig& its_config, Promises its_promises)
       forked(its_config.num_blocks, 0) {
   mirror.blocks.resize(its_config.num_blocks);
   const Traits& traits = promises->traits;
-  if (traits.oldest_keeps() || traits.newest_keeps()) superseded.resize(its_config.num_blocks, 0);
+  if (traits.keys_are_partial()) resumption.hit_align = 1;
+  if (traits.oldest_keeps() || traits.forgets_copies()) superseded.resize(its_config.num_blocks, 0);
   for (const GroupConfig& group : its_config.groups) {
     groups.push_back({cache_mask(its_config, group), group.block_size / unit_tokens});
     moves_states = moves_states || moves_state(group);
@@ -217,7 +218,7 @@ bool History::hits_new_state(const RequestState& state, const FoundPrefix& hit) 
 void History::fold_call(const Snapshot& before, const Operation& operation, const Result& result,
                         const Snapshot& after) {
   if (const auto* arrive = std::get_if<op::Arrive>(&operation)) return fold_arrival(*arrive);
-  if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, before);
+  if (const auto* fork = std::get_if<op::Fork>(&operation)) return fold_fork(*fork, result, before);
   if (const auto* complete = std::get_if<op::Complete>(&operation)) return fold_complete(*complete);
   if (std::holds_alternative<op::Pin>(operation)) ++names;
   if (std::holds_alternative<op::Step>(operation)) {
@@ -301,7 +302,7 @@ void History::fold_arrival(const op::Arrive& arrive) {
 
 // Both may hold the same unpublished blocks from now on. A draft belongs to the parent alone,
 // because a different token may take its place in the child.
-void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
+void History::fold_fork(const op::Fork& fork, const Result& result, const Snapshot& before) {
   RequestRecord* parent = record(fork.req);
   const auto at = position(requests, fork.child);
   if (parent == nullptr || (at != requests.end() && at->name == fork.child)) return;
@@ -313,11 +314,16 @@ void History::fold_fork(const op::Fork& fork, const Snapshot& before) {
   child.hit = {};
   child.looked_up = false;
   const RequestState* state = before.find(fork.req);
+  const auto* granted = std::get_if<Granted>(&result);
+  const auto is_copied = [&](BlockId block) {
+    return granted != nullptr &&
+           std::ranges::find(granted->copies, block, &Copy::from) != granted->copies.end();
+  };
   if (state != nullptr) {
     child.scheduled_tokens = std::min<std::uint64_t>(child.scheduled_tokens, state->num_tokens);
     for (const auto& table : state->tables) {
       for (BlockId block : table) {
-        if (block < forked.size()) forked[block] = 1;
+        if (block < forked.size() && !is_copied(block)) forked[block] = 1;
       }
     }
   }
@@ -335,6 +341,7 @@ void History::fold_tail_copies(RequestRecord& r, const Granted& granted, const S
     const auto copy = std::ranges::find(granted.copies, from, &Copy::from);
     if (copy == granted.copies.end() || copy->to >= mirror.blocks.size()) continue;
     tail_copies[g] = *copy;
+    if (promises->traits.keys_are_partial()) continue;  // the source is let go at once
     copying[g].insert(copying[g].end(), {copy->from, copy->to});
     if (state && from < mirror.blocks.size()) moved_keys.push_back(*copy);
   }
@@ -417,12 +424,14 @@ bool names(const IndexEntry* entry, BlockId block) {
 }
 
 /// Whether another block has got the key that this one had. Without an index, the blocks say so.
-bool lost_to_another(const PoolState& before, const PoolState& after, BlockId block) {
+/// @param any also one that had it before
+bool lost_to_another(const PoolState& before, const PoolState& after, BlockId block, bool any) {
   for (const IndexEntry& was : before.index) {
     if (!names(&was, block)) continue;
     const IndexEntry* now = entry_of(after, was);
     return now != nullptr && !names(now, block) &&
-           std::ranges::any_of(now->blocks, [&](BlockId other) { return !names(&was, other); });
+           std::ranges::any_of(now->blocks,
+                               [&](BlockId other) { return any || !names(&was, other); });
   }
   if (!before.index.empty() || !after.index.empty()) return false;
   const BlockState& mine = before.blocks[block];
@@ -430,7 +439,7 @@ bool lost_to_another(const PoolState& before, const PoolState& after, BlockId bl
   for (std::size_t b = 0; b < after.blocks.size(); ++b) {
     const BlockState& other = after.blocks[b];
     const bool has = other.hashed && other.key == mine.key && other.group == mine.group;
-    if (has && !(before.blocks[b].hashed && before.blocks[b].key == mine.key)) return true;
+    if (has && (any || !(before.blocks[b].hashed && before.blocks[b].key == mine.key))) return true;
   }
   return false;
 }
@@ -443,7 +452,8 @@ void History::fold_superseded(const Snapshot& before, const Snapshot& after) {
   for (BlockId block(1); block < n; ++block) {
     const bool taken = before.blocks[block].ref_cnt == 0 && after.blocks[block].ref_cnt > 0;
     if (taken) superseded[block] = 0;
-    if (promises->traits.newest_keeps() && lost_to_another(before, after, block)) {
+    const bool any = promises->traits.free_first();
+    if (promises->traits.forgets_copies() && lost_to_another(before, after, block, any)) {
       superseded[block] = 1;
     }
   }

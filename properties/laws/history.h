@@ -202,7 +202,7 @@ struct History {
   [[nodiscard]] bool hits_new_state(const RequestState& state, const FoundPrefix& hit) const;
   void fold_lookup(RequestRecord& r, const Result& result, const Snapshot& after);
   void fold_arrival(const op::Arrive& arrive);
-  void fold_fork(const op::Fork& fork, const Snapshot& before);
+  void fold_fork(const op::Fork& fork, const Result& result, const Snapshot& before);
   void fold_grant(RequestRecord& r, const RequestState& state, const Snapshot& after);
   void fold_tail_copies(RequestRecord& r, const Granted& granted, const Snapshot& after);
   void fold_state_tails(RequestRecord& r, std::uint64_t tokens, const Snapshot& before,

@@ -36,9 +36,9 @@ struct Step {
   return block < all.size() && worded(step, all[block] != 0);
 }
 
-/// Whether a newer copy has taken it.
+/// Whether the index has forgotten it for another one.
 [[nodiscard]] inline bool overtaken(const Step& step, BlockId block) {
-  return step.history.promises->traits.newest_keeps() && superseded(step, block);
+  return step.history.promises->traits.forgets_copies() && superseded(step, block);
 }
 
 /// A request of the state after the operation, as it was before; nullptr if it was not there.

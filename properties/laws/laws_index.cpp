@@ -61,7 +61,7 @@ Finding index_matches_blocks(const Step& step) {
   const Tally& tally = step.history.tally;
   const std::vector<std::uint8_t>& superseded = step.history.superseded;
   Finding finding = pool_law::index_matches_blocks(step.after, tally);
-  if (!finding || !step.history.promises->traits.newest_keeps()) return finding;
+  if (!finding || !step.history.promises->traits.forgets_copies()) return finding;
   finding = pool_law::index_matches_blocks(step.after, tally, superseded);
   return worded(step, !finding.has_value()) ? std::nullopt : finding;
 }

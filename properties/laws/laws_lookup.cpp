@@ -42,9 +42,18 @@ Finding check_position(const Step& step, const RequestState& r, GroupId group, s
     return say("position ", i, " of the hit of ", r.name, " in group ", group, " is block ", block,
                ", which is not published for it");
   }
-  if (entry->blocks.front() != block) {
-    return say("position ", i, " of the hit of ", r.name, " in group ", group, " is block ", block,
-               "; the oldest copy is block ", entry->blocks.front());
+  const auto is_free = [&](BlockId b) {
+    return b < step.after.blocks.size() && step.after.blocks[b].ref_cnt == 0;
+  };
+  const auto free = step.history.promises->traits.free_first()
+                        ? std::ranges::find_if(entry->blocks, is_free)
+                        : entry->blocks.end();
+  const BlockId first = free != entry->blocks.end() ? *free : entry->blocks.front();
+  if (first != block) {
+    return say(
+        "position ", i, " of the hit of ", r.name, " in group ", group, " is block ", block,
+        free != entry->blocks.end() ? "; a free copy is block " : "; the oldest copy is block ",
+        first);
   }
   return std::nullopt;
 }
@@ -99,8 +108,10 @@ Finding check_admitted_group(const Step& step, const RequestState& r, GroupId gr
     if (state.ref_cnt < 1)
       return say("block ", block, " of the prefix of ", r.name, " is held by nobody");
     if (!carries_found_key(step, step.after, r, group, i, found.tokens, block)) {
+      const bool had = carries_found_key(step, step.before, r, group, i, found.tokens, block);
       return say("block ", block, " was admitted at position ", i, " of ", r.name,
-                 " without carrying its content");
+                 had ? ", and the key of its content vanished at this admission"
+                     : " without carrying its content");
     }
   }
   return std::nullopt;
@@ -246,8 +257,9 @@ Finding longest_hit(const Step& step) {
   const RequestState* r = lookup != nullptr ? step.after.find(lookup->req) : nullptr;
   if (r == nullptr || hit == nullptr) return std::nullopt;
   const std::uint64_t limit = most_tokens(step, *r);
-  const std::uint64_t align =
-      step.config.groups.size() > 1 ? hit_alignment(step.config) : alignment(step.config);
+  const std::uint64_t align = step.history.promises->traits.keys_are_partial() ? 1
+                              : step.config.groups.size() > 1 ? hit_alignment(step.config)
+                                                              : alignment(step.config);
   const auto all_have = [&](std::uint64_t tokens, Sight sight) {
     for (GroupId g = 0; g < step.config.groups.size(); ++g) {
       if (!has_prefix(step, *r, g, tokens, limit, sight)) return false;

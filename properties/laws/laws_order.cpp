@@ -119,6 +119,10 @@ Finding replay(const Step& step, PoolReplay& pool) {
     if (answer != nullptr && !answer->blocks.empty()) return take_all(pool, answer->blocks.front());
   } else if (std::holds_alternative<op::SwapIn>(o)) {
     if (granted && now != nullptr) return replay_swap_in(step, *now, pool);
+  } else if (std::holds_alternative<op::Fork>(o) && granted) {
+    for (const Copy& copy : std::get<Granted>(step.outcome.result).copies) {
+      if (!pool.take(copy.to)) return not_from_head(pool.queue(), copy.to);
+    }
   } else if (std::holds_alternative<op::Recycle>(o)) {
     for (GroupId g = 0; was != nullptr && now != nullptr && g < step.config.groups.size(); ++g) {
       pool.recycle(table_of(*was, g), recycled_in(step, *was, *now, g));

@@ -25,7 +25,7 @@ bool handed_out(const Step& step, BlockId block) {
   }
   const auto copied = [block](const auto& copy) { return copy && copy->to == block; };
   if (std::ranges::any_of(step.history.tail_copies, copied)) return true;
-  const bool loads = std::holds_alternative<op::SwapIn>(step.operation);
+  const bool loads = when::is<op::SwapIn, op::Fork>(step);
   if (loads && std::ranges::find(granted->copies, block, &Copy::to) != granted->copies.end()) {
     return true;
   }

@@ -21,6 +21,27 @@ bool same_tokens(const RequestState& a, const RequestState& b) {
   return a.num_tokens == b.num_tokens && a.computed == b.computed && a.hashes == b.hashes;
 }
 
+/// Whether a child has its parent's tables, but for the copies that were answered. What is
+/// published is shared.
+bool has_tables_of(const Step& step, const RequestState& child, const RequestState& parent,
+                   const std::vector<Copy>& copies) {
+  std::size_t copied = 0;
+  if (child.tables.size() != parent.tables.size()) return false;
+  for (GroupId g = 0; g < child.tables.size(); ++g) {
+    if (child.tables[g].size() != parent.tables[g].size()) return false;
+    for (std::size_t i = 0; i < child.tables[g].size(); ++i) {
+      const Copy copy{parent.tables[g][i], child.tables[g][i]};
+      if (copy.from == copy.to) continue;
+      const bool may = std::ranges::find(copies, copy) != copies.end() &&
+                       !step.before.blocks[copy.from].hashed &&
+                       step.before.blocks[copy.to].ref_cnt == 0;
+      if (!may) return false;
+      ++copied;
+    }
+  }
+  return copied == copies.size();
+}
+
 }  // namespace
 
 Finding fork_shares(const Step& step) {
@@ -33,16 +54,19 @@ Finding fork_shares(const Step& step) {
     return say("a fork of ", fork->req, " to ", fork->child, " was answered, and one is missing");
   }
   if (*parent != *was) return say("the fork changed its parent ", fork->req);
-  if (child->tables != was->tables || !same_tokens(*child, *was)) {
+  const auto* granted = std::get_if<Granted>(&step.outcome.result);
+  const std::vector<Copy> copies = granted != nullptr ? granted->copies : std::vector<Copy>();
+  if (!has_tables_of(step, *child, *was, copies) || !same_tokens(*child, *was)) {
     return say("the child ", fork->child, " has ", lists_of(child->tables), ", its parent has ",
-               lists_of(was->tables));
+               lists_of(was->tables), "; ", copies.size(), " copies are answered");
   }
   if (child->progress != was->progress) {
     return say("the child ", fork->child, " has not published what its parent has");
   }
   for (BlockId block = 1; block < step.history.num_blocks; ++block) {
-    BlockState expected = step.before.blocks[block];
-    expected.ref_cnt += entries_of(*was, block);
+    const bool copied = std::ranges::find(copies, block, &Copy::to) != copies.end();
+    BlockState expected = copied ? BlockState{} : step.before.blocks[block];
+    expected.ref_cnt += entries_of(*child, block);
     if (expected != step.after.blocks[block]) {
       return say("the fork of ", fork->req, " left block ", block, " with ",
                  step.after.blocks[block].ref_cnt, " references instead of ", expected.ref_cnt);
@@ -57,6 +81,19 @@ extern const Scenes fork_shares_scenes = {
     {"parent changed", play::fork, [](Scene& s) { ++s.after.requests[0].computed; }},
     {"child has published nothing", play::fork,
      [](Scene& s) { s.after.requests[1].progress[0] = std::nullopt; }},
+    {"a published block copied", play::fork,
+     [](Scene& s) {
+       s.outcome.result = Granted{{}, {{s.table(1)[0], 4}}};
+       --s.block(s.table(1)[0]).ref_cnt;
+       s.table(1)[0] = 4;
+       s.block(4).ref_cnt = 1;
+     }},
+    {"a copy concealed", play::fork,
+     [](Scene& s) {
+       --s.block(s.table(1)[2]).ref_cnt;
+       s.table(1)[2] = 4;
+       s.block(4).ref_cnt = 1;
+     }},
     {"child is missing", play::fork, [](Scene& s) { s.after.requests.pop_back(); }},
 };
 

@@ -13,7 +13,9 @@ bool is_tail_key(const Step& step, const RequestState& r, GroupId group, std::si
                  std::uint64_t key) {
   const GroupConfig& rules = step.config.groups[group];
   const bool states = moves_state(rules) && step.config.profile.sparse;
-  if (step.config.profile.prompt_tail == PromptTail::none || !(states || reads_all(rules.kind))) {
+  const bool tails = step.config.profile.prompt_tail != PromptTail::none ||
+                     step.history.promises->traits.keys_are_partial();
+  if (!tails || !(states || reads_all(rules.kind))) {
     return false;
   }
   const std::size_t units = rules.block_size / step.history.unit_tokens;

@@ -40,7 +40,7 @@ Audit::Audit(const CacheConfig& config, Subject& subject, Oracles oracles,
     if ((oracles_.laws_left_out >> i & 1U) == 0) laws_.push_back(&kLaws[i]);
   }
   if (oracles_.model) model_.emplace(config_, oracles_.compared);
-  if (oracles_.content) content_.emplace(config_, oracles_.promises.traits.table_repointed());
+  if (oracles_.content) content_.emplace(config_, oracles_.promises.traits);
   if (oracles_.promises.contents) readback_.emplace(config_, oracles_.promises.sinks);
   subject_.observe(*after_);
   history_.tally.count(*after_);
@@ -79,10 +79,10 @@ void Audit::judge_call(const Operation& operation) {
 }
 
 // An admission that looks up by itself is a lookup, which changes nothing, and an allocation that
-// uses what it found. Its new tokens count the hit.
+// uses what it found. Its new tokens count the hit; one behind it is computed in any case.
 void Audit::judge_as_two(op::Allocate allocate, Hit hit) {
   AllocateArgs& args = allocate.args;
-  args.new_tokens -= std::min(args.new_tokens, hit.hit_tokens);
+  args.new_tokens = std::max(args.new_tokens, hit.hit_tokens + 1) - hit.hit_tokens;
   Outcome granted = std::move(outcome_);
   auto after = std::exchange(after_, std::make_unique<Snapshot>(*before_));
   outcome_ = {std::move(hit), {}};
@@ -250,7 +250,8 @@ void Audit::count(const Operation& operation) {
     const RequestState* r = before_->find(request_of(operation));
     if (r != nullptr && !without_blocks(*r)) ++counts_.preemptions;
   }
-  if (std::holds_alternative<Granted>(outcome_.result)) {
+  const bool forks = std::holds_alternative<op::Fork>(operation);
+  if (std::holds_alternative<Granted>(outcome_.result) && !forks) {
     ++counts_.grants;
     for (const Event& event : outcome_.events)
       counts_.evictions += std::holds_alternative<event::Removed>(event) ? 1 : 0;
@@ -272,12 +273,13 @@ void Audit::count_sharing(const Operation& operation) {
   }
   const auto* granted = std::get_if<Granted>(&outcome_.result);
   const auto* complete = std::get_if<op::Complete>(&operation);
-  if (std::holds_alternative<op::Fork>(operation)) ++counts_.forks;
+  const bool forks = std::holds_alternative<op::Fork>(operation);
+  counts_.forks += forks ? 1 : 0;
   if (std::holds_alternative<op::Pin>(operation)) ++counts_.leases;
   if (std::holds_alternative<op::Truncate>(operation) && before_->num_free != after_->num_free) {
     ++counts_.truncations;
   }
-  if (std::holds_alternative<op::Allocate>(operation) && granted != nullptr) {
+  if ((forks || std::holds_alternative<op::Allocate>(operation)) && granted != nullptr) {
     counts_.copies += granted->copies.size();
   }
   if (complete != nullptr) ++(complete->ok ? counts_.swaps : counts_.failed_swaps);

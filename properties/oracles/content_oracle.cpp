@@ -30,9 +30,9 @@ bool without_entries(const std::vector<std::vector<BlockId>>& tables) {
 
 }  // namespace
 
-ContentOracle::ContentOracle(const CacheConfig& config, bool repoints)
+ContentOracle::ContentOracle(const CacheConfig& config, const Traits& traits)
     : config_(config),
-      repoints_(repoints),
+      traits_(traits),
       device_(config.num_blocks, longest_block(config)),
       host_(config.num_host_blocks, longest_block(config)) {}
 
@@ -87,7 +87,10 @@ bool ContentOracle::perform(const Operation& operation, const Result& result,
     return true;
   }
   if (const auto* o = std::get_if<op::Arrive>(&operation)) return arrive(*o), false;
-  if (const auto* o = std::get_if<op::Fork>(&operation)) return fork(*o), true;
+  if (const auto* o = std::get_if<op::Fork>(&operation)) {
+    if (granted != nullptr) copy(*granted);
+    return fork(*o), true;
+  }
   if (const auto* o = std::get_if<op::Complete>(&operation)) return complete(*o), true;
   if (const auto* o = std::get_if<op::Pin>(&operation)) return pin(*o, after), false;
   if (const auto* o = std::get_if<op::Unpin>(&operation)) {
@@ -120,7 +123,7 @@ bool ContentOracle::perform_own(Request& r, const Operation& operation, const Re
     const RequestState* was = before.find(r.name);
     const RequestState* now = after.find(r.name);
     if (granted != nullptr && was != nullptr && now != nullptr) {
-      if (repoints_) note_kept(before, after);
+      if (traits_.table_repointed()) note_kept(before, after);
       grant(r, allocate->args, *granted, *was, *now);
     }
   } else if (const auto* advance_o = std::get_if<op::Advance>(&operation)) {
@@ -233,14 +236,20 @@ void ContentOracle::take(const Granted& granted, const Tables& was, const Tables
     const GroupConfig& group = config_.groups[g];
     static const std::vector<BlockId> kNone;
     const std::vector<BlockId>& old = g < was.size() ? was[g] : kNone;
-    const std::size_t from =
-        old.empty() ? static_cast<std::size_t>(hit_tokens / group.block_size) : old.size();
+    const std::uint64_t whole = hit_tokens / group.block_size;
+    const std::uint64_t found =
+        traits_.keys_are_partial() ? ceil_div<std::uint64_t>(hit_tokens, group.block_size) : whole;
+    const std::size_t from = old.empty() ? static_cast<std::size_t>(found) : old.size();
     for (std::size_t i = from; i < now[g].size(); ++i) {
       const bool moved = moves_state(group) && std::ranges::find(old, now[g][i]) != old.end();
       const bool kept = now[g][i] < kept_.size() && kept_[now[g][i]] != 0;
       if (!moved && !kept) device_.poison(now[g][i]);
     }
   }
+  copy(granted);
+}
+
+void ContentOracle::copy(const Granted& granted) {
   for (const Copy& copy : granted.copies) device_.poison(copy.to);
   for (const Copy& copy : granted.copies) device_.copy(copy.from, device_, copy.to);
 }

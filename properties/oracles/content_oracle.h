@@ -25,6 +25,7 @@
 #include "properties/laws/extent.h"
 #include "properties/laws/prefix_digest.h"
 #include "properties/oracles/content_store.h"
+#include "properties/subject/traits.h"
 #include "reference/config.h"
 #include "reference/operations.h"
 #include "reference/outcomes.h"
@@ -41,8 +42,9 @@ inline constexpr std::string_view kStateMovedBack = "a chunk from a state that i
 
 class ContentOracle {
  public:
-  /// @param repoints whether a table may name the block of equal content that is published already
-  explicit ContentOracle(const CacheConfig& config, bool repoints = false);
+  /// @param traits whether a table may name the block of equal content that is published already,
+  /// and whether a request may go on in the block in which its hit ends
+  explicit ContentOracle(const CacheConfig& config, const Traits& traits = {});
 
   /// Follows one operation. @return what some request would read wrongly after it
   Finding follow(const Operation& operation, const Outcome& outcome, const Snapshot& before,
@@ -99,6 +101,7 @@ class ContentOracle {
   void grant(Request& r, const AllocateArgs& args, const Granted& granted, const RequestState& was,
              const RequestState& now);
   void take(const Granted& granted, const Tables& was, const Tables& now, std::uint64_t hit_tokens);
+  void copy(const Granted& granted);
   void note_kept(const Snapshot& before, const Snapshot& after);
   void advance(Request& r, std::uint32_t computed, const RequestState& now);
   void start(const std::string& req, const std::string& name, bool out, const Granted& granted);
@@ -128,7 +131,7 @@ class ContentOracle {
                       const std::vector<BlockId>& table);
 
   CacheConfig config_;
-  bool repoints_;
+  Traits traits_;
   std::vector<std::uint8_t> kept_;  // shape [num_blocks]: the grant has taken it with its content
   ShadowStore device_;
   ShadowStore host_;

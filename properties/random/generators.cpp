@@ -330,7 +330,6 @@ Operation Generator::admit(Moment& m, const RequestState& r, const RequestRecord
   if (!record.looked_up) args.use_lookup = how == 7;  // no lookup since preemption: there is no hit
   if (whole) {
     args.use_lookup = !record.skip_lookup;
-    args.new_tokens = rest;
   }
   args.use_lookup = args.use_lookup || must;
   const bool loads = swarm_.external_one_in > 0 && m.draws.one_in(swarm_.external_one_in);

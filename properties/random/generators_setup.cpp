@@ -177,7 +177,8 @@ CacheConfig draw_config(const Profile& profile, const Configuration& configurati
                                        : draw_group(shape, within, unit, draws));
     config.groups.back().eagle = shape.eagle;
   }
-  config.hash_block_size = unit;
+  const bool partial = within != nullptr && within->partial_keys && configuration.caching;
+  config.hash_block_size = partial ? 1 : unit;
   if (configuration.tail_keys && !profile.sparse) {
     config.profile.prompt_tail = PromptTail::complete;
   }

@@ -133,6 +133,9 @@ std::string why_beyond(const Abilities& abilities, const CacheConfig& config) {
   if (config.num_blocks < abilities.least_blocks || config.num_blocks > abilities.most_blocks) {
     return "it has no pools of such sizes";
   }
+  if (abilities.partial_keys && config.enable_caching && config.hash_block_size != 1) {
+    return "its keys may end at every token";
+  }
   for (const GroupConfig& group : config.groups) {
     const auto kind = static_cast<std::size_t>(group.kind);
     if (!abilities.kinds.test(kind)) return say("it has no layers of the kind ", kKindNames[kind]);

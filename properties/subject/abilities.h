@@ -70,6 +70,7 @@ struct Abilities : Calls {
   bool uncached = true;  // and without
   bool eagle = true;
   bool watermark = true;
+  bool partial_keys = false;       // by the trait: keys of every token, and hits that end anywhere
   std::uint32_t least_blocks = 0;  // of a pool, the null block included
   std::uint32_t most_blocks = ~std::uint32_t{0};
 

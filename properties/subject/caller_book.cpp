@@ -184,7 +184,9 @@ const char* CallerBook::breach_of_request(const Operation& operation, const Requ
 void CallerBook::fold(const Operation& operation, const Result& result) {
   const bool refused = std::holds_alternative<Refused>(result);
   const bool done = !refused && !is_undone(result);
-  if (may_evict(operation) && took_blocks(result, traits_.refusal_may_evict())) {
+  const bool copies =
+      std::holds_alternative<op::Fork>(operation) && std::holds_alternative<Granted>(result);
+  if (copies || (may_evict(operation) && took_blocks(result, traits_.refusal_may_evict()))) {
     for (auto& [name, r] : requests_) r.hit_fresh = false;
   }
   if (!done) return;
@@ -229,7 +231,7 @@ void CallerBook::fold_request(const Operation& operation, const Result& result, 
     if (within) r.hit_tokens = granted->hit->hit_tokens;  // of the new tokens
     const std::uint64_t start = std::uint64_t{r.computed} + (args.use_lookup ? r.hit_tokens : 0);
     const std::uint64_t fresh =
-        args.new_tokens - (within ? std::min(r.hit_tokens, args.new_tokens) : 0);
+        within ? std::max(args.new_tokens, r.hit_tokens + 1) - r.hit_tokens : args.new_tokens;
     r.scheduled = std::max(r.scheduled, start + args.external + fresh);
     const std::uint64_t whole = std::min<std::uint64_t>(r.scheduled, r.num_tokens);
     const std::uint64_t loaded = start + args.external;

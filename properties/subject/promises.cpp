@@ -107,6 +107,7 @@ void read_abilities(const json& header, Promises& out) {
     out.abilities = parse_abilities(given.dump());
   }
   if (out.traits.pages_are_tokens()) out.abilities.block_sizes = {1};
+  out.abilities.partial_keys = out.traits.keys_are_partial();
   out.abilities.lookup_within = out.traits.looks_up_within();
   if (out.capacity.requests) out.abilities.most_requests = *out.capacity.requests;
 }

@@ -22,7 +22,7 @@ struct TraitValue {
 
 struct TraitRow {
   std::string_view name;
-  std::array<TraitValue, 4> values;
+  std::array<TraitValue, 5> values;
   std::string_view read_by;  // laws, and what else reads it
   std::string_view engines;  // that declare another value than the first
 };
@@ -38,9 +38,15 @@ inline constexpr TraitRow kTraits[] = {
         "carries the key, or say that it carries none."},
        {"table_repointed",
         "On publication the entry of the table becomes the block that the index has, and the "
-        "duplicate is given back."}}},
-     "I13 (oldest_keeps, newest_keeps); I8, I9, I18, I25, C7 (newest_keeps); I16, content",
-     "LightLLM (oldest_keeps); nano-vllm, ATOM (newest_keeps); SGLang, LMDeploy, vLLM V0"},
+        "duplicate is given back."},
+       {"free_first",
+        "The index names at least one copy. Lookups answer a free one that it names, if there is "
+        "one, before those that are held. A copy that it does not name may go on saying that it "
+        "carries the key, or say that it carries none."}}},
+     "I13 (oldest_keeps, newest_keeps); I8, I9, I18, I25, C7 (newest_keeps, free_first); I16, "
+     "content",
+     "LightLLM (oldest_keeps); nano-vllm, ATOM (newest_keeps); SGLang, LMDeploy, vLLM V0; "
+     "OpenVINO GenAI (free_first)"},
     {"reserves",
      {{{"chunk", "A grant takes the blocks of the tokens that it was asked for."},
        {"prompt",
@@ -63,8 +69,12 @@ inline constexpr TraitRow kTraits[] = {
      "SGLang, LightLLM"},
     {"granularity",
      {{{"block", "A block has as many tokens as the header says."},
-       {"token", "A page is one token: only managers with blocks of one token are asked for."}}},
-     "the generator; I18, whose hits may end at every token", "LightLLM"},
+       {"token", "A page is one token: only managers with blocks of one token are asked for."},
+       {"partial",
+        "A block may carry the key of tokens that do not fill it, and a hit may end in it: only "
+        "managers with a key for each token are asked for."}}},
+     "the generator; I13, I18, C3, C10, content (partial)",
+     "LightLLM (token); OpenVINO GenAI (partial)"},
 };
 // clang-format on
 inline constexpr std::size_t kNumTraits = std::size(kTraits);
@@ -75,12 +85,16 @@ struct Traits {
 
   [[nodiscard]] bool oldest_keeps() const { return value[0] == 1; }
   [[nodiscard]] bool newest_keeps() const { return value[0] == 2; }
+  [[nodiscard]] bool free_first() const { return value[0] == 4; }
+  /// Whether the index may forget a copy for another one.
+  [[nodiscard]] bool forgets_copies() const { return newest_keeps() || free_first(); }
   [[nodiscard]] bool table_repointed() const { return value[0] == 3; }
   [[nodiscard]] bool reserves_prompt() const { return value[1] == 1; }
   [[nodiscard]] bool looks_up_within() const { return value[2] == 1; }
   [[nodiscard]] bool refusal_may_evict() const { return value[3] == 1; }
   [[nodiscard]] bool free_list_is_a_set() const { return value[4] == 1; }
   [[nodiscard]] bool pages_are_tokens() const { return value[5] == 1; }
+  [[nodiscard]] bool keys_are_partial() const { return value[5] == 2; }
   bool operator==(const Traits&) const = default;
 };
 

@@ -21,8 +21,11 @@ def abilities_of(adapter):
     return out
 
 
-def why_not_built(abilities, config):
-    """@return why the engine has no manager of this configuration; empty if it has"""
+def why_not_built(abilities, config, partial=False):
+    """@return why the engine has no manager of this configuration; empty if it has
+
+    @param partial it has keys of blocks that are not full, and so one for each token
+    """
     groups, kinds, sizes = config["groups"], abilities["kinds"], abilities.get("block_sizes")
     if len(groups) > abilities["groups"]:
         return f"at most {abilities['groups']} groups"
@@ -36,7 +39,10 @@ def why_not_built(abilities, config):
         return "no EAGLE"
     if not abilities["watermark"] and config.get("watermark"):
         return "no watermark"
-    if config["hash_block_size"] != groups[0]["block_size"]:
+    if partial and config["enable_caching"]:
+        if config["hash_block_size"] != 1:
+            return "a key for each token only"
+    elif config["hash_block_size"] != groups[0]["block_size"]:
         return "keys of whole blocks only"
     return "no host tier" if config.get("num_host_blocks") else ""
 

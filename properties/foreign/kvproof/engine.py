@@ -44,7 +44,8 @@ class EngineAdapter(Adapter):
         @return how many tokens it has found, or None if refused
         """
         found = self.hold(r, hit)
-        if self.grow(r, end):
+        behind = min(found + 1 + r.ahead, self.config["max_model_len"])
+        if self.grow(r, max(end, behind)):
             return found
         self.let_go(r)
         return None
@@ -100,6 +101,11 @@ class EngineAdapter(Adapter):
 
     def usage(self): ...
 
+    def hit_tokens(self, r, hit):
+        """@return how many tokens are found in these blocks; with partial keys maybe fewer than
+        they have room for"""
+        return len(hit) * self.size
+
     def contents(self, r):
         """@return for each computed position of a request that holds blocks what is read back from
         the tensors: [K, V], which are [the token, the position], or None where nothing is kept"""
@@ -109,7 +115,7 @@ class EngineAdapter(Adapter):
     def begin(self, config):
         self.can, inside = abilities_of(self), self.traits.get("lookup") == "within_allocate"
         self.known = [o for o in self.operations.split() if o != "lookup" or not inside]
-        reason = why_not_built(self.can, config)
+        reason = why_not_built(self.can, config, self.traits.get("granularity") == "partial")
         if reason:
             return {"unsupported": True, "reason": reason, "traits": self.traits,
                     "abilities": self.can}
@@ -143,12 +149,12 @@ class EngineAdapter(Adapter):
 
     def do_lookup(self, _, r):
         r.hit = self.found(r)
-        return {"hit_tokens": len(r.hit) * self.size, "blocks": [self.ids(r.hit)]}
+        return {"hit_tokens": self.hit_tokens(r, r.hit), "blocks": [self.ids(r.hit)]}
 
     def do_allocate(self, o, r):
         before, inside = self.held(r), self.traits.get("lookup") == "within_allocate"
         hit = r.hit if o["use_lookup"] and not inside else []
-        end = min(r.computed + len(hit) * self.size + o["new_tokens"],
+        end = min(r.computed + self.hit_tokens(r, hit) + o["new_tokens"],
                   self.config["max_model_len"])
         room = min(end + o["lookahead"], self.config["max_model_len"])
         self.decline(why_not_allocated(self.can, o, r, end, not before))
@@ -158,11 +164,14 @@ class EngineAdapter(Adapter):
             found = room <= r.room or self.grow(r, room)
         else:
             self.decline(self.why_not_admitted(o, r, inside, hit))
+            r.ahead = o["lookahead"]
             found = self.admit(r, room, None if inside else hit)
         if found is None or found is False:
             return None
+        if inside and not before:  # one token behind what is found is computed in any case
+            end, room = max(end, found + 1), max(room, found + 1 + r.ahead)
         r.holds, r.granted, r.room = True, max(end, r.granted), max(room, r.room)
-        used = len(hit) if before or not inside else found // self.size
+        used = len(hit) if before or not inside else -(-found // self.size)
         after = self.ids(self.held(r))
         out = {"blocks": [after[len(before) + used:]]}
         if r.copies:
@@ -205,6 +214,10 @@ class EngineAdapter(Adapter):
         child = r.child(o["child"])
         self.fork(r, child)
         self.requests[child.name] = child
+        if child.copies:
+            copies, child.copies = [self.ids(pair) for pair in child.copies], []
+            return {"copies": copies}
+        return None
 
     def found(self, r):
         return list(self.lookup(r)) if r.tokens and not r.skip_lookup else []
@@ -238,7 +251,7 @@ class EngineAdapter(Adapter):
         hashes = {name: self.hashes(r) for name, r in self.requests.items()}
         for keys in hashes.values():
             for at, key in enumerate(keys or ()):
-                self.key_tokens[key] = (at + 1) * self.size
+                self.key_tokens[key] = (at + 1) * self.config["hash_block_size"]
         keys, index = self.keys(), self.index()
         progress = {name: self.progress(r) if r.holds else None
                     for name, r in self.requests.items()}

@@ -12,6 +12,7 @@ class Request:
         self.tokens, self.computed = [], 0
         self.granted = 0  # tokens that may be computed
         self.room = 0  # tokens for which it has room
+        self.ahead = 0  # drafts behind the tokens of its admission
         self.holds = False  # blocks
         self.hit = []  # the blocks that its last lookup found, in the engine's numbers
         self.finished = False  # it goes for good, when it gives back what it holds
