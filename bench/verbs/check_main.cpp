@@ -14,6 +14,7 @@
 
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
+#include "bench/verbs/beside_options.h"
 #include "bench/verbs/check_deep.h"
 #include "bench/verbs/check_exhaustive.h"
 #include "bench/verbs/check_report.h"
@@ -142,6 +143,7 @@ int check_deep(const Arguments& arguments, int argc, char** argv) {
                       .json_path = arguments.json_path};
   for (const properties::Candidate& candidate : candidates) {
     options.what += (options.what.empty() ? "" : " ") + candidate.name;
+    if (!candidate.beside.empty()) options.what += " beside " + candidate.beside;
   }
   if (!arguments.profile.empty()) options.what += " --profile=" + arguments.profile;
   for (const std::string& name : arguments.configurations) {
@@ -201,6 +203,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
                                    "a program that speaks JSON lines on stdin and stdout")
                            .not_with({subject});
   add_hash_option(line, arguments.hash, {subject, command});
+  const auto beside = add_beside_options(line, arguments.subject, {subject, command});
   add_limit_options(line, arguments.subject, AnswerLimit::with);
   std::vector<CommandLine::Option> ordinary = add_ordinary_options(line, arguments);
   const auto deep = line.option("--deep", arguments.deep_seconds,
@@ -210,7 +213,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
               "a file in which --deep remembers the next seed; it goes on there if the file exists")
       .placeholder("FILE")
       .goes_with({deep});
-  ordinary.insert(ordinary.end(), {command, deep});
+  ordinary.insert(ordinary.end(), {command, deep, beside.front(), beside.back()});
   line.flag_or_option("--exhaustive", arguments.spaces,
                       "instead: visit all states of small managers, the subject beside the model; "
                       "or only of those named, joined by commas")
@@ -266,6 +269,7 @@ int run(int argc, char** argv) {
       "          kvproof check --subject=naive --seed=7\n"
       "          kvproof check --subject-command='python3 "
       "properties/foreign/examples/adapter.py'\n"
+      "          kvproof check --subject-command=./mine --beside-command=./theirs\n"
       "          kvproof check --exhaustive\n"
       "          kvproof check --deep=60 --resume=deep.json");
   add_options(line, arguments);

@@ -138,7 +138,7 @@ std::string level_text(const properties::Promises& promises) {
     case properties::Level::safety: return "safety";
     case properties::Level::hits: return "hits";
     case properties::Level::policy: return "policy";
-    default: return "profile " + promises.profile;
+    default: return "profile " + (promises.profile.empty() ? "any" : promises.profile);
   }
 }
 
@@ -157,13 +157,22 @@ void print_counters(std::ostream& out, const CheckReport& report) {
   out << line << '\n' << unseen << (unseen.empty() ? "" : "\n");
 }
 
+void print_beside(std::ostream& out, const properties::Beside& beside) {
+  if (beside.name.empty()) return;
+  out << "beside " << beside.name << ": compared are answers, tokens, how many blocks are free"
+      << (beside.compared == 0 ? "" : ", ") << properties::names_of(beside.compared) << '\n';
+  if (beside.left_out.empty()) return;
+  out << "not asked, for only one of the two declares them: " << beside.left_out << '\n';
+}
+
 /// What its traits have worded, and what its abilities leave out.
 void print_abilities(std::ostream& out, const CheckReport& report) {
   const std::string traits = traits_text(report.promises.traits);
   if (!traits.empty()) out << "judged with its traits: " << traits << '\n';
+  const std::string who = report.beside.name.empty() ? "it has no" : "one of the two lacks";
   std::string line;
   for (const std::string& words : left_out_by(report.promises.abilities)) {
-    line.append(line.empty() ? "not asked, for it has no such abilities: " : "; ").append(words);
+    line.append(line.empty() ? "not asked, for " + who + " such abilities: " : "; ").append(words);
   }
   out << line << (line.empty() ? "" : "\n");
   for (const RunReport& run : report.runs) {
@@ -208,6 +217,7 @@ void print_verdict(std::ostream& out, const CheckReport& report) {
   out << report.laws_spoke() << " of " << report.laws.size() << " laws spoke, " << report.rows_run()
       << " of " << std::size(properties::kConfigurations) << " configurations, "
       << count_of(report.counts.operations, "operation") << ": " << report.subject
+      << (report.beside.name.empty() ? "" : " beside " + report.beside.name)
       << not_exercised(report) << "\n\n";
 }
 
@@ -235,6 +245,7 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
   }
   out << "subject " << report.subject << ": promises " << level_text(report.promises) << "; shows "
       << properties::names_of(report.shown) << '\n';
+  print_beside(out, report.beside);
   if (!report.assumed_profile.empty()) {
     out << "policy of " << report.assumed_profile
         << ", as it names no profile: --profile=" << kDefaultProfile.name
@@ -320,6 +331,7 @@ void add_laws(const CheckReport& report, std::vector<Result>& out) {
     out.push_back(
         {"check_finding",
          {{"subject", report.subject},
+          {"beside", report.beside.name},
           {"finding", f.laws()},
           {"shape", f.shape()},
           {"text", f.failure.text},
@@ -357,6 +369,7 @@ std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, do
   Result whole{"check",
                {{"subject", report.subject},
                 {"promises", level_text(report.promises)},
+                {"beside", report.beside.name},
                 {"seed", static_cast<std::int64_t>(seed)},
                 {"broken", std::string()}},
                {{"verdict", metric(static_cast<std::uint64_t>(verdict_of(report)))},

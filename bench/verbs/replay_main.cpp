@@ -17,6 +17,7 @@
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
 #include "bench/results/table.h"
+#include "bench/verbs/beside_options.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/hash_option.h"
 #include "bench/verbs/operation_replay.h"
@@ -221,6 +222,9 @@ void add_options(CommandLine& line, Arguments& arguments) {
                             .between(1, 1 << 30)
                             .goes_with({trace});
   const auto hash = add_hash_option(line, arguments.hash, {subject, command});
+  for (auto& beside : add_beside_options(line, arguments.subject, {subject, command})) {
+    beside.not_with({trace});
+  }
   auto unpack = line.option("--unpack", arguments.unpack_folder,
                             "write the traces as text into this new folder, every state in "
                             "full, and replay nothing");

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "properties/check/beside.h"
 
 namespace kvproof::properties {
 namespace {
@@ -75,7 +76,10 @@ bool names_subject(const std::string& text) {
   return optimized::find_subject(text) != nullptr || is_library(text);
 }
 
-Candidate find_candidate(const SubjectOptions& options) {
+namespace {
+
+/// The first of the two, if there are two.
+Candidate find_one(const SubjectOptions& options) {
   if (!options.subject_command.empty()) {
     auto program = std::make_shared<ForeignProgram>(
         options.subject_command, command_argv(options.subject_command), options.limits);
@@ -99,8 +103,6 @@ Candidate find_candidate(const SubjectOptions& options) {
                            std::filesystem::canonical(options.subject).string());
 }
 
-namespace {
-
 std::string folder_at(const std::string& in_checkout, const std::string& installed) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -113,6 +115,10 @@ std::string folder_at(const std::string& in_checkout, const std::string& install
 }
 
 }  // namespace
+
+Candidate find_candidate(const SubjectOptions& options) {
+  return beside_other(find_one(options), options);
+}
 
 std::string vectors_folder() { return folder_at("properties/traces/vectors", "vectors"); }
 std::string regressions_folder() { return folder_at("properties/regressions", "regressions"); }

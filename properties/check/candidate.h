@@ -18,9 +18,19 @@
 
 namespace kvproof::properties {
 
+/// What is compared with another allocator.
+struct Beside {
+  std::string name = {};         // of the other one; empty: there is none
+  Parts compared = 0;            // that both show
+  bool in_order = true;          // the free queue; false: as a set
+  Level level = Level::profile;  // of the other one
+  std::string left_out = {};     // operations that one of the two does not declare
+};
+
 struct Opened {
   std::unique_ptr<Subject> subject;  // null if it cannot be built from this configuration
   Demands demands;
+  Beside beside = {};
 };
 
 /// An allocator that can be built and asked.
@@ -29,6 +39,7 @@ struct Candidate {
   std::string option = {};   // names it on a command line, for the replay
   std::string address = {};  // by which another process finds it: its name, or a library's path
   std::string hash = {};     // the named block hash whose keys it makes; empty: none
+  std::string beside = {};   // the name of the other one if this is two; see beside.h
   bool foreign = false;
   std::function<Opened(const CacheConfig&)> open;
   std::function<void(bool)> hurry = [](bool) {};  // as ForeignProgram::hurry
@@ -70,7 +81,8 @@ template <class Row>
 /// Whether this names a row of the list or looks like the path of a shared library.
 [[nodiscard]] bool names_subject(const std::string& text);
 
-/// @pre options.given(). @throws std::invalid_argument that lists the names
+/// Two as one, where another one is named beside it. @pre options.given(). @throws
+/// std::invalid_argument that lists the names
 [[nodiscard]] Candidate find_candidate(const SubjectOptions& options);
 
 /// The folders of the recorded vectors and of the regressions: beside the sources in a checkout,

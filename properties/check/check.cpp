@@ -146,7 +146,7 @@ class Check {
     const Profile* promised = find_profile(promises.profile);
     if (promised == nullptr) promised = &kUnnamed;
     if (promises.level == Level::policy) report_.assumed_profile = promised->name;
-    if (promises.level < Level::policy) promised = &kWithoutGates;
+    if (std::min(promises.level, report_.beside.level) < Level::policy) promised = &kWithoutGates;
     profiles_.push_back(promised);
   }
 
@@ -158,6 +158,7 @@ class Check {
         if (!fit(asked, report_.promises).empty()) continue;
         const Opened opened = candidate_.open(draw_config(profile, asked, 0));
         report_.promises = opened.demands.promises;
+        report_.beside = opened.beside;
         report_.shown = opened.demands.shown;
         if (report_.promises.unsupported.empty()) return;
       }

@@ -85,6 +85,7 @@ struct CheckReport {
   std::array<LawReport, std::size(kLaws)> laws;
   bool model = false;                // the model was consulted
   bool content = false;              // the content oracle was consulted
+  Beside beside;                     // what it was compared with
   std::string assumed_profile = {};  // whose policy was demanded, as the subject names none
   std::vector<RunReport> runs;
   Counts counts;

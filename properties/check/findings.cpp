@@ -28,8 +28,8 @@ std::vector<std::string> laws_in(const std::string& text) {
       out.back() += c;
     }
   }
-  constexpr std::string_view kOthers[] = {"model",    "content",   "crash",   "hang",
-                                          "nonsense", "exception", "recorded"};
+  constexpr std::string_view kOthers[] = {"model",    "content",   "crash",    "hang",
+                                          "nonsense", "exception", "recorded", "differs"};
   for (const std::string& id : out) {
     const bool is_other = std::ranges::find(kOthers, id) != std::end(kOthers);
     if (find_law(id) != nullptr || is_other) continue;
@@ -81,7 +81,7 @@ std::string FailureReport::shape() const {
 
 bool Findings::counts_only(const Failure& failure) {
   // A program that fails costs a start, and tells little more the second time.
-  const bool fails = find_law(failure.breaches.front()) == nullptr;
+  const bool fails = find_law(failure.breaches.front()) == nullptr && !failure.names("differs");
   std::size_t alike = 0;
   FailureReport* last = nullptr;
   for (FailureReport& report : all_) {

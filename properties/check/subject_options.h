@@ -13,6 +13,9 @@ struct SubjectOptions {
   std::string subject;          // a name in the list, or the path of a shared library
   std::string subject_command;  // a command line for the shell
   AnswerLimits limits;
+  std::string beside;  // the same of one that it is compared with; both empty: none
+  std::string beside_command;
+  bool beside_counts = false;  // compare how many blocks there are, not which
 
   [[nodiscard]] bool given() const { return !subject.empty() || !subject_command.empty(); }
 };

@@ -3,7 +3,9 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "properties/check/beside.h"
 #include "properties/mutants/kill_matrix.h"
 
 namespace kvproof::properties {
@@ -18,7 +20,7 @@ Candidate find_candidate_or_mutant(const SubjectOptions& options) {
     Candidate out;
     out.name = mutant.id;
     out.open = [make = mutant.make](const CacheConfig& config) { return Opened{make(config), {}}; };
-    return out;
+    return beside_other(std::move(out), options);
   }
   try {
     return find_candidate(options);

@@ -60,14 +60,28 @@ Outcome Audit::perform(Subject& subject, const Operation& operation, Snapshot& s
 }
 
 const Outcome& Audit::apply(const Operation& operation) {
-  if (twin_) return apply_beside_twin(operation);
-  if (std::holds_alternative<op::Decode>(operation)) {
+  ++applied_;
+  if (twin_) {
+    apply_beside_twin(operation);
+    check_objection(*twin_);
+  } else if (std::holds_alternative<op::Decode>(operation)) {
     throw std::logic_error("decode steps are audited beside a second subject");
+  } else {
+    before_.swap(after_);
+    outcome_ = perform(subject_, operation, *after_);
+    judge_call(operation);
   }
-  before_.swap(after_);
-  outcome_ = perform(subject_, operation, *after_);
-  judge_call(operation);
+  check_objection(subject_);
   return outcome_;
+}
+
+// The oracles go first: a difference is also what a broken law leads to.
+void Audit::check_objection(const Subject& subject) const {
+  const auto* objector = dynamic_cast<const Objector*>(&subject);
+  if (objector == nullptr) return;
+  if (const Finding finding = objector->objection()) {
+    throw Violation({"differs"}, say("differs: at operation ", applied_, " ", *finding));
+  }
 }
 
 void Audit::judge_call(const Operation& operation) {
@@ -94,7 +108,7 @@ void Audit::judge_as_two(op::Allocate allocate, Hit hit) {
 
 // A batch has no states in between. So all oracles judge the twin, which makes its calls one after
 // the other, and from the first batch on the subject must answer and be what the twin is.
-const Outcome& Audit::apply_beside_twin(const Operation& operation) {
+void Audit::apply_beside_twin(const Operation& operation) {
   const auto* batch = std::get_if<op::Decode>(&operation);
   Snapshot& state = *subject_state_;
   const Outcome answer = perform(subject_, operation, state);
@@ -122,7 +136,6 @@ const Outcome& Audit::apply_beside_twin(const Operation& operation) {
       throw Violation({"C15"}, say("C15 ", law.name, ": ", *finding));
     }
   }
-  return outcome_;
 }
 
 Outcome Audit::judge_batch(const op::Decode& batch) {

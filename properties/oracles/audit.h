@@ -66,6 +66,14 @@ struct Counts {
   Counts& operator+=(const Counts& other);
 };
 
+/// What a subject may be besides: one that has something to say of its own answers.
+class Objector {
+ public:
+  virtual ~Objector() = default;
+  /// What is wrong so far. The audit asks it after its oracles.
+  [[nodiscard]] virtual Finding objection() const = 0;
+};
+
 class Audit {
  public:
   /// The subject must be new. @pre unsupported(config) is empty
@@ -89,7 +97,8 @@ class Audit {
   void judge(const Operation& operation);
   void judge_as_two(op::Allocate allocate, Hit hit);
   Outcome perform(Subject& subject, const Operation& operation, Snapshot& state) const;
-  const Outcome& apply_beside_twin(const Operation& operation);
+  void apply_beside_twin(const Operation& operation);
+  void check_objection(const Subject& subject) const;
   void judge_call(const Operation& operation);
   Outcome judge_batch(const op::Decode& batch);
   void check_pools(const Snapshot& state) const;
@@ -107,6 +116,7 @@ class Audit {
   Subject& subject_;
   std::unique_ptr<Subject> twin_;
   std::unique_ptr<Snapshot> subject_state_ = std::make_unique<Snapshot>();  // beside its twin
+  std::uint64_t applied_ = 0;                                               // [operations]
   bool has_decoded_ = false;  // from then on the two are compared
   Oracles oracles_;
   std::vector<const Law*> laws_;  // those that are demanded

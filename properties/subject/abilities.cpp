@@ -145,6 +145,27 @@ std::string why_beyond(const Abilities& abilities, const CacheConfig& config) {
   return {};
 }
 
+bool has_common(const Abilities& one, const Abilities& other) {
+  const auto has_size = [&](std::uint32_t size) { return other.has_size(size); };
+  const bool sizes = one.block_sizes.empty() || std::ranges::any_of(one.block_sizes, has_size);
+  return sizes && one.lookup_within == other.lookup_within;
+}
+
+Abilities common(Abilities one, const Abilities& other) {
+  const auto both = [&](auto... flags) { ((one.*flags = one.*flags && other.*flags), ...); };
+  for (const CallRow& row : kCalls) both(row.value);
+  both(&Calls::long_appends, &Calls::part_advances, &Calls::batches, &Calls::early_forks,
+       &Abilities::cached, &Abilities::uncached, &Abilities::eagle, &Abilities::watermark);
+  one.most_requests = std::min(one.most_requests, other.most_requests);
+  if (one.block_sizes.empty()) one.block_sizes = other.block_sizes;
+  std::erase_if(one.block_sizes, [&](std::uint32_t size) { return !other.has_size(size); });
+  one.groups = std::min(one.groups, other.groups);
+  one.kinds &= other.kinds;
+  one.least_blocks = std::max(one.least_blocks, other.least_blocks);
+  one.most_blocks = std::min(one.most_blocks, other.most_blocks);
+  return one;
+}
+
 bool knows_all_calls(const Calls& calls) {
   return std::ranges::all_of(kCalls, [&](const CallRow& row) { return calls.*row.value; }) &&
          calls.long_appends && calls.part_advances && calls.early_forks && !calls.lookup_within;

@@ -84,6 +84,10 @@ struct Abilities : Calls {
 /// @return why a manager is beyond them; empty if it is not
 [[nodiscard]] std::string why_beyond(const Abilities& abilities, const CacheConfig& config);
 
+/// Whether there is something to ask of two subjects alike, and what that is.
+[[nodiscard]] bool has_common(const Abilities& one, const Abilities& other);
+[[nodiscard]] Abilities common(Abilities one, const Abilities& other);
+
 /// Whether every way of calling is known.
 [[nodiscard]] bool knows_all_calls(const Calls& calls);
 
