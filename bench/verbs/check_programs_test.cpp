@@ -160,6 +160,27 @@ TEST_F(CheckPrograms, TheExampleProgramPasses) {
   expect_in("HOLDS", answer.out);
 }
 
+TEST_F(CheckPrograms, ReasonsAreToldAndCounted) {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
+  const std::string text = text_of(KVPROOF_SOURCE_DIR "/properties/foreign/examples/adapter.py");
+  const auto changed =
+      std::regex_replace(text, std::regex("\"no connector\""), "'no connector', o['external'] % 2");
+  const std::string command = "--subject-command='python3 mine.py' --operations=300";
+  folder_.write("mine.py", changed);
+  const Answer told = check(command);
+  EXPECT_TRUE(std::regex_search(
+      told.out,
+      std::regex(R"(times: \('no connector', 0\) \(\d+\), \('no connector', 1\) \(\d+\))")))
+      << told.out;
+  expect_in(
+      "3 of 36 configurations were run. Not a fault: 4 are beyond its operations and "
+      "abilities, 29 it answers with unsupported, 0 were not asked for",
+      told.out);
+  EXPECT_EQ(told.out.find("warning"), std::string::npos) << told.out;
+  folder_.write("mine.py", std::regex_replace(text, std::regex(", \"reason\": \"one[^\"]*\""), ""));
+  expect_in("warning: 29 are unsupported without a reason", check(command).out);
+}
+
 TEST_F(CheckPrograms, ExamplesAreShort) {
   for (const char* file : {"paged_pool.cpp", "adapter.py"}) {
     const std::string text =
@@ -192,6 +213,12 @@ TEST_F(CheckPrograms, ALeakIsNoticed) {
   const Answer answer = check_broken("leak");
   EXPECT_EQ(answer.exit_code, 1);
   expect_in("I5 conservation", answer.out);
+  const std::string leak = text_of(path("kvproof-failure-1.jsonl"));
+  for (int i = 0; i < 2; ++i) {  // another failure has a name of its own, and the same one no other
+    expect_in(" ./kvproof-failure-1-2.jsonl\n", check_broken("double_hand_out").out);
+    EXPECT_EQ(text_of(path("kvproof-failure-1.jsonl")), leak);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("kvproof-failure-1-3.jsonl")));
 }
 
 TEST_F(CheckPrograms, ACrashAHangAndNonsenseAreVerdictsInTime) {

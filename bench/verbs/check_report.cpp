@@ -111,12 +111,40 @@ void print_vacuous(std::ostream& out, const CheckReport& report) {
   }
 }
 
-/// What it declined, and how often.
+/// Whether those configurations that were not run are a reason to worry.
+void print_coverage(std::ostream& out, const CheckReport& report) {
+  std::size_t declared = 0;
+  std::size_t answered = 0;
+  std::size_t silent = 0;
+  for (const properties::Configuration& row : properties::kConfigurations) {
+    const auto run = std::ranges::find(report.runs, row.name, &RunReport::name);
+    if (run == report.runs.end() || run->runs > 0 || run->not_run.empty()) continue;
+    ++(run->not_run.starts_with(properties::kItSays) ? answered : declared);
+    silent += run->not_run.ends_with(properties::kNoReason) ? 1 : 0;
+  }
+  const std::size_t all = std::size(properties::kConfigurations);
+  const std::size_t others = all - report.rows_run() - declared - answered;
+  if (report.rows_run() == all) return;
+  out << report.rows_run() << " of " << all << " configurations were run. Not a fault: " << declared
+      << " are beyond its operations and abilities, " << answered
+      << " it answers with unsupported, " << others << " were not asked for or not reached\n";
+  if (silent == 0) return;
+  out << "warning: " << silent
+      << " are unsupported without a reason, which tells a limit from a mistake\n";
+}
+
+/// What it declined, how often, and why.
 void print_declined(std::ostream& out, const CheckReport& report) {
   for (std::size_t i = 0; i < properties::kNumOperations; ++i) {
     if (report.counts.declined[i] == 0) continue;
     out << "declined: " << kOperationNames[i] << ' ' << report.counts.declined[i] << " of "
-        << report.counts.asked[i] << " times: " << report.declined[i] << '\n';
+        << report.counts.asked[i] << " times: ";
+    const auto& reasons = report.declined[i];
+    for (auto at = reasons.begin(); at != reasons.end(); ++at) {
+      out << (at == reasons.begin() ? "" : ", ") << at->first;
+      if (reasons.size() > 1) out << " (" << at->second << ')';
+    }
+    out << '\n';
   }
 }
 
@@ -255,6 +283,7 @@ void print_report(std::ostream& out, const CheckReport& report, double seconds) 
       << seconds << " s\n"
       << std::defaultfloat;
   print_not_run(out, report);
+  print_coverage(out, report);
   out << '\n';
   print_laws(out, report);
   print_counters(out, report);

@@ -91,7 +91,7 @@ class AuditedRun::Run {
         report_.laws[i].worded += audit_->worded().of_law[i];
       }
     }
-    if (!audit_) ended_.unsupported = "it says: " + opened_.demands.promises.unsupported;
+    if (!audit_) ended_.unsupported = say(kItSays, opened_.demands.promises.unsupported);
     return std::move(ended_);
   }
 
@@ -120,14 +120,16 @@ class AuditedRun::Run {
   void note_declined(const Operation& operation, const Result& answer) {
     if (std::holds_alternative<NotAsked>(answer)) return;
     ended_.declined.set(operation.index());
-    std::string& said = report_.declined[operation.index()];
-    if (!said.empty()) return;
     const std::string& declared = promises().declines[operation.index()];
     const auto* declined = std::get_if<Declined>(&answer);
-    said = !declared.empty()     ? declared
-           : declined != nullptr ? declined->reason
-                                 : error_text(answer);
+    const bool tells = declined != nullptr && declined->reason != kNoReason;
+    std::string why = tells ? declined->reason : !declared.empty() ? declared : error_text(answer);
+    auto& said = report_.declined[operation.index()];
+    if (said.size() >= kMostReasons && !said.contains(why)) why = "other reasons";
+    ++said[why];
   }
+
+  static constexpr std::size_t kMostReasons = 8;  // of one operation; some have numbers in them
 
   CheckReport& report_;
   CacheConfig config_;

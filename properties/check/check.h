@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +61,9 @@ struct LawReport {
   std::string left_out;      // the reason if it was not demanded
 };
 
+/// Begins what a subject says itself of why a run cannot be.
+inline constexpr std::string_view kItSays = "it says: ";
+
 /// One run of the state machine, or one kind of directed runs.
 struct RunReport {
   std::string name;  // of the configuration
@@ -89,8 +93,9 @@ struct CheckReport {
   std::string assumed_profile = {};  // whose policy was demanded, as the subject names none
   std::vector<RunReport> runs;
   Counts counts;
-  FeaturePairs pairs;                                // of the random runs
-  std::array<std::string, kNumOperations> declined;  // what it said when it first declined each
+  FeaturePairs pairs;  // of the random runs
+  /// Why it declined each operation, and how often.
+  std::array<std::map<std::string, std::uint64_t>, kNumOperations> declined;
   Errors errors;
   std::vector<FailureReport> findings;
   std::vector<KnownFinding> gone;   // known findings that did not occur

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <system_error>
 
@@ -257,9 +258,9 @@ std::string describe(const GroupConfig& group) {
 
 }  // namespace
 
-std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
-                                    const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / say("kvproof-failure-", seed, ".jsonl");
+namespace {
+
+std::string text_of(const Failure& failure, std::uint64_t seed) {
   TraceHeader header;
   header.recorded_from = "kvproof";
   header.family = "failure";
@@ -268,11 +269,15 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
   header.subject = failure.subject;
   header.newer_policies = newer_policies_of(failure.config.profile);
   header.config = failure.config;
+  std::string out = to_json(header) + '\n';
+  for (const Operation& operation : failure.trace) out += to_json(operation) + '\n';
+  return out + end_line(failure.trace.size()) + '\n';
+}
+
+std::filesystem::path write_text(const std::string& text, const std::filesystem::path& file) {
   const Temporary unfinished(std::filesystem::absolute(file.string() + ".unfinished"));
   std::ofstream out(unfinished.path(), std::ios::binary | std::ios::trunc);
-  out << to_json(header) << '\n';
-  for (const Operation& operation : failure.trace) out << to_json(operation) << '\n';
-  out << end_line(failure.trace.size()) << '\n';
+  out << text;
   errno = 0;
   out.close();
   std::error_code error;
@@ -280,6 +285,26 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
   if (out && !error) return file;
   const std::string reason = error ? error.message() : std::strerror(errno != 0 ? errno : EIO);
   throw std::runtime_error(file.string() + ": the failing trace cannot be written: " + reason);
+}
+
+/// The first name that no other trace has.
+std::filesystem::path free_name(const std::string& text, std::uint64_t seed,
+                                const std::filesystem::path& folder) {
+  for (int n = 1;; ++n) {
+    const std::string number = n > 1 ? say("-", n) : "";
+    const auto file = folder / say("kvproof-failure-", seed, number, ".jsonl");
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) return file;
+    std::ifstream in(file, std::ios::binary);
+    if (std::string(std::istreambuf_iterator<char>(in), {}) == text) return file;
+  }
+}
+
+}  // namespace
+
+std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
+                                    const std::filesystem::path& folder) {
+  return write_text(text_of(failure, seed), folder / say("kvproof-failure-", seed, ".jsonl"));
 }
 
 std::string describe_failure(const Failure& failure, std::uint64_t seed,
@@ -304,7 +329,8 @@ std::string describe_failure(const Failure& failure, std::uint64_t seed,
 std::string keep_failure(const Failure& failure, std::uint64_t seed,
                          const std::filesystem::path& folder, const std::string& options) {
   try {
-    const auto file = write_failure(failure, seed, folder);
+    const std::string text = text_of(failure, seed);
+    const auto file = write_text(text, free_name(text, seed, folder));
     return describe_failure(failure, seed, file, options);
   } catch (const std::runtime_error& error) {
     return describe_failure(failure, seed, {}, options) + error.what() + "\n";

@@ -28,7 +28,8 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                            const std::filesystem::path& file,
                                            const std::string& options = "");
 
-/// Both: a file that cannot be written is told at the end of the report, and loses nothing.
+/// Both: a file that cannot be written is told at the end of the report, and loses nothing. A file
+/// with another trace is kept: this one is then called kvproof-failure-<seed>-2.jsonl, and so on.
 [[nodiscard]] std::string keep_failure(const Failure& failure, std::uint64_t seed,
                                        const std::filesystem::path& folder,
                                        const std::string& options = "");

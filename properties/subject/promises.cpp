@@ -161,7 +161,7 @@ Promises parse_promises(std::string_view line) {
   read_abilities(parsed, out);
   if (fields::flag(parsed, "unsupported")) {
     out.unsupported = fields::text_or_empty(parsed, "reason");
-    if (out.unsupported.empty()) out.unsupported = "no reason given";
+    if (out.unsupported.empty()) out.unsupported = kNoReason;
     return out;
   }
   read_level(fields::text(parsed, "promises"), out);

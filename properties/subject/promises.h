@@ -80,6 +80,9 @@ struct Promises {
   std::string unsupported;        // why it cannot be built from this header; empty if it can
 };
 
+/// What stands where an answer {"unsupported":true} gives no reason.
+inline constexpr std::string_view kNoReason = "no reason given";
+
 /// Whether an answer says that the subject does not perform such calls at all. Nothing can be
 /// demanded of it then; the audit counts them.
 [[nodiscard]] bool declines(const Promises& promises, const Operation& operation,
