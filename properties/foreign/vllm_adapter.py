@@ -30,8 +30,8 @@ class VllmV1(Adapter):
         self.known = [name[3:] for name in dir(self)
                       if name.startswith("do_") and name[3:] not in absent]
         self.profile = PROFILED and "safety" not in WORDS
-        self.abilities = vllm_known.abilities(self.profile) | dict.fromkeys(
-            vllm_manager.lacking(vllm_manager.ABILITIES), False)
+        self.abilities = {"kinds": vllm_manager.kinds()} | vllm_known.abilities(
+            self.profile) | dict.fromkeys(vllm_manager.lacking(vllm_manager.ABILITIES), False)
 
     def greet(self, header):
         config = header["config"]
@@ -59,10 +59,11 @@ class VllmV1(Adapter):
 
     def do_arrive(self, o, _):
         extra = o.get("extra") or {}
-        if o.get("encoder_tokens") or extra.get("embeds") or extra.get("layout"):
+        if extra.get("embeds") or extra.get("layout"):
             raise NotImplementedError("no such input")
         self.requests[o["req"]] = vllm_manager.request_of(o, extra, self.around, self.hasher)
         self.observer.learn_keys(self.requests[o["req"]])
+        self.requests[o["req"]].encoder_tokens = o.get("encoder_tokens", 0)
 
     def do_append(self, o, request):
         request.append_output_token_ids(o["tokens"])
@@ -88,6 +89,7 @@ class VllmV1(Adapter):
             self.manager.allocate_slots, request=request, num_new_tokens=o["new_tokens"],
             num_new_computed_tokens=tokens, new_computed_blocks=blocks,
             num_lookahead_tokens=o["lookahead"], num_external_computed_tokens=o["external"],
+            num_encoder_tokens=request.encoder_tokens,
             full_sequence_must_fit=o["full_sequence_must_fit"], reserved_blocks=o["reserved"],
             delay_cache_blocks=o["delay_cache"], has_scheduled_reqs=o["has_scheduled"])
         copies = [ids(pair) for before, now in zip(

@@ -196,6 +196,9 @@ CALLS = (
           and hardly_enough(subject, r, o)),
     Known("longest", "the engine schedules nothing beyond the longest sequence",
           beyond_the_longest),
+    Known("encoder", "the engine has no connector beside cross attention",
+          lambda subject, r, o: external(o) and any(
+              group["kind"] == "cross" for group in subject.config["groups"])),
     Known("39271", "vLLM issue 39271: asserts that later chunks need no fewer blocks",
           fewer_blocks, CHECKED[:6]),
     Known("33775", "vLLM issue 33775: takes a block that another group has hit",

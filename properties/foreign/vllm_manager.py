@@ -74,6 +74,11 @@ def why_not_kind(group):
                      if field in group and argument not in known)
 
 
+def kinds():
+    """@return the kinds of layers that this version has"""
+    return [kind for kind in SPECS if not why_not_kind({"kind": kind})]
+
+
 def has_lookahead_keys():
     """@return whether keys may cover tokens behind their block; only then can a marked group do
     without dropping, and the manager is told which it is"""

@@ -139,7 +139,8 @@ class Place:
             original = checkout_of(row, checkouts)
         shared = environment(folder, row.needs, SHARED[row.needs])
         if row.source == "pypi":
-            shared = environment(folder, f"{row.name}-{row.revision}", [row.origin], "--no-deps",
+            alone = () if row.whole else ("--no-deps",)
+            shared = environment(folder, f"{row.name}-{row.revision}", [row.origin], *alone,
                                  beside=shared)
             original = os.path.join(site_packages(shared), row.package)
         self.python = os.path.join(shared, "bin", "python")

@@ -11,6 +11,8 @@ import sys
 from typing import NamedTuple, Optional
 
 import faults
+from faults_transformers import TRANSFORMERS
+from faults_vllm import VLLM_33
 
 sys.path.append(os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")))
 from kvproof.abilities import PLAIN  # noqa: E402
@@ -29,6 +31,7 @@ class Row(NamedTuple):
     known: tuple = ()  # (finding, reason, link)
     traits: dict = {}
     abilities: Optional[dict] = {}  # empty: not restricted; None: as its adapter says
+    whole: bool = False  # pip installs what the wheel requires, too
 
     def says(self):
         """@return its traits and its abilities, in words"""
@@ -77,12 +80,15 @@ CACHED = {"caching": [True]}
 NANO_CAN = HITS | CACHED | {"block_sizes": [2, 3, 4, 8, 16]}
 NEWEST = {"duplicates": "newest_keeps", "reserves": "prompt"}
 REPOINTED = {"duplicates": "table_repointed", "free_list": "set"}
+KINDS_24 = ["full", "mla", "cross", "sliding_window", "chunked_local", "mamba"]
+KINDS_33 = ["full", "mla", "rswa", "ring", *KINDS_24[2:]]
 INSIDE, APART = {"lookup": "within_allocate"}, {"lookup": "separate"}
 
 ROWS = [
     Row("vllm-v1", "0.24.0", "pypi", "vllm==0.24.0", VLLM_V1, "wire", "vllm",
-        tuple(faults.VLLM_V1)),
-    Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm"),
+        tuple(faults.VLLM_V1), abilities={"kinds": KINDS_24, "max_tokens": False}),
+    Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm",
+        tuple(VLLM_33), abilities={"kinds": KINDS_33}),
     Row("vllm-v0", "0.6.6.post1", "pypi", "vllm==0.6.6.post1", "vllm_v0.py", "torch", "vllm",
         tuple(faults.VLLM_V0), known=(
             ("I18", "a hit counts a block that was evicted before the one behind it",
@@ -95,6 +101,9 @@ ROWS = [
     Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch",
         "lmdeploy", tuple(faults.LMDEPLOY),
         traits=REPOINTED | INSIDE | {"refusal": "may_evict"}, abilities=HITS),
+    Row("transformers", "5.24.0", "pypi", "transformers==5.24.0", "transformers_cache.py", "torch",
+        "transformers", tuple(TRANSFORMERS), traits=REPOINTED | {"refusal": "may_evict"},
+        abilities=HITS | {"chunks": True, "forks": "computed"}, whole=True),
     Row("nano-vllm", "82f5ca2", "checkout", NANO, "nano_vllm.py", "light", known=(
         ("I9", "a block that is handed out stays in the index", ISSUE_163),
         ("I18", "a prompt whose blocks are all published is hit whole", ISSUE_163)),

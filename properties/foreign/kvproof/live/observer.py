@@ -9,6 +9,7 @@ here; vLLM itself decides what is announced, and when.
 # there.
 SPECS = {"full": ("FullAttentionSpec", {}), "mla": ("MLAAttentionSpec", {}),
          "rswa": ("RSWASpec", {"rswa_window": "window"}), "ring": ("CircularBufferSpec", {}),
+         "cross": ("CrossAttentionSpec", {}),
          "sliding_window": ("SlidingWindowSpec", {"sliding_window": "window"}),
          "chunked_local": ("ChunkedLocalAttentionSpec", {"attention_chunk_size": "chunk"}),
          "mamba": ("MambaSpec", {"mamba_cache_mode": "mode",
