@@ -2,19 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The PagedAttentionCache of transformers' continuous batching, called in the order of its
 scheduler: sectors that are free come back, a prefix is matched, tokens are stored (and where they
-do not fit, all cached blocks go first), then a step is computed and what it completed is hashed."""
+do not fit, all cached blocks go first), then a step is computed and what it completed is hashed.
+Its tensors hold the tokens and their positions, in a code of its own for each layer and head."""
 
 import torch
 from kvproof import EngineAdapter
 from transformers import ContinuousBatchingConfig, LlamaConfig
-from transformers.generation.continuous_batching.cache import PagedAttentionCache
-from transformers.generation.continuous_batching.cache_allocators.cache_allocator import (
-    compute_block_hash)
-from transformers.generation.continuous_batching.distributed import DistributedHelper
-from transformers.generation.continuous_batching.requests import RequestState
+from transformers.generation.continuous_batching import cache, distributed, requests
+from transformers.generation.continuous_batching.cache_allocators import cache_allocator
 
 LAYERS, HEADS, STRIDE = 2, 2, 100  # between the codes of two values
-NOWHERE = torch.empty(0, dtype=torch.long)
 
 
 class Transformers(EngineAdapter):
@@ -25,23 +22,22 @@ class Transformers(EngineAdapter):
     one_by_one = whole_steps = always_hits = True
 
     def build(self):
-        self.width = 1 if self.usable % 4 == 0 else 4  # a sector has up to 4 blocks, or 1
-        model = LlamaConfig(num_hidden_layers=LAYERS, num_attention_heads=HEADS,
-                            head_dim=self.width)
-        self.cache = PagedAttentionCache(
-            model, ContinuousBatchingConfig(
+        width = 1 if self.usable % 4 == 0 else 4  # a sector has up to 4 blocks, or 1
+        self.cache = cache.PagedAttentionCache(
+            LlamaConfig(num_hidden_layers=LAYERS, num_attention_heads=HEADS, head_dim=width),
+            ContinuousBatchingConfig(
                 page_size=self.size, num_blocks=self.usable, max_batch_tokens=64,
                 max_memory_percent=0.9, allow_block_sharing=self.caching),
-            "cpu", DistributedHelper(None, None), torch.int32)
+            "cpu", distributed.DistributedHelper(None, None), torch.int32)
+        self.codes = torch.arange(LAYERS * HEADS * width).int().view(LAYERS, 1, HEADS, width)
         (self.group,), self.pool = self.cache.cache_allocators.values(), self.cache.pool
-        self.planes = torch.arange(1, 1 + LAYERS * HEADS * self.width).view(LAYERS, HEADS, -1)
         self.ledger, self.first_block = self.group.ledger, 2 * self.group.blocks_per_sector
 
     def lookup(self, r):
         return self.group.match_prefix_blocks(r.tokens) if self.caching else []
 
     def hold(self, r, hit):
-        r.own = RequestState(r.name, r.tokens[:])
+        r.own = requests.RequestState(r.name, r.tokens[:])
         r.own.position_offset = self.cache.search_prefix_match(r.name, r.tokens)
         return r.own.position_offset
 
@@ -60,29 +56,29 @@ class Transformers(EngineAdapter):
 
     def advance(self, r):
         past, r.own.position_offset = r.own.position_offset, r.computed
-        index = self.group.get_write_indices(r.name, past, r.computed - past)
-        for plane, layer in zip(self.planes, range(LAYERS)):
-            tokens, places = (torch.tensor(values).view(-1, 1, 1) * STRIDE + plane for values in (
-                r.tokens[past:r.computed], range(past, r.computed)))
-            self.group.update(tokens.int(), places.int(), layer, NOWHERE, torch.tensor(index))
+        index = torch.tensor(self.group.get_write_indices(r.name, past, r.computed - past))
+        values = torch.tensor([r.tokens[past:r.computed], [*range(past, r.computed)]]).int()
+        for layer, code in enumerate(self.codes):
+            coded = values.view(2, -1, 1, 1) * STRIDE + code
+            self.group.update(*coded, layer, index[:0], index)
         self.cache.mark_complete_blocks(r.own, r.own.complete)
 
     def contents(self, r):
-        index = torch.tensor(self.group.get_read_indices(r.name, r.computed, 0)).long()
-        none = torch.empty(0, HEADS, self.width, dtype=torch.int32)
-        read = [torch.stack(self.group.update(none, none, layer, index, NOWHERE), 1) - plane
-                for plane, layer in zip(self.planes, range(LAYERS))] if r.computed else []
-        found = torch.cat(read, 2).flatten(2) if read else none
-        return [[int(value[0]) // STRIDE if (value == value[0]).all() else -1 for value in pair]
-                for pair in found]
+        index = torch.tensor(self.group.get_read_indices(r.name, r.computed, 0), dtype=torch.long)
+        read = (self.group.update(code[:0], code[:0], layer, index, index[:0])
+                for layer, code in enumerate(self.codes))
+        found = [torch.stack(each, 1) - code for each, code in zip(read, self.codes)]
+        found = torch.cat(found, 2).flatten(2)
+        alike = (found == found[..., :1]).all(-1) & (found[..., 0] % STRIDE == 0)
+        return torch.where(alike, found[..., 0] // STRIDE, -1).tolist()
 
     def release(self, r):
         self.cache.free_blocks(r.name)
 
     def fork(self, r, child):
         if r.holds:
-            self.pool.try_to_free_sectors()
             pairs = {self.group.layer_type: ([], [])}
+            self.pool.try_to_free_sectors()
             if not self.cache.prepare_fork_request(r.own, [child.name], pairs):
                 self.decline("a child that does not fit begins anew")
             self.cache.perform_cache_copy(pairs)
@@ -90,22 +86,19 @@ class Transformers(EngineAdapter):
             child.copies = [*zip(*pairs[self.group.layer_type])]
 
     def do_reset(self, *_):
-        if self.group.block_table:
-            return False
-        self.cache.reset()
-        return True
+        return not self.group.block_table and self.cache.reset() is None
 
     def table(self, r):
         return self.group.block_table.get(r.name, ())
 
     def free_blocks(self):
         per, trees = self.group.blocks_per_sector, self.pool._free_blocks[0].trees.values()
-        return [*self.ledger.cached_blocks, *(block for tree in trees for block in tree),
-                *(sector * per + at for sector in self.pool.free_sectors for at in range(per))]
+        return [*self.ledger.cached_blocks, *sum(trees, []), *(
+            sector * per + at for sector in self.pool.free_sectors for at in range(per))]
 
     def num_free(self):
-        return len(self.ledger.cached_blocks) + self.pool.count_free_blocks(0) + (
-            self.pool.num_free_sectors * self.group.blocks_per_sector)
+        free = self.cache.compute_free_capacity(relative=False)
+        return len(self.ledger.cached_blocks) + free // self.group.bytes_per_block
 
     def counts(self):  # whatever is not free has an owner, which is not written down
         every = range(self.first_block, self.first_block + self.usable)
@@ -121,7 +114,8 @@ class Transformers(EngineAdapter):
     def hashes(self, r):
         keys = [None]
         for end in range(self.size, len(r.tokens) + 1, self.size):
-            keys.append(compute_block_hash(keys[-1], r.tokens[end - self.size:end]))
+            block = r.tokens[end - self.size:end]
+            keys.append(cache_allocator.compute_block_hash(keys[-1], block))
         return keys[1:]
 
 
