@@ -175,6 +175,7 @@ def tail_of_nothing(subject, request, o):
     """Whether the boundary of a prompt without tokens is looked for below 0."""
     unit = subject.config["hash_block_size"]
     return (o["op"] in ("allocate", "cache") and request.num_prompt_tokens == 0
+            and subject.config["enable_caching"]
             and any(group["kind"] in READS_ALL and group["block_size"] != unit
                     for group in subject.config["groups"]))
 

@@ -169,6 +169,6 @@ def set_standing(request, o):
 
 def look_up(manager, request, o):
     """A bound that is given takes the place of that before the last token."""
-    most = request.num_tokens - 1
-    return accepted(functools.partial(manager.get_computed_blocks, request),
-                    max_cache_hit_length=min(o.get("max_tokens", most), most))
+    bound = {"max_cache_hit_length": min(o["max_tokens"], request.num_tokens - 1)
+             } if "max_tokens" in o else {}
+    return accepted(functools.partial(manager.get_computed_blocks, request), **bound)

@@ -20,9 +20,9 @@ from rows import DEFECTS, HISTORY, RELEASES, ROWS, SHARED
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROW = ROWS[0]._replace(name="mine", revision="abc1234", source="checkout", origin="me/mine",
-                       adapter="nano_vllm.py")
+                       adapter="nano_vllm.py", abilities={})
 # Lines of code of an adapter at most. vLLM V1's shows all that it has.
-LINES, WIDTH = {"../vllm_adapter.py": 120}, 80
+LINES, WIDTH = {"../vllm_adapter.py": 120, "transformers_cache.py": 90}, 80
 
 
 class RowsTest(unittest.TestCase):
@@ -54,7 +54,8 @@ class RowsTest(unittest.TestCase):
         self.assertIn("granularity token", does)
         self.assertIn("plain", can)
         self.assertIn("block_sizes 1", can)
-        self.assertEqual(ROWS[0].says(), ("-", "not restricted"))
+        self.assertIn("cross/sliding_window/chunked_local/mamba", ROWS[0].says()[1])
+        self.assertEqual(ROWS[-1].says(), ("-", "not restricted"))
 
     def test_what_an_adapter_says_otherwise_is_told(self):
         class Says:
@@ -111,6 +112,25 @@ class HistoryTest(unittest.TestCase):
             result = self.probed(results, met, code)
             self.assertEqual((result["parameters"]["state"], result["parameters"]["why"],
                               result["metrics"]["met"]["value"]), (state, why, met))
+
+    def test_what_is_listed_is_looked_for_by_name(self):
+        def probed(_, row, defect, __):
+            return {"metrics": {}, "parameters": {
+                "engine": row.name, "revision": row.revision, "defect": defect.name, "link": "l",
+                "what": defect.what, "expected": "yes", "why": "I9: block 5; and more",
+                "state": "found" if defect.name == "twice" else "not found"}}
+        self.addCleanup(setattr, history, "probed", history.probed)
+        history.probed = probed
+        holds = run.Outcome(HISTORY[0], verdict="holds", counts={"findings_known": 0})
+        others = run.Outcome(HISTORY[0], verdict="VIOLATED"), run.Outcome(ROW, verdict="holds")
+        found = history.known([holds, *others], run, None)
+        self.assertEqual(holds.counts, {"findings_known": 1})
+        self.assertEqual(len(found), sum(d.expected("0.11.0") for d in DEFECTS))
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            history.print_known(found)
+        self.assertIn("known: vllm-v1 0.11.0: twice: an id twice in one release enters the queue "
+                      "twice (l); block 5\n", said.getvalue())
+        self.assertIn("not as expected: progress in 0.11.0: not found", said.getvalue())
 
     def test_what_the_list_does_not_expect_is_told(self):
         lives, gone = ({"metrics": {}, "parameters": {

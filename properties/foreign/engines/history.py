@@ -59,6 +59,19 @@ def history(options, checker, examine):
     return [outcome for outcome, _ in found], [result for _, part in found for result in part]
 
 
+def known(outcomes, options, checker):
+    """Looks for what the checked releases are listed to have, with the calls that meet it.
+    @return the results"""
+    found = []
+    for o in outcomes:
+        if o.row.name == HISTORY[0].name and o.verdict == "holds":
+            its = [probed(checker, o.row, defect, options) for defect in DEFECTS
+                   if defect.expected(o.row.revision)]
+            o.counts["findings_known"] += sum(r["parameters"]["state"] == "found" for r in its)
+            found += its
+    return found
+
+
 def differs(result):
     """@return whether a defect was found where it is not expected, or the other way round"""
     state = result["parameters"]["state"]
@@ -75,6 +88,19 @@ def print_grid(results):
         marks = (MARKS[states[defect, revision]].ljust(len(revision)) for revision in revisions)
         print("  ".join([defect.ljust(14), *marks]).rstrip())
     print("X: found, .: not found, ?: no call that meets it can be made")
+    print_differences(results)
+
+
+def print_known(results):
+    """Prints what was found that is listed."""
+    for p in (r["parameters"] for r in results if r["parameters"]["state"] == "found"):
+        said = p["why"].partition(": ")[2].partition(";")[0]
+        print(f"known: {p['engine']} {p['revision']}: {p['defect']}: {p['what']} ({p['link']}); "
+              f"{said}")
+    print_differences(results)
+
+
+def print_differences(results):
     for result in filter(differs, results):
         p = result["parameters"]
         print(f"not as expected: {p['defect']} in {p['revision']}: {p['state']}; {p['why']}")

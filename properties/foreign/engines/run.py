@@ -12,7 +12,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
-from history import differs, history, print_grid
+from history import differs, history, known, print_grid, print_known
 from places import Absent, Place
 from rows import ROWS
 
@@ -293,11 +293,12 @@ def main():
             outcomes, defects = history(options, checker, examine)
         else:
             outcomes = [examine(row, options, checker) for row in rows]
+            defects = known(outcomes, options, checker)
     table(outcomes)
-    if defects:
-        print_grid(defects)
+    (print_grid if options.history else print_known)(defects)
     if options.json:
-        write(options.json, document(outcomes, checker.environment, defects))
+        more = defects if options.history else ()
+        write(options.json, document(outcomes, checker.environment, more))
     checked = [o for o in outcomes if o.verdict not in ("", "not checked")]
     if any(o.verdict == "not checked" for o in outcomes):
         return 2

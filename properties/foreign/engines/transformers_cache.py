@@ -65,10 +65,9 @@ class Transformers(EngineAdapter):
 
     def contents(self, r):
         index = torch.tensor(self.group.get_read_indices(r.name, r.computed, 0), dtype=torch.long)
-        read = (self.group.update(code[:0], code[:0], layer, index, index[:0])
-                for layer, code in enumerate(self.codes))
-        found = [torch.stack(each, 1) - code for each, code in zip(read, self.codes)]
-        found = torch.cat(found, 2).flatten(2)
+        found = torch.cat([
+            torch.stack(self.group.update(code[:0], code[:0], layer, index, index[:0]), 1) - code
+            for layer, code in enumerate(self.codes)], 2).flatten(2)
         alike = (found == found[..., :1]).all(-1) & (found[..., 0] % STRIDE == 0)
         return torch.where(alike, found[..., 0] // STRIDE, -1).tolist()
 
@@ -101,9 +100,8 @@ class Transformers(EngineAdapter):
         return len(self.ledger.cached_blocks) + free // self.group.bytes_per_block
 
     def counts(self):  # whatever is not free has an owner, which is not written down
-        every = range(self.first_block, self.first_block + self.usable)
-        return [(block, self.ledger.shared_ref_counts.get(block, 1))
-                for block in {*every} - {*self.free_blocks()}]
+        owned = {*range(self.first_block, self.first_block + self.usable)} - {*self.free_blocks()}
+        return [(block, self.ledger.shared_ref_counts.get(block, 1)) for block in owned]
 
     def keys(self):
         return self.ledger.block_to_hash
@@ -112,11 +110,9 @@ class Transformers(EngineAdapter):
         return {key: [block] for key, block in self.ledger.hash_to_block.items()}
 
     def hashes(self, r):
-        keys = [None]
-        for end in range(self.size, len(r.tokens) + 1, self.size):
-            block = r.tokens[end - self.size:end]
-            keys.append(cache_allocator.compute_block_hash(keys[-1], block))
-        return keys[1:]
+        key, ends = None, range(self.size, len(r.tokens) + 1, self.size)
+        return [key := cache_allocator.compute_block_hash(key, r.tokens[end - self.size:end])
+                for end in ends]
 
 
 if __name__ == "__main__":
