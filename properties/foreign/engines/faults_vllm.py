@@ -16,9 +16,6 @@ VLLM_33 = [
     Fault("a reset leaves the index", POOL,
           "        self.cached_block_hash_to_block = BlockHashToBlockMap()\n"
           "        self.cached_block_hashes_by_block.clear()", ""),
-    Fault("a further key of a block outlives it", POOL,
-          "            self.cached_block_hashes_by_block.setdefault(block.block_id, set()).add(\n"
-          "                block_hash_with_group_id\n            )", "            pass"),
     Fault("the last token is hit", MANAGER,
           "max_cache_hit_length = request.num_tokens - 1\n        computed",
           "max_cache_hit_length = request.num_tokens\n        computed"),
@@ -31,11 +28,6 @@ VLLM_33 = [
     Fault("the rows of an encoder grow with the tokens", GROUPS,
           "                num_encoder_tokens\n                if isinstance",
           "                num_tokens\n                if isinstance"),
-    Fault("a free hit does not count at admission", TABLES,
-          "        return num_new_blocks + num_evictable_blocks", "        return num_new_blocks"),
-    Fault("the first block of a request is given back first", TABLES,
-          "free_blocks(reversed(self.pop_blocks_for_free(request_id)))",
-          "free_blocks(self.pop_blocks_for_free(request_id))"),
     Fault("a window ends a block late", TABLES,
           "(request_id, 0, num_skipped_blocks)", "(request_id, 0, num_skipped_blocks + 1)"),
     Fault("a chunk begins one token late", TABLES,
