@@ -2,14 +2,17 @@
 """The shortest calls that end in what the findings about transformers say, without any judge.
 What transformers_run.py serves leaves them out.
 
-    transformers_confirm.py cancelled_while_blocked forked_of_one_token
+    transformers_confirm.py cancelled_while_blocked forked_of_one_token cancelled_in_flight
 """
 
 import sys
 import time
+from types import SimpleNamespace
 
 import torch
 from transformers import ContinuousBatchingConfig, GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers.generation.continuous_batching import (
+    cache, continuous_api, distributed, requests, scheduler)
 
 
 def model():
@@ -53,7 +56,31 @@ def forked_of_one_token():
     return any(each.error for each in answers.values())
 
 
+def cancelled_in_flight():
+    """With asynchronous batching, a request is cancelled while the step of its last token runs."""
+    blocks = cache.PagedAttentionCache(
+        LlamaConfig(num_hidden_layers=1, num_attention_heads=1, head_dim=32),
+        ContinuousBatchingConfig(page_size=4, num_blocks=8, max_batch_tokens=64,
+                                 max_memory_percent=0.9),
+        "cpu", distributed.DistributedHelper(None, None))
+    fifo = scheduler.FIFOScheduler(blocks, 0.0, 8)
+    fifo.add_waiting_request(requests.RequestState("a", [1, 2, 3, 4]))
+    batch, *_ = fifo.schedule_batch(64, 64)  # batch N is under way
+    fifo.set_request_cancellation("a")
+    fifo.clear_cancelled_requests()  # as batch N + 1 is prepared
+    loop = object.__new__(continuous_api.ContinuousBatchProcessor)
+    loop.use_async_batching, loop.scheduler, loop.cache = True, fifo, blocks
+    loop.inputs_and_outputs = SimpleNamespace(prepare_batch_update=lambda: (batch, [5], None))
+    try:
+        loop.update_batch()  # of batch N
+    except KeyError as error:
+        print("KeyError:", error)
+        return True
+    return False
+
+
 if __name__ == "__main__":
-    CASES = {each.__name__: each for each in (cancelled_while_blocked, forked_of_one_token)}
+    CASES = {each.__name__: each for each in (
+        cancelled_while_blocked, forked_of_one_token, cancelled_in_flight)}
     for case in sys.argv[1:]:
         print(case + ":", "confirmed" if CASES[case]() else "not seen", flush=True)
