@@ -92,7 +92,7 @@ try() {  # try <arguments, each one word> <what expect asks>...
 system
 run
 expect 2 err:doctor
-for verb in test engines fuzz report check replay live plan bench gate doctor; do
+for verb in test engines fuzz report check replay live events plan bench gate doctor; do
   try --help 0 "out:  $verb"
   try "$verb --help" 0 "out:Example: kvproof $verb" \
     "ok:tail -n 2 $work/out | grep -q '^Exit codes: 0 '"
@@ -234,6 +234,9 @@ try "plan --list --figure=f.png" 0 \
 : >"$work/tree/properties/foreign/engines/run.py"
 try "engines --engine=mine" 0 "log:run.py --check-options --engine=mine" \
   "log:--target kvproof-check" "ok:tail -n 1 $work/log | grep -q 'run.py --engine=mine'"
+mkdir "$work/tree/properties/foreign/events"
+: >"$work/tree/properties/foreign/events/run.py"
+try "events a.jsonl --mirror" 0 no:--target "log:events/run.py a.jsonl --mirror"  # builds nothing
 echo "echo \"run.sh \$*\" >>$work/log" >"$work/tree/properties/fuzz/run.sh"
 printf '%s\n' clang libclang-rt-dev >"$work/lacking"
 try "fuzz --no-install" 77 "err:needs a clang++ with libFuzzer"

@@ -18,10 +18,14 @@ LIVE = CHECKOUT / "properties" / "live" / "vllm"
 ENGINE = CHECKOUT / "properties" / "live" / "engine" / "run.py"
 
 
+def python_of(name):
+    """@return the interpreter of an environment that a part before has made"""
+    made = glob.glob(str(BUILD / "engines" / name / "bin" / "python"))
+    return made[0] if made else ""
+
+
 def python_of_vllm():
-    """@return the interpreter of the environment that the first part has made"""
-    made = glob.glob(str(BUILD / "engines" / "vllm-v1-0.33.0" / "bin" / "python"))
-    return os.environ.get("KVPROOF_VLLM_PYTHON") or (made[0] if made else "")
+    return os.environ.get("KVPROOF_VLLM_PYTHON") or python_of("vllm-v1-0.33.0")
 
 
 def parts():
@@ -42,8 +46,12 @@ def parts():
     yield "tests that need vLLM", [
         "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
         "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
-    yield "allocators of other engines", [
-        *python, str(CHECKOUT / "properties" / "foreign" / "engines" / "run.py")]
+    engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
+    yield "allocators of other engines", [*python, str(engines)]
+    yield "their events, in Dynamo's index", [*python, str(engines), "--events"]
+    dynamo = python_of("dynamo-1.6.1")
+    yield "tests of events beside Dynamo's index", [
+        dynamo, "-B", str(engines.parents[1] / "events" / "events_test.py")] if dynamo else []
 
 
 def main():

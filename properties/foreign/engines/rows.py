@@ -32,6 +32,7 @@ class Row(NamedTuple):
     traits: dict = {}
     abilities: Optional[dict] = {}  # empty: not restricted; None: as its adapter says
     whole: bool = False  # pip installs what the wheel requires, too
+    events: Optional[tuple] = None  # laws that they are known to break; None: it tells none
 
     def says(self):
         """@return its traits and its abilities, in words"""
@@ -86,9 +87,10 @@ INSIDE, APART = {"lookup": "within_allocate"}, {"lookup": "separate"}
 
 ROWS = [
     Row("vllm-v1", "0.24.0", "pypi", "vllm==0.24.0", VLLM_V1, "wire", "vllm",
-        tuple(faults.VLLM_V1), abilities={"kinds": KINDS_24, "max_tokens": False}),
+        tuple(faults.VLLM_V1), abilities={"kinds": KINDS_24, "max_tokens": False}, events=()),
     Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm",
-        tuple(VLLM_33), abilities={"kinds": KINDS_33}),
+        tuple(VLLM_33), abilities={"kinds": KINDS_33},
+        events=("parent",)),  # https://github.com/vllm-project/vllm/issues/58119
     Row("vllm-v0", "0.6.6.post1", "pypi", "vllm==0.6.6.post1", "vllm_v0.py", "torch", "vllm",
         tuple(faults.VLLM_V0), known=(
             ("I18", "a hit counts a block that was evicted before the one behind it",
@@ -137,9 +139,9 @@ ROWS = [
         abilities=HITS | CACHED | {"block_sizes": [1]}),
     Row("atom", "ffdf3bb", "checkout", "ROCm/ATOM", "atom.py", "light",
         traits=NEWEST | {"free_list": "set"}, abilities=HITS | {"chunks": True}),
-    Row("kvproof", "naive", "own", "naive"),
-    Row("kvproof", "optimized-xxh3", "own", "optimized-xxh3"),
-    Row("kvproof", "optimized-sha256", "own", "optimized-sha256"),
+    Row("kvproof", "naive", "own", "naive", events=()),
+    Row("kvproof", "optimized-xxh3", "own", "optimized-xxh3", events=()),
+    Row("kvproof", "optimized-sha256", "own", "optimized-sha256", events=()),
 ]
 
 

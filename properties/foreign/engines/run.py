@@ -5,8 +5,10 @@ seeded into copies of them is noticed."""
 
 import argparse
 import concurrent.futures
+import glob
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from rows import ROWS
 
 START_SECONDS = 600  # that an engine may take to start: it takes 35, and many times that under load
 HERE = os.path.dirname(os.path.abspath(__file__))
+EVENTS = os.path.normpath(os.path.join(HERE, os.pardir, "events"))
 CHECKOUT = os.path.normpath(os.path.join(HERE, *[os.pardir] * 3))
 COUNTS = ("laws_spoke", "configurations", "operations", "findings_new", "findings_known", "worded")
 
@@ -114,6 +117,32 @@ class Checker:
         if code in (0, 1, 3):
             return fault.what, code == 1, ""
         return fault.what, False, f", for its check ended with {code}: {last_line(output)}"
+
+
+def listen(row, options, checker):
+    """Records a check of an engine, and has its events judged. @return the exit code"""
+    name = f"{row.name} {row.revision}"
+    try:
+        place = Place(row, options.folder, options.checkout)
+    except Absent as error:
+        print(f"skipped: {name}: {error}")
+        return 77
+    print(f"kvproof engines: events of {name}", file=sys.stderr, flush=True)
+    command = (f"'{checker.program}' --serve={row.origin}" if row.source == "own" else
+               place.subject(HERE).partition("=")[2])
+    with tempfile.TemporaryDirectory(dir=checker.work) as folder:
+        recorder = shlex.join([sys.executable, "-B", os.path.join(EVENTS, "record.py"), folder,
+                               command])
+        place.subject = lambda _: f"--subject-command={recorder}"
+        code, _, output = checker.run(place, "events")
+        if code not in (0, 1, 3):
+            print(f"not checked: {name}: {last_line(output)}")
+            return 2
+        print(f"{name}:", flush=True)
+        return subprocess.run([
+            sys.executable, "-B", os.path.join(EVENTS, "run.py"), "--mirror",
+            *(f"--known={law}" for law in row.events), *glob.glob(os.path.join(folder, "*"))],
+            check=False).returncode
 
 
 def last_line(output):
@@ -247,6 +276,8 @@ def parse():
                         "<commit>, or DIR itself")
     parser.add_argument("--list", action="store_true", help="instead: print the engines, where "
                         "they come from, what they do otherwise, what they can be asked")
+    parser.add_argument("--events", action="store_true", help="instead: have KV cache events "
+                        "judged, and put into Dynamo's index")
     parser.add_argument("--history", action="store_true", help="instead: releases of vLLM V1, and "
                         "which defect lives in which")
     parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
@@ -289,6 +320,9 @@ def main():
     defects = []
     with tempfile.TemporaryDirectory() as work:
         checker = Checker(program, passed, work)
+        if options.events:
+            codes = {listen(row, options, checker) for row in rows if row.events is not None}
+            return next((code for code in (1, 2, 3, 0) if code in codes), 77)
         if options.history:
             outcomes, defects = history(options, checker, examine)
         else:

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of `kvproof events`. KVPROOF_BIN is where kvproof-check is, whose naive allocator is
+recorded. Where Dynamo is, it follows, too."""
+
+import copy
+import json
+import os
+import pathlib
+import random
+import shlex
+import struct
+import subprocess
+import sys
+import tempfile
+import tracemalloc
+import unittest
+from types import SimpleNamespace
+
+import run
+from judge import Judge
+from router import radix_tree
+from wire import Bad
+
+try:
+    TREE = radix_tree()
+except ImportError:
+    TREE = None
+HERE = pathlib.Path(__file__).resolve().parent
+CHECK = os.path.join(os.environ.get("KVPROOF_BIN", str(HERE.parents[2] / "build/release/bin")),
+                     "kvproof-check")
+
+
+def stored(names, parent=None, size=2, tokens=None, **more):
+    return {"type": "BlockStored", "block_hashes": [*names], "parent_block_hash": parent,
+            "token_ids": [ord(name) for name in names for _ in range(2)] if tokens is None
+            else tokens, "block_size": size, **more}
+
+
+def removed(names, **more):
+    return {"type": "BlockRemoved", "block_hashes": [*names], **more}
+
+
+CLEARED = {"type": "AllBlocksCleared"}
+SOUND = [stored("abc"), stored("d", "a"), removed("c"), stored("c", "b"), stored("a", medium="CPU"),
+         removed("cb"), ["BlockStored", ["b"], "a", [98, 98], 2], CLEARED, stored("ab")]
+
+
+def packed(value):
+    """@return the value as msgpack"""
+    if isinstance(value, (list, dict)):
+        parts = value if isinstance(value, list) else sum(map(list, value.items()), [])
+        tag = 0xDD if isinstance(value, list) else 0xDF
+        return struct.pack(">BI", tag, len(value)) + b"".join(map(packed, parts))
+    if isinstance(value, (str, bytes)):
+        text = value if isinstance(value, bytes) else value.encode()
+        return struct.pack(">BI", 0xC6 if text is value else 0xDB, len(text)) + text
+    return b"\xc0" if value is None else struct.pack(">Bq", 0xD3, value)
+
+
+def as_json(events):
+    return b"".join(json.dumps({"seq": i, "batch": [0, [event], None]}).encode() + b"\n"
+                    for i, event in enumerate(events))
+
+
+def as_frames(events):
+    return b"".join(packed([b"topic", i.to_bytes(8, "big"), packed([0, [event]])])
+                    for i, event in enumerate(events))
+
+
+class EventsTest(unittest.TestCase):
+    def judged(self, data, tree=TREE, unique=True):
+        """@return the laws that data break, and that their end is torn"""
+        self.judge, path = Judge(tree, unique), pathlib.Path(self.folder, "stream")
+        path.write_bytes(data)
+        self.torn = run.put(str(path), self.judge)
+        return {*self.judge.found}
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def test_a_sound_stream_holds_in_each_form(self):
+        for data in (as_json(SOUND), as_frames(SOUND), packed([0, SOUND, 3])):
+            self.assertEqual(self.judged(data), set())
+            self.assertEqual((self.judge.counts["events"], self.judge.asked["lookup"]), (9, 8))
+
+    def test_each_fault_of_a_stream_is_noticed_by_its_law(self):
+        for law, events in (
+                ("parent", SOUND[1:2]), ("removed", [SOUND[0], *SOUND[2:3] * 2]),
+                ("removed", [SOUND[2], SOUND[0]]), ("twice", SOUND[:1] * 2),
+                ("twice", [event for event in SOUND if event != CLEARED]),
+                ("parent", [stored("ab"), CLEARED, stored("c", "b")]),
+                ("removed", [stored("ab"), CLEARED, removed("b")]),
+                ("removed", [stored("a"), removed("a", medium="CPU")]),
+                ("parent", [stored("a"), stored("b", "x")]),
+                ("meaning", [stored("abc"), removed("c"), stored("c", "a")]),
+                ("meaning", [stored("a"), removed("a"), stored("a", tokens=[5, 5])]),
+                ("size", [stored("ab"), stored("cd", "b", 3, [1] * 6)]),
+                ("tokens", [stored("ab", tokens=[1, 2, 3])])):
+            self.assertEqual(self.judged(as_json(events)) - {"lookup"}, {law}, events)
+        for keep in ((0, 2), (0, 2, 1), (0, 0)):
+            batches = as_json([CLEARED] * 3).splitlines(True)
+            self.assertEqual(self.judged(b"".join(batches[i] for i in keep)), {"sequence"})
+
+    def test_a_mirror_that_hears_otherwise_is_noticed(self):
+        deaf = SimpleNamespace(apply_event=lambda *_: None, find_matches=lambda _: SimpleNamespace(
+            scores={}), remove_worker=lambda _: None)
+        self.assertEqual(self.judged(as_json(SOUND), deaf), {"lookup"})
+
+    def test_what_stands_behind_a_removed_parent_is_cut_and_not_blamed(self):
+        self.assertEqual(self.judged(as_json([stored("abc"), removed("b"), stored("b", "a"),
+                                              stored("d", "c")])), set())
+        self.assertEqual(self.judge.counts["cut"], 1)
+
+    def test_each_fault_of_a_recording_is_noticed(self):
+        recorder = shlex.join([sys.executable, "-B", str(HERE / "record.py"), self.folder,
+                               f"'{CHECK}' --serve=naive"])
+        subprocess.run([CHECK, f"--subject-command={recorder}", "--operations=300",
+                        "--configuration=full"], stdout=subprocess.DEVNULL, check=False)
+        lines = [json.loads(line) for path in pathlib.Path(self.folder).glob("*.jsonl")
+                 for line in path.read_bytes().splitlines()]
+
+        def found_now():
+            return self.judged(b"".join(json.dumps(line).encode() + b"\n" for line in lines),
+                               unique=False)
+        self.assertEqual(found_now(), set())
+        self.assertGreater(self.judge.asked["lookup"], 1000)
+
+        def change(kind, mend, most=1):
+            """@return the laws that are broken when the first lines with such an event are changed,
+            one at a time"""
+            found = set()
+            for line in [line for line in lines if line.get("events") and
+                         line["events"][0]["type"] == kind][:most]:
+                kept = copy.deepcopy(line["events"])
+                mend(line["events"])
+                found |= found_now()
+                line["events"] = kept
+            return found
+        for kind in ("stored", "removed", "cleared"):
+            self.assertLessEqual({"residency", "lookup"},
+                                 change(kind, lambda events: events.pop(0), 30), kind)
+        for kind, law in (("stored", "residency"), ("removed", "removed")):
+            self.assertIn(law, change(kind, lambda events: events.append(events[0])), kind)
+        self.assertIn("removed", change("stored", lambda events: events.insert(0, {
+            "type": "removed", "group": 0, "prefix": events[0]["blocks"][0][1],
+            "block": events[0]["blocks"][0][0]})))
+        self.assertIn("parent", change("stored", lambda events: events[0].update({
+            "from": events[0]["from"] + 4})))
+
+    def test_bad_input_is_one_line_and_a_torn_end_is_said(self):
+        for data, said in ((b"{]\n{}", ":1: line: expected JSON"), (b"\xc1", "byte 0: batch"),
+                           (b"[0]\n", ":1: batch: expected [time"), (b"\x91" * 99, "more than 12"),
+                           (as_json([stored("a", group_idx=-1)]), "events[0]: group_idx: expected"),
+                           (b'{"kvproof_trace":1}\n', ":1: line: expected one of the trace")):
+            with self.assertRaisesRegex(Bad, "^[^\n]*" + said.replace("[", r"\[") + "[^\n]*$"):
+                self.judged(data)
+        for whole in (as_json(SOUND), as_frames(SOUND)):
+            self.assertEqual(self.judged(whole[:-3]), set())
+            self.assertEqual((len(self.torn), self.judge.counts["events"]), (1, 8))
+
+    def test_no_bytes_are_too_bad(self):
+        draw = random.Random(1)
+        tracemalloc.start()
+        for seed in (as_json(SOUND), as_frames(SOUND), packed([0, SOUND]),
+                     b"\xdd\xff\xff\xff\xff" * 9):
+            for _ in range(1000):
+                data = bytearray(seed)
+                for _ in range(draw.randint(1, 5)):
+                    at = draw.randrange(len(data))
+                    end = at + draw.choice((0, 1, 1, 9))
+                    data[at:end] = draw.randbytes(draw.choice((0, 1, 1, 5)))
+                try:
+                    self.judged(bytes(data) or b"x", None)
+                except Bad as error:
+                    self.assertNotIn("\n", str(error))
+        self.assertLess(tracemalloc.get_traced_memory()[1], 4 << 20)
+        tracemalloc.stop()
+
+    def test_exit_codes(self):
+        for data, code, said in (
+                (as_json(SOUND), 0, "the mirror did not speak\nholds"), (b"", 3, "nothing"),
+                (as_json([removed("a")]), 1, "BROKEN"), (b"{\n", 2, "expected JSON")):
+            path = pathlib.Path(self.folder, "stream")
+            path.write_bytes(data)
+            done = subprocess.run([
+                sys.executable, "-B", str(HERE / "run.py"), str(path), "--no-mirror",
+                f"--json={path}.json"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, code, done.stderr)
+            self.assertIn(said, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
