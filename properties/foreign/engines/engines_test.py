@@ -258,7 +258,8 @@ class OutcomesTest(unittest.TestCase):
         for words, code, said in (
                 (["--engine=atom"], 77, "no checkout: https://github.com/ROCm/ATOM at ffdf3bb"),
                 (["--engine=nobody"], 2, "invalid choice"), (["--seed=-1"], 2, "--seed"),
-                (["--operations=x"], 2, "--operations"), (["--checkout"], 2, "--checkout")):
+                (["--operations=x"], 2, "--operations"), (["--checkout"], 2, "--checkout"),
+                (["--events", "--json=a"], 2, "--events")):
             done = subprocess.run([sys.executable, "-B", script, *words], check=False, text=True,
                                   capture_output=True)
             self.assertEqual(done.returncode, code, done.stderr)

@@ -290,6 +290,8 @@ def parse():
         value = getattr(options, name)
         if value is not None and value < least:
             parser.error(f"argument --{name}: expected a whole number from {least} on")
+    if options.events and (options.history or options.json):
+        parser.error("--events goes with neither --history nor --json")
     return options
 
 

@@ -57,8 +57,8 @@ def show(judge, known, torn, mirrored):
         print(f"{finding['where']}: {finding['law']}: {finding['what']}")
     print(*torn, sep="\n", end="\n" * bool(torn))
     counts = judge.counts
-    print(f"{counts['events']} events: {counts['gaps']} leave out blocks, {counts['copies']} remove "
-          f"one of several of a hash; the router's rules cut {counts['cut']} lookups more\n"
+    print(f"{counts['events']} events: {counts['gaps']} leave out blocks, {counts['copies']} take "
+          f"one of several of a hash; the router's rules cut {counts['cut']} lookups\n"
           + (f"mirrored by Dynamo {DYNAMO}" if mirrored else "the mirror did not speak"))
 
 
@@ -88,8 +88,8 @@ def parse():
         "3 nothing to judge, 77 no mirror could be had.")
     parser.add_argument("files", metavar="FILE", nargs="+")
     parser.add_argument("--mirror", action=argparse.BooleanOptionalAction,
-                        help=f"the RadixTree of Dynamo {DYNAMO} follows, downloaded where it is not "
-                        "here; default: if it is here")
+                        help=f"the RadixTree of Dynamo {DYNAMO} follows, too, and is downloaded; "
+                        "default: if it is here")
     parser.add_argument("--unique", action="store_true", help="a hash has one block at most")
     parser.add_argument("--known", metavar="LAW", action="append", choices=[*LAWS], default=[],
                         help="that this one is broken is expected, repeatable")
