@@ -29,9 +29,9 @@ class Router:
     def stored(self, parent, blocks):
         """@param blocks pairs of hash and content"""
         self.tell({"stored": {
-            "parent_hash": None if parent is None else digest(parent),
-            "blocks": [{"block_hash": digest(name), "tokens_hash": content}
-                       for name, content in blocks]}})
+            "parent_hash": None if parent is None else digest((self.worker, parent)),
+            "blocks": [{"block_hash": digest((self.worker, name)), "tokens_hash": tokens}
+                       for (name, _), tokens in zip(blocks, self.apart(blocks))]}})
         for name, _ in blocks:
             if parent is None or parent in self.parents:
                 self.parents.setdefault(name, parent)
@@ -39,12 +39,17 @@ class Router:
             parent = name
 
     def removed(self, name):
-        self.tell({"removed": {"block_hashes": [digest(name)]}})
+        self.tell({"removed": {"block_hashes": [digest((self.worker, name))]}})
         gone = [name] * (name in self.parents)
         while gone:
             name = gone.pop()
             self.children[self.parents.pop(name)].discard(name)
             gone += self.children.get(name, ())
+
+    def apart(self, blocks):
+        """@return what stands for the tokens of blocks, for this worker alone: where others have
+        the same, its tree forgets less"""
+        return [hash((self.worker, content)) % 2**64 for _, content in blocks]
 
     def cleared(self):
         self.tell("cleared")
@@ -65,7 +70,7 @@ class Router:
                       if self.parents.get(name, self) != names[i]), len(chain))
         if not self.tree:
             return known, known
-        scores = self.tree.find_matches([content for _, content in chain]).scores
+        scores = self.tree.find_matches(self.apart(chain)).scores
         return known, scores.get((self.worker, 0), 0)
 
     def leave(self):
