@@ -44,10 +44,13 @@ void History::fold_events(const Snapshot& before, const Operation& operation,
   if (std::holds_alternative<op::Step>(operation)) new_states.clear();
   const std::size_t older_states = new_states.size();
   const std::string& name = settled ? settled->req : request_of(operation);
+  // One that ends may publish what it has computed as it goes.
+  const RequestState* request = after.find(name);
+  if (std::holds_alternative<op::Finish>(operation)) request = before.find(name);
   for (const Event& event : outcome.events) {
     if (const auto* stored = std::get_if<event::Stored>(&event)) {
       mirror_moves();
-      mirror_stored(*stored, after.find(name), settled ? before.find(name) : nullptr, before);
+      mirror_stored(*stored, request, settled ? before.find(name) : nullptr, before);
     } else if (const auto* removed = std::get_if<event::Removed>(&event)) {
       if (removed->block < num_blocks) {
         std::vector<Entry>& known = mirror.blocks[removed->block];

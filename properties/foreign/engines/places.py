@@ -140,8 +140,8 @@ class Place:
         shared = environment(folder, row.needs, SHARED[row.needs])
         if row.source == "pypi":
             alone = () if row.whole else ("--no-deps",)
-            shared = environment(folder, f"{row.name}-{row.revision}", [row.origin], *alone,
-                                 beside=shared)
+            name = f"{row.name}-{row.revision.split('+')[0]}"
+            shared = environment(folder, name, [row.origin], *alone, beside=shared)
             original = os.path.join(site_packages(shared), row.package)
         self.python = os.path.join(shared, "bin", "python")
         self.original = original

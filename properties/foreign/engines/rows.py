@@ -11,6 +11,7 @@ import sys
 from typing import NamedTuple, Optional
 
 import faults
+import faults_sglang_unified
 from faults_transformers import TRANSFORMERS
 from faults_vllm import VLLM_33
 
@@ -57,7 +58,7 @@ def _short(value):
 # What engines need of pip, installed once and shared.
 SHARED = {"light": ("numpy", "xxhash", "msgspec"),
           "wire": ("cbor2", "msgspec", "pyzmq", "typing_extensions"),
-          "torch": ("torch==2.9.1", "numpy", "sortedcontainers", "msgspec", "pybase64")}
+          "torch": ("torch==2.14.1", "numpy", "sortedcontainers", "msgspec", "pybase64")}
 VLLM_V1 = "../vllm_adapter.py --around-known"
 NANO, MINI = "GeeeekExplorer/nano-vllm", "sgl-project/mini-sglang"
 ISSUE_163 = "https://github.com/GeeeekExplorer/nano-vllm/issues/163"
@@ -100,6 +101,13 @@ ROWS = [
     Row("sglang", "0.5.23", "pypi", "sglang==0.5.23", "sglang_adapter.py", "torch", "sglang",
         tuple(faults.SGLANG), traits=REPOINTED | {"refusal": "may_evict"},
         abilities=HITS | CACHED | {"chunks": True}),
+    # The Rust core, which servers use by default; and the one that is written in Python.
+    *(Row("sglang-unified", revision, "pypi", "sglang==0.5.23", adapter, "torch", "sglang",
+          tuple(seeded), traits=REPOINTED | {"refusal": "may_evict"},
+          abilities=HITS | CACHED | {"chunks": True})
+      for revision, adapter, seeded in (
+          ("0.5.23", "sglang_unified.py", faults_sglang_unified.GLUE),
+          ("0.5.23+python", "sglang_unified.py python", faults_sglang_unified.PYTHON))),
     Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch",
         "lmdeploy", tuple(faults.LMDEPLOY),
         traits=REPOINTED | INSIDE | {"refusal": "may_evict"}, abilities=HITS),

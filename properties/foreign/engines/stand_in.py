@@ -94,9 +94,9 @@ WITHOUT = {
         "utils.log_utils", "utils.profile_max_tokens"),
     "minisgl": ("kernel", "attention", "moe"),
     "sglang": ("kernels", *("srt." + name for name in (
-        "configs", "constrained", "disaggregation", "distributed", "function_call",
+        "configs", "constrained", "distributed", "function_call",
         "hardware_backend", "layers", "lora", "model_executor", "multimodal", "observability",
-        "parser", "sampling", "session", "speculative")))}
+        "parser", "sampling", "speculative")))}
 
 
 def engine(name, folder=None, bare=("",), **given):
