@@ -22,7 +22,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROW = ROWS[0]._replace(name="mine", revision="abc1234", source="checkout", origin="me/mine",
                        adapter="nano_vllm.py", abilities={})
 # Lines of code of an adapter at most. vLLM V1's shows all that it has; one of SGLang's, two cores.
-LINES, WIDTH = {"../vllm_adapter.py": 120, "sglang_unified.py": 120, "transformers_cache.py": 90}, 80
+LINES = {"../vllm_adapter.py": 120, "sglang_unified.py": 120, "transformers_cache.py": 90}
+WIDTH = 80
 
 
 class RowsTest(unittest.TestCase):
