@@ -91,7 +91,7 @@ ROWS = [
         tuple(faults.VLLM_V1), abilities={"kinds": KINDS_24, "max_tokens": False}, events=()),
     Row("vllm-v1", "0.33.0", "pypi", "vllm==0.33.0", VLLM_V1, "wire", "vllm",
         tuple(VLLM_33), abilities={"kinds": KINDS_33},
-        events=("parent",)),  # https://github.com/vllm-project/vllm/issues/58119
+        events=("tail",)),  # https://github.com/vllm-project/vllm/issues/58119
     Row("vllm-v0", "0.6.6.post1", "pypi", "vllm==0.6.6.post1", "vllm_v0.py", "torch", "vllm",
         tuple(faults.VLLM_V0), known=(
             ("I18", "a hit counts a block that was evicted before the one behind it",

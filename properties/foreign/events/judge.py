@@ -10,6 +10,7 @@ LAWS = {
     "size": "blocks of a group have one size; a shorter one stands alone and divides it",
     "tokens": "an event has the tokens of its blocks, and but in the main group of some left out",
     "parent": "in the main group, which routers follow, the parent of a block was stored before",
+    "tail": "and so was that of a shorter block",
     "meaning": "a hash has one parent and one content",
     "twice": "with --unique: nothing is stored that is there",
     "removed": "what is removed is there",
@@ -22,16 +23,16 @@ class Judge:
     behind the filter of Dynamo's publisher."""
 
     def __init__(self, tree=None, unique=False):
-        self.tree, self.unique, self.numbers, self.routers = tree, unique, {}, {}
+        self.tree, self.unique, self.routers = tree, unique, {}
         self.asked, self.found, self.findings, self.counts = Counter(), Counter(), [], Counter()
         self.begin()
 
     def begin(self):
-        """A new manager, which holds nothing."""
+        """A new manager or stream: nothing is held."""
         for router in self.routers.values():
             router.leave()
         self.held, self.known, self.sizes, self.meanings, self.routers = {}, {}, {}, {}, {}
-        self.last = None  # event that stored
+        self.last, self.numbers = None, {}  # the last event that stored, and the last batches
 
     def ask(self, law, good, where, text):
         """@param text what is wrong, a function"""
@@ -77,7 +78,7 @@ class Judge:
                  lambda: f"{event.tokens} tokens, {len(event.hashes)} blocks of {event.size}")
         known, parent = self.known.setdefault(group, set()), event.parent
         if event.main and parent is not None:
-            self.ask("parent", parent in known, event.where,
+            self.ask("parent" if event.size == long else "tail", parent in known, event.where,
                      lambda: f"parent {parent!r:.40} was never stored")
         known.update(event.hashes)
         held = self.of(event)

@@ -16,6 +16,8 @@ class Recording:
                 self.judge.begin()
                 self.unit, self.groups = (line["config"][key] for key in (
                     "hash_block_size", "groups"))
+                self.judge.sizes = {(None, group): kind["block_size"]
+                                    for group, kind in enumerate(self.groups)}
                 self.keys, self.ends = {}, {}  # by block, group and tokens; the tokens of a key
                 self.moves = {}  # requests, by the names of their transfers
             elif line.get("events") is not None and "hashes" in line["state"]:
@@ -37,7 +39,7 @@ class Recording:
                      for group, key, blocks in state["index"] for block in blocks}
         self.judge.ask("residency", told == shown, where, lambda: ", ".join(
             f"group {each[0]} key {each[1]}: {told.get(each, 0)} told, {shown.get(each, 0)} shown"
-            for each in sorted({*told} | {*shown}) if told.get(each) != shown.get(each)))
+            for each in sorted({*told} | {*shown}, key=str) if told.get(each) != shown.get(each)))
         for group, kind in enumerate(self.groups):
             if self.main(group):
                 step = kind["block_size"] // self.unit

@@ -22,6 +22,7 @@ DYNAMO = "1.6.1"
 
 def put(path, judge):
     """Puts a file before the judge. @return that its end is torn, in words. Throws Bad, OSError."""
+    judge.begin()
     torn, recording = [], Recording(judge)
     with open(path, "rb") as file:
         packed = file.peek(1)[:1] not in (b"{", b"[", b"")
@@ -116,10 +117,10 @@ def main():
                 file.write(json.dumps(document(judge, verdict, mirrored)) + "\n")
         print(verdict)
         return code
-    except (Absent, Bad, OSError) as error:
+    except (Absent, Bad, ImportError, OSError, RecursionError) as error:
         where = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else error
         print(f"kvproof events: {where}", file=sys.stderr)
-        return 77 if isinstance(error, Absent) else 2
+        return 77 if isinstance(error, (Absent, ImportError)) else 2
 
 
 if __name__ == "__main__":
