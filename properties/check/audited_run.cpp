@@ -122,8 +122,8 @@ class AuditedRun::Run {
     ended_.declined.set(operation.index());
     const std::string& declared = promises().declines[operation.index()];
     const auto* declined = std::get_if<Declined>(&answer);
-    const bool tells = declined != nullptr && declined->reason != kNoReason;
-    std::string why = tells ? declined->reason : !declared.empty() ? declared : error_text(answer);
+    std::string why = declined != nullptr ? declined->reason : error_text(answer);
+    if (!declared.empty() && (declined == nullptr || why == kNoReason)) why = declared;
     auto& said = report_.declined[operation.index()];
     if (said.size() >= kMostReasons && !said.contains(why)) why = "other reasons";
     ++said[why];
