@@ -28,8 +28,6 @@ VLLM_33 = [
     Fault("the rows of an encoder grow with the tokens", GROUPS,
           "                num_encoder_tokens\n                if isinstance",
           "                num_tokens\n                if isinstance"),
-    Fault("a window ends a block late", TABLES,
-          "(request_id, 0, num_skipped_blocks)", "(request_id, 0, num_skipped_blocks + 1)"),
     Fault("a chunk begins one token late", TABLES,
           "num_computed_tokens // self.attention_chunk_size\n",
           "(num_computed_tokens + 1) // self.attention_chunk_size\n"),

@@ -15,8 +15,7 @@ LAYERS, HEADS, STRIDE = 2, 2, 100  # between the codes of two values
 
 
 class Transformers(EngineAdapter):
-    promises = "hits"
-    operations = EngineAdapter.operations + " fork reset"
+    promises, operations = "hits", EngineAdapter.operations + " fork reset"
     traits = {"duplicates": "table_repointed", "refusal": "may_evict", "free_list": "set"}
     abilities = {"chunks": True, "forks": "computed"}
     one_by_one = whole_steps = always_hits = True
@@ -51,11 +50,9 @@ class Transformers(EngineAdapter):
         r.own.complete = self.cache.count_new_complete_blocks(r.own, more)
         return True
 
-    def append(self, r, tokens):
-        r.own.generated_tokens += tokens
-
     def advance(self, r):
         past, r.own.position_offset = r.own.position_offset, r.computed
+        r.own.generated_tokens = r.tokens[len(r.own.initial_tokens):]
         index = torch.tensor(self.group.get_write_indices(r.name, past, r.computed - past))
         values = torch.tensor([r.tokens[past:r.computed], [*range(past, r.computed)]]).int()
         for layer, code in enumerate(self.codes):
@@ -105,6 +102,9 @@ class Transformers(EngineAdapter):
 
     def keys(self):
         return self.ledger.block_to_hash
+
+    def progress(self, r):
+        return [block in self.keys() for block in (*self.table(r), None)].index(False)
 
     def index(self):
         return {key: [block] for key, block in self.ledger.hash_to_block.items()}
