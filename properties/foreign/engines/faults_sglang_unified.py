@@ -69,7 +69,31 @@ PYTHON = GLUE + [
           "        for comp"),
     Fault("a new node is not announced", CORE,
           "        self.kv_events.record_store(new_node, session_id=session_id)\n", ""),
-    Fault("a match splits a node and ends above it", CORE,
-          "                    value.append(node.component_data[BASE_COMPONENT_TYPE].value)\n"
-          "                _update", "                    pass\n                _update"),
+]
+
+LOCKS = "srt/mem_cache/unified_cache/components/swa.py"
+SLOTS = "srt/mem_cache/allocator/swa.py"
+WINDOW = [
+    Fault("a lock of a window counts twice", LOCKS,
+          "                comp.lock_ref = ref + 1", "                comp.lock_ref = ref + 2"),
+    Fault("a lock of a window is never given back", LOCKS,
+          "                comp.lock_ref = ref - 1", "                pass"),
+    Fault("the upper half of a split window is not locked", LOCKS,
+          "].lock_ref = child.component_data[", "].lock_ref = 0 and child.component_data["),
+    Fault("the upper half of a split window has the slots of the lower", LOCKS,
+          "child_swa_value[\n                :split_len",
+          "child_swa_value[\n                -split_len:"),
+    Fault("the slots of an evicted window are lost", LOCKS,
+          "device_frees[self.component_type].append(", "[].append("),
+    Fault("a hit needs no window", LOCKS,
+          'return state["len"] >= sliding_window_size', "return True"),
+    Fault("where a window is recovered, the page before it is lost", LOCKS,
+          "        cache_actions.append(FreeDeviceKVFullOnly([old_full]))\n", ""),
+    Fault("a lock that is given up early reaches the root", LOCKS,
+          'if swa_uuid_for_lock and cd.metadata.get("uuid") == swa_uuid_for_lock:',
+          "if False:"),
+    Fault("slots that slid out of a window are lost", SLOTS,
+          "        self.swa_attn_allocator.free_page_ids(swa_pages)\n", "        pass\n"),
+    Fault("a window's slots are given back while they are read", COMMON,
+          "evict_threshold = pre_len - ceil_align(", "evict_threshold = pre_len + ceil_align("),
 ]

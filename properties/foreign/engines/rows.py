@@ -101,13 +101,16 @@ ROWS = [
     Row("sglang", "0.5.23", "pypi", "sglang==0.5.23", "sglang_adapter.py", "torch", "sglang",
         tuple(faults.SGLANG), traits=REPOINTED | {"refusal": "may_evict"},
         abilities=HITS | CACHED | {"chunks": True}),
-    # The Rust core, which servers use by default; and the one that is written in Python.
-    *(Row("sglang-unified", revision, "pypi", "sglang==0.5.23", adapter, "torch", "sglang",
+    # The Rust core, which servers use by default, and that in Python; windows beside either. Neither
+    # Mamba states nor the host tier can be said in the contract: see the adapter.
+    *(Row("sglang-unified", f"0.5.23{which}", "pypi", "sglang==0.5.23", adapter, "torch", "sglang",
           tuple(seeded), traits=REPOINTED | {"refusal": "may_evict"},
           abilities=HITS | CACHED | {"chunks": True})
-      for revision, adapter, seeded in (
-          ("0.5.23", "sglang_unified.py", faults_sglang_unified.GLUE),
-          ("0.5.23+python", "sglang_unified.py python", faults_sglang_unified.PYTHON))),
+      for which, adapter, seeded in (
+          ("", "sglang_unified.py", faults_sglang_unified.GLUE),
+          ("+python", "sglang_unified.py python", faults_sglang_unified.PYTHON),
+          ("+window", "sglang_window.py", ()),
+          ("+python+window", "sglang_window.py python", faults_sglang_unified.WINDOW))),
     Row("lmdeploy", "0.18.0", "pypi", "lmdeploy==0.18.0", "lmdeploy_adapter.py", "torch",
         "lmdeploy", tuple(faults.LMDEPLOY),
         traits=REPOINTED | INSIDE | {"refusal": "may_evict"}, abilities=HITS),

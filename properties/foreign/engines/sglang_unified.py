@@ -13,7 +13,7 @@ import sys
 os.environ["SGLANG_UNIFIED_RADIX_TREE_CORE_BACKEND"] = (sys.argv[1:] or ["rust"])[0]
 
 from sglang_adapter import CacheInitParams, Sglang  # noqa: E402
-from sglang.srt.disaggregation.kv_events import AllBlocksCleared, BlockStored  # noqa: E402
+from sglang.srt.disaggregation.kv_events import BlockRemoved, BlockStored  # noqa: E402
 from sglang.srt.mem_cache import utils  # noqa: E402
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType  # noqa: E402
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache  # noqa: E402
@@ -36,6 +36,7 @@ def numbers(hashes):
 
 utils.get_native_hash = lambda key, before, size: page_hashes(
     list(key.raw_token_ids()), before, size)
+PAPER = os.memfd_create("tree")  # what is printed, in whatever language
 
 
 class SglangUnified(Sglang):
@@ -44,74 +45,73 @@ class SglangUnified(Sglang):
 
     def build(self):
         super().build()
+        os.dup2(PAPER, 1)
+        self.full = self.pool
+        self.plant(ComponentType.FULL)
+
+    def plant(self, *components, **more):
         self.tree = UnifiedRadixCache(CacheInitParams(
             False, self.rows, self.pool, self.size, enable_kv_cache_events=True,
-            tree_components=(ComponentType.FULL,)))
+            tree_components=components, **more))
         self.tree.take_events()
         self.before, self.seen = {}, None
 
     def greet(self, header):
         return super().greet(header) | {"events": True}
 
+    def idle(self):
+        return not any(r.holds for r in self.requests.values())
+
     def do_reset(self, *_):
-        idle = not any(r.holds for r in self.requests.values())
-        if idle:
-            for part in (self.tree.reset, self.rows.clear, self.pool.clear):
-                part()
-        return idle
+        for part in (self.tree.reset, self.rows.clear, self.pool.clear) if self.idle() else ():
+            part()
+        return self.idle()
+
+    def perform(self, operation):
+        self.seen = None
+        out = super().perform(operation)
+        try:
+            self.check()
+        except BaseException as error:  # a panic of Rust is none of Exception
+            return {"error": f"{type(error).__name__}: {error}"}
+        return out
+
+    def check(self):
+        self.tree.sanity_check()
 
     def events(self, _):
         """Of its blocks the engine tells the keys; which ones they are, its tree shows."""
         before, self.before = self.before, {key: page for page, key in self.keys().items()}
         out = []
         for event in self.tree.take_events():
-            if isinstance(event, AllBlocksCleared):
-                out.append({"type": "cleared"})
-                continue
-            stored = isinstance(event, BlockStored)
-            pages = self.before if stored else before
-            blocks = [[self.ids([pages[key]])[0], self.key_tokens[key]]
-                      for key in event.block_hashes]
-            out += [{"type": "stored", "group": 0, "from": blocks[0][1] - self.size,
-                     "to": blocks[-1][1], "blocks": blocks}] if stored else [
-                {"type": "removed", "group": 0, "block": block, "prefix": prefix}
-                for block, prefix in blocks]
+            out += ([self.stored(event.block_hashes)] if isinstance(event, BlockStored) else
+                    self.gone(event.block_hashes, before) if isinstance(event, BlockRemoved) else
+                    [{"type": "cleared"}])
         return out
 
-    def perform(self, operation):
-        self.seen = None
-        out = super().perform(operation)
-        try:
-            self.tree.sanity_check()
-        except BaseException as error:  # a panic of Rust is none of Exception
-            return {"error": f"{type(error).__name__}: {error}"}
-        return out
+    def gone(self, keys, pages):
+        return [{"type": "removed", "group": 0, "block": self.ids([pages[key]])[0],
+                 "prefix": self.key_tokens[key]} for key in keys]
 
-    def printed(self):
-        """@return the lines that the tree prints, of a core that may not be Python"""
-        sys.stdout.flush()
-        paper, stdout = os.memfd_create("tree"), os.dup(1)
-        os.dup2(paper, 1)
-        try:
-            self.tree.pretty_print()
-            sys.stdout.flush()
-        finally:
-            os.dup2(stdout, 1)
-            os.close(stdout)
-        with os.fdopen(paper, "r", encoding="utf-8") as file:
-            file.seek(0)
-            return file.read().splitlines()
+    def stored(self, keys):
+        ends = [self.key_tokens[key] for key in keys]
+        blocks = self.ids(self.before[key] for key in keys)
+        return {"type": "stored", "group": 0, "from": ends[0] - self.size, "to": ends[-1],
+                "blocks": [*map(list, zip(blocks, ends))]}
 
     def published(self):
         if self.seen is None:
-            core = self.tree.tree_core
-            core.backfill_missing_hash_values()
-            self.seen = [block for line in reversed(self.printed()[1:])  # the leaves first
-                         for block in self.of_node(core, *line.split()[:3])]
+            self.tree.tree_core.backfill_missing_hash_values()
+            os.ftruncate(PAPER, os.lseek(PAPER, 0, os.SEEK_SET))
+            self.tree.pretty_print()
+            sys.stdout.flush()
+            nodes = os.pread(PAPER, 1 << 22, 0).decode().splitlines()[1:]
+            self.seen = [block for node in reversed(nodes)  # the leaves first
+                         for block in self.of_node(*node.split()[:3])]
         return self.seen
 
-    def of_node(self, core, name, length, lock):
-        node, lock = int(name[1:-1]), int(lock.partition("=")[2])
+    def of_node(self, name, length, lock):
+        node, lock, core = int(name[1:-1]), int(lock.partition("=")[2]), self.tree.tree_core
         pages = self.pages(core.get_component_device_value(node, ComponentType.FULL))
         keys = numbers(core.get_hash_values(node))
         if not len(pages) == len(keys) == int(length) // self.size:
@@ -120,6 +120,12 @@ class SglangUnified(Sglang):
 
     def hashes(self, r):
         return numbers(page_hashes(r.tokens, None, self.size))
+
+    def unused(self):
+        return self.full.get_all_free_pages().tolist()
+
+    def num_free(self):
+        return (self.full.available_size() + self.tree.full_evictable_size()) // self.size
 
 
 if __name__ == "__main__":
