@@ -101,8 +101,8 @@ ROWS = [
     Row("sglang", "0.5.23", "pypi", "sglang==0.5.23", "sglang_adapter.py", "torch", "sglang",
         tuple(faults.SGLANG), traits=REPOINTED | {"refusal": "may_evict"},
         abilities=HITS | CACHED | {"chunks": True}),
-    # The Rust core, which servers use by default, that in Python, and either with windows beside it.
-    # Not said: states of Mamba, which a match copies, and the host tier, whose copies begin unasked.
+    # The Rust core, which servers use by default, that in Python; and either with windows beside.
+    # Not said: states of Mamba, which a match copies; the host tier, whose copies begin unasked.
     *(Row("sglang-unified", f"0.5.23{which}", "pypi", "sglang==0.5.23", adapter, "torch", "sglang",
           tuple(seeded), traits=REPOINTED | {"refusal": "may_evict"},
           abilities=HITS | CACHED | {"chunks": True})
