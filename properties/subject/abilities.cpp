@@ -159,6 +159,7 @@ Abilities common(Abilities one, const Abilities& other) {
   one.most_requests = std::min(one.most_requests, other.most_requests);
   if (one.block_sizes.empty()) one.block_sizes = other.block_sizes;
   std::erase_if(one.block_sizes, [&](std::uint32_t size) { return !other.has_size(size); });
+  one.partial_keys = one.partial_keys || other.partial_keys;
   one.groups = std::min(one.groups, other.groups);
   one.kinds &= other.kinds;
   one.least_blocks = std::max(one.least_blocks, other.least_blocks);
