@@ -80,9 +80,10 @@ WINDOW = [
           "                comp.lock_ref = ref - 1", "                pass"),
     Fault("the upper half of a split window is not locked", LOCKS,
           "].lock_ref = child.component_data[", "].lock_ref = 0 and child.component_data["),
-    Fault("the upper half of a split window has the slots of the lower", LOCKS,
-          "child_swa_value[\n                :split_len",
-          "child_swa_value[\n                -split_len:"),
+    Fault("a slot keeps the window that it gives back", SLOTS,
+          "        self.clear_full_to_swa_mapping(mapping_indices)\n        return swa_pages\n\n"
+          "    def _free_swa_pages_cuda",
+          "        return swa_pages\n\n    def _free_swa_pages_cuda"),
     Fault("the slots of an evicted window are lost", LOCKS,
           "device_frees[self.component_type].append(", "[].append("),
     Fault("a hit needs no window", LOCKS,
