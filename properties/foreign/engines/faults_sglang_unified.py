@@ -27,9 +27,6 @@ GLUE = [fault for fault in SGLANG if fault.file in (COMMON, PAGED, TOKENS)] + [
           "                    indices[:self.page_size], start_pos=0)"),
     Fault("a prompt that is split off is given back", CACHE,
           "prev_prefix_len=len(prompt_key),", "prev_prefix_len=0,"),
-    Fault("eviction ends at the first leaf", CACHE,
-          "                    if target_reached(ct):\n                        break",
-          "                    break"),
     Fault("a reset leaves the tree", CACHE, "        self.tree_core.reset()\n", ""),
 ]
 PYTHON = GLUE + [
@@ -44,8 +41,10 @@ PYTHON = GLUE + [
           "new_parent.component_data[ct].lock_ref = 0"),
     Fault("the upper half of a split node has the pages of the lower", FULL,
           "child_cd.value[:split_len].clone()", "child_cd.value[-split_len:].clone()"),
-    Fault("a locked leaf can be evicted", FULL,
-          "            self.tree_core.evictable_device_leaves.discard(cur)\n", ""),
+    Fault("a locked leaf can be evicted", CORE,
+          "        if any(cd.lock_ref > 0 for cd in node.component_data):\n            return False\n"
+          "        if any(\n            child.component_data[ct].value",
+          "        if any(\n            child.component_data[ct].value"),
     Fault("the pages of an evicted node are lost", FULL,
           "            device_frees[self.component_type].append(cd.value)\n", ""),
     Fault("what is evicted stays in the tree", CORE,
