@@ -42,8 +42,8 @@ PYTHON = GLUE + [
     Fault("the upper half of a split node has the pages of the lower", FULL,
           "child_cd.value[:split_len].clone()", "child_cd.value[-split_len:].clone()"),
     Fault("a locked leaf can be evicted", CORE,
-          "        if any(cd.lock_ref > 0 for cd in node.component_data):\n            return False\n"
-          "        if any(\n            child.component_data[ct].value",
+          "        if any(cd.lock_ref > 0 for cd in node.component_data):\n"
+          "            return False\n        if any(\n            child.component_data[ct].value",
           "        if any(\n            child.component_data[ct].value"),
     Fault("the pages of an evicted node are lost", FULL,
           "            device_frees[self.component_type].append(cd.value)\n", ""),
