@@ -156,9 +156,14 @@ Finding nulls_where_unread(const Step& step) {
       const bool whole = reads_all(group.kind) || group.kind == LayerKind::cross;
       if (moves_state(group)) continue;             // I15
       if (group.kind == LayerKind::rswa) continue;  // what it gives back is for I16 to say
-      const auto read = std::ranges::find_if(table, [](BlockId b) { return b != kNullBlock; });
-      const auto null =
-          whole ? std::ranges::find(table, kNullBlock) : std::find(read, table.end(), kNullBlock);
+      const std::size_t sinks = ceil_div(step.history.promises->sinks, group.block_size);
+      const auto end =
+          table.begin() + std::ptrdiff_t(whole ? table.size() : std::min(sinks, table.size()));
+      auto null = std::find(table.begin(), end, kNullBlock);  // what is always kept
+      if (null == end) {
+        const auto read = std::find_if(end, table.end(), [](BlockId b) { return b != kNullBlock; });
+        null = std::find(read, table.end(), kNullBlock);
+      }
       if (null != table.end()) {
         return say("the table of ", r.name, " in group ", g, " holds the null block at position ",
                    null - table.begin(), ": ", list_of(table));

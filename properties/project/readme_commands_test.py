@@ -10,7 +10,7 @@ a command is a rule of form, so that nobody has to mark one, and nobody can hide
 
 - In a fenced block without a language every line is a command. Where a line of it begins with "$ ",
   the block is a transcript: those lines are the commands, the others are output. Lines of "#" are
-  remarks. The only languages are cmake, cpp and json.
+  remarks. The only languages are cmake, cpp, json and python.
 - A span in backquotes is a command if it begins with "./", if it is the path of an executable file,
   or if it has several words and the first, after NAME=value, is a program. "kvproof VERB" alone is
   the name of a verb. A span with an option is a command or begins with that option.
@@ -102,8 +102,8 @@ def find_commands(place, text):
 
     for block in BLOCK.finditer(text):
         begin = text.count("\n", 0, block.start(2)) + 1
-        if block[1] not in ("", "cmake", "cpp", "json"):
-            complain(begin, "a language other than cmake, cpp and json")
+        if block[1] not in ("", "cmake", "cpp", "json", "python"):
+            complain(begin, "a language other than cmake, cpp, json and python")
         transcript = re.search(r"^\$ ", block[2], re.M)
         for line in [] if block[1] else re.finditer(r"(?:.*\\\n)*.+", block[2]):
             number = begin + block[2].count("\n", 0, line.start())

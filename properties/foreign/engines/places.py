@@ -93,7 +93,7 @@ def checkout_of(row, folder):
 def overlay(original, copy, faults):
     """Makes a copy of a folder in which the text of some files is another; whatever is the same is
     a link. Throws Absent where the text to replace does not occur exactly once, or where what is
-    left is not Python."""
+    left of a script is not Python."""
     shutil.rmtree(copy, ignore_errors=True)
     os.makedirs(copy)
     for fault in faults:
@@ -115,7 +115,8 @@ def overlay(original, copy, faults):
         with open(opened, "w", encoding="utf-8") as file:
             file.write(text)
         try:
-            compile(text, fault.file, "exec", dont_inherit=True)
+            if fault.file.endswith(".py"):
+                compile(text, fault.file, "exec", dont_inherit=True)
         except SyntaxError as error:
             raise Absent(f"{fault.file}:{error.lineno}: {error.msg}") from error
 

@@ -12,6 +12,7 @@ from typing import NamedTuple, Optional
 
 import faults
 import faults_sglang_unified
+import faults_tvm
 from faults_transformers import TRANSFORMERS
 from faults_vllm import VLLM_33
 
@@ -58,6 +59,7 @@ def _short(value):
 # What engines need of pip, installed once and shared.
 SHARED = {"light": ("numpy", "xxhash", "msgspec"),
           "wire": ("cbor2", "msgspec", "pyzmq", "typing_extensions"),
+          "tvm": ("apache-tvm-ffi==0.1.15.post2", "ml_dtypes", "numpy", "typing_extensions"),
           "torch": ("torch==2.14.1", "numpy", "sortedcontainers", "msgspec", "pybase64")}
 VLLM_V1 = "../vllm_adapter.py --around-known"
 NANO, MINI = "GeeeekExplorer/nano-vllm", "sgl-project/mini-sglang"
@@ -84,6 +86,10 @@ NEWEST = {"duplicates": "newest_keeps", "reserves": "prompt"}
 REPOINTED = {"duplicates": "table_repointed", "free_list": "set"}
 KINDS_24 = ["full", "mla", "cross", "sliding_window", "chunked_local", "mamba"]
 KINDS_33 = ["full", "mla", "rswa", "ring", *KINDS_24[2:]]
+TVM_CAN = PLAIN | {"caching": [False], "block_sizes": [1, 2, 4, 16], "chunks": True, "drafts": True,
+                   "forks": "computed", "kinds": ["full", "mla", "sliding_window"],
+                   "blocks": [4, 2**20]}
+LOST = "properties/foreign/findings/tvm-rows-lost.md"
 INSIDE, APART = {"lookup": "within_allocate"}, {"lookup": "separate"}
 
 ROWS = [
@@ -117,6 +123,11 @@ ROWS = [
     Row("transformers", "5.24.0", "pypi", "transformers==5.24.0", "transformers_cache.py", "torch",
         "transformers", tuple(TRANSFORMERS), traits=REPOINTED | {"refusal": "may_evict"},
         abilities=HITS | {"chunks": True, "forks": "computed"}, whole=True),
+    Row("tvm", "0.27.0.post1", "pypi", "apache-tvm==0.27.0.post1", "tvm_cache.py", "tvm", "tvm",
+        known=(("content", "a tree beside a chain, and a pop behind a window, lose rows", LOST),),
+        abilities=TVM_CAN),
+    Row("tvm", "0.27.0.post1+mend", "pypi", "apache-tvm==0.27.0.post1", "tvm_cache.py", "tvm",
+        "tvm", tuple(faults_tvm.TVM), mend=faults_tvm.MEND, abilities=TVM_CAN),
     Row("nano-vllm", "82f5ca2", "checkout", NANO, "nano_vllm.py", "light", known=(
         ("I9", "a block that is handed out stays in the index", ISSUE_163),
         ("I18", "a prompt whose blocks are all published is hit whole", ISSUE_163)),
