@@ -20,7 +20,8 @@ DRAFT, SINKS = 7, 3  # a token that nobody accepts; how many a window keeps
 class Tvm(EngineAdapter):
     operations = "arrive append advance allocate decode free finish truncate"
     abilities = {"caching": [False], "block_sizes": SIZES, "chunks": True, "drafts": True,
-                 "forks": "computed", "kinds": ["full", "mla", "sliding_window"], "blocks": [4, 2**20]}
+                 "forks": "computed",
+                 "kinds": ["full", "mla", "sliding_window"], "blocks": [4, 2**20]}
 
     def begin(self, config):
         self.window = config["groups"][0].get("window", 0)

@@ -23,8 +23,8 @@ MOST_NODES = 256  # of a tree
 # Headers that the wheel does not have, as far as the cache's source asks for them.
 ANY = "template <class... T> bool {}(T&&...) {{ return false; }} "
 HEADERS = {"serializer.h": "", "cuda/nvtx.h": "struct NVTXScopedRange {"
-           "explicit NVTXScopedRange(const std::string&) {} };", "io.h": "struct Stream {" + "".join(
-               map(ANY.format, ("Read", "Write", "ReadArray", "WriteArray"))) + "};"}
+           "explicit NVTXScopedRange(const std::string&) {} };", "io.h": "struct Stream {"
+           + "".join(map(ANY.format, ("Read", "Write", "ReadArray", "WriteArray"))) + "};"}
 
 
 def built(function):
@@ -67,7 +67,8 @@ def create():
             path = os.path.join(folder, "tvm", "support", file)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as header:
-                header.write(f"#pragma once\n#include <string>\nnamespace tvm::support {{{text}}}\n")
+                header.write("#pragma once\n#include <string>\n"
+                             f"namespace tvm::support {{{text}}}\n")
         include = os.path.join(os.path.dirname(tvm_ffi.__file__), "include")
         subprocess.run([os.environ.get("CXX", "c++"), "-std=c++17", "-w", "-fPIC", "-shared",
                         "-fvisibility=hidden", "-Wl,-Bsymbolic", f"-I{folder}", f"-I{top}/include",
@@ -149,7 +150,7 @@ class Cache:
             data = np.concatenate([0 * key, key, value], 1).astype(TYPE)
             self.attention_with_fused_qkv(layer, 1.0, tvm.runtime.tensor(data), out)
             if not np.allclose(out.numpy(), wanted, 1e-5, 0.01):
-                raise AssertionError(f"attention does not read the {len(means)} rows that it should")
+                raise AssertionError(f"attention of {len(means)} rows reads others than it should")
         self.end_forward()
         if not chains:
             self.commit_accepted_token_tree_nodes(sequences, Shape([len(t) - 1 for t in trees]))
