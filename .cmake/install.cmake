@@ -19,7 +19,8 @@ set(public
     optimized/cache_manager.h optimized/concurrent/concurrent_pool.h optimized/slot_mapping.h
     reference/config.h reference/contract.h reference/ids.h reference/model_presets.h
     reference/outcomes.h reference/pool_sizing.h reference/request.h
-    properties/foreign/kvproof_kit.h properties/foreign/kvproof_subject.h)
+    properties/foreign/kvproof_engine.h properties/foreign/kvproof_kit.h
+    properties/foreign/kvproof_subject.h)
 set(detail
     optimized/concurrent/concurrent_state.h optimized/concurrent/spin_lock.h
     reference/kv_spec.h reference/layer_rules.h reference/layout.h reference/snapshot.h)

@@ -252,7 +252,7 @@ PLUGINS = os.environ.get("KVPROOF_PLUGINS")
 
 @unittest.skipUnless(PLUGINS, "KVPROOF_PLUGINS names no folder of plugins")
 class PluginTest(unittest.TestCase):
-    """The same pool over kvproof_kit.h, as it is and with a fault."""
+    """The examples over the kits in C++, as they are and with a fault."""
 
     def check(self, name):
         done = subprocess.run(
@@ -270,6 +270,14 @@ class PluginTest(unittest.TestCase):
         code, output = self.check("kit_pool_seeded")
         self.assertEqual(code, 1, output)
         self.assertIn("which holds position", output)
+
+    def test_an_engine_over_kvproof_engine_is_judged(self):
+        code, output = self.check("kit_engine")
+        self.assertEqual(code, 0, program.finding_of(output))
+        self.assertIn("HOLDS: 20 of", output)
+        code, output = self.check("kit_engine_seeded")
+        self.assertEqual(code, 1, output)
+        self.assertIn("the index lists block", output)
 
 
 HERE = os.path.dirname(os.path.abspath(__file__))

@@ -62,6 +62,19 @@ struct Request {
   Blocks table, hit;
 };
 
+/// Adds the keys of whole blocks that are still missing.
+inline void extend_keys(std::vector<Key>& keys, const std::vector<std::int32_t>& tokens,
+                        std::size_t size) {
+  while ((keys.size() + 1) * size <= tokens.size()) {
+    Key key = keys.empty() ? 14695981039346656037U : keys.back();  // FNV-1a, of whole tokens
+    const std::int32_t* const begin = tokens.data() + keys.size() * size;
+    for (const std::int32_t* token = begin; token != begin + size; ++token) {
+      key = (key ^ (static_cast<Key>(*token) + 1)) * 1099511628211U;
+    }
+    keys.push_back(key);
+  }
+}
+
 /// What requests do to a pool.
 class Tables {
  public:
@@ -73,14 +86,7 @@ class Tables {
 
   void append(Request& r, const std::int32_t* tokens, std::size_t count) const {
     r.tokens.insert(r.tokens.end(), tokens, tokens + count);
-    while (caching_ && (r.keys.size() + 1) * size_ <= r.tokens.size()) {
-      Key key = r.keys.empty() ? 14695981039346656037U : r.keys.back();  // FNV-1a, of whole tokens
-      const std::int32_t* const begin = r.tokens.data() + r.keys.size() * size_;
-      for (const std::int32_t* token = begin; token != begin + size_; ++token) {
-        key = (key ^ (static_cast<Key>(*token) + 1)) * 1099511628211U;
-      }
-      r.keys.push_back(key);
-    }
+    if (caching_) extend_keys(r.keys, r.tokens, size_);
   }
 
   /// @return the tokens of the prefix that was found, whose blocks are r.hit
@@ -141,8 +147,16 @@ class Tables {
 inline constexpr const char* kOperations[] = {"arrive",   "append", "advance", "lookup",
                                               "allocate", "free",   "finish"};
 
+/// What is served over kvproof_subject.h, in JSON.
+class Served {
+ public:
+  virtual ~Served() = default;
+  virtual json apply(const json& operation) = 0;
+  [[nodiscard]] virtual json observe() const = 0;
+};
+
 /// One manager: the requests, and the pool behind them.
-class Manager {
+class Manager final : public Served {
  public:
   Manager(std::unique_ptr<Pool> pool, const json& config)
       : tables_(std::move(pool), config), num_blocks_(config["num_blocks"]) {}
@@ -166,7 +180,7 @@ class Manager {
     return out;
   }
 
-  json apply(const json& o) {
+  json apply(const json& o) override {
     const std::string op = o["op"];
     Request& r = requests_[o["req"]];
     if (op == "arrive") r.skip_lookup = o.value("skip_lookup", false);
@@ -192,7 +206,7 @@ class Manager {
     return json::object();
   }
 
-  [[nodiscard]] json observe() const {
+  [[nodiscard]] json observe() const override {
     const Pool& pool = tables_.pool();
     const Blocks free = pool.free_blocks();
     json out = {{"free", free.size()}, {"queue", free}, {"ref", json::array()}};
@@ -255,41 +269,53 @@ class Direct : public Tables {
 }  // namespace kvproof_kit
 
 struct kvproof_subject {
-  kvproof_kit::Manager manager;
+  std::unique_ptr<kvproof_kit::Served> served;
   std::string answer;  // lives until the next call
 };
 
-// The functions of kvproof_subject.h over a class that derives from Pool.
-#define KVPROOF_KIT_PLUGIN(POOL, TRAITS)                                               \
+namespace kvproof_kit {
+
+/// @return a manager over a pool, and in `answer` what it says to the header; none if it cannot be
+template <typename Mine>
+std::unique_ptr<Served> begin_pool(const json& header, const char* traits, json& answer) {
+  const std::string reason = Manager::why_not(header);
+  answer = {{"traits", json::parse(traits)}, {"abilities", Manager::abilities()}};
+  if (!reason.empty()) {
+    answer.update({{"unsupported", true}, {"reason", reason}});
+    return nullptr;
+  }
+  answer.update({{"promises", "safety"}, {"block_ids", true}, {"operations", kOperations}});
+  const json& config = header["config"];
+  auto pool = std::make_unique<Mine>(config["num_blocks"].get<std::size_t>() - 1);
+  return std::make_unique<Manager>(std::move(pool), config);
+}
+
+}  // namespace kvproof_kit
+
+// The functions of kvproof_subject.h. BEGIN makes what is served of `parsed` and fills `answer`.
+#define KVPROOF_KIT_SERVE(BEGIN)                                                       \
   uint32_t kvproof_subject_abi() { return KVPROOF_SUBJECT_ABI; }                       \
   kvproof_subject* kvproof_subject_create(const char* header, const char** promises) { \
     static std::string said;                                                           \
-    const kvproof_kit::json parsed = kvproof_kit::json::parse(header);                 \
-    const std::string reason = kvproof_kit::Manager::why_not(parsed);                  \
-    kvproof_kit::json answer = {{"traits", kvproof_kit::json::parse(TRAITS)},          \
-                                {"abilities", kvproof_kit::Manager::abilities()}};     \
-    if (reason.empty()) {                                                              \
-      answer.update({{"promises", "safety"},                                           \
-                     {"block_ids", true},                                              \
-                     {"operations", kvproof_kit::kOperations}});                       \
-    } else {                                                                           \
-      answer.update({{"unsupported", true}, {"reason", reason}});                      \
-    }                                                                                  \
+    const auto parsed = kvproof_kit::json::parse(header);                              \
+    kvproof_kit::json answer;                                                          \
+    auto served = BEGIN;                                                               \
     *promises = (said = answer.dump()).c_str();                                        \
-    if (!reason.empty()) return nullptr;                                               \
-    const auto& config = parsed["config"];                                             \
-    auto pool = std::make_unique<POOL>(config["num_blocks"].get<std::size_t>() - 1);   \
-    return new kvproof_subject{kvproof_kit::Manager(std::move(pool), config), {}};     \
+    return served ? new kvproof_subject{std::move(served), {}} : nullptr;              \
   }                                                                                    \
   const char* kvproof_subject_apply(kvproof_subject* subject, const char* operation) { \
     const auto parsed = kvproof_kit::json::parse(operation);                           \
-    return (subject->answer = subject->manager.apply(parsed).dump()).c_str();          \
+    return (subject->answer = subject->served->apply(parsed).dump()).c_str();          \
   }                                                                                    \
   const char* kvproof_subject_observe(kvproof_subject* subject) {                      \
-    return (subject->answer = subject->manager.observe().dump()).c_str();              \
+    return (subject->answer = subject->served->observe().dump()).c_str();              \
   }                                                                                    \
   void kvproof_subject_destroy(kvproof_subject* subject) { delete subject; }           \
   static_assert(true, "a semicolon follows")
+
+// The functions over a class that derives from Pool.
+#define KVPROOF_KIT_PLUGIN(POOL, TRAITS) \
+  KVPROOF_KIT_SERVE(kvproof_kit::begin_pool<POOL>(parsed, TRAITS, answer))
 
 struct kvproof_direct : kvproof_kit::Direct {
   using Direct::Direct;

@@ -22,9 +22,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROW = ROWS[0]._replace(name="mine", revision="abc1234", source="checkout", origin="me/mine",
                        adapter="nano_vllm.py", abilities={})
 # Lines of code of an adapter at most. vLLM V1's shows all that it has; one of SGLang's, two cores;
-# TVM's writes contents.
+# TVM's writes contents; OpenVINO's has a scheduler in front.
 LINES = {"../vllm_adapter.py": 120, "sglang_unified.py": 120, "transformers_cache.py": 90,
-         "tvm_cache.py": 130}
+         "tvm_cache.py": 130, "openvino_genai.cpp": 200}
 WIDTH = 80
 
 
@@ -40,8 +40,9 @@ class RowsTest(unittest.TestCase):
     def test_an_adapter_is_short(self):
         for name in {row.adapter.split(" ")[0] for row in ROWS if row.adapter}:
             with open(os.path.join(HERE, name), encoding="utf-8") as script:
-                code = [line for line in script.read().split('"""', 2)[2].splitlines()
-                        if line.strip()]
+                text = script.read()
+            code = [line for line in (text if name.endswith(".cpp") else text.split('"""', 2)[2])
+                    .splitlines() if line.strip()]
             self.assertLessEqual(len(code), LINES.get(name, WIDTH), name)
 
     def test_an_engine_is_listed_once_and_knows_what_it_needs(self):
@@ -180,6 +181,27 @@ class PlacesTest(unittest.TestCase):
         with self.assertRaisesRegex(places.Absent, "a/b/c.py:2: '\\(' was never closed"):
             places.overlay(self.top, os.path.join(self.folder.name, "copy"),
                            [Fault("", "a/b/c.py", "two", "len((2,)")])
+
+    def test_an_engine_in_c_plus_plus_is_compiled_with_its_copy(self):
+        row = ROW._replace(adapter="mine.cpp", revision="abc1234+asan", package="openvino")
+        place = object.__new__(places.Compiled)
+        place.row, place.original, place.work = row, self.top, os.path.join(self.top, "work")
+        place.environment = os.path.join(self.folder.name, "venv")
+        libraries = os.path.join(place.environment, "lib", "python3", "site-packages", "openvino",
+                                 "libs")
+        os.makedirs(libraries)
+        with open(os.path.join(libraries, "libopenvino.so.1"), "w", encoding="ascii"):
+            pass
+        said, places.run = places.run, lambda *command: calls.append(command) or "/lib/libasan.so\n"
+        self.addCleanup(setattr, places, "run", said)
+        calls = []
+        place.put(self.top)
+        self.assertIn("-fsanitize=address", calls[0])
+        self.assertIn(f"-I{os.path.join(self.top, 'src/cpp/src')}", calls[0])
+        self.assertRegex(place.subject("."), "LD_PRELOAD='/lib/libasan.so' '.*kvproof-check' "
+                         "--serve='.*work/plugin.so'")
+        place.put(os.path.join(self.top, "a"))
+        self.assertIn("a/plugin.so", place.subject("."))
 
     def test_a_checkout_lies_in_a_folder_of_its_name_or_is_given_itself(self):
         self.assertEqual(places.checkout_of(ROW, self.folder.name), self.top)

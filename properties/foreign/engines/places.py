@@ -10,17 +10,28 @@ import sys
 from rows import SHARED
 
 
+CHECKOUT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                         *[os.pardir] * 3))
+
+
 class Absent(Exception):
     """An engine cannot be had; the text says why."""
 
 
 def run(*command):
-    """Runs a command quietly. Throws Absent with its last words."""
+    """Runs a command quietly. @return its output. Throws Absent with its last words."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="replace", check=False)
     if done.returncode:
         words = [line for line in done.stdout.splitlines() if line.strip()] or ["it failed"]
         raise Absent(f"{' '.join(command[1:4])}: {words[-1].strip()}")
+    return done.stdout
+
+
+def program(name):
+    """@return the path of a program of the build"""
+    build = os.path.join(CHECKOUT, "build", "release", "bin")
+    return os.path.join(os.environ.get("KVPROOF_BIN") or build, name)
 
 
 def site_packages(environment):
@@ -130,6 +141,8 @@ def link_all(source, folder):
 class Place:
     """How an engine is started. Throws Absent where it cannot be."""
 
+    options = ()  # further ones of `kvproof check`
+
     def __init__(self, row, folder, checkouts):
         self.row, self.folder, self.argument = row, folder, ""
         self.work = os.path.join(folder, f"{row.name}-{row.revision}")
@@ -144,7 +157,7 @@ class Place:
             name = f"{row.name}-{row.revision.split('+')[0]}"
             shared = environment(folder, name, [row.origin], *alone, beside=shared)
             original = os.path.join(site_packages(shared), row.package)
-        self.python = os.path.join(shared, "bin", "python")
+        self.environment, self.python = shared, os.path.join(shared, "bin", "python")
         self.original = original
         self.put(original)
         if row.mend:
@@ -165,7 +178,7 @@ class Place:
 
     def with_fault(self, number, fault):
         """@return the place of a copy with this fault"""
-        out = object.__new__(Place)
+        out = object.__new__(type(self))
         out.__dict__.update(self.__dict__)
         out.put(self.changed(str(number), (*self.row.mend, fault)))
         return out
@@ -179,3 +192,42 @@ class Place:
         path = os.pathsep.join((*self.paths, os.path.dirname(here)))
         words = " ".join(f"'{word}'" for word in (*words, self.argument) if word)
         return f"--subject-command=PYTHONPATH='{path}' '{self.python}' -B '{adapter}' {words}"
+
+
+class Compiled(Place):
+    """An engine in C++: its adapter is compiled, with what it includes of a checkout, against the
+    headers and the library of a wheel. A revision may end in +asan or +tsan."""
+
+    INCLUDED = ("src/cpp/src", "src/cpp/include")
+    SANITIZERS = {"asan": "address", "tsan": "thread"}
+
+    def put(self, path):
+        self.argument = os.path.join(self.work if path == self.original else path, "plugin.so")
+        wheel = os.path.join(site_packages(self.environment), self.row.package)
+        (library,) = glob.glob(os.path.join(glob.escape(wheel), "libs", "libopenvino.so.*"))
+        folders = [*(os.path.join(path, part) for part in self.INCLUDED),
+                   os.path.join(wheel, "include"), CHECKOUT]
+        os.makedirs(os.path.dirname(self.argument), exist_ok=True)
+        run("c++", "-std=c++20", "-w", "-shared", "-fPIC",
+            *(f"-fsanitize={self.SANITIZERS[name]}" for name in self.sanitizers()),
+            *(f"-I{folder}" for folder in folders), "-o", self.argument,
+            os.path.join(CHECKOUT, "properties", "foreign", "engines", self.row.adapter),
+            library, f"-Wl,-rpath,{os.path.dirname(library)}")
+
+    @property
+    def options(self):
+        return ("--memory-limit-gib=65536",) if self.sanitizers() else ()  # they map the shadow
+
+    def sanitizers(self):
+        return [name for name in self.row.revision.split("+")[1:] if name in self.SANITIZERS]
+
+    def subject(self, here):
+        before = "".join(f"ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD='{path.strip()}' " for path in (
+            run("c++", f"-print-file-name=lib{name}.so") for name in self.sanitizers()))
+        return f"--subject-command={before}'{program('kvproof-check')}' --serve='{self.argument}'"
+
+
+def place_of(row, folder, checkouts):
+    """@return the place of a row. Throws Absent."""
+    kind = Compiled if row.adapter.endswith(".cpp") else Place
+    return kind(row, folder, checkouts)

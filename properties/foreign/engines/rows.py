@@ -11,6 +11,7 @@ import sys
 from typing import NamedTuple, Optional
 
 import faults
+import faults_openvino
 import faults_sglang_unified
 import faults_tvm
 from faults_transformers import TRANSFORMERS
@@ -57,7 +58,7 @@ def _short(value):
 
 
 # What engines need of pip, installed once and shared.
-SHARED = {"light": ("numpy", "xxhash", "msgspec"),
+SHARED = {"openvino": ("openvino==2026.4.1",), "light": ("numpy", "xxhash", "msgspec"),
           "wire": ("cbor2", "msgspec", "pyzmq", "typing_extensions"),
           "tvm": ("apache-tvm-ffi==0.1.15.post2", "ml_dtypes", "numpy", "typing_extensions"),
           "torch": ("torch==2.14.1", "numpy", "sortedcontainers", "msgspec", "pybase64")}
@@ -91,6 +92,11 @@ TVM_CAN = PLAIN | {"caching": [False], "block_sizes": [1, 2, 4, 16], "chunks": T
                    "blocks": [4, 2**20]}
 LOST = "properties/foreign/findings/tvm-rows-lost.md"
 INSIDE, APART = {"lookup": "within_allocate"}, {"lookup": "separate"}
+OPENVINO = ("checkout", "openvinotoolkit/openvino.genai", "openvino_genai.cpp", "openvino",
+            "openvino")
+PAGES = "properties/foreign/findings/openvino-"
+OPENVINO_DOES = INSIDE | {"duplicates": "free_first", "free_list": "set", "granularity": "partial"}
+OPENVINO_CAN = HITS | {"chunks": True, "forks": "computed"}
 
 ROWS = [
     Row("vllm-v1", "0.24.0", "pypi", "vllm==0.24.0", VLLM_V1, "wire", "vllm",
@@ -128,6 +134,17 @@ ROWS = [
         abilities=TVM_CAN),
     Row("tvm", "0.27.0.post1+mend", "pypi", "apache-tvm==0.27.0.post1", "tvm_cache.py", "tvm",
         "tvm", tuple(faults_tvm.TVM), mend=faults_tvm.MEND, abilities=TVM_CAN),
+    Row("openvino-genai", "da1db86", *OPENVINO, known=(
+        ("I13", "a block of a prompt is cached before it is computed",
+         f"{PAGES}cached-before-it-is-computed.md"),
+        ("content", "and hit so; and two prompts go on in one half-filled block",
+         f"{PAGES}half-filled-block-written-twice.md"),
+        ("I9", "of copies the index forgets one that is there", f"{PAGES}copy-is-forgotten.md")),
+        traits=OPENVINO_DOES, abilities=OPENVINO_CAN),
+    *(Row("openvino-genai", f"da1db86+{what}", *OPENVINO, seeded=seeded,
+          mend=faults_openvino.MENDED, traits=OPENVINO_DOES, abilities=OPENVINO_CAN)
+      for what, seeded in (("mended", tuple(faults_openvino.OPENVINO)), ("asan", ()),
+                           ("tsan", ()))),
     Row("nano-vllm", "82f5ca2", "checkout", NANO, "nano_vllm.py", "light", known=(
         ("I9", "a block that is handed out stays in the index", ISSUE_163),
         ("I18", "a prompt whose blocks are all published is hit whole", ISSUE_163)),

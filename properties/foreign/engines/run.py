@@ -15,13 +15,12 @@ import tempfile
 from dataclasses import dataclass, field
 
 from history import differs, history, known, print_grid, print_known
-from places import Absent, Place
+from places import CHECKOUT, Absent, place_of, program
 from rows import ROWS
 
 START_SECONDS = 600  # that an engine may take to start: it takes 35, and many times that under load
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVENTS = os.path.normpath(os.path.join(HERE, os.pardir, "events"))
-CHECKOUT = os.path.normpath(os.path.join(HERE, *[os.pardir] * 3))
 COUNTS = ("laws_spoke", "configurations", "operations", "findings_new", "findings_known", "worded")
 
 
@@ -70,7 +69,8 @@ class Checker:
         """@return exit code, the results of the check, its output"""
         path = os.path.join(self.work, f"{name}.json")
         command = [self.program, place.subject(HERE), f"--json={path}",
-                   f"--start-limit-seconds={START_SECONDS}", *self.options, *more]
+                   f"--start-limit-seconds={START_SECONDS}", *place.options, *self.options,
+                   *more]
         if place.row.known:
             known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
             with open(known, "w", encoding="utf-8") as file:
@@ -123,7 +123,7 @@ def listen(row, options, checker):
     """Records a check of an engine, and has its events judged. @return the exit code"""
     name = f"{row.name} {row.revision}"
     try:
-        place = Place(row, options.folder, options.checkout)
+        place = place_of(row, options.folder, options.checkout)
     except Absent as error:
         print(f"skipped: {name}: {error}")
         return 77
@@ -152,7 +152,7 @@ def last_line(output):
 def examine(row, options, checker):
     name = f"{row.name} {row.revision}"
     try:
-        place = Place(row, options.folder, options.checkout)
+        place = place_of(row, options.folder, options.checkout)
     except Absent as error:
         return Outcome(row, skipped=str(error))
     if row.source != "own" and row.abilities is not None and (other := said_otherwise(place)):
@@ -315,13 +315,11 @@ def main():
         return 0
     options.folder = os.path.join(CHECKOUT, "build", "engines")
     os.makedirs(options.folder, exist_ok=True)
-    program = os.path.join(os.environ.get("KVPROOF_BIN") or os.path.join(
-        CHECKOUT, "build", "release", "bin"), "kvproof-check")
     passed = [f"--{name}={value}" for name in ("seed", "operations")
               if (value := getattr(options, name)) is not None]
     defects = []
     with tempfile.TemporaryDirectory() as work:
-        checker = Checker(program, passed, work)
+        checker = Checker(program("kvproof-check"), passed, work)
         if options.events:
             codes = {listen(row, options, checker) for row in rows if row.events is not None}
             return next((code for code in (1, 2, 3, 0) if code in codes), 77)
