@@ -36,6 +36,7 @@ class Row(NamedTuple):
     abilities: Optional[dict] = {}  # empty: not restricted; None: as its adapter says
     whole: bool = False  # pip installs what the wheel requires, too
     events: Optional[tuple] = None  # laws that they are known to break; None: it tells none
+    beside: str = ""  # the revision that must answer its check in the same way
 
     def says(self):
         """@return its traits and its abilities, in words"""
@@ -117,7 +118,8 @@ ROWS = [
     # Not said: states of Mamba, which a match copies; the host tier, whose copies begin unasked.
     *(Row("sglang-unified", f"0.5.23{which}", "pypi", "sglang==0.5.23", adapter, "torch", "sglang",
           tuple(seeded), traits=REPOINTED | {"refusal": "may_evict"},
-          abilities=HITS | CACHED | {"chunks": True})
+          abilities=HITS | CACHED | {"chunks": True},
+          beside="" if "python" in which else f"0.5.23+python{which}")
       for which, adapter, seeded in (
           ("", "sglang_unified.py", faults_sglang_unified.GLUE),
           ("+python", "sglang_unified.py python", faults_sglang_unified.PYTHON),

@@ -88,9 +88,9 @@ class Checker:
             results = document["results"]
         return done.returncode, results, done.stdout
 
-    def check(self, place):
+    def check(self, place, *more):
         row = place.row
-        code, results, output = self.run(place, f"{row.name}-{row.revision}")
+        code, results, output = self.run(place, f"{row.name}-{row.revision}", *more)
         result = next((r for r in results if r["experiment"] == "check"),
                       {"parameters": {}, "metrics": {}})
         metrics = result["metrics"]
@@ -153,12 +153,15 @@ def examine(row, options, checker):
     name = f"{row.name} {row.revision}"
     try:
         place = place_of(row, options.folder, options.checkout)
+        beside = [place_of(other, options.folder, options.checkout) for other in ROWS
+                  if row.beside and (other.name, other.revision) == (row.name, row.beside)]
     except Absent as error:
         return Outcome(row, skipped=str(error))
     if row.source != "own" and row.abilities is not None and (other := said_otherwise(place)):
         return Outcome(row, verdict="not checked", skipped=other)
     print(f"kvproof engines: {name}", file=sys.stderr, flush=True)
-    outcome = checker.check(place)
+    outcome = checker.check(place, *(
+        "--beside-command=" + other.subject(HERE).partition("=")[2] for other in beside))
     if outcome.verdict != "holds":
         return outcome  # what is noticed in a copy would be what is wrong without a fault, too
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
