@@ -159,9 +159,7 @@ class Place:
             original = os.path.join(site_packages(shared), row.package)
         self.environment, self.python = shared, os.path.join(shared, "bin", "python")
         self.original = original
-        self.put(original)
-        if row.mend:
-            self.put(self.changed("mended", row.mend))
+        self.put(self.changed("mended", row.mend) if row.mend else original)
 
     def put(self, path):
         if self.row.source == "checkout":
