@@ -119,7 +119,7 @@ Scenario gates() {
   Scenario out{
       "gates",
       "Watermark, reserved blocks and the whole-sequence gate, each just kept and just broken.",
-      pool(101, 1, true),
+      pool(21, 1, true),
       {}};
   out.config.watermark = 0.1;
   const auto ask = [&out](const char* name, std::uint32_t tokens, AllocateArgs args) {
@@ -129,12 +129,12 @@ Scenario gates() {
     out.operations.push_back(op::Allocate{name, args});
     out.operations.push_back(op::Finish{name});
   };
-  ask("too_many", 91, {.has_scheduled = true});
-  ask("just_fits", 90, {.has_scheduled = true});
-  ask("nobody_runs", 100, {.has_scheduled = false});
-  ask("reserved_breaks", 97, {.reserved = 4});
-  ask("reserved_fits", 96, {.reserved = 4});
-  out.operations.push_back(op::Arrive{.req = "long", .tokens = range(0, 101), .skip_lookup = true});
+  ask("too_many", 19, {.has_scheduled = true});
+  ask("just_fits", 18, {.has_scheduled = true});
+  ask("nobody_runs", 20, {.has_scheduled = false});
+  ask("reserved_breaks", 17, {.reserved = 4});
+  ask("reserved_fits", 16, {.reserved = 4});
+  out.operations.push_back(op::Arrive{.req = "long", .tokens = range(0, 21), .skip_lookup = true});
   out.operations.push_back(op::Allocate{"long", {.new_tokens = 1, .full_sequence_must_fit = true}});
   out.operations.push_back(op::Allocate{"long", {.new_tokens = 1}});
   return out;
