@@ -11,19 +11,27 @@ the request that the operation names.
 
 import gzip
 import json
+import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 
 POOL = ("free", "keys", "usage", "queue", "ref", "cached")
+REPLAY = os.path.join(os.environ.get("KVPROOF_BIN") or pathlib.Path(__file__).resolve().parents[2]
+                      / "build" / "release" / "bin", "kvproof-replay")
 
 
 def read(path):
-    """The lines of a file of traces, each with its newline; of .zst by the program zstd."""
-    if path.endswith(".zst"):
-        done = subprocess.run(["zstd", "-dc", path], stdout=subprocess.PIPE, check=True, text=True)
-        return done.stdout.splitlines(keepends=True)
-    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as lines:
-        return list(lines)
+    """The lines of a file of traces, or of a packed folder by kvproof-replay, with newlines."""
+    if not os.path.isdir(path):
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as lines:
+            return list(lines)
+    with tempfile.TemporaryDirectory() as folder:
+        unpacked = os.path.join(folder, "unpacked")
+        subprocess.run([REPLAY, f"--unpack={unpacked}", path], check=True, capture_output=True)
+        return [line for file in sorted(pathlib.Path(unpacked).rglob("*.jsonl"))
+                for line in read(str(file))]
 
 
 def recorded(operation, answer):

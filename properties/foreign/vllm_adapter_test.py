@@ -9,11 +9,10 @@ where there is no vLLM, or one of another release. What needs none is tested bef
 import glob
 import json
 import os
-import shutil
 import subprocess
 import sys
 
-from record import read, record
+from record import REPLAY, read, record
 from record_runs import CHECKPOINTS, FULL, FULL2, STATES, Family, Request, Split, draft
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -100,10 +99,10 @@ def main():
     if version is None:
         print(f"skipped: {python} has no vLLM (KVPROOF_VLLM_PYTHON names one that has)")
         return 77
-    path = next(iter(glob.glob(os.path.join(VECTORS, f"recorded-vllm-{version}.jsonl.*"))), None)
-    if path is None or path.endswith(".zst") and not shutil.which("zstd"):
+    path = next(iter(glob.glob(os.path.join(VECTORS, f"recorded-vllm-{version}*"))), None)
+    if path is None or os.path.isdir(path) and not os.path.exists(REPLAY):
         print(f"skipped: vLLM {version} is installed; " + (
-            "the program zstd is not" if path else "nothing of it is recorded"))
+            f"there is no {REPLAY}" if path else "nothing of it is recorded"))
         return 77
     expected = read(path)
     adapter = [python, "-B", os.path.join(HERE, "vllm_adapter.py")]

@@ -169,8 +169,8 @@ class Packed : public testing::Test {
 std::string recorded_like_the_recordings() {
   std::string out;
   for (const fs::path& file :
-       {kVectors / "recorded-vllm-0.22.1.jsonl.gz", kVectors / "recorded-vllm-0.33.0.jsonl.zst"}) {
-    LineReader lines(file.string());
+       {kVectors / "recorded-vllm-0.22.1.jsonl.gz", kVectors / "recorded-vllm-0.33.0"}) {
+    TraceLines lines(file.string());
     for (std::string_view line; lines.next(line);) out += std::string(line) + "\n";
   }
   return out;

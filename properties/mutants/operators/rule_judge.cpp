@@ -10,8 +10,8 @@
 
 #include "properties/mutants/operators/operator_mutants.h"
 #include "properties/traces/golden.h"
+#include "properties/traces/packed.h"
 #include "reference/cache_manager.h"
-#include "reference/support/line_reader.h"
 #include "reference/trace_json.h"
 
 namespace kvproof::properties {
@@ -29,7 +29,7 @@ const std::vector<Recording>& recordings() {
     std::vector<Recording> out;
     for (const auto& file : std::filesystem::directory_iterator(vectors_folder())) {
       if (!file.path().filename().string().starts_with("recorded-")) continue;
-      LineReader lines(file.path().string());
+      TraceLines lines(file.path().string());
       for (std::string_view text; lines.next(text);) {
         TraceLine line = parse_trace_line(text);
         if (line.kind == TraceLine::Kind::header) {
