@@ -44,6 +44,7 @@ if(KVPROOF_BENCH)
   install(DIRECTORY properties/traces/vectors properties/regressions
           DESTINATION share/kvproof COMPONENT verbs)
   install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
+                properties/foreign/examples/kit_engine.cpp
                 properties/foreign/examples/kit_pool.cpp
                 properties/foreign/examples/kit_pool.py
                 properties/foreign/examples/paged_pool.cpp

@@ -269,7 +269,7 @@ int run(int argc, char** argv) {
       "          kvproof check --subject=naive --seed=7\n"
       "          kvproof check --subject-command='python3 "
       "properties/foreign/examples/adapter.py'\n"
-      "          kvproof check --subject-command=./mine --beside-command=./theirs\n"
+      "          kvproof check --subject=naive --beside=optimized-sha256\n"
       "          kvproof check --exhaustive\n"
       "          kvproof check --deep=60 --resume=deep.json");
   add_options(line, arguments);

@@ -14,7 +14,8 @@
 #include "reference/outcomes.h"
 #include "reference/pool_sizing.h"
 #include "reference/request.h"
-#if __has_include(<nlohmann/json.hpp>)  // which it needs
+#if __has_include(<nlohmann/json.hpp>)  // which they need
+#include "properties/foreign/kvproof_engine.h"
 #include "properties/foreign/kvproof_kit.h"
 #endif
 
