@@ -233,6 +233,13 @@ class OutcomesTest(unittest.TestCase):
         self.assertEqual({name: metric["value"] for name, metric in result["metrics"].items()},
                          counts | {"seeded": 3, "noticed": 2, "seconds": 0})
 
+    def test_what_is_no_program_is_given_no_time_to_start(self):
+        checker = run.Checker("echo", [], os.curdir)
+        for source, given in (("own", False), ("pypi", True)):
+            place = SimpleNamespace(row=ROW._replace(source=source, known=()), options=(),
+                                    subject=lambda _: "--subject=mine")
+            self.assertEqual("--start-limit-seconds" in checker.run(place, "mine")[2], given)
+
     def test_a_fault_whose_check_did_not_run_is_said_to_be_so(self):
         checker = run.Checker("kvproof", [], self.enterContext(tempfile.TemporaryDirectory()))
         place = SimpleNamespace(row=ROW, with_fault=lambda *_: place)

@@ -68,9 +68,10 @@ class Checker:
     def run(self, place, name, *more):
         """@return exit code, the results of the check, its output"""
         path = os.path.join(self.work, f"{name}.json")
-        command = [self.program, place.subject(HERE), f"--json={path}",
-                   f"--start-limit-seconds={START_SECONDS}", *place.options, *self.options,
-                   *more]
+        command = [self.program, place.subject(HERE), f"--json={path}", *place.options,
+                   *self.options, *more]
+        if place.row.source != "own":  # a program, which may take long to start
+            command.append(f"--start-limit-seconds={START_SECONDS}")
         if place.row.known:
             known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
             with open(known, "w", encoding="utf-8") as file:
