@@ -119,7 +119,8 @@ ROWS = [
     *(Row("sglang-unified", f"0.5.23{which}", "pypi", "sglang==0.5.23", adapter, "torch", "sglang",
           tuple(seeded), traits=REPOINTED | {"refusal": "may_evict"},
           abilities=HITS | CACHED | {"chunks": True},
-          beside="" if "python" in which else f"0.5.23+python{which}")
+          beside="" if "python" in which else f"0.5.23+python{which}",
+          events=None if "window" in which else ())
       for which, adapter, seeded in (
           ("", "sglang_unified.py", faults_sglang_unified.GLUE),
           ("+python", "sglang_unified.py python", faults_sglang_unified.PYTHON),

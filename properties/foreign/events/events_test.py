@@ -157,6 +157,18 @@ class EventsTest(unittest.TestCase):
         self.assertIn("parent", change("stored", lambda events: events[0].update({
             end: events[0][end] + 4 for end in ("from", "to")})))
 
+    def test_a_request_may_publish_as_it_ends(self):
+        lines = [{"kvproof_trace": 1, "config": {"hash_block_size": 2, "groups": [
+            {"kind": "full", "block_size": 2}]}}]
+        for op, events, hashes, index in (("arrive", [], {"r0": ["k"]}, []), ("finish", [{
+                "type": "stored", "group": 0, "from": 0, "to": 2, "blocks": [[1, 2]]}], {},
+                [[0, "k", [1]]])):
+            lines.append({"op": op, "req": "r0", "events": events, "state": {
+                "hashes": hashes, "index": index, "tables": {}}})
+        self.assertEqual(self.judged(b"".join(
+            json.dumps(line).encode() + b"\n" for line in lines)), set())
+        self.assertEqual(self.judge.asked["residency"], 2)
+
     def test_bad_input_is_one_line_and_a_torn_end_is_said(self):
         for data, said in ((b"{]\n{}", ":1: line: expected JSON"), (b"\xc1", "byte 0: batch"),
                            (b"[0]\n", ":1: batch: expected [time"), (b"\x91" * 99, "more than 12"),

@@ -20,6 +20,7 @@ class Recording:
                                     for group, kind in enumerate(self.groups)}
                 self.keys, self.ends = {}, {}  # by block, group and tokens; the tokens of a key
                 self.moves = {}  # requests, by the names of their transfers
+                self.hashes = {}  # of requests before the operation: one may publish as it ends
             elif line.get("events") is not None and "hashes" in line["state"]:
                 self.operation(line, line["state"], where)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -32,6 +33,7 @@ class Recording:
         for event in line["events"]:
             for each in self.translated(event, line, state, where):
                 self.judge.event(each)
+        self.hashes = state["hashes"]
         told = {(group, key): copies for (_, group, _), held in self.judge.held.items()
                 for key, copies in held.items() if copies}
         shown = {(group, key): len(blocks) for group, key, blocks in state["index"]}
@@ -65,7 +67,7 @@ class Recording:
         blocks, step = event["blocks"], max(size // self.unit, 1)
         if not blocks:
             return []  # which says nothing
-        keys = state["hashes"][self.publisher(blocks, group, size, line, state)]
+        keys = (self.hashes | state["hashes"])[self.publisher(blocks, group, size, line, state)]
         names = [keys[prefix // self.unit - 1] for _, prefix in blocks]
         self.keys |= {(block, group, prefix): key for (block, prefix), key in zip(blocks, names)}
         self.ends |= {key: prefix for (_, prefix), key in zip(blocks, names)}
