@@ -61,12 +61,12 @@ def draw(results, width):
     """On a phone the laws stand below each other, else the engines."""
     engines, wholes = split(results)
     laws, narrow = columns_of(engines), width < 500
-    labels = [(d.shorten(" ".join(name), 24), d.RED if any(c["state"] == "broken" for c in cells)
+    labels = [(d.shorten(" ".join(name), 36), d.RED if any(c["state"] == "broken" for c in cells)
                else d.INK) for name, cells in engines.items()]
     sums = [("laws that had a say", [share_text(cells) for cells in engines.values()]),
             ("faults noticed", [faults_text(wholes.get(name)) for name in engines])]
     across, down = [(text, d.INK) for text in laws.values()], labels
-    left, right, foot = 160, 106, 0
+    left, right, foot = max(160, 6.2 * max(len(text) for text, _ in labels)), 106, 0
     if narrow:
         across, down = down, across
         left, right, foot = 150, 4, 98
