@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "properties/facts/anchors.h"
@@ -79,6 +80,42 @@ TEST(Laws, AllAreSilentAtEveryStepOfARunInBothProfiles) {
 }
 
 // After these operations a law does not hold of a correct manager either, and must know it.
+/// What a law finds in the last step of a scene if the subject has promised this.
+Finding found(const char* law, const Scene& s, const Promises& promises) {
+  History history(s.config, promises);
+  history.fold(s.before, s.operation, s.outcome, s.after);
+  return find_law(law)->check(Step{s.config, s.before, s.operation, s.outcome, s.after, history});
+}
+
+TEST(Laws, SinksStayInATableWhenItsWindowMovesOn) {
+  Scene scene(with::window());
+  play::decode(scene);
+  const Promises none;
+  Promises one;
+  one.sinks = 1;
+  EXPECT_EQ(found("I14", scene, none), std::nullopt);
+  EXPECT_NE(found("I14", scene, one), std::nullopt) << "the sink is given back";
+  table(scene, 0, 0)[0] = 7;
+  table(scene, 0, 0)[1] = kNullBlock;
+  EXPECT_EQ(found("I14", scene, one), std::nullopt);
+  EXPECT_NE(found("I14", scene, none), std::nullopt) << "a hole, where nothing is a sink";
+}
+
+TEST(Laws, ARequestMayPublishAsItEnds) {
+  Scene scene;
+  play::delay(scene);
+  scene.play(op::Finish{"a"});
+  const std::vector<std::uint64_t>& hashes = scene.before.requests[0].hashes;
+  scene.outcome.events = {event::Stored{0, 0, 4, {{1, 2}, {2, 4}}}};
+  for (BlockId block = 1; block <= 2; ++block) {
+    scene.block(block).hashed = true;
+    scene.block(block).key = hashes[block - 1];
+  }
+  EXPECT_EQ(found("I25", scene, {}), std::nullopt);
+  std::swap(scene.block(1).key, scene.block(2).key);
+  EXPECT_NE(found("I25", scene, {}), std::nullopt) << "they carry other keys than were told";
+}
+
 TEST(Laws, SuspendedOnesStaySilentWhereTheyDoNotApply) {
   Scene evicted;
   evicted.share().play(op::Evict{{1}});

@@ -77,15 +77,16 @@ def draw(results, width):
     axes = d.place(figure, left, head, width - left - right, height)
     axes.set_xlim(-0.5, len(across) - 0.5)
     axes.set_ylim(len(down) - 0.5, -0.5)
-    draw_labels(axes, across, down, left)
-    draw_sums(axes, sums, len(across), narrow, left)
-    size = min(SIZE, 0.75 * (width - left - right) / len(across))
-    draw_cells(axes, engines, list(laws), narrow, size)
+    step = (width - left - right) / len(across)
+    letters = min(9.5, step)  # of what stands upright: one beside the other
+    draw_labels(axes, across, down, left, letters)
+    draw_sums(axes, sums, len(across), narrow, left, letters)
+    draw_cells(axes, engines, list(laws), narrow, min(SIZE, 0.75 * step))
     d.draw_key(figure, key, 0, head + height + foot + 10, width)
     return figure
 
 
-def draw_labels(axes, across, down, left):
+def draw_labels(axes, across, down, left, letters):
     for axis in (axes.xaxis, axes.yaxis):
         d.ticks(axis, [], str)
     for side in ("left", "bottom"):
@@ -93,13 +94,13 @@ def draw_labels(axes, across, down, left):
     for x, (text, colour) in enumerate(across):
         axes.axvline(x, color=d.GRID, linewidth=0.8, zorder=0)
         d.write(axes, text, (x, -0.5), (0, 4), colour, ha="center", va="bottom", rotation=90,
-                size=9.5, annotation_clip=False)
+                size=letters, annotation_clip=False)
     for y, (text, colour) in enumerate(down):
         axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
         d.write(axes, text, (0, y), (-left, 0), colour, on="row", size=10)
 
 
-def draw_sums(axes, sums, across, narrow, left):
+def draw_sums(axes, sums, across, narrow, left, letters):
     """Draws the numbers of each engine at the end of its line."""
     for nth, (title, texts) in enumerate(sums):
         if narrow:
@@ -112,7 +113,8 @@ def draw_sums(axes, sums, across, narrow, left):
             spot, offset, coordinates, turn = (
                 ((index, 0), (0, -6 - 46 * nth), ("data", "axes fraction"), 90) if narrow else
                 ((1, index), (40 + 60 * nth, 0), ("axes fraction", "data"), 0))
-            axes.annotate(text, spot, xytext=offset, xycoords=coordinates, rotation=turn, size=10,
+            axes.annotate(text, spot, xytext=offset, xycoords=coordinates, rotation=turn,
+                          size=letters if narrow else 10,
                           textcoords="offset points", va="top" if narrow else "center",
                           ha="center" if narrow else "right", color=d.INK, annotation_clip=False)
 
