@@ -12,7 +12,7 @@ set -eu
 
 usage() {
   cat <<'END'
-usage: kvproof device [--output=DIR] [--seconds=N] [--smoke]
+usage: kvproof device [--output=DIR] [--seconds=N] [--smoke] [--peers]
        kvproof device --pack[=DIR]
 
 Builds the kernels for this machine's GPU, checks them on it and measures them.
@@ -20,11 +20,13 @@ Builds the kernels for this machine's GPU, checks them on it and measures them.
   --output=DIR  where the results go (default: reports/gallery/<card>)
   --seconds=N   time for everything (default: 600)
   --smoke       few cases and rounds: shows that everything works; not to be quoted
+  --peers       also measures PyTorch's and FlashInfer's attention beside ours, in the same rounds
   --pack[=DIR]  only copy what a machine without network needs into a new folder DIR (default:
                 kvproof-device); kvproof device runs from it too
 
 Needs: nvidia-smi, nvcc, CMake 3.25, a C++20 compiler, python3. With matplotlib it draws figures,
-with compute-sanitizer it looks for bad accesses and races.
+with compute-sanitizer it looks for bad accesses and races. --peers needs a python3 with PyTorch for
+CUDA, and takes FlashInfer if it can be imported.
 
 Example: kvproof device --output=h200
 
@@ -47,7 +49,7 @@ root=$(cd "$here/../.." && pwd -P)
 python=${KVPROOF_PYTHON:-python3}
 PYTHONPATH=$root/reports${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH
-output='' seconds='' smoke='' pack=''
+output='' seconds='' smoke='' pack='' peers=''
 for arg do
   case $arg in
     --output=?*) once "$output" "$arg"; output=${arg#--output=} ;;
@@ -58,6 +60,7 @@ for arg do
         *[!0-9]* | 0?* | ??????*) fail "$arg: expected whole seconds from 0 to 99999" ;;
       esac ;;
     --smoke) smoke=--smoke ;;
+    --peers) peers=--peers ;;
     --pack) once "$pack" "$arg"; pack=kvproof-device ;;
     --pack=?*) once "$pack" "$arg"; pack=${arg#--pack=} ;;
     --help | -h) emit "$(usage)"; exit 0 ;;
@@ -66,7 +69,7 @@ for arg do
     *) fail "unknown option '$arg' (see: kvproof device --help)" ;;
   esac
 done
-[ -z "$pack" ] || [ -z "$output$seconds$smoke" ] ||
+[ -z "$pack" ] || [ -z "$output$seconds$smoke$peers" ] ||
   fail "--pack only copies: it goes with no other option"
 seconds=${seconds:-600}
 
@@ -244,20 +247,44 @@ done
 step bench 180 "$build/device_bench" $smoke
 bench_status=$status
 if [ "$status" = 0 ]; then outcome bench "measured in $took s"; else broke bench; fi
-step results 20 "$python" -m kvproof_report.device.results "$work/bench.out" \
-  --output="$output/device.json" --commit="$commit" --architecture="sm_$architecture" \
-  --nvcc="$nvcc" --complete="$([ "$bench_status" = 0 ] && echo yes || echo no)" ${smoke:+--smoke}
-if [ "$status" = 0 ]; then outcome results "$(last_words results)"; else broke results; fi
+# results_of <step> <its status> <file name> <option>...
+results_of() {
+  lines=$work/$1.out file=$3
+  complete=$([ "$2" = 0 ] && echo yes || echo no)
+  shift 3
+  step results 20 "$python" -m kvproof_report.device.results "$lines" --output="$output/$file" \
+    --commit="$commit" --architecture="sm_$architecture" --nvcc="$nvcc" --complete="$complete" \
+    ${smoke:+--smoke} "$@"
+  if [ "$status" = 0 ]; then outcome results "$(last_words results)"; else broke results; fi
+}
+results_of bench "$bench_status" device.json
 
-if [ "$status" = 0 ]; then
-  step figures 40 "$python" -m kvproof_report.device.draw "$output/device.json" \
-    --output="$output/figures"
+draw() {  # draw <module> <file name>
+  step figures 40 "$python" -m "kvproof_report.device.$1" "$output/$2" --output="$output/figures"
   case $status in
     0) outcome figures "$(last_words figures)" ;;
     77) outcome figures "not drawn: $(last_words figures)" ;;
     *) broke figures ;;
   esac
-fi
+}
+[ "$status" != 0 ] || draw draw device.json
+
+measure_peers() {
+  step peers 60 cmake --build "$build" --parallel "$cores" --target kvproof_python
+  if [ "$status" != 0 ]; then broke peers; return; fi
+  step peers 150 "$python" "$root/bench/kernels/device/peers.py" \
+    --library="$build/libkvproof_python.so" $smoke
+  keep peers peers.txt
+  case $status in
+    0) outcome peers "measured in $took s" ;;
+    77) outcome peers "not measured: $(last_words peers)"; return ;;
+    *) broke peers ;;
+  esac
+  results_of peers "$status" peers.json --program=peers.py
+  [ "$status" != 0 ] || draw draw_peers peers.json
+}
+if [ -n "$peers" ]; then measure_peers; fi
+
 written=$output/summary.part-$$
 { echo "$card, sm_$architecture, commit $commit"; cat "$work/summary"; } >"$written"
 mv "$written" "$output/summary.txt"

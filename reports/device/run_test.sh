@@ -60,10 +60,10 @@ for option in --seconds --output; do
 done
 refused "--pack needs a value" --pack=
 refused "--pack is given twice" --pack=a --pack
-for company in --smoke --seconds=5 --output=a; do
+for company in --smoke --peers --seconds=5 --output=a; do
   refused "--pack only copies" --pack=a "$company"
 done
-for words in --nonsense --smoke=yes nonsense ''; do
+for words in --nonsense --smoke=yes --peers=yes nonsense ''; do
   refused "unknown option '$words'" "$words"
 done
 run "$source" --help
@@ -152,6 +152,32 @@ axes = draw.figure_of(pyplot, [('share', [(1, 0.5), (2048, 1)])], ('tokens', 'sh
 labels = [label.get_text() for label in axes.get_xticklabels()]
 assert labels == ['1', '2,048'], labels"
 fi
+
+# ---- beside peers: without PyTorch, then with rows that a Python says it measured ----
+mkdir "$work/none"
+echo 'raise ImportError("no torch here")' >"$work/none/torch.py"
+PYTHONPATH=$work/none run "$pack" --peers --output="$work/alone"
+check "no PyTorch is no failure" exits 0
+check "no PyTorch is named" has 'peers +not measured: ImportError: no torch here' out
+check "the rest goes on" [ -s "$work/alone/device.json" ]
+check "a file of nothing is not written" [ ! -e "$work/alone/peers.json" ]
+fake measured 'case $1 in *peers.py) ;; *) exec python3 "$@" ;; esac' \
+  "cd $pack/bench/kernels/device && exec python3 -B -c '
+import json, peers
+for peer, times in ((\"PyTorch\", {(\"kvproof\", \"cuda\"): [2], (\"PyTorch\", \"x\"): [4]}),
+                    (\"FlashInfer\", {})):
+    print(json.dumps(peers.result_of(peers.cases(True)[0], peer, \"1\", times, [\"gone\"], 1)))'"
+KVPROOF_PYTHON=measured run "$pack" --peers --output="$work/peers"
+check "peers are measured" exits 0
+check "their results are counted" has 'results +2 results in peers.json' out
+check "their figure is drawn, or there is a reason" has 'figures +(device-peers|not drawn)' out
+check "their file is what was printed" python3 -c "
+import json
+data = json.load(open('$work/peers/peers.json'))
+assert data['environment']['program'] == 'peers.py', data
+ours, none = data['results']
+assert ours['metrics']['ours_over_peer']['value'] == 0.5, ours
+assert none['parameters']['not_comparable'] == 'gone', none"
 
 program device_check 'echo "violated: row 3"; exit 1'
 program device_bench "printf '$(line 1)reshape_and_ca'; sleep 20"

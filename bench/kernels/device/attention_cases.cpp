@@ -7,6 +7,7 @@
 #include "bench/kernels/device/exact.h"
 #include "bench/kernels/device/launches.h"
 #include "bench/kernels/device/lines.h"
+#include "bench/kernels/device/splits.h"
 #include "kernels/contiguous_prefill/contiguous_prefill.h"
 #include "kernels/mla_decode/mla_decode.h"
 #include "kernels/paged_prefill/paged_prefill.h"
@@ -18,7 +19,6 @@ using kernels::ElementType;
 
 constexpr std::string_view kRow = "cuda/mma";
 constexpr std::int32_t kLatent = 512, kRope = 64;  // [elements]
-constexpr std::int32_t kLatentRows = 64;           // heads of a block of the latent kernel
 
 std::size_t bytes_of(std::int64_t elements, ElementType type) {
   return static_cast<std::size_t>(elements * kernels::bytes_of(type));
@@ -132,12 +132,6 @@ Work work_of(const PrefillCase& c) {
           2.0 * pairs * c.num_heads * c.head_size};
 }
 
-/// One block of the latent kernel fits a processor: splits, if that many blocks leave some idle.
-std::int32_t splits_of(const MlaCase& c, int num_processors) {
-  const std::int32_t blocks = c.batch * num_blocks(c.num_heads, kLatentRows);
-  return std::clamp(num_processors / blocks, 1, std::max(1, c.context / 256));
-}
-
 Work work_of(const MlaCase& c) {
   const double tokens = double{1} * c.batch * c.context;
   const double row = kLatent + kRope;
@@ -148,7 +142,7 @@ Work work_of(const MlaCase& c) {
 /// The memory of MLA's launches beside CaseMemory.
 struct SplitMemory {
   SplitMemory(const MlaCase& c, int num_processors)
-      : splits(splits_of(c, num_processors)),
+      : splits(mla_splits(c.batch, c.num_heads, c.context, num_processors)),
         output(static_cast<std::size_t>(c.batch) *
                static_cast<std::size_t>(c.num_heads * splits * kLatent) * sizeof(float)),
         lse(output.size() / kLatent) {}

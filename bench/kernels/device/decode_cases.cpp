@@ -7,6 +7,7 @@
 #include "bench/kernels/device/cases.h"
 #include "bench/kernels/device/launches.h"
 #include "bench/kernels/device/lines.h"
+#include "bench/kernels/device/splits.h"
 #include "kernels/contiguous_decode/contiguous_decode.h"
 #include "kernels/paged_decode/paged_decode.h"
 
@@ -32,19 +33,10 @@ ElementType query_type(const DecodeCase& c) {
   return c.cache_type == ElementType::fp16 ? ElementType::fp16 : ElementType::bf16;
 }
 
-/// So many splits that every processor gets two blocks, if there would be clearly too few blocks.
-std::int32_t splits_of(const DecodeCase& c, int num_processors) {
-  const std::int32_t slots = 2 * num_processors;
-  const std::int32_t blocks = c.batch * c.num_kv_heads;
-  if (blocks * 4 >= slots * 3) return 1;
-  const std::int32_t most = std::max(1, c.context / 256);
-  return std::clamp((slots + blocks - 1) / blocks, 1, most);
-}
-
 /// The memory that the launches of a case use.
 struct DecodeMemory {
   explicit DecodeMemory(const DecodeCase& c, int num_processors)
-      : splits(splits_of(c, num_processors)),
+      : splits(decode_splits(c.batch, c.num_kv_heads, c.context, num_processors)),
         table(table_of(c.batch, num_blocks(c.context, c.block_size), c.shuffled)),
         blocks(table.size() / sizeof(std::int32_t)),
         cache_bytes(blocks * static_cast<std::size_t>(c.block_size * c.num_kv_heads * c.head_size) *

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a result file (schema 1) of the lines that device_bench printed, whole or cut off.
+"""Makes a result file (schema 1) of the lines that device_bench or peers.py (which writes JSON)
+printed, whole or cut off.
 
 Exit codes: 0 written, 1 no line could be used, 2 usage.
 """
@@ -29,6 +30,9 @@ def value_of(text: str) -> int | str:
 
 def result_of(line: str) -> dict[str, Any] | None:
     """One result, or None for a line that is not whole."""
+    if line.startswith("{") and line.endswith("\n"):
+        result: dict[str, Any] = json.loads(line)
+        return result
     parts = line.rstrip("\n").split("\t")
     if not line.endswith("\n") or len(parts) != 3:
         return None
@@ -63,7 +67,7 @@ def environment_of(options: argparse.Namespace) -> dict[str, Any]:
     if len(values) != len(QUERIES):
         values = ["unknown"] * len(QUERIES)
     gpu = {"gpu_" + name.replace(".", "_"): value for name, value in zip(QUERIES, values)}
-    return {"commit": options.commit, "program": "device_bench", **gpu,
+    return {"commit": options.commit, "program": options.program, **gpu,
             "toolkit": first_line(options.nvcc, "--version"), "architecture": options.architecture,
             "kernel": platform.platform(), "smoke": options.smoke,
             "complete": options.complete == "yes",
@@ -77,6 +81,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--commit", default="unknown")
     parser.add_argument("--architecture", default="unknown")
     parser.add_argument("--nvcc", default="nvcc")
+    parser.add_argument("--program", default="device_bench")
     parser.add_argument("--complete", choices=("yes", "no"), default="yes")
     parser.add_argument("--smoke", action="store_true")
     options = parser.parse_args(arguments)
