@@ -259,15 +259,15 @@ results_of() {
 }
 results_of bench "$bench_status" device.json
 
-draw() {  # draw <module> <file name>
-  step figures 40 "$python" -m "kvproof_report.device.$1" "$output/$2" --output="$output/figures"
+draw() {  # draw <file name>
+  step figures 40 "$python" -m kvproof_report.device.draw "$output/$1" --output="$output/figures"
   case $status in
     0) outcome figures "$(last_words figures)" ;;
     77) outcome figures "not drawn: $(last_words figures)" ;;
     *) broke figures ;;
   esac
 }
-[ "$status" != 0 ] || draw draw device.json
+[ "$status" != 0 ] || draw device.json
 
 measure_peers() {
   step peers 60 cmake --build "$build" --parallel "$cores" --target kvproof_python
@@ -281,7 +281,7 @@ measure_peers() {
     *) broke peers ;;
   esac
   results_of peers "$status" peers.json --program=peers.py
-  [ "$status" != 0 ] || draw draw_peers peers.json
+  [ "$status" != 0 ] || draw peers.json
 }
 if [ -n "$peers" ]; then measure_peers; fi
 

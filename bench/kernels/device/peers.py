@@ -78,7 +78,7 @@ def metric(values, unit):
 
 def result_of(case, peer, version, times, reasons, copy_bytes_per_us):
     """@param times (name, form) -> its rounds [us], ours under "kvproof"
-    @param reasons why forms of this peer, or ours, have no times"""
+    @param reasons why forms of this peer, or ours, have no times, each with its form"""
     ours = next((found for (name, _), found in times.items() if name == "kvproof"), None)
     theirs = {form: found for (name, form), found in times.items() if name == peer}
     parameters = {"peer": peer, "peer_version": version, "case": case.name, **asdict(case)}
@@ -90,6 +90,8 @@ def result_of(case, peer, version, times, reasons, copy_bytes_per_us):
         metrics["ours_over_peer"] = ratios
         if ratios["value"] > 1 and (case.operation, case.cache_type) in BINDS:
             parameters["binds"] = BINDS[case.operation, case.cache_type]
+        if reasons:  # forms of the peer that could not be had
+            parameters["without"] = "; ".join(reasons)[:900]
     else:
         parameters["not_comparable"] = "; ".join(reasons or ["no form"])[:900]
     for prefix, found in shown.items():

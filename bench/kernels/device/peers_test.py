@@ -24,9 +24,9 @@ class RowsTest(unittest.TestCase):
     def test_the_fastest_form_counts_and_being_behind_is_explained(self):
         times = {("kvproof", "cuda"): [20, 40, 30], ("PyTorch", "slow"): [50, 60, 70],
                  ("PyTorch", "fast"): [10, 10, 20], ("FlashInfer", "x"): [1, 1, 1]}
-        row = peers.result_of(MLA, "PyTorch", "2", times, [], 100)
-        self.assertEqual(("fast", peers.WGMMA),
-                         (row["parameters"]["form"], row["parameters"]["binds"]))
+        row = peers.result_of(MLA, "PyTorch", "2", times, ["a: gone", "b: too"], 100)
+        self.assertEqual(["fast", peers.WGMMA, "a: gone; b: too"],
+                         [row["parameters"][name] for name in ("form", "binds", "without")])
         self.assertEqual({"value": 2, "unit": "ratio", "min": 1.5, "max": 4},
                          row["metrics"]["ours_over_peer"])
         self.assertEqual((30, 10), tuple(row["metrics"][name]["value"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws what device_bench measured: decode by block size, prefill by new tokens, MLA by heads, and
-reshape_and_cache by tokens.
+reshape_and_cache by tokens; and what peers.py measured.
 
 Exit codes: 0 drawn, 1 nothing to draw, 2 usage or a file that cannot be used, 77 matplotlib is not
 installed.
@@ -12,6 +12,7 @@ import sys
 from typing import Any, Iterator
 
 from kvproof_report.common.result_files import InputError, parse
+from kvproof_report.device import draw_peers
 
 BASE = {"implementation": "cuda/mma", "batch": 32, "context": 4096, "heads": 32, "kv_heads": 8,
         "head_size": 128, "cache_type": "bf16", "tables": "shuffled", "l2": "cold"}
@@ -81,6 +82,9 @@ def figures_of(results: list[Any], card: str, pyplot: Any) -> Iterator[tuple[str
         lines = [line for line in lines if line[1]]
         if lines:
             yield name, figure_of(pyplot, lines, labels, title)
+    peers = [result for result in results if "ours_over_peer" in result["metrics"]]
+    if peers:
+        yield "device-peers", draw_peers.figure_of(peers, card)
 
 
 def main(arguments: list[str]) -> int:
