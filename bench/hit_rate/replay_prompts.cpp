@@ -88,7 +88,13 @@ class PromptReplay {
     } else {
       ++counts_.refused;
     }
+    if (options_.on_served) tell(request, id, hit);
     manager_.finish(id);
+  }
+  void tell(const Request& request, RequestId id, std::uint32_t hit) {
+    keys_.clear();
+    for (const auto& key : manager_.hashes(id)) keys_.push_back(optimized::fingerprint(key));
+    options_.on_served({request, tokens_, keys_, manager_.table(id), hit});
   }
 
   const ReplayOptions& options_;
@@ -96,6 +102,7 @@ class PromptReplay {
   std::unique_ptr<ChosenVictims> victims_;  // nullptr = the free queue's head
   Manager manager_;
   std::vector<TokenId> tokens_;
+  std::vector<std::uint64_t> keys_;
   ReplayCounts counts_;
   std::uint64_t published_ = 0;
 };

@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "bench/requests/request.h"
 #include "bench/requests/tokens.h"
@@ -20,6 +21,15 @@
 namespace kvproof::bench {
 
 struct EvictionPolicy;  // policies.h
+
+/// A prompt that was just served, before it gives its blocks back.
+struct ServedPrompt {
+  const Request& request;
+  std::span<const TokenId> tokens;
+  std::span<const std::uint64_t> keys;  // fingerprints, one per complete block
+  std::span<const BlockId> blocks;      // its table; empty if it was refused
+  std::uint32_t hit = 0;                // [tokens] of its lookup
+};
 
 struct ReplayOptions {
   std::uint32_t block_size = 16;  // [tokens]
@@ -30,6 +40,7 @@ struct ReplayOptions {
   const optimized::SubjectRow* manager = &optimized::subject_of(optimized::Role::standard);
   const EvictionPolicy* policy = nullptr;   // nullptr = the allocator's own LRU, else under XXH3
   std::function<void(double)> on_progress;  // fraction done, 0 to 1
+  std::function<void(const ServedPrompt&)> on_served = {};
 };
 
 struct ReplayCounts {

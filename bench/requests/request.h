@@ -16,6 +16,8 @@ struct Request {
   std::int64_t input_tokens = 0;
   std::int64_t output_tokens = 0;
   std::vector<std::uint64_t> block_ids = {};  // shape [num_ids]; equal id = equal tokens and prefix
+  // As block_ids, but of the tokens of the block alone; empty where the log does not say them.
+  std::vector<std::uint64_t> own_ids = {};
 
   // Sources with sessions only (SourceInfo::sessions), else zero and empty.
   std::uint64_t session = 0;  // conversation it belongs to, from 0

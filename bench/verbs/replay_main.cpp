@@ -9,9 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/hit_rate/replay_prompts.h"
-#include "bench/requests/open_log.h"
-#include "bench/requests/sources.h"
 #include "bench/requests/workloads.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
@@ -20,6 +17,7 @@
 #include "bench/verbs/beside_options.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/hash_option.h"
+#include "bench/verbs/log_arguments.h"
 #include "bench/verbs/operation_replay.h"
 #include "bench/verbs/simulate_command.h"
 #include "properties/traces/packed.h"
@@ -31,16 +29,10 @@ namespace {
 constexpr Program kProgram{.name = "kvproof replay",
                            .no_memory = "not enough memory for a cache of this size"};
 
-struct Arguments {
+struct Arguments : LogArguments {
   std::vector<std::string> files;
   properties::SubjectOptions subject;
-  std::string log;
-  std::string hash;  // empty = not given
   std::string json_path;
-  std::uint32_t block_size = 16;
-  std::optional<std::uint32_t> capacity_blocks;
-  std::optional<std::uint64_t> most_requests;
-  LogOptions log_options;
   bool audit = false;
   bool judge = false;
   bool follow = false;
@@ -49,12 +41,6 @@ struct Arguments {
   std::string unpack_folder;  // empty = not given
   SimulateArguments simulation;
 };
-
-/// The manager that a log is replayed on.
-const optimized::SubjectRow& manager_of(const Arguments& arguments) {
-  return arguments.hash.empty() ? optimized::subject_of(optimized::Role::standard)
-                                : *optimized::find_manager(arguments.hash);
-}
 
 double peak_rss_bytes() {
   rusage usage{};
@@ -66,14 +52,9 @@ double peak_rss_bytes() {
 /// real partial tails. If the block size is not that of the log, only the second makes sense.
 Result replay_requests(const Arguments& arguments, const ReopenableSource& source) {
   Progress progress;
-  ReplayOptions options;
-  options.block_size = arguments.block_size;
-  options.capacity_blocks = arguments.capacity_blocks;
-  options.manager = &manager_of(arguments);
+  ReplayOptions options = arguments.replay_options(source);
   options.on_progress = [&progress](double fraction) { progress.update(fraction, "replaying"); };
   const SourceInfo info = source.open()->info();
-  const bool own_blocks = info.ids_block_size == static_cast<std::int64_t>(arguments.block_size);
-  options.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
   const ReplayCounts counts = replay_prompts(source, options);
 
   const auto metric = [](auto value, const char* unit) {
@@ -89,7 +70,7 @@ Result replay_requests(const Arguments& arguments, const ReopenableSource& sourc
   out.metrics = {{"requests", metric(counts.requests, "count")},
                  {"hit_rate_tokens", metric(counts.hit_rate_tokens(), "ratio")},
                  {"hit_rate_blocks", metric(counts.hit_rate_blocks(), "ratio")}};
-  if (own_blocks) {
+  if (options.tokens == TokenMode::whole_blocks) {
     options.tokens = TokenMode::as_recorded;
     out.metrics.emplace_back("hit_rate_tokens_partial_tail",
                              metric(replay_prompts(source, options).hit_rate_tokens(), "ratio"));
@@ -117,47 +98,18 @@ std::vector<Result> simulate_requests(const Arguments& arguments, const Reopenab
   SimulationOptions& options = simulation.options;
   options.block_size = arguments.block_size;
   options.capacity_blocks = arguments.capacity_blocks;
-  options.manager = &manager_of(arguments);
+  options.manager = &arguments.manager();
   options.audited = arguments.subject;
-  const bool own_blocks =
-      source.open()->info().ids_block_size == static_cast<std::int64_t>(arguments.block_size);
-  options.engine.tokens = own_blocks ? TokenMode::whole_blocks : TokenMode::as_recorded;
+  options.engine.tokens = arguments.replay_options(source).tokens;
   std::vector<Result> out = run_simulation(simulation, source, progress);
   out.front().metrics.emplace_back("peak_rss_bytes", Metric{peak_rss_bytes(), "bytes", {}, {}});
   return out;
 }
 
-/// The options of a log, which do not apply to a built-in workload.
-void add_log_options(CommandLine& line, CommandLine::Option trace, Arguments& arguments) {
-  LogOptions& options = arguments.log_options;
-  const auto for_logs = [&, trace](CommandLine::Option option) {
-    return option.goes_with({trace}).only_if(
-        [&arguments] { return find_workload(arguments.log) == nullptr; },
-        "a request log, not with a built-in workload");
-  };
-  for_logs(line.option("--ids-block-size", options.ids_block_size,
-                       "[tokens] that an id of the log stands for, default: as published or "
-                       "inferred"))
-      .between(1, 1 << 20);
-  for_logs(line.option("--max-context", options.max_context,
-                       "leave out requests of more input and output tokens together"))
-      .between(std::int64_t{1}, std::int64_t{1} << 25);
-  for_logs(line.flag("--skip-zero-input", options.skip_zero_input,
-                     "leave out requests without a prompt"));
-  for_logs(line.flag("--skip-zero-output", options.skip_zero_output,
-                     "leave out requests that got no answer"));
-  for_logs(line.option("--sessions-at-once", options.sessions_at_once,
-                       "sessions under way at a time in a log of sessions, default 1"))
-      .between(1, 1 << 16);
-}
-
 int replay_log(const Arguments& arguments, int argc, char** argv) {
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
-  const Workload* row = find_workload(arguments.log);
-  ReopenableSource source = row != nullptr ? row->source(kWorkloadSeed, row->full_requests)
-                                           : log_source(arguments.log, arguments.log_options);
-  if (arguments.most_requests) source = leading(source, *arguments.most_requests);
+  const ReopenableSource source = arguments.source();
   std::vector<Result> results;
   if (arguments.simulation.simulate) {
     results = simulate_requests(arguments, source);
@@ -167,18 +119,6 @@ int replay_log(const Arguments& arguments, int argc, char** argv) {
   print_results(std::cout, std::span(results).first(1));  // samples are for a figure
   if (file) file->commit(describe_environment(argc, argv, kWorkloadSeed), results);
   return kHolds;
-}
-
-/// The options of a log or a workload, simulated or not.
-void add_request_options(CommandLine& line, CommandLine::Option trace, Arguments& arguments) {
-  line.option("--requests", arguments.most_requests, "only so many, from the first one on")
-      .between(std::uint64_t{1}, std::uint64_t{1} << 62)
-      .goes_with({trace});
-  line.option("--block-size", arguments.block_size, "[tokens], default 16")
-      .between(1, 1 << 20)
-      .goes_with({trace});
-  line.option("--json", arguments.json_path, "also write the result of --trace to this file")
-      .goes_with({trace});
 }
 
 void add_options(CommandLine& line, Arguments& arguments) {
@@ -216,11 +156,9 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .between(0.1, 1e6)
       .goes_with({follow});
   add_log_options(line, trace, arguments);
-  add_request_options(line, trace, arguments);
-  const auto capacity = line.option("--capacity-blocks", arguments.capacity_blocks,
-                                    "usable blocks of the cache, default: nothing is ever evicted")
-                            .between(1, 1 << 30)
-                            .goes_with({trace});
+  line.option("--json", arguments.json_path, "also write the result of --trace to this file")
+      .goes_with({trace});
+  const auto capacity = add_capacity_option(line, trace, arguments);
   const auto hash = add_hash_option(line, arguments.hash, {subject, command});
   for (auto& beside : add_beside_options(line, arguments.subject, {subject, command})) {
     beside.not_with({trace});

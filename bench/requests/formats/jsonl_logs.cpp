@@ -173,7 +173,7 @@ class JsonlSource final : public LineSource {
                      std::to_string(request.input_tokens) + " tokens, as many as " +
                          std::string(format_.input) + ", found " + std::to_string(count));
       }
-      chain_tokens(list, request.block_ids);
+      chain_tokens(list, request);
       return;
     }
     if (!layouts_.narrow(request.input_tokens, count)) {
@@ -183,17 +183,21 @@ class JsonlSource final : public LineSource {
     }
     request.block_ids = list;
     if (format_.ids_are == Ids::chained) return;
+    request.own_ids = list;
     std::uint64_t parent = 0;
     for (std::uint64_t& id : request.block_ids) parent = id = chain(parent, id);
   }
 
-  void chain_tokens(const std::vector<std::uint64_t>& tokens, std::vector<std::uint64_t>& ids) {
+  void chain_tokens(const std::vector<std::uint64_t>& tokens, Request& request) {
     const auto size = static_cast<std::size_t>(layouts_.best().block_size);
-    ids.clear();
+    request.block_ids.clear();
     std::uint64_t id = 0;
     for (std::size_t i = 0; i + size <= tokens.size(); i += size) {
+      std::uint64_t own = 0;
       for (std::size_t j = 0; j < size; ++j) id = chain(id, tokens[i + j]);
-      ids.push_back(id);
+      for (std::size_t j = 0; j < size; ++j) own = chain(own, tokens[i + j]);
+      request.block_ids.push_back(id);
+      request.own_ids.push_back(own);
     }
   }
 

@@ -21,6 +21,7 @@ bool LineSource::next_line(std::string_view& line) {
 void LineSource::clear(Request& request) {
   request.arrival_seconds = 0;
   request.block_ids.clear();
+  request.own_ids.clear();
   request.session = 0;
   request.agent = 0;
   request.after.clear();

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums up explained lookups, for people and as results.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "bench/results/result_file.h"
+#include "properties/explain/causes.h"
+
+namespace kvproof::bench {
+
+/// The lookups of a file.
+struct ExplainReport {
+  struct Kept {
+    std::uint64_t of = 0;      // traces of which this can be told
+    std::uint64_t tokens = 0;  // more than were hit
+  };
+
+  Parameters parameters;  // of the source
+  std::string moment;     // what a lookup is counted by
+  std::vector<properties::Explained> lookups = {};
+  std::vector<std::string> traces = {};  // per lookup: where it stands; empty if there is one trace
+  std::uint64_t num_traces = 0;
+  std::vector<std::string> ends = {};  // why a trace was not explained to its end
+  Kept by_twice = {};
+  Kept by_optimum = {};
+
+  [[nodiscard]] std::uint64_t ended_by(properties::Cause cause) const;  // lookups
+  [[nodiscard]] std::uint64_t lost_by(properties::Cause cause) const;   // [tokens]
+  [[nodiscard]] std::uint64_t hit_tokens() const;
+};
+
+/// @param request only its lookups are listed; empty: the first and the worst
+void print_explained(std::ostream& out, const ExplainReport& report, const std::string& request);
+
+/// The sums, then the lookups that --request names, or all if they are few.
+[[nodiscard]] std::vector<Result> explained_results(const ExplainReport& report,
+                                                    const std::string& request);
+
+}  // namespace kvproof::bench
