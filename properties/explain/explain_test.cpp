@@ -8,7 +8,6 @@
 #include "properties/explain/runs.h"
 #include "properties/traces/test_files.h"
 #include "reference/operations.h"
-#include "reference/support/input_error.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties {
@@ -117,30 +116,6 @@ TEST(Explain, ExplainsNoHitThatTheIndexContradicts) {
   EXPECT_EQ(lines[2], "7 b 0/9 unexplained: the index held 8 tokens of it");
 }
 
-TEST(Explain, EndsWhereTheSubjectAnswersOtherwise) {
-  TemporaryFolder folder;
-  const std::string file = folder.write(
-      "other.jsonl",
-      R"({"kvproof_trace":1,"recorded_from":"x",)"
-      R"("profile":"vllm-0.33","config":{"num_blocks":5,"enable_caching":true,"max_model_len":64,)"
-      R"("hash_block_size":4,"scheduler_block_size":4,"watermark":0,)"
-      R"("groups":[{"kind":"full","block_size":4,"eagle":false}]}}
-{"op":"arrive","req":"a","tokens":[1,2,3,4,5]}
-{"op":"lookup","req":"a","out":{"hit_tokens":4,"blocks":[[1]]}}
-{"op":"lookup","req":"a"}
-{"op":"end","ops":3}
-)");
-  std::string ends;
-  std::size_t lookups = 0;
-  explain_traces(file, naive, [&](const TraceHeader&, const Explanations& told) {
-    ends = told.ends;
-    lookups = told.lookups.size();
-  });
-  EXPECT_TRUE(ends.starts_with("the subject answers otherwise than the recording at operation 1"))
-      << ends;
-  EXPECT_EQ(lookups, 1U) << "the one that differs";
-}
-
 TEST(Explain, ExplainsTheAdmissionsOfARun) {
   const std::vector<std::string> expected = {
       "4 a 0/8 last_token: no more than 0 tokens may hit",
@@ -186,15 +161,6 @@ TEST(Explain, TellsKeysOfARunApartAndWhoComputes) {
   };
   EXPECT_EQ(lines_of(told.lookups), expected);
   EXPECT_EQ(told.ends, "from there on events are missing: the queue was full");
-}
-
-TEST(Explain, RefusesADamagedTrace) {
-  TemporaryFolder folder;
-  const std::string trace = folder.write("bad.jsonl", "{\"kvproof_trace\":1\n");
-  EXPECT_THROW(explained(trace), InputError);
-  EXPECT_THROW(explained(folder.write("empty.jsonl", "")), InputError);
-  const std::string run = folder.write("run.jsonl", "{\"kvproof_run\":1}\n");
-  EXPECT_THROW(live::explain_run(run), InputError);
 }
 
 }  // namespace
