@@ -107,7 +107,7 @@ TEST_F(ExplainProgram, RefusesWhatItCannotRead) {
   expect_bad(kTrace + " --request=nobody", "--request: expected a request that is looked up");
   expect_bad(kLog + " --capacity-blocks=4 --request=7", "--request: expected");
   folder_.write("run.jsonl", "{\"kvproof_run\":1}\n");
-  expect_bad("run.jsonl", "run.jsonl: line 1: field engine: expected");
+  expect_bad("run.jsonl", "run.jsonl: line 1: field groups: expected");
   expect_bad("none.jsonl", "none.jsonl: expected");
   expect_bad("", "expected traces, recorded runs or --trace=FILE");
   expect_bad(kTrace + " --capacity-blocks=4", "--capacity-blocks");
