@@ -40,8 +40,8 @@ if(KVPROOF_BENCH)
   install(PROGRAMS kvproof DESTINATION bin COMPONENT verbs)
   file(CONFIGURE OUTPUT version.cmake CONTENT "set(KVPROOF_VERSION @KVPROOF_VERSION@)\n" @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/version.cmake DESTINATION share/kvproof COMPONENT verbs)
-  # for check
-  install(DIRECTORY properties/traces/vectors properties/regressions
+  # for check and lens
+  install(DIRECTORY properties/traces/vectors properties/regressions properties/lens/scenes
           DESTINATION share/kvproof COMPONENT verbs)
   install(FILES properties/foreign/README.md properties/foreign/examples/adapter.py
                 properties/foreign/examples/kit_engine.cpp

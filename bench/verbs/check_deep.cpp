@@ -177,7 +177,7 @@ class Deep {
     if (verdict == CheckVerdict::holds) return;
     worst_ = verdict;
     progress_.clear();
-    print_failures(std::cout, report, per_seed_.seed, candidate.option);
+    print_failures(std::cout, report, per_seed_.seed, candidate);
     print_report(std::cout, report, elapsed());
     failed_ = results_of(report, per_seed_.seed, elapsed());
     if (report.failure() == nullptr) return;

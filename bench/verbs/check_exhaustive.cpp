@@ -121,7 +121,7 @@ SearchReport search_with_bar(const Space& space, SearchOptions options, Progress
 void print_failure(const properties::Failure& failure, const ExhaustiveOptions& options) {
   properties::Failure named = failure;
   named.subject = chosen_row(options).name;
-  std::cout << "a shortest trace, found breadth first\n" << keep_failure(named, 0, ".");
+  std::cout << "a shortest trace, found breadth first\n" << keep_failure(named, 0, ".", properties::show_all(chosen_row(options).make));
 }
 
 }  // namespace

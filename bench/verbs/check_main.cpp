@@ -122,7 +122,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
     const properties::CheckReport report = check(candidate, options);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     progress.clear();
-    print_failures(std::cout, report, arguments.seed, candidate.option);
+    print_failures(std::cout, report, arguments.seed, candidate);
     print_report(std::cout, report, seconds);
     std::ranges::move(results_of(report, arguments.seed, seconds), std::back_inserter(results));
     const CheckVerdict verdict = verdict_of(report);

@@ -219,6 +219,33 @@ TEST_F(CheckPrograms, ALeakIsNoticed) {
     EXPECT_EQ(text_of(path("kvproof-failure-1.jsonl")), leak);
   }
   EXPECT_FALSE(std::filesystem::exists(path("kvproof-failure-1-3.jsonl")));
+  EXPECT_TRUE(std::filesystem::exists(path("kvproof-failure-1-2.html")));
+}
+
+TEST_F(CheckPrograms, ALensIsWholeOrThereIsNone) {
+  const std::string trace = KVPROOF_SOURCE_DIR "/properties/regressions/stale-hit.jsonl";
+  const Answer whole = run("lens", trace + " --output=whole.html");
+  ASSERT_EQ(whole.exit_code, 0) << whole.error;
+  const std::string page = text_of(path("whole.html"));
+  EXPECT_EQ(page.substr(page.size() - 8), "</html>\n");
+  const std::string damaged = text_of(trace).insert(1500, "?");
+  std::ofstream(path("damaged.jsonl")) << damaged;
+  for (const std::string& how : {std::string("damaged.jsonl"), trace + " --output=/dev/full",
+                                 trace + " --output=none/lens.html", std::string("none.jsonl"),
+                                 trace + " --trace-index=1", std::string("--scene=none")}) {
+    const Answer refused = run("lens", how);
+    EXPECT_EQ(refused.exit_code, 2) << how << refused.out << refused.error;
+    expect_one_line(refused);
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("lens.html")));
+}
+
+TEST_F(CheckPrograms, AReplayDrawsEachState) {
+  const Answer drawn =
+      run("replay", KVPROOF_SOURCE_DIR "/properties/regressions/stale-hit.jsonl --draw");
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.error;
+  expect_in("operation 0\n    queue ", drawn.out);
+  expect_in("key A of ", drawn.out);
 }
 
 TEST_F(CheckPrograms, ACrashAHangAndNonsenseAreVerdictsInTime) {

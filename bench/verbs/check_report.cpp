@@ -315,14 +315,18 @@ void print_depth(std::ostream& out, const properties::FeaturePairs& pairs) {
 }
 
 void print_failure(std::ostream& out, const CheckReport& report, const properties::FailureReport& f,
-                   std::uint64_t seed, const std::string& replay_options) {
+                   std::uint64_t seed, const properties::Candidate& candidate) {
+  const auto show = [&candidate](const CacheConfig& config) {
+    properties::Opened opened = candidate.open(config);
+    return properties::Shown{std::move(opened.subject), opened.demands.shown};
+  };
   const bool one = report.findings.size() == 1;
   const auto at = static_cast<std::size_t>(&f - report.findings.data());
   if (!one) out << "Finding " << at + 1 << " of " << report.findings.size() << ". ";
   out << "In " << f.where << ", after " << f.found_after << " operations, shrunk to "
       << f.failure.trace.size() << (f.seen > 1 ? ", and " + std::to_string(f.seen - 1) : "")
       << (f.seen > 1 ? " more of its kind" : "") << ":\n"
-      << keep_failure(f.failure, seed + at, ".", replay_options);
+      << keep_failure(f.failure, seed + at, ".", show, candidate.option);
   if (!f.intended.empty()) out << "if intended: \"traits\":{" << f.intended << "}\n";
   if (f.after) {
     out << "the last operation was answered " << f.answer << '\n'
@@ -336,9 +340,9 @@ void print_failure(std::ostream& out, const CheckReport& report, const propertie
 }
 
 void print_failures(std::ostream& out, const CheckReport& report, std::uint64_t seed,
-                    const std::string& replay_options) {
+                    const properties::Candidate& candidate) {
   for (const properties::FailureReport& f : report.findings) {
-    if (!f.known) print_failure(out, report, f, seed, replay_options);
+    if (!f.known) print_failure(out, report, f, seed, candidate);
   }
 }
 

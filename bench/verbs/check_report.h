@@ -30,10 +30,9 @@ void print_report(std::ostream& out, const properties::CheckReport& report, doub
 /// How deep random runs went: the pairs of features that they had, and for how many operations.
 void print_depth(std::ostream& out, const properties::FeaturePairs& pairs);
 
-/// Writes each finding that is not known to a file, prints it and draws it.
-/// @param replay_options the options that name the subject
+/// Writes each finding that is not known to a file, its lens beside it, prints it and draws it.
 void print_failures(std::ostream& out, const properties::CheckReport& report, std::uint64_t seed,
-                    const std::string& replay_options);
+                    const properties::Candidate& candidate);
 
 /// One result for the subject, one for each law, finding and run.
 [[nodiscard]] std::vector<Result> results_of(const properties::CheckReport& report,

@@ -157,7 +157,7 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
   const properties::CheckReport report = check(candidate, options);
   progress.clear();
   if (report.failure() == nullptr) return std::nullopt;
-  print_failures(std::cout, report, arguments.seed, candidate.option);
+  print_failures(std::cout, report, arguments.seed, candidate);
   std::string laws;
   for (const std::string& law : report.failure()->failure.breaches) {
     laws += (laws.empty() ? "" : ", ") + law;

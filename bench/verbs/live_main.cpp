@@ -9,6 +9,7 @@
 #include "bench/results/environment.h"
 #include "bench/results/result_file.h"
 #include "bench/verbs/command_line.h"
+#include "properties/lens/live_story.h"
 #include "properties/live/verdict.h"
 
 namespace kvproof::bench {
@@ -28,6 +29,7 @@ live::Judge judge_and_print(const std::string& file) {
   live::Judge judge = stream ? live::judge_file(path, print) : live::judge_file(path);
   live::print_verdict(std::cout, file, judge);
   if (!stream) std::ranges::for_each(judge.findings(), [&](const auto& f) { print(f, judge); });
+  if (!stream && !judge.findings().empty()) std::cout << properties::write_lens_of_run(file);
   return judge;
 }
 

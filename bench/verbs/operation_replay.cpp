@@ -11,32 +11,17 @@
 
 #include "bench/requests/open_log.h"
 #include "bench/verbs/command_line.h"
+#include "properties/check/audited_subject.h"
+#include "properties/check/drawing.h"
 #include "properties/check/recording_judge.h"
+#include "properties/lens/watched.h"
 #include "properties/mutants/candidate_or_mutant.h"
-#include "properties/oracles/audit.h"
 #include "properties/traces/golden.h"
-#include "reference/operations.h"
 
 namespace kvproof::bench {
 namespace {
 
 using properties::TraceVerdict;
-
-/// A subject that consults every oracle that applies after each operation, and throws their
-/// violations.
-class Audited final : public Subject {
- public:
-  /// @param twin see Audit
-  Audited(const CacheConfig& config, properties::Opened opened, std::unique_ptr<Subject> twin)
-      : inner_(std::move(opened.subject)),
-        audit_(config, *inner_, oracles_for(config, opened.demands), std::move(twin)) {}
-  Outcome apply(const Operation& operation) override { return audit_.apply(operation); }
-  void observe(Snapshot& snapshot) const override { snapshot = audit_.state(); }
-
- private:
-  std::unique_ptr<Subject> inner_;
-  properties::Audit audit_;
-};
 
 std::string title(const std::string& file, const TraceHeader& header) {
   return file + (header.name.empty() ? "" : " " + header.name) + " (" +
@@ -122,6 +107,19 @@ void add(const Replayed& replayed, const TraceVerdict& verdict, Tally& tally) {
   }
 }
 
+/// Prints the state of a subject after each operation; keys are named once for all.
+std::unique_ptr<Subject> drawn(std::unique_ptr<Subject> subject) {
+  properties::KeyNumbers names;
+  Snapshot first;
+  subject->observe(first);
+  see_keys(first, names);
+  const auto print = [names, operation = 0](const properties::Told& told) mutable {
+    std::cout << "operation " << operation++ << '\n';
+    if (told.outcome != nullptr) std::cout << draw_state(told.after, names);
+  };
+  return std::make_unique<properties::Watched>(std::move(subject), print);
+}
+
 /// A violation ends the replay of its file, because later operations prove nothing.
 void replay_file(const std::string& file, const OperationReplayOptions& options,
                  const std::optional<properties::Candidate>& given, Tally& tally) {
@@ -140,11 +138,9 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     replayed.differs = false;
     replayed.operations = 0;
     if (options.judge) replayed.judge = std::make_unique<properties::RecordingJudge>(header);
+    if (options.draw && opened.subject != nullptr) opened.subject = drawn(std::move(opened.subject));
     if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
-    const auto& declared = opened.demands.promises.operations;
-    const bool decodes = declared.test(properties::operation_index("decode"));
-    return std::make_unique<Audited>(header.config, std::move(opened),
-                                     decodes ? candidate.open(header.config).subject : nullptr);
+    return audited(header.config, std::move(opened), candidate);
   };
   std::uint64_t traces = 0;
   try {

@@ -14,6 +14,7 @@ struct OperationReplayOptions {
   properties::SubjectOptions
       subject;              // also a row of the list of mutants; not given = the trace's own
   bool audit = false;       // consult the oracles for recorded traces, too
+  bool draw = false;        // print the state after each operation
   bool judge = false;       // ask the laws of what each recording itself shows
   double idle_seconds = 0;  // a file ends when it has not grown for so long
 };

@@ -34,6 +34,7 @@ struct Arguments : LogArguments {
   properties::SubjectOptions subject;
   std::string json_path;
   bool audit = false;
+  bool draw = false;
   bool judge = false;
   bool follow = false;
   double idle_seconds = 10;
@@ -141,6 +142,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto audit = line.flag("--audit", arguments.audit,
                          "also consult every law and oracle after each operation")
                    .goes_with({files});
+  line.flag("--draw", arguments.draw, "also draw the state after each operation")
+      .goes_with({files});
   const auto judge =
       line.flag("--judge", arguments.judge,
                 "a second verdict: ask the laws of the answers and states of the recording itself")
@@ -210,6 +213,7 @@ int run(int argc, char** argv) {
   return replay_operations(arguments.files,
                            {.subject = arguments.subject,
                             .audit = arguments.audit,
+                            .draw = arguments.draw,
                             .judge = arguments.judge || arguments.follow,
                             .idle_seconds = arguments.follow ? arguments.idle_seconds : 0});
 }

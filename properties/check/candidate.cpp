@@ -121,6 +121,7 @@ Candidate find_candidate(const SubjectOptions& options) {
 }
 
 std::string vectors_folder() { return folder_at("properties/traces/vectors", "vectors"); }
+std::string scenes_folder() { return folder_at("properties/lens/scenes", "scenes"); }
 std::string regressions_folder() { return folder_at("properties/regressions", "regressions"); }
 
 }  // namespace kvproof::properties

@@ -3,38 +3,15 @@
 
 #include <algorithm>
 #include <iomanip>
-#include <map>
 #include <sstream>
+#include <string_view>
 #include <utility>
-#include <vector>
 
+#include "properties/lens/state_difference.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties {
 namespace {
-
-/// Gives keys short names, which are the same in both states.
-class KeyNames {
- public:
-  std::string operator()(std::uint64_t key) {
-    const auto [at, added] = names_.try_emplace(key, names_.size());
-    std::string out;
-    for (std::size_t n = at->second + 1; n > 0; n = (n - 1) / 26) {
-      out.insert(out.begin(), static_cast<char>('A' + (n - 1) % 26));
-    }
-    return out;
-  }
-
- private:
-  std::map<std::uint64_t, std::size_t> names_;
-};
-
-/// One line of a drawing: its subject, by which the lines are ordered, and its text.
-struct Line {
-  std::pair<int, std::string> about;
-  std::string text;
-  bool idle = false;  // the line is shown only if it changed
-};
 
 std::string queue_text(const PoolState& pool) {
   std::ostringstream out;
@@ -70,31 +47,22 @@ std::string holders(BlockId block, const Snapshot& state, bool host) {
   return out;
 }
 
-void draw_pool(const PoolState& pool, const Snapshot& state, bool host, KeyNames& name,
-               std::vector<Line>& out) {
-  const int first = host ? 10 : 0;
-  const std::string tier = host ? "host " : "";
-  out.push_back({{first, tier + "queue"}, queue_text(pool)});
-  for (BlockId block = 1; block < pool.blocks.size(); ++block) {
-    const BlockState& b = pool.blocks[block];
-    const std::string held = holders(block, state, host);
-    std::ostringstream text;
-    text << "refs " << b.ref_cnt;
-    if (b.hashed) text << "  key " << name(b.key);
-    if (b.hashed && b.prefix_tokens > 0) text << " of " << b.prefix_tokens << " tokens";
-    if (b.tail_key) text << "  second key " << name(*b.tail_key);
-    for (const FurtherKey& further : pool.further_keys) {
-      if (further.block == block) text << "  further key " << name(further.key);
-    }
-    if (!held.empty()) text << "  in " << held;
-    std::ostringstream label;
-    label << tier << "block " << std::setw(3) << block;
-    out.push_back(
-        {{first + 1, label.str()}, text.str(), b.ref_cnt == 0 && !b.hashed && held.empty()});
+std::string block_text(const PoolState& pool, BlockId block, const std::string& held,
+                       KeyNumbers& names) {
+  const BlockState& b = pool.blocks[block];
+  std::ostringstream text;
+  text << "refs " << b.ref_cnt;
+  if (b.hashed) text << "  key " << names.name(b.key);
+  if (b.hashed && b.prefix_tokens > 0) text << " of " << b.prefix_tokens << " tokens";
+  if (b.tail_key) text << "  second key " << names.name(*b.tail_key);
+  for (const FurtherKey& further : pool.further_keys) {
+    if (further.block == block) text << "  further key " << names.name(further.key);
   }
+  if (!held.empty()) text << "  in " << held;
+  return text.str();
 }
 
-void draw_request(const RequestState& r, std::vector<Line>& out) {
+std::string text_of(const RequestState& r) {
   std::ostringstream text;
   text << r.num_tokens << " tokens, " << r.computed << " computed";
   for (std::size_t g = 0; g < r.tables.size(); ++g) {
@@ -102,52 +70,99 @@ void draw_request(const RequestState& r, std::vector<Line>& out) {
     if (g < r.progress.size() && r.progress[g]) text << " cached up to " << *r.progress[g];
   }
   for (const auto& table : r.host_tables) text << "; host " << list_of(table);
-  out.push_back({{20, "request " + r.name}, text.str()});
+  return text.str();
 }
+std::string text_of(const LeaseState& lease) { return list_of(lease.blocks); }
 
-std::vector<Line> lines_of(const Snapshot& state, KeyNames& name) {
-  std::vector<Line> out;
-  draw_pool(state, state, false, name, out);
-  if (!state.host.blocks.empty()) draw_pool(state.host, state, true, name, out);
-  for (const RequestState& r : state.requests) draw_request(r, out);
-  for (const LeaseState& l : state.leases)
-    out.push_back({{21, "lease " + l.name}, list_of(l.blocks)});
-  if (!state.raw.empty()) out.push_back({{22, "raw owner"}, list_of(state.raw)});
-  return out;
-}
+/// Draws two states as lines; the difference says which of them get marks.
+class Drawing {
+ public:
+  Drawing(const Snapshot& before, const Snapshot& after, KeyNumbers& names)
+      : before_(before), after_(after), names_(names) {
+    see_keys(before, names_);
+    see_keys(after, names_);
+  }
 
-void print(std::ostream& out, char mark, const std::string& label, const std::string& text) {
-  out << "  " << mark << ' ' << std::left << std::setw(12) << label << ' ' << text << '\n';
-}
+  std::string text() {
+    const StateDifference changed = difference_of(before_, after_);
+    draw_pool(before_, after_, changed, false);
+    const bool tier = !before_.host.blocks.empty() || !after_.host.blocks.empty();
+    if (tier) draw_pool(before_.host, after_.host, changed.host, true);
+    draw_named("request ", before_.requests, after_.requests, changed.requests);
+    draw_named("lease ", before_.leases, after_.leases, changed.leases);
+    const auto raw = [](const Snapshot& s) { return s.raw.empty() ? "" : list_of(s.raw); };
+    line("raw owner", changed.raw, raw(before_), raw(after_));
+    return out_.str();
+  }
+
+ private:
+  void print(char mark, const std::string& label, const std::string& text) {
+    if (text.empty()) return;
+    out_ << "  " << mark << ' ' << std::left << std::setw(12) << label << ' ' << text << '\n';
+  }
+  /// A side that is empty is not there.
+  void line(const std::string& label, bool changed, const std::string& was,
+            const std::string& now) {
+    if (changed) print('-', label, was);
+    print(changed ? '+' : ' ', label, now);
+  }
+
+  template <class Element>
+  void draw_named(const char* kind, const std::vector<Element>& before,
+                  const std::vector<Element>& after, const std::vector<Sides<Element>>& changed) {
+    auto next = changed.begin();
+    for (const Sides<Element>& sides : side_by_side(before, after)) {
+      const auto& [was, now] = sides;
+      const bool differs = next != changed.end() && *next == sides;
+      if (differs) ++next;
+      line(kind + (now != nullptr ? now : was)->name, differs, was != nullptr ? text_of(*was) : "",
+           now != nullptr ? text_of(*now) : "");
+    }
+  }
+
+  void draw_pool(const PoolState& was, const PoolState& now, const PoolDifference& changed,
+                 bool host) {
+    const std::string tier = host ? "host " : "";
+    const auto queue = [&](const PoolState& p) {
+      return host && p.blocks.empty() ? "" : queue_text(p);
+    };
+    line(tier + "queue", changed.queues(), queue(was), queue(now));
+    auto next = changed.blocks.begin();
+    for (BlockId b = 1; b < std::max(was.blocks.size(), now.blocks.size()); ++b) {
+      const std::string held_before = holders(b, before_, host);
+      const std::string held = holders(b, after_, host);
+      const bool own = next != changed.blocks.end() && *next == b;
+      if (own) ++next;
+      const auto text = [&](const PoolState& pool, const std::string& holders) {
+        return b < pool.blocks.size() ? block_text(pool, b, holders, names_) : "";
+      };
+      const std::string after = text(now, held);
+      if (!own && held == held_before && after == "refs 0") continue;  // nothing to tell
+      std::ostringstream label;
+      label << tier << "block " << std::setw(3) << b;
+      line(label.str(), own || held != held_before, text(was, held_before), after);
+    }
+  }
+
+  const Snapshot& before_;
+  const Snapshot& after_;
+  KeyNumbers& names_;
+  std::ostringstream out_;
+};
 
 }  // namespace
 
+std::string draw_change(const Snapshot& before, const Snapshot& after, KeyNumbers& names) {
+  return Drawing(before, after, names).text();
+}
 std::string draw_change(const Snapshot& before, const Snapshot& after) {
-  struct Pair {
-    const Line* was = nullptr;
-    const Line* now = nullptr;
-  };
-  KeyNames name;
-  const std::vector<Line> old_lines = lines_of(before, name);
-  const std::vector<Line> new_lines = lines_of(after, name);
-  std::map<std::pair<int, std::string>, Pair> all;
-  for (const Line& line : old_lines) all[line.about].was = &line;
-  for (const Line& line : new_lines) all[line.about].now = &line;
-  std::ostringstream out;
-  for (const auto& [about, pair] : all) {
-    const bool same =
-        pair.was != nullptr && pair.now != nullptr && pair.was->text == pair.now->text;
-    if (same && pair.was->idle) continue;
-    if (same) {
-      print(out, ' ', about.second, pair.now->text);
-      continue;
-    }
-    if (pair.was != nullptr) print(out, '-', about.second, pair.was->text);
-    if (pair.now != nullptr) print(out, '+', about.second, pair.now->text);
-  }
-  return out.str();
+  KeyNumbers names;
+  return draw_change(before, after, names);
 }
 
+std::string draw_state(const Snapshot& state, KeyNumbers& names) {
+  return draw_change(state, state, names);
+}
 std::string draw_state(const Snapshot& state) { return draw_change(state, state); }
 
 }  // namespace kvproof::properties

@@ -5,14 +5,19 @@
 
 #include <string>
 
+#include "properties/lens/key_numbers.h"
 #include "reference/snapshot.h"
 
 namespace kvproof::properties {
 
-/// @return lines that end with a newline. Keys are named A, B, ... in the order in which they are
-/// seen. Blocks without a holder and without a key are left out unless they changed.
+/// @param names Keys are named by their numbers; new ones get the next. Without it they start at A.
+/// @return lines that end with a newline. Blocks without a holder and without a key are left out
+/// unless they changed.
+[[nodiscard]] std::string draw_change(const Snapshot& before, const Snapshot& after,
+                                      KeyNumbers& names);
 [[nodiscard]] std::string draw_change(const Snapshot& before, const Snapshot& after);
 
+[[nodiscard]] std::string draw_state(const Snapshot& state, KeyNumbers& names);
 [[nodiscard]] std::string draw_state(const Snapshot& state);
 
 }  // namespace kvproof::properties

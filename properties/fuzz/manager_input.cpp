@@ -83,7 +83,8 @@ int run_in_child(const ManagerInput& input, const FuzzedSubject& subject,
   Failure small = shrink(subject.make, *failure, {});
   small.subject = subject.name;
   const auto file = write_failure(small, input.digest, folder);
-  std::fputs(describe_failure(small, input.digest, file).c_str(), stdout);
+  const std::string lens = write_lens_beside(file, small, show_all(subject.make));
+  std::fputs((describe_failure(small, input.digest, file) + lens).c_str(), stdout);
   std::fflush(stdout);
   return kWritten;
 }
@@ -134,7 +135,8 @@ std::optional<std::filesystem::path> write_fuzz_trace(const ManagerInput& input,
                        "the process died or hung in the last operation",
                        subject.name};
     file = write_failure(died, input.digest, folder);
-    std::fputs(describe_failure(died, input.digest, *file).c_str(), stdout);
+    const std::string lens = write_lens_beside(*file, died, show_all(subject.make));
+    std::fputs((describe_failure(died, input.digest, *file) + lens).c_str(), stdout);
   }
   std::filesystem::remove(recording);
   return file;

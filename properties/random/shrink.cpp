@@ -274,19 +274,6 @@ std::string text_of(const Failure& failure, std::uint64_t seed) {
   return out + end_line(failure.trace.size()) + '\n';
 }
 
-std::filesystem::path write_text(const std::string& text, const std::filesystem::path& file) {
-  const Temporary unfinished(std::filesystem::absolute(file.string() + ".unfinished"));
-  std::ofstream out(unfinished.path(), std::ios::binary | std::ios::trunc);
-  out << text;
-  errno = 0;
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(unfinished.path(), file, error);
-  if (out && !error) return file;
-  const std::string reason = error ? error.message() : std::strerror(errno != 0 ? errno : EIO);
-  throw std::runtime_error(file.string() + ": the failing trace cannot be written: " + reason);
-}
-
 /// The first name that no other trace has.
 std::filesystem::path free_name(const std::string& text, std::uint64_t seed,
                                 const std::filesystem::path& folder) {
@@ -302,9 +289,24 @@ std::filesystem::path free_name(const std::string& text, std::uint64_t seed,
 
 }  // namespace
 
+void write_whole(const std::string& text, const std::filesystem::path& file, const char* what) {
+  const Temporary unfinished(std::filesystem::absolute(file.string() + ".unfinished"));
+  std::ofstream out(unfinished.path(), std::ios::binary | std::ios::trunc);
+  out << text;
+  errno = 0;
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(unfinished.path(), file, error);
+  if (out && !error) return;
+  const std::string reason = error ? error.message() : std::strerror(errno != 0 ? errno : EIO);
+  throw std::runtime_error(say(file.string(), ": ", what, " cannot be written: ", reason));
+}
+
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder) {
-  return write_text(text_of(failure, seed), folder / say("kvproof-failure-", seed, ".jsonl"));
+  const auto file = folder / say("kvproof-failure-", seed, ".jsonl");
+  write_whole(text_of(failure, seed), file, "the failing trace");
+  return file;
 }
 
 std::string describe_failure(const Failure& failure, std::uint64_t seed,
@@ -322,16 +324,18 @@ std::string describe_failure(const Failure& failure, std::uint64_t seed,
   out += say("; ", failure.trace.size(), " operations:\n");
   for (const Operation& operation : failure.trace) out += "  " + to_json(operation) + "\n";
   if (file.empty()) return out;
-  return out + say("run it again: ./kvproof replay ", options.empty() ? "" : options + " ",
-                   file.string(), "\n");
+  return out + say("run it again: ", replay_command(file, options), "\n");
 }
 
 std::string keep_failure(const Failure& failure, std::uint64_t seed,
-                         const std::filesystem::path& folder, const std::string& options) {
+                         const std::filesystem::path& folder, const Show& show,
+                         const std::string& options) {
   try {
     const std::string text = text_of(failure, seed);
-    const auto file = write_text(text, free_name(text, seed, folder));
-    return describe_failure(failure, seed, file, options);
+    const auto file = free_name(text, seed, folder);
+    write_whole(text, file, "the failing trace");
+    return describe_failure(failure, seed, file, options) +
+           write_lens_beside(file, failure, show, options);
   } catch (const std::runtime_error& error) {
     return describe_failure(failure, seed, {}, options) + error.what() + "\n";
   }

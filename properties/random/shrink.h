@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string>
 
+#include "properties/lens/beside.h"
 #include "properties/random/runner.h"
 
 namespace kvproof::properties {
@@ -17,8 +18,12 @@ namespace kvproof::properties {
 /// @return the shortest failure found that still names the first law that `failure` named.
 [[nodiscard]] Failure shrink(const MakeSubject& make, const Failure& failure, Oracles oracles);
 
-/// Writes the trace as JSON Lines to `folder`/kvproof-failure-<seed>.jsonl: first under another
-/// name, so that there is never half a file. @return its path. @throws std::runtime_error
+/// Writes a text to a file: first under another name, so that there is never half a file.
+/// @param what is written, for the error. @throws std::runtime_error
+void write_whole(const std::string& text, const std::filesystem::path& file, const char* what);
+
+/// Writes the trace as JSON Lines to `folder`/kvproof-failure-<seed>.jsonl.
+/// @return its path. @throws std::runtime_error
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder = ".");
 
@@ -28,10 +33,11 @@ std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                            const std::filesystem::path& file,
                                            const std::string& options = "");
 
-/// Both: a file that cannot be written is told at the end of the report, and loses nothing. A file
+/// Both, and its lens beside it (lens/beside.h): a file that cannot be written is told at the end of the report, and loses nothing. A file
 /// with another trace is kept: this one is then called kvproof-failure-<seed>-2.jsonl, and so on.
+/// @param show makes the subject that the lens shows
 [[nodiscard]] std::string keep_failure(const Failure& failure, std::uint64_t seed,
-                                       const std::filesystem::path& folder,
+                                       const std::filesystem::path& folder, const Show& show,
                                        const std::string& options = "");
 
 }  // namespace kvproof::properties

@@ -75,7 +75,8 @@ std::string report(std::string_view subject, const MakeSubject& make, const Fail
   Failure small = shrink(make, failure, {});
   small.subject = subject;
   const auto file = write_failure(small, seed_from_environment(), folder);
-  return describe_failure(small, seed_from_environment(), file);
+  return describe_failure(small, seed_from_environment(), file) +
+         write_lens_beside(file, small, show_all(make));
 }
 
 /// @return whether all cases hold; otherwise `failure` is RapidCheck's smallest one.
@@ -199,7 +200,8 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   EXPECT_TRUE(again->names("I2")) << again->text;
   EXPECT_FALSE(run_trace(sound, config, trace, {}).has_value());
   for (const std::string& part : {say("seed ", seed_from_environment()), std::string("I2"),
-                                  "./kvproof replay " + file.string()}) {
+                                  "./kvproof replay " + file.string(),
+                                  "look at it: " + folder.string()}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
   }
   std::filesystem::remove_all(folder);

@@ -84,7 +84,8 @@ class BadInputs(Case):
         if outcome.code == 77:
             self.skipTest(f"not possible here: {outcome.lines}")
         self.clean(outcome, what)
-        failure = ["kvproof-failure-1.jsonl"] if reader == "programs" and outcome.code == 1 else []
+        fails = reader == "programs" and outcome.code == 1
+        failure = ["kvproof-failure-1.html", "kvproof-failure-1.jsonl"] if fails else []
         self.assertEqual(left, sorted([name, *failure]), f"{what}\n{outcome}")
         self.assertIn(outcome.code, codes, f"{what}\n{outcome}")
         self.assertLess(outcome.seconds, 20, f"{what}\n{outcome}")

@@ -35,7 +35,7 @@ RUNS = (
     ("revision", 3.0, "gate", "--against=HEAD", "--operations=1", "--json=gate.json"),
 )
 TIMES = {"revision": 8, "gate": 12, "mutants": 12}  # others 10
-FILES = {"kvproof-failure-1.jsonl"}
+FILES = {"kvproof-failure-1.jsonl", "kvproof-failure-1.html"}
 
 
 def is_revision():

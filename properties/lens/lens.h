@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a story says of itself, and which laws broke in it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "properties/lens/story.h"
+#include "properties/subject/promises.h"
+#include "reference/trace_json.h"
+
+namespace kvproof::properties {
+
+/// Says in the head of a story what it is of.
+/// @param command runs the trace again; empty: there is none
+void tell_head(Story& story, const TraceHeader& header, const std::string& source, Parts shown,
+               const std::string& command);
+
+/// Adds a verdict for each oracle that objected to the last step.
+/// @param text of all of them, as a Violation has it
+void add_verdicts(Story& story, const std::vector<std::string>& breaches, const std::string& text);
+
+}  // namespace kvproof::properties

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/lens/lens_file.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "properties/check/audited_subject.h"
+#include "properties/lens/beside.h"
+#include "properties/lens/lens.h"
+#include "properties/lens/live_story.h"
+#include "properties/lens/watched.h"
+#include "properties/mutants/candidate_or_mutant.h"
+#include "properties/traces/golden.h"
+#include "reference/contiguous_cache.h"
+#include "reference/support/line_reader.h"
+#include "reference/support/say.h"
+#include "reference/trace_fields.h"
+
+namespace kvproof::properties {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// Runs the traces of a file until one is found that is to be shown.
+class TraceLens {
+ public:
+  TraceLens(const std::string& path, const LensOptions& options)
+      : path_(path), options_(options), reader_(path) {}
+
+  /// Is told each operation when its step has been added.
+  std::function<void(Story&, const Operation&)> on_step;
+
+  std::shared_ptr<Story> run() {
+    std::shared_ptr<Story> first;
+    std::string skipped;
+    for (;; ++traces_) {
+      story_ = nullptr;
+      differs_ = false;
+      if (!next(skipped)) break;
+      if (options_.trace_index == traces_ || differs_) return shown(story_, skipped);
+      if (first == nullptr) first = story_;
+    }
+    if (traces_ == 0) throw InputError(path_, 0, "", "at least one trace, found an empty file");
+    if (options_.trace_index) {
+      throw InputError(path_, 0, "",
+                       say("a trace of the index ", *options_.trace_index, ", found ", traces_,
+                           traces_ == 1 ? " trace" : " traces"));
+    }
+    return shown(first, skipped);
+  }
+
+ private:
+  [[nodiscard]] std::shared_ptr<Story> shown(std::shared_ptr<Story> story,
+                                             const std::string& skipped) const {
+    if (story != nullptr) return story;
+    throw InputError(path_, 0, "", "a trace that can be shown; this one is not: " + skipped);
+  }
+
+  /// @return false at the end of the file
+  bool next(std::string& skipped) {
+    try {
+      const auto verdict = reader_.next(
+          [this](const TraceHeader& header) { return make(header); },
+          [this](const TraceLine& line, const TraceVerdict& so_far) { watch(line, so_far); });
+      if (verdict) skipped = verdict->skipped;
+      return verdict.has_value();
+    } catch (const Violation& violation) {
+      add_verdicts(*story_, violation.breaches(), violation.what());
+      differs_ = true;
+      return true;
+    }
+  }
+
+  std::unique_ptr<Subject> make(const TraceHeader& header) {
+    if (options_.trace_index && *options_.trace_index != traces_) return nullptr;
+    SubjectOptions own = options_.subject;
+    if (!own.given()) own.subject = header.subject;
+    if (!own.given()) own.subject = optimized::subject_of(optimized::Role::standard).name;
+    const Candidate candidate = find_candidate_or_mutant(own);
+    Opened opened = candidate.open(header.config);
+    if (opened.subject == nullptr) return nullptr;
+    opened.subject = with_story(header.config, std::move(opened.subject), story_);
+    TraceHeader named = header;
+    named.subject = candidate.name;
+    std::string option = options_.subject.given() ? candidate.option : "";
+    if (options_.subject.given() && option.empty()) option = "--subject=" + candidate.name;
+    tell_head(*story_, named, fs::path(path_).filename().string(), opened.demands.shown,
+              replay_command(path_, option));
+    const bool failure = header.recorded_from == "kvproof";
+    if (!failure) return std::move(opened.subject);
+    return audited(header.config, std::move(opened), candidate);
+  }
+
+  void watch(const TraceLine& line, const TraceVerdict& verdict) {
+    if (story_ == nullptr || differs_) return;
+    differs_ = verdict.difference.has_value();
+    if (differs_) {
+      const Difference& d = *verdict.difference;
+      story_->head["difference"] = {{"step", d.operation},
+                                    {"what", d.what},
+                                    {"recorded", d.recorded_state},
+                                    {"ours", d.subject_state}};
+    }
+    if (line.result && differs_) story_->amend("rec", to_json(Outcome{*line.result, {}}));
+    if ((line.result || line.state) && !differs_) story_->amend("rec", "1");
+    if (!line.raised.empty()) story_->amend("raised", json(line.raised).dump());
+    if (on_step) on_step(*story_, line.operation);
+  }
+
+  std::string path_;
+  LensOptions options_;
+  GoldenReader reader_;
+  std::uint64_t traces_ = 0;
+  std::shared_ptr<Story> story_;
+  bool differs_ = false;
+};
+
+bool is_run(const std::string& path) {
+  if (!fs::is_regular_file(path)) return false;
+  LineReader lines(path);
+  std::string_view line;
+  return lines.next(line) && line.find("\"kvproof_run\"") != std::string_view::npos;
+}
+
+// ---- scenes ----
+
+json header_of(const std::string& path) {
+  LineReader lines(path);
+  std::string_view line;
+  if (!lines.next(line)) lines.fail("", "the header of a trace, found an empty file");
+  return fields::parse_object(line);
+}
+
+/// What paging replaced, beside the same requests.
+class ContiguousBeside {
+ public:
+  explicit ContiguousBeside(const json& sizes)
+      : longest_(sizes.at("max_length")),
+        cache_(sizes.at("capacity"), longest_, reference::Reservation::max_length) {}
+
+  std::string follow(const Operation& operation) {
+    if (const auto* arrive = std::get_if<op::Arrive>(&operation)) {
+      if (cache_.insert(arrive->req, arrive->tokens.size(), longest_)) {
+        used_[arrive->req] = arrive->tokens.size();
+      }
+    } else if (const auto* append = std::get_if<op::Append>(&operation)) {
+      const auto at = used_.find(append->req);
+      const std::size_t grown = at == used_.end() ? 0 : at->second + append->tokens.size();
+      if (at != used_.end() && cache_.extend(append->req, grown)) at->second = grown;
+    } else if (const auto* finish = std::get_if<op::Finish>(&operation)) {
+      if (used_.erase(finish->req) > 0) cache_.erase(finish->req);
+    }
+    json runs = json::array();
+    for (const auto& [name, used] : used_) {
+      const reference::Run run = cache_.find(name).value_or(reference::Run());
+      runs.push_back({name, run.offset, run.length, used});
+    }
+    return json{{"capacity", cache_.usage().capacity}, {"runs", runs}}.dump();
+  }
+
+ private:
+  std::uint64_t longest_;
+  reference::ContiguousCache cache_;
+  std::map<std::string, std::size_t> used_;  // [tokens]
+};
+
+}  // namespace
+
+std::shared_ptr<Story> lens_of_file(const std::string& path, const LensOptions& options) {
+  if (is_run(path)) return story_of_run(path);
+  return TraceLens(path, options).run();
+}
+
+std::vector<Scene> scenes() {
+  std::vector<Scene> out;
+  const std::string folder = scenes_folder();
+  if (folder.empty()) return out;
+  for (const auto& file : fs::directory_iterator(folder)) {
+    if (file.path().extension() != ".jsonl") continue;
+    const std::string path = file.path().string();
+    const json header = header_of(path);
+    out.push_back({file.path().stem().string(), header.value("about", ""), header.value("order", 0),
+                   path});
+  }
+  std::ranges::sort(out, {}, &Scene::order);
+  return out;
+}
+
+std::shared_ptr<Story> lens_of_scene(const Scene& scene) {
+  TraceLens lens(scene.path, {});
+  LineReader lines(scene.path);
+  std::string_view line;
+  (void)lines.next(line);
+  const json header = fields::parse_object(line);
+  std::optional<ContiguousBeside> beside;
+  if (header.contains("contiguous")) beside.emplace(header["contiguous"]);
+  lens.on_step = [&](Story& story, const Operation& operation) {
+    if (lines.next(line)) {
+      const json say = fields::parse_object(line).value("say", json());
+      if (say.is_string()) story.amend("say", say.dump());
+    }
+    if (beside) story.set("c", beside->follow(operation));
+  };
+  auto story = lens.run();
+  story->head["title"] = scene.about;
+  story->head["scene"] = scene.name;
+  story->head["command"] = "./kvproof lens --scene=" + scene.name;
+  return story;
+}
+
+}  // namespace kvproof::properties
