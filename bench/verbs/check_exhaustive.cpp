@@ -16,7 +16,7 @@
 #include "properties/check/candidate.h"
 #include "properties/exhaustive/search.h"
 #include "properties/exhaustive/spaces.h"
-#include "properties/random/shrink.h"
+#include "properties/lens/beside.h"
 
 namespace kvproof::bench {
 namespace {
@@ -121,7 +121,8 @@ SearchReport search_with_bar(const Space& space, SearchOptions options, Progress
 void print_failure(const properties::Failure& failure, const ExhaustiveOptions& options) {
   properties::Failure named = failure;
   named.subject = chosen_row(options).name;
-  std::cout << "a shortest trace, found breadth first\n" << keep_failure(named, 0, ".", properties::show_all(chosen_row(options).make));
+  std::cout << "a shortest trace, found breadth first\n"
+            << keep_failure(named, 0, ".", properties::show_all(chosen_row(options).make));
 }
 
 }  // namespace

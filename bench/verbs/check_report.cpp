@@ -10,7 +10,7 @@
 #include "properties/check/candidate.h"
 #include "properties/check/drawing.h"
 #include "properties/laws.h"
-#include "properties/random/shrink.h"
+#include "properties/lens/beside.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::bench {

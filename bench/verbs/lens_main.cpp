@@ -10,7 +10,7 @@
 
 #include "bench/results/result_file.h"
 #include "bench/verbs/command_line.h"
-#include "properties/lens/lens_file.h"
+#include "bench/verbs/trace_lens.h"
 #include "properties/lens/page.h"
 
 namespace kvproof::bench {
@@ -24,11 +24,11 @@ struct Arguments {
   std::string scene;
   bool list = false;
   std::string output = "lens.html";
-  properties::LensOptions options;
+  LensOptions options;
 };
 
 int list_scenes() {
-  for (const properties::Scene& scene : properties::scenes()) {
+  for (const Scene& scene : scenes()) {
     std::cout << std::left << std::setw(12) << scene.name << ' ' << scene.about << '\n';
   }
   return kHolds;
@@ -36,12 +36,12 @@ int list_scenes() {
 
 std::shared_ptr<properties::Story> story_of(const Arguments& arguments) {
   if (arguments.scene.empty()) {
-    return properties::lens_of_file(arguments.files.front(), arguments.options);
+    return lens_of_file(arguments.files.front(), arguments.options);
   }
-  const auto scenes = properties::scenes();
-  const auto row = std::ranges::find(scenes, arguments.scene, &properties::Scene::name);
-  if (row != scenes.end()) return properties::lens_of_scene(*row);
-  throw UsageError("--scene=" + arguments.scene + ": expected one of " + names_of(scenes));
+  const auto known = scenes();
+  const auto row = std::ranges::find(known, arguments.scene, &Scene::name);
+  if (row != known.end()) return lens_of_scene(*row);
+  throw UsageError("--scene=" + arguments.scene + ": expected one of " + names_of(known));
 }
 
 void add_options(CommandLine& line, Arguments& arguments) {
@@ -84,6 +84,10 @@ int run(int argc, char** argv) {
   const auto story = story_of(arguments);
   const std::string title = story->head["title"];
   file.commit_text(properties::lens_page(title, story->payload()));
+  if (story->shown() < story->steps()) {
+    std::cerr << kProgram.name << ": of " << story->steps() << " operations the last "
+              << story->shown() << " are shown\n";
+  }
   std::cout << arguments.output << ": " << title << ", " << story->steps() << " operations\n";
   return kHolds;
 }

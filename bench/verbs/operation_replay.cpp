@@ -138,7 +138,8 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     replayed.differs = false;
     replayed.operations = 0;
     if (options.judge) replayed.judge = std::make_unique<properties::RecordingJudge>(header);
-    if (options.draw && opened.subject != nullptr) opened.subject = drawn(std::move(opened.subject));
+    if (options.draw && opened.subject != nullptr)
+      opened.subject = drawn(std::move(opened.subject));
     if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
     return audited(header.config, std::move(opened), candidate);
   };

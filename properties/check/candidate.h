@@ -85,8 +85,9 @@ template <class Row>
 /// std::invalid_argument that lists the names
 [[nodiscard]] Candidate find_candidate(const SubjectOptions& options);
 
-/// The folders of the recorded vectors, of the regressions and of the scenes of the lens: beside the sources in a checkout,
-/// beside the data of the package when installed; empty if it is in neither place.
+/// The folders of the recorded vectors, of the regressions and of the lens's scenes: beside the
+/// sources in a checkout, beside the data of the package when installed; empty if it is in neither
+/// place.
 [[nodiscard]] std::string vectors_folder();
 [[nodiscard]] std::string regressions_folder();
 [[nodiscard]] std::string scenes_folder();

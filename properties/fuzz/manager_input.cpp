@@ -15,6 +15,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/fuzz/fuzz_target.h"
+#include "properties/lens/beside.h"
 #include "properties/random/shrink.h"
 #include "reference/mix64.h"
 #include "reference/operations.h"

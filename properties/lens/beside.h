@@ -2,6 +2,7 @@
 // The lens of a failure, written beside its trace without being asked.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -26,16 +27,19 @@ using Show = std::function<Shown(const CacheConfig&)>;
   return [make](const CacheConfig& config) { return Shown{make(config)}; };
 }
 
-/// @param options of the command that runs the trace again, if the subject that it names is not
-/// enough
-[[nodiscard]] std::string replay_command(const std::filesystem::path& trace,
-                                         const std::string& options);
-
-/// Writes the lens of a failure under the name of its trace with .html. Its operations are performed
-/// again, but for the one in which the subject died.
+/// Writes the lens of a failure under the name of its trace with .html. Its operations are
+/// performed again, but for the one in which the subject died.
+/// @param options see replay_command
 /// @return a line for the report: where to look, or why there is nothing
 [[nodiscard]] std::string write_lens_beside(const std::filesystem::path& trace,
                                             const Failure& failure, const Show& show,
                                             const std::string& options = "");
+
+/// Writes a failure as write_new_failure does, and its lens beside it.
+/// @return the report as describe_failure has it. A file that cannot be written is told at its end,
+/// and loses nothing.
+[[nodiscard]] std::string keep_failure(const Failure& failure, std::uint64_t seed,
+                                       const std::filesystem::path& folder, const Show& show,
+                                       const std::string& options = "");
 
 }  // namespace kvproof::properties

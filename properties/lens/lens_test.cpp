@@ -15,14 +15,13 @@
 
 #include "properties/laws.h"
 #include "properties/lens/beside.h"
-#include "properties/lens/lens_file.h"
+#include "properties/lens/live_story.h"
 #include "properties/lens/page.h"
 #include "properties/lens/splices.h"
 #include "properties/lens/watched.h"
 #include "properties/mutants/patches.h"
 #include "properties/random/shrink.h"
 #include "properties/traces/test_files.h"
-#include "reference/support/input_error.h"
 #include "reference/trace_state.h"
 
 namespace kvproof::properties {
@@ -200,11 +199,11 @@ ToldRun random_run(const char* row, std::uint64_t seed, std::size_t operations) 
   const Generator generator(config, swarm);
   Audit audit(config, *subject, Oracles{false, false, false});
   KeyNumbers keys;
-  const auto failure = play_out(config, audit, from_choices(generator, choices),
-                                [&](const Operation&) {
-                                  out.states.push_back(expected(audit.state(), keys));
-                                  return true;
-                                });
+  const auto failure =
+      play_out(config, audit, from_choices(generator, choices), [&](const Operation&) {
+        out.states.push_back(expected(audit.state(), keys));
+        return true;
+      });
   EXPECT_FALSE(failure.has_value());
   return out;
 }
@@ -226,8 +225,9 @@ TEST(Lens, EachDifferenceLeadsToTheStateThatFollowed) {
       for (const char flag : flags) ++seen[std::string(1, flag)];
     }
   }
-  for (const char* part : {"f", "q", "b", "r", "l", "raw", "cp", "hf", "hq", "hb", "t", "ev", "out",
-                           "e", "h", "p", "fork", "pin", "swap_out", "truncate"}) {
+  for (const char* part :
+       {"f", "q",  "b",   "r", "l", "raw", "cp",   "hf",  "hq",       "hb",
+        "t", "ev", "out", "e", "h", "p",   "fork", "pin", "swap_out", "truncate"}) {
     EXPECT_GT(seen[part], 0) << part << " was not in any run";
   }
 }
@@ -296,8 +296,8 @@ TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
   EXPECT_EQ(verdict["blocks"], json::array({2})) << verdict;
   EXPECT_EQ(verdict["sentence"], std::string(find_law("I2")->sentence));
   EXPECT_EQ(page.head()["open"], 2);
-  EXPECT_EQ(page.head()["command"], "./kvproof replay --audit " +
-                                        (folder.path() / "kvproof-failure-1.jsonl").string());
+  EXPECT_EQ(page.head()["command"],
+            "./kvproof replay --audit " + (folder.path() / "kvproof-failure-1.jsonl").string());
   for (int i = 0; i < 3; ++i) (void)page.next();
   const auto twice = page.state()["q"].get<std::vector<int>>();
   EXPECT_EQ(std::ranges::count(twice, 2), 2);
@@ -336,30 +336,16 @@ TEST(Lens, ThatCannotBeWrittenIsToldAndLeavesNothing) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(Lens, OfARecordingOpensWhereItDiffers) {
-  const std::string engines = KVPROOF_SOURCE_DIR "/properties/traces/engines/";
-  const auto differs = lines_of(lens_of_file(engines + "convolutions.jsonl.zst", {})->payload());
-  const json& difference = differs[0]["difference"];
-  EXPECT_EQ(difference["step"], differs[0]["open"]);
-  EXPECT_EQ(difference["step"].get<std::size_t>() + 1, differs[0]["steps"]);
-  EXPECT_TRUE(differs.back()["rec"].contains("out")) << differs.back();
-  const auto equal = lines_of(lens_of_file(engines + "drafts.jsonl.zst", {})->payload());
-  EXPECT_TRUE(equal[0]["difference"].is_null());
-  EXPECT_EQ(equal[0]["open"], -1);
-  EXPECT_EQ(equal.back()["rec"], 1);
-  EXPECT_THROW((void)lens_of_file(engines + "drafts.jsonl.zst", {{}, 1}), InputError);
-}
-
 TEST(Lens, OfARunShowsTablesAndNamesItsFindings) {
   const std::string run = KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl";
-  const auto sound = lens_of_file(run, {});
+  const auto sound = story_of_run(run);
   EXPECT_EQ(sound->payload().find("verdicts\":[]") != std::string::npos, true);
   std::ifstream in(run);
   std::string text(std::istreambuf_iterator<char>(in), {});
   const std::string line = "{\"op\":\"run\",\"step\":1}\n";
   text.insert(text.find(line), "{\"op\":\"raised\",\"what\":\"an assertion about b\"}\n");
   const TemporaryFolder folder;
-  const auto broken = lines_of(lens_of_file(folder.write("run.jsonl", text), {})->payload());
+  const auto broken = lines_of(story_of_run(folder.write("run.jsonl", text))->payload());
   ASSERT_EQ(broken[0]["verdicts"].size(), 1U);
   const json& verdict = broken[0]["verdicts"][0];
   EXPECT_EQ(verdict["law"], "S16");

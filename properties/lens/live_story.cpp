@@ -103,7 +103,8 @@ class Fold {
 
   void apply(const live::event::Request& e, Story& story) {
     RequestState& r = at(e.req);
-    for (const char c : e.keys) chains_[r.name] = mix64(chains_[r.name] ^ static_cast<unsigned char>(c));
+    for (const char c : e.keys)
+      chains_[r.name] = mix64(chains_[r.name] ^ static_cast<unsigned char>(c));
     add_tokens(r, e.tokens, story);
   }
   void apply(const live::event::Tokens& e, Story& story) {
@@ -208,8 +209,9 @@ std::shared_ptr<Story> story_of_run(const std::string& path) {
   for (const live::Found& found : judge.findings()) {
     const live::RunLaw& law = live::kRunLaws[found.law];
     const std::string says = live::in_words(found, judge);
-    story->add_verdict({std::string(law.id), std::string(law.name), std::string(law.sentence), says},
-                       found.event - 2);
+    story->add_verdict(
+        {std::string(law.id), std::string(law.name), std::string(law.sentence), says},
+        found.event - 2);
   }
   return story;
 }

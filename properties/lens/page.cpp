@@ -42,7 +42,8 @@ std::string lens_page(std::string_view title, std::string_view payload) {
   std::map<std::size_t, std::pair<std::string_view, std::string>> marks;  // by their places
   const auto mark = [&marks](std::string_view word, std::string text) {
     const std::size_t at = kLensHtml.find(word);
-    if (at == std::string_view::npos) throw std::logic_error("lens.html lacks " + std::string(word));
+    if (at == std::string_view::npos)
+      throw std::logic_error("lens.html lacks " + std::string(word));
     marks[at] = {word, std::move(text)};
   };
   mark("LENS_TITLE", escaped(title));

@@ -16,8 +16,10 @@ struct Middles {
     while (at < most && a[at] == b[at]) ++at;
     std::size_t tail = 0;
     while (tail < most - at && a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) ++tail;
-    before.assign(a.begin() + static_cast<std::ptrdiff_t>(at), a.end() - static_cast<std::ptrdiff_t>(tail));
-    after.assign(b.begin() + static_cast<std::ptrdiff_t>(at), b.end() - static_cast<std::ptrdiff_t>(tail));
+    before.assign(a.begin() + static_cast<std::ptrdiff_t>(at),
+                  a.end() - static_cast<std::ptrdiff_t>(tail));
+    after.assign(b.begin() + static_cast<std::ptrdiff_t>(at),
+                 b.end() - static_cast<std::ptrdiff_t>(tail));
   }
   std::size_t at = 0;
   Ids before, after;
@@ -56,7 +58,8 @@ std::string splices_of_queue(const Ids& before, const Ids& after) {
   }
   for (const BlockId id : was) {
     const auto at = stays.find(id);
-    if (at != stays.end() && std::exchange(at->second, true)) return splices_of_table(before, after);
+    if (at != stays.end() && std::exchange(at->second, true))
+      return splices_of_table(before, after);
   }
   std::string out = "[";
   std::size_t at = start;

@@ -42,7 +42,7 @@ bool same(const LeaseState& a, const LeaseState& b) { return a.blocks == b.block
 
 template <class Element>
 std::vector<Sides<Element>> unlike(const std::vector<Element>& before,
-                                  const std::vector<Element>& after) {
+                                   const std::vector<Element>& after) {
   auto out = side_by_side(before, after);
   std::erase_if(out, [](const Sides<Element>& pair) {
     return pair.first != nullptr && pair.second != nullptr && same(*pair.first, *pair.second);
@@ -54,8 +54,7 @@ std::vector<Sides<Element>> unlike(const std::vector<Element>& before,
 
 StateDifference difference_of(const Snapshot& before, const Snapshot& after) {
   StateDifference out{pools(before, after), pools(before.host, after.host),
-                      unlike(before.requests, after.requests),
-                      unlike(before.leases, after.leases)};
+                      unlike(before.requests, after.requests), unlike(before.leases, after.leases)};
   out.raw = before.raw != after.raw;
   out.copying = before.copying != after.copying;
   return out;

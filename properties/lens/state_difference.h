@@ -37,7 +37,7 @@ struct StateDifference : PoolDifference {
 /// All elements of two lists that are sorted by name, side by side.
 template <class Element>
 std::vector<Sides<Element>> side_by_side(const std::vector<Element>& before,
-                                        const std::vector<Element>& after) {
+                                         const std::vector<Element>& after) {
   std::vector<Sides<Element>> out;
   auto was = before.begin();
   auto now = after.begin();

@@ -80,9 +80,8 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 bool is_number(const std::string& word) {
-  return !word.empty() && word.size() < 9 && std::ranges::all_of(word, [](unsigned char c) {
-    return std::isdigit(c) != 0;
-  });
+  return !word.empty() && word.size() < 9 &&
+         std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 /// The blocks that a text speaks of: "block 3", "blocks [3, 4]".
@@ -121,8 +120,7 @@ void Story::see_keys_of(const PoolState& pool, BlockId block, const Snapshot& st
   });
 }
 
-void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens,
-                    const Snapshot& state) {
+void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, const Snapshot& state) {
   if (keys_(key) <= facts_.size()) return;
   KeyFacts& facts = facts_.emplace_back(KeyFacts{0, group, tokens, ""});
   const std::uint32_t unit = config_.hash_block_size;
@@ -130,14 +128,16 @@ void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens,
   const std::uint32_t block_size = config_.groups[group].block_size;
   for (const RequestState& r : state.requests) {
     std::size_t at = tokens / unit;  // hash units that the key covers
-    if (at == 0) at = static_cast<std::size_t>(std::ranges::find(r.hashes, key) - r.hashes.begin()) + 1;
+    if (at == 0)
+      at = static_cast<std::size_t>(std::ranges::find(r.hashes, key) - r.hashes.begin()) + 1;
     if (at > r.hashes.size() || r.hashes[at - 1] != key) continue;
     facts.tokens = static_cast<std::uint32_t>(at * unit);
     const std::uint32_t start = (facts.tokens - 1) / block_size * block_size;
     if (start >= unit) facts.parent = r.hashes[start / unit - 1];
     const auto known = tokens_.find(r.name);
     if (known == tokens_.end()) return;
-    for (std::size_t t = start; t < std::min<std::size_t>(facts.tokens, known->second.size()); ++t) {
+    for (std::size_t t = start; t < std::min<std::size_t>(facts.tokens, known->second.size());
+         ++t) {
       facts.label += (facts.label.empty() ? "" : " ") + std::to_string(known->second[t]);
       if (facts.label.size() > 40) break;
     }
@@ -152,7 +152,8 @@ std::string Story::row(const PoolState& pool, BlockId block) const {
   const BlockState& b = pool.blocks[block];
   std::string further;
   for (const FurtherKey& key : pool.further_keys) {
-    if (key.block == block) further += (further.empty() ? "" : ",") + std::to_string(keys_.find(key.key));
+    if (key.block == block)
+      further += (further.empty() ? "" : ",") + std::to_string(keys_.find(key.key));
   }
   std::string out = "[" + std::to_string(block);
   const auto add = [&out](auto value) { out += "," + std::to_string(value); };
@@ -195,7 +196,8 @@ std::string Story::frame() const {
   }
   member(out, "r", "{" + requests + "}");
   std::string leases;
-  for (const LeaseState& lease : now_.leases) leases += (leases.empty() ? "" : ",") + dump(lease.name) + ":" + ids_json(lease.blocks);
+  for (const LeaseState& lease : now_.leases)
+    leases += (leases.empty() ? "" : ",") + dump(lease.name) + ":" + ids_json(lease.blocks);
   member(out, "l", "{" + leases + "}");
   member(out, "raw", ids_json(now_.raw));
   member(out, "cp", ids_json(now_.copying));
@@ -237,7 +239,8 @@ std::string Story::changes(const StateDifference& changed, const Snapshot& after
       value = request_json(*now, table_changes(old.tables, now->tables),
                            table_changes(old.host_tables, now->host_tables));
     }
-    requests += (requests.empty() ? "" : ",") + dump((now != nullptr ? now : was)->name) + ":" + value;
+    requests +=
+        (requests.empty() ? "" : ",") + dump((now != nullptr ? now : was)->name) + ":" + value;
   }
   if (!requests.empty()) member(out, "r", "{" + requests + "}");
   std::string leases;
@@ -260,8 +263,7 @@ std::string Story::flags_of(const Operation& operation, const Result& result,
   const auto* decoded = std::get_if<Decoded>(&result);
   const auto* allocate = std::get_if<op::Allocate>(&operation);
   const bool takes = granted != nullptr || decoded != nullptr;
-  const bool evicted =
-      evicts(changed, now_, after) || evicts(changed.host, now_.host, after.host);
+  const bool evicted = evicts(changed, now_, after) || evicts(changed.host, now_.host, after.host);
   if (takes && evicted) out += 'e';
   if (granted != nullptr && allocate != nullptr) {
     const auto found = hits_.find(allocate->req);
@@ -280,9 +282,12 @@ std::string Story::flags_of(const Operation& operation, const Result& result,
 
 void Story::learn(const Operation& operation, const Result& result) {
   if (is_undone(result)) return;
-  if (const auto* arrive = std::get_if<op::Arrive>(&operation)) tokens_[arrive->req] = arrive->tokens;
-  if (const auto* append = std::get_if<op::Append>(&operation)) add_tokens(append->req, append->tokens);
-  if (const auto* fork = std::get_if<op::Fork>(&operation)) tokens_[fork->child] = tokens_[fork->req];
+  if (const auto* arrive = std::get_if<op::Arrive>(&operation))
+    tokens_[arrive->req] = arrive->tokens;
+  if (const auto* append = std::get_if<op::Append>(&operation))
+    add_tokens(append->req, append->tokens);
+  if (const auto* fork = std::get_if<op::Fork>(&operation))
+    tokens_[fork->child] = tokens_[fork->req];
   if (const auto* finish = std::get_if<op::Finish>(&operation)) {
     tokens_[finish->req] = {};  // its name stays known
     hits_.erase(finish->req);
@@ -306,7 +311,8 @@ void Story::learn_transfer(const Operation& operation, const Result& result) {
     if (granted == nullptr) return;
     std::string pairs;
     for (const Copy& copy : granted->copies) {
-      const auto& [device, host] = out ? std::pair(copy.from, copy.to) : std::pair(copy.to, copy.from);
+      const auto& [device, host] =
+          out ? std::pair(copy.from, copy.to) : std::pair(copy.to, copy.from);
       pairs += say(pairs.empty() ? "[" : ",[", device, ",", host, "]");
     }
     transfers_[name] = "[" + dump(name) + ",[" + pairs + "]]";
@@ -399,16 +405,16 @@ void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t>
 // ---- the page ----
 
 Json Story::whole_head(std::optional<std::int64_t> open) const {
-  const auto shown = [this](std::int64_t step) {
+  const auto place = [this](std::int64_t step) {
     return std::max<std::int64_t>(step - static_cast<std::int64_t>(dropped_), -1);
   };
   Json out = {{"kvproof_lens", 1}};
   out.update(head);
   if (dropped_ > 0) {
     const std::string title = out.value("title", "");
-    out["title"] = say(title, ", the last ", steps_ - dropped_, " of ", steps_, " operations");
+    out["title"] = say(title, ", the last ", shown(), " of ", steps_, " operations");
   }
-  out["steps"] = steps_ - dropped_;
+  out["steps"] = shown();
   out["frame"] = kFrame;
   out["keys"] = Json::array();
   for (const KeyFacts& key : facts_) {
@@ -419,13 +425,13 @@ Json Story::whole_head(std::optional<std::int64_t> open) const {
   out["verdicts"] = verdicts_;
   std::int64_t first = -1;
   for (Json& verdict : out["verdicts"]) {
-    verdict["step"] = shown(verdict["step"]);
+    verdict["step"] = place(verdict["step"]);
     if (first < 0) first = verdict["step"];
   }
   if (out.contains("difference") && !out["difference"].is_null()) {
-    first = out["difference"]["step"] = shown(out["difference"]["step"]);
+    first = out["difference"]["step"] = place(out["difference"]["step"]);
   }
-  out["open"] = open ? shown(*open) : first;
+  out["open"] = open ? place(*open) : first;
   return out;
 }
 

@@ -60,6 +60,7 @@ class Story {
   void add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t> step = {});
 
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
+  [[nodiscard]] std::uint64_t shown() const { return steps_ - dropped_; }  // the last of these
   [[nodiscard]] const Snapshot& state() const { return now_; }
   [[nodiscard]] const KeyNumbers& keys() const { return keys_; }
 
@@ -97,7 +98,7 @@ class Story {
   CacheConfig config_;
   Snapshot now_;
   KeyNumbers keys_;
-  std::vector<KeyFacts> facts_;                                  // of each key, by its number - 1
+  std::vector<KeyFacts> facts_;                                   // of each key, by its number - 1
   std::unordered_map<std::string, std::vector<TokenId>> tokens_;  // of requests
   std::unordered_map<std::string, std::uint32_t> hits_;           // of the last lookup [tokens]
   std::map<std::string, std::string> transfers_;                  // in flight: pairs of blocks

@@ -274,6 +274,8 @@ std::string text_of(const Failure& failure, std::uint64_t seed) {
   return out + end_line(failure.trace.size()) + '\n';
 }
 
+constexpr const char* kWhat = "the failing trace";
+
 /// The first name that no other trace has.
 std::filesystem::path free_name(const std::string& text, std::uint64_t seed,
                                 const std::filesystem::path& folder) {
@@ -305,8 +307,20 @@ void write_whole(const std::string& text, const std::filesystem::path& file, con
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder) {
   const auto file = folder / say("kvproof-failure-", seed, ".jsonl");
-  write_whole(text_of(failure, seed), file, "the failing trace");
+  write_whole(text_of(failure, seed), file, kWhat);
   return file;
+}
+
+std::filesystem::path write_new_failure(const Failure& failure, std::uint64_t seed,
+                                        const std::filesystem::path& folder) {
+  const std::string text = text_of(failure, seed);
+  const auto file = free_name(text, seed, folder);
+  write_whole(text, file, kWhat);
+  return file;
+}
+
+std::string replay_command(const std::filesystem::path& trace, const std::string& options) {
+  return say("./kvproof replay ", options.empty() ? "" : options + " ", trace.string());
 }
 
 std::string describe_failure(const Failure& failure, std::uint64_t seed,
@@ -325,20 +339,6 @@ std::string describe_failure(const Failure& failure, std::uint64_t seed,
   for (const Operation& operation : failure.trace) out += "  " + to_json(operation) + "\n";
   if (file.empty()) return out;
   return out + say("run it again: ", replay_command(file, options), "\n");
-}
-
-std::string keep_failure(const Failure& failure, std::uint64_t seed,
-                         const std::filesystem::path& folder, const Show& show,
-                         const std::string& options) {
-  try {
-    const std::string text = text_of(failure, seed);
-    const auto file = free_name(text, seed, folder);
-    write_whole(text, file, "the failing trace");
-    return describe_failure(failure, seed, file, options) +
-           write_lens_beside(file, failure, show, options);
-  } catch (const std::runtime_error& error) {
-    return describe_failure(failure, seed, {}, options) + error.what() + "\n";
-  }
 }
 
 }  // namespace kvproof::properties

@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <string>
 
-#include "properties/lens/beside.h"
 #include "properties/random/runner.h"
 
 namespace kvproof::properties {
@@ -27,17 +26,19 @@ void write_whole(const std::string& text, const std::filesystem::path& file, con
 std::filesystem::path write_failure(const Failure& failure, std::uint64_t seed,
                                     const std::filesystem::path& folder = ".");
 
+/// The same, but a file with another trace is kept: this one is then called
+/// kvproof-failure-<seed>-2.jsonl, and so on.
+std::filesystem::path write_new_failure(const Failure& failure, std::uint64_t seed,
+                                        const std::filesystem::path& folder);
+
+/// The command that runs a trace again. @param options if the subject that it names is not enough
+[[nodiscard]] std::string replay_command(const std::filesystem::path& trace,
+                                         const std::string& options);
+
 /// The report for people: seed, law, operations, and the command that runs them again, unless the
 /// file is none. @param options of that command, if the subject that the file names is not enough
 [[nodiscard]] std::string describe_failure(const Failure& failure, std::uint64_t seed,
                                            const std::filesystem::path& file,
                                            const std::string& options = "");
-
-/// Both, and its lens beside it (lens/beside.h): a file that cannot be written is told at the end of the report, and loses nothing. A file
-/// with another trace is kept: this one is then called kvproof-failure-<seed>-2.jsonl, and so on.
-/// @param show makes the subject that the lens shows
-[[nodiscard]] std::string keep_failure(const Failure& failure, std::uint64_t seed,
-                                       const std::filesystem::path& folder, const Show& show,
-                                       const std::string& options = "");
 
 }  // namespace kvproof::properties

@@ -17,6 +17,7 @@
 
 #include "optimized/subjects.h"
 #include "properties/mutants/patches.h"
+#include "properties/lens/beside.h"
 #include "properties/random/shrink.h"
 #include "reference/operations.h"
 #include "reference/trace_json.h"
@@ -199,9 +200,9 @@ TEST(StateMachineFailure, IsShrunkWrittenAndToldWithTheCommandThatReplaysIt) {
   ASSERT_TRUE(again.has_value());
   EXPECT_TRUE(again->names("I2")) << again->text;
   EXPECT_FALSE(run_trace(sound, config, trace, {}).has_value());
-  for (const std::string& part : {say("seed ", seed_from_environment()), std::string("I2"),
-                                  "./kvproof replay " + file.string(),
-                                  "look at it: " + folder.string()}) {
+  for (const std::string& part :
+       {say("seed ", seed_from_environment()), std::string("I2"),
+        "./kvproof replay " + file.string(), "look at it: " + folder.string()}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in\n" << text;
   }
   std::filesystem::remove_all(folder);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/lens/lens_file.h"
+#include "bench/verbs/trace_lens.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,22 +7,23 @@
 #include <utility>
 
 #include "properties/check/audited_subject.h"
-#include "properties/lens/beside.h"
 #include "properties/lens/lens.h"
 #include "properties/lens/live_story.h"
 #include "properties/lens/watched.h"
 #include "properties/mutants/candidate_or_mutant.h"
+#include "properties/random/shrink.h"
 #include "properties/traces/golden.h"
 #include "reference/contiguous_cache.h"
 #include "reference/support/line_reader.h"
 #include "reference/support/say.h"
 #include "reference/trace_fields.h"
 
-namespace kvproof::properties {
+namespace kvproof::bench {
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using namespace properties;
 
 /// Runs the traces of a file until one is found that is to be shown.
 class TraceLens {
@@ -182,8 +183,8 @@ std::vector<Scene> scenes() {
     if (file.path().extension() != ".jsonl") continue;
     const std::string path = file.path().string();
     const json header = header_of(path);
-    out.push_back({file.path().stem().string(), header.value("about", ""), header.value("order", 0),
-                   path});
+    out.push_back(
+        {file.path().stem().string(), header.value("about", ""), header.value("order", 0), path});
   }
   std::ranges::sort(out, {}, &Scene::order);
   return out;
@@ -211,4 +212,4 @@ std::shared_ptr<Story> lens_of_scene(const Scene& scene) {
   return story;
 }
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::bench

@@ -11,10 +11,10 @@
 #include "properties/check/subject_options.h"
 #include "properties/lens/story.h"
 
-namespace kvproof::properties {
+namespace kvproof::bench {
 
 struct LensOptions {
-  SubjectOptions subject;  // not given = the trace's own
+  properties::SubjectOptions subject;  // not given = the trace's own
   /// Of a file of several traces, from 0; unset = the first that fails or differs, else the first.
   std::optional<std::uint64_t> trace_index;
 };
@@ -22,10 +22,10 @@ struct LensOptions {
 /// Runs a trace on its subject: a failure under every oracle, a recording beside its answers. A run
 /// of an engine (live/README.md) is judged, and shown as its events tell it.
 /// @throws InputError, and what opening a subject throws
-[[nodiscard]] std::shared_ptr<Story> lens_of_file(const std::string& path,
-                                                  const LensOptions& options);
+[[nodiscard]] std::shared_ptr<properties::Story> lens_of_file(const std::string& path,
+                                                              const LensOptions& options);
 
-/// A built-in trace with captions, scenes/NAME.jsonl.
+/// A built-in trace with captions, properties/lens/scenes/NAME.jsonl.
 struct Scene {
   std::string name;
   std::string about;  // one sentence
@@ -35,6 +35,6 @@ struct Scene {
 /// In the order in which one would teach them. @throws InputError
 [[nodiscard]] std::vector<Scene> scenes();
 
-[[nodiscard]] std::shared_ptr<Story> lens_of_scene(const Scene& scene);
+[[nodiscard]] std::shared_ptr<properties::Story> lens_of_scene(const Scene& scene);
 
-}  // namespace kvproof::properties
+}  // namespace kvproof::bench

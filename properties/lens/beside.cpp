@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "properties/lens/beside.h"
+
+#include <algorithm>
+#include <exception>
+#include <stdexcept>
+#include <string_view>
+
+#include "properties/lens/lens.h"
+#include "properties/lens/page.h"
+#include "properties/lens/watched.h"
+#include "properties/random/shrink.h"
+#include "reference/support/say.h"
+
+namespace kvproof::properties {
+namespace {
+
+std::shared_ptr<Story> story_of(const Failure& failure, const Show& show, const std::string& source,
+                                const std::string& command) {
+  Shown shown = show(failure.config);
+  if (shown.subject == nullptr) throw std::runtime_error("its subject cannot be built");
+  std::shared_ptr<Story> story;
+  const auto subject = with_story(failure.config, std::move(shown.subject), story);
+  constexpr std::string_view kDeaths[] = {"died", "crash", "hang"};
+  const bool dies = std::ranges::any_of(
+      kDeaths, [&](std::string_view how) { return failure.names(std::string(how)); });
+  try {
+    for (const Operation& operation : failure.trace) {
+      if (dies && &operation == &failure.trace.back()) {
+        story->add_unanswered(operation, failure.text);
+      } else {
+        (void)subject->apply(operation);
+      }
+    }
+  } catch (const std::exception&) {
+    // Its step says what it was.
+  }
+  TraceHeader header;
+  header.subject = failure.subject;
+  header.config = failure.config;
+  for (const std::string& id : failure.breaches)
+    header.name += (header.name.empty() ? "" : "+") + id;
+  tell_head(*story, header, source, shown.parts, command);
+  add_verdicts(*story, failure.breaches, failure.text);
+  return story;
+}
+
+}  // namespace
+
+std::string write_lens_beside(const std::filesystem::path& trace, const Failure& failure,
+                              const Show& show, const std::string& options) {
+  std::filesystem::path page = trace;
+  page.replace_extension(".html");
+  try {
+    const std::string source = trace.filename().string();
+    const auto story = story_of(failure, show, source, replay_command(trace, options));
+    const std::string title = story->head["title"];
+    write_whole(lens_page(title, story->payload()), page, "its lens");
+    return say("look at it: ", page.string(), "\n");
+  } catch (const std::exception& error) {
+    return say("there is no lens of it: ", error.what(), "\n");
+  }
+}
+
+std::string keep_failure(const Failure& failure, std::uint64_t seed,
+                         const std::filesystem::path& folder, const Show& show,
+                         const std::string& options) {
+  try {
+    const auto file = write_new_failure(failure, seed, folder);
+    return describe_failure(failure, seed, file, options) +
+           write_lens_beside(file, failure, show, options);
+  } catch (const std::runtime_error& error) {
+    return describe_failure(failure, seed, {}, options) + error.what() + "\n";
+  }
+}
+
+}  // namespace kvproof::properties
