@@ -228,7 +228,7 @@ TEST_F(CheckPrograms, ALensIsWholeOrThereIsNone) {
   ASSERT_EQ(whole.exit_code, 0) << whole.error;
   const std::string page = text_of(path("whole.html"));
   EXPECT_EQ(page.substr(page.size() - 8), "</html>\n");
-  const std::string damaged = text_of(trace).insert(1500, "?");
+  const std::string damaged = text_of(trace).insert(500, "?");
   std::ofstream(path("damaged.jsonl")) << damaged;
   for (const std::string& how : {std::string("damaged.jsonl"), trace + " --output=/dev/full",
                                  trace + " --output=none/lens.html", std::string("none.jsonl"),
@@ -243,9 +243,10 @@ TEST_F(CheckPrograms, ALensIsWholeOrThereIsNone) {
 TEST_F(CheckPrograms, AReplayDrawsEachState) {
   const Answer drawn =
       run("replay", KVPROOF_SOURCE_DIR "/properties/regressions/stale-hit.jsonl --draw");
-  EXPECT_EQ(drawn.exit_code, 0) << drawn.error;
-  expect_in("operation 0\n    queue ", drawn.out);
-  expect_in("key A of ", drawn.out);
+  EXPECT_EQ(drawn.exit_code, 1) << drawn.error;
+  expect_in("operation 0\n    queue        11 free: head 1 > 2", drawn.out);
+  expect_in("    block   1    refs 1  key A of 2 tokens  in r0 [0]\n", drawn.out);
+  expect_in("operation 6\n", drawn.out);
 }
 
 TEST_F(CheckPrograms, ACrashAHangAndNonsenseAreVerdictsInTime) {
@@ -464,7 +465,9 @@ TEST_F(CheckPrograms, LiveTellsWhatHoldsFromWhatIsBrokenAndWhatCannotBeTold) {
   const json document = json::parse(text_of(folder_.path() / "live.json"));
   EXPECT_EQ(document.at("total").at("requests"), 1);
   EXPECT_EQ(document.at("runs").at(0).at("findings"), json::array());
+  EXPECT_FALSE(std::filesystem::exists(path("run.html"))) << "there is nothing to look at";
   EXPECT_EQ(judged(2, R"({"op":"raised","what":"AssertionError"})"), 1);
+  EXPECT_TRUE(std::filesystem::exists(path("run.html")));
   EXPECT_EQ(judged(2, R"({"op":"raised"})"), 2);
   EXPECT_EQ(judged(lines.size() - 1, R"({"op":"lost","what":"the queue was full"})"), 3);
 }

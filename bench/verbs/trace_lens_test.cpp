@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "properties/traces/test_files.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {
@@ -24,17 +27,44 @@ std::vector<json> lines_of(const std::string& payload) {
 }
 
 TEST(TraceLens, OfARecordingOpensWhereItDiffers) {
-  const std::string engines = KVPROOF_SOURCE_DIR "/properties/traces/engines/";
-  const auto differs = lines_of(lens_of_file(engines + "convolutions.jsonl.zst", {})->payload());
-  const json& difference = differs[0]["difference"];
-  EXPECT_EQ(difference["step"], differs[0]["open"]);
-  EXPECT_EQ(difference["step"].get<std::size_t>() + 1, differs[0]["steps"]);
-  EXPECT_TRUE(differs.back()["rec"].contains("out")) << differs.back();
-  const auto equal = lines_of(lens_of_file(engines + "drafts.jsonl.zst", {})->payload());
+  const std::string vector = KVPROOF_SOURCE_DIR "/properties/traces/vectors/gates-vllm-0.24.jsonl";
+  const auto equal = lines_of(lens_of_file(vector, {})->payload());
   EXPECT_TRUE(equal[0]["difference"].is_null());
   EXPECT_EQ(equal[0]["open"], -1);
   EXPECT_EQ(equal.back()["rec"], 1);
-  EXPECT_THROW((void)lens_of_file(engines + "drafts.jsonl.zst", {{}, 1}), InputError);
+
+  // The second of two traces says that another block was granted in its operation 1.
+  std::ifstream in(vector);
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  std::string wrong = text;
+  const std::string answer = "\"out\":null";
+  wrong.replace(wrong.find(answer), answer.size(), R"("out":{"blocks":[[7]]})");
+  const properties::TemporaryFolder folder;
+  const std::string both = folder.write("both.jsonl", text + wrong);
+  const auto differs = lines_of(lens_of_file(both, {})->payload());
+  EXPECT_EQ(differs[0]["difference"]["step"], 1);
+  EXPECT_EQ(differs[0]["open"], 1);
+  EXPECT_EQ(differs[0]["steps"], 2) << "what follows from a difference is not shown";
+  EXPECT_EQ(differs.back()["rec"], json::parse(R"({"out":{"blocks":[[7]]}})"));
+  EXPECT_TRUE(differs.back()["out"].is_null());
+
+  EXPECT_EQ(lens_of_file(both, {{}, 0})->steps(), equal[0]["steps"]);
+  EXPECT_THROW((void)lens_of_file(both, {{}, 2}), InputError);
+}
+
+TEST(TraceLens, EachSceneHoldsAndHasItsCaptions) {
+  const auto all = scenes();
+  EXPECT_FALSE(all.empty());
+  for (const Scene& scene : all) {
+    EXPECT_FALSE(scene.about.empty()) << scene.name;
+    const std::string payload = lens_of_scene(scene)->payload();
+    EXPECT_NE(payload.find("\"say\":\""), std::string::npos) << scene.name;
+    const json head = json::parse(payload.substr(0, payload.find('\n')));
+    EXPECT_EQ(head["scene"], scene.name);
+    EXPECT_EQ(head["verdicts"], json::array()) << scene.name;
+    const bool contiguous = payload.find("\"c\":{\"capacity\"") != std::string::npos;
+    EXPECT_EQ(contiguous, scene.name == "contiguous");
+  }
 }
 
 }  // namespace

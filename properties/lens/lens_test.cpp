@@ -259,6 +259,21 @@ TEST(Lens, ShowsWhatALiarShows) {
   EXPECT_EQ(page.state(), expectation);
 }
 
+TEST(Lens, NamesAKeyByItsParentAndItsLastTokens) {
+  CacheConfig config;
+  config.num_blocks = 4;
+  config.max_model_len = 100;
+  config.hash_block_size = 2;
+  config.groups = {{.block_size = 2}, {.block_size = 4}};
+  std::shared_ptr<Story> story;
+  const auto subject = with_story(config, reference::make_cache_manager(config), story);
+  (void)subject->apply(op::Arrive{"r", {7, 8, 1000000, 2000000}});
+  (void)subject->apply(op::Allocate{"r", {.new_tokens = 4}});
+  const json head = lines_of(story->payload())[0];
+  // The two groups have one key where they have equal content; it is that of the first block.
+  EXPECT_EQ(head["keys"], json({{0, 0, 2, "7 8"}, {1, 0, 4, "1000000 2000000"}}));
+}
+
 TEST(Splices, LeadFromAnyQueueToAnyOther) {
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {
