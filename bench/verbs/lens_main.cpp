@@ -11,7 +11,7 @@
 #include "bench/results/result_file.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/trace_lens.h"
-#include "properties/lens/page.h"
+#include "properties/lens/lens.h"
 
 namespace kvproof::bench {
 namespace {

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "properties/lens/lens.h"
-#include "properties/lens/page.h"
 #include "properties/lens/watched.h"
 #include "properties/random/shrink.h"
 #include "reference/support/say.h"

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a story says of itself, and which laws broke in it.
+// What a story says of itself, which laws broke in it, and the page that shows it.
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/lens/story.h"
@@ -19,5 +20,12 @@ void tell_head(Story& story, const TraceHeader& header, const std::string& sourc
 /// Adds a verdict for each oracle that objected to the last step.
 /// @param text of all of them, as a Violation has it
 void add_verdicts(Story& story, const std::vector<std::string>& breaches, const std::string& text);
+
+/// The page: one file that needs nothing else.
+/// @param payload the lines of a story, which the page unpacks itself
+[[nodiscard]] std::string lens_page(std::string_view title, std::string_view payload);
+
+/// As the page holds it: zlib, then base64.
+[[nodiscard]] std::string packed_for_page(std::string_view payload);
 
 }  // namespace kvproof::properties

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lenses are unpacked as their page does it, and every state is compared with what the subject
 // showed then.
+#include "properties/lens/lens.h"
+
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
 #include <zlib.h>
@@ -16,7 +18,6 @@
 #include "properties/laws.h"
 #include "properties/lens/beside.h"
 #include "properties/lens/live_story.h"
-#include "properties/lens/page.h"
 #include "properties/lens/splices.h"
 #include "properties/lens/watched.h"
 #include "properties/mutants/patches.h"

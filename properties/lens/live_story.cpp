@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "properties/lens/lens.h"
-#include "properties/lens/page.h"
 #include "properties/live/verdict.h"
 #include "properties/random/shrink.h"
 #include "reference/mix64.h"
@@ -37,12 +36,13 @@ class Fold {
  public:
   Fold(const live::Header& header, const CacheConfig& config)
       : groups_(header.groups.size()), unit_(config.hash_block_size) {
-    state_.num_free = config.num_blocks - (header.null_block ? 1 : 0);
     state_.blocks.resize(config.num_blocks);
     state_.host.blocks.resize(config.num_host_blocks);
+    story_ = std::make_shared<Story>(config, state_);
   }
 
   [[nodiscard]] const Snapshot& state() const { return state_; }
+  [[nodiscard]] const std::shared_ptr<Story>& story() const { return story_; }
   [[nodiscard]] live::Names& names() { return names_; }
   [[nodiscard]] std::string transfers() const {
     std::string out;
@@ -53,15 +53,17 @@ class Fold {
     return "[" + out + "]";
   }
 
-  /// @param story learns the tokens of requests
-  void take(const live::Event& event, Story& story) {
-    std::visit([&](const auto& e) { apply(e, story); }, event);
+  void take(const live::Event& event) {
+    std::visit([&](const auto& e) { apply(e); }, event);
   }
 
  private:
   template <class Event>
-  void apply(const Event& /*event*/, Story& /*story*/) {}  // it changes nothing that is shown
+  void apply(const Event& /*event*/) {}  // it changes nothing that is shown
 
+  PoolState* pool_of(std::uint32_t tier) {
+    return tier == 0 ? &state_ : tier == 1 ? &state_.host : nullptr;
+  }
   RequestState& at(std::uint32_t request) {
     const std::string& name = names_.of(request);
     auto found = std::ranges::lower_bound(state_.requests, name, {}, &RequestState::name);
@@ -69,97 +71,79 @@ class Fold {
       found = state_.requests.insert(found, RequestState());
       found->name = name;
       found->tables.resize(groups_);
+      const auto& chain = identities_[name];  // not empty in the next turn of a session
+      found->num_tokens = static_cast<std::uint32_t>(chain.size());
+      for (std::size_t t = unit_; t <= chain.size(); t += unit_) {
+        found->hashes.push_back(chain[t - 1]);
+      }
     }
     return *found;
   }
-  void add_tokens(RequestState& r, const std::vector<TokenId>& tokens, Story& story) {
-    story.add_tokens(r.name, tokens);
+  void add_tokens(RequestState& r, const std::vector<TokenId>& tokens) {
+    story_->add_tokens(r.name, tokens);
     r.num_tokens += static_cast<std::uint32_t>(tokens.size());
-    std::uint64_t& chain = chains_[r.name];
+    auto& chain = identities_[r.name];
     for (const TokenId token : tokens) {
-      chain = mix64(chain ^ static_cast<std::uint64_t>(token)) + 1;
-      identities_[r.name].push_back(chain);
-      if (identities_[r.name].size() % unit_ == 0) r.hashes.push_back(chain);
-    }
-  }
-  /// The references that a request has by its tables.
-  void hold(const RequestState& r, int change) {
-    for (const auto& table : r.tables) {
-      for (const BlockId block : table) {
-        if (block == kNullBlock || block >= state_.blocks.size()) continue;
-        std::int64_t& count = state_.blocks[block].ref_cnt;
-        if (change > 0 && count == 0) --state_.num_free;
-        count += change;
-        if (change < 0 && count == 0) ++state_.num_free;
-      }
+      const std::uint64_t before = chain.empty() ? bases_[r.name] : chain.back();
+      chain.push_back(mix64(before ^ static_cast<std::uint64_t>(token)) + 1);
+      if (chain.size() % unit_ == 0) r.hashes.push_back(chain.back());
     }
   }
 
-  static void forget(BlockState& block) {
-    const std::int64_t holders = block.ref_cnt;
-    block = {};
-    block.ref_cnt = holders;
-  }
-
-  void apply(const live::event::Request& e, Story& story) {
+  void apply(const live::event::Request& e) {
     RequestState& r = at(e.req);
-    for (const char c : e.keys)
-      chains_[r.name] = mix64(chains_[r.name] ^ static_cast<unsigned char>(c));
-    add_tokens(r, e.tokens, story);
+    std::uint64_t& base = bases_[r.name];
+    for (const char c : e.keys) base = mix64(base + static_cast<unsigned char>(c));
+    add_tokens(r, e.tokens);
   }
-  void apply(const live::event::Tokens& e, Story& story) {
+  void apply(const live::event::Tokens& e) {
     RequestState& r = at(e.req);
     if (e.length && *e.length < r.num_tokens) {
       r.num_tokens = *e.length;
       r.hashes.resize(*e.length / unit_);
       identities_[r.name].resize(*e.length);
-      chains_[r.name] = *e.length > 0 ? identities_[r.name].back() : 0;
-      story.cut_tokens(r.name, *e.length);
+      story_->cut_tokens(r.name, *e.length);
     }
-    add_tokens(r, e.append, story);
+    add_tokens(r, e.append);
   }
-  void apply(const live::event::Dispatch& e, Story& /*story*/) {
+  void apply(const live::event::Dispatch& e) {
     for (const live::event::Row& row : e.rows) {
       RequestState& r = at(row.req);
-      hold(r, -1);
       for (std::size_t g = 0; g < row.tables.size(); ++g) {
         if (row.told == live::event::Row::Tables::replaced) r.tables[g].clear();
         for (const std::uint32_t block : row.tables[g]) r.tables[g].emplace_back(block);
       }
-      hold(r, +1);
       r.computed = row.start + row.n;
     }
     for (const auto& copy : e.copies) state_.copying.emplace_back(copy.from);
   }
-  void apply(const live::event::Run& /*event*/, Story& /*story*/) { state_.copying.clear(); }
-  void apply(const live::event::Leave& e, Story& /*story*/) {
+  void apply(const live::event::Run& /*event*/) { state_.copying.clear(); }
+  void apply(const live::event::Leave& e) {
     RequestState& r = at(e.req);
-    hold(r, -1);
     r.computed = 0;
     r.tables.assign(groups_, {});
     if (e.way == live::event::Way::preempt) return;
     state_.requests.erase(state_.requests.begin() + (&r - state_.requests.data()));
   }
-  void apply(const live::event::Publish& e, Story& /*story*/) {
-    PoolState* pool = e.place.tier == 0 ? &state_ : e.place.tier == 1 ? &state_.host : nullptr;
+  void apply(const live::event::Publish& e) {
+    PoolState* pool = pool_of(e.place.tier);
     if (pool == nullptr || e.place.block >= pool->blocks.size()) return;
     BlockState& block = pool->blocks[e.place.block];
     const auto& identities = identities_[names_.of(e.req)];
-    forget(block);
+    block = {};
     if (!e.published || e.to == 0 || e.to > identities.size()) return;
     block.hashed = true;
     block.group = GroupId(e.group);
     block.key = identities[e.to - 1];
     block.prefix_tokens = e.to;
   }
-  void apply(const live::event::Reset& e, Story& /*story*/) {
+  void apply(const live::event::Reset& e) {
     for (const std::uint32_t tier : e.tiers) {
-      PoolState* pool = tier == 0 ? &state_ : tier == 1 ? &state_.host : nullptr;
-      if (pool == nullptr) continue;
-      std::ranges::for_each(pool->blocks, forget);
+      PoolState* pool = pool_of(tier);
+      if (pool != nullptr) pool->blocks.assign(pool->blocks.size(), {});
     }
   }
-  void apply(const live::event::Start& e, Story& /*story*/) {
+  void apply(const live::event::Start& e) {
     std::string pairs;
     for (std::size_t i = 0; i < std::max(e.from.size(), e.to.size()); ++i) {
       std::uint32_t device = 0;
@@ -171,13 +155,14 @@ class Fold {
     }
     transfers_[e.transfer] = pairs;
   }
-  void apply(const live::event::Settle& e, Story& /*story*/) { transfers_.erase(e.transfer); }
+  void apply(const live::event::Settle& e) { transfers_.erase(e.transfer); }
 
   std::size_t groups_;
   std::uint32_t unit_;
   live::Names names_;
+  std::shared_ptr<Story> story_;
   Snapshot state_;
-  std::map<std::string, std::uint64_t> chains_;                   // of all tokens of a request
+  std::map<std::string, std::uint64_t> bases_;                    // of what else keys cover
   std::map<std::string, std::vector<std::uint64_t>> identities_;  // of each prefix
   std::map<std::string, std::string> transfers_;                  // in flight: pairs of blocks
 };
@@ -194,17 +179,17 @@ std::shared_ptr<Story> story_of_run(const std::string& path) {
   trace.subject = header.engine;
   trace.config = config_of(header);
   Fold fold(header, trace.config);
-  auto story = std::make_shared<Story>(trace.config, fold.state());
+  const std::shared_ptr<Story>& story = fold.story();
   while (reader.next(line) && nlohmann::json::accept(line)) {
     const live::Event event = live::parse_event(line, header, fold.names());
     if (std::holds_alternative<live::event::Lost>(event)) break;
-    fold.take(event, *story);
+    fold.take(event);
     Snapshot after = fold.state();
     story->add_line("\"op\":" + std::string(line), after);
     story->set("t", fold.transfers());
   }
   tell_head(*story, trace, std::filesystem::path(path).filename().string(),
-            kAllParts & ~Parts{kQueue | kProgress}, "./kvproof live " + path);
+            kAllParts & ~Parts{kQueue | kReferences | kProgress}, "./kvproof live " + path);
   story->head["live"] = true;
   for (const live::Found& found : judge.findings()) {
     const live::RunLaw& law = live::kRunLaws[found.law];

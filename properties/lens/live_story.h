@@ -2,7 +2,7 @@
 // A recorded run of an engine (live/README.md) as a story: an event a step.
 //
 // Shows:   the tables that steps are ordered, tokens, the keys that an index publishes, transfers.
-// Hides:   the free queue. The references are those of tables.
+// Hides:   the free queue and the references.
 #pragma once
 
 #include <memory>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "properties/lens/page.h"
-
 #include <openssl/evp.h>
 #include <zlib.h>
 
 #include <map>
 #include <stdexcept>
 #include <vector>
+
+#include "properties/lens/lens.h"
 
 namespace kvproof::properties {
 

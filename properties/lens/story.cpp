@@ -2,7 +2,7 @@
 #include "properties/lens/story.h"
 
 #include <algorithm>
-#include <cctype>
+#include <regex>
 
 #include "properties/lens/splices.h"
 #include "reference/support/say.h"
@@ -67,36 +67,16 @@ bool evicts(const PoolDifference& changed, const PoolState& before, const PoolSt
   });
 }
 
-/// The words of a text that could be names: letters, digits and what joins them.
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> out(1);
-  for (const char c : text) {
-    const bool joins = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_';
-    if (joins) out.back() += c;
-    if (!joins && !out.back().empty()) out.emplace_back();
-    if (c == '[' || c == ']') out.insert(out.end() - 1, std::string(1, c));
-  }
-  return out;
-}
-
-bool is_number(const std::string& word) {
-  return !word.empty() && word.size() < 9 &&
-         std::ranges::all_of(word, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-/// The blocks that a text speaks of: "block 3", "blocks [3, 4]".
-std::vector<BlockId> blocks_in(const std::string& text) {
-  std::vector<BlockId> out;
-  bool counts = false;  // numbers are ids of blocks here
-  bool listed = false;
-  for (const std::string& word : words_of(text)) {
-    listed = word == "[" || (listed && word != "]");
-    if (is_number(word)) {
-      const BlockId block(static_cast<std::uint32_t>(std::stoul(word)));
-      if (counts && std::ranges::find(out, block) == out.end()) out.push_back(block);
-      counts = counts && listed;
-    } else if (word != "[" && word != "and" && word != "copy") {
-      counts = word == "block" || word == "blocks" || (counts && listed);
+/// The numbers behind "block" and "blocks" in a text: "block 3", "blocks [3, 4]".
+std::vector<std::uint32_t> blocks_in(const std::string& text) {
+  static const std::regex kBlocks(R"(\bblocks? (\[[0-9, ]*\]|[0-9]{1,9}\b))");
+  static const std::regex kNumber("[0-9]{1,9}");
+  std::vector<std::uint32_t> out;
+  for (std::sregex_iterator list(text.begin(), text.end(), kBlocks), end; list != end; ++list) {
+    const std::string ids = (*list)[1];
+    for (std::sregex_iterator id(ids.begin(), ids.end(), kNumber); id != end; ++id) {
+      const auto block = static_cast<std::uint32_t>(std::stoul(id->str()));
+      if (std::ranges::find(out, block) == out.end()) out.push_back(block);
     }
   }
   return out;
@@ -385,20 +365,21 @@ void Story::set(const std::string& name, const std::string& value) {
 }
 
 void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t> step) {
-  Json blocks = Json::array();
-  for (const BlockId block : blocks_in(verdict.says)) blocks.push_back(std::uint32_t{block});
-  Json requests = Json::array();
-  for (const std::string& word : words_of(verdict.says)) {
-    const bool told = std::find(requests.begin(), requests.end(), word) != requests.end();
-    if (tokens_.contains(word) && !told) requests.push_back(word);
+  static const std::regex kWord("[A-Za-z0-9_-]+");
+  std::vector<std::string> requests;
+  const std::string& says = verdict.says;
+  for (std::sregex_iterator word(says.begin(), says.end(), kWord), end; word != end; ++word) {
+    const std::string name = word->str();
+    const bool told = std::ranges::find(requests, name) != requests.end();
+    if (tokens_.contains(name) && !told) requests.push_back(name);
   }
   const std::uint64_t last = steps_ == 0 ? 0 : steps_ - 1;
   verdicts_.push_back({{"step", step.value_or(last)},
                        {"law", verdict.law},
                        {"name", verdict.name},
                        {"sentence", verdict.sentence},
-                       {"says", verdict.says},
-                       {"blocks", blocks},
+                       {"says", says},
+                       {"blocks", blocks_in(says)},
                        {"requests", requests}});
 }
 
