@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The third tier of the tests, `kvproof test --outside`: what needs engines from PyPI.
+"""The third tier of the tests, `kvproof test --outside`: what needs engines or a browser.
 
 Each part ends with 0, or with 77 and the reason why it was skipped.
 """
@@ -46,6 +46,8 @@ def parts():
     yield "tests that need vLLM", [
         "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
         "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
+    yield "lenses in a browser", [
+        *python, str(CHECKOUT / "properties" / "lens" / "page_test.py")]
     engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
     yield "allocators of other engines", [*python, str(engines)]
     yield "their events, in Dynamo's index", [*python, str(engines), "--events"]
