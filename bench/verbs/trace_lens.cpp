@@ -198,14 +198,17 @@ std::shared_ptr<Story> lens_of_scene(const Scene& scene) {
   const json header = fields::parse_object(line);
   std::optional<ContiguousBeside> beside;
   if (header.contains("contiguous")) beside.emplace(header["contiguous"]);
+  const auto caption = [&](Story& story) {
+    if (!lines.next(line)) return;
+    const json say = fields::parse_object(line).value("say", json());
+    if (say.is_string()) story.amend("say", say.dump());
+  };
   lens.on_step = [&](Story& story, const Operation& operation) {
-    if (lines.next(line)) {
-      const json say = fields::parse_object(line).value("say", json());
-      if (say.is_string()) story.amend("say", say.dump());
-    }
+    caption(story);
     if (beside) story.set("c", beside->follow(operation));
   };
   auto story = lens.run();
+  if (!story->head["verdicts"].empty()) caption(*story);  // of the operation that broke a law
   story->head["title"] = scene.about;
   story->head["scene"] = scene.name;
   story->head["command"] = "./kvproof lens --scene=" + scene.name;

@@ -8,7 +8,7 @@ import re
 import traceback
 from html import escape
 from string import Template
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 from matplotlib.figure import Figure
 
@@ -30,14 +30,16 @@ MOST_NUMBERS = 5  # in the summary
 MOST_ROWS = 80  # the page shows so many rows of a table; the rest is in the file
 
 
-def render(results: Results, absent: dict[str, str]) -> str:
+def render(results: Results, absent: dict[str, str], lenses: Sequence[tuple[str, str]] = ()) -> str:
     """@param absent: experiment -> why it has no result, where that is known. An experiment whose
-    figure fails here is added to it."""
+    figure fails here is added to it.
+    @param lenses: (path from the page, title) of pages that show a law as it breaks"""
     sections = []
     shown = [(name, plots) for name, plots in SECTIONS.items()
              if any(is_due(plot, results, absent) for plot in plots)]
     for name, plots in shown:
         sections.append(f'<section id="{anchor(name)}">\n<h2>{escape(name)}</h2>\n' +
+                        (links(lenses) if name == "Correctness" and lenses else "") +
                         "\n".join(articles(plots, results, absent)) + "\n</section>")
     further = [name for name in results.experiments() if name not in EXPERIMENTS]
     if further:
@@ -52,6 +54,12 @@ def render(results: Results, absent: dict[str, str]) -> str:
         verdict=verdict(results),
         numbers=numbers(results, absent), contents=contents(shown), machine=machine(results),
         sections="\n".join(sections), sources=sources(results), took=what_it_took(results))
+
+
+def links(lenses: Sequence[tuple[str, str]]) -> str:
+    said = "; ".join(f'<a href="{escape(path)}">{escape(title.rstrip("."))}</a>'
+                     for path, title in lenses)
+    return f'<p class="how">A law as it breaks, step by step: {said}.</p>\n'
 
 
 def read(name: str) -> str:

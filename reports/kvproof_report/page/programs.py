@@ -5,7 +5,10 @@ One line says which file cannot be used, where, and what was expected. matplotli
 something is drawn, so that help and errors of usage need none.
 """
 
+import glob
+import html
 import os
+import re
 import sys
 from argparse import ArgumentParser, Namespace
 
@@ -65,7 +68,7 @@ def draw_page(options: Namespace) -> int:
     from kvproof_report.page.sections import EXPERIMENTS, PLOTS
     results = load(options.files, EXPERIMENTS)
     drawing.use_style()
-    page = render(results, options.absent).encode("utf-8")
+    page = render(results, options.absent, lenses_beside(options.output)).encode("utf-8")
     folder = os.path.join(os.path.dirname(options.output), "figures")
     pngs = pngs_of(results, options.absent, folder) if options.png else {}
     write_all({**pngs, options.output: page})
@@ -76,6 +79,17 @@ def draw_page(options: Namespace) -> int:
     if missing:
         print(f"make_page: the page lacks {', '.join(missing)}", file=sys.stderr)
     return 1 if missing else 0
+
+
+def lenses_beside(page: str) -> list[tuple[str, str]]:
+    """(file name, title) of what `kvproof lens` wrote as lens-NAME.html into the folder."""
+    found = []
+    for path in sorted(glob.glob(os.path.join(glob.escape(os.path.dirname(page)), "lens-*.html"))):
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            title = re.search(r"<title>([^<]*)</title>", stream.read(4096))
+        if title:
+            found.append((os.path.basename(path), html.unescape(title[1])))
+    return found
 
 
 def pngs_of(results: Results, absent: dict[str, str], folder: str) -> dict[str, bytes]:

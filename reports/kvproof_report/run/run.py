@@ -36,6 +36,7 @@ from kvproof_report.run.run_file import RunFile, Taken, UnlikeRun, digest_of, op
 
 # What draws the page, as this program calls it and its user may.
 MAKE_PAGE = str(Path(__file__).parents[2] / "make_page.py")
+LENSES = ("double-free", "stale-hit")  # scenes of kvproof lens that break a law
 
 
 class Stopped(Exception):
@@ -255,6 +256,17 @@ class Run:
             if entry == name or entry.startswith(name + ".part-"):
                 os.unlink(os.path.join(folder, entry))
 
+    def draw_lenses(self) -> None:
+        """Pages that show a seeded bug as it breaks a law, to which the page leads."""
+        program = os.path.join(self.programs, "kvproof-lens")
+        for scene in LENSES if os.path.exists(program) else ():
+            path = os.path.join(self.options.output, f"lens-{scene}.html")
+            self.remove(path)
+            log = os.path.join(self.work, scene)
+            status, _ = self.run_part([program, f"--scene={scene}", f"--output={path}"], log)
+            if status != 0:
+                say(f"kvproof report: no lens of {scene}: {reason_of(status, log, program)}")
+
     def draw(self) -> tuple[int, str | None]:
         """@return the exit code of the page, and its path."""
         page = os.path.join(self.options.output, "report.html")
@@ -334,6 +346,7 @@ def measure_and_draw(run: Run) -> tuple[int, str | None]:
     """@return the exit code of the page, and its path. Ends where the run has to end."""
     try:
         run.measure()
+        run.draw_lenses()
         return run.draw()
     except Stopped:
         run.say_what_is_left()

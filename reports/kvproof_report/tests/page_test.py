@@ -21,6 +21,8 @@ class PageTest(unittest.TestCase):
         cls.folder = tempfile.TemporaryDirectory()
         cls.files = sample_results.write_all(cls.folder.name)
         cls.path = os.path.join(cls.folder.name, "report.html")
+        with open(os.path.join(cls.folder.name, "lens-x.html"), "w", encoding="utf-8") as lens:
+            lens.write("<title>Of A &amp; B.</title>")
         cls.code = make_page([*cls.files, f"--output={cls.path}", "--png"])
         cls.page = read(cls.path)
         cls.checker = Checker()
@@ -44,6 +46,10 @@ class PageTest(unittest.TestCase):
         self.assertEqual(set(self.checker.links), {sample_results.REPORT})
         self.assertEqual(set(re.findall(r"https?:[^\"' <>]+", self.page)),
                          {sample_results.REPORT})
+
+    def test_laws_lead_to_the_lenses_beside_the_page(self):
+        laws = self.page[self.page.index('id="correctness"'):self.page.index('id="memory"')]
+        self.assertTrue('<a href="lens-x.html">Of A &amp; B</a>' in laws)
 
     def test_identifiers_do_not_clash_and_references_are_there(self):
         self.assertEqual(len(self.checker.ids), len(set(self.checker.ids)))
