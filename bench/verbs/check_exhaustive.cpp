@@ -3,6 +3,7 @@
 #include "bench/verbs/check_exhaustive.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <optional>
 #include <stdexcept>
@@ -17,6 +18,7 @@
 #include "properties/exhaustive/search.h"
 #include "properties/exhaustive/spaces.h"
 #include "properties/lens/beside.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -54,18 +56,23 @@ const optimized::SubjectRow& chosen_row(const ExhaustiveOptions& options) {
 
 Metrics metrics_of(const SearchReport& report) {
   const auto states = static_cast<double>(std::max<std::uint64_t>(report.states, 1));
-  return {{"states", count(report.states)},
-          {"edges", count(report.counts.edges)},
-          {"depth", count(report.depth)},
-          {"closed", count(report.closed ? 1 : 0)},
-          {"seconds", {report.seconds, "s", {}, {}}},
-          {"bytes_per_state", {static_cast<double>(report.bytes) / states, "bytes", {}, {}}},
-          {"collision_probability", {report.collision_probability(), "ratio", {}, {}}},
-          {"hits", count(report.counts.hits)},
-          {"evictions", count(report.counts.evictions)},
-          {"refusals", count(report.counts.refusals)},
-          {"revivals", count(report.counts.revivals)},
-          {"recycled", count(report.counts.recycled)}};
+  Metrics out = {{"states", count(report.states)},
+                 {"edges", count(report.counts.edges)},
+                 {"depth", count(report.depth)},
+                 {"closed", count(report.closed ? 1 : 0)},
+                 {"seconds", {report.seconds, "s", {}, {}}},
+                 {"bytes_per_state", {static_cast<double>(report.bytes) / states, "bytes", {}, {}}},
+                 {"collision_probability", {report.collision_probability(), "ratio", {}, {}}},
+                 {"hits", count(report.counts.hits)},
+                 {"evictions", count(report.counts.evictions)},
+                 {"refusals", count(report.counts.refusals)},
+                 {"revivals", count(report.counts.revivals)},
+                 {"recycled", count(report.counts.recycled)}};
+  if (report.fingerprint_bits == 64) {
+    const auto bytes = static_cast<double>(report.disk_bytes);
+    out.emplace_back("disk_bytes_per_state", Metric{bytes / states, "bytes", {}, {}});
+  }
+  return out;
 }
 
 /// The sums over all searches. Fingerprints are only compared within a space, so the chances of a
@@ -100,9 +107,12 @@ std::string describe(const Space& space, const SearchReport& report) {
   out += " out of two tokens, up to " + std::to_string(space.max_tokens) + ", caching " +
          (space.caching ? "on" : "off");
   out += ", " + std::string(space.profile);
-  return out + (report.closed    ? ": closed"
-                : report.failure ? ": stopped at a violation"
-                                 : ": cut off, not closed");
+  out += report.closed    ? ": closed"
+         : report.failure ? ": stopped at a violation"
+                          : ": cut off, not closed";
+  return out + say("; a state was left out with a probability of at most ",
+                   report.collision_probability(), ", by fingerprints of ", report.fingerprint_bits,
+                   " bits");
 }
 
 /// One search with a bar. The number of states is not known before the end, so the bar follows the
@@ -132,6 +142,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   const std::vector<const Space*> spaces = chosen_spaces(options);
   SearchOptions search;
   search.make = make_small(chosen_row(options));
+  search.memory_bytes = static_cast<std::uint64_t>(std::ldexp(options.visited_memory_gib, 30));
   search.threads = std::max(std::thread::hardware_concurrency(), 1U);
   if (!options.json_path.empty()) file.emplace(options.json_path);
   Progress bar;

@@ -42,6 +42,7 @@ struct Arguments {
   std::string json_path;
   std::string serve;
   std::optional<std::string> spaces;  // to search all states of; empty = of all that close
+  std::optional<double> visited_memory_gib;
   std::optional<double> deep_seconds;
   std::string resume;
   std::optional<std::uint32_t> findings;
@@ -214,10 +215,16 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .placeholder("FILE")
       .goes_with({deep});
   ordinary.insert(ordinary.end(), {command, deep, beside.front(), beside.back()});
-  line.flag_or_option("--exhaustive", arguments.spaces,
-                      "instead: visit all states of small managers, the subject beside the model; "
-                      "or only of those named, joined by commas")
-      .not_with(std::move(ordinary));
+  const auto exhaustive =
+      line.flag_or_option("--exhaustive", arguments.spaces,
+                          "instead: visit all states of small managers, the subject beside the "
+                          "model; or only of those named, joined by commas")
+          .not_with(std::move(ordinary));
+  line.option("--visited-memory-gib", arguments.visited_memory_gib,
+              "[GiB] for visited states, of which 64-bit fingerprints are kept instead of 128-bit "
+              "ones; more of them are in nameless files in TMPDIR")
+      .between(0.0001, 65536.0)
+      .goes_with({exhaustive});
   line.option("--json", arguments.json_path, "also write the results to this file");
   line.option("--serve", arguments.serve, "").hidden();  // the other end of the pipe
 }
@@ -229,6 +236,7 @@ int dispatch(const Arguments& arguments, int argc, char** argv) {
   if (!arguments.spaces) return check_subjects(arguments, argc, argv);
   return check_exhaustive({.spaces = split_at_commas(*arguments.spaces),
                            .subject = arguments.subject.subject,
+                           .visited_memory_gib = arguments.visited_memory_gib.value_or(0),
                            .json_path = arguments.json_path},
                           argc, argv);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The set of visited states of a search, as 128-bit fingerprints: 16 bytes each in one open table.
+// The set of visited states of a search, as fingerprints in one open table: of 16 bytes each, or
+// of 8.
 //
 // Model:   a set; two states with one fingerprint count as one. The chance that this ever happened
 //          is printed with every result.
@@ -7,8 +8,13 @@
 //          thread inserts.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,59 +23,88 @@ namespace kvproof::properties::exhaustive {
 struct Fingerprint {
   std::uint64_t low = 0;
   std::uint64_t high = 0;
-  bool operator==(const Fingerprint&) const = default;
+  auto operator<=>(const Fingerprint&) const = default;
 };
 
+/// @tparam Key Fingerprint, or std::uint64_t for its half
+template <class Key>
+[[nodiscard]] constexpr Key key_of(const Fingerprint& fingerprint) {
+  if constexpr (std::is_same_v<Key, Fingerprint>) {
+    return fingerprint;
+  } else {
+    return std::max<std::uint64_t>(fingerprint.low, 1);  // 0 is no key
+  }
+}
+
+template <class Key>
 class FingerprintSet {
  public:
   FingerprintSet() : slots_(kFirstCapacity) {}
 
   /// @pre not all zeros. One state in 2^128 has that fingerprint and would be visited again and
   /// again
-  [[nodiscard]] bool contains(const Fingerprint& fingerprint) const {
-    return slots_[position(slots_, fingerprint)] == fingerprint;
-  }
+  [[nodiscard]] bool contains(const Key& key) const { return slots_[position(slots_, key)] == key; }
 
-  /// @return whether it was not there yet.
-  bool insert(const Fingerprint& fingerprint) {
-    Fingerprint& slot = slots_[position(slots_, fingerprint)];
-    if (slot == fingerprint) return false;
-    slot = fingerprint;
-    if (++size_ > slots_.size() / 5 * 4) grow();
+  /// Doubles the table first if it is full. @return whether the key was not there yet
+  bool insert(const Key& key) {
+    if (full()) grow();
+    Key& slot = slots_[position(slots_, key)];
+    if (slot == key) return false;
+    slot = key;
+    ++size_;
     return true;
   }
 
-  [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::size_t bytes() const { return slots_.capacity() * sizeof(Fingerprint); }
+  void clear() {
+    std::ranges::fill(slots_, kEmpty);
+    size_ = 0;
+  }
+
+  [[nodiscard]] std::vector<Key> keys() const {
+    std::vector<Key> out;
+    out.reserve(size_);
+    std::ranges::remove_copy(slots_, std::back_inserter(out), kEmpty);
+    return out;
+  }
+
+  [[nodiscard]] bool full() const { return size_ >= slots_.size() / 5 * 4; }
+  [[nodiscard]] std::size_t bytes() const { return slots_.capacity() * sizeof(Key); }
 
  private:
   static constexpr std::size_t kFirstCapacity = 1U << 10;  // a power of two
-  static constexpr Fingerprint kEmpty{};
+  static constexpr Key kEmpty{};
 
   // The slot where it stands or belongs: linear probing from its low bits.
-  static std::size_t position(const std::vector<Fingerprint>& slots, const Fingerprint& wanted) {
-    std::size_t at = wanted.low & (slots.size() - 1);
+  static std::size_t position(const std::vector<Key>& slots, const Key& wanted) {
+    std::size_t at = low_bits(wanted) & (slots.size() - 1);
     while (slots[at] != wanted && slots[at] != kEmpty) at = (at + 1) & (slots.size() - 1);
     return at;
   }
 
+  static std::uint64_t low_bits(const Key& key) {
+    if constexpr (std::is_same_v<Key, Fingerprint>) {
+      return key.low;
+    } else {
+      return key;
+    }
+  }
+
   void grow() {
-    std::vector<Fingerprint> larger(slots_.size() * 2);
-    for (const Fingerprint& fingerprint : slots_) {
-      if (fingerprint != kEmpty) larger[position(larger, fingerprint)] = fingerprint;
+    std::vector<Key> larger(slots_.size() * 2);
+    for (const Key& key : slots_) {
+      if (key != kEmpty) larger[position(larger, key)] = key;
     }
     slots_ = std::move(larger);
   }
 
-  std::vector<Fingerprint> slots_;
+  std::vector<Key> slots_;
   std::size_t size_ = 0;
 };
 
 /// Birthday bound: the chance that `n` different states have not all different fingerprints is at
 /// most this, if fingerprints are as good as random.
-[[nodiscard]] constexpr double collision_bound(double n) {
-  constexpr double kFingerprints = 340282366920938463463374607431768211456.0;  // 2^128
-  return n * (n - 1) / 2 / kFingerprints;
+[[nodiscard]] inline double collision_bound(double n, int fingerprint_bits) {
+  return std::ldexp(n * (n - 1) / 2, -fingerprint_bits);
 }
 
 }  // namespace kvproof::properties::exhaustive

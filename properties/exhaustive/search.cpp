@@ -7,29 +7,23 @@
 #include <chrono>
 #include <limits>
 #include <memory>
-#include <stdexcept>
+#include <span>
 #include <thread>
 #include <utility>
 
+#include "properties/exhaustive/levels.h"
 #include "reference/cache_manager.h"
 #include "reference/operations.h"
 
 namespace kvproof::properties::exhaustive {
 namespace {
 
-using StateId = std::uint32_t;
+using StateId = std::uint64_t;
 
 // A batch is expanded in parallel, then its new states are entered one by one, in order. It is
 // large enough to keep the threads busy, and small enough that few states wait to be entered.
 constexpr StateId kBatch = 1U << 15;
 constexpr StateId kChunk = 1U << 8;  // states that a thread takes at once: neighbours share paths
-
-/// A state that was not known when its batch began.
-struct Candidate {
-  Fingerprint fingerprint;
-  StateId from = 0;
-  std::uint8_t choice = 0;
-};
 
 /// The first violation in the order of the search.
 struct Objection {
@@ -43,31 +37,36 @@ struct Objection {
   [[nodiscard]] auto order() const { return std::pair(from, choice); }
 };
 
+template <class Key>
 class Search {
  public:
-  Search(const Space& space, const SearchOptions& options) : space_(space), options_(options) {
+  Search(const Space& space, const SearchOptions& options)
+      : space_(space), options_(options), levels_(options.memory_bytes) {
     for (std::uint32_t i = 0; i < std::max(options.threads, 1U); ++i) {
       workers_.push_back(std::make_unique<Worker>(space, options));
     }
-    enter({workers_.front()->walker.fingerprint(), 0, 0});
+    levels_.enter({key_of<Key>(workers_.front()->walker.fingerprint()), 0});
+    levels_.end_level();
   }
 
   SearchReport run() {
     const auto start = std::chrono::steady_clock::now();
-    StateId level = 0;  // its first state
     bool stopped = false;
-    for (; level < num_states() && !stopped; ++report_.depth) {
-      const StateId end = num_states();
-      for (StateId from = level; from < end && !stopped; from += kBatch) {
+    for (; levels_.level_begin() < levels_.num_states() && !stopped; ++report_.depth) {
+      const StateId end = levels_.num_states();
+      for (StateId from = levels_.level_begin(); from < end && !stopped; from += kBatch) {
         expand(from, std::min(end - from, kBatch));
-        const bool full = options_.most_states > 0 && num_states() >= options_.most_states;
-        stopped = full || objection_.found();
-        if (options_.progress) options_.progress({num_states(), from, report_.depth});
+        stopped = full() || objection_.found();
+        if (options_.progress) options_.progress({levels_.num_states(), from, report_.depth});
       }
-      level = end;
+      levels_.end_level();
+      stopped = stopped || full();
     }
     report_.depth -= stopped || report_.depth == 0 ? 0 : 1;  // the last level found no new state
-    report_.states = num_states();
+    report_.states = levels_.num_states();
+    report_.bytes = levels_.memory_bytes() + most_waiting_;
+    report_.disk_bytes = levels_.disk_bytes();
+    report_.fingerprint_bits = 8 * sizeof(Key);
     report_.closed = !stopped;
     for (const auto& worker : workers_) report_.counts += worker->walker.counts();
     if (objection_.found()) report_.failure = failure();
@@ -77,35 +76,33 @@ class Search {
   }
 
  private:
+  using Found = typename Levels<Key>::Found;
   struct Worker {
     Worker(const Space& space, const SearchOptions& options)
         : walker(space, options.make, options.oracles, options.own_memory) {}
     Walker walker;
-    Choices path;
     Objection objection;
     std::exception_ptr error;
   };
 
-  [[nodiscard]] StateId num_states() const { return static_cast<StateId>(parents_.size()); }
-
-  void enter(const Candidate& candidate) {
-    if (!visited_.insert(candidate.fingerprint)) return;
-    if (parents_.size() == std::numeric_limits<StateId>::max()) {
-      throw std::length_error("more states than a search can number");
-    }
-    parents_.push_back(candidate.from);
-    choices_.push_back(candidate.choice);
+  [[nodiscard]] bool full() const {
+    return options_.most_states > 0 && levels_.num_states() >= options_.most_states;
   }
 
   void expand(StateId first, StateId count) {
+    const std::size_t depth = levels_.depth();
+    paths_.resize(count * depth);
+    for (StateId i = 0; i < count; ++i) {
+      levels_.path(first + i, std::span(paths_).subspan(i * depth, depth));
+    }
     const StateId num_chunks = ceil_div(count, kChunk);
     chunks_.resize(std::max<std::size_t>(chunks_.size(), num_chunks));
     std::atomic<StateId> next = 0;
     const auto work = [&](Worker& worker) {
       try {
         for (StateId chunk = next++; chunk < num_chunks; chunk = next++) {
-          const StateId from = first + chunk * kChunk;
-          expand_chunk(worker, from, std::min(first + count, from + kChunk), chunks_[chunk]);
+          const StateId begin = chunk * kChunk;
+          expand_chunk(worker, first, begin, std::min(count, begin + kChunk), chunks_[chunk]);
         }
       } catch (...) {
         worker.error = std::current_exception();
@@ -118,33 +115,30 @@ class Search {
       }
       work(*workers_.front());
     }
-    std::size_t waiting = 0;
+    std::uint64_t waiting = paths_.capacity();
     for (StateId chunk = 0; chunk < num_chunks; ++chunk) {
-      waiting += chunks_[chunk].capacity() * sizeof(Candidate);
-      for (const Candidate& candidate : chunks_[chunk]) enter(candidate);
+      waiting += chunks_[chunk].capacity() * sizeof(Found);
+      for (const Found& found : chunks_[chunk]) levels_.enter(found);
       chunks_[chunk].clear();
     }
+    most_waiting_ = std::max(most_waiting_, waiting);
     for (const auto& worker : workers_) {
       if (worker->error) std::rethrow_exception(worker->error);
       if (worker->objection.order() < objection_.order()) objection_ = worker->objection;
     }
-    report_.bytes = std::max<std::uint64_t>(
-        report_.bytes,
-        visited_.bytes() + parents_.capacity() * sizeof(StateId) + choices_.capacity() + waiting);
   }
 
-  void expand_chunk(Worker& worker, StateId from, StateId end, std::vector<Candidate>& out) const {
-    for (StateId state = from; state < end; ++state) {
-      worker.path.clear();
-      for (StateId at = state; at != 0; at = parents_[at]) worker.path.push_back(choices_[at]);
-      std::ranges::reverse(worker.path);
-      worker.walker.go(worker.path);
+  // States are counted from the first of the batch.
+  void expand_chunk(Worker& worker, StateId first, StateId begin, StateId end,
+                    std::vector<Found>& out) const {
+    const std::size_t depth = levels_.depth();
+    for (StateId i = begin; i < end; ++i) {
+      worker.walker.go(std::span(paths_).subspan(i * depth, depth));
       worker.walker.expand([&](const Edge& edge) {
-        if (!edge.wrong.empty()) {
-          object(worker, state, edge);
-        } else if (!edge.same && !visited_.contains(edge.fingerprint)) {
-          out.push_back({edge.fingerprint, state, edge.choice});
-        }
+        if (!edge.wrong.empty()) return object(worker, first + i, edge);
+        const Key key = key_of<Key>(edge.fingerprint);
+        if (edge.same || levels_.contains(key)) return;
+        out.push_back({key, Levels<Key>::step_of(first + i, edge.choice)});
       });
     }
   }
@@ -170,10 +164,10 @@ class Search {
   const Space& space_;
   const SearchOptions& options_;
   std::vector<std::unique_ptr<Worker>> workers_;
-  FingerprintSet visited_;
-  std::vector<StateId> parents_;       // shape [states]
-  std::vector<std::uint8_t> choices_;  // shape [states]: the operation that led there
-  std::vector<std::vector<Candidate>> chunks_;
+  Levels<Key> levels_;
+  std::vector<std::uint8_t> paths_;  // shape [states of a batch, depth]
+  std::vector<std::vector<Found>> chunks_;
+  std::uint64_t most_waiting_ = 0;  // [bytes] of these two
   Objection objection_;
   SearchReport report_;
 };
@@ -181,7 +175,8 @@ class Search {
 }  // namespace
 
 SearchReport search(const Space& space, const SearchOptions& options) {
-  return Search(space, options).run();
+  if (options.memory_bytes == 0) return Search<Fingerprint>(space, options).run();
+  return Search<std::uint64_t>(space, options).run();
 }
 
 MakeSubject make_small(const optimized::SubjectRow& row) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of small spaces: those that close are searched by default, and at night also one that is
-// cut off.
+// The list of small spaces. Those that close in minutes are searched by default, two larger ones if
+// they are named: one that closes in an hour or two, and one that is cut off.
 #pragma once
 
 #include <string_view>
@@ -179,6 +179,16 @@ inline constexpr Space kSpaces[] = {
      .hash_unit = 1,
      .retention = 0,
      .same_tokens = 1},
+    {.name = "crowd",
+     .sentence = "three requests, prompts of up to a block and a half, in chunks",
+     .usable_blocks = 4,
+     .requests = 3,
+     .shortest_prompt = 1,
+     .longest_prompt = 3,
+     .max_tokens = 3,
+     .extras = kNone,
+     .groups = {kFull},
+     .cut_at = 100'000'000},
     {.name = "three",
      .sentence = "three requests, longer prompts, more blocks",
      .usable_blocks = 5,

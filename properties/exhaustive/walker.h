@@ -41,6 +41,7 @@ struct EdgeCounts {
   std::uint64_t revivals = 0;  // free blocks that a looked-up prefix holds again
   std::uint64_t recycled = 0;  // grants and recycles that turned an entry into null
   EdgeCounts& operator+=(const EdgeCounts& other);
+  bool operator==(const EdgeCounts&) const = default;
 };
 
 /// One operation tried in the state that the walker stands in.

@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "reference/support/input_error.h"
+
 namespace kvproof {
 namespace {
 
@@ -122,8 +124,8 @@ std::filesystem::path temporary_folder() {
   const std::filesystem::path out = std::filesystem::temp_directory_path(error);
   if (!error) return out;
   const char* named = std::getenv("TMPDIR");
-  throw std::runtime_error(std::string("TMPDIR=") + (named != nullptr ? named : "/tmp") +
-                           ": expected a folder: " + error.message());
+  throw InputError(std::string("TMPDIR=") + (named != nullptr ? named : "/tmp"), 0, "",
+                   "a folder: " + error.message());
 }
 
 Temporary::Temporary(std::filesystem::path path) : path_(std::move(path)), slot_(0) {

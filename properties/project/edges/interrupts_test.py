@@ -28,6 +28,7 @@ RUNS = (
     ("check", 1.0, "check", "--json=check.json"),
     ("mutants", 1.0, "selftest", "--mutants", "--json=mutants.json"),
     ("exhaustive", 0.5, "check", "--exhaustive", "--json=exhaustive.json"),
+    ("on disk", 0.5, "check", "--exhaustive=forks", "--visited-memory-gib=0.0001"),
     ("adapter", 0.5, "check", f"--subject-command={sys.executable} {ADAPTER}", "--json=check.json"),
     # A program in a program, neither of which ends by itself.
     ("hanging", 0.5, "check", "--subject-command=sleep 1000; true", "--start-limit-seconds=500"),

@@ -105,6 +105,15 @@ class Output(Folder):
         self.refused(outcome, "out.json: cannot be written: File too large")
         self.assertEqual(os.listdir(self.folder), [])
 
+    def test_a_full_disk_ends_a_search_that_needs_it(self):
+        def little_growth():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
+
+        outcome = run("check", "--exhaustive=lone", "--visited-memory-gib=0.0001", "--json=x.json",
+                      folder=self.folder, prepare=little_growth)
+        self.refused(outcome, "expected room for what a search has visited, found: File too large")
+        self.assertEqual(os.listdir(self.folder), [])
+
     def test_a_failure_that_cannot_be_kept_is_still_told(self):
         os.mkdir(self.path("kvproof-failure-1.jsonl"))  # even root cannot replace it by a file
         self.write("kvproof-failure-1.jsonl/occupied", b"")
@@ -135,8 +144,10 @@ class Output(Folder):
         self.assertIn(b"configuring HEAD", told)
 
     def test_no_folder_for_temporary_files(self):
-        outcome = run("gate", *SHORT["gate"], environment={"TMPDIR": "/no/such/folder"})
-        self.refused(outcome, "/no/such/folder")
+        search = ("--exhaustive=lone", "--visited-memory-gib=0.0001")
+        for name, words in (("gate", SHORT["gate"]), ("check", search)):
+            outcome = run(name, *words, environment={"TMPDIR": "/no/such/folder"})
+            self.refused(outcome, "/no/such/folder")
 
 
 class Files(Folder):

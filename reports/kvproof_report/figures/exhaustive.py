@@ -115,6 +115,6 @@ PLOT = Plot(
     "A filled dot is a space that has no further state: within its bounds nothing was left out. "
     "The line ends at the edges, the operations that were tried.",
     "Breadth first from the empty manager, states counted up to the names of blocks and requests; "
-    "all laws in every state and the model compared on every edge. Visited states are 128-bit "
-    "fingerprints, so the probability of a collision is stated.",
+    "all laws in every state and the model compared on every edge. Visited states are "
+    "fingerprints of 128 bits, or of 64, so the probability of a collision is stated.",
     table, sums="exhaustive_total", optional=True, section="Correctness", place=30)
