@@ -13,7 +13,6 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -58,13 +57,6 @@ class FingerprintSet {
   void clear() {
     std::ranges::fill(slots_, kEmpty);
     size_ = 0;
-  }
-
-  [[nodiscard]] std::vector<Key> keys() const {
-    std::vector<Key> out;
-    out.reserve(size_);
-    std::ranges::remove_copy(slots_, std::back_inserter(out), kEmpty);
-    return out;
   }
 
   [[nodiscard]] bool full() const { return size_ >= slots_.size() / 5 * 4; }

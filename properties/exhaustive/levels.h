@@ -2,11 +2,11 @@
 // The states that a breadth-first search has met, level by level, in memory up to a limit and on
 // disk beyond it.
 //
-// Model:   a table holds the fingerprints of all states until it is as large as it may be. From
-//          then on it only knows what was met lately. What it lets through is sorted and kept in
-//          runs; at the end of a level these are merged, and what stands in no run of the levels
-//          before is new and becomes a run of its own. States are numbered as they would be in
-//          memory: by the number of the state before them, then by the operation between.
+// Model:   without a limit a table holds the fingerprints of all states. With one it only knows what
+//          was met lately. What it lets through is sorted and kept in runs; at the end of a level
+//          these are merged, and what stands in no run of the levels before is new and becomes a
+//          run of its own. States are numbered in the same way: by the number of the state before
+//          them, then by the operation between.
 // Checked: each merge counts what it reads, so a run that is lost ends the search.
 // Source:  delayed duplicate detection: Stern and Dill, Using magnetic disk instead of main memory
 //          in the Murphi verifier, CAV'98.
@@ -51,14 +51,17 @@ class Levels {
 
   /// Comes in the order of states and their operations.
   void enter(const Found& found) {
-    if (table_.full() && 2 * table_.bytes() > most_table_bytes_) make_room();
+    if (table_.full() && 2 * table_.bytes() > most_table_bytes_) {
+      write_found();
+      table_.clear();
+    }
     if (table_.insert(found.key)) found_.push_back(found);
   }
 
   /// What was entered and is new becomes the next level.
   void end_level() {
     begins_.push_back(steps_.size());
-    if (visited_.runs.empty()) {
+    if (!limited()) {
       for (const Found& found : found_) steps_.push(found.step);
       count_bytes(0);
       found_.clear();
@@ -69,9 +72,9 @@ class Levels {
     cursors_.emplace_back(steps_);
   }
 
-  /// Those of this level that nobody has asked the disk about yet are not among them.
+  /// With a limit, of the levels that have ended.
   [[nodiscard]] std::uint64_t num_states() const {
-    return steps_.size() + (visited_.runs.empty() ? found_.size() : 0);
+    return steps_.size() + (limited() ? 0 : found_.size());
   }
   [[nodiscard]] std::uint64_t level_begin() const { return begins_.back(); }
   [[nodiscard]] std::size_t depth() const { return begins_.size() - 1; }
@@ -104,21 +107,8 @@ class Levels {
     Tape<T> tape;
     std::vector<Run> runs;
   };
+  [[nodiscard]] bool limited() const { return most_table_bytes_ != kNoLimit; }
   static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-
-  // The table cannot grow: from now on what it held is on disk.
-  void make_room() {
-    if (visited_.runs.empty()) {
-      std::ranges::sort(found_);
-      std::vector<Key> keys = table_.keys();
-      std::erase_if(keys, [this](const Key& key) {
-        return std::ranges::binary_search(found_, key, {}, &Found::key);
-      });
-      visited_.write(keys);
-    }
-    write_found();
-    table_.clear();
-  }
 
   void write_found() {
     num_found_ += found_.size();
@@ -179,8 +169,8 @@ class Levels {
   std::uint64_t most_on_tape_;  // [items] in memory
   FingerprintSet<Key> table_;
   std::vector<Found> found_;                    // in this level, and not written yet
-  Sorted<Key> visited_{most_on_tape_};          // without runs while the table holds all
-  Sorted<Found> candidates_{most_on_tape_};     // of this level: what the table has forgotten
+  Sorted<Key> visited_{most_on_tape_};          // with a limit: a run of each level
+  Sorted<Found> candidates_{most_on_tape_};     // with a limit: of this level
   std::uint64_t num_found_ = 0;                 // in this level, and written
   Tape<std::uint64_t> steps_{most_on_tape_};    // shape [states]: the step that led there
   std::vector<std::uint64_t> begins_;           // shape [levels]: their first states
