@@ -57,6 +57,8 @@ class Graph {
     if (state == next_.size()) {
       std::vector<Fingerprint>& next = next_.emplace_back();
       walker_.go(path);
+      const bool as_said = KVPROOF_LARGER_SPACES || reached_.insert(walker_.fingerprint());
+      EXPECT_TRUE(as_said) << "the path leads to a state that was there before";
       walker_.expand([&](const Edge& edge) { next.push_back(edge.fingerprint); });
     }
     std::uint8_t choice = 0;
@@ -70,6 +72,7 @@ class Graph {
 
   Walker walker_;
   Fingerprint root_ = walker_.fingerprint();
+  FingerprintSet<Fingerprint> reached_;
   std::vector<std::vector<Fingerprint>> next_;  // by the number of a state
 };
 
@@ -85,9 +88,11 @@ TEST_P(Spaces, FiguresAreTheSameInMemoryAsFingerprintsAndOnDisk) {
   Levels<std::uint64_t> limited(kLimit);
   EXPECT_EQ(graph.walk(limited), expected);
   EXPECT_LE(limited.memory_bytes(), kLimit);
-  Levels<std::uint64_t> tiny(kTiny);  // where 16 MiB are enough
-  EXPECT_EQ(graph.walk(tiny), expected);
-  EXPECT_GT(tiny.disk_bytes(), 12 * expected.states);
+  if (limited.disk_bytes() < 12 * expected.states) {  // 16 MiB are enough for most of it
+    Levels<std::uint64_t> tiny(kTiny);
+    EXPECT_EQ(graph.walk(tiny), expected);
+    EXPECT_GT(tiny.disk_bytes(), 12 * expected.states);
+  }
   std::cout << GetParam()->name << ": " << expected.states << " states, " << expected.edges
             << " edges, depth " << expected.depth << "; " << limited.disk_bytes()
             << " bytes on disk beyond 16 MiB\n";
