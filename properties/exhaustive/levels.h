@@ -2,11 +2,11 @@
 // The states that a breadth-first search has met, level by level, in memory up to a limit and on
 // disk beyond it.
 //
-// Model:   without a limit a table holds the fingerprints of all states. With one it only knows what
-//          was met lately. What it lets through is sorted and kept in runs; at the end of a level
-//          these are merged, and what stands in no run of the levels before is new and becomes a
-//          run of its own. States are numbered in the same way: by the number of the state before
-//          them, then by the operation between.
+// Model:   without a limit a table holds the fingerprints of all states. With one it only knows
+//          what was met lately: what it lets through is sorted and kept in runs, which are merged
+//          at the end of a level. What stands in no run of the levels before is new and becomes a
+//          run of its own. States are numbered in the same way with a limit and without: by the
+//          number of the state before them, then by the operation between.
 // Checked: each merge counts what it reads, so a run that is lost ends the search.
 // Source:  delayed duplicate detection: Stern and Dill, Using magnetic disk instead of main memory
 //          in the Murphi verifier, CAV'98.

@@ -33,7 +33,8 @@ struct SearchOptions {
   Oracles oracles{true, true, false};
   std::uint32_t threads = 1;
   std::uint64_t most_states = 0;   // the search stops, unclosed, at so many states; 0 = no limit
-  std::uint64_t memory_bytes = 0;  // more of visited states is on disk; 0 = no limit
+  std::uint64_t memory_bytes = 0;  // more of visited states is on disk, and the search stops at the
+                                   // end of a level; 0 = no limit
   std::function<void(const SearchProgress&)> progress = {};
 };
 
