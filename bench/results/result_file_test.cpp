@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "bench/instruments/latency.h"
+#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/table.h"
@@ -48,6 +49,54 @@ std::string why_not(const fs::path& path) {
     return error.what();
   }
   return "it can be written";
+}
+
+TEST(CiFormats, TellVerdictsAsJUnitDoes) {
+  const auto law = [](const char* verdict) {
+    return Result{
+        "check_law",
+        {{"subject", "mine"}, {"law", "I4"}, {"name", "a < \"b\" & c"}, {"verdict", verdict}},
+        {}};
+  };
+  const auto gate = [](const char* verdict) {
+    return Result{"gate", {{"workload", "chat"}, {"verdict", verdict}, {"because", "x"}}, {}};
+  };
+  EXPECT_NE(
+      junit_of(std::vector{law("holds")})
+          .find(R"(classname="check.mine" name="I4 a &lt; &quot;b&quot; &amp; c"></testcase>)"),
+      std::string::npos);
+  const Result finding{
+      "check_finding",
+      {{"subject", "mine"}, {"finding", "crash"}, {"text", "t"}, {"shape", "s"}, {"known", ""}},
+      {}};
+  for (const auto& [row, words] : {std::pair{law("BROKEN"), "<failure message=\"BROKEN\"/>"},
+                                   {law("broken, as is known"), ""},
+                                   {law("VACUOUS: never"), "<error message=\"VACUOUS: never\"/>"},
+                                   {law("no run"), "<skipped message=\"no run\"/>"},
+                                   {gate("worse"), "<failure message=\"worse: x\"/>"},
+                                   {gate("cannot tell"), "<error message=\"cannot tell: x\"/>"},
+                                   {gate("same"), ""},
+                                   {finding, "<failure message=\"t; s\"/>"}}) {
+    const std::string text = junit_of(std::span(&row, 1));
+    EXPECT_NE(text.find(std::string(words) + "</testcase>"), std::string::npos) << text;
+    EXPECT_EQ(*words == '\0', text.find("message=") == std::string::npos) << text;
+  }
+}
+
+TEST(CiFormats, TellNumbersAsBencherReadsThem) {
+  std::vector<Result> rows = some_results();
+  rows.push_back({"gate_measure",
+                  {{"workload", "chat"}, {"measure", "instructions"}, {"verdict", "same"}},
+                  {{"base", {9, "count", {}, {}}}, {"head", {8, "count", {}, {}}}}});
+  rows.push_back({"gate_time",
+                  {{"workload", "chat"}, {"verdict", "same"}},
+                  {{"change_percent", {1.5, "percent", 1.0, 2.0}}}});
+  EXPECT_EQ(json::parse(bmf_of(rows)), json::parse(R"({
+    "pool_operation operation=touch num_blocks=65536 share=0.25": {
+      "ns_per_block": {"value": 12.5, "lower_value": 12.0, "upper_value": 14.25},
+      "calls": {"value": 1e14}},
+    "chat": {"instructions": {"value": 8},
+             "time change_percent": {"value": 1.5, "lower_value": 1.0, "upper_value": 2.0}}})"));
 }
 
 TEST(ResultFileOnDisk, HoldsEveryFieldOfTheSchema) {

@@ -15,6 +15,7 @@
 #include "bench/allocator/decode_step.h"
 #include "bench/allocator/life_cycle.h"
 #include "bench/requests/workloads.h"
+#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
@@ -37,6 +38,7 @@ constexpr Program kProgram{"kvproof bench", "not enough memory for a pool of thi
 struct Arguments {
   std::string filter = ".";
   std::string json_path;
+  std::string bmf_path;
   bool list = false;
   std::optional<double> min_seconds_per_case;
   std::optional<std::uint32_t> fewest_rounds;
@@ -90,6 +92,7 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
   if (work.empty()) refuse_filter(arguments);
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+  const CiFiles ci("", arguments.bmf_path);
 
   Progress progress;
   BenchOptions options = arguments.options;
@@ -106,6 +109,7 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
     results.insert(results.end(), measured.begin(), measured.end());
   }
   if (file) file->commit(environment, results);
+  ci.commit(results);
   return kHolds;
 }
 
@@ -124,6 +128,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
   const auto list = line.flag("--list", arguments.list, "print the cases and measure nothing");
   line.option("--json", arguments.json_path, "also write the results to this file")
       .not_with({list});
+  line.option("--bmf", arguments.bmf_path, "also write them as Bencher's metrics").not_with({list});
   line.flag("--smoke", arguments.options.smoke, "tiny sizes, only to see that everything works");
   line.option("--min-seconds-per-case", arguments.min_seconds_per_case,
               "spend at least this long on a case [s], default 0.3")

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/verbs/beside_options.h"
@@ -40,6 +41,7 @@ struct Arguments {
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> operations;
   std::string json_path;
+  std::string junit_path;
   std::string serve;
   std::optional<std::string> spaces;  // to search all states of; empty = of all that close
   std::optional<double> visited_memory_gib;
@@ -106,6 +108,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   const std::vector<properties::Candidate> candidates = candidates_of(arguments);
   std::optional<ResultFile> file;
   if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+  const CiFiles ci(arguments.junit_path, "");
   std::vector<Result> results;
   CheckVerdict worst = CheckVerdict::holds;
   std::cout << "seed " << arguments.seed << "\n\n";
@@ -131,6 +134,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
     if (verdict == CheckVerdict::violated) break;
   }
   if (file) file->commit(describe_environment(argc, argv, arguments.seed), results);
+  ci.commit(results);
   return static_cast<int>(worst);
 }
 
@@ -214,6 +218,9 @@ void add_options(CommandLine& line, Arguments& arguments) {
               "a file in which --deep remembers the next seed; it goes on there if the file exists")
       .placeholder("FILE")
       .goes_with({deep});
+  ordinary.push_back(
+      line.option("--junit", arguments.junit_path, "also write the verdicts as JUnit's XML")
+          .not_with({deep}));
   ordinary.insert(ordinary.end(), {command, deep, beside.front(), beside.back()});
   const auto exhaustive =
       line.flag_or_option("--exhaustive", arguments.spaces,

@@ -15,6 +15,7 @@
 #include "bench/gate/gate_run.h"
 #include "bench/gate/revision.h"
 #include "bench/instruments/callgrind.h"
+#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/verbs/check_report.h"
@@ -48,6 +49,8 @@ struct Arguments {
   std::string baseline;
   std::string record;
   std::string json;
+  std::string junit;
+  std::string bmf;
   std::string summary;
   std::uint64_t seed = 1;
   std::uint64_t operations = 2000;
@@ -167,28 +170,28 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
 
 /// The files of the results. They are opened before anything is measured.
 struct Outputs {
-  explicit Outputs(const Arguments& arguments) {
+  explicit Outputs(const Arguments& arguments) : ci(arguments.junit, arguments.bmf) {
     if (!arguments.json.empty()) json.emplace(arguments.json);
     if (!arguments.summary.empty()) summary.emplace(arguments.summary);
     if (!arguments.record.empty()) record.emplace(arguments.record);
   }
   std::optional<ResultFile> json, summary, record;
+  CiFiles ci;
 };
 
 int say_wrong(const Arguments& arguments, Outputs& outputs, const Parameters& environment,
               const std::string& what) {
   std::cout << "WRONG: " << arguments.subject.subject << ' ' << what << "; nothing was measured\n";
   if (outputs.summary) outputs.summary->commit_text(wrong_summary(arguments.subject.subject, what));
-  if (outputs.json) {
-    const Result row{"gate",
-                     {{"workload", std::string()},
-                      {"verdict", std::string("wrong")},
-                      {"because", what},
-                      {"head", arguments.subject.subject},
-                      {"base", arguments.against}},
-                     {{"exit_code", {kViolated, "count", {}, {}}}}};
-    outputs.json->commit(environment, std::span(&row, 1));
-  }
+  const Result row{"gate",
+                   {{"workload", std::string()},
+                    {"verdict", std::string("wrong")},
+                    {"because", what},
+                    {"head", arguments.subject.subject},
+                    {"base", arguments.against}},
+                   {{"exit_code", {kViolated, "count", {}, {}}}}};
+  if (outputs.json) outputs.json->commit(environment, std::span(&row, 1));
+  outputs.ci.commit(std::span(&row, 1));
   return kViolated;
 }
 
@@ -204,7 +207,9 @@ int measure(const Arguments& arguments, GateOptions& options, Outputs& outputs, 
   const GateReport report = run_gate(options);
   progress.clear();
   print_gate(std::cout, report, options.rules);
-  if (outputs.json) outputs.json->commit(environment, results_of(report, options.rules));
+  const std::vector<Result> results = results_of(report, options.rules);
+  if (outputs.json) outputs.json->commit(environment, results);
+  outputs.ci.commit(results);
   if (outputs.summary) outputs.summary->commit_text(summary(report));
   return exit_code(report.verdict());
 }
@@ -315,6 +320,10 @@ void add_options(CommandLine& line, Arguments& arguments) {
       line.option("--record", arguments.record, "compare nothing: write the head's counts here")
           .not_with({against, baseline});
   line.option("--json", arguments.json, "also write the results to this file").not_with({record});
+  line.option("--junit", arguments.junit, "also write the verdicts as JUnit's XML")
+      .not_with({record});
+  line.option("--bmf", arguments.bmf, "also write the head's numbers as Bencher's metrics")
+      .not_with({record});
   line.option("--summary", arguments.summary,
               "also write one line and a table in Markdown, for a pull request")
       .not_with({record});

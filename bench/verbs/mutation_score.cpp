@@ -385,12 +385,25 @@ int print_report(const std::vector<Verdict>& verdicts, const Score& score, std::
 
 // ---- the draw --------------------------------------------------------------------------------
 
+/// Leaves of some numbers those of a part, as "3/64" names it. Throws UsageError.
+void keep_part(const std::string& part, std::vector<std::size_t>& numbers) {
+  std::istringstream in(part);
+  std::size_t index = 0, count = 0;
+  char slash = 0;
+  in >> index >> slash >> count;
+  if (!in || !in.eof() || slash != '/' || index >= count) {
+    throw UsageError("--part=" + part + ": expected an index from 0 and below a count, as 3/64");
+  }
+  std::erase_if(numbers, [&](std::size_t number) { return number % count != index; });
+}
+
 /// Adds so many of some mutants, or what is asked for.
 void choose(const MutationOptions& options, std::size_t most, std::string_view folder,
             std::span<const OperatorMutant> mutants,
             const std::map<std::string, std::string>& excuses, std::vector<Verdict>& out) {
   std::vector<std::size_t> chosen;
   if (options.only.empty()) chosen = properties::draw_mutants(mutants, most, options.seed);
+  if (!options.part.empty()) keep_part(options.part, chosen);
   for (const std::string& id : options.only) {
     const auto at = std::ranges::find(mutants, id, &OperatorMutant::id);
     if (at != mutants.end()) chosen.push_back(static_cast<std::size_t>(at - mutants.begin()));

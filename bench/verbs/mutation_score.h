@@ -17,6 +17,7 @@ struct MutationOptions {
   std::uint32_t mutants = 220;  // to be drawn
   std::uint64_t seed = 1;       // of the draw
   bool all = false;
+  std::string part;  // "3/64": of what is chosen every 64th, from the third on; empty = everything
   std::vector<std::string> only;  // ids; empty = what is drawn
   std::string excuses;            // a list of equivalent mutants; empty = that of the checkout
   std::string json_path;          // empty = none

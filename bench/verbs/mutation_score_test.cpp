@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/verbs/command_line.h"
 #include "properties/mutants/operators/excuses.h"
 #include "properties/mutants/operators/operator_mutants.h"
 #include "properties/mutants/patches.h"
@@ -73,6 +74,8 @@ class MutationScore : public testing::Test {
     std::filesystem::create_directories(folder_);
     MutationOptions options;
     options.only = only;
+    options.all = !part_.empty();
+    options.part = part_;
     options.excuses = folder_ / "excuses.tsv";
     options.json_path = folder_ / "score.json";
     std::ofstream excuses(options.excuses);
@@ -99,6 +102,7 @@ class MutationScore : public testing::Test {
 
   const std::filesystem::path folder_ =
       testing::TempDir() + "kvproof-mutation-score-" + std::to_string(getpid());
+  std::string part_;
   std::string said_;
   nlohmann::json first_;
 };
@@ -116,6 +120,20 @@ TEST_F(MutationScore, CountsAndNamesASurvivorAndFails) {
   EXPECT_EQ(metric("killed_by_check"), 1);
   EXPECT_EQ(metric("killed"), 1);
   EXPECT_EQ(metric("score"), 0.5);
+}
+
+TEST_F(MutationScore, TakesAPartOfAll) {
+  part_ = "9/10";
+  static_cast<void>(score({}, {}));
+  EXPECT_EQ(metric("mutants"), 1) << said_;
+  EXPECT_TRUE(says("--only=m9\n")) << said_;
+  part_ = "10/11";
+  static_cast<void>(score({}, {}));
+  EXPECT_EQ(metric("mutants"), 0) << said_;
+  for (const char* part : {"3/3", "1", "0/0", "0/2x", "/2"}) {
+    part_ = part;
+    EXPECT_THROW(static_cast<void>(score({}, {})), UsageError) << part;
+  }
 }
 
 TEST_F(MutationScore, LetsFactsAndRecordingsJudgeTheRulesAlone) {

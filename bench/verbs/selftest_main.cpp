@@ -55,6 +55,10 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .goes_with({liars});
   const auto all = line.flag("--all", arguments.score.all, "every operator mutant, for the night")
                        .goes_with({score});
+  line.option("--part", arguments.score.part,
+              "of these every N-th, from the I-th on, counted from 0: a share of the night")
+      .placeholder("I/N")
+      .goes_with({all});
   const auto only =
       line.option("--only", arguments.score.only, "only the operator mutant of this id, repeatable")
           .goes_with({score})

@@ -33,7 +33,11 @@ std::vector<Seeded> chosen_mutants(const std::vector<std::string>& ids) {
   std::vector<Seeded> out;
   for (const std::string& id : ids) {
     const auto at = std::ranges::find(all, id, &Seeded::id);
-    if (at == all.end()) throw std::invalid_argument("--mutant=" + id + ": no such mutant");
+    if (at == all.end()) {
+      std::string names;
+      for (const Seeded& row : all) names += (names.empty() ? "" : ", ") + row.id;
+      throw std::invalid_argument("--mutant=" + id + ": expected one of " + names);
+    }
     out.push_back(*at);
   }
   return out;

@@ -20,7 +20,8 @@ Hunts with libFuzzer for operations, interleavings and files that break the allo
   --merge        afterwards replace the committed corpus by the smallest one of the same coverage
 
 What a run finds out stays in build/fuzz/work, where the next run goes on. What breaks is made small
-and written below properties/regressions/, where every run of the tests replays it.
+and written below properties/regressions/, where every run of the tests replays it. Both lie below
+KVPROOF_FUZZ_WORK where the environment names it, as a campaign does.
 
 Example: kvproof fuzz --seconds=600 --target=hybrid
 
@@ -45,6 +46,7 @@ number() {
 
 here=$(cd "$(dirname "$0")" && pwd -P)
 build=$1
+works=${KVPROOF_FUZZ_WORK:-$build/work} regressions=${KVPROOF_FUZZ_WORK:-$here/..}/regressions
 shift
 seconds='' seed='' jobs='' targets='' merge=no
 for arg do
@@ -101,7 +103,7 @@ trap 'stopped 2' INT
 trap 'stopped 15' TERM
 
 hunt() {  # <target>: all jobs, to their end
-  work=$build/work/$1
+  work=$works/$1
   mkdir -p "$work/corpus"
   rm -f "$work"/job-* "$work"/found/*
   mkdir -p "$work/found"
@@ -136,16 +138,15 @@ figures() {
 keep() {  # <target> <file>
   out '%s\n' "$1 broke ($(basename "$2")):" "$(
     grep -h -A 8 -e '^fuzz target failed' -e '^==[0-9]*==ERROR' "$work"/job-* | head -n 12)"
-  small=$build/work/$1/small
+  small=$work/small
   cp "$2" "$small"
   case $2 in
     */crash-*)
       $fixed "$build/fuzz/fuzz_$1" -minimize_crash=1 -max_total_time=15 \
         -exact_artifact_path="$small" "$2" >/dev/null 2>&1 </dev/null || true ;;
   esac
-  regressions=$here/../regressions
   mkdir -p "$regressions"
-  log=$build/work/$1/trace
+  log=$work/trace
   KVPROOF_TRACE_TO=$regressions $fixed "$build/fuzz/fuzz_$1" "$small" >"$log" 2>/dev/null \
     </dev/null || true
   if grep -q '^trace: ' "$log"; then
@@ -165,7 +166,7 @@ out '%-12s %12s %12s %22s %13s\n' target executions operations "operations/s per
 code=0
 for target do
   hunt "$target"
-  work=$build/work/$target
+  work=$works/$target
   found=$(find "$work/found" -type f | sort | head -n 1)
   # shellcheck disable=SC2046 # four numbers
   out '%-12s %12d %12d %22d %13d\n' "$target" $(figures "$work"/job-*)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The third tier of the tests, `kvproof test --outside`: what needs engines or a browser.
+"""The third tier of the tests, `kvproof test --outside`: what needs engines, a browser or Slurm.
 
 Each part ends with 0, or with 77 and the reason why it was skipped.
 """
@@ -51,6 +51,11 @@ def parts():
     engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
     yield "allocators of other engines", [*python, str(engines)]
     yield "their events, in Dynamo's index", [*python, str(engines), "--events"]
+    campaign = CHECKOUT / "bench" / "campaign"
+    yield "a campaign on a Slurm of three nodes, of which one dies", [
+        *python, str(campaign / "slurm_test.py")]
+    yield "the manifest of a campaign, by the schemas of Kubernetes", [
+        *python, str(campaign / "manifest_test.py")]
     dynamo = python_of("dynamo-1.6.1")
     yield "tests of events beside Dynamo's index", [
         dynamo, "-B", str(engines.parents[1] / "events" / "events_test.py")] if dynamo else []

@@ -64,15 +64,16 @@ def table(results):
         [(m["id"], m["id"]), (FATES[m["fate"]], unusual.index(m["fate"]))] +
         [(m[name], m[name]) for name in texts[1:]] +
         [(count(m.value(name)), m.value(name)) for name in numbers] +
-        [(digits(m.value("seconds_to_kill"), 2), m.value("seconds_to_kill"))] for m in mutants])
+        [(digits(m.value("seconds_to_kill"), 2), m.value("seconds_to_kill"))
+         if "seconds_to_kill" in m.metrics else ("", "")] for m in mutants])
 
 
 EXPERIMENTS = {
     "mutant": Experiment(
         {"id": TEXT, "family": TEXT, "family_name": TEXT, "where": TEXT, "configuration": TEXT,
          "expected_law": TEXT, "laws": TEXT, "fate": FATE},
-        {"operations_to_kill": COUNT, "seconds_to_kill": AMOUNT, "trace_operations": COUNT,
-         "model_operations": COUNT, "content_operations": COUNT}, {},
+        {"operations_to_kill": COUNT, "trace_operations": COUNT, "model_operations": COUNT,
+         "content_operations": COUNT}, {"seconds_to_kill": AMOUNT},
         agrees=(("laws", "the expected law among them, as the fate says",
                  lambda p: p["fate"] != "expected" or p["expected_law"] in p["laws"].split()),
                 ("laws", "a law, as the fate says",

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built-in plans. Costs and memory were measured on one core of a Xeon of 2023; they decide
+which shard gets which task, and no result depends on them."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from plan import Plan, program_here
+from task import FUZZ, Bad, Task
+
+SHARD_CORE_SECONDS = 3600  # of a shard, unless the plan says how many there are
+SPACES = {"lone": 1, "full": 15, "full_chunks": 16, "full_roomy": 180, "uncached": 8, "window": 30,
+          "hybrid": 33, "raw": 10, "drafts": 2, "forks": 80}  # core-seconds; of others 200
+OPEN_SPACE, OPEN_SPACE_CORE_SECONDS, OPEN_SPACE_GIB = "three", 40_000, 8
+WORKLOADS = ("lognormal", "chat", "long_tail")
+OPERATIONS_PER_CORE_SECOND = 25_000  # of check with every oracle
+
+
+def listed(programs, program, *options):
+    """@return the names that an option takes, from the line with which it refuses another one"""
+    command = [str(Path(programs) / program), *options[:-1], options[-1] + "=?"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    names = re.search(r"expected one of (.*)", said)
+    if not names:
+        raise Bad(f"{command[0]}: expected the names that {options[-1]} takes, "
+                  f"found {said.strip()[:200]}")
+    return names[1].split(", ")
+
+
+def task(kind, *options, seed=None, cost=1.0, gib=0.25):
+    return Task(kind, options, seed, (), cost, gib)
+
+
+def checks(programs, subjects, operations, seeds):
+    cost = operations / OPERATIONS_PER_CORE_SECOND
+    for subject in subjects:
+        for row in listed(programs, "kvproof-check", "--configuration"):
+            for seed in seeds:
+                yield task("check", f"--subject={subject}", f"--configuration={row}",
+                           f"--operations={operations}", seed=seed,
+                           cost=cost * (10 if row == "swarm" else 1))
+
+
+def spaces(programs, wanted):
+    for name in listed(programs, "kvproof-check", "--exhaustive"):
+        if wanted(name):
+            is_open = name == OPEN_SPACE
+            yield task("exhaustive", f"--exhaustive={name}", gib=OPEN_SPACE_GIB if is_open else 1,
+                       cost=OPEN_SPACE_CORE_SECONDS if is_open else SPACES.get(name, 200))
+
+
+def smoke(programs):
+    yield from checks(programs, ["optimized-xxh3"], 600, [1])
+    yield from spaces(programs, "lone".__eq__)
+    yield task("liars", "--lie-about=fork", "--lie=does_nothing", seed=1, cost=0.5)
+    yield task("mutants", "--mutant=B055", seed=1, cost=0.1)
+    for gib in (1, 2, 4, 8):
+        yield task("simulation", "--trace=chat", "--requests=200", f"--memory-gib={gib}", cost=0.1)
+
+
+def nightly(programs):
+    yield from checks(programs, ["naive", "optimized-xxh3", "optimized-sha256",
+                                 "optimized-policy", "optimized-exact"], 60_000, [1, 2])
+    yield from spaces(programs, lambda name: name != OPEN_SPACE)
+    for operation in listed(programs, "kvproof-selftest", "--liars", "--lie-about"):
+        yield task("liars", f"--lie-about={operation}", seed=1, cost=10)
+    mutants = listed(programs, "kvproof-selftest", "--mutants", "--mutant")
+    for at in range(0, len(mutants), 8):
+        yield task("mutants", *(f"--mutant={name}" for name in mutants[at:at + 8]), seed=1,
+                   cost=10)
+    for part in range(64):
+        yield task("mutation-score", "--all", f"--part={part}/64", cost=240, gib=4)
+    for target in sorted(os.listdir(FUZZ / "corpus")):
+        yield task("fuzz", f"--target={target}", "--seconds=900", seed=1, cost=900, gib=2)
+    yield task("scheduler", "--steps=100000", seed=1, cost=600, gib=4)
+    yield task("engines", cost=1800, gib=8)
+    yield task("live", "--engine=transformers", cost=600, gib=8)
+    yield task("gate", "--against=HEAD~1", cost=600, gib=1)
+
+
+def deep(programs):
+    yield from checks(programs, ["naive", "optimized-xxh3"], 1_000_000, range(1, 21))
+    yield from spaces(programs, lambda name: True)
+    for seed in range(1, 9):
+        for target in ("concurrent", "full", "hybrid", "live"):
+            yield task("fuzz", f"--target={target}", "--seconds=7200", seed=seed, cost=7200, gib=2)
+
+
+def sweep(programs):
+    for trace in WORKLOADS:
+        for gib in (1, 2, 4, 8, 16, 32, 64):
+            for options in ((), ("--no-prefix-cache",), ("--watermark=0.05",),
+                            ("--preempt=swap", "--host-blocks=100000"),
+                            ("--storage=contiguous_max_length",)):
+                yield task("simulation", f"--trace={trace}", f"--memory-gib={gib}", *options,
+                           cost=1)
+    for study in ("eviction", "prefix_hit_rate", "retention", "serving"):
+        yield task("study", study, cost=10)
+
+
+BUILT_IN = {"smoke": smoke, "nightly": nightly, "deep": deep, "sweep": sweep}
+
+
+def built_in(name, programs, shards=None):
+    """@return a plan, of shards of an hour unless told how many"""
+    program = program_here(programs)
+    tasks = {each.name(program): each for each in BUILT_IN[name](programs)}
+    cost = sum(each.cost_core_seconds for each in tasks.values())
+    return Plan(name, program, shards or 1 + int(cost / SHARD_CORE_SECONDS), tasks, ".")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A task of a campaign: what names it, which command it is, and what its result file holds.
+
+An exact task writes the same bytes wherever it runs. Of what its program writes, the environment
+and the metrics of CLOCKS are left out, for they tell the machine.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+FOREIGN, LIVE, FUZZ = (CHECKOUT / "properties" / name for name in ("foreign", "live", "fuzz"))
+# Metrics that tell a clock or a machine, and the memory of a search, which its threads share.
+CLOCKS = {"seconds", "wall_seconds", "seconds_to_kill", "operations_per_second",
+          "steps_per_second", "peak_rss_bytes", "bytes_per_state"}
+# Options with which a check depends on how fast another's allocator or the machine is.
+TIMED = ("--subject-command", "--beside-command", "--deep")
+
+
+class Bad(Exception):
+    """Input that cannot be used, or output that cannot be written; the text is one line."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    words: tuple  # a program of the build, or a script, and what makes it do this
+    exact: bool = True
+
+
+KINDS = {
+    "check": Kind(("kvproof-check",)),
+    "exhaustive": Kind(("kvproof-check",)),
+    "liars": Kind(("kvproof-selftest", "--liars")),
+    "mutants": Kind(("kvproof-selftest", "--mutants")),
+    "simulation": Kind(("kvproof-replay", "--simulate")),
+    "study": Kind(("kvproof-study",)),
+    "scheduler": Kind((str(LIVE / "vllm" / "run.py"), "--scheduler=vllm")),
+    # What hangs is told from what is slow by a clock.
+    "mutation-score": Kind(("kvproof-mutation_score", "--mutation-score"), exact=False),
+    "engines": Kind((str(FOREIGN / "engines" / "run.py"),), exact=False),
+    "live": Kind((str(LIVE / "engine" / "run.py"),), exact=False),
+    "gate": Kind(("kvproof-gate",), exact=False),
+    "fuzz": Kind((str(FUZZ / "run.sh"), str(CHECKOUT / "build" / "fuzz"), "--jobs=1"),
+                 exact=False),
+}
+
+
+def digest_of(path):
+    """@return the digest of a file, or of the names and contents of a folder"""
+    digest = hashlib.sha256()
+    path = Path(path)
+    try:
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if not file.is_dir():
+                digest.update(f"{file.relative_to(path)}\0".encode() + file.read_bytes())
+    except OSError as error:
+        raise Bad(f"{path}: cannot be read: {error.strerror}") from None
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Task:
+    kind: str
+    options: tuple
+    seed: int | None
+    inputs: tuple  # of (path beside the plan, digest): they lie in the folder of the run, too
+    cost_core_seconds: float
+    memory_gib: float
+
+    def name(self, program):
+        """@param program {"version":..., "commit":...}: of the sources, since two machines make
+        different binaries of the same ones"""
+        what = [self.kind, self.options, self.seed, self.inputs, sorted(program.items())]
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+
+    @property
+    def exact(self):
+        foreign = any(option.startswith(TIMED) or
+                      re.match(r"--(subject|beside)=.*(/|\.so$)", option)
+                      for option in self.options)
+        return KINDS[self.kind].exact and not foreign
+
+    def command(self, programs):
+        """@param programs the folder of the build's programs"""
+        words = list(KINDS[self.kind].words)
+        if words[0].endswith(".py"):
+            words = ["python3", "-B", *words]
+        elif words[0].endswith(".sh"):
+            words = ["sh", *words]
+        else:
+            words[0] = str(Path(programs) / words[0])
+        return [*words, *self.options, *[f"--seed={self.seed}"] * (self.seed is not None)]
+
+
+# ---- what a program leaves behind ---------------------------------------------------------------
+
+FAILED = re.compile(r"broken: (.*)\n(.*)\n(?:.*\n)*?run it again: \./(kvproof replay.*) (\S+)\n")
+BROKE = re.compile(r"^(fuzz target failed|==\d+==ERROR).*", re.MULTILINE)
+FUZZED = re.compile(r"^(\w+) +(\d+) +(\d+) +(\d+) +(\d+)$", re.MULTILINE)
+
+
+def shape_of(trace):
+    """@return the operations of a trace, in their order: what tells one finding from another"""
+    with open(trace, encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return ", ".join(row["op"] for row in rows if "op" in row)
+
+
+def findings_of(task, name, work, said, code):
+    """@return the findings of a run, and the files that belong to each"""
+    found, files = [], {}
+    for law, text, replay, file in FAILED.findall(said):
+        kept = f"findings/{name}-{len(found) + 1}"
+        found.append({"law": law, "text": text, "shape": shape_of(work / file),
+                      "replay": f"{replay} {kept}.jsonl"})
+        files[f"{kept}.jsonl"] = work / file
+        lens = (work / file).with_suffix(".html")
+        if lens.exists():
+            found[-1]["lens"] = f"{kept}.html"
+            files[f"{kept}.html"] = lens
+    if target := target_of(task):
+        for file in sorted(each for each in work.glob("regressions/**/*") if each.is_file()):
+            kept = f"findings/{name}-{file.name}"
+            trace = file.suffix == ".jsonl"
+            found.append({"law": f"fuzz {target}", "text": (BROKE.search(said) or [file.name])[0],
+                          "shape": shape_of(file) if trace else file.name,
+                          "replay": f"kvproof replay {kept}" if trace else
+                          f"build/fuzz/fuzz/fuzz_{target} {kept}"})
+            files[kept] = file
+        for file in sorted((work / target).glob("corpus/*")):  # the corpus that goes out
+            files[f"corpus/{target}/{file.name}"] = file
+    if code == 1 and not found:  # the program says it in its own words
+        words = [task.kind, *task.options] + [f"--seed={task.seed}"] * (task.seed is not None)
+        found.append({"law": task.kind, "shape": " ".join(task.options), "text": last_line(said),
+                      "replay": "as the task is: " + " ".join(words)})
+    return found, files
+
+
+def target_of(task):
+    """@return the target of a fuzzing task, as its option names it; empty for other tasks"""
+    named = [option[9:] for option in task.options if option.startswith("--target=")]
+    return named[0] if task.kind == "fuzz" and named else ""
+
+
+def last_line(said):
+    return (said.strip().splitlines() or ["no output"])[-1][:300]
+
+
+def results_of(task, out, said):
+    """@return the program's own results; of fuzzing, which writes none, what it prints"""
+    if task.kind == "fuzz":
+        units = ("executions", "operations", "operations_per_second", "new_coverage")
+        return [{"experiment": "fuzz", "parameters": {"target": row[0]},
+                 "metrics": {unit: {"value": int(value), "unit": "count"}
+                             for unit, value in zip(units, row[1:])}}
+                for row in FUZZED.findall(said)]
+    if not out.exists():
+        return []
+    results = json.loads(out.read_text(encoding="utf-8"))["results"]
+    for row in results if task.exact else []:
+        row["metrics"] = {key: metric for key, metric in row["metrics"].items()
+                          if key not in CLOCKS}
+    return results
+
+
+def execute(task, name, programs, folder, started):
+    """Runs a task in a folder of its own.
+
+    @param started is given the process @return (exit code, its last line, the result as text, the
+    files of its findings as bytes, core-seconds); a result is worth keeping for the codes 0, 1, 3
+    """
+    with tempfile.TemporaryDirectory(prefix="kvproof-campaign-") as made:
+        work = Path(made)
+        out = work / "results.json"
+        command = task.command(programs)
+        environment = dict(os.environ, KVPROOF_BIN=str(programs), KVPROOF_FUZZ_WORK=made)
+        for path, _ in task.inputs:
+            if task.kind == "fuzz":  # the corpus that comes in
+                shutil.copytree(folder / path, work / target_of(task) / "corpus",
+                                dirs_exist_ok=True)
+                continue
+            (work / path).parent.mkdir(parents=True, exist_ok=True)
+            (work / path).symlink_to((folder / path).absolute())
+        if task.kind != "fuzz":
+            command.append(f"--json={out}")
+        with open(work / "said", "w+", encoding="utf-8", errors="replace") as said:
+            try:
+                process = subprocess.Popen(command, cwd=work, env=environment, stdout=said,
+                                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                           process_group=0)
+            except OSError as error:
+                return 77, f"{command[0]}: {error.strerror}", "", {}, 0
+            started(process)
+            _, status, usage = os.wait4(process.pid, 0)
+            code = process.returncode = os.waitstatus_to_exitcode(status)
+            said.seek(0)
+            text = said.read()
+        if code not in (0, 1, 3):
+            return code, last_line(text), "", {}, 0
+        findings, files = findings_of(task, name, work, text, code)
+        document = {"kvproof_result": 1, "task": name, "kind": task.kind, "exit_code": code,
+                    "findings": findings, "results": results_of(task, out, text)}
+        files = {path: file.read_bytes() for path, file in files.items()}
+        return (code, last_line(text), json.dumps(document, sort_keys=True) + "\n", files,
+                usage.ru_utime + usage.ru_stime)
