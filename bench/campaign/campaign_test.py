@@ -133,17 +133,16 @@ class Plans(Campaign):
             place(None, None, JOB_COMPLETION_INDEX="3")
 
     def test_built_in_ones_are_read_again(self):
-        for name in main.BUILT_IN:
-            if name == "nightly" or name == "smoke":
-                code, said, _ = self.call("plan", f"--built-in={name}", "--output=built.json")
-                self.assertEqual(code, 0, said)
-                text = (self.work / "built.json").read_text()
-                self.assertEqual(plan.read_plan(self.work / "built.json").text, text)
-                kinds = {task.kind for task in plan.read_plan(self.work / "built.json")
-                         .tasks.values()}
-                self.assertEqual(kinds - {"study"}, set(KINDS) - {"study", *(
-                    ("simulation",) if name == "nightly" else
-                    ("fuzz", "gate", "engines", "live", "scheduler", "mutation-score"))})
+        kinds = set()
+        for name, gib in (("smoke", 1), ("nightly", 8), ("sweep", 0.25)):
+            code, said, _ = self.call("plan", f"--built-in={name}", "--output=built.json")
+            self.assertEqual(code, 0, said)
+            built = plan.read_plan(self.work / "built.json")
+            self.assertEqual(built.text, (self.work / "built.json").read_text())
+            self.assertEqual(max(task.memory_gib for task in built.tasks.values()), gib)
+            kinds |= {task.kind for task in built.tasks.values()}
+            self.assertTrue(name != "smoke" or all(task.exact for task in built.tasks.values()))
+        self.assertEqual(kinds, set(KINDS))
 
 
 class Shards(Campaign):
@@ -215,6 +214,14 @@ class Shards(Campaign):
         (self.work / "one" / "inputs" / "log.jsonl").write_text(LOG * 2)
         self.refuses("inputs/log.jsonl: expected the content", "run", "one/plan.json",
                      "--output=one")
+
+    def test_keep_no_result_of_what_does_not_run(self):
+        rows = [{**ROWS[0], "options": ["--frob"]}, {**ROWS[0], "seed": 1}, ROWS[1]]
+        code, said, errors = self.call("run", self.planned("mixed.json", rows), "--output=mixed")
+        self.assertEqual((code, errors.count("\n")), (2, 2), errors)
+        self.assertRegex(errors, "has no result: simulation --frob ended with 2: kvproof replay: ")
+        self.assertRegex(said, "1 are now, 2 have no result")
+        self.assertRegex(self.merged("mixed")[1], "missing: 2 of 3 tasks")
 
     def test_stop_at_a_full_disk(self):
         script = ('mount -t tmpfs -o nr_inodes=14 none full || exit 77; shift; "$@" || code=$?\n'

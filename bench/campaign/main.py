@@ -34,50 +34,46 @@ def whole(text):
     return int(text)
 
 
+# What the options are, and which parts of the verb take them.
+OPTIONS = {
+    "--built-in": {"choices": list(BUILT_IN), "required": True},
+    "--output": {"metavar": "PATH", "required": True, "help": "the plan that is written, or the "
+                 "folder of the results, which all shards share"},
+    "--only": {"metavar": "NAMES", "help": "these tasks, as merge names those that are missing"},
+    "--shard": {"metavar": "I/N", "help": "index from 0, and count, as 3/64; default: as the "
+                "engine says, else everything"},
+    "--shards": {"metavar": "N", "type": whole, "help": "their count, in the place of the plan's"},
+    "--jobs": {"metavar": "N", "type": whole, "help": "tasks at a time, each on a core of its own; "
+               "default: 1 of a shard, else one per core"},
+    "--engine": {"choices": list(ENGINES), "required": True},
+    "--dry-run": {"action": "store_true", "help": "print the file that would be submitted"},
+    "--image": {"metavar": "NAME", "default": "kvproof-campaign", "help": "of Kubernetes"},
+    "--claim": {"metavar": "NAME", "default": "kvproof", "help": "of Kubernetes, for the folder"},
+    "--json": {"metavar": "FILE", "help": "exact results alone: the same bytes from any shards"},
+    "--costs": {"metavar": "FILE", "help": "core-hours, machines and sampled results"},
+    "--junit": {"metavar": "FILE", "help": "a case of each task, for continuous integration"},
+    "plan": {"metavar": "PLAN", "help": "a plan, built in or written by hand"},
+    "folders": {"metavar": "DIR", "nargs": "+", "help": "what run was given as --output"},
+}
+PARTS = {"plan": ("write a built-in plan", "--built-in --output --shards"),
+         "run": ("do a shard of a plan, or all of it",
+                 "plan --output --shard --shards --jobs --only"),
+         "submit": ("hand a plan to a cluster",
+                    "plan --engine --output --shards --only --dry-run --image --claim"),
+         "merge": ("put the results of shards together", "folders --json --costs --junit")}
+
+
 def parser_of():
-    parser = Parser("kvproof campaign", allow_abbrev=False,
+    parser = Parser("kvproof campaign", allow_abbrev=False, epilog=EPILOG,
                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
     parts = parser.add_subparsers(dest="part", required=True, parser_class=Parser)
-
-    def part(name, words):
-        return parts.add_parser(name, help=words, description=words, allow_abbrev=False)
-
-    def option(to, name, words, metavar="FILE", **more):
-        to.add_argument(name, help=words, metavar=metavar, **more)
-
-    plan = part("plan", "write a built-in plan")
-    plan.add_argument("--built-in", required=True, choices=list(BUILT_IN))
-    option(plan, "--output", "the plan", required=True)
-    for name, words in (("run", "do a shard of a plan, or all of it"),
-                        ("submit", "hand a plan to a cluster")):
-        each = part(name, words)
-        each.add_argument("plan", metavar="PLAN", help="a plan, built in or written by hand")
-        option(each, "--output", "the folder of the results, which all shards share", "DIR",
-               required=True)
-        option(each, "--only", "of these tasks alone, as merge names those that are missing",
-               "NAMES")
-    run_, submit_ = parts.choices["run"], parts.choices["submit"]
-    option(run_, "--shard", "index from 0, and count, as 3/64; default: as the engine says, else "
-           "all", "I/N")
-    option(run_, "--jobs", "tasks at a time, each on a core of its own; default: 1 of a shard, "
-           "else one per core", "N", type=whole)
-    submit_.add_argument("--engine", required=True, choices=list(ENGINES))
-    submit_.add_argument("--dry-run", action="store_true", help="print the file alone")
-    option(submit_, "--image", "of Kubernetes, default kvproof-campaign", "NAME",
-           default="kvproof-campaign")
-    option(submit_, "--claim", "of Kubernetes, for the shared folder, default kvproof", "NAME",
-           default="kvproof")
-    for each in (plan, run_, submit_):
-        option(each, "--shards", "their count, where the plan's is not meant", "N", type=whole)
-    merge_ = part("merge", "put the results of shards together")
-    merge_.add_argument("folders", metavar="DIR", nargs="+", help="what run was given as --output")
-    option(merge_, "--json", "exact results alone, for the report and for comparisons")
-    option(merge_, "--costs", "core-hours, machines and sampled results")
-    option(merge_, "--junit", "a case of each task, for continuous integration")
-    parser.description = "Runs plans of tasks in shards, on one machine or on many.\n\n" + "".join(
-        each.format_help().replace("usage: ", "") for each in parts.choices.values())
-    parser.epilog = EPILOG
+    parser.description = "Runs plans of tasks in shards, on one machine or on many.\n\n"
+    for part, (words, options) in PARTS.items():
+        each = parts.add_parser(part, help=words, description=words, allow_abbrev=False)
+        for name in options.split():
+            each.add_argument(name, **OPTIONS[name])
+        parser.description += each.format_help().replace("usage: ", "") + "\n"
     return parser
 
 

@@ -106,6 +106,12 @@ check "executions, operations, operations per core second and coverage are summe
 check "the jobs have seeds of their own" has '-seed=6 .*-max_total_time=7 ' arguments
 check "the seed is printed" has '^seed 5, 2 jobs, 7 s' err
 
+KVPROOF_FUZZ_WORK=$work/elsewhere && export KVPROOF_FUZZ_WORK
+run "$work/build" --target=bytes --seconds=2 --jobs=1
+unset KVPROOF_FUZZ_WORK
+check "what breaks lies where the environment says, and not in the sources" \
+  [ -f "$work/elsewhere/regressions/bytes/crash-1" ] && [ ! -e "$tree/../regressions" ]
+
 run "$work/build" --target=good --target=bad --seconds=2 --jobs=1
 check "a target that breaks: 1" exits 1
 check "what broke is said" has 'fuzz target failed: I2' out
