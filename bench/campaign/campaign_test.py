@@ -24,7 +24,7 @@ import plan
 import shard
 from task import CLOCKS, KINDS, Bad, Task
 
-BUILD, ROUNDS = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 8
+BUILD, ROUNDS = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
 PROGRAMS = str(BUILD / "bin")
 MAIN = [sys.executable, "-B", main.__file__]
 # Eleven tasks of milliseconds, one of them a check, and one with an input.

@@ -130,9 +130,11 @@ TEST_F(MutationScore, TakesAPartOfAll) {
   part_ = "10/11";
   static_cast<void>(score({}, {}));
   EXPECT_EQ(metric("mutants"), 0) << said_;
+  std::streambuf* const before = std::cout.rdbuf();
   for (const char* part : {"3/3", "1", "0/0", "0/2x", "/2"}) {
     part_ = part;
     EXPECT_THROW(static_cast<void>(score({}, {})), UsageError) << part;
+    std::cout.rdbuf(before);
   }
 }
 
