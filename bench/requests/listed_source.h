@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: requests written down by hand, as a source.
+// Requests in a list as a source: of a test, or what another source left.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace kvproof::bench {
 
-/// A source of requests written down by hand, 16 tokens an id.
+/// Hands out a list of requests.
 class ListedSource final : public RequestSource {
  public:
   ListedSource(std::vector<Request> requests, SourceInfo info)

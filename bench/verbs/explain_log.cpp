@@ -2,10 +2,11 @@
 #include "bench/verbs/explain_log.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "bench/hit_rate/bounds.h"
+#include "bench/requests/listed_source.h"
+#include "properties/explain/index_history.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {
@@ -13,21 +14,23 @@ namespace {
 
 using namespace properties;  // NOLINT: the words of this file
 
+std::uint64_t more_than(std::uint64_t hit, std::uint64_t would_hit) {
+  return would_hit > hit ? would_hit - hit : 0;
+}
+
 class LogExplainer {
  public:
-  /// @param own_blocks whether an id of the log is one block
-  LogExplainer(std::uint32_t block_size, bool own_blocks)
-      : own_blocks_(own_blocks),
+  explicit LogExplainer(const ReplayOptions& options)
+      : block_size_(options.block_size),
+        own_blocks_(options.tokens == TokenMode::whole_blocks),
         history_(1, 0),
         explainer_(
-            {.hash_block_size = block_size, .groups = {{LayerKind::full, block_size, false}}},
+            {.hash_block_size = block_size_, .groups = {{LayerKind::full, block_size_, false}}},
             history_,
             {.moment = "request",
              .name = [](std::uint32_t n) { return "request " + std::to_string(n); },
              .tells_whom = false},
-            0) {
-    out_.block_size = block_size;
-  }
+            0) {}
 
   void serve(const ServedPrompt& served) {
     const auto number = static_cast<std::uint32_t>(served.request.index);
@@ -47,14 +50,21 @@ class LogExplainer {
     if (refused) explained.why = say("it has ", served.tokens.size(), " tokens");
     if (!refused) {
       const auto end =
-          contents_.begin() + static_cast<std::ptrdiff_t>(explained.most / out_.block_size);
-      out_.uses.push_back({{contents_.begin(), end}, std::min(explained.most, input)});
+          contents_.begin() + static_cast<std::ptrdiff_t>(explained.most / block_size_);
+      needed_.push_back({.input_tokens = static_cast<std::int64_t>(std::min(explained.most, input)),
+                         .block_ids = {contents_.begin(), end}});
       admit(served, number);
     }
-    out_.lookups.push_back(std::move(explained));
+    lookups.push_back(std::move(explained));
   }
 
-  [[nodiscard]] Explanations finish() { return std::move(out_); }
+  /// The tokens that the offline optimum of bounds.h hits, of those that may hit. Told once.
+  [[nodiscard]] std::uint64_t optimum(std::uint64_t capacity_blocks) {
+    ListedSource source(std::move(needed_), {"", "", block_size_});
+    return PromptFuture(source).optimum(capacity_blocks).hit_tokens;
+  }
+
+  std::vector<Explained> lookups;
 
  private:
   void learn(const ServedPrompt& served, std::uint32_t number) {
@@ -72,14 +82,12 @@ class LogExplainer {
   // What the log says of the tokens of a block alone; else the tokens that spell its id.
   [[nodiscard]] std::uint64_t own_of(const ServedPrompt& served, std::size_t i) const {
     if (own_blocks_ && i < served.request.own_ids.size()) return served.request.own_ids[i];
-    const auto tokens = served.tokens.subspan(i * out_.block_size, out_.block_size);
-    return std::hash<std::string_view>()(
-        {reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
+    return number_of_tokens(served.tokens.subspan(i * block_size_, block_size_));
   }
 
   // Whatever stands behind the hit was taken from the pool.
   void admit(const ServedPrompt& served, std::uint32_t number) {
-    const std::size_t hit = served.hit / out_.block_size;
+    const std::size_t hit = served.hit / block_size_;
     now_.taken += served.blocks.size() - hit;
     for (std::size_t i = hit; i < served.blocks.size(); ++i) {
       const BlockId block = served.blocks[i];
@@ -91,50 +99,43 @@ class LogExplainer {
     for (std::size_t i = 0; i < hit; ++i) history_.use(contents_[i], 0, now_);
   }
 
-  bool own_blocks_;
+  std::uint32_t block_size_;
+  bool own_blocks_;  // an id of the log is one block
   IndexHistory history_;
   Explainer explainer_;
-  Explanations out_;
   Moment now_;
+  std::vector<Request> needed_;  // the blocks that may hit, of each prompt
   std::vector<ContentId> contents_;
   std::vector<ContentId> holds_;  // per block
 };
 
-/// What was used together, as the prompts of a log.
-class UsedBlocks final : public RequestSource {
- public:
-  explicit UsedBlocks(const Explanations& of) : of_(of) { info_.ids_block_size = of.block_size; }
-  [[nodiscard]] const SourceInfo& info() const override { return info_; }
-  [[nodiscard]] double fraction() const override { return 0; }
-  bool next(Request& request) override {
-    if (next_ == of_.uses.size()) return false;
-    const BlockUse& use = of_.uses[next_++];
-    request.input_tokens = static_cast<std::int64_t>(use.tokens);
-    request.block_ids = use.blocks;
-    return true;
-  }
-
- private:
-  const Explanations& of_;
-  SourceInfo info_;
-  std::size_t next_ = 0;
-};
-
 }  // namespace
 
-Explanations explain_log(const ReopenableSource& source, const ReplayOptions& options) {
-  LogExplainer explainer(options.block_size, options.tokens == TokenMode::whole_blocks);
-  ReplayOptions watched = options;
-  watched.on_served = [&](const ServedPrompt& served) { explainer.serve(served); };
-  const ReplayCounts counts = replay_prompts(source, watched);
-  Explanations out = explainer.finish();
-  out.pool_blocks = counts.capacity_blocks;
+ExplainReport explain_log(const LogArguments& arguments) {
+  const ReopenableSource source = arguments.source();
+  ReplayOptions options = arguments.replay_options(source);
+  LogExplainer explainer(options);
+  options.on_served = [&](const ServedPrompt& served) { explainer.serve(served); };
+  const ReplayCounts counts = replay_prompts(source, options);
+  options.on_served = {};
+  const SourceInfo info = source.open()->info();
+  ExplainReport out{
+      .parameters = {{"source", info.name},
+                     {"format", info.format},
+                     {"block_size", std::int64_t{options.block_size}},
+                     {"hash", std::string(options.manager->hash)},
+                     {"capacity_blocks", static_cast<std::int64_t>(counts.capacity_blocks)}},
+      .moment = "request",
+      .lookups = std::move(explainer.lookups),
+      .num_traces = 1};
+  const std::uint64_t hit = out.hit_tokens();
+  out.by_optimum = more_than(hit, explainer.optimum(counts.capacity_blocks));
+  out.by_twice = 0;
+  if (options.capacity_blocks) {
+    *options.capacity_blocks *= 2;
+    out.by_twice = more_than(hit, replay_prompts(source, options).hit_tokens);
+  }
   return out;
-}
-
-std::uint64_t optimum_of(const Explanations& explanations) {
-  UsedBlocks source(explanations);
-  return PromptFuture(source).optimum(explanations.pool_blocks).hit_tokens;
 }
 
 }  // namespace kvproof::bench

@@ -2,10 +2,11 @@
 #include "bench/verbs/explain_report.h"
 
 #include <algorithm>
-#include <iomanip>
+#include <cmath>
 #include <numeric>
 #include <ostream>
 
+#include "bench/results/table.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {
@@ -25,9 +26,12 @@ std::uint64_t sum(const std::vector<Explained>& lookups, const Sum& of) {
   return std::transform_reduce(lookups.begin(), lookups.end(), std::uint64_t{0}, std::plus<>(), of);
 }
 
-void print_lookup(std::ostream& out, const ExplainReport& report, std::size_t i) {
-  const Explained& e = report.lookups[i];
-  if (report.num_traces > 1) out << report.traces[i] << ": ";
+std::uint64_t prompt_tokens(const ExplainReport& report) {
+  return sum(report.lookups, [](const Explained& e) { return e.tokens; });
+}
+
+void print_lookup(std::ostream& out, const ExplainReport& report, const Explained& e) {
+  if (report.num_traces > 1) out << e.trace << ": ";
   out << report.moment << ' ' << e.operation;
   if (report.moment != "request") out << ", " << e.request;
   out << ": hit " << e.hit << " of " << e.tokens << " tokens; "
@@ -36,38 +40,23 @@ void print_lookup(std::ostream& out, const ExplainReport& report, std::size_t i)
   out << '\n';
 }
 
-void print_row(std::ostream& out, std::string_view what, std::uint64_t lookups, std::uint64_t n,
-               std::uint64_t all) {
-  out << "  " << std::left << std::setw(28) << what << std::right << std::setw(10) << lookups
-      << std::setw(15) << n << std::setw(9) << std::fixed << std::setprecision(2)
-      << (all == 0 ? 0 : 100.0 * static_cast<double>(n) / static_cast<double>(all)) << '\n';
-}
-
-void print_kept(std::ostream& out, std::string_view who, const ExplainReport::Kept& kept,
-                std::uint64_t traces, std::string_view where) {
+void print_kept(std::ostream& out, std::string_view who, std::optional<std::uint64_t> kept,
+                std::string_view where) {
   out << who << ": ";
-  if (kept.of > 0) out << kept.tokens << " tokens more would have been hit";
-  if (kept.of == 0) out << "cannot be told: it takes " << where;
-  if (kept.of > 0 && kept.of < traces) {
-    out << ", in " << kept.of << " of " << traces << " traces: it takes " << where;
-  }
-  out << '\n';
+  if (kept) out << *kept << " tokens more would have been hit\n";
+  if (!kept) out << "cannot be told: it takes " << where << '\n';
 }
 
 void print_listed(std::ostream& out, const ExplainReport& report, const std::string& request) {
-  std::vector<std::size_t> order(report.lookups.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  if (!request.empty()) {
-    std::erase_if(order, [&](std::size_t i) { return report.lookups[i].request != request; });
-  } else if (order.size() > 2 * kListed) {
+  std::vector<const Explained*> order = report.asked(request);
+  if (request.empty() && order.size() > 2 * kListed) {
     out << "The first " << kListed << " of " << order.size() << " lookups:\n";
-    for (std::size_t i = 0; i < kListed; ++i) print_lookup(out, report, i);
-    std::ranges::stable_sort(order, std::greater<>(),
-                             [&](std::size_t i) { return report.lookups[i].lost(); });
+    for (std::size_t i = 0; i < kListed; ++i) print_lookup(out, report, *order[i]);
+    std::ranges::stable_sort(order, std::greater<>(), [](const auto* e) { return e->lost(); });
     order.resize(kListed);
     out << "The " << kListed << " that lost most:\n";
   }
-  for (const std::size_t i : order) print_lookup(out, report, i);
+  for (const Explained* e : order) print_lookup(out, report, *e);
 }
 
 }  // namespace
@@ -84,63 +73,74 @@ std::uint64_t ExplainReport::hit_tokens() const {
   return sum(lookups, [](const Explained& e) { return e.hit; });
 }
 
+std::vector<const Explained*> ExplainReport::asked(const std::string& request) const {
+  std::vector<const Explained*> out;
+  for (const Explained& e : lookups) {
+    if (request.empty() || e.request == request) out.push_back(&e);
+  }
+  return out;
+}
+
 void print_explained(std::ostream& out, const ExplainReport& report, const std::string& request) {
   print_listed(out, report, request);
-  const std::uint64_t all = sum(report.lookups, [](const Explained& e) { return e.tokens; });
-  out << '\n'
-      << "  " << std::left << std::setw(28) << "what the tokens met" << std::right << std::setw(10)
-      << "lookups" << std::setw(15) << "tokens" << std::setw(9) << "share %" << '\n';
-  const auto hits =
-      std::ranges::count_if(report.lookups, [](const Explained& e) { return e.hit > 0; });
-  print_row(out, "hit", static_cast<std::uint64_t>(hits), report.hit_tokens(), all);
+  const std::uint64_t all = prompt_tokens(report);
+  std::vector<Result> rows;
+  const auto row = [&](const std::string& what, std::uint64_t lookups, std::uint64_t n) {
+    const double share = all == 0 ? 0 : 1e4 * static_cast<double>(n) / static_cast<double>(all);
+    rows.push_back({"What the tokens met",
+                    {{"what", what}},
+                    {{"lookups", count(lookups)},
+                     {"tokens", count(n)},
+                     {"share", {std::round(share) / 100, "%", {}, {}}}}});
+  };
+  row("hit", sum(report.lookups, [](const Explained& e) { return e.hit > 0; }),
+      report.hit_tokens());
   for (std::size_t i = 0; i < std::size(kCauses); ++i) {
     const auto cause = static_cast<Cause>(i);
-    if (report.ended_by(cause) == 0) continue;
-    print_row(out, say("lost: ", kCauses[i].words), report.ended_by(cause), report.lost_by(cause),
-              all);
+    const std::uint64_t lookups = report.ended_by(cause);
+    if (lookups > 0) row(say("lost: ", kCauses[i].words), lookups, report.lost_by(cause));
   }
-  print_row(out, "all", report.lookups.size(), all, all);
-  print_kept(out, "A pool of twice the size", report.by_twice, report.num_traces,
-             "a trace or a log");
-  print_kept(out, "The offline optimum of the same size", report.by_optimum, report.num_traces,
-             "a cache of one group that reads all tokens");
+  row("all", report.lookups.size(), all);
+  out << '\n';
+  print_results(out, rows);
+  print_kept(out, "A pool of twice the size", report.by_twice, "a trace or a log");
+  print_kept(out, "The offline optimum of the same size", report.by_optimum, "a log");
   for (const std::string& why : report.ends) out << "Not explained to the end: " << why << '\n';
   out << '\n';
 }
 
 std::vector<Result> explained_results(const ExplainReport& report, const std::string& request) {
   Result total{.experiment = "explain", .parameters = report.parameters, .metrics = {}};
-  const std::uint64_t all = sum(report.lookups, [](const Explained& e) { return e.tokens; });
   total.metrics = {{"traces", count(report.num_traces)},
                    {"cut_short", count(report.ends.size())},
                    {"lookups", count(report.lookups.size())},
-                   {"prompt_tokens", tokens(all)},
+                   {"prompt_tokens", tokens(prompt_tokens(report))},
                    {"hit_tokens", tokens(report.hit_tokens())}};
   for (std::size_t i = 0; i < std::size(kCauses); ++i) {
     total.metrics.emplace_back(say("lost_tokens_", kCauses[i].name),
                                tokens(report.lost_by(static_cast<Cause>(i))));
   }
-  for (const auto& [name, kept] :
-       {std::pair("twice_the_pool", report.by_twice), {"the_optimum", report.by_optimum}}) {
-    if (kept.of == 0) continue;
-    total.metrics.emplace_back(say("kept_by_", name), tokens(kept.tokens));
-    total.metrics.emplace_back(say("traces_of_", name), count(kept.of));
+  if (report.by_twice) {
+    total.metrics.emplace_back("kept_by_twice_the_pool", tokens(*report.by_twice));
+  }
+  if (report.by_optimum) {
+    total.metrics.emplace_back("kept_by_the_optimum", tokens(*report.by_optimum));
   }
   std::vector<Result> out = {std::move(total)};
   if (request.empty() && report.lookups.size() > kMostRows) return out;
-  for (std::size_t i = 0; i < report.lookups.size(); ++i) {
-    const Explained& e = report.lookups[i];
-    if (!request.empty() && e.request != request) continue;
+  for (const Explained* e : report.asked(request)) {
+    Parameters named = {{"request", e->request}};
+    if (report.num_traces > 1) named.emplace_back("trace", e->trace);
+    if (report.moment != "request") {
+      named.emplace_back(report.moment, static_cast<std::int64_t>(e->operation));
+    }
+    named.emplace_back("cause", std::string(kCauses[static_cast<std::size_t>(e->cause)].name));
+    named.emplace_back("why", e->why);
     out.push_back({"explain_lookup",
-                   {{"request", e.request},
-                    {report.moment, static_cast<std::int64_t>(e.operation)},
-                    {"cause", std::string(kCauses[static_cast<std::size_t>(e.cause)].name)},
-                    {"why", e.why}},
-                   {{"prompt_tokens", tokens(e.tokens)},
-                    {"hit_tokens", tokens(e.hit)},
-                    {"lost_tokens", tokens(e.lost())}}});
-    if (report.num_traces > 1) out.back().parameters.emplace_back("trace", report.traces[i]);
-    if (report.moment == "request") out.back().parameters.erase(out.back().parameters.begin() + 1);
+                   std::move(named),
+                   {{"prompt_tokens", tokens(e->tokens)},
+                    {"hit_tokens", tokens(e->hit)},
+                    {"lost_tokens", tokens(e->lost())}}});
   }
   return out;
 }

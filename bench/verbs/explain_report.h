@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,23 +15,19 @@ namespace kvproof::bench {
 
 /// The lookups of a file.
 struct ExplainReport {
-  struct Kept {
-    std::uint64_t of = 0;      // traces of which this can be told
-    std::uint64_t tokens = 0;  // more than were hit
-  };
-
   Parameters parameters;  // of the source
   std::string moment;     // what a lookup is counted by
   std::vector<properties::Explained> lookups = {};
-  std::vector<std::string> traces = {};  // per lookup: where it stands; empty if there is one trace
   std::uint64_t num_traces = 0;
-  std::vector<std::string> ends = {};  // why a trace was not explained to its end
-  Kept by_twice = {};
-  Kept by_optimum = {};
+  std::vector<std::string> ends = {};          // why a trace was not explained to its end
+  std::optional<std::uint64_t> by_twice = {};  // [tokens] more than were hit; unset: not known
+  std::optional<std::uint64_t> by_optimum = {};
 
   [[nodiscard]] std::uint64_t ended_by(properties::Cause cause) const;  // lookups
   [[nodiscard]] std::uint64_t lost_by(properties::Cause cause) const;   // [tokens]
   [[nodiscard]] std::uint64_t hit_tokens() const;
+  /// The lookups of that request; empty: all.
+  [[nodiscard]] std::vector<const properties::Explained*> asked(const std::string& request) const;
 };
 
 /// @param request only its lookups are listed; empty: the first and the worst

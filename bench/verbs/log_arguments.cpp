@@ -29,8 +29,13 @@ ReplayOptions LogArguments::replay_options(const ReopenableSource& source) const
   return options;
 }
 
-void add_log_options(CommandLine& line, CommandLine::Option trace, LogArguments& arguments) {
+LogOptionNames add_log_options(CommandLine& line, CommandLine::Option files,
+                               LogArguments& arguments) {
   LogOptions& options = arguments.log_options;
+  auto trace = line.option(
+      "--trace", arguments.log,
+      "a request log (bench/requests/formats/README.md lists the formats) or a workload");
+  files.called("an operation trace").not_with({trace});
   const auto for_logs = [&, trace](CommandLine::Option option) {
     return option.goes_with({trace}).only_if(
         [&arguments] { return find_workload(arguments.log) == nullptr; },
@@ -56,15 +61,11 @@ void add_log_options(CommandLine& line, CommandLine::Option trace, LogArguments&
   line.option("--block-size", arguments.block_size, "[tokens], default 16")
       .between(1, 1 << 20)
       .goes_with({trace});
-}
-
-CommandLine::Option add_capacity_option(CommandLine& line, CommandLine::Option trace,
-                                        LogArguments& arguments) {
-  return line
-      .option("--capacity-blocks", arguments.capacity_blocks,
-              "usable blocks of the cache, default: nothing is ever evicted")
-      .between(1, 1 << 30)
-      .goes_with({trace});
+  const auto capacity = line.option("--capacity-blocks", arguments.capacity_blocks,
+                                    "usable blocks of the cache, default: nothing is ever evicted")
+                            .between(1, 1 << 30)
+                            .goes_with({trace});
+  return {trace, capacity};
 }
 
 }  // namespace kvproof::bench

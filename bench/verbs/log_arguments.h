@@ -29,10 +29,15 @@ struct LogArguments {
   [[nodiscard]] ReplayOptions replay_options(const ReopenableSource& source) const;
 };
 
-/// Which requests, and how many tokens a block and an id stand for.
-/// @param arguments outlives the parse
-void add_log_options(CommandLine& line, CommandLine::Option trace, LogArguments& arguments);
-CommandLine::Option add_capacity_option(CommandLine& line, CommandLine::Option trace,
-                                        LogArguments& arguments);
+struct LogOptionNames {
+  CommandLine::Option trace;
+  CommandLine::Option capacity;
+};
+
+/// The option --trace, and those that say what to read of a log and how.
+/// @param files the operation traces, in whose place a log stands @param arguments outlives the
+/// parse
+LogOptionNames add_log_options(CommandLine& line, CommandLine::Option files,
+                               LogArguments& arguments);
 
 }  // namespace kvproof::bench

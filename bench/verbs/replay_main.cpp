@@ -126,10 +126,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto files =
       line.option("files", arguments.files,
                   "operation traces (JSON Lines, plain, .gz or .zst), or folders of packed ones");
-  auto trace = line.option(
-      "--trace", arguments.log,
-      "a request log (bench/requests/formats/README.md lists the formats) or a workload");
-  files.called("an operation trace").not_with({trace});
+  const auto [trace, capacity] = add_log_options(line, files, arguments);
   auto subject = line.option(
       "--subject", arguments.subject.subject,
       "replay the operations, or serve, with this allocator or shared library, default: the "
@@ -158,10 +155,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
               "[s] --follow ends when the file has not grown for so long, default 10")
       .between(0.1, 1e6)
       .goes_with({follow});
-  add_log_options(line, trace, arguments);
   line.option("--json", arguments.json_path, "also write the result of --trace to this file")
       .goes_with({trace});
-  const auto capacity = add_capacity_option(line, trace, arguments);
   const auto hash = add_hash_option(line, arguments.hash, {subject, command});
   for (auto& beside : add_beside_options(line, arguments.subject, {subject, command})) {
     beside.not_with({trace});

@@ -11,16 +11,6 @@
 namespace kvproof::properties {
 namespace {
 
-/// The contents on the way from the first unit to this one.
-std::vector<ContentId> path_to(const IndexHistory& history, ContentId content) {
-  std::vector<ContentId> out(history.at(content).depth);
-  for (auto at = out.rbegin(); at != out.rend(); ++at) {
-    *at = content;
-    content = history.at(content).parent;
-  }
-  return out;
-}
-
 /// What differs between the extra keys of two units; empty: nothing.
 std::string differing_extra(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   static constexpr std::pair<std::string_view, std::string_view> kKinds[] = {
@@ -37,10 +27,6 @@ std::string differing_extra(const std::vector<std::string>& a, const std::vector
     if (of(a) != of(b)) return std::string(words);
   }
   return "";
-}
-
-std::size_t equal_tokens(std::span<const TokenId> a, std::span<const TokenId> b) {
-  return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
 }  // namespace
@@ -175,7 +161,6 @@ void Explainer::explain_block(const Lookup& lookup, const Cached& there, Explain
     out.why += say(" was computed, and group ", group, " kept no block of it");
   } else if (!explain_key(content, group, out)) {
     out.cause = Cause::never_computed;
-    out.why += nearest(content, group);
   }
 }
 
@@ -191,8 +176,7 @@ std::string Explainer::left(const Stay& stay) const {
 bool Explainer::explain_key(ContentId content, GroupId group, Explained& out) const {
   const Content& missing = history_.at(content);
   ContentId elsewhere = kNoContent;
-  for (ContentId c = history_.first_of(missing.own); c != kNoContent;
-       c = history_.at(c).next_same) {
+  for (ContentId c = history_.first_like(content); c != kNoContent; c = history_.at(c).next_same) {
     if (c == content || !history_.holds(c, group)) continue;
     if (history_.at(c).parent == missing.parent) {
       const std::string what = differing_extra(history_.extra(content), history_.extra(c));
@@ -211,38 +195,20 @@ bool Explainer::explain_key(ContentId content, GroupId group, Explained& out) co
   return true;
 }
 
-std::string Explainer::first_difference(ContentId content, ContentId other) const {
-  const std::vector<ContentId> mine = path_to(history_, content);
-  const std::vector<ContentId> others = path_to(history_, other);
-  const auto unit =
-      static_cast<std::size_t>(std::ranges::mismatch(mine, others).in1 - mine.begin());
-  if (unit == std::min(mine.size(), others.size())) return "one prefix begins with the other";
+std::string Explainer::first_difference(ContentId a, ContentId b) const {
+  const auto up = [this](ContentId& c) { c = history_.at(c).parent; };
+  while (history_.at(a).depth > history_.at(b).depth) up(a);
+  while (history_.at(b).depth > history_.at(a).depth) up(b);
+  if (a == b) return "one prefix begins with the other";
+  for (; history_.at(a).parent != history_.at(b).parent; up(b)) up(a);
+  const std::uint32_t unit = history_.at(a).depth - 1;
   const std::uint64_t first = unit * std::uint64_t{config_.hash_block_size};
-  const std::string extra =
-      differing_extra(history_.extra(mine[unit]), history_.extra(others[unit]));
+  const std::string extra = differing_extra(history_.extra(a), history_.extra(b));
   if (!extra.empty()) return say("the ", extra, " differs from token ", first, " on");
-  const auto tokens = history_.tokens(mine[unit]);
+  const auto tokens = history_.tokens(a);
   if (tokens.empty()) return say("block ", unit, " is the first that differs");
-  return say("token ", first + equal_tokens(tokens, history_.tokens(others[unit])),
-             " is the first that differs");
-}
-
-/// How far the most similar block behind the same prefix agrees.
-std::string Explainer::nearest(ContentId content, GroupId group) const {
-  const Content& missing = history_.at(content);
-  std::size_t most = 0;
-  ContentId best = kNoContent;
-  ContentId c = history_.at(missing.parent).first_child;
-  for (; c != kNoContent; c = history_.at(c).next_sibling) {
-    if (c == content || !history_.holds(c, group)) continue;
-    const std::size_t equal = equal_tokens(history_.tokens(content), history_.tokens(c));
-    if (equal > most) best = c;
-    most = std::max(most, equal);
-  }
-  if (best == kNoContent) return "";
-  const std::uint64_t first = std::uint64_t{missing.depth - 1} * config_.hash_block_size;
-  return say("; that of ", words_.name(history_.at(best).request), " differs first at token ",
-             first + most);
+  const auto equal = std::ranges::mismatch(tokens, history_.tokens(b)).in1 - tokens.begin();
+  return say("token ", first + static_cast<std::uint64_t>(equal), " is the first that differs");
 }
 
 }  // namespace kvproof::properties

@@ -61,6 +61,7 @@ struct Lookup {
 };
 
 struct Explained {
+  std::string trace = {};  // for the caller to fill in
   std::string request;
   std::uint64_t operation = 0;
   std::uint64_t tokens = 0;
@@ -98,8 +99,7 @@ class Explainer {
   void explain_block(const Lookup& lookup, const Cached& there, Explained& out) const;
   [[nodiscard]] std::string left(const Stay& stay) const;
   bool explain_key(ContentId content, GroupId group, Explained& out) const;
-  [[nodiscard]] std::string first_difference(ContentId content, ContentId other) const;
-  [[nodiscard]] std::string nearest(ContentId content, GroupId group) const;
+  [[nodiscard]] std::string first_difference(ContentId a, ContentId b) const;
 
   CacheConfig config_;
   const IndexHistory& history_;

@@ -10,18 +10,27 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "reference/ids.h"
+#include "reference/mix64.h"
 
 namespace kvproof::properties {
 
 using ContentId = std::uint32_t;
 inline constexpr ContentId kNoContent = 0;  // the empty prefix, the parent of all others
 
+/// Equal tokens have equal numbers.
+[[nodiscard]] inline std::uint64_t number_of_tokens(std::span<const TokenId> tokens) {
+  std::uint64_t out = 0;
+  for (const TokenId token : tokens) out = mix64(out + static_cast<std::uint32_t>(token) + 1);
+  return out;
+}
+
 /// What the last unit of a content holds.
 struct ContentUnit {
-  std::uint64_t own = 0;                 // equal tokens have equal numbers
+  std::uint64_t own = 0;                 // a number of its tokens
   std::span<const TokenId> tokens = {};  // empty where only ids are known
   std::vector<std::string> extra = {};   // as reference::unit_extra() writes them
 };
@@ -32,10 +41,8 @@ struct Content {
   std::uint32_t request = 0;  // the number of the one that brought it first
   std::uint32_t extra = 0;    // in the list of extra keys; 0 = none
   std::uint64_t own = 0;
-  ContentId next_same = kNoContent;    // another content whose unit has the same tokens
-  ContentId first_child = kNoContent;  // and so on by next_sibling
-  ContentId next_sibling = kNoContent;
-  bool computed = false;  // by a request, published or not
+  ContentId next_same = kNoContent;  // another content whose unit has the same tokens
+  bool computed = false;             // by a request, published or not
 };
 
 /// A point of the run.
@@ -63,16 +70,49 @@ class IndexHistory {
 
   /// The content of that key, which is added if it is new. @param key of the whole prefix
   ContentId learn(std::uint64_t key, ContentId parent, const ContentUnit& unit,
-                  std::uint32_t request);
+                  std::uint32_t request) {
+    const auto next = static_cast<ContentId>(contents_.size());
+    const auto [known, is_new] = by_key_.try_emplace(key, next);
+    if (!is_new) return known->second;
+    Content content{.parent = parent,
+                    .depth = contents_[parent].depth + 1,
+                    .request = request,
+                    .own = unit.own,
+                    .next_same = std::exchange(by_own_[unit.own], next)};
+    if (!unit.extra.empty()) {
+      content.extra = static_cast<std::uint32_t>(extras_.size());
+      extras_.push_back(unit.extra);
+    }
+    contents_.push_back(content);
+    stays_.resize(stays_.size() + groups_);
+    tokens_.insert(tokens_.end(), unit.tokens.begin(), unit.tokens.end());
+    tokens_.resize(contents_.size() * unit_tokens_);
+    return next;
+  }
   /// The content of that key, or kNoContent.
-  [[nodiscard]] ContentId find(std::uint64_t key) const;
+  [[nodiscard]] ContentId find(std::uint64_t key) const {
+    const auto at = by_key_.find(key);
+    return at == by_key_.end() ? kNoContent : at->second;
+  }
 
   void compute(ContentId content) { contents_[content].computed = true; }
-  void enter(ContentId content, GroupId group, Moment now);
+  void enter(ContentId content, GroupId group, Moment now) {
+    Stay& there = stay_of(content, group);
+    ++there.blocks;
+    there.ever = true;
+    there.used = now;
+    contents_[content].computed = true;
+  }
   void use(ContentId content, GroupId group, Moment now) { stay_of(content, group).used = now; }
   /// @param for_whom any number @pre a block holds it
   void leave(ContentId content, GroupId group, Moment now, std::uint32_t for_whom,
-             bool for_room = true);
+             bool for_room = true) {
+    Stay& there = stay_of(content, group);
+    if (--there.blocks > 0) return;
+    there.left = now;
+    there.left_for = for_whom;
+    there.for_room = for_room;
+  }
 
   [[nodiscard]] const Content& at(ContentId content) const { return contents_[content]; }
   [[nodiscard]] const Stay& stay(ContentId content, GroupId group) const {
@@ -87,8 +127,10 @@ class IndexHistory {
   [[nodiscard]] const std::vector<std::string>& extra(ContentId content) const {
     return extras_[contents_[content].extra];
   }
-  /// A content of these tokens; the others follow by next_same. kNoContent if there is none.
-  [[nodiscard]] ContentId first_of(std::uint64_t own) const;
+  /// A content of the same tokens as this one; the others follow by next_same.
+  [[nodiscard]] ContentId first_like(ContentId content) const {
+    return by_own_.at(contents_[content].own);
+  }
 
  private:
   [[nodiscard]] Stay& stay_of(ContentId content, GroupId group) {

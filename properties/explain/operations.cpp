@@ -2,10 +2,11 @@
 #include "properties/explain/operations.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
+#include "properties/lens/watched.h"
 #include "properties/traces/golden.h"
-#include "reference/mix64.h"
 #include "reference/operations.h"
 #include "reference/prefix_cache.h"
 #include "reference/support/say.h"
@@ -14,64 +15,71 @@
 namespace kvproof::properties {
 namespace {
 
-std::uint64_t number_of_tokens(std::span<const TokenId> tokens) {
-  std::uint64_t out = 0;
-  for (const TokenId token : tokens) out = mix64(out + static_cast<std::uint32_t>(token) + 1);
-  return out;
-}
+/// Is told what a subject does, and watches its index.
+class TraceExplainer {
+ public:
+  /// @param config, out outlive it
+  TraceExplainer(const CacheConfig& config, std::vector<Explained>& out)
+      : config_(config),
+        out_(out),
+        history_(config.groups.size(), config.hash_block_size),
+        explainer_(config, history_, {.name = [this](std::uint32_t n) { return names_[n]; }},
+                   config.num_blocks - 1) {}
 
-/// Whether prompts are all that decides which blocks are worth keeping.
-bool is_one_chain(const CacheConfig& config) {
-  return config.groups.size() == 1 && reads_all(config.groups.front().kind) &&
-         config.enable_caching;
-}
-
-}  // namespace
-
-WatchedSubject::WatchedSubject(const CacheConfig& config, std::unique_ptr<Subject> inner,
-                               Explanations& out)
-    : config_(config),
-      inner_(std::move(inner)),
-      out_(out),
-      history_(config.groups.size(), config.hash_block_size),
-      explainer_(config, history_, {.name = [this](std::uint32_t n) { return names_[n]; }},
-                 config.num_blocks - 1) {
-  out_.pool_blocks = config.num_blocks - 1;
-  out_.block_size = config.groups.front().block_size;
-  inner_->observe(state_);
-}
-
-std::uint32_t WatchedSubject::number_of(const std::string& name) {
-  const auto next = static_cast<std::uint32_t>(names_.size());
-  const auto [at, is_new] = numbers_.try_emplace(name, next);
-  if (is_new) names_.push_back(name);
-  return at->second;
-}
-
-Outcome WatchedSubject::apply(const Operation& operation) {
-  Outcome outcome = inner_->apply(operation);
-  inner_->observe(state_);
-  if (state_.work) now_.taken = state_.work->taken;
-  if (!is_undone(outcome.result)) learn_tokens(operation);
-  for (const RequestState& state : state_.requests) learn_contents(state);
-  const auto* hit = std::get_if<Hit>(&outcome.result);
-  if (const auto* lookup = std::get_if<op::Lookup>(&operation);
-      lookup != nullptr && hit != nullptr) {
-    explain(*lookup, *hit);
+  void take(const Told& told) {
+    if (told.outcome == nullptr) return;
+    const Operation& operation = told.operation;
+    std::swap(state_, told.after);
+    if (state_.work) now_.taken = state_.work->taken;
+    if (!is_undone(told.outcome->result)) learn_tokens(operation);
+    for (const RequestState& state : state_.requests) learn_contents(state);
+    const auto* hit = std::get_if<Hit>(&told.outcome->result);
+    const auto* lookup = std::get_if<op::Lookup>(&operation);
+    if (lookup != nullptr && hit != nullptr) explain(*lookup, *hit);
+    const std::string& who = request_of(operation);
+    const std::string call = say("a call of ", kOperationNames[operation.index()]);
+    follow_index(number_of(who.empty() ? call : who),
+                 !std::holds_alternative<op::Evict>(operation) &&
+                     !std::holds_alternative<op::Reset>(operation));
+    ++now_.operation;
   }
-  const std::string& who = request_of(operation);
-  const std::string call = say("a call of ", kOperationNames[operation.index()]);
-  follow_index(number_of(who.empty() ? call : who),
-               !std::holds_alternative<op::Evict>(operation) &&
-                   !std::holds_alternative<op::Reset>(operation));
-  if (is_one_chain(config_)) {
-    for (const RequestState& state : state_.requests) note_use(requests_[state.name]);
-  }
-  ++now_.operation;
-  return outcome;
-}
 
-void WatchedSubject::learn_tokens(const Operation& operation) {
+ private:
+  struct Request {
+    std::uint32_t number = 0;
+    std::vector<TokenId> tokens;
+    ExtraKeys extra;
+    bool skip_lookup = false;
+    std::uint32_t computed = 0;
+    std::vector<ContentId> contents = {};  // one per complete hash unit
+  };
+  using Entry = std::pair<ContentId, GroupId>;
+
+  void learn_tokens(const Operation& operation);
+  void learn_contents(const RequestState& state);
+  void explain(const op::Lookup& lookup, const Hit& hit);
+  void follow_index(std::uint32_t for_whom, bool for_room);
+  [[nodiscard]] std::string computing(GroupId group, std::uint64_t end, ContentId content) const;
+  std::uint32_t number_of(const std::string& name) {
+    const auto next = static_cast<std::uint32_t>(names_.size());
+    const auto [at, is_new] = numbers_.try_emplace(name, next);
+    if (is_new) names_.push_back(name);
+    return at->second;
+  }
+
+  const CacheConfig& config_;
+  std::vector<Explained>& out_;
+  Snapshot state_;
+  IndexHistory history_;
+  Explainer explainer_;
+  Moment now_;
+  std::map<std::string, Request> requests_;
+  std::vector<Entry> index_;  // sorted
+  std::map<std::string, std::uint32_t> numbers_;
+  std::vector<std::string> names_;
+};
+
+void TraceExplainer::learn_tokens(const Operation& operation) {
   const auto append = [this](const std::string& req, std::span<const TokenId> tokens) {
     std::vector<TokenId>& known = requests_[req].tokens;
     known.insert(known.end(), tokens.begin(), tokens.end());
@@ -95,7 +103,7 @@ void WatchedSubject::learn_tokens(const Operation& operation) {
   }
 }
 
-void WatchedSubject::learn_contents(const RequestState& state) {
+void TraceExplainer::learn_contents(const RequestState& state) {
   Request& r = requests_[state.name];
   const std::uint32_t unit = config_.hash_block_size;
   while (r.contents.size() < std::min(state.hashes.size(), r.tokens.size() / unit)) {
@@ -113,37 +121,24 @@ void WatchedSubject::learn_contents(const RequestState& state) {
   r.computed = state.computed;
 }
 
-void WatchedSubject::explain(const op::Lookup& lookup, const Hit& hit) {
+void TraceExplainer::explain(const op::Lookup& lookup, const Hit& hit) {
   const Request& r = requests_[lookup.req];
   const std::uint64_t last = std::max<std::size_t>(r.tokens.size(), 1) - 1;
-  Lookup asked{.request = lookup.req,
-               .now = now_,
-               .tokens = r.tokens.size(),
-               .limit = std::min<std::uint64_t>(last, lookup.max_tokens.value_or(~0U)),
-               .hit = hit.hit_tokens,
-               .off = !config_.enable_caching || r.skip_lookup,
-               .contents = r.contents};
-  asked.pending = [this](GroupId group, std::uint64_t end, ContentId content) {
-    return computing(group, end, content);
-  };
-  out_.lookups.push_back(explainer_.explain(asked));
-  if (!is_one_chain(config_) || out_.lookups.back().most == 0) return;
-  add_use(r, out_.lookups.back().most / config_.hash_block_size, out_.lookups.back().most);
-}
-
-/// The leading blocks of a request as far as they were in the index, of at most so many units.
-void WatchedSubject::add_use(const Request& r, std::size_t most_units, std::uint64_t tokens) {
-  const std::size_t units = out_.block_size / config_.hash_block_size;
-  BlockUse use{.tokens = tokens};
-  for (std::size_t i = units; i <= most_units && history_.stay(r.contents[i - 1], 0).ever;
-       i += units) {
-    use.blocks.push_back(r.contents[i - 1]);
-  }
-  out_.uses.push_back(std::move(use));
+  out_.push_back(
+      explainer_.explain({.request = lookup.req,
+                          .now = now_,
+                          .tokens = r.tokens.size(),
+                          .limit = std::min<std::uint64_t>(last, lookup.max_tokens.value_or(~0U)),
+                          .hit = hit.hit_tokens,
+                          .off = !config_.enable_caching || r.skip_lookup,
+                          .contents = r.contents,
+                          .pending = [this](GroupId group, std::uint64_t end, ContentId content) {
+                            return computing(group, end, content);
+                          }}));
 }
 
 /// The request that has a block for this content and has not computed it.
-std::string WatchedSubject::computing(GroupId group, std::uint64_t end, ContentId content) const {
+std::string TraceExplainer::computing(GroupId group, std::uint64_t end, ContentId content) const {
   const std::size_t position = (end - 1) / config_.groups[group].block_size;
   for (const RequestState& state : state_.requests) {
     const std::vector<ContentId>& contents = requests_.at(state.name).contents;
@@ -155,42 +150,27 @@ std::string WatchedSubject::computing(GroupId group, std::uint64_t end, ContentI
   return "";
 }
 
-void WatchedSubject::follow_index(std::uint32_t for_whom, bool for_room) {
+void TraceExplainer::follow_index(std::uint32_t for_whom, bool for_room) {
   std::vector<Entry> index;
   for (const IndexEntry& shown : state_.index) {
-    const Entry before = index.size() < index_.size() ? index_[index.size()] : Entry{};
-    const bool same = before.key == shown.key && before.group == shown.group;
-    const ContentId content = same ? before.content : history_.find(shown.key);
-    index.push_back({shown.key, shown.group, content});
+    const Entry& entry = index.emplace_back(history_.find(shown.key), shown.group);
     const bool held = std::ranges::any_of(
         shown.blocks, [&](BlockId block) { return state_.blocks[block].ref_cnt > 0; });
-    if (held) history_.use(content, shown.group, now_);
+    if (held) history_.use(entry.first, entry.second, now_);
   }
-  if (index == index_) return;
-  std::vector<Entry> after = index;
-  std::vector<Entry> before = std::exchange(index_, std::move(index));
-  std::ranges::sort(after);
-  std::ranges::sort(before);
+  std::ranges::sort(index);
   std::vector<Entry> moved;
-  std::ranges::set_difference(after, before, std::back_inserter(moved));
-  for (const Entry& entry : moved) history_.enter(entry.content, entry.group, now_);
+  std::ranges::set_difference(index, index_, std::back_inserter(moved));
+  for (const auto& [content, group] : moved) history_.enter(content, group, now_);
   moved.clear();
-  std::ranges::set_difference(before, after, std::back_inserter(moved));
-  for (const Entry& entry : moved) {
-    history_.leave(entry.content, entry.group, now_, for_whom, for_room);
+  std::ranges::set_difference(index_, index, std::back_inserter(moved));
+  for (const auto& [content, group] : moved) {
+    history_.leave(content, group, now_, for_whom, for_room);
   }
+  index_ = std::move(index);
 }
 
-/// Notes the blocks of a request up to the last that was in the index, where that is a new one.
-void WatchedSubject::note_use(Request& request) {
-  const std::size_t before = request.used;
-  while (request.used < request.contents.size() &&
-         history_.stay(request.contents[request.used], 0).ever) {
-    ++request.used;
-  }
-  const std::size_t units = out_.block_size / config_.hash_block_size;
-  if (request.used / units > before / units) add_use(request, request.used, 0);
-}
+}  // namespace
 
 void explain_traces(const std::string& path,
                     const std::function<std::unique_ptr<Subject>(const TraceHeader&)>& open,
@@ -200,7 +180,9 @@ void explain_traces(const std::string& path,
   const auto make = [&](const TraceHeader& header) -> std::unique_ptr<Subject> {
     auto inner = open(header);
     if (inner == nullptr) return nullptr;
-    return std::make_unique<WatchedSubject>(header.config, std::move(inner), out);
+    const auto explainer = std::make_shared<TraceExplainer>(header.config, out.lookups);
+    return std::make_unique<Watched>(std::move(inner),
+                                     [explainer](const Told& step) { explainer->take(step); });
   };
   std::uint64_t traces = 0;
   for (; const auto verdict = reader.next(make); ++traces) {

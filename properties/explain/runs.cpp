@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "properties/live/events.h"
@@ -41,10 +42,7 @@ class RunExplainer {
                    {.moment = "line",
                     .name = [this](std::uint32_t r) { return names_.of(r); },
                     .tells_whom = false},
-                   0) {
-    out_.pool_blocks = config_.num_blocks - 1;
-    out_.block_size = config_.hash_block_size;
-  }
+                   0) {}
 
   void take(std::string_view line, const Header& header, std::uint64_t number) {
     if (!out_.ends.empty()) return;
@@ -73,8 +71,7 @@ class RunExplainer {
       r.chain = link(r.chain, token);
       if (r.tokens.size() % unit != 0) continue;
       const auto last = std::span(r.tokens).last(unit);
-      ContentUnit added{.own = kFewest, .tokens = last};
-      for (const TokenId t : last) added.own = link(added.own, t);
+      ContentUnit added{.own = number_of_tokens(last), .tokens = last};
       if (r.tokens.size() == unit && !r.keys.empty()) added.extra = {"keys:" + r.keys};
       const ContentId parent = r.contents.empty() ? kNoContent : r.contents.back();
       r.contents.push_back(history_.learn(r.chain, parent, added, req));
@@ -84,14 +81,7 @@ class RunExplainer {
   void look_up(std::uint32_t req, std::uint32_t hit) {
     Request& r = requests_[req];
     if (r.tokens.empty() || std::exchange(r.admitted, true)) return;
-    Lookup asked{.request = names_.of(req),
-                 .now = now_,
-                 .tokens = r.tokens.size(),
-                 .limit = r.tokens.size() - 1,
-                 .hit = hit,
-                 .may_know_more = true,
-                 .contents = r.contents};
-    asked.pending = [this](GroupId, std::uint64_t end, ContentId content) {
+    const auto pending = [this](GroupId, std::uint64_t end, ContentId content) {
       const std::size_t i = end / config_.hash_block_size - 1;
       for (const auto& [number, other] : requests_) {
         const bool computes = other.admitted && other.scheduled >= end;
@@ -99,15 +89,22 @@ class RunExplainer {
       }
       return std::string();
     };
-    out_.lookups.push_back(explainer_.explain(asked));
+    out_.lookups.push_back(explainer_.explain({.request = names_.of(req),
+                                               .now = now_,
+                                               .tokens = r.tokens.size(),
+                                               .limit = r.tokens.size() - 1,
+                                               .hit = hit,
+                                               .may_know_more = true,
+                                               .contents = r.contents,
+                                               .pending = pending}));
     use(r, hit);
   }
 
   void use(const Request& r, std::uint64_t tokens) {
-    for (std::size_t i = 0;
-         i < std::min<std::size_t>(r.contents.size(), tokens / config_.hash_block_size); ++i) {
+    for (const ContentId content :
+         r.contents | std::views::take(tokens / config_.hash_block_size)) {
       for (GroupId g = 0; g < config_.groups.size(); ++g) {
-        if (history_.holds(r.contents[i], g)) history_.use(r.contents[i], g, now_);
+        if (history_.holds(content, g)) history_.use(content, g, now_);
       }
     }
   }

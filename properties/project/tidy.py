@@ -12,7 +12,7 @@ from pathlib import Path
 
 # The rooms of properties/: sources of one include it and those before it; tests include any. A
 # header beside the rooms belongs to the room of its name.
-ROOMS = ["traces", "subject", "laws", "live", "explain", "oracles", "foreign", "random", "lens",
+ROOMS = ["traces", "subject", "laws", "live", "oracles", "foreign", "random", "lens", "explain",
          "exhaustive", "check", "mutants", "liars", "kernels", "fuzz", "allocators", "facts"]
 LAYERS = ["reference", "optimized", "kernels", "properties", "bench", "reports"]
 # The rooms of a Python package, and the rooms that each may import. No import leads back.
