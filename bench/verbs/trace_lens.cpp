@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include "properties/check/audited_subject.h"
 #include "properties/lens/lens.h"
 #include "properties/lens/live_story.h"
+#include "properties/lens/splices.h"
 #include "properties/lens/watched.h"
 #include "properties/mutants/candidate_or_mutant.h"
 #include "properties/random/shrink.h"
@@ -24,6 +26,47 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace properties;
+
+/// Writes what a list has and the other side's lacks: of pairs those that are not there, of ids
+/// those between what both begin and end with.
+void write_unlike(const json& list, const json& other, std::string& out) {
+  const auto [from, tail] = common_ends(list, other);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const json& e = list[i];
+    const bool there = e.is_array() && std::ranges::find(other, e) != other.end();
+    if (i < from || i + tail >= list.size() || there) {
+      if (!out.ends_with(" ... ")) out += " ... ";
+      continue;
+    }
+    if (!out.ends_with(' ') && !out.ends_with('[')) out += ", ";
+    const bool table = e.is_array() && e.size() > 2 && i < other.size();
+    if (!table) out += e.dump();
+    if (table) write_unlike(e, other[i], out += '[');
+    if (table) out += ']';
+  }
+}
+
+/// Of a text with a quantity a line, the lines that the other text lacks, and of a long list only
+/// the part that differs.
+std::string unlike(const std::string& text, const std::string& other) {
+  constexpr std::size_t kLong = 200;
+  std::string out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (other.find(line + "\n") != std::string::npos) continue;
+    const std::size_t list = line.find('[');
+    const std::size_t same = other.find(line.substr(0, list));
+    if (line.size() > kLong && same != std::string::npos) {
+      const std::size_t begin = same + list;
+      const std::string value = other.substr(begin, other.find('\n', begin) - begin);
+      std::string shortened = line.substr(0, list);
+      write_unlike(json::parse(line.substr(list)), json::parse(value), shortened);
+      line = shortened;
+    }
+    out += line + "\n";
+  }
+  return out;
+}
 
 /// Runs the traces of a file until one is found that is to be shown.
 class TraceLens {
@@ -102,8 +145,8 @@ class TraceLens {
       const Difference& d = *verdict.difference;
       story_->head["difference"] = {{"step", d.operation},
                                     {"what", d.what},
-                                    {"recorded", d.recorded_state},
-                                    {"ours", d.subject_state}};
+                                    {"recorded", unlike(d.recorded_state, d.subject_state)},
+                                    {"ours", unlike(d.subject_state, d.recorded_state)}};
     }
     if (line.result && differs_) story_->amend("rec", to_json(Outcome{*line.result, {}}));
     if ((line.result || line.state) && !differs_) story_->amend("rec", "1");

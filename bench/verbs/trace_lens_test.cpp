@@ -52,6 +52,18 @@ TEST(TraceLens, OfARecordingOpensWhereItDiffers) {
   EXPECT_THROW((void)lens_of_file(both, {{}, 2}), InputError);
 }
 
+TEST(TraceLens, OfADifferenceShowsOnlyWhatDiffers) {
+  const char* const file = KVPROOF_SOURCE_DIR "/properties/traces/engines/convolutions.jsonl.zst";
+  const json difference = lens_of_file(file, {})->head["difference"];
+  EXPECT_EQ(difference["recorded"],
+            "  free blocks    21\n"
+            "  free queue     [48, 49, 79, 67, 68, 69, 70, 59, 52, 35, 76, 77, 47, 74, 89, 32, 92, "
+            "56, 57, 10, 83]\n"
+            "  references      ... [23,2] ... [39,2] ... [86,2] ... [90,1] ... \n"
+            "  cached          ... [48,1] ... \n"
+            "  table r32  [[], []]\n");
+}
+
 TEST(TraceLens, EachSceneHasItsCaptionsAndOneWithASeededBugItsVerdict) {
   const auto all = scenes();
   EXPECT_FALSE(all.empty());

@@ -12,14 +12,10 @@ using Ids = std::vector<BlockId>;
 /// The middles of two lists, without what both begin and end with.
 struct Middles {
   Middles(const Ids& a, const Ids& b) {
-    const std::size_t most = std::min(a.size(), b.size());
-    while (at < most && a[at] == b[at]) ++at;
-    std::size_t tail = 0;
-    while (tail < most - at && a[a.size() - 1 - tail] == b[b.size() - 1 - tail]) ++tail;
-    before.assign(a.begin() + static_cast<std::ptrdiff_t>(at),
-                  a.end() - static_cast<std::ptrdiff_t>(tail));
-    after.assign(b.begin() + static_cast<std::ptrdiff_t>(at),
-                 b.end() - static_cast<std::ptrdiff_t>(tail));
+    const auto [from, tail] = common_ends(a, b);
+    at = from;
+    before.assign(a.begin() + std::ptrdiff_t(from), a.end() - std::ptrdiff_t(tail));
+    after.assign(b.begin() + std::ptrdiff_t(from), b.end() - std::ptrdiff_t(tail));
   }
   std::size_t at = 0;
   Ids before, after;

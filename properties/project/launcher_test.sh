@@ -92,7 +92,8 @@ try() {  # try <arguments, each one word> <what expect asks>...
 system
 run
 expect 2 err:doctor
-for verb in test engines fuzz report check campaign explain lens replay live events plan bench gate doctor; do
+for verb in test engines fuzz report check campaign explain lens \
+  replay live events plan bench gate doctor; do
   try --help 0 "out:  $verb"
   try "$verb --help" 0 "out:Example: kvproof $verb" \
     "ok:tail -n 2 $work/out | grep -q '^Exit codes: 0 '"
