@@ -82,13 +82,13 @@ int run(int argc, char** argv) {
   }
   const ResultFile file(arguments.output);
   const auto story = story_of(arguments);
-  const std::string title = story->head["title"];
-  file.commit_text(properties::lens_page(title, story->payload()));
+  file.commit_text(properties::lens_page(*story));
   if (story->shown() < story->steps()) {
     std::cerr << kProgram.name << ": of " << story->steps() << " operations the last "
               << story->shown() << " are shown\n";
   }
-  std::cout << arguments.output << ": " << title << ", " << story->steps() << " operations\n";
+  std::cout << arguments.output << ": " << story->head.value("title", "") << ", " << story->steps()
+            << " operations\n";
   return kHolds;
 }
 

@@ -78,31 +78,24 @@ class TraceLens {
   std::function<void(Story&, const Operation&)> on_step;
 
   std::shared_ptr<Story> run() {
-    std::shared_ptr<Story> first;
+    std::shared_ptr<Story> shown;
     std::string skipped;
-    for (;; ++traces_) {
+    while (!differs_ && traces_ <= options_.trace_index.value_or(traces_) && next(skipped)) {
+      if (shown == nullptr || differs_) shown = story_;
       story_ = nullptr;
-      differs_ = false;
-      if (!next(skipped)) break;
-      if (options_.trace_index == traces_ || differs_) return shown(story_, skipped);
-      if (first == nullptr) first = story_;
+      ++traces_;
     }
+    if (shown != nullptr) return shown;
     if (traces_ == 0) throw InputError(path_, 0, "", "at least one trace, found an empty file");
-    if (options_.trace_index) {
+    if (traces_ <= options_.trace_index.value_or(0)) {
       throw InputError(path_, 0, "",
                        say("a trace of the index ", *options_.trace_index, ", found ", traces_,
                            traces_ == 1 ? " trace" : " traces"));
     }
-    return shown(first, skipped);
-  }
-
- private:
-  [[nodiscard]] std::shared_ptr<Story> shown(std::shared_ptr<Story> story,
-                                             const std::string& skipped) const {
-    if (story != nullptr) return story;
     throw InputError(path_, 0, "", "a trace that can be shown; this one is not: " + skipped);
   }
 
+ private:
   /// @return false at the end of the file
   bool next(std::string& skipped) {
     try {

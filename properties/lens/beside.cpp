@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/lens/beside.h"
 
-#include <algorithm>
 #include <exception>
 #include <stdexcept>
-#include <string_view>
 
 #include "properties/lens/lens.h"
 #include "properties/lens/watched.h"
@@ -14,15 +12,13 @@
 namespace kvproof::properties {
 namespace {
 
-std::shared_ptr<Story> story_of(const Failure& failure, const Show& show, const std::string& source,
-                                const std::string& command) {
+std::shared_ptr<Story> story_of(const Failure& failure, const Show& show,
+                                const std::filesystem::path& trace, const std::string& options) {
   Shown shown = show(failure.config);
   if (shown.subject == nullptr) throw std::runtime_error("its subject cannot be built");
   std::shared_ptr<Story> story;
   const auto subject = with_story(failure.config, std::move(shown.subject), story);
-  constexpr std::string_view kDeaths[] = {"died", "crash", "hang"};
-  const bool dies = std::ranges::any_of(
-      kDeaths, [&](std::string_view how) { return failure.names(std::string(how)); });
+  const bool dies = failure.names("died") || failure.names("crash") || failure.names("hang");
   try {
     for (const Operation& operation : failure.trace) {
       if (dies && &operation == &failure.trace.back()) {
@@ -39,7 +35,7 @@ std::shared_ptr<Story> story_of(const Failure& failure, const Show& show, const 
   header.config = failure.config;
   for (const std::string& id : failure.breaches)
     header.name += (header.name.empty() ? "" : "+") + id;
-  tell_head(*story, header, source, shown.parts, command);
+  tell_head(*story, header, trace.filename().string(), shown.parts, replay_command(trace, options));
   add_verdicts(*story, failure.breaches, failure.text);
   return story;
 }
@@ -51,10 +47,7 @@ std::string write_lens_beside(const std::filesystem::path& trace, const Failure&
   std::filesystem::path page = trace;
   page.replace_extension(".html");
   try {
-    const std::string source = trace.filename().string();
-    const auto story = story_of(failure, show, source, replay_command(trace, options));
-    const std::string title = story->head["title"];
-    write_whole(lens_page(title, story->payload()), page, "its lens");
+    write_whole(lens_page(*story_of(failure, show, trace, options)), page, "its lens");
     return say("look at it: ", page.string(), "\n");
   } catch (const std::exception& error) {
     return say("there is no lens of it: ", error.what(), "\n");

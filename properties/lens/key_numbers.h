@@ -29,7 +29,6 @@ class KeyNumbers {
     const auto at = numbers_.find(key);
     return at == numbers_.end() ? 0 : at->second;
   }
-  [[nodiscard]] std::size_t size() const { return numbers_.size(); }
 
  private:
   std::unordered_map<std::uint64_t, std::uint32_t> numbers_;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "properties/lens/story.h"
@@ -21,11 +20,7 @@ void tell_head(Story& story, const TraceHeader& header, const std::string& sourc
 /// @param text of all of them, as a Violation has it
 void add_verdicts(Story& story, const std::vector<std::string>& breaches, const std::string& text);
 
-/// The page: one file that needs nothing else.
-/// @param payload the lines of a story, which the page unpacks itself
-[[nodiscard]] std::string lens_page(std::string_view title, std::string_view payload);
-
-/// As the page holds it: zlib, then base64.
-[[nodiscard]] std::string packed_for_page(std::string_view payload);
+/// The page: one file that needs nothing else. It unpacks the lines of the story itself.
+[[nodiscard]] std::string lens_page(const Story& story);
 
 }  // namespace kvproof::properties

@@ -206,8 +206,7 @@ std::string write_lens_of_run(const std::string& path) {
   const fs::path beside(path.substr(0, path.rfind(".jsonl")) + ".html");
   std::string why;
   try {
-    const auto story = story_of_run(path);
-    const std::string page = lens_page(std::string(story->head["title"]), story->payload());
+    const std::string page = lens_page(*story_of_run(path));
     for (const fs::path& file : {beside, beside.filename()}) {
       try {
         write_whole(page, file, "its lens");

@@ -2,8 +2,7 @@
 #include <openssl/evp.h>
 #include <zlib.h>
 
-#include <map>
-#include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "properties/lens/lens.h"
@@ -15,18 +14,19 @@ extern const std::string_view kLensHtml;
 extern const std::string_view kLensCss;
 extern const std::string_view kLensJs;
 
-std::string packed_for_page(std::string_view payload) {
+namespace {
+
+/// zlib, then base64.
+std::string packed(const std::string& payload) {
   uLongf size = compressBound(payload.size());
-  std::vector<Bytef> packed(size);
+  std::vector<Bytef> zipped(size);
   const auto* bytes = reinterpret_cast<const Bytef*>(payload.data());
-  if (compress2(packed.data(), &size, bytes, payload.size(), 9) != Z_OK) throw std::bad_alloc();
+  if (compress2(zipped.data(), &size, bytes, payload.size(), 9) != Z_OK) throw std::bad_alloc();
   std::string out(4 * ((size + 2) / 3) + 1, '\0');
   out.resize(static_cast<std::size_t>(EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                                                      packed.data(), static_cast<int>(size))));
+                                                      zipped.data(), static_cast<int>(size))));
   return out;
 }
-
-namespace {
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -38,26 +38,15 @@ std::string escaped(std::string_view text) {
 
 }  // namespace
 
-std::string lens_page(std::string_view title, std::string_view payload) {
-  std::map<std::size_t, std::pair<std::string_view, std::string>> marks;  // by their places
-  const auto mark = [&marks](std::string_view word, std::string text) {
-    const std::size_t at = kLensHtml.find(word);
-    if (at == std::string_view::npos)
-      throw std::logic_error("lens.html lacks " + std::string(word));
-    marks[at] = {word, std::move(text)};
-  };
-  mark("LENS_TITLE", escaped(title));
-  mark("/*LENS_CSS*/", std::string(kLensCss));
-  mark("/*LENS_JS*/", std::string(kLensJs));
-  mark("LENS_DATA", packed_for_page(payload));
-  std::string out;
-  std::size_t from = 0;
-  for (const auto& [at, replaced] : marks) {
-    out += kLensHtml.substr(from, at - from);
-    out += replaced.second;
-    from = at + replaced.first.size();
-  }
-  return out += kLensHtml.substr(from);
+std::string lens_page(const Story& story) {
+  const std::pair<std::string_view, std::string> marks[] = {
+      {"/*LENS_JS*/", std::string(kLensJs)},  // the last in the page comes first
+      {"LENS_DATA", packed(story.payload())},
+      {"/*LENS_CSS*/", std::string(kLensCss)},
+      {"LENS_TITLE", escaped(story.head.value("title", ""))}};
+  std::string out(kLensHtml);
+  for (const auto& [mark, text] : marks) out.replace(out.find(mark), mark.size(), text);
+  return out;
 }
 
 }  // namespace kvproof::properties

@@ -9,17 +9,10 @@ namespace {
 
 using Ids = std::vector<BlockId>;
 
-/// The middles of two lists, without what both begin and end with.
-struct Middles {
-  Middles(const Ids& a, const Ids& b) {
-    const auto [from, tail] = common_ends(a, b);
-    at = from;
-    before.assign(a.begin() + std::ptrdiff_t(from), a.end() - std::ptrdiff_t(tail));
-    after.assign(b.begin() + std::ptrdiff_t(from), b.end() - std::ptrdiff_t(tail));
-  }
-  std::size_t at = 0;
-  Ids before, after;
-};
+/// A list without what it begins and ends with in common with another.
+Ids middle(const Ids& list, const std::pair<std::size_t, std::size_t>& ends) {
+  return {list.begin() + std::ptrdiff_t(ends.first), list.end() - std::ptrdiff_t(ends.second)};
+}
 
 void add_splice(std::size_t at, std::size_t cut, const Ids& come, std::string& out) {
   if (cut == 0 && come.empty()) return;
@@ -39,14 +32,16 @@ std::string ids_json(const Ids& ids) {
 }
 
 std::string splices_of_table(const Ids& before, const Ids& after) {
-  const Middles middles(before, after);
+  const auto ends = common_ends(before, after);
   std::string out = "[";
-  add_splice(middles.at, middles.before.size(), middles.after, out);
+  add_splice(ends.first, middle(before, ends).size(), middle(after, ends), out);
   return out + "]";
 }
 
 std::string splices_of_queue(const Ids& before, const Ids& after) {
-  const auto [start, was, now] = Middles(before, after);
+  const auto ends = common_ends(before, after);
+  const Ids was = middle(before, ends);
+  const Ids now = middle(after, ends);
   // Of each id that is in both: whether it still stands where it stood.
   std::unordered_map<std::uint32_t, bool> stays;
   for (const BlockId id : now) {
@@ -58,7 +53,7 @@ std::string splices_of_queue(const Ids& before, const Ids& after) {
       return splices_of_table(before, after);
   }
   std::string out = "[";
-  std::size_t at = start;
+  std::size_t at = ends.first;
   auto old = was.begin();
   auto next = now.begin();
   while (old != was.end() || next != now.end()) {

@@ -6,6 +6,12 @@
 namespace kvproof::properties {
 namespace {
 
+/// The same references and keys; in which queue a block is linked is the queue's.
+bool same(const BlockState& a, const BlockState& b) {
+  return a.ref_cnt == b.ref_cnt && a.hashed == b.hashed && a.group == b.group && a.key == b.key &&
+         a.prefix_tokens == b.prefix_tokens && a.tail_key == b.tail_key;
+}
+
 void add_blocks_of(const std::vector<FurtherKey>& these, const std::vector<FurtherKey>& others,
                    std::vector<BlockId>& out) {
   for (const FurtherKey& key : these) {
@@ -23,7 +29,7 @@ PoolDifference pools(const PoolState& before, const PoolState& after) {
   for (std::size_t b = 1; b < most; ++b) {
     const BlockState& was = b < before.blocks.size() ? before.blocks[b] : none;
     const BlockState& now = b < after.blocks.size() ? after.blocks[b] : none;
-    if (!same_block(was, now)) out.blocks.emplace_back(b);
+    if (!same(was, now)) out.blocks.emplace_back(b);
   }
   if (before.further_keys != after.further_keys) {
     add_blocks_of(before.further_keys, after.further_keys, out.blocks);

@@ -49,10 +49,4 @@ std::vector<Sides<Element>> side_by_side(const std::vector<Element>& before,
   return out;
 }
 
-/// Whether a block has the same references and keys; in which queue it is linked is the queue's.
-[[nodiscard]] inline bool same_block(const BlockState& a, const BlockState& b) {
-  return a.ref_cnt == b.ref_cnt && a.hashed == b.hashed && a.group == b.group && a.key == b.key &&
-         a.prefix_tokens == b.prefix_tokens && a.tail_key == b.tail_key;
-}
-
 }  // namespace kvproof::properties

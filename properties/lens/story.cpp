@@ -17,36 +17,39 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-void member(std::string& out, std::string_view name, const std::string& value) {
-  if (!out.empty()) out += ',';
-  out.append("\"").append(name).append("\":").append(value);
+/// Adds to a list whose members stand one behind another.
+void item(std::string& list, const std::string& value) {
+  if (!list.empty()) list += ',';
+  list += value;
 }
 
 std::string lists_json(const std::vector<std::vector<BlockId>>& lists) {
-  std::string out = "[";
-  for (const auto& list : lists) out += (out.size() > 1 ? "," : "") + ids_json(list);
-  return out + "]";
+  std::string out;
+  for (const auto& list : lists) item(out, ids_json(list));
+  return "[" + out + "]";
 }
 
 /// The splices that make tables out of those before, as many as there are now.
 std::string table_changes(const std::vector<std::vector<BlockId>>& before,
                           const std::vector<std::vector<BlockId>>& after) {
-  std::string out = "[";
+  std::string out;
   for (std::size_t g = 0; g < after.size(); ++g) {
-    const auto& was = g < before.size() ? before[g] : std::vector<BlockId>();
-    out += (g > 0 ? "," : "") + splices_of_table(was, after[g]);
+    item(out, splices_of_table(g < before.size() ? before[g] : std::vector<BlockId>(), after[g]));
   }
-  return out + "]";
+  return "[" + out + "]";
+}
+
+void member(std::string& out, std::string_view name, const std::string& value) {
+  item(out, "\"" + std::string(name) + "\":" + value);
 }
 
 std::string request_json(const RequestState& r, const std::string& tables,
                          const std::string& host) {
-  std::string progress = "[";
+  std::string progress;
   for (const auto& position : r.progress) {
-    if (progress.size() > 1) progress += ',';
-    progress += position ? std::to_string(*position) : "null";
+    item(progress, position ? std::to_string(*position) : "null");
   }
-  return say("[", r.num_tokens, ",", r.computed, ",", tables, ",", progress, "],", host, "]");
+  return say("[", r.num_tokens, ",", r.computed, ",", tables, ",[", progress, "],", host, "]");
 }
 
 /// The queue from its tail; null where it is the queue reversed.
@@ -85,9 +88,8 @@ std::vector<std::uint32_t> blocks_in(const std::string& text) {
 }  // namespace
 
 Story::Story(const CacheConfig& config, Snapshot first) : config_(config), now_(std::move(first)) {
-  for (std::size_t b = 1; b < now_.blocks.size(); ++b) see_keys_of(now_, BlockId(b), now_);
-  for (std::size_t b = 1; b < now_.host.blocks.size(); ++b) {
-    see_keys_of(now_.host, BlockId(b), now_);
+  for (const PoolState* pool : std::initializer_list<const PoolState*>{&now_, &now_.host}) {
+    for (std::size_t b = 1; b < pool->blocks.size(); ++b) see_keys_of(*pool, BlockId(b), now_);
   }
 }
 
@@ -121,7 +123,7 @@ void Story::see_key(std::uint64_t key, GroupId group, std::uint32_t tokens, cons
       facts.label += (facts.label.empty() ? "" : " ") + std::to_string(known->second[t]);
       if (facts.label.size() > 40) break;
     }
-    if (facts.label.size() > 40) facts.label = facts.label.substr(0, 37) + "...";
+    if (facts.label.size() > 40) facts.label.replace(37, std::string::npos, "...");
     return;
   }
 }
@@ -132,30 +134,24 @@ std::string Story::row(const PoolState& pool, BlockId block) const {
   const BlockState& b = pool.blocks[block];
   std::string further;
   for (const FurtherKey& key : pool.further_keys) {
-    if (key.block == block)
-      further += (further.empty() ? "" : ",") + std::to_string(keys_.find(key.key));
+    if (key.block == block) item(further, std::to_string(keys_.find(key.key)));
   }
-  std::string out = "[" + std::to_string(block);
-  const auto add = [&out](auto value) { out += "," + std::to_string(value); };
-  add(b.ref_cnt);
-  add(b.hashed ? keys_.find(b.key) : 0);
-  add(b.hashed ? std::uint32_t{b.group} : 0);
-  add(b.hashed ? b.prefix_tokens : 0);
-  add(b.tail_key ? keys_.find(*b.tail_key) : 0);
-  return out + ",[" + further + "]]";
+  std::string out = std::to_string(block);
+  for (const std::int64_t value : std::initializer_list<std::int64_t>{
+           b.ref_cnt, b.hashed ? keys_.find(b.key) : 0, b.hashed ? std::uint32_t{b.group} : 0,
+           b.hashed ? b.prefix_tokens : 0, b.tail_key ? keys_.find(*b.tail_key) : 0}) {
+    item(out, std::to_string(value));
+  }
+  return "[" + out + ",[" + further + "]]";
 }
 
 std::string Story::rows(const PoolState& pool) const {
-  std::string out = "[";
-  const auto further = [&](std::size_t b) {
-    return std::ranges::find(pool.further_keys, b, &FurtherKey::block) != pool.further_keys.end();
-  };
+  std::string out;
   for (std::size_t b = 1; b < pool.blocks.size(); ++b) {
-    const BlockState& state = pool.blocks[b];
-    if (state.ref_cnt == 0 && !state.hashed && !state.tail_key && !further(b)) continue;
-    out += (out.size() > 1 ? "," : "") + row(pool, BlockId(b));
+    const std::string text = row(pool, BlockId(b));
+    if (!text.ends_with(",0,0,0,0,0,[]]")) item(out, text);
   }
-  return out + "]";
+  return "[" + out + "]";
 }
 
 std::string Story::frame() const {
@@ -171,13 +167,14 @@ std::string Story::frame() const {
   }
   std::string requests;
   for (const RequestState& r : now_.requests) {
-    requests += (requests.empty() ? "" : ",") + dump(r.name) + ":" +
-                request_json(r, lists_json(r.tables), lists_json(r.host_tables));
+    item(requests,
+         dump(r.name) + ":" + request_json(r, lists_json(r.tables), lists_json(r.host_tables)));
   }
   member(out, "r", "{" + requests + "}");
   std::string leases;
-  for (const LeaseState& lease : now_.leases)
-    leases += (leases.empty() ? "" : ",") + dump(lease.name) + ":" + ids_json(lease.blocks);
+  for (const LeaseState& lease : now_.leases) {
+    item(leases, dump(lease.name) + ":" + ids_json(lease.blocks));
+  }
   member(out, "l", "{" + leases + "}");
   member(out, "raw", ids_json(now_.raw));
   member(out, "cp", ids_json(now_.copying));
@@ -200,7 +197,7 @@ std::string Story::pool_changes(const Snapshot& after, const PoolDifference& cha
   for (const BlockId block : changed.blocks) {
     if (block >= now.blocks.size()) continue;
     see_keys_of(now, block, after);
-    blocks += (blocks.empty() ? "" : ",") + row(now, block);
+    item(blocks, row(now, block));
   }
   if (!blocks.empty()) member(out, tier + "b", "[" + blocks + "]");
   return out;
@@ -210,7 +207,7 @@ std::string Story::changes(const StateDifference& changed, const Snapshot& after
   static const RequestState kNew;
   std::string out = pool_changes(after, changed, false);
   const std::string host = pool_changes(after, changed.host, true);
-  if (!host.empty()) out += (out.empty() ? "" : ",") + host;
+  if (!host.empty()) item(out, host);
   std::string requests;
   for (const auto& [was, now] : changed.requests) {
     const RequestState& old = was != nullptr ? *was : kNew;
@@ -219,14 +216,13 @@ std::string Story::changes(const StateDifference& changed, const Snapshot& after
       value = request_json(*now, table_changes(old.tables, now->tables),
                            table_changes(old.host_tables, now->host_tables));
     }
-    requests +=
-        (requests.empty() ? "" : ",") + dump((now != nullptr ? now : was)->name) + ":" + value;
+    item(requests, dump((now != nullptr ? now : was)->name) + ":" + value);
   }
   if (!requests.empty()) member(out, "r", "{" + requests + "}");
   std::string leases;
   for (const auto& [was, now] : changed.leases) {
-    leases += (leases.empty() ? "" : ",") + dump((now != nullptr ? now : was)->name) + ":" +
-              (now != nullptr ? ids_json(now->blocks) : "null");
+    item(leases, dump((now != nullptr ? now : was)->name) + ":" +
+                     (now != nullptr ? ids_json(now->blocks) : "null"));
   }
   if (!leases.empty()) member(out, "l", "{" + leases + "}");
   if (changed.raw) member(out, "raw", ids_json(after.raw));
@@ -287,22 +283,20 @@ void Story::add_tokens(const std::string& req, const std::vector<TokenId>& token
 
 void Story::learn_transfer(const Operation& operation, const Result& result) {
   const auto* granted = std::get_if<Granted>(&result);
-  const auto start = [&](const std::string& name, bool out) {
-    if (granted == nullptr) return;
+  const auto* out = std::get_if<op::SwapOut>(&operation);
+  const auto* in = std::get_if<op::SwapIn>(&operation);
+  if (granted != nullptr && (out != nullptr || in != nullptr)) {
     std::string pairs;
-    for (const Copy& copy : granted->copies) {
-      const auto& [device, host] =
-          out ? std::pair(copy.from, copy.to) : std::pair(copy.to, copy.from);
-      pairs += say(pairs.empty() ? "[" : ",[", device, ",", host, "]");
+    for (const auto& [from, to] : granted->copies) {
+      item(pairs, out != nullptr ? ids_json({from, to}) : ids_json({to, from}));
     }
+    const std::string& name = out != nullptr ? out->transfer : in->transfer;
     transfers_[name] = "[" + dump(name) + ",[" + pairs + "]]";
-  };
-  if (const auto* out = std::get_if<op::SwapOut>(&operation)) start(out->transfer, true);
-  if (const auto* in = std::get_if<op::SwapIn>(&operation)) start(in->transfer, false);
+  }
   const auto* complete = std::get_if<op::Complete>(&operation);
   if (complete != nullptr && !is_undone(result)) transfers_.erase(complete->transfer);
   std::string all;
-  for (const auto& [name, json] : transfers_) all += (all.empty() ? "" : ",") + json;
+  for (const auto& [name, json] : transfers_) item(all, json);
   set("t", "[" + all + "]");
 }
 
@@ -385,7 +379,7 @@ void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t>
 
 // ---- the page ----
 
-Json Story::whole_head(std::optional<std::int64_t> open) const {
+Json Story::whole_head() const {
   const auto place = [this](std::int64_t step) {
     return std::max<std::int64_t>(step - static_cast<std::int64_t>(dropped_), -1);
   };
@@ -412,12 +406,12 @@ Json Story::whole_head(std::optional<std::int64_t> open) const {
   if (out.contains("difference") && !out["difference"].is_null()) {
     first = out["difference"]["step"] = place(out["difference"]["step"]);
   }
-  out["open"] = open ? place(*open) : first;
+  out["open"] = first;
   return out;
 }
 
-std::string Story::payload(std::optional<std::int64_t> open) const {
-  std::string out = dump(whole_head(open)) + "\n";
+std::string Story::payload() const {
+  std::string out = dump(whole_head()) + "\n";
   for (const std::string& chunk : chunks_) out += chunk;
   if (!line_.empty()) out += line_ + "}";
   return out;

@@ -61,16 +61,13 @@ class Story {
 
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
   [[nodiscard]] std::uint64_t shown() const { return steps_ - dropped_; }  // the last of these
-  [[nodiscard]] const Snapshot& state() const { return now_; }
-  [[nodiscard]] const KeyNumbers& keys() const { return keys_; }
 
   /// The members of the head that others know: title, source, subject, profile, config, command,
   /// hidden, difference, scene, live.
   nlohmann::ordered_json head = nlohmann::ordered_json::object();
 
-  /// The lines. @param open the step to open at; unset: where a law broke or the recording differs,
-  /// else the start
-  [[nodiscard]] std::string payload(std::optional<std::int64_t> open = {}) const;
+  /// The lines. The page opens where a law broke or the recording differs, else at the start.
+  [[nodiscard]] std::string payload() const;
 
  private:
   struct KeyFacts {
@@ -93,7 +90,7 @@ class Story {
                                          bool host);
   [[nodiscard]] std::string changes(const StateDifference& changed, const Snapshot& after);
   void append(std::string members, const StateDifference& changed, Snapshot& after);
-  [[nodiscard]] nlohmann::ordered_json whole_head(std::optional<std::int64_t> open) const;
+  [[nodiscard]] nlohmann::ordered_json whole_head() const;
 
   CacheConfig config_;
   Snapshot now_;
