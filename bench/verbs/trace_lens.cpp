@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "properties/check/audited_subject.h"
+#include "properties/explain/runs.h"
 #include "properties/lens/lens.h"
 #include "properties/lens/live_story.h"
 #include "properties/lens/splices.h"
@@ -155,13 +156,6 @@ class TraceLens {
   bool differs_ = false;
 };
 
-bool is_run(const std::string& path) {
-  if (!fs::is_regular_file(path)) return false;
-  LineReader lines(path);
-  std::string_view line;
-  return lines.next(line) && line.find("\"kvproof_run\"") != std::string_view::npos;
-}
-
 // ---- scenes ----
 
 json header_of(const std::string& path) {
@@ -207,7 +201,7 @@ class ContiguousBeside {
 }  // namespace
 
 std::shared_ptr<Story> lens_of_file(const std::string& path, const LensOptions& options) {
-  if (is_run(path)) return story_of_run(path);
+  if (live::is_run(path)) return story_of_run(path);
   return TraceLens(path, options).run();
 }
 
