@@ -105,14 +105,14 @@ program() {  # program <name> <script line>...
 line() {  # line <tokens>: one result, its tabs and its end for printf
   parameters="tokens=$1 layout=nhd implementation=cuda/x l2=cold"
   metrics="time=2,us,1,3 fraction_of_copy=0.5,ratio,0.5,0.5"
-  printf '%s' "reshape_and_cache\\t$parameters\\t$metrics\\n"
+  printf '%s' "device_reshape_and_cache\\t$parameters\\t$metrics\\n"
 }
 ceilings='fraction_of_read_ceiling=0.1,ratio,0.1,0.1 fraction_of_multiply_ceiling=0.6,ratio,0.6,0.6'
 prefill='batch=1 chunk=2048 prefix=4096 block_size=16 layout=nhd cache_type=bf16'
 mla='batch=32 context=4096 heads=16 block_size=16'
 program device_check 'echo "attention: 60 rounds"'
 program device_bench "printf '$(line 1)$(line 16)'" \
-  "printf 'paged_prefill\\t$prefill\\t$ceilings\\nmla_decode\\t$mla\\t$ceilings\\n'"
+  "printf 'device_paged_prefill\\t$prefill\\t$ceilings\\ndevice_mla_decode\\t$mla\\t$ceilings\\n'"
 run "$pack" --output="$work/results"
 check "all of it runs" exits 0
 check "the build is for the card" has 'build +for sm_90a' out
@@ -128,7 +128,7 @@ first = data['results'][0]
 assert first['parameters']['tokens'] == 1 and first['metrics']['time'] == {
     'value': 2.0, 'unit': 'us', 'min': 1.0, 'max': 3.0}, first
 mla = data['results'][3]
-assert mla['experiment'] == 'mla_decode' and mla['parameters']['heads'] == 16, mla
+assert mla['experiment'] == 'device_mla_decode' and mla['parameters']['heads'] == 16, mla
 assert mla['metrics']['fraction_of_multiply_ceiling']['value'] == 0.6, mla"
 check "figures are drawn, or there is a reason" \
   has 'figures +(device-prefill, device-mla, device-reshape|not drawn)' out

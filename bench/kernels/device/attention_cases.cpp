@@ -222,7 +222,7 @@ void measure(const Bench& bench, const PrefillCase& c) {
   check_corners(paged, kRow,
                 {&memory.cache, &table, &starts, &lens, &memory.query, &memory.paged_output});
   check_corners(contiguous, kRow, {&memory.cache, &starts, &lens, &memory.query, &memory.output});
-  Line line("paged_prefill");
+  Line line("device_paged_prefill");
   line.with("implementation", kRow)
       .with("batch", c.batch)
       .with("chunk", c.chunk)
@@ -259,7 +259,7 @@ void measure(const Bench& bench, const MlaCase& c) {
                 {&memory.cache, &table, &lens, &memory.query, &memory.paged_output});
   check_corners(kernels::as_attention(contiguous), kRow,
                 {&memory.cache, &whole, &lens, &memory.query, &memory.output});
-  Line line("mla_decode");
+  Line line("device_mla_decode");
   line.with("implementation", kRow)
       .with("batch", c.batch)
       .with("context", c.context)

@@ -66,7 +66,7 @@ TEST(DeviceCases, PrefillIsExactAndCountsWhatItSees) {
       }
       const double rows = 2.0 * 2 * 2 * 59 * 64 * kernels::bytes_of(type);
       const std::string line = line_of(c, 1);
-      EXPECT_TRUE(line.starts_with("paged_prefill\timplementation=cuda/mma batch=2 chunk=21 "));
+      EXPECT_TRUE(line.starts_with("device_paged_prefill\timplementation=cuda/mma batch=2 "));
       expect_work(line, 2 * 2 * seen * 4 * 64 * 2, rows + 2.0 * 2 * 21 * 4 * 64 * 2);
     }
   }
@@ -76,7 +76,7 @@ TEST(DeviceCases, MlaIsExactAndSplitsWhereProcessorsWouldBeIdle) {
   for (const auto& [heads, block_size] : {std::pair{70, 16}, std::pair{16, 64}}) {
     const MlaCase c{.batch = 1, .context = 530, .num_heads = heads, .block_size = block_size};
     const std::string line = line_of(c, 5);
-    EXPECT_TRUE(line.starts_with("mla_decode\timplementation=cuda/mma batch=1 context=530 "));
+    EXPECT_TRUE(line.starts_with("device_mla_decode\timplementation=cuda/mma batch=1 "));
     EXPECT_NE(line.find(" splits=2\t"), std::string::npos) << line;
     expect_work(line, 2.0 * 530 * heads * (576 + 512), 2.0 * (530 * 576 + heads * (576 + 512)));
   }

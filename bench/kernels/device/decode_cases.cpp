@@ -112,7 +112,7 @@ void print(const DecodeCase& c, const DecodeMemory& memory, Cache cache, const B
   const double bytes = 2.0 * static_cast<double>(memory.cache_bytes);
   const Times &read = times[0], &paged = times[1], &contiguous = times[2];
   const auto ratio = [](const Times& a, const Times& b) { return a.median / b.median; };
-  Line("paged_decode")
+  Line("device_paged_decode")
       .with("implementation", c.row)
       .with("batch", c.batch)
       .with("context", c.context)

@@ -82,7 +82,7 @@ void measure(const Bench& bench, std::int64_t tokens, LayoutOrder order, Cache c
         }};
     const auto times = bench.stopwatch.time(launches, cache, bench.rounds);
     const double bytes = 4.0 * static_cast<double>(memory.row_bytes);  // K and V, read and written
-    Line("reshape_and_cache")
+    Line("device_reshape_and_cache")
         .with("implementation", name)
         .with("tokens", tokens)
         .with("layout", order == LayoutOrder::nhd ? "nhd" : "hnd")

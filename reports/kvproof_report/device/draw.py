@@ -55,21 +55,21 @@ def figure_of(pyplot: Any, lines: list[Line], labels: tuple[str, str], title: st
 
 def figures_of(results: list[Any], card: str, pyplot: Any) -> Iterator[tuple[str, Any]]:
     decode = [(f"{layout.upper()}, {name}",
-               series(results, "paged_decode", {**BASE, "layout": layout}, "block_size", metric))
+               series(results, "device_paged_decode", {**BASE, "layout": layout}, "block_size", metric))
               for layout in ("nhd", "hnd")
               for name, metric in (("of a read of as much", "fraction_of_read_ceiling"),
                                    ("of copy bandwidth", "fraction_of_copy_bandwidth"))]
     reshape = [(f"{layout.upper()}, {implementation}",
-                series(results, "reshape_and_cache",
+                series(results, "device_reshape_and_cache",
                        {"layout": layout, "implementation": implementation, "l2": "cold"},
                        "tokens", "fraction_of_copy"))
                for layout in ("nhd", "hnd")
                for implementation in sorted({r["parameters"]["implementation"] for r in results
-                                             if r["experiment"] == "reshape_and_cache"})]
+                                             if r["experiment"] == "device_reshape_and_cache"})]
     prefill, mla = ([(name, series(results, experiment, fixed, x, metric))
                      for name, metric in CEILINGS]
-                    for experiment, fixed, x in (("paged_prefill", PREFILL, "chunk"),
-                                                 ("mla_decode", MLA, "heads")))
+                    for experiment, fixed, x in (("device_paged_prefill", PREFILL, "chunk"),
+                                                 ("device_mla_decode", MLA, "heads")))
     for name, lines, labels, title in (
             ("device-decode", decode, ("block size [tokens]", "share"),
              f"Paged decode, bf16, 32 x 4,096 tokens, 32/8 heads of 128, shuffled: {card}"),
