@@ -55,7 +55,8 @@ def figure_of(pyplot: Any, lines: list[Line], labels: tuple[str, str], title: st
 
 def figures_of(results: list[Any], card: str, pyplot: Any) -> Iterator[tuple[str, Any]]:
     decode = [(f"{layout.upper()}, {name}",
-               series(results, "device_paged_decode", {**BASE, "layout": layout}, "block_size", metric))
+               series(results, "device_paged_decode", {**BASE, "layout": layout}, "block_size",
+                      metric))
               for layout in ("nhd", "hnd")
               for name, metric in (("of a read of as much", "fraction_of_read_ceiling"),
                                    ("of copy bandwidth", "fraction_of_copy_bandwidth"))]
