@@ -10,7 +10,7 @@ a command is a rule of form, so that nobody has to mark one, and nobody can hide
 
 - In a fenced block without a language every line is a command. Where a line of it begins with "$ ",
   the block is a transcript: those lines are the commands, the others are output. Lines of "#" are
-  remarks. The only languages are cmake, cpp, json and python.
+  remarks. The only languages are cmake, cpp, json, python and yaml.
 - A span in backquotes is a command if it begins with "./", if it is the path of an executable file,
   or if it has several words and the first, after NAME=value, is a program. "kvproof VERB" alone is
   the name of a verb. A span with an option is a command or begins with that option.
@@ -53,7 +53,7 @@ NOT_RUN = (  # (a pattern of commands, why they are not run)
      r"traces/\*\.json|\.ci/bare", "needs the network"),
     (r"--mutation-score|--non-unity|coverage\.sh|kvproof fuzz|cmake .*--preset|\.ci/run",
      "builds everything once more"),
-    (r"kvproof device($| --output)", "needs a GPU"),
+    (r"kvproof device($| --output| --peers)", "needs a GPU"),
     (r"^afl-fuzz", "needs AFL++"),
     (r"live/vllm/\w+\.py|kvproof live (FILE|--scheduler|--engine)|vllm serve", "needs vLLM"),
     (r"^clang-format -i|KVPROOF_RECORD=1", "writes into the sources"),
@@ -102,8 +102,8 @@ def find_commands(place, text):
 
     for block in BLOCK.finditer(text):
         begin = text.count("\n", 0, block.start(2)) + 1
-        if block[1] not in ("", "cmake", "cpp", "json", "python"):
-            complain(begin, "a language other than cmake, cpp, json and python")
+        if block[1] not in ("", "cmake", "cpp", "json", "python", "yaml"):
+            complain(begin, "a language other than cmake, cpp, json, python and yaml")
         transcript = re.search(r"^\$ ", block[2], re.M)
         for line in [] if block[1] else re.finditer(r"(?:.*\\\n)*.+", block[2]):
             number = begin + block[2].count("\n", 0, line.start())
