@@ -2,7 +2,11 @@
 #include "properties/lens/story.h"
 
 #include <algorithm>
-#include <regex>
+#include <cctype>
+#include <charconv>
+#include <cstring>
+#include <set>
+#include <system_error>
 
 #include "properties/lens/splices.h"
 #include "reference/support/say.h"
@@ -70,17 +74,39 @@ bool evicts(const PoolDifference& changed, const PoolState& before, const PoolSt
   });
 }
 
+/// The words of a text: runs of letters, digits, _ and -. (std::regex overflows the stack where a
+/// run is long.)
+std::vector<std::string_view> words_in(std::string_view text) {
+  const auto ends = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != '-';
+  };
+  std::vector<std::string_view> out;
+  for (auto begin = text.begin(); begin != text.end();) {
+    const auto end = std::find_if(begin, text.end(), ends);
+    if (begin != end) out.emplace_back(begin, end);
+    begin = end == text.end() ? end : end + 1;
+  }
+  return out;
+}
+
 /// The numbers behind "block" and "blocks" in a text: "block 3", "blocks [3, 4]".
-std::vector<std::uint32_t> blocks_in(const std::string& text) {
-  static const std::regex kBlocks(R"(\bblocks? (\[[0-9, ]*\]|[0-9]{1,9}\b))");
-  static const std::regex kNumber("[0-9]{1,9}");
-  std::vector<std::uint32_t> out;
-  for (std::sregex_iterator list(text.begin(), text.end(), kBlocks), end; list != end; ++list) {
-    const std::string ids = (*list)[1];
-    for (std::sregex_iterator id(ids.begin(), ids.end(), kNumber); id != end; ++id) {
-      const auto block = static_cast<std::uint32_t>(std::stoul(id->str()));
-      if (std::ranges::find(out, block) == out.end()) out.push_back(block);
-    }
+std::set<std::uint32_t> blocks_in(std::string_view text) {
+  std::set<std::uint32_t> out;
+  for (const std::string_view word : words_in(text)) {
+    if (word != "block" && word != "blocks") continue;
+    const char* const end = text.data() + text.size();
+    const char* at = word.data() + word.size();
+    if (at == end || *at++ != ' ') continue;
+    const bool is_list = at != end && *at == '[';
+    do {
+      at = std::find_if(at, end,
+                        [&](char c) { return !is_list || std::strchr("[, ", c) == nullptr; });
+      std::uint32_t id = 0;
+      const auto read = std::from_chars(at, end, id);
+      if (read.ec != std::errc{}) break;
+      out.insert(id);
+      at = read.ptr;
+    } while (is_list);
   }
   return out;
 }
@@ -359,13 +385,12 @@ void Story::set(const std::string& name, const std::string& value) {
 }
 
 void Story::add_verdict(const LensVerdict& verdict, std::optional<std::uint64_t> step) {
-  static const std::regex kWord("[A-Za-z0-9_-]+");
-  std::vector<std::string> requests;
+  std::set<std::string> requests;
   const std::string& says = verdict.says;
-  for (std::sregex_iterator word(says.begin(), says.end(), kWord), end; word != end; ++word) {
-    const std::string name = word->str();
-    const bool told = std::ranges::find(requests, name) != requests.end();
-    if (tokens_.contains(name) && !told) requests.push_back(name);
+  for (const std::string_view word : words_in(says)) {
+    if (const auto known = tokens_.find(std::string(word)); known != tokens_.end()) {
+      requests.insert(known->first);
+    }
   }
   const std::uint64_t last = steps_ == 0 ? 0 : steps_ - 1;
   verdicts_.push_back({{"step", step.value_or(last)},

@@ -10,6 +10,7 @@
 #include "bench/kernels/device/cases.h"
 #include "bench/kernels/device/exact.h"
 #include "bench/kernels/device/launches.h"
+#include "bench/kernels/device/splits.h"
 #include "kernels/paged_prefill/paged_prefill.h"
 
 namespace kvproof::bench {
@@ -141,6 +142,16 @@ TEST(DeviceCases, TheCheckRefusesAnotherBlock) {
 TEST(DeviceCases, TheCheckRefusesMemoryThatWasNotCopied) {
   const Prompt prompt;
   EXPECT_THROW(check_corners(prompt.params, "cuda/mma", {&prompt.cache}), DeviceError);
+}
+
+TEST(DeviceCases, SplitsOfADecodeAreResidentAtOnceAndLeaveFewProcessorsIdle) {
+  EXPECT_EQ(decode_splits(4, 8, 32768, 132), 8);  // 256 blocks at 264 places
+  EXPECT_EQ(decode_splits(1, 8, 4096, 132), 16);  // none is shorter than 256 tokens
+  for (std::int32_t batch = 1; batch <= 64; ++batch) {
+    const std::int32_t blocks = batch * 8 * decode_splits(batch, 8, 1 << 20, 132);
+    EXPECT_TRUE(blocks <= 264 || blocks == batch * 8) << batch;
+    EXPECT_GE(blocks, 132) << batch;
+  }
 }
 
 TEST(DeviceCases, NoCaseRunsAnImplementationThatIsNotThere) {

@@ -397,7 +397,7 @@ def sources_of(torch, library_path):
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog="peers.py", allow_abbrev=False, description=__doc__)
-    parser.add_argument("--library", required=True, help="libkvproof_python.so")
+    parser.add_argument("--library", dest="path", required=True, help="libkvproof_python.so")
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--skip", type=int, default=0, help="so many cases are measured already")
     options = parser.parse_args(arguments)
@@ -409,7 +409,7 @@ def main(arguments):
         print(why(error))
         return 77
     rounds = 3 if options.smoke else 15
-    sources, versions = sources_of(torch, options.library)
+    sources, versions = sources_of(torch, options.path)
     stopwatch = Stopwatch(torch)
     copy_bytes_per_us = stopwatch.copy_bytes_per_us(rounds)
     for number, case in enumerate(cases(options.smoke)[options.skip:], options.skip + 1):
@@ -431,7 +431,7 @@ def main(arguments):
         except Exception:  # after such an error a process can do nothing more on the device
             traceback.print_exc()
             sys.stderr.flush()
-            os.execv(sys.executable, [sys.executable, __file__, f"--library={options.library}",
+            os.execv(sys.executable, [sys.executable, __file__, f"--library={options.path}",
                                       f"--skip={number}", *["--smoke"] * options.smoke])
     return 0
 

@@ -76,6 +76,9 @@ class TorchTest(unittest.TestCase):
                 times, reasons = peers.measure(
                     t, Once(), {"PyTorch": peers.torch_forms, "broken": broken}, 5)
             self.assertEqual({"PyTorch"}, {name for name, _ in times}, reasons)
+            said = [reason.split(":")[0] for reason in reasons.get("PyTorch", [])]
+            self.assertEqual(sorted(peers.torch_forms(t)),
+                             sorted([*said, *(form for _, form in times)]))
             self.assertRegex(reasons["broken"][0], "off: ValueError: ")
 
 
