@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+NAME, SENTENCE, PEERS = "kernels", "", ()
+
+
+def cases(smoke):
+    return []
+
+
+def measure(cases, options):
+    return []

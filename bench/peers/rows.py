@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows of results, one for each pair of case and peer, and the order in which peers take turns."""
+
+import statistics
+
+
+class Absent(Exception):
+    """A peer cannot be had, or cannot do a case; the text says why."""
+
+
+def turns(names, rounds):
+    """The order of each round; every round begins with another."""
+    return [names[i % len(names):] + names[:i % len(names)] for i in range(rounds)]
+
+
+def metric(values, unit):
+    return {"value": statistics.median(values), "unit": unit, "min": min(values),
+            "max": max(values)}
+
+
+def measured(experiment, case, peer, ours, theirs, unit, binds="", **parameters):
+    """A pair that was measured in the same rounds.
+
+    @param ours, theirs what it took in each round, in `unit`
+    @param binds why ours is slower, said only where it is
+    """
+    ratio = metric([a / b for a, b in zip(ours, theirs, strict=True)], "ratio")
+    parameters = {"peer": peer, "case": case, **parameters}
+    if ratio["value"] > 1:
+        parameters["binds"] = binds or "not known"
+    return {"experiment": experiment, "parameters": parameters, "metrics": {
+        "ours_over_peer": ratio, "time": metric(ours, unit), "peer_time": metric(theirs, unit)}}
+
+
+def not_comparable(experiment, case, peer, reason, **parameters):
+    """A pair of which there is no ratio, and why."""
+    return {"experiment": experiment, "metrics": {}, "parameters": {
+        "peer": peer, "case": case, "not_comparable": reason[:900], **parameters}}
