@@ -53,6 +53,14 @@ std::optional<Case> case_of(const Result& row) {
     return Case{suite, parameter(row, "finding"), "failure",
                 parameter(row, "text") + "; " + parameter(row, "shape")};
   }
+  if (row.experiment == "exhaustive") {
+    const char* outcome = verdict == "VIOLATED" ? "failure" : verdict == "cut off" ? "error" : "";
+    return Case{"check.exhaustive", parameter(row, "space"), outcome, verdict};
+  }
+  if (row.experiment == "check_deep") {
+    const char* outcome = verdict == "VIOLATED" ? "failure" : verdict == "HOLDS" ? "" : "error";
+    return Case{"check.deep", parameter(row, "what"), outcome, verdict};
+  }
   if (row.experiment != "gate") return std::nullopt;
   const bool bad = verdict == "worse" || verdict == "wrong";
   const char* outcome = bad ? "failure" : verdict == "cannot tell" ? "error" : "";

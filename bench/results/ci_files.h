@@ -11,7 +11,8 @@
 
 namespace kvproof::bench {
 
-/// A case for each law of a check, each new finding, and each workload of a gate.
+/// A case for each law of a check, each new finding, each space whose states were all visited, the
+/// seeds of a deep check, and each workload of a gate.
 [[nodiscard]] std::string junit_of(std::span<const Result> results);
 
 /// {"benchmark": {"measure": {"value":...}}}: of a gate the head's counts by workload, else every

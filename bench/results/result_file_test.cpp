@@ -61,6 +61,12 @@ TEST(CiFormats, TellVerdictsAsJUnitDoes) {
   const auto gate = [](const char* verdict) {
     return Result{"gate", {{"workload", "chat"}, {"verdict", verdict}, {"because", "x"}}, {}};
   };
+  const auto space = [](const char* verdict) {
+    return Result{"exhaustive", {{"space", "tiny"}, {"verdict", verdict}}, {}};
+  };
+  const auto deep = [](const char* verdict) {
+    return Result{"check_deep", {{"what", "naive"}, {"verdict", verdict}}, {}};
+  };
   EXPECT_NE(
       junit_of(std::vector{law("holds")})
           .find(R"(classname="check.mine" name="I4 a &lt; &quot;b&quot; &amp; c"></testcase>)"),
@@ -76,6 +82,12 @@ TEST(CiFormats, TellVerdictsAsJUnitDoes) {
                                    {gate("worse"), "<failure message=\"worse: x\"/>"},
                                    {gate("cannot tell"), "<error message=\"cannot tell: x\"/>"},
                                    {gate("same"), ""},
+                                   {space("VIOLATED"), "<failure message=\"VIOLATED\"/>"},
+                                   {space("cut off"), "<error message=\"cut off\"/>"},
+                                   {space("closed"), ""},
+                                   {deep("VIOLATED"), "<failure message=\"VIOLATED\"/>"},
+                                   {deep("CANNOT TELL"), "<error message=\"CANNOT TELL\"/>"},
+                                   {deep("HOLDS"), ""},
                                    {finding, "<failure message=\"t; s\"/>"}}) {
     const std::string text = junit_of(std::span(&row, 1));
     EXPECT_NE(text.find(std::string(words) + "</testcase>"), std::string::npos) << text;

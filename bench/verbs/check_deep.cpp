@@ -10,6 +10,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
@@ -89,11 +90,17 @@ Progressed read_state(const DeepOptions& options) {
   return out;
 }
 
+const char* word_of(CheckVerdict verdict) {
+  if (verdict == CheckVerdict::violated) return "VIOLATED";
+  return verdict == CheckVerdict::holds ? "HOLDS" : "CANNOT TELL: some of it was vacuous";
+}
+
 Result result_of(const Progressed& done, const DeepOptions& options, CheckVerdict verdict) {
   return {"check_deep",
           {{"what", options.what},
            {"seed", static_cast<std::int64_t>(done.first_seed)},
-           {"next_seed", static_cast<std::int64_t>(done.next_seed)}},
+           {"next_seed", static_cast<std::int64_t>(done.next_seed)},
+           {"verdict", std::string(word_of(verdict))}},
           {{"verdict", count(static_cast<std::uint64_t>(verdict))},
            {"seeds", count(done.next_seed - done.first_seed)},
            {"operations", count(done.operations)},
@@ -149,10 +156,7 @@ class Deep {
               << " operations, " << std::fixed << std::setprecision(0) << done_.seconds << " s\n"
               << std::defaultfloat << std::setprecision(6);
     print_depth(std::cout, pairs_);
-    std::cout << (worst_ == CheckVerdict::violated  ? "VIOLATED"
-                  : worst_ == CheckVerdict::vacuous ? "CANNOT TELL: some of it was vacuous"
-                                                    : "HOLDS")
-              << "; the next seed is " << done_.next_seed << '\n';
+    std::cout << word_of(worst_) << "; the next seed is " << done_.next_seed << '\n';
   }
 
  private:
@@ -205,6 +209,7 @@ int check_deep(const DeepOptions& options, const std::vector<properties::Candida
                const char* const* argv) {
   std::optional<ResultFile> file;
   std::optional<ResultFile> state;
+  const CiFiles ci(options.junit_path, "");
   Deep deep(options, std::move(per_seed), operations);
   if (!options.json_path.empty()) file.emplace(options.json_path);
   if (!options.resume.empty()) state.emplace(options.resume);
@@ -218,6 +223,7 @@ int check_deep(const DeepOptions& options, const std::vector<properties::Candida
   std::vector<Result> results = deep.failed();
   results.insert(results.begin(), deep.result());
   if (file) file->commit(environment, results);
+  ci.commit(results);
   return static_cast<int>(deep.worst());
 }
 

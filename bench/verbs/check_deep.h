@@ -17,7 +17,7 @@ struct DeepOptions {
   std::optional<std::uint64_t> seed;  // the first; default: 1
   std::string resume;  // the file that remembers the next seed; empty: nothing is remembered
   std::string what;    // the options that choose what is checked; a file is about one choice
-  std::string json_path;
+  std::string json_path, junit_path;  // empty = none
 };
 
 /// Checks the candidates with one seed after another. The state file is replaced after each seed.

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
@@ -52,6 +53,11 @@ std::vector<const Space*> chosen_spaces(const ExhaustiveOptions& options) {
 const optimized::SubjectRow& chosen_row(const ExhaustiveOptions& options) {
   if (options.subject.empty()) return optimized::subject_of(optimized::Role::standard);
   return properties::find_row(options.subject);
+}
+
+const char* verdict_of(const SearchReport& report) {
+  if (report.failure) return "VIOLATED";
+  return report.closed ? "closed" : "cut off";
 }
 
 Metrics metrics_of(const SearchReport& report) {
@@ -139,6 +145,7 @@ void print_failure(const properties::Failure& failure, const ExhaustiveOptions& 
 
 int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* const* argv) {
   std::optional<ResultFile> file;
+  const CiFiles ci(options.junit_path, "");
   const std::vector<const Space*> spaces = chosen_spaces(options);
   SearchOptions search;
   search.make = make_small(chosen_row(options));
@@ -155,7 +162,10 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
     search.most_states = space.cut_at;
     const SearchReport report =
         search_with_bar(space, search, bar, static_cast<double>(i) * share, share);
-    results.push_back({"exhaustive", {{"space", std::string(space.name)}}, metrics_of(report)});
+    results.push_back(
+        {"exhaustive",
+         {{"space", std::string(space.name)}, {"verdict", std::string(verdict_of(report))}},
+         metrics_of(report)});
     said.push_back(describe(space, report));
     wrong = report.failure.has_value();
     if (wrong) {
@@ -168,7 +178,10 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
       const SearchReport model = search_with_bar(space, alone, bar, 0, 1);
       wrong = model.states != report.states || model.counts.edges != report.counts.edges;
       results.back().metrics.emplace_back("states_of_model", count(model.states));
-      if (wrong) said.back() += "; the naive model alone reaches another number of states";
+      if (wrong) {
+        said.back() += "; the naive model alone reaches another number of states";
+        results.back().parameters.back().second = std::string("VIOLATED");
+      }
     }
   }
   bar.clear();
@@ -177,6 +190,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   print_results(std::cout, std::span(results).last(1));
   for (const std::string& line : said) std::cout << line << '\n';
   if (file) file->commit(describe_environment(argc, argv, 0), results);
+  ci.commit(results);
   return wrong ? 1 : 0;
 }
 

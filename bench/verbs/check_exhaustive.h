@@ -12,6 +12,7 @@ struct ExhaustiveOptions {
   std::string subject;              // a row's name; empty = the standard one
   double visited_memory_gib = 0;    // more of visited states is on disk; 0 = no limit
   std::string json_path;            // empty = none
+  std::string junit_path;           // the same
 };
 
 /// Searches, prints a table and the violation if there is one, writes JSON. Every result has the

@@ -145,7 +145,8 @@ int check_deep(const Arguments& arguments, int argc, char** argv) {
                       .seed = arguments.given_seed,
                       .resume = arguments.resume,
                       .what = {},
-                      .json_path = arguments.json_path};
+                      .json_path = arguments.json_path,
+                      .junit_path = arguments.junit_path};
   for (const properties::Candidate& candidate : candidates) {
     options.what += (options.what.empty() ? "" : " ") + candidate.name;
     if (!candidate.beside.empty()) options.what += " beside " + candidate.beside;
@@ -218,9 +219,6 @@ void add_options(CommandLine& line, Arguments& arguments) {
               "a file in which --deep remembers the next seed; it goes on there if the file exists")
       .placeholder("FILE")
       .goes_with({deep});
-  ordinary.push_back(
-      line.option("--junit", arguments.junit_path, "also write the verdicts as JUnit's XML")
-          .not_with({deep}));
   ordinary.insert(ordinary.end(), {command, deep, beside.front(), beside.back()});
   const auto exhaustive =
       line.flag_or_option("--exhaustive", arguments.spaces,
@@ -233,6 +231,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
       .between(0.0001, 65536.0)
       .goes_with({exhaustive});
   line.option("--json", arguments.json_path, "also write the results to this file");
+  line.option("--junit", arguments.junit_path, "also write the verdicts as JUnit's XML");
   line.option("--serve", arguments.serve, "").hidden();  // the other end of the pipe
 }
 
@@ -244,7 +243,8 @@ int dispatch(const Arguments& arguments, int argc, char** argv) {
   return check_exhaustive({.spaces = split_at_commas(*arguments.spaces),
                            .subject = arguments.subject.subject,
                            .visited_memory_gib = arguments.visited_memory_gib.value_or(0),
-                           .json_path = arguments.json_path},
+                           .json_path = arguments.json_path,
+                           .junit_path = arguments.junit_path},
                           argc, argv);
 }
 

@@ -85,11 +85,15 @@ TEST_F(CheckPrograms, GoesDeepSeedAfterSeedAndGoesOnWhereItEnded) {
 
 TEST_F(CheckPrograms, ADeepRunThatFailsSaysHowToFindItAgain) {
   const std::string broken = "--subject=" + plugin("broken_plugin") + " --time-limit-seconds=1";
-  const Answer deep = check(broken + " --deep=1 --seed=3 --resume=deep.json", "KVPROOF_BREAK=leak");
+  const Answer deep = check(broken + " --deep=1 --seed=3 --resume=deep.json --junit=deep.xml",
+                            "KVPROOF_BREAK=leak");
   EXPECT_EQ(deep.exit_code, 1) << deep.out << deep.error;
   expect_in("found again by: ./kvproof check --subject=", deep.out);
   expect_in("--seed=3", deep.out);
   expect_in("the next seed is 3", deep.out);
+  const std::string verdicts = text_of(folder_.path() / "deep.xml");
+  expect_in("<failure message=\"VIOLATED\"/>", verdicts);
+  expect_in("<failure message=\"BROKEN\"/>", verdicts);
 }
 
 // All laws, the content oracle and the model, over the text and back.

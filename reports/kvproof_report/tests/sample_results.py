@@ -414,9 +414,20 @@ def live_history():
                 findings=int(state in ("known", "new")))
 
 
-# kvproof check, gate, engines and live make these; kvproof report makes those in MEASURED.
+def campaign():
+    """Of two kinds one is complete; of the other a task is missing, and two found the same."""
+    for kind, complete, findings, what in (("check", 12, 0, {"operations": 1_200_000}),
+                                           ("mutants", 3, 2, {"states": 40, "inputs": 7})):
+        yield result("campaign", {"plan": "smoke", "kind": kind}, complete=complete,
+                     tasks=12 if kind == "check" else 4, findings=findings, **what)
+    yield result("campaign_finding", {"law": "I4", "text": "block 5 is free and held", "shape":
+                                      "arrive allocate free", "replay": "kvproof replay f.jsonl"},
+                 tasks=2)
+
+
+# kvproof check, gate, engines, live and campaign make these; kvproof report those in MEASURED.
 CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law,
-           engine_history, live_law, live_history)
+           engine_history, live_law, live_history, campaign)
 
 
 def paged_decode():
