@@ -55,7 +55,7 @@ const optimized::SubjectRow& chosen_row(const ExhaustiveOptions& options) {
   return properties::find_row(options.subject);
 }
 
-const char* verdict_of(const SearchReport& report) {
+const char* end_of(const SearchReport& report) {
   if (report.failure) return "VIOLATED";
   return report.closed ? "closed" : "cut off";
 }
@@ -164,7 +164,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
         search_with_bar(space, search, bar, static_cast<double>(i) * share, share);
     results.push_back(
         {"exhaustive",
-         {{"space", std::string(space.name)}, {"verdict", std::string(verdict_of(report))}},
+         {{"space", std::string(space.name)}, {"verdict", std::string(end_of(report))}},
          metrics_of(report)});
     said.push_back(describe(space, report));
     wrong = report.failure.has_value();
