@@ -97,10 +97,10 @@ def show(row):
     if not ratio:
         said = f"not comparable: {parameters['not_comparable']}"
     else:
-        said = f"{ratio['value']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f}) of its time"
+        said = "{value:.3g} ({min:.3g} to {max:.3g}) of its time".format(**ratio)
         if "binds" in parameters:
             said += f"; {parameters['binds']}"
-    print(f"{parameters['case']:<52} {parameters['peer']:<12} {said}", flush=True)
+    print(f"{parameters['case']:<66} {parameters['peer']:<10} {said}", flush=True)
 
 
 def measure(options):

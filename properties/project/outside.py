@@ -51,6 +51,8 @@ def parts():
     engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
     yield "allocators of other engines", [*python, str(engines)]
     yield "their events, in Dynamo's index", [*python, str(engines), "--events"]
+    yield "kernels and allocators beside those of other engines", [
+        *python, str(CHECKOUT / "bench" / "peers" / "run.py"), "--peers", "--smoke"]
     campaign = CHECKOUT / "bench" / "campaign"
     yield "a campaign on a Slurm of three nodes, of which one dies", [
         *python, str(campaign / "slurm_test.py")]

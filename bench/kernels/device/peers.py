@@ -192,9 +192,12 @@ class Tensors:
                 raise ValueError(f"sequence {sequence} is off by up to {float(off.max()):.3g}")
 
 
-def our_form(t, library):
-    """@return the launch, which returns what `check` takes"""
+def our_form(t, library, threads=0, is_hnd=False):
+    """@param threads of the CPU, where the tensors are there @return the launch, which returns what
+    `check` takes"""
     torch, c = t.torch, t.case
+    key, value = (cache.transpose(1, 2).contiguous() if is_hnd else cache
+                  for cache in (t.key, t.value))
 
     def call(name, output, *arguments):
         function = getattr(library, "kvproof_" + name)
@@ -212,20 +215,21 @@ def our_form(t, library):
 
     if c.operation == "write":
         return call("write", None, t.new_key, t.new_value, t.key, t.value, t.slots, t.rows,
-                    c.kv_heads, HEAD, c.block_size)
+                    c.kv_heads, HEAD, c.block_size, threads)
     splits, starts, is_mla = 1, None, c.operation == "mla"
     if c.operation == "prefill":
         starts = t.whole(range(0, t.rows + 1, c.new))
-    else:
+    elif not threads:
         processors = torch.cuda.get_device_properties(t.device).multi_processor_count
         splits = library.kvproof_splits(is_mla, c.batch, c.heads if is_mla else c.kv_heads,
                                         c.context, processors)
     output = t.output()
     scratch = [torch.empty(t.rows * c.heads * splits * size, device=t.device)
                for size in (t.value.shape[-1], 1)]
-    return call("attention", output, t.key, t.value, t.tables, t.lens, starts, t.query, output,
+    return call("attention", output, key, value, t.tables, t.lens, starts, t.query, output,
                 *scratch, c.batch, t.rows, t.each, c.heads, c.kv_heads, t.key.shape[-1],
-                t.value.shape[-1], c.block_size, int(c.cache_type != "bf16"), splits, t.scale)
+                t.value.shape[-1], c.block_size, int(c.cache_type != "bf16"), splits, t.scale,
+                int(is_hnd), threads)
 
 
 def refuse(reason):

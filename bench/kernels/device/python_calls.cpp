@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels as C functions over bare device pointers, so that peers.py calls them by ctypes on
-// PyTorch's tensors. Each launches on the default stream and returns null, or why it refused.
-// Caches are NHD, everything is packed, queries and outputs are bf16.
+// The kernels as C functions over bare pointers, so that Python calls them by ctypes on PyTorch's
+// tensors: peers.py on a device, with the default stream, and bench/peers on the CPU. Each returns
+// null, or why it refused. Everything is packed, queries and outputs are bf16.
+#include "bench/kernels/device/python_calls.h"
+
 #include "bench/kernels/device/splits.h"
-#include "kernels/attention/attention.h"
-#include "kernels/reshape_and_cache/reshape_and_cache.h"
 
 extern "C" {
 
 /// Decode if there are no starts, else prefill. MLA is decode with one KV head and V in K's rows.
-/// @param split_output, split_lse as in attention.h
+/// @param split_output, split_lse as in attention.h @param is_hnd the layout of both caches, else NHD
+/// @param threads of the CPU; a device has none
 const char* kvproof_attention(const void* key, const void* value, const std::int32_t* tables,
                               const std::int32_t* lens, const std::int32_t* starts,
                               const void* query, void* output, float* split_output,
@@ -17,7 +18,7 @@ const char* kvproof_attention(const void* key, const void* value, const std::int
                               std::int32_t table_stride, std::int32_t heads, std::int32_t kv_heads,
                               std::int32_t head_size, std::int32_t value_head_size,
                               std::int32_t block_size, std::int32_t is_fp8, std::int32_t splits,
-                              float scale) {
+                              float scale, std::int32_t is_hnd, std::int32_t threads) {
   using namespace kvproof;
   kernels::AttentionParams<kernels::PagedKv> p;
   p.shape.num_heads = heads;
@@ -26,7 +27,8 @@ const char* kvproof_attention(const void* key, const void* value, const std::int
   p.shape.value_head_size = value_head_size;
   if (is_fp8 != 0) p.shape.cache_type = kernels::ElementType::fp8_e4m3;
   p.shape.scale = scale;
-  const auto layout = CacheLayout::packed(LayoutOrder::nhd, block_size, kv_heads, head_size);
+  const LayoutOrder order = is_hnd != 0 ? LayoutOrder::hnd : LayoutOrder::nhd;
+  const auto layout = CacheLayout::packed(order, block_size, kv_heads, head_size);
   p.kv = {key, value, layout, layout, tables, table_stride};
   p.num_seqs = num_seqs;
   p.num_query_tokens = num_tokens;
@@ -41,12 +43,12 @@ const char* kvproof_attention(const void* key, const void* value, const std::int
   p.num_splits = splits;
   p.split_output = split_output;
   p.split_lse = split_lse;
-  return kernels::attention_cuda_mma(p, {}).reason;
+  return bench::attend(p, threads).reason;
 }
 
 const char* kvproof_write(const void* key, const void* value, void* key_cache, void* value_cache,
                           const std::int64_t* slots, std::int32_t tokens, std::int32_t heads,
-                          std::int32_t head_size, std::int32_t block_size) {
+                          std::int32_t head_size, std::int32_t block_size, std::int32_t threads) {
   using namespace kvproof;
   kernels::ReshapeAndCacheParams p;
   p.key = key;
@@ -60,7 +62,7 @@ const char* kvproof_write(const void* key, const void* value, void* key_cache, v
   p.slot_mapping = slots;
   p.num_heads = heads;
   p.head_size = p.value_head_size = head_size;
-  return kernels::reshape_and_cache_vector(p, {}).reason;
+  return bench::write(p, threads).reason;
 }
 
 /// @param heads MLA: of the query; else KV heads

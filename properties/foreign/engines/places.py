@@ -201,15 +201,19 @@ class Compiled(Place):
 
     def put(self, path):
         self.argument = os.path.join(self.work if path == self.original else path, "plugin.so")
+        source = os.path.join(CHECKOUT, "properties", "foreign", "engines", self.row.adapter)
+        self.compile(path, source, "-shared", "-fPIC")
+
+    def compile(self, path, source, *options):
+        """Makes the file `argument` of a source of ours and the engine at a path."""
         wheel = os.path.join(site_packages(self.environment), self.row.package)
         (library,) = glob.glob(os.path.join(glob.escape(wheel), "libs", "libopenvino.so.*"))
         folders = [*(os.path.join(path, part) for part in self.INCLUDED),
                    os.path.join(wheel, "include"), CHECKOUT]
         os.makedirs(os.path.dirname(self.argument), exist_ok=True)
-        run("c++", "-std=c++20", "-w", "-shared", "-fPIC",
+        run("c++", "-std=c++20", "-w", *options,
             *(f"-fsanitize={self.SANITIZERS[name]}" for name in self.sanitizers()),
-            *(f"-I{folder}" for folder in folders), "-o", self.argument,
-            os.path.join(CHECKOUT, "properties", "foreign", "engines", self.row.adapter),
+            *(f"-I{folder}" for folder in folders), "-o", self.argument, source,
             library, f"-Wl,-rpath,{os.path.dirname(library)}")
 
     @property

@@ -130,7 +130,7 @@ def split(required, version):
     return match[1], rest + [bound] * (numbers(version) < before)
 
 
-def ask(releases, yes, remove=False):
+def ask(releases, yes, remove=False, verb="live"):
     """Tells what will be downloaded, and asks. Throws Absent where nobody agrees, or without room.
 
     @param remove whether each release is deleted before the next one is made
@@ -146,7 +146,7 @@ def ask(releases, yes, remove=False):
             f"{missing[0].folder}")
     if disk > free:
         raise Absent(text)
-    print(f"kvproof live: {text}", file=sys.stderr, flush=True)
+    print(f"kvproof {verb}: {text}", file=sys.stderr, flush=True)
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):

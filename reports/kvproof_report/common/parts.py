@@ -77,6 +77,7 @@ PARTS = (
     Part("engines", "engines", {}, {}, experiments=("engine_law",)),
     Part("history", "engines", {}, {}, experiments=("engine_history",)),
     Part("live", "live", {}, {}, experiments=("live_law",)),
+    Part("peers", "bench", {}, {}, experiments=("peers_kernels", "peers_allocators")),
     Part("live_history", "live", {}, {}, experiments=("live_history",)),
     bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
     bench("decode_step", "decode_step", 1, 15, 15, 15),  # about 25 s more where vLLM is installed

@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of results, one for each pair of case and peer, and the order in which peers take turns."""
+"""Rows of results, one for each pair of case and peer."""
 
-import statistics
+import os
+import sys
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "kernels",
+                             "device"))
+from peers import metric, turns  # noqa: E402,F401
 
 
 class Absent(Exception):
     """A peer cannot be had, or cannot do a case; the text says why."""
-
-
-def turns(names, rounds):
-    """The order of each round; every round begins with another."""
-    return [names[i % len(names):] + names[:i % len(names)] for i in range(rounds)]
-
-
-def metric(values, unit):
-    return {"value": statistics.median(values), "unit": unit, "min": min(values),
-            "max": max(values)}
 
 
 def measured(experiment, case, peer, ours, theirs, unit, binds="", **parameters):

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Our allocator as a peer among the others (allocator_worker.h).
+#include "bench/peers/allocator_worker.h"
+#include "optimized/cache_manager.h"
+
+namespace kvproof::bench {
+namespace {
+
+template <class Digest>
+class Ours {
+ public:
+  using Request = RequestId;
+
+  Ours(std::uint32_t num_blocks, std::uint32_t live)
+      : manager_({.num_blocks = num_blocks,
+                  .max_model_len = kPrompt + kOutput + kBlockSize,
+                  .hash_block_size = kBlockSize,
+                  .groups = {{.block_size = kBlockSize}}},
+                 {live + 1}) {}
+
+  std::pair<RequestId, std::uint32_t> admit(const Tokens& prompt) {
+    const RequestId id = manager_.arrive({.tokens = prompt});
+    const auto length = static_cast<std::uint32_t>(prompt.size());
+    const std::uint32_t found = manager_.lookup(id);
+    if (!manager_.allocate(id, {.new_tokens = length - found, .use_lookup = true}))
+      throw std::logic_error("an admission was refused");
+    manager_.advance(id, length);
+    return {id, found};
+  }
+
+  void step(const std::vector<RequestId>& ids, const Tokens& tokens) {
+    if (!manager_.decode(ids, tokens).refused.empty())
+      throw std::logic_error("a decode step was refused");
+  }
+
+  void finish(RequestId id) { manager_.finish(id); }
+  [[nodiscard]] std::uint64_t held(RequestId id) const { return manager_.table(id).size(); }
+
+ private:
+  optimized::CacheManager<Digest> manager_;
+};
+
+int run() {
+  std::string line, start, hash;
+  std::getline(std::cin, line);
+  std::istringstream words(line);
+  words >> start >> hash;
+  if (start != "start") throw std::invalid_argument("expected start, HASH and four numbers");
+  hash == "sha256" ? serve<Ours<optimized::Sha256Digest>>(words)
+                   : serve<Ours<optimized::Xxh3Digest>>(words);
+  return 0;
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main() {
+  try {
+    return kvproof::bench::run();
+  } catch (const std::exception& error) {
+    std::cerr << "kvproof-peer_allocator: " << error.what() << '\n';
+    return 2;
+  }
+}

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Our kernels and our allocator beside those of other engines, measured in turns in one run: our
+time over theirs for kernels, both times for allocators."""
+
+from math import exp, log
+
+from kvproof_report.common.experiments import POSITIVE, TEXT, Experiment
+from kvproof_report.device.draw_peers import GROUPS, label_of
+from kvproof_report.draw import drawing as d
+from kvproof_report.draw.dot_rows import draw_rows, height_of
+from kvproof_report.draw.numbers import digits, short
+from kvproof_report.draw.plot import Plot, groups, plain_table
+
+COLOURS = (d.VERMILLION, d.BLUE, d.GREEN, d.PINK)
+BY_PEER = "ours_over_peer"
+
+
+def compared(results):
+    return [r for r in results if BY_PEER in r.metrics]
+
+
+def looks_of(results):
+    """peer -> its colour"""
+    return dict(zip(dict.fromkeys(r["peer"] for r in results), COLOURS))
+
+
+def kernel_rows(results, looks):
+    """A row for each case: a dot for each peer, the one that comes nearest to ours first."""
+    rows = []
+    for (threads, operation), group in groups(results, "threads", "operation").items():
+        title = f"{GROUPS[operation].partition(':')[0]}, {threads} thread{'s' * (threads > 1)}"
+        for case, same in groups(group, "case").items():
+            same = sorted(same, key=lambda r: -r.value(BY_PEER))
+            rows.append((title, label_of(same[0].parameters),
+                         [(r.metrics[BY_PEER], (looks[r["peer"]], False)) for r in same]))
+            title = None
+    return rows
+
+
+def draw_kernels(results, width):
+    results, looks = compared(results), looks_of(compared(results))
+    rows = kernel_rows(results, looks)
+    key = [(peer, (colour, "", "o")) for peer, colour in looks.items()]
+    keys = d.key_height(key, width - 20)
+    figure = d.new_figure(width, keys + 12 + height_of(rows) + 50)
+    d.draw_key(figure, key, 20, 0, width - 20)
+    most = max(r.value(BY_PEER) for r in results)
+    draw_rows(figure, rows, keys + 12, width, 0, max(1.15, 1.05 * most), "our time over the peer's" + (
+        "" if width < 500 else "; left of the line ours is faster; line through a dot: range"))
+    return figure
+
+
+def allocator_rows(results):
+    """A row for each operation and peer: ours, what its caller waits, and what is not binding."""
+    rows = []
+    for operation, group in groups(results, "operation").items():
+        title = operation
+        for result in group:
+            dots = [(result.metrics["time"], (d.BLUE, False)),
+                    (result.metrics["peer_time"], (d.VERMILLION, True))]
+            if "peer_inner_time" in result.metrics:
+                dots.append((result.metrics["peer_inner_time"], (d.VERMILLION, False)))
+            rows.append((title, f"{result['peer']}; ours by {result['hash']}", dots))
+            title = None
+    return rows
+
+
+def draw_allocators(results, width):
+    rows = allocator_rows(compared(results))
+    key = [("ours", (d.BLUE, "", "o")), ("theirs, as Python sees it (hollow)",
+                                         (d.VERMILLION, "", "o")),
+           ("theirs, inside the binding", (d.VERMILLION, "", "o"))]
+    keys = d.key_height(key, width - 20)
+    figure = d.new_figure(width, keys + 12 + height_of(rows) + 50)
+    d.draw_key(figure, key, 20, 0, width - 20)
+    times = [metric.value for _, _, dots in rows for metric, _ in dots]
+    least, most = min(times) / 2, max(times) * 2
+    axes = draw_rows(figure, rows, keys + 12, width, least, most,
+                     "ns a block (decode step: a token), log scale", mark=-1)
+    axes.set_xscale("log")
+    d.ticks(axes.xaxis, d.log_marks(least, most, 6), short)
+    return figure
+
+
+# ---- in words -----------------------------------------------------------------------------------
+
+def finding_of_kernels(results):
+    found = compared(results)
+    if not found:
+        return "No peer could be measured beside our kernels"
+    ahead = [r for r in found if r.value(BY_PEER) <= 1]
+    worst = max(found, key=lambda r: r.value(BY_PEER))
+    return (f"Our CPU kernels are ahead in {len(ahead)} of {len(found)} pairs of case and peer, and "
+            f"take {digits(middle(found))} of the peer's time in the middle; the nearest is "
+            f"{worst['peer']} at {digits(worst.value(BY_PEER))} ({worst['case']})")
+
+
+def middle(results):
+    """The geometric mean of the ratios."""
+    return exp(sum(log(r.value(BY_PEER)) for r in results) / len(results))
+
+
+def finding_of_allocators(results):
+    found = compared(results)
+    if not found:
+        return "No peer could be measured beside our allocator"
+    parts = [f"{digits(1 / max(r.value(BY_PEER) for r in rows))} times faster than {peer}"
+             for peer, rows in groups(found, "peer").items()]
+    return f"For who calls it, our allocator is at least {', '.join(parts)}"
+
+
+PAIR = Experiment({"peer": TEXT, "case": TEXT}, {}, {BY_PEER: POSITIVE, "time": POSITIVE,
+                                                    "peer_time": POSITIVE}, most=500, most_names=500)
+EXPERIMENTS = {"peers_kernels": PAIR, "peers_allocators": PAIR}
+
+
+def table(results):
+    return plain_table(results, ["case", "peer", *(
+        name for name in ("binds", "not_comparable") if any(r.get(name) for r in results))])
+
+
+PLOTS = [
+    Plot("peers-kernels", "peers_kernels", "kvproof bench --peers --json=peers.json", draw_kernels,
+         finding_of_kernels,
+         "Each row is a case, each dot a peer; the number is of the peer that comes nearest.",
+         "In turns in one process, on the same inputs, after each result was held against double "
+         "precision; what a peer prepares once for a batch is not timed, and of its several forms "
+         "the fastest counts; sequences × tokens of each, heads of 128, 32 over 8, blocks of 16 in "
+         "random order, bf16, where a row names no other.",
+         table, optional=True, section="Beside peers", place=10),
+    Plot("peers-allocators", "peers_allocators", "kvproof bench --peers --json=peers.json",
+         draw_allocators, finding_of_allocators,
+         "Each row has our time, and that of a peer; the number is ours.",
+         "The same requests in turns, each engine in a process of its own, called as its scheduler "
+         "calls it: ours from C++, the others from Python; hits and blocks taken were equal.",
+         table, optional=True, section="Beside peers", place=20)]
