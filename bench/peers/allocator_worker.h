@@ -48,8 +48,8 @@ class Traffic {
   std::vector<Tokens> prefixes_;
 };
 
-/// @tparam Engine has Request; admit(prompt), which gives it and the tokens that were found in whole
-/// blocks; step(requests, tokens); finish(request); held(request) [blocks]
+/// @tparam Engine has Request; admit(prompt), which gives it and the tokens of the whole blocks
+/// that were found; step(requests, tokens); finish(request); held(request) [blocks]
 template <class Engine>
 class Worker {
  public:

@@ -51,9 +51,9 @@ class Operation(NamedTuple):
 
 
 OPERATIONS = {
-    "life cycle": Operation("life", "1,024 tokens, half of them found, then 256 in lockstep; ns a block"),
-    "decode step": Operation("steps", "a batch in lockstep; ns a token"),
-    "hit": Operation("hit", "a prompt that is cached but for its last block; ns a block")}
+    "life cycle": Operation("life", "1,024 tokens, half of them found, then 256 in lockstep"),
+    "decode step": Operation("steps", "a batch in lockstep, whose times are by token"),
+    "hit": Operation("hit", "a prompt that is cached but for its last block")}
 
 
 class Peer(NamedTuple):
@@ -184,10 +184,11 @@ def rounds(name, peer, operation, shape, ours, theirs, said):
     times = {side: [each["ns"] / parts for each in answers] for side, answers in found.items()}
     row = pairs.measured(EXPERIMENT, name, peer, times["ours"], times["theirs"], "ns", **said)
     if all(each.get("inner_ns") for each in found["theirs"]):
-        inner = [each["inner_ns"] / parts for each in found["theirs"]]
+        inner, calls = ([each[what] / parts for each in found["theirs"]]
+                        for what in ("inner_ns", "calls"))
         row["metrics"] |= {
             "peer_inner_time": pairs.metric(inner, "ns"),
-            "peer_calls": pairs.metric([each["calls"] / parts for each in found["theirs"]], "count"),
+            "peer_calls": pairs.metric(calls, "count"),
             "ours_over_peer_inner": pairs.metric(
                 [a / b for a, b in zip(times["ours"], inner)], "ratio")}
     return row

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from dataclasses import asdict
 
 import pairs
 
@@ -22,8 +23,8 @@ from releases import NEWEST, Absent, Release, ask  # noqa: E402
 from places import run  # noqa: E402
 
 NAME, EXPERIMENT, PEERS = "kernels", "peers_kernels", ("vLLM", "PyTorch", "llama.cpp")
-SENTENCE = ("attention over a paged cache by one core and two; sequences x tokens of each, heads of "
-            "the query over those of K and V, of 128 elements (MLA: 576)")
+SENTENCE = ("attention over a paged cache by one core and two; sequences x tokens of each, heads "
+            "of the query over those of K and V, of 128 elements (MLA: 576)")
 LLAMA = "llama-cpp-python 0.3.36"
 BUILD_SECONDS = 480  # that ggml may take
 
@@ -101,8 +102,10 @@ def measure(wanted, options):
         reason = f"its process ended before this case ({log_of(options)})"
     except Absent as error:
         reason = str(error)
+    about = {name: {"threads": threads, **asdict(case)} for name, case, threads
+             in all_cases(options.smoke)}
     for name, peer in left:
-        yield pairs.not_comparable(EXPERIMENT, name, peer, reason)
+        yield pairs.not_comparable(EXPERIMENT, name, peer, reason, **about[name])
 
 
 def log_of(options):

@@ -49,8 +49,8 @@ LONG = re.compile(
     r"study (published|live_memory))|gate\.sh|make_page|tests/(kernel_mutants|random)_test")
 
 NOT_RUN = (  # (a pattern of commands, why they are not run)
-    (r"kvproof engines($| --[ceh])|bench --peers --(yes|filter)|test --outside|pip (install|wheel)|\bV/bin|^curl|_trace\.jsonl|"
-     r"traces/\*\.json|\.ci/bare", "needs the network"),
+    (r"kvproof engines($| --[ceh])|bench --peers --(yes|filter)|test --outside|pip (install|wheel)|"
+     r"\bV/bin|^curl|_trace\.jsonl|traces/\*\.json|\.ci/bare", "needs the network"),
     (r"--mutation-score|--non-unity|coverage\.sh|kvproof fuzz|cmake .*--preset|\.ci/run",
      "builds everything once more"),
     (r"kvproof device($| --output| --peers)", "needs a GPU"),

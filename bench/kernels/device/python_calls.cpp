@@ -9,7 +9,8 @@
 extern "C" {
 
 /// Decode if there are no starts, else prefill. MLA is decode with one KV head and V in K's rows.
-/// @param split_output, split_lse as in attention.h @param is_hnd the layout of both caches, else NHD
+/// @param split_output, split_lse as in attention.h
+/// @param is_hnd the layout of both caches, else NHD
 /// @param threads of the CPU; a device has none
 const char* kvproof_attention(const void* key, const void* value, const std::int32_t* tables,
                               const std::int32_t* lens, const std::int32_t* starts,

@@ -3,25 +3,10 @@
 
 from typing import Any
 
+from kvproof_report.common.kernel_cases import GROUPS, label_of
 from kvproof_report.common.result_files import Metric
 
 WIDTH, TOP = 760, 66  # [px]
-GROUPS = {"decode": "Decode: one new token a sequence",
-          "prefill": "Prefill: new tokens behind cached ones",
-          "mla": "MLA decode: rows of 512 + 64, read by all heads",
-          "write": "Writing new tokens into the cache"}
-
-
-def label_of(row: dict[str, Any]) -> str:
-    """What tells a case from the others of its operation, and the peer."""
-    text = f"{row['batch']:,} × {row['context']:,}"
-    if row["operation"] == "prefill":
-        text = f"{row['new']:,} behind {row['context'] - row['new']:,}"
-    if row["operation"] == "mla" or row["heads"] != 32:
-        text += f", {row['heads']} heads"
-    if row["block_size"] != 16:
-        text += f", blocks of {row['block_size']}"
-    return text + (", fp8" if row["cache_type"] != "bf16" else "")
 
 
 def rows_of(results: list[Any], looks: dict[str, tuple[str, bool]]) -> list[Any]:

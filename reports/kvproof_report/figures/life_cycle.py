@@ -72,8 +72,9 @@ def draw_bar(axes, index, result, narrow):
     d.write(axes, words(result["case"]) + (": " if narrow else "\n") + size_of(result),
             (0, index - BAR / 2 - 0.02 if narrow else index), (0, 0) if narrow else (-10, 0),
             ha="left" if narrow else "right", va="bottom" if narrow else "center")
-    numbers = d.write(axes, f"{digits(metric.value)} ns{times_text(result)}", (metric.value, index), (8, 0),
-                      va="center", weight="bold", zorder=5, bbox=CLEAR)
+    numbers = d.write(axes, f"{digits(metric.value)} ns{times_text(result)}",
+                      (metric.value, index), (8, 0), va="center", weight="bold", zorder=5,
+                      bbox=CLEAR)
     if metric.has_spread:
         axes.annotate(f"{digits(metric.low)} to {digits(metric.high)}", (1, 0.5),
                       xycoords=numbers, xytext=(9, 0), textcoords="offset points", va="center",

@@ -4,8 +4,8 @@ time over theirs for kernels, both times for allocators."""
 
 from math import exp, log
 
-from kvproof_report.common.experiments import POSITIVE, TEXT, Experiment
-from kvproof_report.device.draw_peers import GROUPS, label_of
+from kvproof_report.common.experiments import POSITIVE, SIZE, TEXT, Experiment, one_of
+from kvproof_report.common.kernel_cases import GROUPS, label_of
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.dot_rows import draw_rows, height_of
 from kvproof_report.draw.numbers import digits, short
@@ -37,39 +37,53 @@ def kernel_rows(results, looks):
     return rows
 
 
+def nothing(width):
+    """Where no pair could be compared the reasons stand in the table."""
+    figure = d.new_figure(width, 40)
+    d.write(d.canvas(figure, 0, 0, width, 40), "no peer could be measured", (8, 20), (0, 0), d.SOFT)
+    return figure
+
+
 def draw_kernels(results, width):
     results, looks = compared(results), looks_of(compared(results))
+    if not results:
+        return nothing(width)
     rows = kernel_rows(results, looks)
     key = [(peer, (colour, "", "o")) for peer, colour in looks.items()]
     keys = d.key_height(key, width - 20)
     figure = d.new_figure(width, keys + 12 + height_of(rows) + 50)
     d.draw_key(figure, key, 20, 0, width - 20)
     most = max(r.value(BY_PEER) for r in results)
-    draw_rows(figure, rows, keys + 12, width, 0, max(1.15, 1.05 * most), "our time over the peer's" + (
-        "" if width < 500 else "; left of the line ours is faster; line through a dot: range"))
+    more = "" if width < 500 else "; left of the line ours is faster; line through a dot: range"
+    draw_rows(figure, rows, keys + 12, width, 0, max(1.15, 1.05 * most),
+              "our time over the peer's" + more)
     return figure
 
 
-def allocator_rows(results):
+def allocator_rows(results, narrow):
     """A row for each operation and peer: ours, what its caller waits, and what is not binding."""
     rows = []
     for operation, group in groups(results, "operation").items():
         title = operation
         for result in group:
+            name = f"{result['peer']}, ours by {result['hash']}"
+            if not narrow:
+                name += f": {digits(1 / result.value(BY_PEER))} times"
             dots = [(result.metrics["time"], (d.BLUE, False)),
                     (result.metrics["peer_time"], (d.VERMILLION, True))]
             if "peer_inner_time" in result.metrics:
                 dots.append((result.metrics["peer_inner_time"], (d.VERMILLION, False)))
-            rows.append((title, f"{result['peer']}; ours by {result['hash']}", dots))
+            rows.append((title, name, dots))
             title = None
     return rows
 
 
 def draw_allocators(results, width):
-    rows = allocator_rows(compared(results))
-    key = [("ours", (d.BLUE, "", "o")), ("theirs, as Python sees it (hollow)",
-                                         (d.VERMILLION, "", "o")),
-           ("theirs, inside the binding", (d.VERMILLION, "", "o"))]
+    rows = allocator_rows(compared(results), width < 500)
+    if not rows:
+        return nothing(width)
+    key = [("ours", (d.BLUE, "", "o")), ("theirs (hollow)", (d.VERMILLION, "", "o")),
+           ("theirs, inside a binding", (d.VERMILLION, "", "o"))]
     keys = d.key_height(key, width - 20)
     figure = d.new_figure(width, keys + 12 + height_of(rows) + 50)
     d.draw_key(figure, key, 20, 0, width - 20)
@@ -90,8 +104,8 @@ def finding_of_kernels(results):
         return "No peer could be measured beside our kernels"
     ahead = [r for r in found if r.value(BY_PEER) <= 1]
     worst = max(found, key=lambda r: r.value(BY_PEER))
-    return (f"Our CPU kernels are ahead in {len(ahead)} of {len(found)} pairs of case and peer, and "
-            f"take {digits(middle(found))} of the peer's time in the middle; the nearest is "
+    return (f"Our CPU kernels are ahead in {len(ahead)} of {len(found)} pairs of case and peer, "
+            f"and take {digits(middle(found))} of the peer's time in the middle; the nearest is "
             f"{worst['peer']} at {digits(worst.value(BY_PEER))} ({worst['case']})")
 
 
@@ -109,9 +123,16 @@ def finding_of_allocators(results):
     return f"For who calls it, our allocator is at least {', '.join(parts)}"
 
 
-PAIR = Experiment({"peer": TEXT, "case": TEXT}, {}, {BY_PEER: POSITIVE, "time": POSITIVE,
-                                                    "peer_time": POSITIVE}, most=500, most_names=500)
-EXPERIMENTS = {"peers_kernels": PAIR, "peers_allocators": PAIR}
+def pair(**parameters):
+    return Experiment({"peer": TEXT, "case": TEXT, **parameters}, {},
+                      {BY_PEER: POSITIVE, "time": POSITIVE, "peer_time": POSITIVE,
+                       "peer_inner_time": POSITIVE}, most=500, most_names=500)
+
+
+SIZES = ("threads", "batch", "context", "heads", "kv_heads", "new", "block_size")
+EXPERIMENTS = {"peers_kernels": pair(operation=one_of(GROUPS), cache_type=TEXT,
+                                     **dict.fromkeys(SIZES, SIZE)),
+               "peers_allocators": pair(operation=TEXT, hash=TEXT)}
 
 
 def table(results):
@@ -130,7 +151,9 @@ PLOTS = [
          table, optional=True, section="Beside peers", place=10),
     Plot("peers-allocators", "peers_allocators", "kvproof bench --peers --json=peers.json",
          draw_allocators, finding_of_allocators,
-         "Each row has our time, and that of a peer; the number is ours.",
+         "Each row has our time, which is the number, and that of a peer; how many times ours it "
+         "is stands at the left.",
          "The same requests in turns, each engine in a process of its own, called as its scheduler "
-         "calls it: ours from C++, the others from Python; hits and blocks taken were equal.",
+         "calls it: ours and OpenVINO's from C++, the others from Python; hits and blocks taken "
+         "were equal.",
          table, optional=True, section="Beside peers", place=20)]

@@ -425,9 +425,36 @@ def campaign():
                  tasks=2)
 
 
-# kvproof check, gate, engines, live and campaign make these; kvproof report those in MEASURED.
-CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law,
-           engine_history, live_law, live_history, campaign)
+def peers_kernels():
+    """Two peers: in one case ours takes half and a quarter of their times; in the other it is
+    behind the first, and the second has no such kernel."""
+    for operation, ratios in (("decode", (0.5, 0.25)), ("write", (1.25, None))):
+        for peer, ratio in zip(("vLLM", "PyTorch"), ratios):
+            parameters = {"peer": peer, "case": f"{operation} of 4", "operation": operation,
+                          "batch": 4, "context": 64, "heads": 32, "kv_heads": 8, "new": 1,
+                          "block_size": 16, "cache_type": "bf16", "threads": 1}
+            if not ratio:
+                yield result("peers_kernels", {**parameters, "not_comparable": "no such kernel"})
+                continue
+            if ratio > 1:
+                parameters["binds"] = "the pages"
+            yield result("peers_kernels", parameters, ours_over_peer=(
+                ratio, "ratio", 0.9 * ratio, 1.1 * ratio), time=(40, "us"), peer_time=(40 / ratio,
+                                                                                      "us"))
+
+
+def peers_allocators():
+    """Of two peers one is behind a binding, and inside it ten times as fast as it seems."""
+    for peer, ns, inner in (("vLLM", 8000, {}), ("SGLang", 4000, {"peer_inner_time": (400, "ns")})):
+        yield result("peers_allocators", {"peer": peer, "case": "hit of 8", "operation": "hit",
+                                          "hash": "sha256"}, ours_over_peer=(20 / ns, "ratio"),
+                     time=(20, "ns"), peer_time=(ns, "ns"), **inner)
+
+
+# kvproof check, gate, engines, live, campaign and bench --peers make these; kvproof report those in
+# MEASURED.
+CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law, engine_history, live_law,
+           live_history, campaign, peers_kernels, peers_allocators)
 
 
 def paged_decode():
