@@ -66,9 +66,9 @@ def allocator_rows(results, narrow):
     for operation, group in groups(results, "operation").items():
         title = operation
         for result in group:
-            name = f"{result['peer']}, ours by {result['hash']}"
-            if not narrow:
-                name += f": {digits(1 / result.value(BY_PEER))} times"
+            name = f"{result['peer']}, {result['hash']}" if narrow else (
+                f"{result['peer']}, ours by {result['hash']}: "
+                f"{digits(1 / result.value(BY_PEER))} times")
             dots = [(result.metrics["time"], (d.BLUE, False)),
                     (result.metrics["peer_time"], (d.VERMILLION, True))]
             if "peer_inner_time" in result.metrics:
@@ -118,15 +118,21 @@ def finding_of_allocators(results):
     found = compared(results)
     if not found:
         return "No peer could be measured beside our allocator"
-    parts = [f"{digits(1 / max(r.value(BY_PEER) for r in rows))} times faster than {peer}"
-             for peer, rows in groups(found, "peer").items()]
+    parts = [f"{digits(1 / max(r.value(BY_PEER) for r in rows))} times as fast as {peer}" +
+             inside(rows) for peer, rows in groups(found, "peer").items()]
     return f"For who calls it, our allocator is at least {', '.join(parts)}"
+
+
+def inside(rows):
+    ratios = [r.value("ours_over_peer_inner") for r in rows if "ours_over_peer_inner" in r.metrics]
+    return f" ({digits(1 / max(ratios))} times without its binding)" if ratios else ""
 
 
 def pair(**parameters):
     return Experiment({"peer": TEXT, "case": TEXT, **parameters}, {},
                       {BY_PEER: POSITIVE, "time": POSITIVE, "peer_time": POSITIVE,
-                       "peer_inner_time": POSITIVE}, most=500, most_names=500)
+                       "peer_inner_time": POSITIVE,
+                       "ours_over_peer_inner": POSITIVE}, most=500, most_names=500)
 
 
 SIZES = ("threads", "batch", "context", "heads", "kv_heads", "new", "block_size")
