@@ -30,10 +30,12 @@ struct Tile : VectorMath<V> {
 
   using Half = HalfStep<V, T>;
 
+  /// Few rows take little time between two tokens: lines are fetched between two elements, too.
+  static constexpr bool kFine = kRows < 4;
   static constexpr int kSums = kLanes / kAtOnce;  // folds that one vector of scores is made of
 
   /// Partial sums of kAtOnce tokens from `first` on, folded into one vector for each row.
-  static void dots(const TileWork& w, int first, F (*sums)[kSums], int at) {
+  static void dots(const TileWork& w, Fetch<V>& fetch, int first, F (*sums)[kSums], int at) {
     F sum[kRows][kAtOnce];
     const T* key[kAtOnce];
     KVPROOF_UNROLL
@@ -67,6 +69,7 @@ struct Tile : VectorMath<V> {
       KVPROOF_UNROLL
       for (int t = 0; t < kAtOnce; t += 2) k[t / 2] = Path::load_keys(&key[t], element);
       step(element, k);
+      if constexpr (kFine) fetch.some();
     }
     if (kHasHalves && element < w.key_size) {
       for (int t = 0; t < kAtOnce; t += 2) {
@@ -88,12 +91,12 @@ struct Tile : VectorMath<V> {
   /// Scores times log2(e), minus infinity past the tokens that count.
   static void score(const TileWork& w, Fetch<V>& fetch, float (*scores)[kTile]) {
     constexpr float kLog2E = 1.44269504088896340736F;
-    fetch.divide(2, kTile / kAtOnce);
+    fetch.divide(2, kTile / kAtOnce * (kFine && w.key_size > kStep ? w.key_size / kStep : 1));
     for (int group = 0; group < w.num_tokens; group += kLanes) {
       F sums[kRows][kSums];
       for (int i = 0; i < kSums; ++i) {
-        fetch.some();
-        dots(w, group + i * kAtOnce, sums, i);
+        if constexpr (!kFine) fetch.some();
+        dots(w, fetch, group + i * kAtOnce, sums, i);
       }
       for (int r = 0; r < kRows; ++r) {
         F s = Math::template fold<kSums, log2_of(kAtOnce)>(sums[r], V::add);

@@ -69,27 +69,45 @@ const TileKernel* avx512_vbmi_tile_kernels();
 const TileKernel* portable_fp8_as_bf16_tile_kernels();
 
 /// Fetches the lines ahead, a few at a time, so that they never queue up, and in the order of their
-/// addresses: the processor's own prefetchers follow, and run ahead.
+/// addresses: the processor's own prefetchers follow, and run ahead. Where it stands is kept here, in
+/// registers, and told to LinesAhead at the end.
 template <class V>  // V gives the function internal linkage
 class Fetch {
  public:
-  explicit Fetch(const TileWork& w) : ahead_(w.ahead), left_(w.fetch_lines) {}
+  explicit Fetch(const TileWork& w)
+      : ahead_(w.ahead), piece_(w.ahead->piece), left_(w.fetch_lines) {
+    if (left_ == 0) return;  // there may be no piece
+    next_ = piece_->at + std::ptrdiff_t{64} * w.ahead->done;
+    in_piece_ = piece_->count - w.ahead->done;
+  }
   /// One `share`th of what is left is fetched by `parts` calls of some().
   void divide(int share, int parts) { each_ = (left_ / share + parts - 1) / parts; }
   void some() { fetch(each_ < left_ ? each_ : left_); }
-  void rest() { fetch(left_); }
+  void rest() {
+    fetch(left_);
+    if (next_ != nullptr) *ahead_ = {piece_, piece_->count - in_piece_};
+  }
 
  private:
   void fetch(int lines) {
     left_ -= lines;
     for (; lines > 0; --lines) {
-      __builtin_prefetch(ahead_->piece->at + std::ptrdiff_t{64} * ahead_->done, 0, 2);
-      if (++ahead_->done == ahead_->piece->count) *ahead_ = {ahead_->piece + 1, 0};
+      if (in_piece_ == 0) {
+        ++piece_;
+        next_ = piece_->at;
+        in_piece_ = piece_->count;
+      }
+      __builtin_prefetch(next_, 0, 2);
+      next_ += 64;
+      --in_piece_;
     }
   }
 
   LinesAhead* ahead_;
-  int left_, each_ = 0;
+  const Lines* piece_;
+  const char* next_ = nullptr;  // the next line; null: there is none to fetch
+  int in_piece_ = 0;            // lines of *piece_ from there on
+  int left_, each_ = 0;         // lines of all, and of one call of some()
 };
 
 }  // namespace kvproof::kernels::cpu
