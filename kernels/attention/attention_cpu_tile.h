@@ -69,8 +69,8 @@ const TileKernel* avx512_vbmi_tile_kernels();
 const TileKernel* portable_fp8_as_bf16_tile_kernels();
 
 /// Fetches the lines ahead, a few at a time, so that they never queue up, and in the order of their
-/// addresses: the processor's own prefetchers follow, and run ahead. Where it stands is kept here, in
-/// registers, and told to LinesAhead at the end.
+/// addresses: the processor's own prefetchers follow, and run ahead. Where it stands is kept here,
+/// in registers, and told to LinesAhead at the end.
 template <class V>  // V gives the function internal linkage
 class Fetch {
  public:
