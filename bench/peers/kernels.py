@@ -27,6 +27,7 @@ SENTENCE = ("attention over a paged cache by one core and two; sequences x token
             "of the query over those of K and V, of 128 elements (MLA: 576)")
 LLAMA = "llama-cpp-python 0.3.36"
 BUILD_SECONDS = 480  # that ggml may take
+HUGE_PAGES = "glibc.malloc.hugetlb=1"  # for the tensors of all alike, where the system gives them
 
 
 def all_cases(smoke):
@@ -120,7 +121,8 @@ def rounds(wanted, threads, python, more, options):
                f"--filter={names}", *more, *["--smoke"] * options.smoke]
     with open(log_of(options), "ab") as errors, subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8",
-            env=os.environ | {"OMP_NUM_THREADS": str(threads)}) as process:
+            env=os.environ | {"OMP_NUM_THREADS": str(threads),
+                              "GLIBC_TUNABLES": HUGE_PAGES}) as process:
         for line in process.stdout:
             if line.startswith("{"):  # libraries print things of their own
                 yield json.loads(line)
