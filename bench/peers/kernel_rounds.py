@@ -260,14 +260,21 @@ def best_of(times, name):
     return form, forms.get(form)
 
 
-def pages_bind(times, theirs):
-    """@return whether pages make the difference to a peer that has none; nothing if they do not"""
+def binding(times, ours, theirs):
+    """@return what the same rounds say of why a peer is ahead: the pages that it has not, or else
+    how near both come to the read and to the multiply-adds, whichever it comes nearer to"""
+    def middle(above, below):
+        return statistics.median(a / b for a, b in zip(above, below))
     _, contiguous = best_of(times, "contiguous")
-    if contiguous is None:
-        return ""
-    ratio = statistics.median(a / b for a, b in zip(contiguous, theirs))
-    return "" if ratio > 1 else (
-        f"its buffers are contiguous, and over such ours takes {ratio:.2f} of its time: the pages")
+    if contiguous and middle(contiguous, theirs) <= 1:
+        return (f"its buffers are contiguous, and over such ours takes "
+                f"{middle(contiguous, theirs):.2f} of its time: the pages")
+    floors = {words: best_of(times, floor)[1] for floor, words in (
+        ("read", "the fastest read"), ("multiply", "the multiply-adds in registers"))}
+    shares = {words: middle(least, theirs) for words, least in floors.items() if least}
+    words = max(shares, key=shares.get, default=None)
+    return words and (f"it comes to {shares[words]:.2f} of {words}, ours to "
+                      f"{middle(floors[words], ours):.2f}")
 
 
 def row_of(name, case, peer, times, reasons, said):
@@ -278,7 +285,7 @@ def row_of(name, case, peer, times, reasons, said):
                    reasons.get("kvproof" if not ours else peer, ["no form"])]
         return pairs.not_comparable(kernels.EXPERIMENT, name, peer, "; ".join(why_not), **said)
     row = pairs.measured(kernels.EXPERIMENT, name, peer, ours, theirs, "us",
-                         pages_bind(times, theirs), form=form, our_form=our, **said)
+                         binding(times, ours, theirs), form=form, our_form=our, **said)
     floors = {"read": "fraction_of_read", "multiply": "fraction_of_multiply_adds"}
     for floor, metric in floors.items():
         _, least = best_of(times, floor)
