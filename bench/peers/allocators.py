@@ -174,6 +174,9 @@ def rounds(name, peer, operation, shape, ours, theirs, said):
     line, parts = f"{operation.command} {operation.count(shape)}", operation.parts(shape)
     sides = {"ours": ours, "theirs": theirs}
     found = {side: [] for side in sides}
+    if operation.command == "life":  # before, other cases may have evicted what is shared
+        for side in sides.values():
+            side.ask(line)
     for order in pairs.turns(list(sides), shape.rounds):
         for side in order:
             found[side].append(sides[side].ask(line))
