@@ -15,8 +15,13 @@ lines (our_allocator.cpp), and makes the same tokens.
 The first arguments of this program are folders in which the adapters of engines are.
 """
 
+import os
 import sys
 from time import perf_counter_ns
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "allocator",
+                             "in_python"))
+import decode_steps
 
 BLOCK_SIZE, PROMPT, PREFIX, OUTPUT = 16, 1024, 512, 256
 WHOLE = 2 ** 64 - 1
@@ -42,26 +47,12 @@ class Traffic:
         return self.prefixes[self.number() % len(self.prefixes)] + self.fresh(PROMPT - PREFIX)
 
 
-class Vllm:
+class Vllm(decode_steps.Vllm):
     """What its scheduler does with the KV cache. A batch is a loop over its requests."""
 
-    has_hits = True
-
     def __init__(self, blocks, live):
-        import without_torch
-        without_torch.install()
-        import vllm_manager
-        config = {"num_blocks": blocks, "enable_caching": True, "hash_block_size": BLOCK_SIZE,
-                  "groups": [{"kind": "full", "block_size": BLOCK_SIZE}],
-                  "max_model_len": PROMPT + OUTPUT + BLOCK_SIZE}
-        self.hasher = vllm_manager.block_hasher(config)
-        self.manager = vllm_manager.build(config, False)
-        self.request_of = vllm_manager.request_of
-        self.begin_step = getattr(self.manager, "new_step_starts", lambda: None)
+        super().__init__(blocks, PROMPT + OUTPUT + BLOCK_SIZE)
         self.names = 0
-
-    def salt(self, _):
-        """Of a request: none."""
 
     def admit(self, prompt):
         """@return the request, and the tokens of it that were found"""
@@ -78,16 +69,7 @@ class Vllm:
     def step(self, requests, tokens):
         self.begin_step()
         for request, token in zip(requests, tokens):
-            request.append_output_token_ids(token)
-            if self.manager.allocate_slots(request, 1) is None:
-                raise MemoryError("a decode step was refused")
-            request.num_computed_tokens += 1
-
-    def finish(self, request):
-        self.manager.free(request)
-
-    def held(self, request):
-        return len(self.manager.get_block_ids(request.request_id)[0])
+            super().step(request, token)
 
     def inside(self):
         """Nothing of it is behind a binding."""
@@ -96,8 +78,6 @@ class Vllm:
 class Sglang:
     """What its scheduler does with the tree and the pages. Pages that hold what the tree has
     already are given back when a prompt is published."""
-
-    has_hits = True
 
     def __init__(self, blocks, live):
         sys.argv[1:] = []

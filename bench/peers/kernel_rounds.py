@@ -5,7 +5,8 @@ Everything takes its turn in this process, on the tensors of device/peers.py and
 against double precision. Before each turn the caches of the processor are swept. What a peer
 prepares once for a batch (contiguous copies, its own layout, vLLM's schedule, llama.cpp's graph) is
 not timed; of several forms, ours among them, the fastest counts. OMP_NUM_THREADS is set by who
-starts this; the libraries' own waiting is left as it is, for the sweep takes longer than it.
+starts this; the libraries' own waiting is left as it is. The sweep takes longer than it, and is our
+read by one thread: PyTorch's would wake its workers right before the clock.
 """
 
 import argparse
@@ -197,11 +198,17 @@ class Ggml:
 # ---- the rounds ---------------------------------------------------------------------------------
 
 class Stopwatch:
-    def __init__(self, torch):
-        self.swept = torch.ones(SWEPT_BYTES // 4)
+    def __init__(self, torch, library):
+        self.swept, self.library = torch.ones(SWEPT_BYTES // 4), library
+        self.half = SWEPT_BYTES // 2
+
+    def sweep(self):
+        begin = self.swept.data_ptr()
+        self.library.kvproof_read(ctypes.c_void_p(begin), ctypes.c_void_p(begin + self.half),
+                                  ctypes.c_int64(self.half), 0, 0, 1)
 
     def once(self, launch):
-        self.swept.sum()
+        self.sweep()
         begin = time.perf_counter_ns()
         launch()
         return (time.perf_counter_ns() - begin) / 1000
@@ -281,7 +288,7 @@ def row_of(name, case, peer, times, reasons, said):
     (our, ours), (form, theirs) = best_of(times, "kvproof"), best_of(times, peer)
     said = {**said, **asdict(case)}
     if not ours or not theirs:
-        why_not = [reason.removeprefix("Absent: ") for reason in
+        why_not = [re.sub(r"^(Absent|NotImplementedError): ", "", reason) for reason in
                    reasons.get("kvproof" if not ours else peer, ["no form"])]
         return pairs.not_comparable(kernels.EXPERIMENT, name, peer, "; ".join(why_not), **said)
     row = pairs.measured(kernels.EXPERIMENT, name, peer, ours, theirs, "us",
@@ -298,7 +305,7 @@ def row_of(name, case, peer, times, reasons, said):
 
 def sources_of(torch, options):
     """@return name -> what gives its forms; peer -> its version"""
-    library = ctypes.CDLL(options.library)
+    library = ctypes.CDLL(options.path)
     sources = {"kvproof": lambda t: our_forms(t, library, options.threads),
                "PyTorch": torch_forms}
     versions = {"PyTorch": torch.__version__, "llama.cpp": kernels.LLAMA, "vLLM": "none"}
@@ -325,7 +332,7 @@ def absent(reason):
 
 def main():
     parser = argparse.ArgumentParser(prog="kernel_rounds.py", allow_abbrev=False)
-    parser.add_argument("--library", required=True)
+    parser.add_argument("--library", dest="path", required=True)
     parser.add_argument("--ggml", default="", help="the folder of its libraries")
     parser.add_argument("--no-ggml", default="", help="why there is none")
     parser.add_argument("--threads", type=int, required=True)
@@ -336,7 +343,7 @@ def main():
     torch.set_num_threads(options.threads)
     library, sources, versions = sources_of(torch, options)
     library.kvproof_instructions.restype = ctypes.c_char_p
-    stopwatch, isa = Stopwatch(torch), library.kvproof_instructions().decode()
+    stopwatch, isa = Stopwatch(torch, library), library.kvproof_instructions().decode()
     for name, case, threads in kernels.all_cases(options.smoke):
         if threads != options.threads or not re.search(options.filter, name):
             continue

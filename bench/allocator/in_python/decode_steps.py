@@ -47,13 +47,13 @@ class Textbook:
 class Vllm:
     """What its scheduler does with the KV cache in a step: a token more, a slot for it."""
 
-    def __init__(self, num_blocks):
+    def __init__(self, num_blocks, longest=PROMPT + BLOCK_SIZE + STEPS):
         import without_torch
         without_torch.install()
         import vllm_manager
         group = {"kind": "full", "block_size": BLOCK_SIZE}
         config = {"num_blocks": num_blocks, "enable_caching": True, "groups": [group],
-                  "max_model_len": PROMPT + BLOCK_SIZE + STEPS, "hash_block_size": BLOCK_SIZE}
+                  "max_model_len": longest, "hash_block_size": BLOCK_SIZE}
         self.hasher = vllm_manager.block_hasher(config)
         self.manager = vllm_manager.build(config, False)
         self.request_of = vllm_manager.request_of
