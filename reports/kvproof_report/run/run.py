@@ -271,9 +271,9 @@ class Run:
         """@return the exit code of the page, and its path."""
         page = os.path.join(self.options.output, "report.html")
         ours = {part.name for part in self.parts}
-        # The page also shows results that check, selftest, engines or live left in the folder.
+        # The page also shows what check, selftest and the verbs that no report runs left there.
         files = self.files + [self.path_of(part.name) for part in PARTS
-                              if part.program in ("check", "selftest", "engines", "live")
+                              if (part.program in ("check", "selftest") or not part.arguments)
                               and part.name not in ours
                               and os.path.exists(self.path_of(part.name))]
         command = [sys.executable, MAKE_PAGE, *files, self.file.path,

@@ -132,12 +132,13 @@ class RunTest(FolderTest):
         self.make("results")
         for sample, left in (("mutant", "mutants"), ("engine_law", "engines"),
                              ("engine_history", "history"), ("live_law", "live"),
-                             ("live_history", "live_history")):
+                             ("live_history", "live_history"), ("peers_kernels", "peers")):
             shutil.copy(self.path("samples", f"{sample}.json"),
                         self.path("results", f"{left}.json"))
         code, _, said = self.run_sh("--smoke")
         self.assertEqual(code, 0, said)
-        for key in ("kill-matrix", "engines", "engine-history", "run-laws", "live-history"):
+        for key in ("kill-matrix", "engines", "engine-history", "run-laws", "live-history",
+                    "peers-kernels"):
             self.assertTrue(f'<article id="{key}">' in self.page(), key)
         self.assertTrue('<p id="exhaustive-search" class="absent">' in self.page())
 
