@@ -41,11 +41,14 @@ Walker::Walker(const Space& space, MakeSubject make, Oracles oracles, bool own_m
   if (own_memory) arena_ = std::make_unique<Arena>();
   if (arena_ && !arena_->serves_operator_new()) arena_.reset();
   make_subject();
+  if (oracles_.model || config_.profile.sparse) {
+    const Arena::Scope scope(arena_.get());
+    model_ = std::make_unique<ModelOracle>(config_);
+  }
   Level& root = here();
-  if (arena_) arena_->save(root.image);
+  keep_both(root);
   subject_->observe(root.state);
   root.history.tally.count(root.state);
-  if (oracles_.model || config_.profile.sparse) root.model.emplace(config_);
   operations_in(space_, root.state, root.history, root.known, root.operations);
 }
 
@@ -69,11 +72,19 @@ void Walker::descend(std::uint8_t choice) {
   step(from, from.operations[choice], to);
   if (!wrong_.empty()) throw std::logic_error("a path that was found right is wrong: " + wrong_);
   operations_in(space_, to.state, to.history, to.known, to.operations);
-  if (arena_) arena_->save(to.image);
+  keep_both(to);
   ++depth_;
 }
 
-/// Brings the subject to this state as if it had performed the path and nothing else.
+void Walker::keep_both(Level& at) const {
+  if (arena_) {
+    arena_->save(at.image);
+  } else if (model_) {
+    at.model = *model_;
+  }
+}
+
+/// Brings subject and model to this state as if they had performed the path and nothing else.
 void Walker::bring_subject() {
   left_ = false;
   performed_.clear();
@@ -85,6 +96,7 @@ void Walker::bring_subject() {
   } else {
     make_subject();
     for (const Operation* operation : performed_) subject_->apply(*operation);
+    if (model_) *model_ = *here().model;
   }
 }
 
@@ -126,11 +138,18 @@ void Walker::step(const Level& from, const Operation& operation, Level& to) {
   to.history.fold(from.state, operation, outcome_, to.state);
   to.known = from.known;
   note(config_, operation, outcome_.result, to.state, to.known);
-  if (!from.model) return;
-  to.model = from.model;
-  const Finding finding = to.model->follow(operation, outcome_, to.state, to.history.occasions);
+  if (model_) ask_model(operation, to);
+}
+
+// What it says is copied out of the arena, as the subject's answer is.
+void Walker::ask_model(const Operation& operation, Level& to) {
+  Finding finding;
+  {
+    const Arena::Scope scope(arena_.get());
+    finding = model_->follow(operation, outcome_, to.state, to.history.occasions);
+  }
   if (finding && oracles_.model) wrong_ = "model: " + *finding;
-  if (config_.profile.sparse) to.memory = to.model->model().memory();
+  if (config_.profile.sparse) to.memory = model_->model().memory();
 }
 
 void Walker::judge(const Level& from, const Operation& operation, const Level& to) {

@@ -2,10 +2,10 @@
 // Brings a subject into any state whose path is known, and tries every operation there.
 //
 // Model:   a path is one choice per step: the position of the operation in operations_in(). States
-//          on the way are kept (history, snapshot, model: values), so a path that shares its
-//          beginning with the one before costs only its end. A subject is not a value: after each
-//          operation that changed something its memory is put back as it was (arena.h), or where
-//          that cannot be, it is made anew and performs the path again.
+//          on the way are kept (history and snapshot), so a path that shares its beginning with the
+//          one before costs only its end. A subject is not a value: after each operation that
+//          changed something its memory, and with it the naive model's, is put back as it was
+//          (arena.h), or where that cannot be, it is made anew and performs the path again.
 // Checked: on every edge the laws, over the subject's own states, and the naive model's answer and
 //          state against the subject's. The content oracle is left out: a law or the model also
 //          sees what it sees, and its store would have to be part of the state.
@@ -81,12 +81,12 @@ class Walker {
     explicit Level(const CacheConfig& config) : history(config) {}
     Snapshot state;
     History history;
-    std::optional<ModelOracle> model;
     Known known;
     reference::Memory memory;  // since vllm-0.33
     std::vector<Operation> operations;
-    std::uint8_t choice = 0;  // the choice that was made here
-    Arena::Image image;       // the memory of a subject that stands here
+    std::uint8_t choice = 0;           // the choice that was made here
+    Arena::Image image;                // the memory of a subject and a model that stand here
+    std::optional<ModelOracle> model;  // that stands here, where there is no arena
   };
 
   [[nodiscard]] Level& here() { return levels_[depth_]; }
@@ -95,6 +95,8 @@ class Walker {
   void bring_subject();
   void make_subject();
   void perform(const Operation& operation);
+  void keep_both(Level& at) const;
+  void ask_model(const Operation& operation, Level& to);
   void step(const Level& from, const Operation& operation, Level& to);
   void judge(const Level& from, const Operation& operation, const Level& to);
   void count(const Level& from, const Operation& operation, const Level& to);
@@ -108,8 +110,9 @@ class Walker {
   std::vector<Level> levels_;  // the path; levels beyond depth_ are kept for their memory
   std::size_t depth_ = 0;
   Level next_;                    // the state behind the current edge
-  std::unique_ptr<Arena> arena_;  // with all memory of the subject; nullptr = none
+  std::unique_ptr<Arena> arena_;  // with all memory of subject and model; nullptr = none
   std::unique_ptr<Subject> subject_;
+  std::unique_ptr<ModelOracle> model_;       // has performed what the subject has; nullptr = none
   bool left_ = false;                        // the subject does not stand here any more
   std::vector<const Operation*> performed_;  // the operations that it performed
   Outcome outcome_;                          // of its last operation
