@@ -46,7 +46,7 @@ def draw_wide(mutants, rows, width):
     key = d.key_height(KEY, width)
     lines = survivor_lines(mutants, width)
     figure = d.new_figure(width, HEAD + height + 44 + key + 16 * len(lines))
-    matrix = width - LEFT - PANEL - TRACES - 3 * GAP
+    matrix = width - LEFT - PANEL - TRACES - 3 * GAP - 3
     axes = [d.place(figure, left, HEAD, size, height) for left, size in (
         (0, width), (LEFT, matrix), (LEFT + matrix + GAP, PANEL),
         (LEFT + matrix + 2 * GAP + PANEL, TRACES))]

@@ -47,7 +47,7 @@ def draw(results, width):
     axes = d.place(figure, left, TOP, width - left - 24, step * len(results))
     # Room for the numbers beside the longest bar; a single bad repetition does not set the scale.
     longest = max(r.value("ns_per_block") for r in results)
-    axes.set_xlim(0, longest * (2.7 if narrow else 1.65))
+    axes.set_xlim(0, longest * (2.9 if narrow else 1.65))
     axes.set_ylim(len(results) - 0.4, -0.55)
     for index, result in enumerate(results):
         draw_bar(axes, index, result, narrow)

@@ -24,7 +24,7 @@ def panels(results):
 def draw(results, width):
     narrow = width < 500
     sources = panels(results)
-    right = 16 if narrow else 178
+    right = 16 if narrow else 190
     memory, gap, strip = (220, 34, 54) if narrow else (230, 34, 60)
     strips = {source: has_fragmentation(lines) for source, lines in sources.items()}
     keys = d.key_height(key_entries(sources), width) if narrow else 0

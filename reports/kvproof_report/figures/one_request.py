@@ -13,7 +13,7 @@ def draw(results, width):
     narrow = width < 500
     height = 330 if narrow else 360
     figure = d.new_figure(width, height)
-    axes = d.place(figure, 38, 32, width - 38 - 14, height - 32 - 46)
+    axes = d.place(figure, 38, 32, width - 38 - 18, height - 32 - 46)
     lines = lines_of(results, "storage", "tokens")
     top = max(r.value("allocated_bytes") for r in results) / GB or 1
     last = max(r["tokens"] for r in results) or 1

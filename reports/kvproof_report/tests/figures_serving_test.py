@@ -5,7 +5,7 @@
 from kvproof_report.common.result_files import InputError
 from kvproof_report.draw import drawing
 from kvproof_report.draw.plot import rows_of
-from kvproof_report.figures import decode, published, serving, serving_memory
+from kvproof_report.figures import decode, live, published, serving, serving_memory
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.page_support import FigureTest, faults_of, texts_of
 
@@ -14,8 +14,8 @@ PLOTS = [serving.PLOT, serving_memory.PLOT, *published.PLOTS, decode.BLOCKS]
 
 class ServingTest(FigureTest):
     def test_texts_are_large_enough_within_their_figure_and_apart(self):
-        results = self.samples("serving", "published", "paged_decode")
-        for plot in PLOTS:
+        results = self.samples("serving", "published", "paged_decode", "live_memory")
+        for plot in [*PLOTS, live.PLOT]:
             for width in (drawing.NARROW, drawing.WIDE):
                 figure = plot.draw(rows_of(plot, results), width)
                 said = faults_of(texts_of(figure), figure.bbox.padded(1))
