@@ -42,7 +42,7 @@ def draw(results, width):
         draw_space(axes, index, result, narrow)
     d.ticks(axes.xaxis, d.log_marks(least / 2, most * 2, 2), short)
     d.row_axis(axes)
-    axes.annotate("states", (spaces[0].value("states"), -0.42), ha="center", va="bottom",
+    axes.annotate("states visited", (spaces[0].value("states"), -0.42), ha="center", va="bottom",
                   color=d.BLUE, annotation_clip=False)
     if spaces[0].value("edges") > 4 * spaces[0].value("states"):
         axes.annotate("edges", (spaces[0].value("edges"), -0.42), ha="center", va="bottom",
