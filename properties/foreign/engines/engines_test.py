@@ -177,6 +177,16 @@ class PlacesTest(unittest.TestCase):
                 places.overlay(self.top, os.path.join(self.folder.name, "copy"),
                                [Fault("", "a/b/c.py", words, "")])
 
+    def test_two_verbs_see_their_packages_in_one_environment(self):
+        sites = [os.path.join(self.folder.name, name, "lib", "python3.11", "site-packages")
+                 for name in ("engine", "wire", "live")]
+        for site in sites:
+            os.makedirs(site)
+        for other in ("wire", "live", "wire"):
+            places.see(os.path.join(self.folder.name, "engine"),
+                       os.path.join(self.folder.name, other))
+        self.assertEqual(self.text(sites[0], "shared.pth").splitlines(), sites[1:])
+
     def test_a_copy_that_is_not_python_is_refused(self):
         with self.assertRaisesRegex(places.Absent, "a/b/c.py:2: '\\(' was never closed"):
             places.overlay(self.top, os.path.join(self.folder.name, "copy"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where an engine is: in an environment made by pip, in a checkout, or in a copy of either."""
 
+import fcntl
 import glob
 import os
 import shutil
@@ -46,10 +47,14 @@ def install(environment, requirements, *options):
 
 
 def see(environment, other):
-    """Lets an environment see the packages of another behind its own."""
-    with open(os.path.join(site_packages(environment), "shared.pth"), "w",
+    """Lets an environment see the packages of another behind its own, and behind those that it sees
+    already: two verbs may share it that need other packages."""
+    line = site_packages(other) + "\n"
+    with open(os.path.join(site_packages(environment), "shared.pth"), "a+",
               encoding="utf-8") as file:
-        file.write(site_packages(other) + "\n")
+        file.seek(0)
+        if line not in file.readlines():
+            file.write(line)
 
 
 def environment(folder, name, requirements, *options, beside=None, python=sys.executable):
@@ -58,7 +63,17 @@ def environment(folder, name, requirements, *options, beside=None, python=sys.ex
     @param beside another environment, whose packages are seen, too
     @return its folder. Throws Absent.
     """
-    path = os.path.join(folder, name)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, f"{name}.lock"), "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another task of a campaign may want it, too
+        path = made(os.path.join(folder, name), name, requirements, options, python)
+        if beside:
+            see(path, beside)
+    return path
+
+
+def made(path, name, requirements, options, python):
+    """@return the folder of an environment, which is made if it is not there as it is wanted"""
     ready, wanted = os.path.join(path, "ready"), "\n".join(requirements)
     if os.path.exists(ready):
         with open(ready, encoding="utf-8") as file:
@@ -69,8 +84,6 @@ def environment(folder, name, requirements, *options, beside=None, python=sys.ex
     shutil.rmtree(path, ignore_errors=True)
     run(python, "-m", "venv", path)
     install(path, requirements, *options)
-    if beside:
-        see(path, beside)
     with open(ready, "w", encoding="utf-8") as file:
         file.write(wanted)
     return path

@@ -112,7 +112,7 @@ class Checker:
         try:
             changed = place.with_fault(number, fault)
         except Absent as error:
-            raise SystemExit(f"kvproof engines: {place.row.name} {place.row.revision}: {error}")
+            stop(f"{place.row.name} {place.row.revision}: {error}")
         code, _, output = self.run(changed, f"{place.row.name}-{place.row.revision}-{number}",
                                    "--findings=1", "--shrink-seconds=0")
         if code in (0, 1, 3):
@@ -299,12 +299,18 @@ def parse():
     return options
 
 
+def stop(text):
+    """Ends with the exit code of what could not be done; 1 is a finding."""
+    print(f"kvproof engines: {text}", file=sys.stderr, flush=True)
+    sys.exit(2)
+
+
 def write(path, content):
     try:
         with open(path, "w", encoding="utf-8") as file:
             file.write(json.dumps(content) + "\n")
     except OSError as error:
-        sys.exit(f"kvproof engines: --json={path}: cannot be written: {error.strerror}")
+        stop(f"--json={path}: cannot be written: {error.strerror}")
 
 
 def main():

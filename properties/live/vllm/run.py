@@ -32,8 +32,11 @@ LONGEST = 3000  # steps of one run
 class Driver:
     """Starts runs of vLLM and of copies of it, and has them judged."""
 
-    def __init__(self, judge, folder):
-        self.judge, self.folder, self.environment, self.laws = judge, folder, {}, {}
+    def __init__(self, judge, folder, copies):
+        """@param folder of the environments, and of runs that are kept
+        @param copies a folder of this process alone, since another may have the same seeds"""
+        self.judge, self.folder, self.copies = judge, folder, copies
+        self.environment, self.laws = {}, {}
         shared = environment(folder, "live", NEEDS)
         shared = environment(folder, f"vllm-v1-{RELEASE}", [f"vllm=={RELEASE}"], "--no-deps",
                              beside=shared)
@@ -42,7 +45,7 @@ class Driver:
 
     def copy(self, name, changes):
         """@return the paths that stand before all others: of a copy of vLLM, and of our runner"""
-        top = os.path.join(self.folder, "copies", f"live-{name}")
+        top = os.path.join(self.copies, name)
         ours = [each._replace(file=each.file.removeprefix("runner/"))
                 for each in changes if each.file.startswith("runner/")]
         theirs = [each for each in changes if not each.file.startswith("runner/")]
@@ -53,8 +56,9 @@ class Driver:
     def run(self, case, seed, steps, copy=(str(HERE),), keep=None, asserts=True):
         """@param asserts whether vLLM's own assertions are in force
         @return the verdict on a run, as `kvproof live --json` writes it"""
+        compiled = self.folder if copy == (str(HERE),) else self.copies
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(copy),
-                   PYTHONPYCACHEPREFIX=os.path.join(self.folder, "pycache"))
+                   PYTHONPYCACHEPREFIX=os.path.join(compiled, "pycache"))
         with tempfile.TemporaryDirectory() as work:
             path, verdict = keep or os.path.join(work, "run.jsonl"), os.path.join(work, "json")
             self.do([self.python, *["-O"] * (not asserts), "-c", "import drive; drive.main()",
@@ -74,7 +78,8 @@ class Driver:
                               errors="replace", env=env, cwd=folder, check=False)
         if done.returncode not in allowed:
             words = done.stderr.strip().splitlines() or ["no output"]
-            raise SystemExit(f"kvproof live: {' '.join(command)}: {words[-1]}")
+            print(f"kvproof live: {' '.join(command)}: {words[-1]}", file=sys.stderr, flush=True)
+            raise SystemExit(2)  # 1 is a finding
 
 
 def dealt(cases, seed, steps):
@@ -278,15 +283,17 @@ def main():
     if options.json and not writable(options.json):
         print(f"kvproof live: --json={options.json}: cannot be written", file=sys.stderr)
         return 2
-    try:
-        campaign = Campaign(Driver(os.path.join(programs, "kvproof-live"), folder), options)
-    except Absent as error:
-        print(f"kvproof live: skipped: vllm {RELEASE}: {error}", file=sys.stderr)
-        return 77
-    campaign.sound()
-    campaign.explain()
-    if not options.no_seeded:
-        campaign.faults()
+    with tempfile.TemporaryDirectory(prefix="kvproof-live-") as copies:
+        try:
+            campaign = Campaign(
+                Driver(os.path.join(programs, "kvproof-live"), folder, copies), options)
+        except Absent as error:
+            print(f"kvproof live: skipped: vllm {RELEASE}: {error}", file=sys.stderr)
+            return 77
+        campaign.sound()
+        campaign.explain()
+        if not options.no_seeded:
+            campaign.faults()
     show(campaign)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
