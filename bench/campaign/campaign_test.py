@@ -15,6 +15,7 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 import xml.etree.ElementTree
 from pathlib import Path
 
@@ -44,6 +45,9 @@ class Campaign(unittest.TestCase):
         made = tempfile.TemporaryDirectory()
         self.addCleanup(made.cleanup)
         self.work = Path(made.name)
+        there = unittest.mock.patch.object(tempfile, "tempdir", made.name)
+        there.start()  # shards that are killed leave their folders in it
+        self.addCleanup(there.stop)
         (self.work / "log.jsonl").write_text(LOG)
         self.plan = self.planned("plan.json", ROWS)
 
@@ -143,6 +147,12 @@ class Plans(Campaign):
             kinds |= {task.kind for task in built.tasks.values()}
             self.assertTrue(name != "smoke" or all(task.exact for task in built.tasks.values()))
         self.assertEqual(kinds, set(KINDS))
+
+    def test_start_what_a_build_has(self):
+        for kind in KINDS:
+            for word in Task(kind, (), None, (), 1, 1).command(PROGRAMS)[:3]:
+                if word.startswith("/") and not word.endswith("/build/fuzz"):
+                    self.assertTrue(os.path.exists(word), f"{kind} starts {word}")
 
 
 class Shards(Campaign):
