@@ -18,6 +18,7 @@ class Part:
     seconds: dict[str, int]  # of each mode on two cores, about; with traces: for each of them
     traces: bool = False    # whether --trace goes to it
     experiments: tuple[str, ...] = ()  # those of its results; none given: one, named as the part
+    downloads: bool = False  # whether it is a verb of the launcher that needs a network, and a yes
 
     def expected_seconds(self, mode: str, num_traces: int) -> int:
         return self.seconds[mode] * (1 + num_traces if self.traces else 1)
@@ -77,7 +78,6 @@ PARTS = (
     Part("engines", "engines", {}, {}, experiments=("engine_law",)),
     Part("history", "engines", {}, {}, experiments=("engine_history",)),
     Part("live", "live", {}, {}, experiments=("live_law",)),
-    Part("peers", "bench", {}, {}, experiments=("peers_kernels", "peers_allocators")),
     Part("live_history", "live", {}, {}, experiments=("live_history",)),
     bench("life_cycle", "life_cycle/(xxh3|sha256|hybrid)_64k$", 3, 10, 52, 100),
     bench("decode_step", "decode_step", 1, 15, 15, 15),  # about 25 s more where vLLM is installed
@@ -92,12 +92,16 @@ PARTS = (
           "thorough": ["--filter=^serving_cost/10{4,7}$"],  # the largest case alone takes 20 s
           "full": ["--filter=^serving_cost"]},
          {"smoke": 1, "default": 1, "thorough": 6, "full": 30}),
+    Part("peers", "bench", {mode: ["--peers"] for mode in ("thorough", "full")},
+         {"thorough": 720, "full": 720}, experiments=("peers_kernels", "peers_allocators"),
+         downloads=True),
 )
 PAGE_SECONDS = 8
 
 
-def parts_of(mode: str) -> list[Part]:
-    return [part for part in PARTS if mode in part.arguments]
+def parts_of(mode: str, downloads: bool = False) -> list[Part]:
+    return [part for part in PARTS
+            if mode in part.arguments and (downloads or not part.downloads)]
 
 
 def experiments_of(name: str) -> tuple[str, ...]:

@@ -36,6 +36,7 @@ from kvproof_report.run.run_file import RunFile, Taken, UnlikeRun, digest_of, op
 
 # What draws the page, as this program calls it and its user may.
 MAKE_PAGE = str(Path(__file__).parents[2] / "make_page.py")
+LAUNCHER = str(Path(__file__).parents[3] / "kvproof")
 LENSES = ("double-free", "stale-hit")  # scenes of kvproof lens that break a law
 
 
@@ -140,7 +141,8 @@ class Run:
         """@param signals: a list to which a signal is added when it comes"""
         self.options, self.programs, self.work = options, programs_folder, work
         self.signals = signals
-        self.parts = parts_of(options.mode)
+        self.downloads = os.environ.get("KVPROOF_YES") == "yes"
+        self.parts = parts_of(options.mode, self.downloads)
         self.file = RunFile(options.output, "kvproof report " + self.words(),
                             options_text(options.mode, options.trace),
                             digest_of({f"kvproof-{part.program}" for part in self.parts},
@@ -158,6 +160,7 @@ class Run:
         if self.options.output != "results":
             words.append(f"--output={self.options.output}")
         words += ["--png"] if self.options.png else []
+        words += ["--yes"] if self.downloads else []
         return shlex.join(words + (["--resume"] if resume else []))
 
     def path_of(self, name: str) -> str:
@@ -212,6 +215,10 @@ class Run:
             self.remove(self.file.path)
         say(f"{len(self.parts) - len(there)} parts, about {self.progress.all_seconds} s in all; "
             "Ctrl-C keeps those that are finished.")
+        for part in parts_of(self.options.mode, downloads=True):
+            if part not in self.parts:
+                say(f"{part.name} is left out: with --yes it is downloaded from PyPI and measured, "
+                    f"too, {part.seconds[self.options.mode] // 60} minutes more.")
         for part in self.parts:
             self.check_signals()
             expected = part.expected_seconds(self.options.mode, len(self.options.trace))
@@ -226,7 +233,8 @@ class Run:
     def measure_part(self, part: Part) -> None:
         path, log = self.path_of(part.name), os.path.join(self.work, part.name)
         program = os.path.join(self.programs, f"kvproof-{part.program}")
-        command = [program, *part.arguments[self.options.mode], f"--json={path}"]
+        command = [LAUNCHER, part.program, "--yes"] if part.downloads else [program]
+        command += [*part.arguments[self.options.mode], f"--json={path}"]
         command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
         self.remove(path)
         status, taken = self.run_part(command, log)
@@ -273,8 +281,8 @@ class Run:
         ours = {part.name for part in self.parts}
         # The page also shows what check, selftest and the verbs that no report runs left there.
         files = self.files + [self.path_of(part.name) for part in PARTS
-                              if (part.program in ("check", "selftest") or not part.arguments)
-                              and part.name not in ours
+                              if (part.program in ("check", "selftest") or part.downloads
+                                  or not part.arguments) and part.name not in ours
                               and os.path.exists(self.path_of(part.name))]
         command = [sys.executable, MAKE_PAGE, *files, self.file.path,
                    *[f"--absent={name}={reason}"

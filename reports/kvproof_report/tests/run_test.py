@@ -29,6 +29,7 @@ for arg do
     --filter=*) name=${arg#--filter=^}; name=${name%%/*} ;;
     --mutants) name=mutant ;;
     --liars) name=liar ;;
+    --peers) name=peers_kernels ;;
     --exhaustive) name=exhaustive ;;
     --*) ;;
     *) name=$arg ;;
@@ -294,6 +295,18 @@ class RunTest(FolderTest):
         self.assertEqual((summary["passed"], summary["failed"], summary["skipped"]),
                          (len(parts_of("thorough")), 0, 0))
         self.assertGreater(summary["run_cpu_seconds"], 0)
+
+    def test_peers_are_measured_where_their_download_was_agreed_to(self):
+        reports = self.path("reports")
+        shutil.copytree(REPORTS, reports, ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+        os.chmod(self.write("kvproof", PROGRAM), 0o755)
+        for agreed in ("no", "yes"):
+            code, _, said = self.run_sh("--thorough", reports=reports, KVPROOF_YES=agreed)
+            self.assertEqual(code, 0, said)
+            self.assertEqual("peers is left out: with --yes it" in said, agreed == "no")
+            self.assertEqual('<article id="peers-kernels">' in self.page(), agreed == "yes")
+        self.assertEqual(self.calls()[-1],
+                         "kvproof bench --yes --peers --json=results/peers.json")
 
     def test_what_check_finds_is_drawn_and_is_the_exit_code(self):
         for found, expected, words in (("VIOLATED", 1, "not all of it holds"),
