@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The suite life_cycle. One result per case (hash function, pool size): "ns_per_block",
 // "ns_per_decode_token", "instructions_per_block" (where valgrind is installed), "bytes_per_block",
-// counts and a checksum.
+// counts and a checksum. The cases are played in turns, so that what else the machine does meets
+// all of them; "ratio_to_first_case" is of turns that lie side by side.
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -95,53 +97,6 @@ void check_counts(const LifeCycleShape& shape, const LifeCycleCounts& c, std::ui
   require(c.revived * 10 >= c.hit_blocks, "fewer than a tenth of the hits were revived");
 }
 
-/// The three phases, each between two readings of the clock. [ns per request]
-template <class Digest>
-void time_phases(LifeCycle<Digest>& life, std::uint32_t batches, Metrics& metrics) {
-  std::vector<double> admit, decode, finish;
-  for (std::uint32_t batch = 0; batch < batches; ++batch) {
-    life.prepare();
-    double sums[3] = {};
-    for (std::uint32_t i = 0; i < LifeCycleShape::kBatch; ++i) {
-      const auto start = Clock::now();
-      const RequestId id = life.admit(i);
-      const auto admitted = Clock::now();
-      life.decode(id, i);
-      const auto decoded = Clock::now();
-      life.finish_oldest(id);
-      sums[0] += nanoseconds(start, admitted);
-      sums[1] += nanoseconds(admitted, decoded);
-      sums[2] += nanoseconds(decoded, Clock::now());
-    }
-    admit.push_back(sums[0] / LifeCycleShape::kBatch);
-    decode.push_back(sums[1] / LifeCycleShape::kBatch / LifeCycleShape::kDecodeTokens);
-    finish.push_back(sums[2] / LifeCycleShape::kBatch);
-  }
-  metrics.emplace_back("ns_per_admission", spread_of(admit, "ns"));
-  metrics.emplace_back("ns_per_decode_token", spread_of(decode, "ns"));
-  metrics.emplace_back("ns_per_finish", spread_of(finish, "ns"));
-}
-
-/// Batches in turns with a manager that keeps every window.
-template <class Digest>
-Metric ratio_to_dense(LifeCycle<Digest>& life, LifeCycleShape shape, std::uint64_t seed,
-                      std::uint32_t batches) {
-  shape.retention.reset();
-  LifeCycle<Digest> dense(shape, seed);
-  warm_up(dense, shape);
-  std::vector<double> ratio;
-  for (std::uint32_t batch = 0; batch < batches; ++batch) {
-    life.prepare();
-    dense.prepare();
-    const auto start = Clock::now();
-    life.run_batch();
-    const auto between = Clock::now();
-    dense.run_batch();
-    ratio.push_back(nanoseconds(start, between) / nanoseconds(between, Clock::now()));
-  }
-  return spread_of(ratio, "ratio");
-}
-
 Result named(const Case& c) {
   Result out;
   out.experiment = "life_cycle";
@@ -154,64 +109,162 @@ Result named(const Case& c) {
   return out;
 }
 
-template <class Digest>
-Result measure(const Case& c, std::uint64_t seed, std::uint32_t batches) {
-  LifeCycle<Digest> life(c.shape, seed);
-  warm_up(life, c.shape);
-  const std::uint64_t hashed_before = life.num_hashed();
-  const std::uint64_t evictions_before = life.manager().counters().evictions;
-  constexpr double kBatchBlocks = double{LifeCycleShape::kBatch} * LifeCycleShape::kBlocks;
-  std::vector<double> per_block, hash_alone, above_hash, ratio;
-  std::uint64_t hash_checksum = 0;
-  for (std::uint32_t batch = 0; batch < batches; ++batch) {
-    life.prepare();
-    const auto start = Clock::now();
-    life.run_batch();
-    const auto lived = Clock::now();
-    hash_checksum += life.hash_batch();
-    per_block.push_back(nanoseconds(start, lived) / kBatchBlocks);
-    hash_alone.push_back(nanoseconds(lived, Clock::now()) / kBatchBlocks);
-    above_hash.push_back(per_block.back() - hash_alone.back());
-    ratio.push_back(per_block.back() / hash_alone.back());
-  }
-  const LifeCycleCounts counts = life.counts();
-  const std::uint64_t evicted = life.manager().counters().evictions - evictions_before;
-  check_counts(c.shape, counts, evicted, life.num_hashed() - hashed_before);
+/// How many batches of a case one turn plays. The first ones are not timed: in them a pool of 64k
+/// blocks comes back into the caches.
+struct Turn {
+  std::uint32_t untimed;
+  std::uint32_t timed;
+  std::uint32_t phases;  // timed phase by phase
+};
+constexpr Turn kTurn = {20, 40, 10};
+constexpr Turn kSmokeTurn = {1, 4, 1};
+constexpr int kTurns = 10;
+constexpr int kSmokeTurns = 2;
 
-  Result out = named(c);
-  const auto requests = static_cast<double>(counts.requests);
-  const auto per_request = [requests](std::uint64_t n) {
-    return static_cast<double>(n) / requests;
-  };
-  out.metrics.emplace_back("ns_per_block", spread_of(per_block, "ns"));
-  out.metrics.emplace_back("hash_alone_ns_per_block", spread_of(hash_alone, "ns"));
-  out.metrics.emplace_back("ns_above_hash_per_block", spread_of(above_hash, "ns"));
-  out.metrics.emplace_back("ratio_to_hash_alone", spread_of(ratio, "ratio"));
-  if (c.shape.retention) {
-    out.metrics.emplace_back("ratio_to_dense", ratio_to_dense(life, c.shape, seed, batches));
+/// A case between its turns.
+class TimedCase {
+ public:
+  virtual ~TimedCase() = default;
+  virtual void take_turn(const Turn& turn) = 0;
+  /// Nanoseconds per block. shape [turns]: the median of each
+  [[nodiscard]] const std::vector<double>& turns() const { return turns_; }
+  virtual Result result() = 0;
+
+ protected:
+  std::vector<double> turns_;
+};
+
+template <class Digest>
+class Timed final : public TimedCase {
+ public:
+  Timed(const Case& c, std::uint64_t seed) : case_(c), life_(c.shape, seed) {
+    warm_up(life_, c.shape);
+    if (c.shape.retention) {
+      LifeCycleShape dense = c.shape;
+      dense.retention.reset();
+      warm_up(dense_.emplace(dense, seed), dense);
+    }
+    hashed_before_ = life_.num_hashed();
+    evictions_before_ = life_.manager().counters().evictions;
   }
-  time_phases(life, std::max(batches / 4, 1U), out.metrics);
-  const double pool_bytes = static_cast<double>(life.manager().pool().bytes());
-  out.metrics.emplace_back("bytes_per_block",
-                           Metric{pool_bytes / c.shape.num_blocks, "bytes", {}, {}});
-  out.metrics.emplace_back(
-      "bytes_per_request",
-      Metric{static_cast<double>(life.manager().request_bytes()) / (c.shape.live_requests + 1),
-             "bytes",
-             {},
-             {}});
-  out.metrics.emplace_back("hit_blocks_per_request",
-                           Metric{per_request(counts.hit_blocks), "blocks", {}, {}});
-  out.metrics.emplace_back("evictions_per_request", Metric{per_request(evicted), "blocks", {}, {}});
-  out.metrics.emplace_back("revivals_per_request",
-                           Metric{per_request(counts.revived), "blocks", {}, {}});
-  out.metrics.emplace_back("requests", Metric{requests, "count", {}, {}});
-  out.metrics.emplace_back(
-      "checksum",
-      Metric{
-          static_cast<double>((counts.checksum + hash_checksum) & 0xffffffffU), "count", {}, {}});
-  life.drain();
+
+  void take_turn(const Turn& turn) override {
+    for (std::uint32_t batch = 0; batch < turn.untimed; ++batch) {
+      life_.prepare();
+      life_.run_batch();
+      if (!dense_) continue;
+      dense_->prepare();
+      dense_->run_batch();
+    }
+    const auto first = static_cast<std::ptrdiff_t>(per_block_.size());
+    for (std::uint32_t batch = 0; batch < turn.timed; ++batch) time_batch();
+    for (std::uint32_t batch = 0; batch < turn.phases; ++batch) time_phases();
+    std::vector<double> of_turn(per_block_.begin() + first, per_block_.end());
+    turns_.push_back(spread_of(std::move(of_turn), "ns").value);
+  }
+
+  Result result() override;
+
+ private:
+  void time_batch();
+  void time_phases();
+
+  const Case& case_;
+  LifeCycle<Digest> life_;
+  std::optional<LifeCycle<Digest>> dense_;  // of a case with retention: keeps every window
+  std::uint64_t hashed_before_ = 0;
+  std::uint64_t evictions_before_ = 0;
+  std::uint64_t hash_checksum_ = 0;
+  std::vector<double> per_block_, hash_alone_, above_hash_, ratio_, ratio_to_dense_;
+  std::vector<double> admit_, decode_, finish_;  // [ns] per request, token, request
+};
+
+/// A batch, its hashes alone, and the same batch of the manager that keeps all.
+template <class Digest>
+void Timed<Digest>::time_batch() {
+  constexpr double kBatchBlocks = double{LifeCycleShape::kBatch} * LifeCycleShape::kBlocks;
+  life_.prepare();
+  const auto start = Clock::now();
+  life_.run_batch();
+  const auto lived = Clock::now();
+  hash_checksum_ += life_.hash_batch();
+  const auto hashed = Clock::now();
+  per_block_.push_back(nanoseconds(start, lived) / kBatchBlocks);
+  hash_alone_.push_back(nanoseconds(lived, hashed) / kBatchBlocks);
+  above_hash_.push_back(per_block_.back() - hash_alone_.back());
+  ratio_.push_back(per_block_.back() / hash_alone_.back());
+  if (!dense_) return;
+  dense_->prepare();
+  const auto dense_start = Clock::now();
+  dense_->run_batch();
+  ratio_to_dense_.push_back(nanoseconds(start, lived) / nanoseconds(dense_start, Clock::now()));
+}
+
+/// The three phases, each between two readings of the clock.
+template <class Digest>
+void Timed<Digest>::time_phases() {
+  life_.prepare();
+  double sums[3] = {};
+  for (std::uint32_t i = 0; i < LifeCycleShape::kBatch; ++i) {
+    const auto start = Clock::now();
+    const RequestId id = life_.admit(i);
+    const auto admitted = Clock::now();
+    life_.decode(id, i);
+    const auto decoded = Clock::now();
+    life_.finish_oldest(id);
+    sums[0] += nanoseconds(start, admitted);
+    sums[1] += nanoseconds(admitted, decoded);
+    sums[2] += nanoseconds(decoded, Clock::now());
+  }
+  admit_.push_back(sums[0] / LifeCycleShape::kBatch);
+  decode_.push_back(sums[1] / LifeCycleShape::kBatch / LifeCycleShape::kDecodeTokens);
+  finish_.push_back(sums[2] / LifeCycleShape::kBatch);
+}
+
+template <class Digest>
+Result Timed<Digest>::result() {
+  const LifeCycleCounts counts = life_.counts();
+  const std::uint64_t evicted = life_.manager().counters().evictions - evictions_before_;
+  check_counts(case_.shape, counts, evicted, life_.num_hashed() - hashed_before_);
+
+  Result out = named(case_);
+  out.metrics.emplace_back("ns_per_block", spread_of(per_block_, "ns"));
+  out.metrics.emplace_back("hash_alone_ns_per_block", spread_of(hash_alone_, "ns"));
+  out.metrics.emplace_back("ns_above_hash_per_block", spread_of(above_hash_, "ns"));
+  out.metrics.emplace_back("ratio_to_hash_alone", spread_of(ratio_, "ratio"));
+  if (dense_) out.metrics.emplace_back("ratio_to_dense", spread_of(ratio_to_dense_, "ratio"));
+  out.metrics.emplace_back("ns_per_admission", spread_of(admit_, "ns"));
+  out.metrics.emplace_back("ns_per_decode_token", spread_of(decode_, "ns"));
+  out.metrics.emplace_back("ns_per_finish", spread_of(finish_, "ns"));
+  const auto exactly = [&](const char* name, double value, const char* unit) {
+    out.metrics.emplace_back(name, Metric{value, unit, {}, {}});
+  };
+  const auto requests = static_cast<double>(counts.requests);
+  const auto per_request = [&](const char* name, std::uint64_t n) {
+    exactly(name, static_cast<double>(n) / requests, "blocks");
+  };
+  exactly("bytes_per_block",
+          static_cast<double>(life_.manager().pool().bytes()) / case_.shape.num_blocks, "bytes");
+  exactly("bytes_per_request",
+          static_cast<double>(life_.manager().request_bytes()) / (case_.shape.live_requests + 1),
+          "bytes");
+  per_request("hit_blocks_per_request", counts.hit_blocks);
+  per_request("evictions_per_request", evicted);
+  per_request("revivals_per_request", counts.revived);
+  exactly("requests", requests, "count");
+  exactly("checksum", static_cast<double>((counts.checksum + hash_checksum_) & 0xffffffffU),
+          "count");
+  life_.drain();
   return out;
+}
+
+/// How many times as long as the first case, turn by turn.
+Metric ratio_to_first(const TimedCase& timed, const TimedCase& first) {
+  std::vector<double> ratio;
+  for (std::size_t turn = 0; turn < timed.turns().size(); ++turn) {
+    ratio.push_back(timed.turns()[turn] / first.turns()[turn]);
+  }
+  return spread_of(std::move(ratio), "ratio");
 }
 
 template <class Run>
@@ -244,16 +297,31 @@ std::vector<std::string> life_cycle_cases(const BenchOptions& options) {
 
 std::vector<Result> run_life_cycle_suite(std::span<const std::string> selected,
                                          const BenchOptions& options) {
-  std::vector<Result> out;
+  std::vector<const Case*> cases;
+  std::vector<std::unique_ptr<TimedCase>> timed;
   for (const Case& c : cases_of(options)) {
     if (std::ranges::find(selected, name_of(c)) == selected.end()) continue;
-    options.progress->update(static_cast<double>(out.size()) / static_cast<double>(selected.size()),
-                             name_of(c));
-    out.push_back(with_digest(c, [&](auto digest) {
-      return measure<decltype(digest)>(c, options.seed, options.smoke ? 8 : 200);
+    cases.push_back(&c);
+    timed.push_back(with_digest(c, [&](auto digest) -> std::unique_ptr<TimedCase> {
+      return std::make_unique<Timed<decltype(digest)>>(c, options.seed);
     }));
+  }
+  const int turns = options.smoke ? kSmokeTurns : kTurns;
+  for (int turn = 0; turn < turns; ++turn) {
+    options.progress->update(0.2 * turn / turns, "life_cycle, in turns");
+    for (const auto& one : timed) one->take_turn(options.smoke ? kSmokeTurn : kTurn);
+  }
+  std::vector<Result> out;
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    const double share = static_cast<double>(i) / static_cast<double>(timed.size());
+    options.progress->update(0.2 + 0.8 * share, name_of(*cases[i]));
+    out.push_back(timed[i]->result());
+    if (i > 0 && cases.front() == cases_of(options).data()) {
+      out.back().metrics.emplace_back("ratio_to_first_case",
+                                      ratio_to_first(*timed[i], *timed.front()));
+    }
     if (options.smoke) continue;
-    if (const auto count = instructions_per_block(c, options)) {
+    if (const auto count = instructions_per_block(*cases[i], options)) {
       out.back().metrics.emplace_back("instructions_per_block",
                                       Metric{*count, "instructions", {}, {}});
     }
