@@ -104,7 +104,8 @@ class ChainHasher {
   /// As hash() of one unit, without extra keys. @pre the key before the first is root()
   void hash_next(const TokenId* tokens, std::size_t unit, Key* keys) {
     if (is_usual_) return hash_next_usual(tokens, unit, keys);
-    hash_plain(tokens + unit * unit_tokens_, 1, keys[unit - 1], keys + unit);
+    Key* const key = keys + unit;
+    hash_plain(tokens + unit * unit_tokens_, 1, key[-1], key);
   }
 
   /// Whether a key covers 16 tokens. With that usual size every length is a constant, and the hash

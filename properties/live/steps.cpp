@@ -54,7 +54,7 @@ void Judge::count_writes(const Row& row, std::int32_t change) {
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const Use use = use_of(row, g);
     for (std::uint32_t e = use.writes; e < use.stop; ++e) {
-      shadow_.block(place_of(row, g, e)).step_writers += change;
+      shadow_.block(place_of(row, g, e)).step_writers += static_cast<std::uint32_t>(change);
     }
   }
 }

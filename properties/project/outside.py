@@ -46,6 +46,8 @@ def parts():
     yield "tests that need vLLM", [
         "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
         "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
+    yield "the fuzz targets, by clang, for two seconds each", [
+        str(CHECKOUT / "kvproof"), "fuzz", "--seconds=12"]
     yield "lenses in a browser", [
         *python, str(CHECKOUT / "properties" / "lens" / "page_test.py")]
     engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
