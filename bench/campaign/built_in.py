@@ -13,7 +13,7 @@ from task import FUZZ, Bad, Task
 SHARD_CORE_SECONDS = 3600  # of a shard, unless the plan says how many there are
 SPACES = {"lone": 1, "full": 15, "full_chunks": 16, "full_roomy": 180, "uncached": 8, "window": 30,
           "hybrid": 33, "raw": 10, "drafts": 2, "forks": 80,
-          "crowd": 6000}  # core-seconds; of others 200
+          "full_spacious": 5000}  # core-seconds; of others 200
 OPEN_SPACE, OPEN_SPACE_CORE_SECONDS, OPEN_SPACE_GIB = "three", 40_000, 8
 WORKLOADS = ("lognormal", "chat", "long_tail")
 OPERATIONS_PER_CORE_SECOND = 25_000  # of check with every oracle

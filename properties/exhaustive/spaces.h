@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of small spaces. Those that close in minutes are searched by default, two larger ones if
-// they are named: one that closes in an hour or two, and one that is cut off.
+// they are named: one that closes in an hour, and one that is cut off.
 #pragma once
 
 #include <string_view>
@@ -179,11 +179,11 @@ inline constexpr Space kSpaces[] = {
      .hash_unit = 1,
      .retention = 0,
      .same_tokens = 1},
-    {.name = "crowd",
-     .sentence = "three requests, prompts of up to a block and a half, in chunks",
-     .usable_blocks = 4,
-     .requests = 3,
-     .shortest_prompt = 1,
+    {.name = "full_spacious",
+     .sentence = "as full_chunks, with three blocks to spare",
+     .usable_blocks = 6,
+     .requests = 2,
+     .shortest_prompt = 3,
      .longest_prompt = 3,
      .max_tokens = 3,
      .extras = kNone,
