@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kGeneralThreads)
   for (std::int32_t done = 0; done < ratio; done += kGeneralHeads) {
     const std::int32_t num_heads = ratio - done < kGeneralHeads ? ratio - done : kGeneralHeads;
     const std::int32_t first_head = kv_head * ratio + done;
-    for (int i = threadIdx.x; i < num_heads * s.head_size; i += kGeneralThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < num_heads * s.head_size; i += kGeneralThreads) {
       query[i] =
           load_element(p.query,
                        token * p.query_token_stride +

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kMergeThreads) merge_splits_kernel(const Atten
     if (lse != -INFINITY) sum += expf(lse - highest);
   }
   const bool is_some = sum > 0;
-  for (int i = threadIdx.x; i < s.value_head_size; i += kMergeThreads) {
+  for (int i = static_cast<int>(threadIdx.x); i < s.value_head_size; i += kMergeThreads) {
     float value = 0;
     for (int split = 0; split < p.num_splits; ++split) {
       const float lse = p.split_lse[first + split];

@@ -59,7 +59,7 @@ Arena* Arena::in_use() { return arena_in_use; }
 
 Arena::~Arena() {
   const std::lock_guard lock(arenas_mutex);
-  arenas[(memory_ - arena_memory) / kBytes] = nullptr;
+  arenas[static_cast<std::size_t>(memory_ - arena_memory) / kBytes] = nullptr;
 }
 
 Arena* Arena::of(const void* memory) {

@@ -366,8 +366,8 @@ TEST(Since033, WhatIsForgottenTooEarlyIsFound) {
                                              {"states", Forgets::new_states, "I19"},
                                              {"states", Forgets::copies, "I19"},
                                              {"checkpoint", Forgets::new_states, "I19"}}) {
-    const MakeSubject make = [what](const CacheConfig& config) {
-      return std::make_unique<Forgetful>(config, what);
+    const MakeSubject make = [forgets = what](const CacheConfig& config) {
+      return std::make_unique<Forgetful>(config, forgets);
     };
     const SearchReport report = search_all(*find_space(name), make, kLawsAndModel);
     ASSERT_TRUE(report.failure) << name << ": nothing in " << report.states << " states";

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <numeric>
-#include <ranges>
+#include <span>
 #include <utility>
 
 #include "properties/live/events.h"
@@ -101,8 +101,8 @@ class RunExplainer {
   }
 
   void use(const Request& r, std::uint64_t tokens) {
-    for (const ContentId content :
-         r.contents | std::views::take(tokens / config_.hash_block_size)) {
+    const auto used = std::min<std::size_t>(r.contents.size(), tokens / config_.hash_block_size);
+    for (const ContentId content : std::span(r.contents).first(used)) {
       for (GroupId g = 0; g < config_.groups.size(); ++g) {
         if (history_.holds(content, g)) history_.use(content, g, now_);
       }
@@ -117,9 +117,10 @@ class RunExplainer {
   void take(const event::Tokens& e) {
     Request& r = requests_[e.req];
     if (e.length) {  // the next turn of a session: what is cut off is hashed anew
-      const std::vector<TokenId> kept(
-          r.tokens.begin(), r.tokens.begin() + std::min<std::size_t>(*e.length, r.tokens.size()));
-      take(event::Request{.req = e.req, .tokens = kept, .keys = std::string(r.keys)});
+      const auto kept =
+          std::span(r.tokens).first(std::min<std::size_t>(*e.length, r.tokens.size()));
+      take(event::Request{
+          .req = e.req, .tokens = {kept.begin(), kept.end()}, .keys = std::string(r.keys)});
     }
     add_tokens(e.req, e.append);
   }

@@ -196,7 +196,7 @@ FACT033(3_11, ASiblingPublishesTheStateWherePromptsPart) {
   m.allocate("r1", {.new_tokens = 8, .use_lookup = true});
   m.advance("r1", 8);
   m.step();
-  for (const std::uint32_t chunk : {8, 2}) {
+  for (const std::uint32_t chunk : {8U, 2U}) {
     m.compute("r1", chunk);
     m.step();
   }
@@ -295,7 +295,7 @@ FACT033(4_5, ASiblingCopiesTheStateThatItStartsFrom) {
   m.step();
   EXPECT_EQ(m.references({4, 7}), (std::vector<std::int64_t>{1, 1}));
 
-  for (const std::uint32_t tokens : {1, 2}) {
+  for (const std::uint32_t tokens : {1U, 2U}) {
     Driver shorter = inside_a_block(way);
     shorter.arrive("r1", prompt(6, 1, 3));
     shorter.lookup("r1");
@@ -423,7 +423,7 @@ FACT033(5_2, AChunkThatDoesNotEndThePrefillReservesNone) {
 
 FACT033(5_3, ACheckpointIsABlockMore) {
   for (const bool keeps : {true, false}) {
-    for (const std::uint32_t usable : {6, 7}) {
+    for (const std::uint32_t usable : {6U, 7U}) {
       const std::vector<GroupConfig> groups = {full(4), keeps ? checkpointed(1) : states()};
       Driver m(way, with_retention(pool(usable + 1, groups), 0));
       m.arrive("r0", range(0, 18));
@@ -579,7 +579,7 @@ FACT033(6_8, AReleaseGoesGroupByGroup) {
 
 // The release takes six where it predicts five; ours predict what they take.
 FACT033(10_1, LoadedStatesAreCounted) {
-  for (const std::uint32_t usable : {5, 6}) {
+  for (const std::uint32_t usable : {5U, 6U}) {
     Driver m(way, pool(usable + 1, {full(4), states()}));
     m.arrive("r0", range(0, 13));
     EXPECT_EQ(m.lookup("r0").hit_tokens, 0U);

@@ -34,11 +34,11 @@ FACT033(1_1, APromptThatEndsInsideABlockGivesItAKey) {
     std::ranges::sort(all);
     return std::pair(first, all);
   };
-  for (const std::uint32_t tokens : {5, 6, 7}) {
+  for (const std::uint32_t tokens : {5U, 6U, 7U}) {
     EXPECT_EQ(keys(tokens), std::pair(Tokens{}, Tokens({4, 8, 16}))) << tokens;
   }
   EXPECT_EQ(keys(8), std::pair(Tokens({4, 8}), Tokens({4, 8, 16})));
-  for (const std::uint32_t tokens : {9, 10, 11, 12}) {
+  for (const std::uint32_t tokens : {9U, 10U, 11U, 12U}) {
     EXPECT_EQ(keys(tokens), std::pair(Tokens{8}, Tokens({8, 16}))) << tokens;
   }
 }
@@ -197,7 +197,7 @@ Tokens lookahead_hits(const Way& way, std::uint32_t lookahead, bool drops) {
   Driver m(way, with_lookahead(pool(20, {full(4, drops)}), lookahead));
   m.admit("r0", range(0, 13));
   Tokens out;
-  for (const std::uint32_t n : {8, 9, 10, 12, 13, 14}) {
+  for (const std::uint32_t n : {8U, 9U, 10U, 12U, 13U, 14U}) {
     out.push_back(m.probe(range(0, n)).hit_tokens);
   }
   return out;

@@ -306,7 +306,7 @@ void expect_quotients(kernels::QuantiseVectors way) {
     const float scale = std::ldexp(unit, i % 50 == 7 ? 90 - i : random.between(-62, 62));
     const kernels::Quantiser by = kernels::quantiser_for(scale);
     const std::size_t row = i % 2 == 0 ? 80 : 1024;
-    const std::size_t odd = i / 2 % 2;  // where stores past the caches cannot go
+    const auto odd = static_cast<std::size_t>(i / 2 % 2);  // where stores past the caches cannot go
     const auto whole = static_cast<std::int64_t>(row);
     const std::size_t rest = from.size() % (2 * row);  // two rows at a time, then these
     for (std::size_t x = 0; x + rest < from.size(); x += 2 * row) {

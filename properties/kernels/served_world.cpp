@@ -115,7 +115,7 @@ void ServedWorld::append(const op::Append& o) {
   const auto from = static_cast<std::uint32_t>(request.digests.size());
   for (const TokenId token : o.tokens) {
     const std::uint64_t digest = request.digests.empty() ? 1 : request.digests.back();
-    request.digests.push_back(mix64(digest ^ mix64(token + 7ULL)));
+    request.digests.push_back(mix64(digest ^ mix64(static_cast<std::uint64_t>(token) + 7)));
   }
   const auto to = std::min(static_cast<std::uint32_t>(request.digests.size()), request.granted);
   if (from >= to) return;
