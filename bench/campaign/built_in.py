@@ -13,8 +13,9 @@ from task import FUZZ, Bad, Task
 SHARD_CORE_SECONDS = 3600  # of a shard, unless the plan says how many there are
 SPACES = {"lone": 1, "full": 15, "full_chunks": 16, "full_roomy": 180, "uncached": 8, "window": 30,
           "hybrid": 33, "raw": 10, "drafts": 2, "forks": 80,
-          "full_spacious": 5000}  # core-seconds; of others 200
-OPEN_SPACE, OPEN_SPACE_CORE_SECONDS, OPEN_SPACE_GIB = "three", 40_000, 8
+          "full_spacious": 5000, "three": 40_000}  # core-seconds; of others 200
+OPEN_SPACE = "three"
+SPACE_GIB = {OPEN_SPACE: 8, "full_spacious": 3}  # about 50 bytes for a state; of others 1
 WORKLOADS = ("lognormal", "chat", "long_tail")
 OPERATIONS_PER_CORE_SECOND = 25_000  # of check with every oracle
 
@@ -47,9 +48,8 @@ def checks(programs, subjects, operations, seeds):
 def spaces(programs, wanted):
     for name in listed(programs, "kvproof-check", "--exhaustive"):
         if wanted(name):
-            is_open = name == OPEN_SPACE
-            yield task("exhaustive", f"--exhaustive={name}", gib=OPEN_SPACE_GIB if is_open else 1,
-                       cost=OPEN_SPACE_CORE_SECONDS if is_open else SPACES.get(name, 200))
+            yield task("exhaustive", f"--exhaustive={name}", gib=SPACE_GIB.get(name, 1),
+                       cost=SPACES.get(name, 200))
 
 
 def smoke(programs):

@@ -199,13 +199,13 @@ class Ggml:
 
 class Stopwatch:
     def __init__(self, torch, library):
-        self.swept, self.library = torch.ones(SWEPT_BYTES // 4), library
+        self.swept, self.calls = torch.ones(SWEPT_BYTES // 4), library
         self.half = SWEPT_BYTES // 2
 
     def sweep(self):
         begin = self.swept.data_ptr()
-        self.library.kvproof_read(ctypes.c_void_p(begin), ctypes.c_void_p(begin + self.half),
-                                  ctypes.c_int64(self.half), 0, 0, 1)
+        self.calls.kvproof_read(ctypes.c_void_p(begin), ctypes.c_void_p(begin + self.half),
+                                ctypes.c_int64(self.half), 0, 0, 1)
 
     def once(self, launch):
         self.sweep()

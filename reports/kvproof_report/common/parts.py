@@ -18,7 +18,7 @@ class Part:
     seconds: dict[str, int]  # of each mode on two cores, about; with traces: for each of them
     traces: bool = False    # whether --trace goes to it
     experiments: tuple[str, ...] = ()  # those of its results; none given: one, named as the part
-    downloads: bool = False  # whether it is a verb of the launcher that needs a network, and a yes
+    downloads: bool = False  # whether the launcher runs it, and only with --yes: it downloads
 
     def expected_seconds(self, mode: str, num_traces: int) -> int:
         return self.seconds[mode] * (1 + num_traces if self.traces else 1)

@@ -36,6 +36,7 @@ from kvproof_report.run.run_file import RunFile, Taken, UnlikeRun, digest_of, op
 
 # What draws the page, as this program calls it and its user may.
 MAKE_PAGE = str(Path(__file__).parents[2] / "make_page.py")
+# Beside reports/ in a checkout; an installation, which cannot measure peers, has it elsewhere.
 LAUNCHER = str(Path(__file__).parents[3] / "kvproof")
 LENSES = ("double-free", "stale-hit")  # scenes of kvproof lens that break a law
 
@@ -141,7 +142,7 @@ class Run:
         """@param signals: a list to which a signal is added when it comes"""
         self.options, self.programs, self.work = options, programs_folder, work
         self.signals = signals
-        self.downloads = os.environ.get("KVPROOF_YES") == "yes"
+        self.downloads = os.environ.get("KVPROOF_YES") == "yes" and os.path.exists(LAUNCHER)
         self.parts = parts_of(options.mode, self.downloads)
         self.file = RunFile(options.output, "kvproof report " + self.words(),
                             options_text(options.mode, options.trace),
@@ -216,7 +217,7 @@ class Run:
         say(f"{len(self.parts) - len(there)} parts, about {self.progress.all_seconds} s in all; "
             "Ctrl-C keeps those that are finished.")
         for part in parts_of(self.options.mode, downloads=True):
-            if part not in self.parts:
+            if part not in self.parts and os.path.exists(LAUNCHER):
                 say(f"{part.name} is left out: with --yes it is downloaded from PyPI and measured, "
                     f"too, {part.seconds[self.options.mode] // 60} minutes more.")
         for part in self.parts:
