@@ -24,7 +24,7 @@ import main
 import merge
 import plan
 import shard
-from task import CHECKOUT, CLOCKS, KINDS, Bad, Task
+from task import CHECKOUT, CLOCKS, KINDS, Bad, Task, mutants_of
 
 BUILD, ROUNDS = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
 PROGRAMS = str(BUILD / "bin")
@@ -293,6 +293,16 @@ class Merges(Campaign):
         self.assertEqual(sum(row["metrics"]["tasks"]["value"] for row in found), 3)
         suite = xml.etree.ElementTree.parse(self.work / "junit.xml").getroot()
         self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "3"))
+
+    def test_name_each_mutant_that_lives_or_whose_excuse_is_refuted(self):
+        rows = [{"experiment": "mutation_score", "parameters": {"seed": 1}}]
+        for fate in ("objected", "unit_tests", "survived", "cannot_tell", "not_met"):
+            for excuse in ("", "excused"):
+                words = dict.fromkeys(("file", "function", "class", "change", "text"), "-")
+                rows.append({"experiment": "operator_mutant", "parameters": {
+                    **words, "id": fate + excuse, "fate": fate, "equivalent": excuse}})
+        self.assertEqual([found["shape"] for found in mutants_of(rows)], [
+            "objectedexcused", "unit_testsexcused", "survived", "cannot_tell", "not_met"])
 
 
 if __name__ == "__main__":

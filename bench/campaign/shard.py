@@ -74,6 +74,9 @@ def keep_plan(plan, folder):
     Refuses a folder that has another one."""
     path = Path(folder, "plan.json")
     if path.exists():
+        with contextlib.suppress(OSError):
+            if path.read_bytes() == plan.text.encode():
+                return  # what every other shard has: reading it takes longer than a short task
         there = read_plan(path)
         if there.text != plan.text:
             raise Bad(f"{path}: expected the plan {plan.name}, found {there.name}, which is "

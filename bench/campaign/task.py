@@ -105,6 +105,7 @@ class Task:
 FAILED = re.compile(r"broken: (.*)\n(.*)\n(?:.*\n)*?run it again: \./(kvproof replay.*) (\S+)\n")
 BROKE = re.compile(r"^(fuzz target failed|==\d+==ERROR).*", re.MULTILINE)
 FUZZED = re.compile(r"^(\w+) +(\d+) +(\d+) +(\d+) +(\d+)$", re.MULTILINE)
+ALIVE = ("survived", "not_met", "cannot_tell")  # fates of mutants that nothing has noticed
 
 
 def shape_of(trace):
@@ -114,7 +115,18 @@ def shape_of(trace):
     return ", ".join(row["op"] for row in rows if "op" in row)
 
 
-def findings_of(task, name, work, said, code):
+def mutants_of(results):
+    """@return the findings of a mutation score: mutants that live, or whose excuse is refuted"""
+    for row in results:
+        what = row["parameters"]
+        if row["experiment"] == "operator_mutant" and (
+                (what["fate"] in ALIVE) != bool(what["equivalent"])):
+            yield {"law": "mutation-score", "shape": what["id"],
+                   "text": "{file}, {function}: {class}, {change}: {text}: {fate}".format(**what),
+                   "replay": f"kvproof selftest --mutation-score --only={what['id']}"}
+
+
+def findings_of(task, name, work, said, code, results):
     """@return the findings of a run, and the files that belong to each"""
     found, files = [], {}
     for law, text, replay, file in FAILED.findall(said):
@@ -137,6 +149,8 @@ def findings_of(task, name, work, said, code):
             files[kept] = file
         for file in sorted((work / target).glob("corpus/*")):  # the corpus that goes out
             files[f"corpus/{target}/{file.name}"] = file
+    if task.kind == "mutation-score":
+        found += mutants_of(results)
     if code == 1 and not found:  # the program says it in its own words
         words = [task.kind, *task.options] + [f"--seed={task.seed}"] * (task.seed is not None)
         found.append({"law": task.kind, "shape": " ".join(task.options), "text": last_line(said),
@@ -205,9 +219,10 @@ def execute(task, name, programs, folder, started):
             text = said.read()
         if code not in (0, 1, 3):
             return code, last_line(text), "", {}, 0
-        findings, files = findings_of(task, name, work, text, code)
+        results = results_of(task, out, text)
+        findings, files = findings_of(task, name, work, text, code, results)
         document = {"kvproof_result": 1, "task": name, "kind": task.kind, "exit_code": code,
-                    "findings": findings, "results": results_of(task, out, text)}
+                    "findings": findings, "results": results}
         files = {path: file.read_bytes() for path, file in files.items()}
         return (code, last_line(text), json.dumps(document, sort_keys=True) + "\n", files,
                 usage.ru_utime + usage.ru_stime)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The third tier of the tests, `kvproof test --outside`: what needs engines, a browser or Slurm.
+"""The third tier of the tests, `kvproof test --outside`: what needs PyPI, a browser or Slurm.
 
 Each part ends with 0, or with 77 and the reason why it was skipped.
 """
@@ -48,6 +48,9 @@ def parts():
         "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
     yield "the fuzz targets, by clang, for two seconds each", [
         str(CHECKOUT / "kvproof"), "fuzz", "--seconds=12"]
+    yield "a wheel, built by pip with the backend from PyPI, installed and used", [
+        *python, str(CHECKOUT / "properties" / "project" / "wheel_test.py"), str(CHECKOUT),
+        str(BUILD / "wheel"), os.environ.get("CXX", "c++")]
     yield "lenses in a browser", [
         *python, str(CHECKOUT / "properties" / "lens" / "page_test.py")]
     engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
