@@ -15,7 +15,7 @@ SPACES = {"lone": 1, "full": 15, "full_chunks": 16, "full_roomy": 180, "uncached
           "hybrid": 33, "raw": 10, "drafts": 2, "forks": 80,
           "full_spacious": 5000, "three": 40_000}  # core-seconds; of others 200
 OPEN_SPACE = "three"
-SPACE_GIB = {OPEN_SPACE: 8, "full_spacious": 3}  # about 50 bytes for a state; of others 1
+SPACE_GIB = {OPEN_SPACE: 8, "full_spacious": 3}  # 50 bytes for a state; of others 1
 WORKLOADS = ("lognormal", "chat", "long_tail")
 OPERATIONS_PER_CORE_SECOND = 25_000  # of check with every oracle
 

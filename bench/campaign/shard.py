@@ -76,7 +76,7 @@ def keep_plan(plan, folder):
     if path.exists():
         with contextlib.suppress(OSError):
             if path.read_bytes() == plan.text.encode():
-                return  # what every other shard has: reading it takes longer than a short task
+                return  # another shard has laid it there; to parse it again would take time
         there = read_plan(path)
         if there.text != plan.text:
             raise Bad(f"{path}: expected the plan {plan.name}, found {there.name}, which is "

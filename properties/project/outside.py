@@ -50,7 +50,7 @@ def parts():
         str(CHECKOUT / "kvproof"), "fuzz", "--seconds=12"]
     yield "a wheel, built by pip with the backend from PyPI, installed and used", [
         *python, str(CHECKOUT / "properties" / "project" / "wheel_test.py"), str(CHECKOUT),
-        str(BUILD / "wheel"), os.environ.get("CXX", "c++")]
+        str(BUILD / "release" / "wheel"), os.environ.get("CXX", "c++")]
     yield "lenses in a browser", [
         *python, str(CHECKOUT / "properties" / "lens" / "page_test.py")]
     engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
