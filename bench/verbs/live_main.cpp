@@ -11,6 +11,7 @@
 #include "bench/verbs/command_line.h"
 #include "properties/lens/live_story.h"
 #include "properties/live/verdict.h"
+#include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
@@ -50,11 +51,18 @@ int run(int argc, char** argv) {
   nlohmann::json all;
   bool broken = false;
   bool told = true;
+  bool unread = false;
   for (const std::string& file : files) {
-    const live::Judge judge = judge_and_print(file);
-    live::add_run(all, file, judge);
-    broken = broken || !judge.findings().empty();
-    told = told && judge.can_tell();
+    try {
+      const live::Judge judge = judge_and_print(file);
+      live::add_run(all, file, judge);
+      broken = broken || !judge.findings().empty();
+      told = told && judge.can_tell();
+    } catch (const InputError& error) {
+      if (files.size() == 1) throw;
+      std::cerr << "kvproof live: " << error.what() << '\n';  // the others keep their verdicts
+      unread = true;
+    }
   }
   for (const live::RunLaw& law : live::kRunLaws) {
     all["laws"].push_back({{"law", law.id}, {"name", law.name}, {"sentence", law.sentence}});
@@ -63,6 +71,7 @@ int run(int argc, char** argv) {
       nlohmann::json::parse(to_json(describe_environment(argc, argv, 0), {}))["environment"];
   if (json) json->commit_text(all.dump(1) + "\n");
   if (broken) return kViolated;
+  if (unread) return kUsage;
   return told ? kHolds : kCannotTell;
 }
 

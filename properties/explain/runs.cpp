@@ -47,7 +47,8 @@ class RunExplainer {
   void take(std::string_view line, const Header& header, std::uint64_t number) {
     if (!out_.ends.empty()) return;
     now_.operation = static_cast<std::uint32_t>(number);
-    std::visit([this](const auto& event) { take(event); }, parse_event(line, header, names_));
+    const ReadEvent read = parse_event(line, header, names_);
+    if (read.event) std::visit([this](const auto& event) { take(event); }, *read.event);
   }
 
   [[nodiscard]] Explanations finish() { return std::move(out_); }
@@ -81,6 +82,7 @@ class RunExplainer {
   void look_up(std::uint32_t req, std::uint32_t hit) {
     Request& r = requests_[req];
     if (r.tokens.empty() || std::exchange(r.admitted, true)) return;
+    hit = std::min(hit, static_cast<std::uint32_t>(r.tokens.size()));  // the judge reports more
     const auto pending = [this](GroupId, std::uint64_t end, ContentId content) {
       const std::size_t i = end / config_.hash_block_size - 1;
       for (const auto& [number, other] : requests_) {

@@ -212,8 +212,28 @@ class RunInput {
       case 2: return {{"op", "reset"}, {"tiers", draws(1, 2)}};
       case 3: return {{"op", "hit"}, {"req", "nobody"}, {"tokens", 1}};
       case 4: return {{"op", "lost"}, {"events", draw(9)}, {"what", "the queue was full"}};
+      case 5: return wild();
       default: return {{"op", "quiet"}};
     }
+  }
+
+  /// An event of which one number can be none.
+  json wild() {
+    json event = next().value_or(json{{"op", "quiet"}});
+    std::vector<json*> numbers;
+    const auto collect = [&](json& value, const auto& again) -> void {
+      if (value.is_number_integer()) numbers.push_back(&value);
+      for (json& item : value) {
+        if (value.is_structured()) again(item, again);
+      }
+    };
+    collect(event, collect);
+    const json extremes = {-1, blocks_, 1U << 24U, std::numeric_limits<std::int64_t>::min(),
+                           std::numeric_limits<std::uint64_t>::max()};
+    if (!numbers.empty()) {
+      *numbers[draw(256) % numbers.size()] = extremes[draw(5)];
+    }
+    return event;
   }
 
   std::span<const std::uint8_t> bytes_;

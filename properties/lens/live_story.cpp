@@ -111,7 +111,10 @@ class Fold {
       RequestState& r = at(row.req);
       for (std::size_t g = 0; g < row.tables.size(); ++g) {
         if (row.told == live::event::Row::Tables::replaced) r.tables[g].clear();
-        for (const std::uint32_t block : row.tables[g]) r.tables[g].emplace_back(block);
+        for (const std::uint32_t block : row.tables[g]) {
+          const bool exists = block < state_.blocks.size();
+          r.tables[g].push_back(exists ? BlockId(block) : kNullBlock);
+        }
       }
       r.computed = row.start + row.n;
     }
@@ -181,9 +184,9 @@ std::shared_ptr<Story> story_of_run(const std::string& path) {
   Fold fold(header, trace.config);
   const std::shared_ptr<Story>& story = fold.story();
   while (reader.next(line) && nlohmann::json::accept(line)) {
-    const live::Event event = live::parse_event(line, header, fold.names());
-    if (std::holds_alternative<live::event::Lost>(event)) break;
-    fold.take(event);
+    const auto event = live::parse_event(line, header, fold.names()).event;
+    if (event && std::holds_alternative<live::event::Lost>(*event)) break;
+    if (event) fold.take(*event);
     Snapshot after = fold.state();
     story->add_line("\"op\":" + std::string(line), after);
     story->set("t", fold.transfers());

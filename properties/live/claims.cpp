@@ -25,13 +25,14 @@ void Judge::take(const event::Request& event) {
 void Judge::take(const event::Tokens& event) {
   Asked& asked = asked_[event.req];
   if (event.length) {  // the next turn of a session
-    if (*event.length > asked.known) {
-      throw TextError("length", "at most " + std::to_string(asked.known) + " tokens");
+    if (*event.length > asked.known && !asked.forgotten) {
+      report(kExists, {&asked, {}, nullptr, asked.known}, "is cut to ", *event.length,
+             " tokens, and has ", asked.known);
     }
     asked.answers.clear();
     asked.taken = 0;
     ++asked.turn;
-    if (*event.length < asked.chain.size()) cut(asked, *event.length);
+    cut(asked, std::min(*event.length, asked.known));
     asked.computed = std::min(asked.computed, *event.length);
   } else {
     ++spoke_[kAnswer];
@@ -54,7 +55,7 @@ void Judge::take(const event::Tokens& event) {
 
 void Judge::take(const event::Leave& event) {
   Asked& asked = asked_[event.req];
-  if (!asked.live) throw TextError("req", "a request that is alive, found " + name_of(asked));
+  if (!asked.live) return report(kExists, {&asked}, "is given back, and has ended already");
   put_tables_back(asked);
   asked.hit.reset();
   if (event.way == event::Way::preempt) return;
@@ -103,17 +104,23 @@ void Judge::forget() {
 }
 
 void Judge::take(const event::Hit& event) {
+  Asked& asked = asked_[event.req];
   const auto end = transfer_names_.rend();
   if (!event.transfer.empty() && std::find(transfer_names_.rbegin(), end, event.transfer) == end) {
-    throw TextError("transfer", "one that was started, found " + event.transfer);
+    report(kExists, {&asked}, "its hit is to come with transfer ", event.transfer,
+           ", which never started");
   }
-  asked_[event.req].hit = event;
+  ++spoke_[kHit];
+  if (event.tokens > asked.chain.size() && !asked.forgotten) {
+    report(kHit, {&asked}, event.tokens, " tokens are called computed, and it has ",
+           asked.chain.size());
+  }
+  asked.hit = event;
 }
 
 void Judge::take(const event::Publish& event) {
   const Asked& asked = asked_[event.req];
   ++spoke_[kMirror];
-  if (event.to == 0) throw TextError("to", "at least 1");
   Identity identity = asked.forgotten ? kUnjudged : kUnwritten;
   if (event.to <= asked.chain.size()) identity = in_group(asked.chain[event.to - 1], event.group);
   Block& block = shadow_.block(event.place);
@@ -197,7 +204,9 @@ bool Judge::check_published(Place at, Published& key, bool next_step) {
   for (std::uint32_t p = asked.forgotten ? last : begin; p < key.to; ++p) {
     const Slot& slot = shadow_.slots(at)[p - begin];
     const Identity wanted = p == last ? key.identity : in_group(asked.chain[p], key.group);
-    if (slot.identity == wanted || slot.identity == kUnjudged) continue;
+    if (slot.identity == wanted || slot.identity == kUnjudged || slot.identity == kForgotten) {
+      continue;
+    }
     if (slot.identity == kFailed && !next_step) return true;  // the engine has heard of it just now
     report(kPublished, {&asked, at, &slot, p}, "is published for tokens up to ", key.to,
            " and holds others");

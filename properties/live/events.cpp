@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 
+#include "reference/support/say.h"
 #include "reference/trace_fields.h"
 
 namespace kvproof::live {
@@ -14,6 +15,8 @@ using namespace fields;  // NOLINT: the words of this file
 constexpr std::uint32_t kMostBlocks = 1U << 22;  // of a tier
 constexpr std::uint32_t kMostSlots = 1U << 26;   // of a tier: 1 GiB of shadow
 constexpr std::uint32_t kMostTokens = 1U << 24;  // of a request
+constexpr std::size_t kMostPairs = std::size_t{1}
+                                   << 32U;  // of a transfer; the judge knows how many
 constexpr std::string_view kKinds[] = {"load", "store", "send", "receive"};
 constexpr std::string_view kOutcomes[] = {"done", "failed", "abandoned"};
 
@@ -28,12 +31,6 @@ void only(const json& object, std::string_view first,
   }
 }
 
-std::uint32_t below(const json& value, const char* field, std::size_t limit) {
-  const auto out = integer<std::uint32_t>(value, field);
-  if (out >= limit) throw TextError(field, "a number below " + std::to_string(limit));
-  return out;
-}
-
 /// The items of a list that may be left out.
 const json& items(const json& object, const char* field) {
   static const json kNone = json::array();
@@ -41,49 +38,48 @@ const json& items(const json& object, const char* field) {
 }
 
 std::uint64_t lost_by(const json& line) {
-  return line.contains("events") ? integer<std::uint64_t>(line["events"], "events") : 0;
+  if (!line.contains("events")) return 0;
+  if (!line["events"].is_number_integer()) throw TextError("events", "an integer");
+  return line["events"].is_number_unsigned() ? line["events"].get<std::uint64_t>() : 0;
 }
 
+/// What is of the wrong kind is refused; what cannot be is noted and left out.
 class Reader {
  public:
   Reader(const json& line, const Header& header, Names& names)
       : line_(line), header_(header), names_(names) {}
 
-  [[nodiscard]] Event event() const {
+  [[nodiscard]] ReadEvent read() {
+    std::optional<Event> out = event();
+    return {std::move(out), step_, std::move(strays_)};
+  }
+
+ private:
+  using Number = std::optional<std::uint32_t>;
+
+  std::optional<Event> event() {
     const std::string op = text(line_, "op");
     if (op == "request") return request();
     if (op == "tokens") return tokens();
     if (op == "dispatch") return dispatch();
     if (op == "run") return run();
-    if (op == "retire") {
-      has({"step", "sampled", "discarded"});
-      return event::Retire{step(), tokens_of("sampled"), requests("discarded")};
-    }
+    if (op == "retire") return retire();
     if (op == "start") return start();
     if (op == "move") {
       has({"transfer", "pairs"});
-      return event::Move{text(line_, "transfer"), numbers("pairs")};
+      return event::Move{text(line_, "transfer"), numbers(of("pairs"), "pairs", kMostPairs)};
     }
     if (op == "settle") return settle();
-    if (op == "preempt") return has({"req"}), event::Leave{event::Way::preempt, req()};
-    if (op == "finish") return has({"req"}), event::Leave{event::Way::finish, req()};
-    if (op == "abort") return has({"req"}), event::Leave{event::Way::abort, req()};
-    if (op == "hit") {
-      has({"req", "tokens", "transfer"});
-      return event::Hit{req(), size(line_, "tokens", kMostTokens),
-                        text_or_empty(line_, "transfer")};
+    if (op == "preempt") return leave(event::Way::preempt);
+    if (op == "finish") return leave(event::Way::finish);
+    if (op == "abort") return leave(event::Way::abort);
+    if (op == "hit") return hit();
+    if (op == "publish" || op == "unpublish") return publish(op == "publish");
+    if (op == "freed" || op == "taken") return queue(op == "freed");
+    if (op == "reset") {
+      has({"tiers"});
+      return event::Reset{numbers(of("tiers"), "tiers", tiers())};
     }
-    if (op == "publish" || op == "unpublish") {
-      has({"tier", "block", "group", "req", "to"});
-      return event::Publish{op == "publish", place(of("tier"), of("block"), "block"), group(),
-                            req(), size(line_, "to", kMostTokens)};
-    }
-    if (op == "freed" || op == "taken") {
-      has({"tier", "blocks"});
-      const std::uint32_t tier = below(of("tier"), "tier", header_.tiers.size());
-      return event::Queue{op == "freed", tier, blocks(of("blocks"), "blocks", tier)};
-    }
-    if (op == "reset") return reset();
     if (op == "raised") return has({"what"}), event::Raised{text(line_, "what")};
     if (op == "lost")
       return has({"events", "what"}), event::Lost{lost_by(line_), text(line_, "what")};
@@ -92,157 +88,271 @@ class Reader {
     throw TextError("op", "a known event, found " + op);
   }
 
- private:
   void has(std::initializer_list<std::string_view> members) const { only(line_, "op", members); }
   [[nodiscard]] const json& of(const char* field) const { return member(line_, field); }
-  [[nodiscard]] std::uint32_t request_of(const json& object) const {
-    return names_.find(text(object, "req"));
+  [[nodiscard]] std::size_t tiers() const { return header_.tiers.size(); }
+  [[nodiscard]] std::size_t groups() const { return header_.groups.size(); }
+
+  void stray(const char* field, const std::string& found, const std::string& expected) {
+    constexpr std::size_t kMostStrays = 16;
+    if (strays_.size() == kMostStrays) return;
+    strays_.push_back({say('"', field, "\" is ", found, ", and must be ", expected), about_});
   }
-  [[nodiscard]] std::uint32_t req() const { return request_of(line_); }
-  [[nodiscard]] Place place(const json& tier, const json& block, const char* field) const {
-    const std::uint32_t of = below(tier, field, header_.tiers.size());
-    return {of, below(block, field, header_.tiers[of].blocks)};
+  std::optional<std::uint64_t> natural(const json& value, const char* field) {
+    if (!value.is_number_integer()) {
+      throw TextError(field, "an integer of 64 bits, found " + kind_of(value));
+    }
+    if (value.is_number_unsigned()) return value.get<std::uint64_t>();
+    stray(field, value.dump(), "at least 0");
+    return {};
   }
-  [[nodiscard]] std::uint32_t group() const {
-    return below(of("group"), "group", header_.groups.size());
+  Number below(const json& value, const char* field, std::size_t limit) {
+    const auto out = natural(value, field);
+    if (out && *out < limit) return static_cast<std::uint32_t>(*out);
+    if (out) stray(field, value.dump(), "below " + std::to_string(limit));
+    return {};
   }
-  [[nodiscard]] std::uint64_t step() const { return integer<std::uint64_t>(of("step"), "step"); }
-  [[nodiscard]] std::vector<std::uint32_t> numbers(const char* field) const {
-    return integers<std::uint32_t>(of(field), field);
+  Number tokens_up_to(const json& object, const char* field) {
+    return below(member(object, field), field, kMostTokens + std::size_t{1});
   }
-  [[nodiscard]] std::vector<std::uint32_t> blocks(const json& value, const char* field,
-                                                  std::uint32_t tier) const {
-    auto out = integers<std::uint32_t>(value, field);
-    const std::uint32_t limit = header_.tiers[tier].blocks;
-    if (std::ranges::all_of(out, [limit](std::uint32_t block) { return block < limit; }))
-      return out;
-    throw TextError(field, "blocks below " + std::to_string(limit));
+  /// @return the number of a request that has arrived
+  Number request_named(const json& name, const char* field) {
+    if (!name.is_string()) throw TextError(field, "a string");
+    about_ = name.get<std::string>();
+    const Number out = names_.find(about_);
+    if (!out) stray(field, about_, "a request that has arrived");
+    return out;
   }
-  [[nodiscard]] std::vector<std::uint32_t> requests(const char* field) const {
+  Number req(const json& object) { return request_named(member(object, "req"), "req"); }
+  std::optional<std::uint64_t> step() { return step_ = natural(of("step"), "step"); }
+  std::uint32_t block(const json& value, const char* field, std::uint32_t tier) {
+    const std::uint32_t blocks = header_.tiers[tier].blocks;
+    return below(value, field, blocks).value_or(blocks);
+  }
+  [[nodiscard]] bool exists(Place at) const { return at.block < header_.tiers[at.tier].blocks; }
+  Place place(const json& tier, const json& id, const char* field) {
+    const Number of = below(tier, field, tiers());
+    if (of) return {*of, block(id, field, *of)};
+    static_cast<void>(natural(id, field));
+    return {0, header_.tiers[0].blocks};
+  }
+  std::vector<std::uint32_t> numbers(const json& value, const char* field, std::size_t limit) {
+    std::vector<std::uint32_t> out;
+    for (const json& item : array(value, field)) {
+      if (const Number number = below(item, field, limit)) out.push_back(*number);
+    }
+    return out;
+  }
+  std::vector<TokenId> token_ids(const json& value, const char* field) {
+    std::vector<TokenId> out;
+    for (const json& item : array(value, field)) {
+      if (!item.is_number_integer()) throw TextError(field, "integers of 64 bits");
+      out.push_back(static_cast<TokenId>(item.get<std::int64_t>()));
+      using Limits = std::numeric_limits<TokenId>;
+      const bool fits = item.is_number_unsigned()
+                            ? item.get<std::uint64_t>() <= std::uint64_t{Limits::max()}
+                            : item.get<std::int64_t>() >= Limits::min();
+      if (!fits) stray(field, item.dump(), "an integer of 32 bits");
+    }
+    return out;
+  }
+  std::vector<std::uint32_t> requests(const char* field) {
     std::vector<std::uint32_t> out;
     for (const json& item : items(line_, field)) {
-      if (!item.is_string()) throw TextError(field, "strings");
-      out.push_back(names_.find(item.get<std::string>()));
+      if (const Number request = request_named(item, field)) out.push_back(*request);
     }
     return out;
   }
   template <class Read>
-  [[nodiscard]] auto per_request(const char* field, const Read& read) const {
-    PerRequest<decltype(read(line_))> out;
+  auto per_request(const char* field, const Read& read) {
+    PerRequest<typename decltype(read(line_))::value_type> out;
     if (!line_.contains(field)) return out;
     for (const auto& item : object(line_[field], field).items()) {
-      out.emplace_back(names_.find(item.key()), read(item.value()));
+      const Number request = request_named(item.key(), field);
+      auto value = read(item.value());
+      if (request && value) out.emplace_back(*request, std::move(*value));
     }
     return out;
   }
-  [[nodiscard]] TokensOf tokens_of(const char* field) const {
-    return per_request(field,
-                       [field](const json& value) { return integers<TokenId>(value, field); });
+  TokensOf tokens_of(const char* field) {
+    return per_request(
+        field, [this, field](const json& value) { return std::optional(token_ids(value, field)); });
   }
-  [[nodiscard]] BlockLists tables(const json& value, const char* field) const {
+  std::optional<BlockLists> tables(const json& value, const char* field) {
     BlockLists out;
-    for (const json& list : array(value, field)) out.push_back(blocks(list, field, 0));
-    if (out.size() == header_.groups.size()) return out;
-    throw TextError(field, "one list for each group");
-  }
-  [[nodiscard]] std::vector<event::Sent> sent(const json& value) const {
-    std::vector<event::Sent> out;
-    for (const json& item : array(value, "slots")) {
-      if (!item.is_array() || item.size() != 4) {
-        throw TextError("slots", "[group, position, block, offset]");
-      }
-      const std::uint32_t group = below(item[0], "slots", header_.groups.size());
-      const Group& of = header_.groups[group];
-      out.push_back({group, below(item[1], "slots", kMostTokens), place(0, item[2], "slots").block,
-                     below(item[3], "slots", of.state ? 1 : of.block_size)});
+    for (const json& list : array(value, field)) {
+      auto& ids = out.emplace_back();
+      for (const json& id : array(list, field)) ids.push_back(block(id, field, 0));
     }
-    return out;
+    if (out.size() == groups()) return out;
+    stray(field, say("of ", out.size(), " groups"), say("one list for each of ", groups()));
+    return {};
   }
+  std::vector<event::Sent> sent(const json& value);
 
-  [[nodiscard]] Event request() const {
+  std::optional<Event> request() {
     has({"req", "tokens", "keys"});
-    event::Request out{0, integers<TokenId>(of("tokens"), "tokens"), text_or_empty(line_, "keys")};
-    out.req = names_.add(text(line_, "req"));
+    about_ = text(line_, "req");
+    event::Request out{0, token_ids(of("tokens"), "tokens"), text_or_empty(line_, "keys")};
+    if (names_.find(about_)) stray("req", about_, "a name that no request had before");
+    out.req = names_.add(about_);
     return out;
   }
-  [[nodiscard]] Event tokens() const {
+  std::optional<Event> tokens() {
     has({"req", "length", "append"});
-    event::Tokens out{req(), {}, integers<TokenId>(of("append"), "append")};
-    if (line_.contains("length")) out.length = size(line_, "length", kMostTokens);
-    return out;
+    const Number request = req(line_);
+    event::Tokens out{request.value_or(0), {}, token_ids(of("append"), "append")};
+    if (line_.contains("length")) {
+      out.length = tokens_up_to(line_, "length");
+      if (!out.length) return {};
+    }
+    return request ? std::optional<Event>(std::move(out)) : std::nullopt;
   }
-  [[nodiscard]] Event dispatch() const {
+  std::optional<Event> leave(event::Way way) {
+    has({"req"});
+    const Number request = req(line_);
+    return request ? std::optional<Event>(event::Leave{way, *request}) : std::nullopt;
+  }
+  std::optional<Event> hit() {
+    has({"req", "tokens", "transfer"});
+    const Number request = req(line_);
+    const Number tokens = tokens_up_to(line_, "tokens");
+    const std::string transfer = text_or_empty(line_, "transfer");
+    if (!request || !tokens) return {};
+    return event::Hit{*request, *tokens, transfer};
+  }
+  std::optional<Event> publish(bool published) {
+    has({"tier", "block", "group", "req", "to"});
+    const Number request = req(line_);
+    const Place at = place(of("tier"), of("block"), "block");
+    const Number group = below(of("group"), "group", groups());
+    const Number to = tokens_up_to(line_, "to");
+    if (to == 0U) stray("to", "0", "at least 1");
+    if (!request || !exists(at) || !group || to.value_or(0) == 0) return {};
+    return event::Publish{published, at, *group, *request, *to};
+  }
+  std::optional<Event> queue(bool freed) {
+    has({"tier", "blocks"});
+    const Number tier = below(of("tier"), "tier", tiers());
+    const std::uint32_t blocks = header_.tiers[tier.value_or(0)].blocks;
+    auto ids = numbers(of("blocks"), "blocks", blocks);
+    if (!tier) return {};
+    return event::Queue{freed, *tier, std::move(ids)};
+  }
+  std::optional<Event> retire() {
+    has({"step", "sampled", "discarded"});
+    const auto number = step();
+    event::Retire out{number.value_or(0), tokens_of("sampled"), requests("discarded")};
+    return number ? std::optional<Event>(std::move(out)) : std::nullopt;
+  }
+  std::optional<Event> dispatch() {
     has({"step", "rows", "copies"});
-    event::Dispatch out{step(), {}, copies()};
-    for (const json& item : array(of("rows"), "rows")) out.rows.push_back(row(item));
-    return out;
+    const auto number = step();
+    event::Dispatch out{number.value_or(0), {}, copies(), {}};
+    for (const json& item : array(of("rows"), "rows")) row(item, out);
+    return number ? std::optional<Event>(std::move(out)) : std::nullopt;
   }
-  [[nodiscard]] std::vector<event::BlockCopy> copies() const {
+  std::vector<event::BlockCopy> copies() {
     std::vector<event::BlockCopy> out;
+    about_.clear();
     for (const json& item : items(line_, "copies")) {
       if (!item.is_array() || item.size() != 3) throw TextError("copies", "[group, from, to]");
-      out.push_back({below(item[0], "group", header_.groups.size()),
-                     place(0, item[1], "copies").block, place(0, item[2], "copies").block});
+      const Number group = below(item[0], "copies", groups());
+      const Place from{0, block(item[1], "copies", 0)};
+      const Place to{0, block(item[2], "copies", 0)};
+      if (group && exists(from) && exists(to)) out.push_back({*group, from.block, to.block});
     }
     return out;
   }
-  [[nodiscard]] event::Row row(const json& value) const;
-  [[nodiscard]] Event run() const {
+  void row(const json& value, event::Dispatch& to);
+  std::optional<Event> run() {
     has({"step", "inputs", "copies", "tables", "slots"});
-    return event::Run{
-        step(), tokens_of("inputs"), copies(),
+    const auto number = step();
+    event::Run out{
+        number.value_or(0), tokens_of("inputs"), copies(),
         per_request("tables", [this](const json& value) { return tables(value, "tables"); }),
-        per_request("slots", [this](const json& value) { return sent(value); })};
+        per_request("slots", [this](const json& value) { return std::optional(sent(value)); })};
+    return number ? std::optional<Event>(std::move(out)) : std::nullopt;
   }
-  [[nodiscard]] Event start() const;
-  void sides(event::Start& out) const;
-  [[nodiscard]] Event settle() const {
+  std::optional<Event> start();
+  void sides(event::Start& out);
+  std::optional<Event> settle() {
     has({"transfer", "outcome", "failed"});
     const auto outcome = static_cast<event::Ended>(word(line_, "outcome", kOutcomes));
     return event::Settle{text(line_, "transfer"), outcome,
-                         integers<std::uint32_t>(items(line_, "failed"), "failed")};
+                         numbers(items(line_, "failed"), "failed", kMostPairs)};
   }
-  [[nodiscard]] Event reset() const {
-    has({"tiers"});
-    event::Reset out{numbers("tiers")};
-    for (const json& tier : of("tiers")) below(tier, "tiers", header_.tiers.size());
-    return out;
-  }
-  [[nodiscard]] Event end() const {
+  std::optional<Event> end() {
     has({"free", "unfinished"});
-    event::End out{numbers("free"), requests("unfinished")};
-    if (out.free.size() == header_.tiers.size()) return out;
-    throw TextError("free", "one number for each tier");
+    event::End out{{}, requests("unfinished")};
+    if (array(of("free"), "free").size() != tiers()) {
+      throw TextError("free", "one number for each tier");
+    }
+    for (std::size_t tier = 0; tier < tiers(); ++tier) {
+      const std::size_t blocks = header_.tiers[tier].blocks;
+      out.free.push_back(below(of("free")[tier], "free", blocks + 1));
+    }
+    return out;
   }
 
   const json& line_;
   const Header& header_;
   Names& names_;
+  std::string about_;  // the request that is read
+  std::optional<std::uint64_t> step_;
+  std::vector<Stray> strays_;
 };
 
-event::Row Reader::row(const json& value) const {
-  only(object(value, "rows"), "req", {"start", "n", "tables", "more", "drafts"});
-  event::Row out;
-  out.req = request_of(value);
-  out.start = size(value, "start", kMostTokens);
-  out.n = size(value, "n", kMostTokens);
-  if (const auto drafts = value.find("drafts"); drafts != value.end()) {
-    out.drafts = drafts->is_array() ? static_cast<std::uint32_t>(drafts->size())
-                                    : integer<std::uint32_t>(*drafts, "drafts");
-    if (out.drafts > out.n) throw TextError("drafts", "at most as many as the row has tokens");
-  }
-  if (value.contains("tables") && value.contains("more")) {
-    throw TextError("more", "nothing beside tables");
-  }
-  for (const char* field : {"tables", "more"}) {
-    if (!value.contains(field)) continue;
-    out.told = *field == 't' ? event::Row::Tables::replaced : event::Row::Tables::appended;
-    out.tables = tables(value[field], field);
+std::vector<event::Sent> Reader::sent(const json& value) {
+  std::vector<event::Sent> out;
+  for (const json& item : array(value, "slots")) {
+    if (!item.is_array() || item.size() != 4) {
+      throw TextError("slots", "[group, position, block, offset]");
+    }
+    const Number group = below(item[0], "slots", groups());
+    const Number position = below(item[1], "slots", kMostTokens);
+    const Place at{0, block(item[2], "slots", 0)};
+    const Group& of = header_.groups[group.value_or(0)];
+    const Number offset = below(item[3], "slots", of.state ? 1 : of.block_size);
+    if (group && position && exists(at) && offset) {
+      out.push_back({*group, *position, at.block, *offset});
+    }
   }
   return out;
 }
 
-void Reader::sides(event::Start& out) const {
+void Reader::row(const json& value, event::Dispatch& to) {
+  only(object(value, "rows"), "req", {"start", "n", "tables", "more", "drafts"});
+  event::Row out;
+  const Number request = req(value);
+  const Number first = tokens_up_to(value, "start");
+  const Number n = tokens_up_to(value, "n");
+  if (const auto drafts = value.find("drafts"); drafts != value.end()) {
+    const Number many = drafts->is_array() ? static_cast<std::uint32_t>(drafts->size())
+                                           : below(*drafts, "drafts", kMostTokens);
+    out.drafts = std::min(many.value_or(0), n.value_or(0));
+    if (n && many > n) stray("drafts", std::to_string(*many), say("at most ", *n));
+  }
+  if (value.contains("tables") && value.contains("more")) {
+    throw TextError("more", "nothing beside tables");
+  }
+  bool whole = first && n;
+  for (const char* field : {"tables", "more"}) {
+    if (!value.contains(field)) continue;
+    out.told = *field == 't' ? event::Row::Tables::replaced : event::Row::Tables::appended;
+    auto lists = tables(value[field], field);
+    whole = whole && lists;
+    if (lists) out.tables = std::move(*lists);
+  }
+  if (!request) return;
+  if (!whole) return to.left_out.push_back(*request);
+  out.req = *request;
+  out.start = *first;
+  out.n = *n;
+  to.rows.push_back(std::move(out));
+}
+
+void Reader::sides(event::Start& out) {
   const bool one = out.kind == event::Kind::send || out.kind == event::Kind::receive;
   const char* field = one ? "blocks" : "pairs";
   for (const json& item : array(of(field), field)) {
@@ -255,26 +365,28 @@ void Reader::sides(event::Start& out) const {
   }
 }
 
-Event Reader::start() const {
+std::optional<Event> Reader::start() {
   event::Start out;
   out.transfer = text(line_, "transfer");
   out.kind = static_cast<event::Kind>(word(line_, "kind", kKinds));
-  out.group = group();
-  if (!text_or_empty(line_, "req").empty()) out.req = req();
-  if (line_.contains("after")) out.after = integer<std::uint64_t>(of("after"), "after");
+  const Number group = below(of("group"), "group", groups());
+  if (!text_or_empty(line_, "req").empty()) out.req = req(line_);
+  if (line_.contains("after")) out.after = natural(of("after"), "after");
   if (out.kind == event::Kind::receive) {
     has({"transfer", "kind", "blocks", "group", "req", "after", "carries"});
     const json& carries = array(of("carries"), "carries");
     if (carries.size() != 2 || !carries[0].is_string()) {
       throw TextError("carries", "[request, first position]");
     }
-    out.carries = names_.find(carries[0].get<std::string>());
-    out.first = below(carries[1], "carries", kMostTokens);
+    out.carries = request_named(carries[0], "carries");
+    out.first = below(carries[1], "carries", kMostTokens).value_or(kMostTokens);
   } else {
     const bool one = out.kind == event::Kind::send;
     has({"transfer", "kind", one ? "blocks" : "pairs", "group", "req", "after"});
   }
   sides(out);
+  if (!group) return {};
+  out.group = *group;
   return out;
 }
 
@@ -282,17 +394,14 @@ Event Reader::start() const {
 
 std::uint32_t Names::add(const std::string& name) {
   const auto number = static_cast<std::uint32_t>(names_.size());
-  if (!numbers_.emplace(name, number).second) {
-    throw TextError("req", "a new name, found " + name + " again");
-  }
+  numbers_[name] = number;
   names_.push_back(name);
   return number;
 }
 
-std::uint32_t Names::find(const std::string& name) const {
+std::optional<std::uint32_t> Names::find(const std::string& name) const {
   const auto at = numbers_.find(name);
-  if (at == numbers_.end()) throw TextError("req", "a request that has arrived, found " + name);
-  return at->second;
+  return at == numbers_.end() ? std::nullopt : std::optional(at->second);
 }
 
 Header parse_run_header(std::string_view text_of_line) {
@@ -331,9 +440,9 @@ Header parse_run_header(std::string_view text_of_line) {
   return out;
 }
 
-Event parse_event(std::string_view text_of_line, const Header& header, Names& names) {
+ReadEvent parse_event(std::string_view text_of_line, const Header& header, Names& names) {
   const json line = parse_object(text_of_line);
-  return Reader(line, header, names).event();
+  return Reader(line, header, names).read();
 }
 
 std::uint64_t parse_behind_loss(std::string_view text_of_line) {

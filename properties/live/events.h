@@ -48,10 +48,10 @@ struct Place {
 /// The requests in the order of their arrival. An event names one by its number.
 class Names {
  public:
-  /// @throws TextError if it is not new
+  /// A name that comes again means the new request from here on.
   std::uint32_t add(const std::string& name);
-  /// @throws TextError if it has not arrived
-  [[nodiscard]] std::uint32_t find(const std::string& name) const;
+  /// @return nothing if it has not arrived
+  [[nodiscard]] std::optional<std::uint32_t> find(const std::string& name) const;
   [[nodiscard]] const std::string& of(std::uint32_t request) const { return names_[request]; }
 
  private:
@@ -93,6 +93,7 @@ struct Dispatch {
   std::uint64_t step = 0;
   std::vector<Row> rows;
   std::vector<BlockCopy> copies;
+  std::vector<std::uint32_t> left_out;  // requests whose rows cannot be
 };
 struct Sent {  // the write of a position, by the slot mapping
   std::uint32_t group = 0;
@@ -121,7 +122,7 @@ struct Start {
   std::uint32_t group = 0;
   std::optional<std::uint32_t> req;
   std::optional<std::uint64_t> after;
-  std::optional<std::uint32_t> carries;  // whose tokens a receive brings, from `first` on
+  std::optional<std::uint32_t> carries;  // whose tokens a receive brings, from `first` on, if known
   std::uint32_t first = 0;
 };
 struct Move {
@@ -168,7 +169,7 @@ struct Lost {
 };
 struct Quiet {};
 struct End {
-  std::vector<std::uint32_t> free;
+  std::vector<std::optional<std::uint32_t>> free;  // nothing where it is more than there are
   std::vector<std::uint32_t> unfinished;
 };
 
@@ -179,11 +180,25 @@ using Event =
                  event::Start, event::Move, event::Settle, event::Leave, event::Hit, event::Publish,
                  event::Queue, event::Reset, event::Raised, event::Lost, event::Quiet, event::End>;
 
-/// Lines are read strictly, because a word that is not understood may be the one that matters: an
-/// unknown operation or member, and a value out of its range or of another kind, are refused by
-/// name. @throws TextError
+/// A number or a name of an event that cannot be: a block outside of its pool, a request that never
+/// arrived. What it stands in is left out of the event.
+struct Stray {
+  std::string what;
+  std::string req;  // empty = of none
+};
+
+struct ReadEvent {
+  std::optional<Event> event;  // nothing where nothing is left of it
+  std::optional<std::uint64_t> step;
+  std::vector<Stray> strays;  // the first 16
+};
+
+/// Lines are read strictly, because a word that is not understood may be the one that matters:
+/// broken syntax, an unknown operation or member, one that is absent and a value of another kind
+/// are refused by name. A block that does not exist is the one behind the last of its tier.
+/// @throws TextError
 [[nodiscard]] Header parse_run_header(std::string_view line);
-[[nodiscard]] Event parse_event(std::string_view line, const Header& header, Names& names);
+[[nodiscard]] ReadEvent parse_event(std::string_view line, const Header& header, Names& names);
 
 /// Of a line behind a loss no more is asked than that it is an object: what it names may be lost.
 /// @return how many more events it says are lost @throws TextError

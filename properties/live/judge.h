@@ -4,8 +4,8 @@
 // Model:  only what changed is looked at anew. An entry of a request's table remembers the version
 //         of its block at which its slots were found right, and the chain of a request is extended,
 //         never computed again.
-// Errors: an event that names a request or a step that nobody knows is a TextError. Whatever an
-//         engine can do wrong is a finding, at most a few of each law.
+// Errors: a line that cannot be read is a TextError. Whatever an engine can do wrong is a finding, at
+//         most a few of each law; what an event names and does not exist is left out of it.
 #pragma once
 
 #include <array>
@@ -40,7 +40,7 @@ class Judge {
  public:
   explicit Judge(const Header& header) : header_(header), shadow_(header) {}
 
-  /// @throws TextError
+  /// Its numbers are those of requests, tiers and groups that exist.
   void take(const Event& event);
   /// Behind a loss a line is counted and not judged. @throws TextError
   void take_line(std::string_view line);
@@ -75,7 +75,7 @@ class Judge {
   };
   struct Table {
     std::vector<Entry> entries;
-    std::uint32_t named = 0;   // from this entry on none is the null block
+    std::uint32_t named = 0;   // from this entry on each is a block of the pool
     std::uint32_t right = 0;   // before this entry all were right
     std::uint64_t looked = 0;  // disturbed_ when it was last looked at
   };
@@ -154,6 +154,7 @@ class Judge {
     std::optional<Place> place = {};
     const Slot* slot = nullptr;
     std::optional<std::uint32_t> position = {};
+    std::string_view req = {};  // the name of one that never arrived
   };
 
   // steps.cpp
@@ -180,6 +181,7 @@ class Judge {
   [[nodiscard]] bool covered(const Row& row, std::uint32_t group);
   [[nodiscard]] bool shared(const Row& row, std::uint32_t group, std::uint32_t entry) const;
   void check_hit(Asked& asked, const Row& row);
+  [[nodiscard]] std::deque<Step>::iterator find_step(std::uint64_t number, bool to_run);
   void run(Step& step, const event::Run& event);
   void copy(const event::BlockCopy& copy);
   void feed(const Row& row);
@@ -195,7 +197,7 @@ class Judge {
   void cut(Asked& asked, std::uint32_t length);
 
   // worker.cpp
-  void demand_row(const Step& step, std::uint32_t request, const char* field) const;
+  [[nodiscard]] bool has_row(const Step& step, std::uint32_t request, const char* field);
   void take_tables(Step& step, const event::Run& event);
   void take_slots(Step& step, const event::Run& event);
   void check_slot(const Row& row, const event::Sent& sent);
@@ -221,6 +223,7 @@ class Judge {
   void take(const event::Start& event);
   void take(const event::Move& event);
   void take(const event::Settle& event);
+  [[nodiscard]] bool has_pair(const Transfer& transfer, std::size_t pair);
   void move(Transfer& transfer, std::size_t pair);
   void lose(Transfer& transfer, const event::Settle& event);
   void fail(Transfer& transfer, std::size_t pair);
@@ -244,6 +247,7 @@ class Judge {
   [[nodiscard]] bool in_flight(std::uint32_t request) const;
 
   // liveness.cpp
+  void begin();
   void take(const event::Lost& event);
   void take(const event::Quiet& event);
   void take(const event::End& event);
@@ -262,6 +266,10 @@ class Judge {
   }
   [[nodiscard]] bool is_null(std::uint32_t block) const {
     return header_.null_block && block == kNullBlock;
+  }
+  /// @return whether it is the null block or lies outside of the pool: nobody holds it
+  [[nodiscard]] bool is_none(std::uint32_t block) const {
+    return is_null(block) || block >= header_.tiers[0].blocks;
   }
 
   Header header_;

@@ -7,18 +7,30 @@
 
 namespace kvproof::live {
 
-void Judge::take(const Event& event) {
+void Judge::begin() {
   ++event_;
   step_now_.reset();
-  if (ended_) throw TextError("op", "nothing behind the end");
   ++spoke_[kRaised];
+  ++spoke_[kExists];
+  if (ended_) report(kExists, {}, "an event comes behind the end of the run");
+}
+
+void Judge::take(const Event& event) {
+  begin();
   std::visit([this](const auto& one) { take(one); }, event);
 }
 
 void Judge::take_line(std::string_view line) {
-  if (lost_.empty()) return take(parse_event(line, header_, names_));
-  dropped_ += parse_behind_loss(line);
-  ++event_;
+  if (!lost_.empty()) {
+    dropped_ += parse_behind_loss(line);
+    ++event_;
+    return;
+  }
+  const ReadEvent read = parse_event(line, header_, names_);
+  begin();
+  step_now_ = read.step;
+  for (const Stray& stray : read.strays) report(kExists, {.req = stray.req}, stray.what);
+  if (read.event) std::visit([this](const auto& one) { take(one); }, *read.event);
 }
 
 void Judge::take(const event::Lost& event) {
@@ -70,9 +82,9 @@ void Judge::take(const event::End& event) {
   ++spoke_[kDrain];
   for (std::uint32_t tier = 0; tier < event.free.size(); ++tier) {
     const std::uint32_t all = header_.tiers[tier].blocks - (header_.null_block ? 1U : 0U);
-    if (event.free[tier] == all) continue;
+    if (event.free[tier].value_or(all) == all) continue;
     report(kDrain, {}, "of ", all, " blocks of tier ", header_.tiers[tier].name, ", ",
-           event.free[tier], " are free at the end");
+           *event.free[tier], " are free at the end");
   }
 }
 
@@ -80,7 +92,7 @@ std::string Judge::at_event(std::uint32_t event) const {
   const auto step =
       std::ranges::lower_bound(ran_, event, {}, [](const auto& r) { return r.first; });
   const bool of_step = step != ran_.end() && step->first == event;
-  return say("event ", event, of_step ? say(" (step ", step->second, ")") : "");
+  return say("line ", event, of_step ? say(" (step ", step->second, ")") : "");
 }
 
 std::string Judge::writer_of(const Slot& slot) const {
@@ -98,7 +110,7 @@ const std::string& Judge::name_of(const Asked& asked) const {
 
 void Judge::tell(LawId law, const About& about, std::string what) {
   Found found{law, event_, std::move(what), "", about.position, about.place, "", {}, step_now_};
-  if (about.asked != nullptr) found.req = name_of(*about.asked);
+  found.req = about.asked != nullptr ? name_of(*about.asked) : std::string(about.req);
   if (about.slot != nullptr) found.wrote = writer_of(*about.slot);
   for (std::uint32_t i = 0; about.place && i < Block::kRemembered; ++i) {
     const Block& block = shadow_.block(*about.place);

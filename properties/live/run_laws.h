@@ -20,7 +20,7 @@ struct RunLaw {
 // clang-format off
 enum LawId : std::uint8_t {
   kContent, kOverwritten, kSource, kTarget, kGivenBack, kOnce, kOrder, kHit, kPublished, kMirror,
-  kTable, kDiscarded, kState, kAnswer, kHeld, kRaised,  // of safety
+  kTable, kDiscarded, kState, kAnswer, kHeld, kRaised, kExists,  // of safety
   kEnds, kProgress, kDrain, kSettled                    // of liveness
 };
 
@@ -66,6 +66,9 @@ inline constexpr RunLaw kRunLaws[] = {
      "vLLM delay_free_blocks"},
     {"S16", "raised", "The engine raises nothing, and none of its assertions fails.",
      "EngineCore dies of what its scheduler raises"},
+    {"S17", "exists",
+     "The requests, steps, transfers and blocks that the engine names exist, and its numbers lie in "
+     "their ranges.", "vLLM BlockTable, slot_mapping: the GPU writes wherever they point"},
     {"L1", "end",
      "Once arrivals and faults stop, each request ends within the patience of the run.",
      "vLLM Scheduler"},

@@ -20,9 +20,10 @@ namespace kvproof::live {
 
 using Identity = std::uint64_t;
 inline constexpr Identity kUnwritten = 0;
-inline constexpr Identity kFailed = 1;    // what a failed load, or a row that read one, has left
-inline constexpr Identity kUnjudged = 2;  // a state behind drafts, of which some may be rejected
-inline constexpr Identity kFewest = 3;    // from here on they are of prefixes
+inline constexpr Identity kFailed = 1;     // what a failed load, or a row that read one, has left
+inline constexpr Identity kUnjudged = 2;   // a state behind drafts, of which some may be rejected
+inline constexpr Identity kForgotten = 3;  // brought for a request whose tokens are not kept
+inline constexpr Identity kFewest = 4;     // from here on they are of prefixes
 
 [[nodiscard]] constexpr Identity link(Identity before, TokenId token) {
   const auto word = static_cast<std::uint64_t>(static_cast<std::uint32_t>(token)) + 1;
@@ -86,8 +87,8 @@ class Shadow {
       if (!group.state && group.block_size > slots_) slots_ = group.block_size;
     }
     for (const Tier& tier : header.tiers) {
-      tiers_.push_back(
-          {std::vector<Block>(tier.blocks), std::vector<Slot>(std::size_t{tier.blocks} * slots_)});
+      const std::size_t blocks = std::size_t{tier.blocks} + 1;  // the last is none of the pool
+      tiers_.push_back({std::vector<Block>(blocks), std::vector<Slot>(blocks * slots_)});
     }
   }
 

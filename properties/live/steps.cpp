@@ -10,7 +10,7 @@ namespace kvproof::live {
 void Judge::put_tables_back(Asked& asked) {
   for (const Table& table : *asked.tables) {
     for (const Entry& entry : table.entries) {
-      if (!is_null(entry.block)) --shadow_.block({0, entry.block}).holders;
+      if (!is_none(entry.block)) --shadow_.block({0, entry.block}).holders;
     }
   }
   asked.computed = 0;
@@ -20,7 +20,7 @@ void Judge::put_tables_back(Asked& asked) {
 
 void Judge::append(Table& table, std::uint32_t block) const {
   table.entries.push_back({block, 0, 0});
-  if (is_null(block)) table.named = static_cast<std::uint32_t>(table.entries.size());
+  if (is_none(block)) table.named = static_cast<std::uint32_t>(table.entries.size());
 }
 
 void Judge::set_tables(const event::Row& row, Asked& asked) {
@@ -32,7 +32,7 @@ void Judge::set_tables(const event::Row& row, Asked& asked) {
   for (std::uint32_t group = 0; group < row.tables.size(); ++group) {
     for (const std::uint32_t block : row.tables[group]) {
       append((*asked.tables)[group], block);
-      if (is_null(block)) continue;
+      if (is_none(block)) continue;
       Block& of = shadow_.block({0, block});
       ++of.holders;
       of.note(event_, Did::held);
@@ -101,6 +101,7 @@ bool Judge::covered(const Row& row, std::uint32_t group) {
   std::uint32_t entry = table.named > use.first ? use.first : use.writes;
   for (; entry < use.stop; ++entry) {
     const std::uint32_t id = table.entries[entry].block;
+    if (id >= header_.tiers[0].blocks) return false;  // S17 has reported it
     if (is_null(id)) {
       const bool between = entry > use.first && entry + 1 < use.stop;
       if (header_.groups[group].state && between) continue;
@@ -140,8 +141,7 @@ void Judge::check_hit(Asked& asked, const Row& row) {
   asked.hit.reset();
   if (!hit.transfer.empty() && find_transfer(hit.transfer) != nullptr) return;  // S4 knows
   ++spoke_[kHit];
-  const std::uint32_t end =
-      std::min({hit.tokens, row.start, static_cast<std::uint32_t>(asked.chain.size())});
+  const std::uint32_t end = std::min(hit.tokens, static_cast<std::uint32_t>(asked.chain.size()));
   for (std::uint32_t g = 0; g < header_.groups.size(); ++g) {
     const Group& group = header_.groups[g];
     const std::uint32_t span = group.block_size;
@@ -149,11 +149,16 @@ void Judge::check_hit(Asked& asked, const Row& row) {
     // Of states the row has one at hand: the one that it goes on from.
     if (group.state) position = end > 0 && end == row.start ? end - 1 : end;
     for (; position < end; ++position) {
+      if (position / span >= (*row.tables)[g].entries.size()) {
+        return report(kHit, {&asked, {}, nullptr, position}, hit.tokens,
+                      " tokens were called computed, and the table of group ", g, " ends before");
+      }
       const Place at = place_of(row, g, position / span);
       const Block& block = shadow_.block(at);
       const Slot& slot = shadow_.slots(at)[group.state ? 0 : position % span];
       if (block.step_writers + block.writers > 0 || slot.identity == kFailed ||
-          slot.identity == kUnjudged || slot.identity == in_group(asked.chain[position], g)) {
+          slot.identity == kUnjudged || slot.identity == kForgotten ||
+          slot.identity == in_group(asked.chain[position], g)) {
         continue;
       }
       return report(kHit, {&asked, at, &slot, position}, hit.tokens,
@@ -163,11 +168,12 @@ void Judge::check_hit(Asked& asked, const Row& row) {
 }
 
 void Judge::take(const event::Dispatch& event) {
+  step_now_ = event.step;
   if (last_dispatched_ && event.step <= *last_dispatched_) {
-    throw TextError("step", "a number above " + std::to_string(*last_dispatched_));
+    report(kExists, {}, "step ", event.step, " is dispatched behind step ", *last_dispatched_);
   }
-  last_dispatched_ = step_now_ = event.step;
-  Step step{event.step, false, {}, event.copies, {}};
+  last_dispatched_ = std::max(event.step, last_dispatched_.value_or(0));
+  Step step{event.step, false, {}, event.copies, event.left_out};
   step.rows.reserve(event.rows.size());
   for (const event::Row& row : event.rows) {
     if (asked_[row.req].live) set_tables(row, asked_[row.req]);
@@ -182,13 +188,25 @@ void Judge::take(const event::Dispatch& event) {
 }
 
 void Judge::take(const event::Run& event) {
-  const auto next = std::ranges::find_if(steps_in_flight_, [](const Step& s) { return !s.ran; });
-  if (next == steps_in_flight_.end() || next->number != event.step) {
-    throw TextError("step", next == steps_in_flight_.end()
-                                ? "no run, because no step waits for one"
-                                : "the next step, " + std::to_string(next->number));
+  step_now_ = event.step;
+  const auto step = find_step(event.step, true);
+  if (step != steps_in_flight_.end()) run(*step, event);
+}
+
+/// @return the step that runs or retires; the end, and a finding, if none of that number waits for it
+std::deque<Judge::Step>::iterator Judge::find_step(std::uint64_t number, bool to_run) {
+  const auto waits = [to_run](const Step& step) { return !to_run || !step.ran; };
+  const auto next = std::ranges::find_if(steps_in_flight_, waits);
+  const auto named = std::find_if(next, steps_in_flight_.end(), [&](const Step& step) {
+    return waits(step) && step.number == number;
+  });
+  const char* const what = to_run ? " runs" : " retires";
+  if (named == steps_in_flight_.end()) {
+    report(kExists, {}, "step ", number, what, ", and no step of that number waits for it");
+  } else if (named != next) {
+    report(kExists, {}, "step ", number, what, " before step ", next->number);
   }
-  run(*next, event);
+  return named;
 }
 
 void Judge::run(Step& step, const event::Run& event) {
@@ -234,14 +252,16 @@ void Judge::feed(const Row& row) {
     return report(kContent, {&asked, {}, nullptr, row.start},
                   "computes a position whose predecessor has no token");
   }
+  if (asked.fed != nullptr && asked.fed->size() != row.n) {
+    report(kExists, {&asked, {}, nullptr, row.start}, "the worker is fed ", asked.fed->size(),
+           " tokens for a row of ", row.n);
+    asked.fed = nullptr;
+  }
   if (asked.fed == nullptr) {
     const std::size_t end = std::min<std::size_t>(row.start + row.n, asked.chain.size());
     content_.assign(asked.chain.begin() + row.start,
                     asked.chain.begin() + static_cast<std::ptrdiff_t>(end));
   } else {
-    if (asked.fed->size() != row.n) {
-      throw TextError("inputs", std::to_string(row.n) + " tokens for " + name_of(asked));
-    }
     Identity last = row.start == 0 ? asked.base : asked.chain[row.start - 1];
     for (const TokenId token : *asked.fed) content_.push_back(last = link(last, token));
     const std::uint32_t from = std::max(row.start, asked.known);
@@ -368,7 +388,7 @@ bool Judge::read_entry(Row& row, std::uint32_t group, std::uint32_t number, bool
   const auto slots = shadow_.slots(at);
   for (std::uint32_t p = std::max(begin, least); p < until; ++p) {
     const Slot& slot = slots[p - begin];
-    if (slot.identity == in_group(asked.chain[p], group)) continue;
+    if (slot.identity == in_group(asked.chain[p], group) || slot.identity == kForgotten) continue;
     misread(row, group, at, slot, p);
     return false;
   }
@@ -382,7 +402,7 @@ void Judge::read_state(Row& row, std::uint32_t group) {
   if (!read_block(row, at)) return;
   const Slot& slot = shadow_.slots(at)[0];
   ++spoke_[kState];
-  if (slot.identity == kUnjudged) return;
+  if (slot.identity == kUnjudged || slot.identity == kForgotten) return;
   if (slot.identity == in_group(asked_[row.request].chain[row.start - 1], group)) return;
   misread(row, group, at, slot, row.start - 1);
 }
@@ -441,16 +461,12 @@ void Judge::cut(Asked& asked, std::uint32_t length) {
 }
 
 void Judge::take(const event::Retire& event) {
-  if (steps_in_flight_.empty() || steps_in_flight_.front().number != event.step) {
-    throw TextError("step",
-                    steps_in_flight_.empty()
-                        ? "none, because no step is in flight"
-                        : "the oldest step, " + std::to_string(steps_in_flight_.front().number));
-  }
-  if (!steps_in_flight_.front().ran) run(steps_in_flight_.front(), {});
   step_now_ = event.step;
-  const Step step = std::move(steps_in_flight_.front());
-  steps_in_flight_.pop_front();
+  const auto named = find_step(event.step, false);
+  if (named == steps_in_flight_.end()) return;
+  if (!named->ran) run(*named, {});
+  const Step step = std::move(*named);
+  steps_in_flight_.erase(named);
   for (std::size_t i = step.rows.size(); i-- > 0;) {
     asked_[step.rows[i].request].row = &step.rows[i];
   }

@@ -20,9 +20,6 @@ void Judge::take(const event::Start& event) {
   if (find_transfer(event.transfer) != nullptr) {
     return report(kOnce, {}, "transfer ", event.transfer, " starts while it is in flight");
   }
-  if (event.carries && asked_[*event.carries].forgotten) {
-    throw TextError("carries", "a request that is alive or ended not long ago");
-  }
   const auto hold = [this, &event](Place at, std::uint32_t& users) {
     ++users;
     ++spoke_[kHeld];
@@ -42,15 +39,20 @@ void Judge::take(const event::Start& event) {
 void Judge::take(const event::Move& event) {
   Transfer* transfer = find_transfer(event.transfer);
   if (transfer == nullptr) {
-    throw TextError("transfer", "one that is in flight, found " + event.transfer);
+    return report(kExists, {}, "transfer ", event.transfer, " moves and is not in flight");
   }
   for (const std::uint32_t pair : event.pairs) {
-    if (pair >= transfer->moved.size()) {
-      throw TextError("pairs", "numbers below " + std::to_string(transfer->moved.size()));
-    }
-    if (!transfer->moved[pair]) move(*transfer, pair);
+    if (has_pair(*transfer, pair) && !transfer->moved[pair]) move(*transfer, pair);
   }
   look_at_published(false);
+}
+
+bool Judge::has_pair(const Transfer& transfer, std::size_t pair) {
+  if (pair < transfer.moved.size()) return true;
+  const auto& request = transfer.given.req;
+  report(kExists, {request ? &asked_[*request] : nullptr}, "transfer ", transfer.given.transfer,
+         " has ", transfer.moved.size(), " pairs, counted from 0, and pair ", pair, " is named");
+  return false;
 }
 
 void Judge::move(Transfer& transfer, std::size_t pair) {
@@ -72,13 +74,14 @@ void Judge::move(Transfer& transfer, std::size_t pair) {
   scratch_.clear();
   if (given.kind == event::Kind::receive) {
     const Group& group = header_.groups[given.group];
-    const Asked& carried = asked_[*given.carries];
+    const Asked* carried = given.carries ? &asked_[*given.carries] : nullptr;
     const std::uint32_t per_block = group.state ? 1 : group.block_size;
-    for (std::uint32_t i = 0; i < per_block; ++i) {
+    if (carried == nullptr || carried->forgotten) scratch_.assign(per_block, kForgotten);
+    for (std::uint32_t i = 0; scratch_.size() < per_block; ++i) {
       const std::size_t p =
           given.first + pair * group.block_size + (group.state ? group.block_size - 1 : i);
-      if (p >= carried.chain.size()) break;
-      scratch_.push_back(in_group(carried.chain[p], given.group));
+      if (p >= carried->chain.size()) break;
+      scratch_.push_back(in_group(carried->chain[p], given.group));
     }
   } else {
     for (const Slot& slot : shadow_.slots(given.from[pair])) scratch_.push_back(slot.identity);
@@ -114,10 +117,7 @@ void Judge::fail(Transfer& transfer, std::size_t pair) {
 void Judge::lose(Transfer& transfer, const event::Settle& event) {
   std::vector<bool> failed(transfer.moved.size(), event.failed.empty());
   for (const std::uint32_t pair : event.failed) {
-    if (pair >= failed.size()) {
-      throw TextError("failed", "numbers below " + std::to_string(failed.size()));
-    }
-    failed[pair] = true;
+    if (has_pair(transfer, pair)) failed[pair] = true;
   }
   for (std::size_t pair = 0; pair < failed.size(); ++pair) {
     if (failed[pair]) {

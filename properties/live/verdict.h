@@ -23,7 +23,7 @@ namespace kvproof::live {
 [[nodiscard]] std::string verdict_line(const Judge& judge);
 [[nodiscard]] std::string in_words(const Found& found, const Judge& judge);
 void print_finding(std::ostream& out, const Found& found, const Judge& judge);
-/// Prints the verdict, and how often each law had a say.
+/// Prints the verdict, and how often each law was evaluated.
 void print_verdict(std::ostream& out, std::string_view file, const Judge& judge);
 [[nodiscard]] nlohmann::json verdict_json(const Judge& judge);
 /// Puts a run among those judged before: {"runs":[...],"total":{...}}.

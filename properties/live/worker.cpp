@@ -7,18 +7,19 @@
 
 namespace kvproof::live {
 
-/// @throws TextError if the step was dispatched without a row of that request
-void Judge::demand_row(const Step& step, std::uint32_t request, const char* field) const {
-  if (std::ranges::find(step.rows, request, &Row::request) != step.rows.end()) return;
-  if (std::ranges::find(step.idle, request) != step.idle.end()) return;
-  throw TextError(
-      field, say("a request with a row in step ", step.number, ", found ", names_.of(request)));
+/// That the step was dispatched without a row of that request is a finding.
+bool Judge::has_row(const Step& step, std::uint32_t request, const char* field) {
+  if (std::ranges::find(step.rows, request, &Row::request) != step.rows.end()) return true;
+  if (std::ranges::find(step.idle, request) != step.idle.end()) return true;
+  report(kExists, {&asked_[request]}, "the worker has ", field, " of it in step ", step.number,
+         ", which was dispatched without a row of it");
+  return false;
 }
 
 /// A row that the worker's own tables do not cover is not run.
 void Judge::take_tables(Step& step, const event::Run& event) {
   for (const auto& [request, lists] : event.tables) {
-    demand_row(step, request, "tables");
+    if (!has_row(step, request, "tables")) continue;
     const auto tables = std::make_shared<Tables>(lists.size());
     for (std::size_t g = 0; g < lists.size(); ++g) {
       for (const std::uint32_t block : lists[g]) append((*tables)[g], block);
@@ -38,7 +39,7 @@ void Judge::take_tables(Step& step, const event::Run& event) {
 
 void Judge::take_slots(Step& step, const event::Run& event) {
   for (const auto& [request, slots] : event.slots) {
-    demand_row(step, request, "slots");
+    if (!has_row(step, request, "slots")) continue;
     asked_[request].sent = &slots;
     for (const Row& row : step.rows) {
       if (row.request != request) continue;
@@ -49,7 +50,9 @@ void Judge::take_slots(Step& step, const event::Run& event) {
 
 void Judge::check_slot(const Row& row, const event::Sent& sent) {
   if (sent.position < row.start || sent.position - row.start >= row.n) {
-    throw TextError("slots", say("positions from ", row.start, " to ", row.start + row.n - 1));
+    return report(kExists, {&asked_[row.request], {}, nullptr, sent.position},
+                  "the slot mapping writes a position that is not among ", row.start, " to ",
+                  row.start + row.n - 1);
   }
   ++spoke_[kTable];
   if (!is_null(sent.block) || !in_batch(row)) return;
