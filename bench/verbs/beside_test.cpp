@@ -106,7 +106,7 @@ TEST_F(Beside, OnlyWhatBothHaveIsAsked) {
   change(header, header + " \"abilities\": {\"chunks\": False, \"block_sizes\": [4]},");
   const Answer sized = check(kBoth);
   EXPECT_EQ(sized.exit_code, 0) << sized.out;
-  expect_in("not asked, for one of the two lacks such abilities: prompts that are", sized.out);
+  expect_in("not asked, for one of the two lacks such abilities:\n  prompts that are", sized.out);
   change(header, header + " \"traits\": {\"lookup\": \"within_allocate\"},");
   const Answer other = check(kBoth);
   EXPECT_EQ(other.exit_code, 2) << other.out;

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verb check: every oracle against an allocator, ours or another's.
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -21,6 +17,7 @@
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/hash_option.h"
+#include "bench/verbs/law_option.h"
 #include "bench/verbs/limit_options.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
@@ -54,17 +51,6 @@ struct Arguments {
   double shrink_seconds = 30;
 };
 
-/// The place of a law in the list. @throws std::invalid_argument that names the option
-std::size_t place_of(const std::string& id, const char* option) {
-  const properties::Law* law = properties::find_law(id);
-  if (law != nullptr) return static_cast<std::size_t>(law - properties::kLaws);
-  std::string known;
-  for (const properties::Law& row : properties::kLaws) {
-    known.append(known.empty() ? "" : ", ").append(row.id);
-  }
-  throw std::invalid_argument(std::string(option) + '=' + id + ": expected one of " + known);
-}
-
 std::vector<std::string> split_at_commas(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream in(text);
@@ -75,13 +61,11 @@ std::vector<std::string> split_at_commas(const std::string& text) {
 properties::CheckOptions options_of(const Arguments& arguments) {
   properties::CheckOptions out = own_check();
   out.seed = arguments.seed;
-  for (const std::string& id : arguments.without_laws) {
-    out.laws_left_out |= std::uint64_t{1} << place_of(id, "--without-law");
-  }
+  out.laws_left_out = laws_named(arguments.without_laws, "--without-law");
   out.shrink_seconds = arguments.shrink_seconds;
   out.shrinks = arguments.shrink_seconds > 0;
   out.required = split_at_commas(arguments.required);
-  for (const std::string& id : out.required) static_cast<void>(place_of(id, "--require"));
+  static_cast<void>(laws_named(out.required, "--require"));
   if (!arguments.known.empty()) out.known = properties::read_known(arguments.known);
   if (!arguments.profile.empty()) out.profiles = {find_profile(arguments.profile)};
   for (const std::string& name : arguments.configurations) {
@@ -172,17 +156,17 @@ std::vector<CommandLine::Option> add_ordinary_options(CommandLine& line, Argumen
       line.option("--seed", arguments.given_seed,
                   "of the random runs, default 1; the first of --deep"),
       line.option("--operations", arguments.operations,
-                  "at least so many per configuration and profile, default 6000, of others' "
-                  "allocators 2000; twice as many with a host tier, Mamba or keys of tails, ten "
-                  "times in drawn ones")
+                  "minimum of operations for each configuration and profile, default 6000, for "
+                  "foreign allocators 2000; twice as many with a host tier, Mamba or keys of "
+                  "tails, ten times in drawn ones")
           .between(std::uint64_t{1}, std::uint64_t{1} << 40),
       line.option("--findings", arguments.findings,
-                  "end after so many distinct findings, default 1, of others' allocators and with "
-                  "--known 5")
+                  "stop after so many distinct findings, default 1; for foreign allocators and "
+                  "with --known 5")
           .between(1U, 1000U),
       line.option("--shrink-seconds", arguments.shrink_seconds,
-                  "[s] a finding of another's allocator is made short for at most so long, default "
-                  "30; 0 = not at all")
+                  "[s] time limit for shrinking a finding of a foreign allocator, default 30; 0 = "
+                  "no shrinking")
           .between(0.0, 1e6),
       line.option("--without-law", arguments.without_laws, "do not ask this law, repeatable")
           .placeholder("ID"),
@@ -191,7 +175,7 @@ std::vector<CommandLine::Option> add_ordinary_options(CommandLine& line, Argumen
                   "others are violations")
           .placeholder("FILE"),
       line.option("--require", arguments.required,
-                  "laws joined by commas; exit code 3 unless each of them had a say")
+                  "laws joined by commas; exit code 3 unless each of them is evaluated")
           .placeholder("IDS")};
 }
 
@@ -248,34 +232,7 @@ int dispatch(const Arguments& arguments, int argc, char** argv) {
                           argc, argv);
 }
 
-/// check once judged kvproof: it takes these words for one version, says what they are from now
-/// on, and becomes that program; the one with the mutants where it is beside this one.
-void become_selftest(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  const std::string modes[] = {"--mutation-score", "--mutants", "--liars"};
-  const auto* const mode = std::ranges::find_first_of(modes, words);
-  if (mode == std::end(modes)) return;
-  std::cerr << "kvproof: check " << *mode << " is selftest " << *mode << " from now on\n";
-  const auto bin = std::filesystem::read_symlink("/proc/self/exe").parent_path();
-  std::string program = bin / "kvproof-selftest";
-  if (mode == std::begin(modes)) {
-    if (exists(bin / "kvproof-mutation_score")) program = bin / "kvproof-mutation_score";
-    for (std::size_t i = 0; i < words.size(); ++i) {  // --mutants was how many are drawn
-      const bool last = i + 1 == words.size() || words[i + 1].starts_with('-');
-      if (words[i] == "--mutants") words[i] = last ? "--draw=220" : "--draw";
-      if (words[i].starts_with("--mutants=")) words[i].replace(0, 9, "--draw");
-    }
-  }
-  words.insert(words.begin(), program);
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  execv(program.c_str(), pointers.data());
-  throw std::runtime_error(program + " cannot be run");
-}
-
 int run(int argc, char** argv) {
-  become_selftest(argc, argv);
   Arguments arguments;
   CommandLine line(
       kProgram,

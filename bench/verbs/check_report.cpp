@@ -56,17 +56,26 @@ std::string with_commas(std::uint64_t n) {
 std::string verdict_text(const LawReport& law) {
   if (law.broken) return law.known ? "broken, as is known" : "BROKEN";
   if (!law.demanded) return "not demanded: " + law.left_out;
-  if (law.checked == 0) return law.promised ? "VACUOUS: never had a say" : "no run was about it";
+  if (law.checked == 0) {
+    return law.promised ? "VACUOUS: never evaluated" : "not evaluated: no run was about it";
+  }
   std::string out = "holds";
-  if (law.worded > 0) out += ", " + std::to_string(law.worded) + " times as a trait words it";
+  if (law.worded > 0) out += ", " + std::to_string(law.worded) + " times exempted by a trait";
   return law.left_out.empty() ? out : out + "; in part not demanded: " + law.left_out;
 }
 
+/// A row for each law that is demanded, and a line for each reason why others are not.
 void print_laws(std::ostream& out, const CheckReport& report) {
+  std::map<std::string, std::string> not_demanded;
   out << "law   name                        checked   suspended  verdict\n";
   for (std::size_t i = 0; i < report.laws.size(); ++i) {
     const LawReport& law = report.laws[i];
     const properties::Law& row = properties::kLaws[i];
+    if (!law.demanded && !law.broken) {
+      std::string& ids = not_demanded[law.left_out];
+      ids.append(ids.empty() ? "" : ", ").append(row.id);
+      continue;
+    }
     out << std::left << std::setw(6) << row.id << std::setw(24) << row.name << std::right
         << std::setw(11) << law.checked << std::setw(12) << law.suspended << "  "
         << verdict_text(law) << '\n';
@@ -83,8 +92,15 @@ void print_laws(std::ostream& out, const CheckReport& report) {
   oracle("content", report.content || read > 0, "not consulted: it shows no block ids");
   if (read > 0) out << "; " << with_commas(read) << " positions were read back from its tensors";
   out << '\n';
-  oracle("model", report.model, "not consulted: it promises no profile, or does not show enough");
-  out << "\n\n";
+  const bool promised = report.promises.level == properties::Level::profile;
+  oracle("model", report.model,
+         promised ? "not consulted: it does not show enough"
+                  : "not consulted: it promises no profile");
+  out << '\n';
+  for (const auto& [reason, ids] : not_demanded) {
+    out << "not demanded, for " << reason << ": " << ids << '\n';
+  }
+  out << '\n';
 }
 
 /// Each reason once, with the runs that it prevented.
@@ -127,7 +143,9 @@ void print_coverage(std::ostream& out, const CheckReport& report) {
   if (report.rows_run() == all) return;
   out << report.rows_run() << " of " << all << " configurations were run. Not a fault: " << declared
       << " are beyond its operations and abilities, " << answered
-      << " it answers with unsupported, " << others << " were not asked for or not reached\n";
+      << " it answers with unsupported, " << others
+      << (report.stopped ? " were not reached, because the check stops after its findings\n"
+                         : " were not asked for\n");
   if (silent == 0) return;
   out << "warning: " << silent
       << " are unsupported without a reason, which tells a limit from a mistake\n";
@@ -193,16 +211,14 @@ void print_beside(std::ostream& out, const properties::Beside& beside) {
   out << "not asked, for only one of the two declares them: " << beside.left_out << '\n';
 }
 
-/// What its traits have worded, and what its abilities leave out.
+/// Its traits, and what its abilities leave out.
 void print_abilities(std::ostream& out, const CheckReport& report) {
   const std::string traits = traits_text(report.promises.traits);
   if (!traits.empty()) out << "judged with its traits: " << traits << '\n';
   const std::string who = report.beside.name.empty() ? "it has no" : "one of the two lacks";
-  std::string line;
-  for (const std::string& words : left_out_by(report.promises.abilities)) {
-    line.append(line.empty() ? "not asked, for " + who + " such abilities: " : "; ").append(words);
-  }
-  out << line << (line.empty() ? "" : "\n");
+  const std::vector<std::string> left_out = left_out_by(report.promises.abilities);
+  if (!left_out.empty()) out << "not asked, for " << who << " such abilities:\n";
+  for (const std::string& words : left_out) out << "  " << words << '\n';
   for (const RunReport& run : report.runs) {
     if (run.cut.empty()) continue;
     out << "fewer operations than asked for in " << run.name << ": " << run.counts.operations
@@ -231,21 +247,23 @@ std::string count_of(std::uint64_t n, const std::string& thing) {
   return with_commas(n) + ' ' + thing + (n == 1 ? "" : "s");
 }
 
-/// "HOLDS: 13 of 42 laws spoke, 2 of 35 configurations, 49,431 operations: naive"
+/// "HOLDS: 13 of 42 laws evaluated, 2 of 35 configurations, 49,431 operations: naive"
 void print_verdict(std::ostream& out, const CheckReport& report) {
   const CheckVerdict verdict = verdict_of(report);
   const std::size_t known = report.num_known();
-  const std::size_t unknown = report.findings.size() - known;
+  const std::size_t behind = report.num_behind();
+  const std::size_t unknown = report.findings.size() - known - behind;
   out << (verdict == CheckVerdict::violated  ? "VIOLATED: "
           : verdict == CheckVerdict::vacuous ? "CANNOT TELL: some of it was vacuous, "
                                              : "HOLDS: ");
   if (unknown > 0) out << count_of(unknown, "finding") << ", ";
   if (known > 0) out << count_of(known, "known finding") << ", ";
-  for (const std::string& id : report.silent) out << id << " was required and had no say, ";
-  out << report.laws_spoke() << " of " << report.laws.size() << " laws spoke, " << report.rows_run()
-      << " of " << std::size(properties::kConfigurations) << " configurations, "
-      << count_of(report.counts.operations, "operation") << ": " << report.subject
-      << (report.beside.name.empty() ? "" : " beside " + report.beside.name)
+  if (behind > 0) out << behind << " more that may follow from them, ";
+  for (const std::string& id : report.silent) out << id << " was required and not evaluated, ";
+  out << report.laws_spoke() << " of " << report.laws.size() << " laws evaluated, "
+      << report.rows_run() << " of " << std::size(properties::kConfigurations)
+      << " configurations, " << count_of(report.counts.operations, "operation") << ": "
+      << report.subject << (report.beside.name.empty() ? "" : " beside " + report.beside.name)
       << not_exercised(report) << "\n\n";
 }
 
@@ -314,19 +332,21 @@ void print_depth(std::ostream& out, const properties::FeaturePairs& pairs) {
   if (!missing.empty()) out << '\n';
 }
 
-void print_failure(std::ostream& out, const CheckReport& report, const properties::FailureReport& f,
-                   std::uint64_t seed, const properties::Candidate& candidate) {
-  const auto show = [&candidate](const CacheConfig& config) {
+namespace {
+
+properties::Show shows(const properties::Candidate& candidate) {
+  return [&candidate](const CacheConfig& config) {
     properties::Opened opened = candidate.open(config);
     return properties::Shown{std::move(opened.subject), opened.demands.shown};
   };
-  const bool one = report.findings.size() == 1;
-  const auto at = static_cast<std::size_t>(&f - report.findings.data());
-  if (!one) out << "Finding " << at + 1 << " of " << report.findings.size() << ". ";
+}
+
+void print_failure(std::ostream& out, const properties::FailureReport& f, std::uint64_t number,
+                   const properties::Candidate& candidate) {
   out << "In " << f.where << ", after " << f.found_after << " operations, shrunk to "
       << f.failure.trace.size() << (f.seen > 1 ? ", and " + std::to_string(f.seen - 1) : "")
       << (f.seen > 1 ? " more of its kind" : "") << ":\n"
-      << keep_failure(f.failure, seed + at, ".", show, candidate.option);
+      << keep_failure(f.failure, number, ".", shows(candidate), candidate.option);
   if (!f.intended.empty()) out << "if intended: \"traits\":{" << f.intended << "}\n";
   if (f.after) {
     out << "the last operation was answered " << f.answer << '\n'
@@ -339,10 +359,31 @@ void print_failure(std::ostream& out, const CheckReport& report, const propertie
   out << '\n';
 }
 
+/// What may follow from a finding is told in short.
+void print_consequence(std::ostream& out, const properties::FailureReport& f, std::uint64_t number,
+                       const properties::Candidate& candidate) {
+  out << "In " << f.where << ", " << f.seen << (f.seen == 1 ? " time, " : " times, ") << f.laws()
+      << " may follow: with all laws its trace breaks others before.\n"
+      << f.failure.text << '\n'
+      << keep_trace(f.failure, number, ".", shows(candidate), candidate.option + f.without())
+      << '\n';
+}
+
+}  // namespace
+
 void print_failures(std::ostream& out, const CheckReport& report, std::uint64_t seed,
                     const properties::Candidate& candidate) {
+  const auto all = std::ranges::count(report.findings, 0U, &properties::FailureReport::behind);
+  std::uint64_t number = seed;
   for (const properties::FailureReport& f : report.findings) {
-    if (!f.known) print_failure(out, report, f, seed, candidate);
+    const auto nth = number++ - seed + 1;
+    if (f.known) continue;
+    if (f.behind != 0) {
+      print_consequence(out, f, number - 1, candidate);
+      continue;
+    }
+    if (all > 1) out << "Finding " << nth << " of " << all << ". ";
+    print_failure(out, f, number - 1, candidate);
   }
 }
 
@@ -370,6 +411,7 @@ void add_laws(const CheckReport& report, std::vector<Result>& out) {
           {"text", f.failure.text},
           {"where", f.where},
           {"intended", f.intended},
+          {"behind", f.without()},
           {"known", f.known ? f.known->reason : ""},
           {"link", f.known ? f.known->link : ""}},
          {{"trace_operations", metric(f.failure.trace.size())}, {"seen", metric(f.seen)}}});
@@ -399,29 +441,31 @@ std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, do
   const std::vector<std::uint64_t> each = report.pairs.operations();
   std::uint64_t worded = 0;
   for (const LawReport& law : report.laws) worded += law.worded;
-  Result whole{"check",
-               {{"subject", report.subject},
-                {"promises", level_text(report.promises)},
-                {"beside", report.beside.name},
-                {"seed", static_cast<std::int64_t>(seed)},
-                {"broken", std::string()}},
-               {{"verdict", metric(static_cast<std::uint64_t>(verdict_of(report)))},
-                {"seconds", {seconds, "s", {}, {}}},
-                {"operations_per_second",
-                 {static_cast<double>(report.counts.operations) / seconds, "1/s", {}, {}}},
-                {"pairs_of_features", metric(report.pairs.reached())},
-                {"pairs_possible", metric(each.size())},
-                {"operations_per_pair_least", metric(each.front())},
-                {"operations_per_pair_median", metric(each[each.size() / 2])},
-                {"declined", metric(declined)},
-                {"errors", metric(report.errors.count)},
-                {"laws_spoke", metric(report.laws_spoke())},
-                {"laws", metric(report.laws.size())},
-                {"configurations", metric(report.rows_run())},
-                {"configurations_known", metric(std::size(properties::kConfigurations))},
-                {"findings_new", metric(report.findings.size() - report.num_known())},
-                {"findings_known", metric(report.num_known())},
-                {"worded", metric(worded)}}};
+  Result whole{
+      "check",
+      {{"subject", report.subject},
+       {"promises", level_text(report.promises)},
+       {"beside", report.beside.name},
+       {"seed", static_cast<std::int64_t>(seed)},
+       {"broken", std::string()}},
+      {{"verdict", metric(static_cast<std::uint64_t>(verdict_of(report)))},
+       {"seconds", {seconds, "s", {}, {}}},
+       {"operations_per_second",
+        {static_cast<double>(report.counts.operations) / seconds, "1/s", {}, {}}},
+       {"pairs_of_features", metric(report.pairs.reached())},
+       {"pairs_possible", metric(each.size())},
+       {"operations_per_pair_least", metric(each.front())},
+       {"operations_per_pair_median", metric(each[each.size() / 2])},
+       {"declined", metric(declined)},
+       {"errors", metric(report.errors.count)},
+       {"laws_spoke", metric(report.laws_spoke())},
+       {"laws", metric(report.laws.size())},
+       {"configurations", metric(report.rows_run())},
+       {"configurations_known", metric(std::size(properties::kConfigurations))},
+       {"findings_new", metric(report.findings.size() - report.num_known() - report.num_behind())},
+       {"findings_behind", metric(report.num_behind())},
+       {"findings_known", metric(report.num_known())},
+       {"worded", metric(worded)}}};
   if (const properties::FailureReport* first = report.failure()) {
     std::string broken;
     for (const std::string& id : first->failure.breaches) {

@@ -141,7 +141,7 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     if (options.draw && opened.subject != nullptr)
       opened.subject = drawn(std::move(opened.subject));
     if (opened.subject == nullptr || !replayed.audited) return std::move(opened.subject);
-    return audited(header.config, std::move(opened), candidate);
+    return audited(header.config, std::move(opened), candidate, options.laws_left_out);
   };
   std::uint64_t traces = 0;
   try {
@@ -154,8 +154,8 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
     }
   } catch (const properties::Violation& violation) {
     ++tally.failed;
-    std::cout << "VIOLATED " << file << ", by " << replayed.subject << "\n  " << violation.what()
-              << '\n';
+    std::cout << "VIOLATED " << file << ", by " << replayed.subject << '\n'
+              << "  " << violation.what() << '\n';
     return;
   }
   if (traces == 0) {

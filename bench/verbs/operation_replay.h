@@ -3,6 +3,7 @@
 // themselves; failures are audited again.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,12 @@ namespace kvproof::bench {
 
 struct OperationReplayOptions {
   properties::SubjectOptions
-      subject;              // also a row of the list of mutants; not given = the trace's own
-  bool audit = false;       // consult the oracles for recorded traces, too
-  bool draw = false;        // print the state after each operation
-  bool judge = false;       // ask the laws of what each recording itself shows
-  double idle_seconds = 0;  // a file ends when it has not grown for so long
+      subject;  // also a row of the list of mutants; not given = the trace's own
+  std::uint64_t laws_left_out = 0;  // bit i: the i-th law is not asked
+  bool audit = false;               // consult the oracles for recorded traces, too
+  bool draw = false;                // print the state after each operation
+  bool judge = false;               // ask the laws of what each recording itself shows
+  double idle_seconds = 0;          // a file ends when it has not grown for so long
 };
 
 /// Prints a verdict per trace; for a failure, as soon as it is met, the operation, the difference,

@@ -17,6 +17,7 @@
 #include "bench/verbs/beside_options.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/hash_option.h"
+#include "bench/verbs/law_option.h"
 #include "bench/verbs/log_arguments.h"
 #include "bench/verbs/operation_replay.h"
 #include "bench/verbs/simulate_command.h"
@@ -37,6 +38,7 @@ struct Arguments : LogArguments {
   bool draw = false;
   bool judge = false;
   bool follow = false;
+  std::vector<std::string> without_laws;
   double idle_seconds = 10;
   std::string pack_folder;    // empty = not given
   std::string unpack_folder;  // empty = not given
@@ -139,6 +141,11 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto audit = line.flag("--audit", arguments.audit,
                          "also consult every law and oracle after each operation")
                    .goes_with({files});
+  auto without =
+      line.option("--without-law", arguments.without_laws,
+                  "do not ask this law of a failure that was found without it, repeatable")
+          .placeholder("ID")
+          .goes_with({files});
   line.flag("--draw", arguments.draw, "also draw the state after each operation")
       .goes_with({files});
   const auto judge =
@@ -167,8 +174,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
   auto pack = line.option("--pack", arguments.pack_folder,
                           "write the traces into this new folder as properties/traces/"
                           "packed.h says, and replay nothing");
-  unpack.goes_with({files}).not_with({pack, subject, command, hash, audit, judge, follow});
-  pack.goes_with({files}).not_with({subject, command, hash, audit, judge, follow});
+  unpack.goes_with({files}).not_with({pack, subject, command, hash, audit, judge, follow, without});
+  pack.goes_with({files}).not_with({subject, command, hash, audit, judge, follow, without});
   const auto simulate =
       add_simulation_options(line, {trace, capacity, hash, subject, command}, arguments.simulation);
   subject.goes_with({files, simulate});
@@ -207,6 +214,7 @@ int run(int argc, char** argv) {
   choose_by_hash(arguments.hash, arguments.subject);
   return replay_operations(arguments.files,
                            {.subject = arguments.subject,
+                            .laws_left_out = laws_named(arguments.without_laws, "--without-law"),
                             .audit = arguments.audit,
                             .draw = arguments.draw,
                             .judge = arguments.judge || arguments.follow,

@@ -265,6 +265,16 @@ bool look_again(const Candidate& candidate, Oracles oracles, FailureReport& out)
 
 }  // namespace
 
+bool repeats(const Candidate& candidate, const Failure& failure, Oracles oracles) {
+  const Opened opened = candidate.open(failure.config);
+  if (opened.subject == nullptr) return false;
+  Audit audit(failure.config, *opened.subject, std::move(oracles),
+              has_batches(failure.trace) ? candidate.open(failure.config).subject : nullptr);
+  const auto again = play_out(failure.config, audit, from_trace(failure.trace));
+  return again && again->breaches == failure.breaches &&
+         again->trace.size() == failure.trace.size();
+}
+
 FailureReport report_failure(const Candidate& candidate, Failure failure, const std::string& where,
                              Oracles oracles, double shrink_seconds) {
   using Clock = std::chrono::steady_clock;

@@ -60,6 +60,9 @@ class AuditedRun {
                                            const std::string& where, Oracles oracles,
                                            double shrink_seconds);
 
+/// Whether the trace of a failure breaks the same laws at the same operation under these oracles.
+[[nodiscard]] bool repeats(const Candidate& candidate, const Failure& failure, Oracles oracles);
+
 /// The one trait, or else the two, with which the trace of a failure holds. Empty if there is none,
 /// or if the candidate cannot be judged by other traits than its own.
 [[nodiscard]] std::string trait_that_words(const Candidate& candidate, const Failure& failure);

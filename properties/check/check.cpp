@@ -74,7 +74,9 @@ class Check {
  private:
   [[nodiscard]] bool done() const { return findings_.enough() || gives_up_; }
 
-  void fail(Failure failure, const std::string& where, Oracles oracles, bool shrinks = true) {
+  /// @param skipped laws that this run did not ask, since they are broken often enough
+  void fail(Failure failure, const std::string& where, Oracles oracles, bool shrinks = true,
+            std::uint64_t skipped = 0) {
     // A program that ends costs a start each time, and one that hangs its whole time limit.
     const bool ended = failure.names("crash") || failure.names("nonsense");
     gives_up_ = failure.names("hang") || (ended && ++ends_ == kMostEnds);
@@ -84,8 +86,12 @@ class Check {
     const double most = candidate_.foreign ? options_.shrink_seconds / nth : 1e9;
     shrinks = shrinks && options_.shrinks;
     const bool error = failure.names("C12") && report_.promises.valid_calls_only;
-    FailureReport found =
-        report_failure(candidate_, std::move(failure), where, oracles, shrinks ? most : 0);
+    Oracles all = oracles;
+    all.laws_left_out &= ~skipped;
+    const bool stands = skipped == 0 || repeats(candidate_, failure, all);
+    FailureReport found = report_failure(candidate_, std::move(failure), where,
+                                         stands ? all : oracles, shrinks ? most : 0);
+    if (!stands && !repeats(candidate_, found.failure, all)) found.behind = skipped;
     const bool judged = find_law(found.failure.breaches.front()) != nullptr;
     if (options_.shrinks && judged) found.intended = trait_that_words(candidate_, found.failure);
     if (error && options_.shrinks && report_.errors.calls == 0) count_errors();
@@ -95,6 +101,9 @@ class Check {
   // What is broken, what was known and did not occur, and what had to be exercised and was not.
   void conclude() {
     report_.findings = findings_.all();
+    std::ranges::stable_partition(report_.findings,
+                                  [](const FailureReport& found) { return found.behind == 0; });
+    report_.stopped = done();
     report_.gone = findings_.gone();
     for (std::size_t i = 0; i < report_.laws.size(); ++i) {
       LawReport& law = report_.laws[i];
@@ -350,7 +359,8 @@ class Check {
       if (!out.not_run.empty()) break;
       // What breaks again and again hides nothing: every other run goes on without it.
       const std::uint64_t often = out.runs % 2 == 1 ? findings_.laws_seen_enough() : 0;
-      run_.leave_out(options_.laws_left_out | often);
+      const std::uint64_t skipped = often & ~options_.laws_left_out;
+      run_.leave_out(options_.laws_left_out | skipped);
       AuditedRun::Ended ended = run_.random(profile, row, c, out.counts);
       if (!ended.unsupported.empty()) {
         const int most = kMostRefusedCases * (out.runs == 0 ? 1 : kPatience);
@@ -361,7 +371,9 @@ class Check {
       }
       ++out.runs;
       if (ended.failure) {
-        fail(*ended.failure, out.name, ended.oracles);
+        const std::uint64_t demanded =
+            skipped & ~oracles_for(ended.failure->config, ended.demands).laws_left_out;
+        fail(*ended.failure, out.name, ended.oracles, true, demanded);
         if (done() || ++failed == kMostFailed) break;
         continue;
       }
@@ -442,6 +454,11 @@ const FailureReport* CheckReport::failure() const {
 std::size_t CheckReport::num_known() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(findings, [](const FailureReport& f) { return f.known.has_value(); }));
+}
+
+std::size_t CheckReport::num_behind() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      findings, [](const FailureReport& f) { return !f.known && f.behind != 0; }));
 }
 
 std::size_t CheckReport::laws_spoke() const {

@@ -42,7 +42,7 @@ struct CheckOptions {
   std::size_t findings = 1;    // it ends after so many distinct ones
   std::vector<KnownFinding> known = {};    // findings that are expected
   std::uint64_t laws_left_out = 0;         // bit i: the i-th law is not asked
-  std::vector<std::string> required = {};  // laws that must have a say
+  std::vector<std::string> required = {};  // laws that must be evaluated
   std::uint64_t least_operations = 0;      // rows are run again until there are so many
   std::function<void(double fraction, const std::string& what)> on_progress =
       [](double, const std::string&) {};
@@ -51,13 +51,13 @@ struct CheckOptions {
 inline constexpr std::uint64_t kSwarmShare = 10;
 
 struct LawReport {
-  std::uint64_t checked = 0;    // [steps] on which it had a say
+  std::uint64_t checked = 0;    // [steps] on which it was evaluated
   std::uint64_t suspended = 0;  // [steps] on which an operation before had suspended it
   bool demanded = false;        // some run demanded it
   bool promised = false;        // some run should have checked it
   bool broken = false;
   bool known = false;        // it was broken, by known findings alone
-  std::uint64_t worded = 0;  // observations that a trait words
+  std::uint64_t worded = 0;  // observations that a trait exempts
   std::string left_out;      // the reason if it was not demanded
 };
 
@@ -99,11 +99,14 @@ struct CheckReport {
   Errors errors;
   std::vector<FailureReport> findings;
   std::vector<KnownFinding> gone;   // known findings that did not occur
-  std::vector<std::string> silent;  // laws that were required and had no say
+  std::vector<std::string> silent;  // laws that were required and not evaluated
+  bool stopped = false;             // there were findings enough before the last run
 
   /// The first finding that is not known; nullptr if there is none.
   [[nodiscard]] const FailureReport* failure() const;
   [[nodiscard]] std::size_t num_known() const;
+  /// Those that are not known, and that may follow from others.
+  [[nodiscard]] std::size_t num_behind() const;
   [[nodiscard]] std::size_t laws_spoke() const;
   [[nodiscard]] std::size_t rows_run() const;  // how many of the list of configurations
   [[nodiscard]] bool vacuous() const;

@@ -2,6 +2,8 @@
 #include "properties/check/findings.h"
 
 #include <algorithm>
+#include <cctype>
+#include <utility>
 
 #include "properties/laws.h"
 #include "reference/support/input_error.h"
@@ -79,27 +81,56 @@ std::string FailureReport::shape() const {
   return joined(kinds, ", ");
 }
 
+std::string FailureReport::without() const {
+  std::string out;
+  for (std::size_t i = 0; i < std::size(kLaws); ++i) {
+    if ((behind >> i & 1U) != 0) out += say(" --without-law=", kLaws[i].id);
+  }
+  return out;
+}
+
+std::string FailureReport::cause() const {
+  std::string out;
+  for (const unsigned char c : failure.text) {
+    if (c == '\n') break;
+    const bool letter = std::isalpha(c) != 0;
+    if (letter || (!out.empty() && out.back() != ' ')) out += letter ? static_cast<char>(c) : ' ';
+  }
+  return out;
+}
+
+bool Findings::enough() const {
+  return static_cast<std::size_t>(std::ranges::count(all_, 0U, &FailureReport::behind)) >= most_;
+}
+
 bool Findings::counts_only(const Failure& failure) {
   // A program that fails costs a start, and tells little more the second time.
   const bool fails = find_law(failure.breaches.front()) == nullptr && !failure.names("differs");
-  std::size_t alike = 0;
   FailureReport* last = nullptr;
   for (FailureReport& report : all_) {
-    if (report.failure.breaches.front() != failure.breaches.front()) continue;
-    ++alike;
-    last = &report;
+    if (report.failure.breaches.front() == failure.breaches.front()) last = &report;
   }
-  if (alike < (fails ? 1 : kMostOfOneLaw)) return false;
+  if (last == nullptr || shrunk_[failure.breaches.front()] < (fails ? 1 : kMostOfOneLaw)) {
+    return false;
+  }
   ++last->seen;
   return true;
 }
 
 void Findings::add(FailureReport report) {
+  ++shrunk_[report.failure.breaches.front()];
   for (FailureReport& other : all_) {
-    if (other.laws() == report.laws() && other.shape() == report.shape()) {
-      ++other.seen;
-      return;
+    if (other.laws() != report.laws() || other.cause() != report.cause()) continue;
+    const std::uint64_t seen = other.seen + 1;
+    const auto worth = [](const FailureReport& each) {
+      return std::pair(each.behind != 0, each.failure.trace.size());
+    };
+    if (worth(report) < worth(other)) {
+      report.known = std::move(other.known);
+      other = std::move(report);
     }
+    other.seen = seen;
+    return;
   }
   const auto row = std::ranges::find_if(
       known_, [&](const KnownFinding& k) { return covers(k, report.failure); });

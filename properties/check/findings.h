@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The distinct findings of a check, and those that are known.
 //
-// Distinct: two findings are one if the same laws are broken by operations of the same kinds in the
-//           same order, once they are shrunk.
+// Distinct: two findings are one if the same laws are broken for the same cause, which is what the
+//           first of them says without its numbers. The shortest trace is kept.
+// Behind:   where a law was broken often enough, every other run goes on without it, on a state that
+//           may be broken already. What is found there stands for itself if a replay with all laws
+//           says the same at the same operation; else it may follow from what those laws say.
 // Known:    a row of a file names laws, why they break, and where that is reported. A finding is
 //           known if a row names all its laws.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,12 +41,17 @@ struct FailureReport {
   std::optional<Snapshot> after;  // nullopt if the subject showed no state
   std::uint64_t seen = 1;         // how many runs ended like this
   std::string intended;           // the trait with which this would hold; empty if there is none
+  std::uint64_t behind = 0;       // bit i: it is seen only where the i-th law is not asked
   std::optional<KnownFinding> known = {};
 
   /// "I13+I18"
   [[nodiscard]] std::string laws() const;
   /// "arrive, lookup, allocate"
   [[nodiscard]] std::string shape() const;
+  /// " --without-law=C12": what a replay needs beside its subject. Empty if it stands for itself.
+  [[nodiscard]] std::string without() const;
+  /// What the first law says, without numbers: the subject's own words, where it has said any.
+  [[nodiscard]] std::string cause() const;
 };
 
 class Findings {
@@ -54,7 +63,8 @@ class Findings {
   [[nodiscard]] bool counts_only(const Failure& failure);
   void add(FailureReport report);
 
-  [[nodiscard]] bool enough() const { return all_.size() >= most_; }
+  /// What stands behind others is not counted.
+  [[nodiscard]] bool enough() const;
   [[nodiscard]] const std::vector<FailureReport>& all() const { return all_; }
   /// Bit i: the i-th law has so many findings already that later runs do not ask it.
   [[nodiscard]] std::uint64_t laws_seen_enough() const;
@@ -65,6 +75,7 @@ class Findings {
   static constexpr std::size_t kMostOfOneLaw = 3;
 
   std::size_t most_;
+  std::map<std::string, std::size_t> shrunk_;  // by the first law
   std::vector<KnownFinding> known_;
   std::vector<FailureReport> all_;
 };

@@ -127,9 +127,9 @@ void RecordingJudge::follow(const TraceLine& line) {
 }
 
 std::string RecordingJudge::summary() const {
-  if (!why_silent_.empty()) return "no law has a say: " + why_silent_;
-  if (audit_ == nullptr) return "no law has a say: there is no operation";
-  return say(asked_, " laws hold", left_out_.empty() ? "" : "; without a say: ", left_out_);
+  if (!why_silent_.empty()) return "no law is evaluated: " + why_silent_;
+  if (audit_ == nullptr) return "no law is evaluated: there is no operation";
+  return say(asked_, " laws hold", left_out_.empty() ? "" : "; not evaluated: ", left_out_);
 }
 
 }  // namespace kvproof::properties

@@ -105,13 +105,13 @@ TEST(RecordingJudge, NamesTheLawThatARecordingBreaks) {
   }
 }
 
-TEST(RecordingJudge, LawsWithoutTheirPartsHaveNoSay) {
+TEST(RecordingJudge, LawsWithoutTheirPartsAreNotEvaluated) {
   std::vector<std::string> lines = lines_of("drafts");
   const auto with_detail = [&](const std::string& detail) {
     return judge(changed(lines, 0, R"("detail":"full")", R"("detail":")" + detail + '"'));
   };
-  EXPECT_TRUE(with_detail("own").summary.starts_with("14 laws hold; without a say: I1, I2"));
-  EXPECT_EQ(with_detail("sampled").summary, "no law has a say: its states are sampled");
+  EXPECT_TRUE(with_detail("own").summary.starts_with("14 laws hold; not evaluated: I1, I2"));
+  EXPECT_EQ(with_detail("sampled").summary, "no law is evaluated: its states are sampled");
   lines = changed(lines, 2, R"("tables":{"r0":[[1,)", R"("tables":{"r0":[[1,1,)");
   EXPECT_NE(with_detail("own").broken, "") << "tables alone show a block twice in one of them";
 }

@@ -8,6 +8,7 @@ fixture is not tested, and the test says so.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,27 @@ class StaleKey(LastOut):
         out, self.free = self.free[:count], self.free[count:]
         self.refs.update(dict.fromkeys(out, 1))
         return out
+
+
+class OverCommits(LastOut):
+    """Counts the blocks of a hit as free for what comes behind it, and fails when half is done."""
+
+    room = 0
+
+    def hold(self, r, hit):
+        self.room, half_done = len(self.free), list(r.own or ())
+        found = super().hold(r, hit)
+        r.own = half_done + r.own
+        return found
+
+    def release(self, r):
+        super().release(r)
+        r.own = []
+
+    def take(self, count):
+        room, self.room = max(self.room, len(self.free)), 0
+        return None if count > room else [super(OverCommits, self).take(1)[0]
+                                          for _ in range(count)]
 
 
 class InsideOut(EngineAdapter):
@@ -220,6 +242,24 @@ class CheckTest(unittest.TestCase):
         code, output = program.check(StaleKey, "--operations=200")
         self.assertEqual(code, 1)
         self.assertIn('{"op":"arrive"', program.finding_of(output))
+
+    def test_one_bug_is_one_finding_and_each_trace_breaks_what_is_said_of_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program_of = "python3 -B -c \"from kit_test import OverCommits as O; O().serve()\""
+            run = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True,
+                   "check": False, "cwd": folder, "env": os.environ | {"PYTHONPATH": HERE}}
+            done = subprocess.run([os.environ["KVPROOF"], f"--subject-command={program_of}",
+                                   "--operations=600"], **run)
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(done.stdout, "VIOLATED: 1 finding, [1-9][0-9]* more that may follow")
+            told = re.findall(r"(?:broken: (.*)|times?, (.*) may follow: .*)\n"
+                              r"(?:.*\n)*?run it again: .*? replay (.*)\n", done.stdout)
+            self.assertGreater(len(told), 1)
+            for first, behind, options in told:
+                replay = os.environ["KVPROOF"].replace("check", "replay")
+                again = subprocess.run(f"{replay} {options}", shell=True, **run).stdout
+                broken = re.findall(r"^ *([IC][0-9]+|content)(?: .*)?: ", again, re.MULTILINE)
+                self.assertEqual(set(broken), set(re.split("[, +]+", first or behind)), again)
 
     def test_arrays_are_read_back(self):
         code, output = program.check(Arrays, "--operations=200")

@@ -154,9 +154,12 @@ Finding references(const Step& step) {
     const std::int64_t named = std::int64_t{tally.tabled[block]} + tally.raw[block] +
                                tally.leased[block] + tally.copying[block];
     if (count != named) {
-      return say("block ", block, " counts ", count, " references; tables name it ",
-                 tally.tabled[block], " times, the raw owner ", tally.raw[block], " times, leases ",
-                 tally.leased[block], " times and copies ", tally.copying[block], " times");
+      std::string others;
+      if (tally.raw[block] > 0) others += say(", ", tally.raw[block], " of them by the raw owner");
+      if (tally.leased[block] > 0) others += say(", ", tally.leased[block], " by leases");
+      if (tally.copying[block] > 0) others += say(", ", tally.copying[block], " by copies");
+      return say("block ", block, " has ", count, " references, and is named ", named, " times",
+                 others);
     }
   }
   return std::nullopt;
@@ -207,7 +210,7 @@ Finding check_held(const PoolState& pool, std::int64_t entries, const char* tier
   const std::int64_t held =
       static_cast<std::int64_t>(pool.blocks.size()) - 1 - std::int64_t{pool.num_free};
   if (pool.blocks.empty() || (held <= entries && (held == 0 || entries > 0))) return std::nullopt;
-  return say(held, " blocks of the ", tier, " are held, by ", entries, " entries");
+  return say(held, " blocks of the ", tier, " are not free, and tables name ", entries);
 }
 
 }  // namespace

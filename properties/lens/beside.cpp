@@ -54,6 +54,18 @@ std::string write_lens_beside(const std::filesystem::path& trace, const Failure&
   }
 }
 
+std::string keep_trace(const Failure& failure, std::uint64_t seed,
+                       const std::filesystem::path& folder, const Show& show,
+                       const std::string& options) {
+  try {
+    const auto file = write_new_failure(failure, seed, folder);
+    return say("run it again: ", replay_command(file, options), "\n",
+               write_lens_beside(file, failure, show, options));
+  } catch (const std::runtime_error& error) {
+    return say(error.what(), "\n");
+  }
+}
+
 std::string keep_failure(const Failure& failure, std::uint64_t seed,
                          const std::filesystem::path& folder, const Show& show,
                          const std::string& options) {

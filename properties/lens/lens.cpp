@@ -35,16 +35,11 @@ void add_verdicts(Story& story, const std::vector<std::string>& breaches, const 
       story.add_verdict({id, "", "", text});
       continue;
     }
-    // "I1 name: what; I2 name: what"
+    // A line for each law: "I1 name: what"
     const std::string begin = say(id, " ", law->name, ": ");
     std::size_t from = text.find(begin);
     from = from == std::string::npos ? 0 : from + begin.size();
-    std::size_t to = text.size();
-    for (const std::string& other : breaches) {
-      const Law* next = find_law(other);
-      if (next == nullptr) continue;
-      to = std::min(to, text.find(say("; ", other, " ", next->name, ": "), from));
-    }
+    const std::size_t to = std::min(text.size(), text.find('\n', from));
     story.add_verdict(
         {id, std::string(law->name), std::string(law->sentence), text.substr(from, to - from)});
   }

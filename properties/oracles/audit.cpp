@@ -243,16 +243,20 @@ void Audit::check_model(const Operation& operation) {
 void Audit::check_laws(const Operation& operation) const {
   const Step step{config_, *before_, operation, outcome_, *after_, history_, &worded_};
   std::vector<std::string> breaches;
-  std::string text;
+  std::string calls;  // what laws of calls say stands first: it has the subject's own words
+  std::string states;
   for (const Law* row : laws_) {
     if (!is_due(row->reach, history_) && !oracles_.every_law) continue;
     worded_.law = static_cast<std::size_t>(row - kLaws);
     const Finding finding = row->check(step);
     if (!finding) continue;
     breaches.emplace_back(row->id);
-    text += say(text.empty() ? "" : "; ", row->id, " ", row->name, ": ", *finding);
+    std::string& lines = row->id.front() == 'C' ? calls : states;
+    lines += say(row->id, " ", row->name, ": ", *finding, "\n");
   }
-  if (!breaches.empty()) throw Violation(std::move(breaches), text);
+  if (breaches.empty()) return;
+  const std::string text = calls + states;
+  throw Violation(std::move(breaches), text.substr(0, text.size() - 1));
 }
 
 void Audit::count(const Operation& operation) {
