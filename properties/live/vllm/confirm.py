@@ -112,6 +112,22 @@ def failed_load_kept_by_fail():
     return failed_load_kept("fail", early=True)
 
 
+def failed_load_hit():
+    """So does a request that computes in chunks what failed: others hit the rest meanwhile."""
+    calls = Calls(connector="generic", long_prefill=8)
+    calls.has["a"] = 36
+    calls.add("a", range(40))
+    out = calls.engine.schedule()
+    _, blocks = hit(out, "a")
+    calls.answer(out, failed=blocks[5:6])
+    calls.add("b", range(44))
+    out = calls.engine.schedule()
+    tokens, again = hit(out, "b")
+    computed = calls.engine.requests["a"].num_computed_tokens
+    assert (computed, tokens) == (28, 40) and again[:10] == blocks, (computed, tokens, again)
+    return f"b has {tokens} tokens as computed, in a's blocks; a is at {computed} after this step"
+
+
 def placeholder_kept():
     """After a failed load, asynchronous scheduling counts a token that was thrown away."""
     calls = Calls(connector="generic", asynchronous=True, depth=2)
@@ -281,9 +297,9 @@ def failed_load_starves():
     return "all 19 blocks are free, a and b wait, and 1,000 steps are empty"
 
 
-FINDINGS = (withdrawn_grant, failed_load_kept, failed_load_kept_by_fail, placeholder_kept,
-            failed_load_stored, failed_load_offloaded, failed_load_starves, sessions_starve,
-            reset_stores_others, reset_ends_engine, reset_twice, idle_stores)
+FINDINGS = (withdrawn_grant, failed_load_kept, failed_load_kept_by_fail, failed_load_hit,
+            placeholder_kept, failed_load_stored, failed_load_offloaded, failed_load_starves,
+            sessions_starve, reset_stores_others, reset_ends_engine, reset_twice, idle_stores)
 
 
 if __name__ == "__main__":
