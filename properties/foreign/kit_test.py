@@ -234,6 +234,20 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, program.finding_of(done.stdout))
         self.assertIn("HOLDS", done.stdout)
 
+    def test_the_adapter_of_the_readme_holds_and_does_not_if_it_keeps_a_block(self):
+        with open(os.path.join(HERE, "README.md"), encoding="utf-8") as file:
+            source = file.read().split("```python\n")[1].split("```")[0]
+        for kept, expected in (("r.own", 0), ("r.own[1:]", 1)):
+            with tempfile.TemporaryDirectory() as work:
+                with open(os.path.join(work, "mine.py"), "w", encoding="utf-8") as file:
+                    file.write(source.replace("self.free += r.own", f"self.free += {kept}"))
+                done = subprocess.run(
+                    [os.environ["KVPROOF"], "--subject-command=python3 -B mine.py",
+                     "--operations=200"],
+                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                    cwd=work, env=os.environ | {"PYTHONPATH": HERE})
+            self.assertEqual(done.returncode, expected, program.finding_of(done.stdout))
+
     def test_a_sound_pool_holds(self):
         code, output = program.check(LastOut, "--operations=200")
         self.assertEqual(code, 0, program.finding_of(output))
