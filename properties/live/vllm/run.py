@@ -254,8 +254,8 @@ def parse():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Drives vLLM's own scheduler with a worker that is none, and judges its runs.",
         epilog="Example: kvproof live --scheduler=vllm --steps=20000 --seed=7\n\n"
-        "Exit codes: 0 no finding without a page, 1 a new one, 2 usage or unwritable output, 77\n"
-        "no vLLM could be had, 130 stopped. A fault that nobody noticed is told, no more.")
+        "Exit codes: 0 no finding without an advisory, 1 a new one, 2 usage or unwritable output,\n"
+        "77 no vLLM could be had, 130 stopped. Faults that are not detected are only listed.")
     parser.add_argument("--scheduler", choices=["vllm"], required=True, help="whose scheduler")
     parser.add_argument("--steps", metavar="N", type=int, default=100000,
                         help="of the run without faults, default 100000; a fault gets N/10")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is changed in copies of vLLM 0.33.0: mends of defects that have a page, and seeded faults.
+"""What is changed in copies of vLLM 0.33.0: mends of defects with an advisory, and seeded faults.
 
 A change replaces a few words of one file; they occur there once. The words are an anchor, no copy
 of the engine. A file that begins with "runner/" is ours: the worker without a model.
@@ -55,7 +55,7 @@ UNSURE = (
               "            vars(Request).get('unsure', set()).discard(req_id)\n"),
 )
 
-# By page of ../../foreign/findings: without its defect a run that it explains holds.
+# By advisory in ../../foreign/findings: without its defect a run that it explains holds.
 MENDS = {
     "vllm-run-withdrawn-grant": (scheduler(
         "                            req_to_new_blocks.pop(preempted_req_id)\n",
@@ -123,7 +123,7 @@ MENDS = {
 
 
 def mends(but=None):
-    """@return the changes after which all defects that have a page are gone, except one"""
+    """@return the changes after which all defects that have an advisory are gone, except one"""
     return list(dict.fromkeys(each for page, changes in MENDS.items() if page != but
                               for each in changes))
 
