@@ -3,17 +3,19 @@
 """Tests of campaigns: campaign_test.py BUILD_FOLDER [ROUNDS of shards that are killed [TEST]...]"""
 
 import contextlib
-import io
+import ctypes
+import itertools
 import json
 import os
 import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import time
+import threading
 import types
 import unittest
 import unittest.mock
@@ -39,6 +41,21 @@ ROWS = [{"kind": "simulation", "options": ["--trace=chat", f"--requests={n}", "-
 LOG = '{"timestamp": 0, "input_length": 600, "output_length": 20, "hash_ids": [1, 2]}\n'
 SEEDED = {"kind": "check", "options": [f"--subject={BUILD}/plugins/kit_pool_seeded.so",
                                        "--configuration=full", "--findings=1"], "seed": 1}
+
+
+@contextlib.contextmanager
+def following(reached):
+    """Calls reached((file, line)) for each line of a shard, in all its threads."""
+    def trace(frame, event, _):
+        place = os.path.basename(frame.f_code.co_filename), frame.f_lineno
+        if event == "line" and place[0] in ("shard.py", "task.py"):
+            reached(place)
+        return trace
+    for follow in (threading.settrace, sys.settrace):
+        follow(trace)
+    yield
+    for follow in (threading.settrace, sys.settrace):
+        follow(None)
 
 
 class Campaign(unittest.TestCase):
@@ -180,38 +197,49 @@ class Shards(Campaign):
         self.assertFalse([name for name in CLOCKS if f'"{name}"'.encode() in whole])
 
     def test_survive_any_order_and_sudden_ends(self):
+        ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans are ours
         self.call("run", self.plan, "--output=whole")
         _, _, whole = self.merged("whole")
-        read, killed = plan.read_plan(self.plan, PROGRAMS), 0
+        read, killed, places = plan.read_plan(self.plan, PROGRAMS), 0, set()
+        shard.keep_plan(read, self.work / "followed")
+        with following(places.add):
+            self.shard_of(read, self.work / "followed", 0, 1)
+        turns = itertools.cycle(sorted(places))
         for number in range(ROUNDS):
             drawn, folder = random.Random(number), self.work / f"round{number}"
             shard.keep_plan(read, folder)
             for index in drawn.choices(range(3), k=6):  # some of them twice, some not at all
-                killed += self.end_suddenly(read, folder, index, drawn.uniform(0, 0.08))
-            self.assertEqual(self.fork(read, folder, 0, 1)[1], 0)
+                killed += self.fork(read, folder, index, 3, next(turns)) == 9
+            self.assertEqual(self.fork(read, folder, 0, 1), 0)
             found = merge.Merged([folder])
             self.assertEqual(found.missing, [])
             self.assertTrue(whole == merge.document_of(found, [
                 *merge.summary(found, True), *merge.together(found.documents(True))]).encode(),
                 f"round {number}")
-        self.assertGreater(killed, ROUNDS)
+        self.assertGreater(killed, 3 * ROUNDS)
 
-    def fork(self, read, folder, index, count):
-        """Does a shard in another process. @return its id, and its status if it is alone"""
+    @staticmethod
+    def shard_of(read, folder, index, count):
+        runner = shard.Shard(read, folder, PROGRAMS)
+        names = plan.deal(read.tasks, count)[index][1]
+        runner.run([name for name in names if not runner.path(name).exists()], 1)
+
+    def fork(self, read, folder, index, count, place=None):
+        """Does a shard in another process, which kills itself where it first reaches a place: then
+        the machine's speed does not matter. @return its status"""
         process = os.fork()
         if process == 0:
-            runner = shard.Shard(read, folder, PROGRAMS)
-            names = plan.deal(read.tasks, count)[index][1]
-            runner.run([name for name in names if not runner.path(name).exists()], 1)
-            os._exit(0)
-        return process, os.waitpid(process, 0)[1] if count == 1 else None
-
-    def end_suddenly(self, read, folder, index, after):
-        process, _ = self.fork(read, folder, index, 3)
-        time.sleep(after)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, 9)
-        return os.waitpid(process, 0)[1] == 9
+            try:
+                with following(lambda now: now == place and os.kill(os.getpid(), signal.SIGKILL)):
+                    self.shard_of(read, folder, index, count)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        status = os.waitpid(process, 0)[1]
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                os.wait()  # for a task that has lost its shard, and still writes
+        return status
 
     def test_refuse_what_belongs_to_another_plan(self):
         self.call("run", self.plan, "--output=one", "--shard=0/9")
