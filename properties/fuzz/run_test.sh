@@ -127,7 +127,7 @@ echo old >"$tree/corpus/good/old"
 run "$work/build" --target=good --seconds=2 --jobs=1 --merge
 check "--merge: 0" exits 0
 check "--merge replaces the corpus by the smaller one" [ "$(ls "$tree/corpus/good")" = one ]
-fake good 'echo $$ >>'"$work"'/running; kill -s TERM $PPID; exec sleep 60'
+fake good 'echo $$ >>'"$work"'/running; kill -s TERM $PPID; exec sleep 7200'
 run "$work/build" --target=good --seconds=2 --jobs=2
 check "a signal ends it: 143" exits 143
 check "and its jobs" sh -c "while read -r job; do ! kill -0 \$job 2>/dev/null ||

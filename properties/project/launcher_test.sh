@@ -210,9 +210,10 @@ if command -v script >/dev/null 2>&1 && script -qec true /dev/null >/dev/null 2>
   at_terminal y test 0 "log:apt-get -q install"
   at_terminal "" "test --yes" 0 "no:Install them now?"
   system
-  fake cmake 'case $1 in --build) echo "[1/4] Building" ;; esac; sleep 2'
-  at_terminal "" test 0 "err:configuring  1 s" \
-    "ok:grep -Eq 'building  [0-9]+ s 1/4, about [0-9]+ s left' $work/err"
+  left='building  [1-9][0-9]* s 1/4, about [0-9]* s left'
+  fake cmake "case \$1 in --build) echo '[1/4] Building'; until grep -q '$left' $work/err" \
+    "  do sleep 0.1; done ;; *) until grep -q 'configuring  [1-9]' $work/err; do sleep 0.1; done" esac
+  at_terminal "" test 0
 fi
 # ---- dispatch ----
 program() {  # program <name> <script line>...
@@ -275,17 +276,22 @@ try test 2 "err:works from a checkout"
 # ---- signals: whatever runs below ends, and the exit code names the signal ----
 # One child of a stand-in has a process group of its own, as compilers have; one does not listen.
 ended() {
-  sleep 0.3
+  patience=600
   while read -r process; do
-    ! grep -qs ') [^Z] ' "/proc/$process/stat" || return 1
+    while grep -qs ') [^Z] ' "/proc/$process/stat"; do
+      [ $((patience -= 1)) -gt 0 ] || return 1
+      sleep 0.1
+    done
   done <"$work/running"
 }
 interrupted() {  # lines of a stand-in; its parent, the launcher, gets $SIGNAL
   : >"$work/running"
   printf '%s\n' "echo \$\$ >>$work/running" \
-    "python3 -c 'import os, time; os.setpgid(0, 0); time.sleep(600)' & echo \$! >>$work/running" \
-    "sh -c 'trap \"\" TERM; while :; do sleep 1; done' & echo \$! >>$work/running" \
-    "sleep 0.2; kill -s \$SIGNAL \$PPID; sleep 601 & wait"
+    "$(python3 -c "import sys; print(sys.executable)") -c 'import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True)
+time.sleep(7200)' >>$work/running &" \
+    "sh -c 'trap \"\" TERM; echo \$\$; while :; do sleep 1; done' >>$work/running &" \
+    "until [ \"\$(wc -l <$work/running)\" = 3 ]; do sleep 0.1; done" \
+    "kill -s \$SIGNAL \$PPID; sleep 7201 & wait"
 }
 export SIGNAL=TERM signals='TERM HUP INT'
 if [ "$(sh -c 'kill -s INT $$; echo deaf')" = deaf ]; then signals='TERM HUP'; fi  # as started
@@ -293,7 +299,6 @@ for SIGNAL in $signals; do
   case $SIGNAL in HUP) expected=129 ;; INT) expected=130 ;; TERM) expected=143 ;; esac
   for step in --preset --build; do
     system
-    ln -s "$(command -v python3)" "$work/bin/"
     fake cmake "case \$1 in $step) $(interrupted); esac"
     try check "$expected" ok:ended
   done
@@ -303,7 +308,7 @@ system
 fake ctest "trap 'echo tidied >>$work/log; exit' TERM; $(interrupted)"
 try "test --json=summary.json" 143 ok:ended log:tidied "ok:[ ! -e summary.json ]"
 fake ctest "kill -s TERM \$PPID; n=0" \
-  "while [ \$((n += 1)) -lt 300 ]; do sleep 600 & echo \$! >>$work/running; done; wait"
+  "while [ \$((n += 1)) -lt 300 ]; do sleep 7200 & echo \$! >>$work/running; done; wait"
 try test 143 ok:ended
 interrupted >"$work/tree/reports/device/run.sh"
 try device 143 ok:ended
@@ -318,11 +323,16 @@ unpacked"
 system
 program kvproof-check :
 : >"$work/tree/build/release/build.ninja"
-fake cmake "echo begun >>$work/log; sleep 0.5; echo ended >>$work/log; sleep 2 &"
-fake ctest "echo begun >>$work/log; sleep 0.5; cat $work/ctest.txt; echo ended >>$work/log"
+other="n=0; until cat $work/err? | grep -q 'VERB .*waiting for it' || [ \$((n += 1)) = 600 ]
+  do sleep 0.1; done"  # has come; unless they are let in together
+fake cmake "echo begun >>$work/log; ${other%VERB*}builds${other#*VERB}" \
+  "echo ended >>$work/log; sleep 2 &"
+fake ctest "echo begun >>$work/log; ${other%VERB*}runs the tests of${other#*VERB}" \
+  "cat $work/ctest.txt; echo ended >>$work/log"
 for words in check test; do
   ran="$words, twice" code=0
   : >"$work/log"
+  rm -f "$work"/err?
   for n in 1 2; do
     (cd "$work/tree" && PATH="$work/bin" ./kvproof $words >"$work/out$n" 2>"$work/err$n") &
   done

@@ -180,14 +180,14 @@ assert ours['metrics']['ours_over_peer']['value'] == 0.5, ours
 assert none['parameters']['not_comparable'] == 'gone', none"
 
 program device_check 'echo "violated: row 3"; exit 1'
-program device_bench "printf '$(line 1)reshape_and_ca'; sleep 20"
-run "$pack" --output="$work/cut" --seconds=6
+program device_bench "printf '$(line 1)reshape_and_ca'; sleep 7200"
+run "$pack" --output="$work/cut" --seconds=60
 check "a violated property fails" exits 1
 check "a violated property is named" has 'check +failed with exit code 1 .*violated: row 3' out
 check "a benchmark that is cut off is named" has 'bench +cut off' out
 run "$pack" --output="$work/cut" --seconds=0
 check "no time is a failure" exits 1
-program device_check "echo \$\$ >$work/running; exec sleep 60"
+program device_check "echo \$\$ >$work/running; exec sleep 7200"
 (
   until [ -s "$work/running" ]; do sleep 0.1; done
   kill -s TERM "$(cat "$work/launcher")"

@@ -264,7 +264,7 @@ using BlindHolders = properties::concurrency::BlindHolders<AtomicHolders>;
 /// Rounds until one complains; in a process of its own, because a broken pool may take it down.
 template <class Holders>
 [[noreturn]] void hunt() {
-  alarm(100);  // [s]
+  alarm(3600);  // [s]
   for (std::uint64_t round = 1; round <= 400; ++round) {
     const StressPlan plan{.num_threads = 4, .num_calls = 4'000, .seed = round};
     const StressReport report =

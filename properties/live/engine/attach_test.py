@@ -79,7 +79,7 @@ class AttachTest(unittest.TestCase):
     def serve(self, *values, **named):
         """@return what the script said; it has answered all"""
         process = self.start(*values, **named)
-        out, errors = process.communicate(timeout=300)
+        out, errors = process.communicate(timeout=3000)
         self.assertEqual(process.returncode, 0, errors[-2000:])
         self.assertIn("answered", out)
         return errors
@@ -126,7 +126,7 @@ class AttachTest(unittest.TestCase):
                 copy = os.path.join(self.folder, name)
                 overlay(os.path.dirname(original), os.path.join(copy, "vllm"), [fault])
                 where = os.path.join(self.runs, name)
-                self.start(where, 120, fault.model, copy).communicate(timeout=300)
+                self.start(where, 120, fault.model, copy).communicate(timeout=3000)
                 code, run = self.verdict()
                 os.remove(where)
                 self.assertEqual(code, 1)

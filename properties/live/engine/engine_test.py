@@ -79,12 +79,13 @@ class AttachedTest(unittest.TestCase):
 
     def test_an_engine_that_hangs_is_ended(self):
         with mock.patch.object(attached, "QUIET_SECONDS", 0.5):
-            out = self.outcome(WRITES + "print(1, file=out, flush=True)\nos.fork()\ntime.sleep(9)")
+            out = self.outcome(WRITES.replace("; print", "; print(1, file=out, flush=True); print")
+                               + "os.fork()\ntime.sleep(999)")
         self.assertEqual((out.code, out.problem), (3, "the engine said nothing for 0.5 s"))
 
     def test_a_judge_that_dies_is_told(self):
         for how, code in (("kill -9 $$", 3), ("exit 2", 2)):
-            out = self.outcome(WRITES + "time.sleep(.5)\nwhile 1: print('{}', flush=True)",
+            out = self.outcome(WRITES + "while 1: print('{}', flush=True); time.sleep(.1)",
                                f"#!/bin/sh\n{how}\n")
             self.assertEqual((out.code, out.problem[:20]), (code, "the judge ended with"))
 

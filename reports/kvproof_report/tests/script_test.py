@@ -74,8 +74,8 @@ except OutputError as error:
         read = []
         reader = threading.Thread(target=lambda: read.append(self.content("pipe")), daemon=True)
         reader.start()
-        self.assertEqual(self.write_elsewhere("pipe", timeout=60).returncode, 0)
-        reader.join(60)
+        self.assertEqual(self.write_elsewhere("pipe", timeout=3600).returncode, 0)
+        reader.join(3600)
         self.assertEqual(read, [MANY])
         self.assertTrue(stat.S_ISFIFO(os.stat(self.path("pipe")).st_mode))
 

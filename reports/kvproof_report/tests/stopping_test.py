@@ -31,7 +31,7 @@ class StoppingTest(FolderTest):
         self.addCleanup(process.kill)
         time.sleep(delay)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=3600)
         return process.returncode, said.decode()
 
     def test_scripts_end_whatever_they_do(self):
@@ -42,7 +42,7 @@ class StoppingTest(FolderTest):
         os.mkfifo(self.path("pipe.svg"))  # nobody reads: they wait at the end
         for delay, number, command in (
                 (0.02, signal.SIGINT, (page, models, "--output=pipe.svg")),
-                (0.3, signal.SIGHUP, (page, models, "--output=new/report.html", "--png")),
+                (0.1, signal.SIGHUP, (page, models, "--output=new/report.html", "--png")),
                 (0.7, signal.SIGTERM, (compare, self.samples, "--output=pipe.svg")),
                 (1.5, signal.SIGINT, (page, models, "--output=pipe.svg")),
                 (1.5, signal.SIGTERM, (figure, models, "--figure=memory-of-models",
