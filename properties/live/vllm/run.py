@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The verb `kvproof live --scheduler=vllm`: drives vLLM's own scheduler, has its runs judged, and
-says which of the faults that are seeded into copies of it are noticed."""
+says which of the faults that are seeded into copies of it are detected."""
 
 import argparse
 import collections
@@ -10,6 +10,9 @@ import itertools
 import json
 import os
 import pathlib
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +32,10 @@ NEEDS = ("msgspec", "cbor2", "pyzmq", "typing_extensions", "numpy", "xxhash")
 LONGEST = 3000  # steps of one run
 
 
+class Unjudged(Exception):
+    """A run came to no verdict; the text says why."""
+
+
 class Driver:
     """Starts runs of vLLM and of copies of it, and has them judged."""
 
@@ -37,6 +44,8 @@ class Driver:
         @param copies a folder of this process alone, since another may have the same seeds"""
         self.judge, self.folder, self.copies = judge, folder, copies
         self.environment, self.laws = {}, {}
+        self.unjudged = []
+        self.running, self.stopped = set(), False
         shared = environment(folder, "live", NEEDS)
         shared = environment(folder, f"vllm-v1-{RELEASE}", [f"vllm=={RELEASE}"], "--no-deps",
                              beside=shared)
@@ -55,31 +64,61 @@ class Driver:
 
     def run(self, case, seed, steps, copy=(str(HERE),), keep=None, asserts=True):
         """@param asserts whether vLLM's own assertions are in force
-        @return the verdict on a run, as `kvproof live --json` writes it"""
+        @return the verdict on a run, as `kvproof live --json` writes it; without findings, and
+        noted, if there is none"""
+        out = {"case": case, "seed": seed, "asked": steps}
+        try:
+            return self.judged(case, seed, steps, copy, keep, asserts) | out
+        except (Unjudged, OSError) as error:
+            self.unjudged.append(out | {"copy": pathlib.Path(copy[0]).name, "why": str(error)})
+            return out | {"steps": 0, "requests": 0, "spoke": {}, "findings": [], "why": str(error)}
+
+    def judged(self, case, seed, steps, copy, keep, asserts):
         compiled = self.folder if copy == (str(HERE),) else self.copies
         env = dict(os.environ, PYTHONPATH=os.pathsep.join(copy),
                    PYTHONPYCACHEPREFIX=os.path.join(compiled, "pycache"))
-        with tempfile.TemporaryDirectory() as work:
+        with tempfile.TemporaryDirectory(dir=self.copies) as work:
             path, verdict = keep or os.path.join(work, "run.jsonl"), os.path.join(work, "json")
             self.do([self.python, *["-O"] * (not asserts), "-c", "import drive; drive.main()",
                      f"--case={case}", f"--seed={seed}", f"--steps={steps}", f"--output={path}"],
                     (0,), env, work)
-            self.do([self.judge, path, f"--json={verdict}"], (0, 1), None, work)
-            with open(verdict, encoding="utf-8") as file:
-                told = json.load(file)
-        (out,) = told["runs"]
+            try:
+                self.do([self.judge, path, f"--json={verdict}"], (0, 1), None, work)
+                with open(verdict, encoding="utf-8") as file:
+                    told = json.load(file)
+                (out,) = told["runs"]
+            except (Unjudged, OSError, ValueError) as error:
+                kept = keep or self.kept(case, seed, pathlib.Path(copy[0]).name)
+                if not keep:
+                    shutil.copyfile(path, kept)
+                raise Unjudged(str(error).replace(path, os.path.relpath(kept))) from None
         self.environment = told["environment"]
         self.laws = {law["law"]: law for law in told["laws"]}
-        return out | {"case": case, "seed": seed, "asked": steps}
+        return out
 
-    @staticmethod
-    def do(command, allowed, env, folder):
-        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                              errors="replace", env=env, cwd=folder, check=False)
-        if done.returncode not in allowed:
-            words = done.stderr.strip().splitlines() or ["no output"]
-            print(f"kvproof live: {' '.join(command)}: {words[-1]}", file=sys.stderr, flush=True)
-            raise SystemExit(2)  # 1 is a finding
+    def kept(self, case, seed, *words):
+        """@return where the recording of a run is kept"""
+        return os.path.join(self.folder, "-".join([case, str(seed), *words]) + ".jsonl")
+
+    def do(self, command, allowed, env, folder):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                              errors="replace", env=env, cwd=folder) as process:
+            self.running.add(process)
+            if self.stopped:
+                process.kill()
+            errors = process.communicate()[1]
+            self.running.discard(process)
+        if self.stopped:
+            raise concurrent.futures.CancelledError
+        if process.returncode not in allowed:
+            words = errors.strip().splitlines() or [f"it ended with {process.returncode}"]
+            raise Unjudged(f"{os.path.basename(command[0])}: {words[-1]}")
+
+    def stop(self):
+        """Ends what runs; nothing begins any more."""
+        self.stopped = True
+        for process in list(self.running):
+            process.kill()
 
 
 def dealt(cases, seed, steps):
@@ -95,7 +134,7 @@ def first(verdict):
 
 
 class Campaign:
-    """A sound run, what it found, and which seeded faults are noticed."""
+    """A sound run, what it found, and which seeded faults are detected."""
 
     def __init__(self, driver, options):
         self.driver, self.options = driver, options
@@ -110,13 +149,14 @@ class Campaign:
         jobs = dealt(self.options.case, self.options.seed, self.options.steps)
         start = time.monotonic()
         for done, run in enumerate(self.pool.map(lambda job: self.driver.run(*job), jobs), 1):
-            self.runs.append(run)
+            if "why" not in run:
+                self.runs.append(run)
             progress(f"{done} of {len(jobs)} runs")
         self.seconds = time.monotonic() - start
 
     def explain(self):
-        """A finding is known if the mends of the defects that have a page make it go away, and it
-        comes back without one of them."""
+        """A finding is known if the mends of the defects that have an advisory make it go away, and
+        it comes back without one of them."""
         found = [run for run in self.runs if run["findings"]]
         jobs = [(run["case"], run["seed"], run["asked"]) for run in found]
         after = self.pool.map(lambda job: self.driver.run(*job, self.mended), jobs)
@@ -124,6 +164,8 @@ class Campaign:
         for run, mended in zip(found, after):
             if mended["findings"]:
                 self.keep(mended, self.mended)
+            elif "why" in mended:
+                self.keep(run, (str(HERE),))
             else:
                 kinds.setdefault((run["case"], first(run)), []).append(run)
         for (kind, runs), pages in zip(kinds.items(), self.pool.map(
@@ -136,18 +178,18 @@ class Campaign:
 
     def keep(self, run, copy):
         """Notes a new finding, and keeps the run that shows it."""
-        run["kept"] = os.path.join(self.driver.folder, f"{run['case']}-{run['seed']}.jsonl")
+        run["kept"] = self.driver.kept(run["case"], run["seed"])
         self.driver.run(run["case"], run["seed"], run["asked"], copy, run["kept"])
         self.new.append(run)
 
     def pages_of(self, run):
-        """@return the pages without whose mends the run still finds something"""
+        """@return the advisories without whose mends the run still finds something"""
         return [page for page in seeded.MENDS if self.driver.run(
             run["case"], run["seed"], run["asked"],
             self.driver.copy(f"but-{page}-{run['case']}", seeded.mends(page)))["findings"]]
 
     def notice(self, item):
-        """@return whether this fault is noticed, and what was"""
+        """@return whether this fault is detected, and by what"""
         number, fault = item
         # With that mend a session keeps no blocks while it waits, and these faults are about them.
         page = "vllm-run-sessions-starve" if "sessions" in fault.cases else None
@@ -157,7 +199,7 @@ class Campaign:
             for case in fault.cases.split():
                 run = self.driver.run(case, seed, min(1000, max(most - steps, 50)), copy,
                                       asserts=False)  # so that it is the laws that notice
-                steps += run["steps"]
+                steps += run["asked"] if "why" in run else run["steps"]
                 if run["findings"] and first(run) in fault.laws:
                     self.firsts[first(run)] += 1
                     return fault, True, f"{first(run)} in {steps} steps"
@@ -171,8 +213,15 @@ class Campaign:
             (self.noticed if noticed else self.missed).append((fault, how))
             progress(f"{len(self.noticed) + len(self.missed)} of {len(rows)} faults")
 
+    def stop(self):
+        """Ends all runs, before their folders are removed."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        self.driver.stop()
+        self.pool.shutdown(cancel_futures=True)
+
     def spoke(self):
-        """@return how often each law had a say"""
+        """@return how often each law was evaluated"""
         return {law: sum(run["spoke"][law] for run in self.runs) for law in self.driver.laws}
 
 
@@ -187,21 +236,31 @@ def show(campaign):
     print(f"vllm {RELEASE}, its own schedulers: {steps} steps in {len(campaign.runs)} runs of "
           f"{len({run['case'] for run in campaign.runs})} cases, seed {campaign.options.seed}, "
           f"{steps / campaign.seconds:.0f} steps per second")
-    print("  ".join(["had a say:", *(f"{law} {times}" for law, times in spoke.items())]))
+    print("  ".join(["evaluated:", *(f"{law} {times}" for law, times in spoke.items())]))
     for (case, law), (runs, pages) in campaign.known.items():
         print(f"known: {law} in {runs} runs of {case}: {' '.join(pages)}")
     for run in campaign.new:
         finding = run["findings"][0]
         print(f"NEW: {first(run)} in {run['case']}: {finding['what']}\n"
               f"  law: {campaign.driver.laws[first(run)]['sentence']}\n"
-              "  repeat: ./kvproof live --scheduler=vllm "
-              f"--case={run['case']} --seed={run['seed']} --steps={run['asked']} --no-seeded\n"
+              f"  repeat: {repeat(run)}\n"
               f"  judge: ./kvproof live {os.path.relpath(run['kept'], CHECKOUT)}")
     if campaign.noticed or campaign.missed:
-        print(f"faults noticed: {len(campaign.noticed)} of "
+        print(f"faults detected: {len(campaign.noticed)} of "
               f"{len(campaign.noticed) + len(campaign.missed)}")
     for fault, how in campaign.missed:
-        print(f"not noticed: {fault.what}{': ' + how if how else ''}")
+        print(f"not detected: {fault.what}{': ' + how if how else ''}")
+    whose = {f"fault-{number}": f"where {fault.what}, " for number, fault in enumerate(seeded.FAULTS)}
+    for run in campaign.driver.unjudged:  # what runs in a copy is repeated with all others
+        copy = run["copy"] != HERE.name
+        print(f"NOT JUDGED: {whose.get(run['copy'], '')}{run['case']}, seed {run['seed']}: "
+              f"{run['why']}\n  repeat: "
+              f"{'./kvproof live ' + shlex.join(sys.argv[1:]) if copy else repeat(run)}")
+
+
+def repeat(run):
+    return (f"./kvproof live --scheduler=vllm --case={run['case']} --seed={run['seed']} "
+            f"--steps={run['asked']} --no-seeded")
 
 
 def count(value, unit="count"):
@@ -237,6 +296,7 @@ def document(campaign):
                   for (case, law), (runs, pages) in campaign.known.items()],
         "new": [{"case": run["case"], "seed": run["seed"], "steps": run["asked"],
                  "finding": run["findings"][0]} for run in campaign.new],
+        "unjudged": campaign.driver.unjudged,
         "faults": [{"what": fault.what, "report": fault.report, "noticed": noticed, "how": how}
                    for noticed, rows in ((True, campaign.noticed), (False, campaign.missed))
                    for fault, how in rows]}
@@ -254,8 +314,9 @@ def parse():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Drives vLLM's own scheduler with a worker that is none, and judges its runs.",
         epilog="Example: kvproof live --scheduler=vllm --steps=20000 --seed=7\n\n"
-        "Exit codes: 0 no finding without an advisory, 1 a new one, 2 usage or unwritable output,\n"
-        "77 no vLLM could be had, 130 stopped. Faults that are not detected are only listed.")
+        "Exit codes: 0 no finding without an advisory, 1 a new one, 2 usage, unwritable output or a\n"
+        "run that could not be judged, 77 no vLLM could be had, 130 stopped. Faults that are\n"
+        "not detected are only listed.")
     parser.add_argument("--scheduler", choices=["vllm"], required=True, help="whose scheduler")
     parser.add_argument("--steps", metavar="N", type=int, default=100000,
                         help="of the run without faults, default 100000; a fault gets N/10")
@@ -283,6 +344,7 @@ def main():
     if options.json and not writable(options.json):
         print(f"kvproof live: --json={options.json}: cannot be written", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="kvproof-live-") as copies:
         try:
             campaign = Campaign(
@@ -290,15 +352,21 @@ def main():
         except Absent as error:
             print(f"kvproof live: skipped: vllm {RELEASE}: {error}", file=sys.stderr)
             return 77
-        campaign.sound()
-        campaign.explain()
-        if not options.no_seeded:
-            campaign.faults()
+        try:
+            campaign.sound()
+            campaign.explain()
+            if not options.no_seeded:
+                campaign.faults()
+        except (Absent, OSError) as error:
+            print(f"kvproof live: {error}", file=sys.stderr)
+            return 2
+        finally:
+            campaign.stop()
     show(campaign)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             file.write(json.dumps(document(campaign)) + "\n")
-    return 1 if campaign.new else 0
+    return 1 if campaign.new else 2 if campaign.driver.unjudged else 0
 
 
 if __name__ == "__main__":
