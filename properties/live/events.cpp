@@ -50,14 +50,17 @@ class Reader {
       : line_(line), header_(header), names_(names) {}
 
   [[nodiscard]] ReadEvent read() {
-    std::optional<Event> out = event();
-    return {std::move(out), step_, std::move(strays_)};
+    ReadEvent out{event(), {}, {}};
+    if (nothing_is_left_) out.event.reset();
+    out.step = step_;
+    out.strays = std::move(strays_);
+    return out;
   }
 
  private:
   using Number = std::optional<std::uint32_t>;
 
-  std::optional<Event> event() {
+  Event event() {
     const std::string op = text(line_, "op");
     if (op == "request") return request();
     if (op == "tokens") return tokens();
@@ -124,7 +127,13 @@ class Reader {
     return out;
   }
   Number req(const json& object) { return request_named(member(object, "req"), "req"); }
-  std::optional<std::uint64_t> step() { return step_ = natural(of("step"), "step"); }
+  /// Without it nothing is left of the event.
+  template <class Value>
+  Value needed(const std::optional<Value>& value) {
+    nothing_is_left_ = nothing_is_left_ || !value;
+    return value.value_or(Value{});
+  }
+  std::uint64_t step() { return needed(step_ = natural(of("step"), "step")); }
   std::uint32_t block(const json& value, const char* field, std::uint32_t tier) {
     const std::uint32_t blocks = header_.tiers[tier].blocks;
     return below(value, field, blocks).value_or(blocks);
@@ -190,7 +199,7 @@ class Reader {
   }
   std::vector<event::Sent> sent(const json& value);
 
-  std::optional<Event> request() {
+  Event request() {
     has({"req", "tokens", "keys"});
     about_ = text(line_, "req");
     event::Request out{0, token_ids(of("tokens"), "tokens"), text_or_empty(line_, "keys")};
@@ -198,59 +207,46 @@ class Reader {
     out.req = names_.add(about_);
     return out;
   }
-  std::optional<Event> tokens() {
+  Event tokens() {
     has({"req", "length", "append"});
-    const Number request = req(line_);
-    event::Tokens out{request.value_or(0), {}, token_ids(of("append"), "append")};
-    if (line_.contains("length")) {
-      out.length = tokens_up_to(line_, "length");
-      if (!out.length) return {};
-    }
-    return request ? std::optional<Event>(std::move(out)) : std::nullopt;
+    event::Tokens out{needed(req(line_)), {}, token_ids(of("append"), "append")};
+    if (line_.contains("length")) out.length = needed(tokens_up_to(line_, "length"));
+    return out;
   }
-  std::optional<Event> leave(event::Way way) {
+  Event leave(event::Way way) {
     has({"req"});
-    const Number request = req(line_);
-    return request ? std::optional<Event>(event::Leave{way, *request}) : std::nullopt;
+    return event::Leave{way, needed(req(line_))};
   }
-  std::optional<Event> hit() {
+  Event hit() {
     has({"req", "tokens", "transfer"});
-    const Number request = req(line_);
-    const Number tokens = tokens_up_to(line_, "tokens");
-    const std::string transfer = text_or_empty(line_, "transfer");
-    if (!request || !tokens) return {};
-    return event::Hit{*request, *tokens, transfer};
+    const std::uint32_t request = needed(req(line_));
+    return event::Hit{request, needed(tokens_up_to(line_, "tokens")),
+                      text_or_empty(line_, "transfer")};
   }
-  std::optional<Event> publish(bool published) {
+  Event publish(bool published) {
     has({"tier", "block", "group", "req", "to"});
-    const Number request = req(line_);
-    const Place at = place(of("tier"), of("block"), "block");
-    const Number group = below(of("group"), "group", groups());
-    const Number to = tokens_up_to(line_, "to");
-    if (to == 0U) stray("to", "0", "at least 1");
-    if (!request || !exists(at) || !group || to.value_or(0) == 0) return {};
-    return event::Publish{published, at, *group, *request, *to};
+    const std::uint32_t request = needed(req(line_));
+    event::Publish out{published, place(of("tier"), of("block"), "block"),
+                       needed(below(of("group"), "group", groups())), request,
+                       needed(tokens_up_to(line_, "to"))};
+    if (of("to") == 0) stray("to", "0", "at least 1");
+    nothing_is_left_ = nothing_is_left_ || !exists(out.place) || out.to == 0;
+    return out;
   }
-  std::optional<Event> queue(bool freed) {
+  Event queue(bool freed) {
     has({"tier", "blocks"});
-    const Number tier = below(of("tier"), "tier", tiers());
-    const std::uint32_t blocks = header_.tiers[tier.value_or(0)].blocks;
-    auto ids = numbers(of("blocks"), "blocks", blocks);
-    if (!tier) return {};
-    return event::Queue{freed, *tier, std::move(ids)};
+    const std::uint32_t tier = needed(below(of("tier"), "tier", tiers()));
+    return event::Queue{freed, tier, numbers(of("blocks"), "blocks", header_.tiers[tier].blocks)};
   }
-  std::optional<Event> retire() {
+  Event retire() {
     has({"step", "sampled", "discarded"});
-    const auto number = step();
-    event::Retire out{number.value_or(0), tokens_of("sampled"), requests("discarded")};
-    return number ? std::optional<Event>(std::move(out)) : std::nullopt;
+    return event::Retire{step(), tokens_of("sampled"), requests("discarded")};
   }
-  std::optional<Event> dispatch() {
+  Event dispatch() {
     has({"step", "rows", "copies"});
-    const auto number = step();
-    event::Dispatch out{number.value_or(0), {}, copies(), {}};
+    event::Dispatch out{step(), {}, copies(), {}};
     for (const json& item : array(of("rows"), "rows")) row(item, out);
-    return number ? std::optional<Event>(std::move(out)) : std::nullopt;
+    return out;
   }
   std::vector<event::BlockCopy> copies() {
     std::vector<event::BlockCopy> out;
@@ -265,24 +261,22 @@ class Reader {
     return out;
   }
   void row(const json& value, event::Dispatch& to);
-  std::optional<Event> run() {
+  Event run() {
     has({"step", "inputs", "copies", "tables", "slots"});
-    const auto number = step();
-    event::Run out{
-        number.value_or(0), tokens_of("inputs"), copies(),
+    return event::Run{
+        step(), tokens_of("inputs"), copies(),
         per_request("tables", [this](const json& value) { return tables(value, "tables"); }),
         per_request("slots", [this](const json& value) { return std::optional(sent(value)); })};
-    return number ? std::optional<Event>(std::move(out)) : std::nullopt;
   }
-  std::optional<Event> start();
+  Event start();
   void sides(event::Start& out);
-  std::optional<Event> settle() {
+  Event settle() {
     has({"transfer", "outcome", "failed"});
     const auto outcome = static_cast<event::Ended>(word(line_, "outcome", kOutcomes));
     return event::Settle{text(line_, "transfer"), outcome,
                          numbers(items(line_, "failed"), "failed", kMostPairs)};
   }
-  std::optional<Event> end() {
+  Event end() {
     has({"free", "unfinished"});
     event::End out{{}, requests("unfinished")};
     if (array(of("free"), "free").size() != tiers()) {
@@ -299,6 +293,7 @@ class Reader {
   const Header& header_;
   Names& names_;
   std::string about_;  // the request that is read
+  bool nothing_is_left_ = false;
   std::optional<std::uint64_t> step_;
   std::vector<Stray> strays_;
 };
@@ -365,11 +360,11 @@ void Reader::sides(event::Start& out) {
   }
 }
 
-std::optional<Event> Reader::start() {
+Event Reader::start() {
   event::Start out;
   out.transfer = text(line_, "transfer");
   out.kind = static_cast<event::Kind>(word(line_, "kind", kKinds));
-  const Number group = below(of("group"), "group", groups());
+  out.group = needed(below(of("group"), "group", groups()));
   if (!text_or_empty(line_, "req").empty()) out.req = req(line_);
   if (line_.contains("after")) out.after = natural(of("after"), "after");
   if (out.kind == event::Kind::receive) {
@@ -385,8 +380,6 @@ std::optional<Event> Reader::start() {
     has({"transfer", "kind", one ? "blocks" : "pairs", "group", "req", "after"});
   }
   sides(out);
-  if (!group) return {};
-  out.group = *group;
   return out;
 }
 
