@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The verb `kvproof bench --peers`: other engines' kernels and allocators beside ours, in turns in
-the same rounds and on the same inputs."""
+"""The verb `kvproof bench --peers`: other engines' kernels and allocators beside ours,
+interleaved in the same rounds and on the same inputs."""
 
 import argparse
 import json

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The verb `kvproof engines`: checks the engines of the list, and says what of the faults that are
-seeded into copies of them is noticed."""
+seeded into copies of them is detected."""
 
 import argparse
 import concurrent.futures
@@ -180,7 +180,7 @@ def aligned(lines):
 
 def table(outcomes):
     lines = [("engine", "revision", "verdict", "laws", "configurations", "operations", "new",
-              "known", "worded", "faults noticed")]
+              "known", "exempted", "faults detected")]
     for o in outcomes:
         if not o.verdict or o.verdict == "not checked":
             continue
@@ -195,7 +195,7 @@ def table(outcomes):
         if o.broken:
             print(f"broken: {o.row.name} {o.row.revision}: {o.broken}")
         for fault in o.missed:
-            print(f"not noticed: {o.row.name} {o.row.revision}: {fault}")
+            print(f"not detected: {o.row.name} {o.row.revision}: {fault}")
 
 
 def state_of(law):

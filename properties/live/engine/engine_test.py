@@ -60,7 +60,7 @@ class AttachedTest(unittest.TestCase):
                            + WRITES + "print(1, file=out)")
         self.assertEqual((out.code, out.problem), (0, None))
 
-    def test_a_finding_without_a_page_is_new(self):
+    def test_a_finding_without_an_advisory_is_new(self):
         out = self.outcome(WRITES + "print(1, file=out)", JUDGE.replace("CODE", "1").replace(
             "FINDINGS", json.dumps(FINDING)))
         self.assertEqual((out.code, len(out.new), out.verdict()), (1, 1, "VIOLATED"))
@@ -89,7 +89,21 @@ class AttachedTest(unittest.TestCase):
                                f"#!/bin/sh\n{how}\n")
             self.assertEqual((out.code, out.problem[:20]), (code, "the judge ended with"))
 
-    def test_a_page_explains_only_what_it_names(self):
+    def test_a_judge_that_refuses_a_batch_costs_its_release_alone(self):
+        for name, script in (("python3", "echo x >$KVPROOF_LIVE/run; echo '{}'"),
+                             ("judge", "echo refused >&2; exit 2"), ("mute", "exit 0")):
+            (self.folder / name).write_text(f"#!/bin/sh\n{script}\n")
+            (self.folder / name).chmod(0o755)
+        release = SimpleNamespace(engine="transformers", version="1.0", name="t",
+                                  folder=str(self.folder), python=lambda: f"{self.folder}/python3")
+        options = SimpleNamespace(engine="transformers", model="a", mode="b", load="c", seconds=1,
+                                  seed=1, remove=False)
+        for judge, why in (("judge", "the judge ended with 2: refused"), ("mute", "No such file")):
+            out = run.serve(release, options, f"{self.folder}/{judge}")
+            self.assertEqual((out.code, out.verdict()), (2, "no run"))
+            self.assertIn(why, out.problem)
+
+    def test_an_advisory_explains_only_what_it_names(self):
         (self.folder / "a-page.md").write_text(
             "# Title\n\nKnown to live: S9 conv 0.9.0 to 0.32.0 `holds other`\n")
 

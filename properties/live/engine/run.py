@@ -21,13 +21,13 @@ from releases import HISTORY, NEWEST, Absent, Release, Transformers, ask, number
 HERE = pathlib.Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[2]
 FINDINGS = HERE.parents[1] / "foreign" / "findings"
-# A line of a page that explains a finding: its law, the model or `any`, the first and the last
+# A line of an advisory that explains a finding: its law, the model or `any`, the first and the last
 # release that have the defect, and words that such a finding says.
 KNOWN = re.compile(r"^Known to live: (\w+) (\w+) ([\d.]+) to ([\d.]+) `(.+)`$", re.M)
 
 
 def page_of(finding, version, model, folder=FINDINGS):
-    """@return the page that explains a finding, if one does"""
+    """@return the advisory that explains a finding, if one does"""
     for page in sorted(folder.glob("*.md")):
         for law, whose, first, last, words in KNOWN.findall(page.read_text(encoding="utf-8")):
             if (law == finding["law"] and whose in (model, "any") and words in finding["what"] and
@@ -64,7 +64,7 @@ class Outcome:
         return words[self.code] if self.run else "no run"
 
     def of_law(self, law):
-        """@return what became of a law, why, how often it had a say, how much it found"""
+        """@return what became of a law, why, how often it was evaluated, how much it found"""
         if not self.run:
             return "no run", self.problem, 0, 0
         spoke, name = self.run["spoke"][law["law"]], law["law"]
@@ -95,15 +95,19 @@ def batch(release, options, judge, log):
         if not runs or done.returncode not in (0, 1):
             raise Failed(f"the engine ended with {done.returncode}: {cause(log)}",
                          3 if runs else 77)
-        code = subprocess.run([judge, *runs, f"--json={verdict}"], stdout=subprocess.DEVNULL,
-                              check=False).returncode
+        judged = subprocess.run([judge, *runs, f"--json={verdict}"], stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True, check=False)
+        if judged.returncode not in (0, 1, 3):
+            words = judged.stderr.strip().splitlines() or ["it said nothing"]
+            raise Failed(f"the judge ended with {judged.returncode}: {words[-1]}",
+                         2 if judged.returncode == 2 else 3)
         with open(verdict, encoding="utf-8") as file:
             told = json.load(file)
     answers = json.loads(done.stdout)
     print(f"answers equal to those of generate: {answers['equal']} of {answers['requests']}")
     if answers["unequal"]:
         raise Failed(f"{answers['unequal']} answers differ from those of generate", 1)
-    return told | {"runs": [told["total"]], "code": code, "problem": None}
+    return told | {"runs": [told["total"]], "code": judged.returncode, "problem": None}
 
 
 def serve(release, options, judge):
@@ -123,6 +127,8 @@ def serve(release, options, judge):
         outcome.problem = str(error)
     except Failed as error:
         outcome.problem, outcome.code = f"{error} ({log})", error.code
+    except (OSError, ValueError) as error:  # of this release alone
+        outcome.problem, outcome.code = f"{error} ({log})", 2
     progress("")
     if options.remove:
         release.remove()
