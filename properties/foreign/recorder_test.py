@@ -107,11 +107,11 @@ class Recording(unittest.TestCase):
     def test_a_judge_that_dies_is_said_and_the_engine_goes_on(self):
         with mock.patch.dict(os.environ, KVPROOF_LIVE_JUDGE="false"):
             recording = Recorder("judge")
-            while recording.thread.is_alive():
+            while "the recording of judge ends here" not in self.said.getvalue():
                 recording.emit({"op": "quiet"})
                 time.sleep(0.002)
             recording.close()
-        self.assertIn("the recording of judge ends here", self.said.getvalue())
+        self.assertFalse(recording.thread.is_alive())
 
     def test_a_translator_ends_with_what_it_writes_to(self):
         for where, environment in ((self.folder, {}), ("judge", {"KVPROOF_LIVE_JUDGE": "wc -l"})):
