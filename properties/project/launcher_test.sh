@@ -119,6 +119,7 @@ test --nonsense: unknown option '--nonsense'
 test --filter=: --filter needs a value
 test --filter: --filter needs a value
 test --json: --json needs a value
+test --list: --list goes with --outside
 test --json=nowhere/a: --json=nowhere/a: cannot be written
 END
 for words in --help doctor "check --help" "test --json=summary.json"; do
@@ -155,6 +156,17 @@ mkdir -p "$work/tree/build/release/Testing/Temporary"
 printf '%s\n' 'a.cpp:1: Skipped' 'no traces' 'b.cpp:2: Skipped' 'no traces' 'skipped: no vLLM' \
   'fibers: Boost.Context' >"$work/tree/build/release/Testing/Temporary/LastTest.log"
 try test 0 "out:  2 skipped: no traces" "out:  1 skipped: no vLLM" "out:fibers: Boost.Context"
+# ---- what is outside ----
+system
+python=$(python3 -c 'import sys; print(sys.executable)')
+cp "$project/outside.py" "$work/tree/properties/project/"
+export KVPROOF_PYTHON="$python"
+try "test --outside --list --filter=Slurm" 0 "last:    needs root, slurmctld, slurmd and munged" \
+  "out:a campaign on a Slurm" "ok:[ \$(wc -l <$work/out) = 2 ]" all:
+try "test --outside --filter=nobody" 2 one "err:--filter=nobody: no part has such a name" all:
+try "test --outside --filter=tests.that.need" 0 "log:--target kvproof_quick" \
+  "log:ctest --test-dir" "last:outside: 0 failed, 0 skipped" no:Slurm
+unset KVPROOF_PYTHON
 # ---- installing ----
 system g++ librapidcheck-dev valgrind
 run test
@@ -287,7 +299,7 @@ ended() {
 interrupted() {  # lines of a stand-in; its parent, the launcher, gets $SIGNAL
   : >"$work/running"
   printf '%s\n' "echo \$\$ >>$work/running" \
-    "$(python3 -c "import sys; print(sys.executable)") -c 'import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True)
+    "$python -c 'import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True)
 time.sleep(7200)' >>$work/running &" \
     "sh -c 'trap \"\" TERM; echo \$\$; while :; do sleep 1; done' >>$work/running &" \
     "until [ \"\$(wc -l <$work/running)\" = 3 ]; do sleep 0.1; done" \

