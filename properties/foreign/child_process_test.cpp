@@ -78,7 +78,7 @@ TEST(ChildProcess, ThatHangsIsLeftInTime) {
   EXPECT_EQ(trouble("sleep 1000", 0.2, std::string(1 << 20, 'x')).first, "hang")
       << "it does not even read";
   EXPECT_EQ(trouble("exec 2>&-; sleep 1000", 0.2).first, "hang") << "without stderr";
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1000)) << "it was waited for";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1000));
 }
 
 TEST(ChildProcess, ThatFloodsIsCutOff) {

@@ -224,7 +224,8 @@ if command -v script >/dev/null 2>&1 && script -qec true /dev/null >/dev/null 2>
   system
   left='building  [1-9][0-9]* s 1/4, about [0-9]* s left'
   fake cmake "case \$1 in --build) echo '[1/4] Building'; until grep -q '$left' $work/err" \
-    "  do sleep 0.1; done ;; *) until grep -q 'configuring  [1-9]' $work/err; do sleep 0.1; done" esac
+    "  do sleep 0.1; done ;; *) until grep -q 'configuring  [1-9]' $work/err" \
+    "  do sleep 0.1; done ;; esac"
   at_terminal "" test 0
 fi
 # ---- dispatch ----

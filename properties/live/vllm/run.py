@@ -250,7 +250,7 @@ def show(campaign):
               f"{len(campaign.noticed) + len(campaign.missed)}")
     for fault, how in campaign.missed:
         print(f"not detected: {fault.what}{': ' + how if how else ''}")
-    whose = {f"fault-{number}": f"where {fault.what}, " for number, fault in enumerate(seeded.FAULTS)}
+    whose = {f"fault-{n}": f"where {fault.what}, " for n, fault in enumerate(seeded.FAULTS)}
     for run in campaign.driver.unjudged:  # what runs in a copy is repeated with all others
         copy = run["copy"] != HERE.name
         print(f"NOT JUDGED: {whose.get(run['copy'], '')}{run['case']}, seed {run['seed']}: "
@@ -314,8 +314,8 @@ def parse():
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Drives vLLM's own scheduler with a worker that is none, and judges its runs.",
         epilog="Example: kvproof live --scheduler=vllm --steps=20000 --seed=7\n\n"
-        "Exit codes: 0 no finding without an advisory, 1 a new one, 2 usage, unwritable output or a\n"
-        "run that could not be judged, 77 no vLLM could be had, 130 stopped. Faults that are\n"
+        "Exit codes: 0 no finding without an advisory, 1 a new one, 2 usage, unwritable output\n"
+        "or a run that could not be judged, 77 no vLLM could be had, 130 stopped. Faults that are\n"
         "not detected are only listed.")
     parser.add_argument("--scheduler", choices=["vllm"], required=True, help="whose scheduler")
     parser.add_argument("--steps", metavar="N", type=int, default=100000,

@@ -15,8 +15,8 @@ import unittest
 import world
 
 ONE, TWO, THREE = [case.name for case in world.CASES[:3]]
-HOLDS = '{"laws": [{"law": "S1", "name": "content", "sentence": "-"}], "environment": {}, "runs": ['\
-    '{"steps": 1000, "requests": 1, "spoke": {"S1": 1}, "findings": [FINDINGS]}]}'
+HOLDS = '{"laws": [{"law": "S1", "name": "content", "sentence": "-"}], "environment": {}, ' \
+    '"runs": [{"steps": 1000, "requests": 1, "spoke": {"S1": 1}, "findings": [FINDINGS]}]}'
 # It notes of which case and seed, and of which copy, its run is.
 DRIVER = """#!/bin/sh
 for word do case $word in --output=*) file=${word#*=} ;; esac; done
