@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <utility>
 
 #include "properties/foreign/foreign_state.h"
@@ -17,9 +18,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kSoonestSeconds = 0.1;   // in a hurry, an answer gets at least this time
-constexpr double kPatience = 20;          // and at least so many times the longest answer so far
-constexpr std::size_t kShownBytes = 160;  // a message shows so much of an operation or an answer
+constexpr double kSoonestSeconds = 0.1;      // in a hurry, an answer gets at least this time
+constexpr double kPatience = 20;             // and at least so many times the longest answer so far
+constexpr std::size_t kMostTracebacks = 20;  // that are shown of a program
+constexpr std::size_t kShownBytes = 160;     // a message shows so much of an operation or an answer
 
 bool wants_answer(const Operation& operation) {
   return only_asks(operation) || std::holds_alternative<op::Allocate>(operation) ||
@@ -85,6 +87,7 @@ class ForeignSubject final : public Subject {
       lists_events_ = lists_events_ || read.lists_events;
       Outcome outcome{read.result ? std::move(*read.result) : Result(),
                       read.events ? std::move(*read.events) : std::vector<Event>()};
+      if (std::holds_alternative<Rejected>(outcome.result)) program_.show_traceback(*child_);
       state_.check(outcome);
       book_.fold(operation, outcome.result);
       state_.read(*read.state, promises_, book_);
@@ -153,6 +156,15 @@ std::string_view ForeignProgram::ask(Child& child, const std::string& line, doub
     throw Violation({trouble.kind()}, say(trouble.kind(), ": asked ", printable(line, kShownBytes),
                                           ": ", trouble.what()));
   }
+}
+
+void ForeignProgram::show_traceback(const Child& child) {
+  const std::string& said = child.process->said_lately();
+  const std::size_t begin = said.find("Traceback (most recent call last):");
+  if (begin == std::string::npos || shown_.size() == kMostTracebacks) return;
+  const std::string text = said.substr(begin);
+  const std::size_t last_line = text.rfind('\n', text.find_last_not_of('\n'));
+  if (shown_.insert(text.substr(0, last_line)).second) std::cerr << '\n' << text << std::flush;
 }
 
 Promises ForeignProgram::greet(Child& child, const CacheConfig& config) {

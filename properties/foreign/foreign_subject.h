@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ class ForeignProgram {
   /// Sends one line and waits for the answer. @throws Violation; the run is gone after that
   std::string_view ask(Child& child, const std::string& line, double limit_seconds);
 
+  /// Shows on stderr the traceback that came with an error, unless the same was shown before.
+  void show_traceback(const Child& child);
+
   /// Called while many runs are expected to hang: a run then gets little more time than the answers
   /// so far have taken.
   void hurry(bool on) { hurries_ = on; }
@@ -69,6 +73,7 @@ class ForeignProgram {
   std::vector<std::shared_ptr<Child>> children_;  // a subject has a share in its own
   bool hurries_ = false;
   std::optional<Traits> supposed_;
+  std::set<std::string> shown_;  // tracebacks, without what the exception says
   double longest_answer_seconds_ = 0;
   bool has_promised_ = false;  // some header was answered: from now on trouble is a verdict
 };

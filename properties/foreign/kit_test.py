@@ -7,6 +7,8 @@ KVPROOF_PYTEST names an interpreter that has pytest; default: this one. Where th
 fixture is not tested, and the test says so.
 """
 
+import contextlib
+import io
 import os
 import re
 import subprocess
@@ -124,6 +126,29 @@ class Tree(RadixAdapter):
     def table(self, r):
         return []
 
+    lookup = hold = grow = release = table
+
+
+class Half(LastOut):
+    """Whatever is taken is an exception two calls deep."""
+
+    def take(self, count):
+        return self.pop(count)
+
+    def pop(self, count):
+        raise KeyError("no room")
+
+
+class Dies(Half):
+    """Nobody catches what its state raises."""
+
+    def counts(self):
+        return self.requests and self.pop(0)
+
+
+class Forgets(EngineAdapter):
+    build = release = lookup = admit = lambda self, *_: None
+
 
 class KitTest(unittest.TestCase):
     def test_blocks_are_shifted_behind_the_null_block(self):
@@ -174,7 +199,23 @@ class KitTest(unittest.TestCase):
         for line in (arrive("a", [1, 2, 3]), allocate("a", 3)):
             pool.answer(line)
         answer = pool.answer({"op": "advance", "req": "a", "computed": 3})
-        self.assertIn("TypeError", answer["out"]["error"])
+        self.assertRegex(answer["out"]["error"], r"^TypeError: .* callable$")
+
+    def test_an_error_says_where_it_was_raised_and_shows_its_traceback_once(self):
+        told = io.StringIO()
+        with contextlib.redirect_stderr(told):
+            for _ in range(3):
+                pool = Half()
+                pool.answer(header())
+                pool.answer(arrive("a", [1, 2, 3]))
+                error = pool.answer(allocate("a", 3))["out"]["error"]
+        self.assertRegex(error, r"^KeyError: 'no room' \(kit_test.py:\d+ in pop, called from "
+                                r"kit_test.py:\d+ take\)$")
+        self.assertEqual(told.getvalue().count("KeyError: 'no room'\n"), 1)
+
+    def test_methods_that_are_not_defined_are_named(self):
+        self.assertEqual(Forgets().answer(header()), {
+            "error": "Forgets does not define free_blocks(), grow(), table()"})
 
     def test_an_allocation_that_looks_up_says_what_it_found(self):
         engine = InsideOut()
@@ -198,6 +239,11 @@ class KitTest(unittest.TestCase):
         engine.answer({"op": "append", "req": "a", "tokens": [4]})
         self.assertEqual(engine.answer(allocate("a", 1))["out"],
                          {"blocks": [[2, 2]], "copies": [[1, 2]]})
+
+    def test_a_check_asks_for_a_class(self):
+        for wrong in ("kit_test.py:LastOut", LastOut()):
+            with self.assertRaisesRegex(TypeError, r"kvproof_check\(MyAdapter, .*, found "):
+                program.command_of(wrong)
 
     def test_a_page_is_whole(self):
         engine = PageAdapter()
@@ -274,6 +320,15 @@ class CheckTest(unittest.TestCase):
                 again = subprocess.run(f"{replay} {options}", shell=True, **run).stdout
                 broken = re.findall(r"^ *([IC][0-9]+|content)(?: .*)?: ", again, re.MULTILINE)
                 self.assertEqual(set(broken), set(re.split("[, +]+", first or behind)), again)
+
+    def test_an_exception_is_shown_with_its_place_and_its_traceback(self):
+        code, output = program.check(Half, "--operations=200")
+        self.assertEqual(code, 1)
+        self.assertRegex(program.finding_of(output), r"error: KeyError: 'no room' \(kit_test.py:")
+        self.assertEqual(output.count("Traceback (most recent call last):"), 1, output)
+        code, output = program.check(Dies, "--operations=200")
+        self.assertEqual(code, 1)
+        self.assertRegex(output, r"its last words:(\n    .*){9}\n    KeyError: 'no room'\n")
 
     def test_arrays_are_read_back(self):
         code, output = program.check(Arrays, "--operations=200")

@@ -21,7 +21,8 @@
 namespace kvproof {
 namespace {
 
-constexpr std::size_t kKeptComplaintBytes = 4096;
+constexpr std::size_t kKeptComplaintBytes = 16384;
+constexpr int kLastLines = 10;
 
 /// Whether a complaint may come from the limit of memory: bad_alloc, MemoryError, "out of memory".
 bool speaks_of_memory(std::string text) {
@@ -74,6 +75,7 @@ std::string_view ChildProcess::exchange(std::string_view line, double limit_seco
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                            std::chrono::duration<double>(limit_seconds));
   if (!received_.empty()) throw ChildTrouble("nonsense", "it had answered with more than one line");
+  lately_.clear();
   std::string message(line);
   message += '\n';
   std::string_view rest = message;
@@ -142,6 +144,7 @@ void ChildProcess::hear_complaints() {
     if (got <= 0) return;
     said_.append(bytes.data(), static_cast<std::size_t>(got));
     if (said_.size() > kKeptComplaintBytes) said_.erase(0, said_.size() - kKeptComplaintBytes);
+    if (lately_.size() < kKeptComplaintBytes) lately_.append(bytes.data(), std::size_t(got));
   }
 }
 
@@ -164,14 +167,21 @@ std::string ChildProcess::how_it_ended() {
   return say("it ended with exit code ", WEXITSTATUS(status), last_words());
 }
 
-/// The last line that the program wrote to stderr.
+/// The last lines that the program wrote to stderr; several are put below each other.
 std::string ChildProcess::last_words() const {
-  std::size_t end = said_.find_last_not_of("\r\n ");
-  if (end == std::string::npos) return {};
-  const std::size_t start = said_.rfind('\n', end);
-  const std::size_t first = start == std::string::npos ? 0 : start + 1;
-  std::string out =
-      "; its last words: " + printable(std::string_view(said_).substr(first, end + 1 - first), 200);
+  std::string lines;
+  std::string_view rest = said_;
+  const auto is_end = [](char c) { return c == '\r' || c == '\n' || c == ' '; };
+  for (int i = 0; i < kLastLines; ++i) {
+    while (!rest.empty() && is_end(rest.back())) rest.remove_suffix(1);
+    if (rest.empty()) break;
+    const std::size_t start = rest.rfind('\n') + 1;  // npos + 1 is 0
+    lines.insert(0, "\n    " + printable(rest.substr(start), 200));
+    rest.remove_suffix(rest.size() - start);
+  }
+  if (lines.empty()) return {};
+  const bool one = lines.rfind('\n') == 0;
+  std::string out = "; its last words:" + (one ? lines.substr(4) : lines);
   if (memory_bytes_ > 0 && speaks_of_memory(said_)) {
     out += say("; it may take ", static_cast<double>(memory_bytes_) / 0x1p30,
                " GiB of memory (--memory-limit-gib)");

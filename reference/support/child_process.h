@@ -42,6 +42,9 @@ class ChildProcess {
   /// program cannot be asked again after that
   std::string_view ask(std::string_view line, double limit_seconds, std::size_t max_answer_bytes);
 
+  /// What it has written to stderr since it was asked last, up to some length.
+  [[nodiscard]] const std::string& said_lately() const { return lately_; }
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -58,7 +61,8 @@ class ChildProcess {
   std::uint64_t memory_bytes_;
   std::string received_;
   std::string answer_;
-  std::string said_;  // the end of its stderr
+  std::string said_;    // the end of its stderr
+  std::string lately_;  // and the beginning of that since the last question
 };
 
 }  // namespace kvproof

@@ -4,6 +4,29 @@
 import json
 import os
 import sys
+import traceback
+
+PACKAGE = os.path.dirname(os.path.abspath(__file__))
+SHOWN = set()  # where the exceptions were raised whose tracebacks are on stderr already
+
+
+def place_of(error):
+    """@return " (allocator.py:56 in take, called from adapter.py:17 admit)": the innermost and the
+    outermost line of an exception outside of this package; empty if there is none. Its traceback
+    goes to stderr, once for each place."""
+    every = traceback.extract_tb(error.__traceback__)
+    frames = [each for each in every
+              if os.path.dirname(os.path.abspath(each.filename)) != PACKAGE]
+    lines = (type(error), *((each.filename, each.lineno) for each in every))
+    if lines not in SHOWN:
+        SHOWN.add(lines)
+        traceback.print_exception(type(error), error, error.__traceback__)
+    if not frames:
+        return ""
+    names = [(f"{os.path.basename(each.filename)}:{each.lineno}", each.name)
+             for each in (frames[-1], frames[0])]
+    outer = "" if names[0] == names[1] else ", called from " + " ".join(names[1])
+    return f" ({' in '.join(names[0])}{outer})"
 
 
 class Adapter:
@@ -36,7 +59,7 @@ class Adapter:
         except NotImplementedError:
             raise
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}"}
+            return {"error": f"{type(error).__name__}: {error}{place_of(error)}"}
 
     def why_not(self, operation, request):
         """@return why an operation of those that are known is not performed; empty if it is"""

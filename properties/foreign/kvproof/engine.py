@@ -6,6 +6,14 @@ from kvproof.adapter import Adapter
 from kvproof.requests import Request
 
 
+def needed(unless=""):
+    """Marks a method that an adapter defines by itself, unless it defines that other one."""
+    def mark(hook):
+        hook.unless = unless
+        return hook
+    return mark
+
+
 class EngineAdapter(Adapter):
     """Derive from it and define the hooks. Blocks are in the engine's numbers everywhere.
 
@@ -29,10 +37,12 @@ class EngineAdapter(Adapter):
 
     # ---- what an engine does --------------------------------------------------------------------
 
+    @needed()
     def build(self):
         """Makes it anew, with self.usable blocks of self.size tokens; self.caching, self.config."""
         raise NotImplementedError
 
+    @needed()
     def lookup(self, r):
         """@return the blocks of the prefix that a request, which has tokens, is admitted with"""
         raise NotImplementedError
@@ -50,6 +60,7 @@ class EngineAdapter(Adapter):
         self.let_go(r)
         return None
 
+    @needed("admit")
     def hold(self, r, hit):
         """Holds what is found, before more is taken; see admit()."""
         raise NotImplementedError
@@ -58,10 +69,12 @@ class EngineAdapter(Adapter):
         """Undoes hold()."""
         self.release(r)
 
+    @needed()
     def grow(self, r, end):
         """Makes room for the first `end` tokens of a request that holds some; False if refused."""
         raise NotImplementedError
 
+    @needed()
     def release(self, r):
         """Gives back all that a request holds: it is preempted, or r.finished."""
         raise NotImplementedError
@@ -73,10 +86,12 @@ class EngineAdapter(Adapter):
 
     # ---- what an engine shows; None: it does not ------------------------------------------------
 
+    @needed()
     def table(self, r):
         """@return the blocks of a request that holds some, in their order"""
         raise NotImplementedError
 
+    @needed("num_free")
     def free_blocks(self):
         """@return those that can be handed out, the next one first; see num_free()"""
 
@@ -115,6 +130,8 @@ class EngineAdapter(Adapter):
     def begin(self, config):
         self.can, inside = abilities_of(self), self.traits.get("lookup") == "within_allocate"
         self.known = [o for o in self.operations.split() if o != "lookup" or not inside]
+        if missing := self.missing():
+            return {"error": f"{type(self).__name__} does not define {', '.join(missing)}"}
         reason = why_not_built(self.can, config, self.traits.get("granularity") == "partial")
         if reason:
             return {"unsupported": True, "reason": reason, "traits": self.traits,
@@ -127,6 +144,16 @@ class EngineAdapter(Adapter):
                 "block_ids": True, "traits": self.traits, "abilities": self.can,
                 "contents": self.reads_back(),
                 **({"capacity": self.capacity} if self.capacity else {})}
+
+    def missing(self):
+        """@return the methods that an adapter of this kind defines, and this one does not"""
+        kind, out = type(self), []
+        for name in dir(kind):
+            unless = getattr(getattr(kind, name, None), "unless", None)
+            other = getattr(getattr(kind, unless or "", None), "__module__", "kvproof.")
+            if unless is not None and other.startswith("kvproof.") and name not in vars(self):
+                out.append(f"{name}()")
+        return [name for name in out if name != "lookup()" or "lookup" in self.known]
 
     def do_arrive(self, o, _):
         self.decline(why_not_arrived(self.can, o))

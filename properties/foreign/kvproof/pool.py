@@ -2,7 +2,7 @@
 """Stores of blocks that know no requests: take, touch, release, publish, lookup. The kit keeps
 requests and tables as an engine would."""
 
-from kvproof.engine import EngineAdapter
+from kvproof.engine import EngineAdapter, needed
 from kvproof.requests import chain
 
 
@@ -14,22 +14,27 @@ class PoolAdapter(EngineAdapter):
 
     abilities = {"chunks": True, "drafts": True, "skip_lookup": True}
 
+    @needed()
     def take(self, count):
         """@return so many blocks that nobody held, or None for a shortage"""
         raise NotImplementedError
 
+    @needed()
     def touch(self, blocks):
         """Holds blocks that find() has answered."""
         raise NotImplementedError
 
+    @needed()
     def drop(self, blocks):
         """Gives blocks back, the last of a table first."""
         raise NotImplementedError
 
+    @needed()
     def publish(self, block, key):
         """A block carries this content from now on."""
         raise NotImplementedError
 
+    @needed()
     def find(self, key):
         """@return the block of that content, or None"""
         raise NotImplementedError

@@ -24,6 +24,9 @@ def find_program():
 
 def command_of(adapter):
     """@return the command that serves an adapter class, which stands in a file"""
+    if not inspect.isclass(adapter):
+        raise TypeError("expected an adapter class, as in kvproof_check(MyAdapter, "
+                        f"'--operations=500'), found {adapter!r}")
     place = f"{os.path.abspath(inspect.getsourcefile(adapter))}:{adapter.__qualname__}"
     path = os.pathsep.join(filter(None, (os.path.dirname(HERE), os.environ.get("PYTHONPATH"))))
     return f"PYTHONPATH={shlex.quote(path)} {shlex.quote(sys.executable)} -m kvproof " \

@@ -4,6 +4,7 @@ references and the blocks that can be had follow from it."""
 
 from typing import NamedTuple
 
+from kvproof.engine import needed
 from kvproof.pages import PageAdapter
 from kvproof.requests import chain
 
@@ -24,6 +25,7 @@ class RadixAdapter(PageAdapter):
         """@return the roots of the trees, which hold no tokens; a node has `children`, a dict"""
         return [self.tree.root_node]
 
+    @needed("nodes")
     def shown(self, node):
         """@return the tokens of a node, its blocks, how many requests hold it"""
         raise NotImplementedError
@@ -36,6 +38,7 @@ class RadixAdapter(PageAdapter):
                 yield Node([int(token) for token in tokens], blocks, [*below(child)], int(lock))
         return [node for root in self.roots() for node in below(root)]
 
+    @needed("free_blocks")
     def unused(self):
         """@return the blocks that are neither in the tree nor held, the next one first"""
         raise NotImplementedError
