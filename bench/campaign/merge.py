@@ -9,6 +9,9 @@ Refuses: files that are none of this plan's results, and results of an exact tas
 
 import html
 import json
+import os
+import re
+import shlex
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -38,8 +41,8 @@ class Merged:
         self.plan, self.folders = plans[0], folders
         for folder, plan in zip(folders, plans):
             if plan.text != self.plan.text:
-                raise Bad(f"{folder}/plan.json: expected the plan of {folders[0]}, "
-                          f"{self.plan.name}, found another, {plan.name}")
+                raise Bad(f"{folder}/plan.json: expected the tasks of {folders[0]}, "
+                          f"{self.plan.name}, found others, {plan.name}")
             for path in sorted(Path(folder, "results").glob("*.json")):
                 self.add(path, kept)
             for path in sorted(Path(folder, "costs").glob("*.jsonl")):
@@ -52,7 +55,7 @@ class Merged:
             raise Bad(f"{path}: kvproof_result: expected 1, as in the result of a task")
         name = document.get("task")
         if name != path.stem or name not in self.plan.tasks:
-            raise Bad(f"{path}: task: expected {path.stem}, of the plan {self.plan.name}")
+            raise Bad(f"{path}: task: expected {path.stem}, of the tasks of {self.plan.name}")
         if not all(isinstance(document.get(field), list) for field in ("findings", "results")):
             raise Bad(f"{path}: expected lists of findings and results")
         other, kept[name] = kept.get(name), path
@@ -223,10 +226,13 @@ def show(merged):
             print(f"{said['kind']:<15}{counts['complete']} of {counts['tasks']} tasks, {rest}, "
                   f"{spent[said['kind']] / 3600:.3f} core-hours")
         else:
+            again = re.sub("(^| )kvproof (?=replay |selftest )", lambda found:
+                           found[1] + shlex.quote(os.environ.get("KVPROOF_CALLED", "./kvproof"))
+                           + " ", said["replay"])
             print(f"FOUND {said['law']} in {counts['tasks']} tasks: {said['text']}\n"
-                  f"  {said['shape']}\n  run it again: {in_folder(merged, said['replay'])}")
+                  f"  {said['shape']}\n  run it again: {in_folder(merged, again, shlex.quote)}")
             if "lens" in said:
-                print(f"  to look at: {in_folder(merged, said['lens'])}")
+                print(f"  look at it: {in_folder(merged, said['lens'], address_of)}")
     if merged.missing:
         width = next(width for width in range(4, 17) if len(merged.plan.tasks) == len(
             {name[:width] for name in merged.plan.tasks}))
@@ -234,12 +240,17 @@ def show(merged):
               f"again with\n  --only={','.join(name[:width] for name in merged.missing)}")
 
 
-def in_folder(merged, text):
-    """Where what is named findings/... lies: in the first of the folders that has it."""
+def address_of(path):
+    return Path(path).absolute().as_uri()
+
+
+def in_folder(merged, text, written):
+    """Where what is named findings/... lies: in the first of the folders that has it.
+    @param written makes the text of its path"""
     before, found, name = text.partition("findings/")
     for folder in merged.folders:
         if found and Path(folder, found + name).exists():
-            return before + str(Path(folder, found + name))
+            return before + written(str(Path(folder, found + name)))
     return text
 
 

@@ -102,7 +102,7 @@ class Task:
 
 # ---- what a program leaves behind ---------------------------------------------------------------
 
-FAILED = re.compile(r"broken: (.*)\n(.*)\n(?:.*\n)*?run it again: \./(kvproof replay.*) (\S+)\n")
+FAILED = re.compile(r"broken: (.*)\n(.*)\n(?:.*\n)*?run it again: (.*kvproof replay.*) (\S+)\n")
 BROKE = re.compile(r"^(fuzz target failed|==\d+==ERROR).*", re.MULTILINE)
 FUZZED = re.compile(r"^(\w+) +(\d+) +(\d+) +(\d+) +(\d+)$", re.MULTILINE)
 ALIVE = ("survived", "not_met", "cannot_tell")  # fates of mutants that nothing has noticed
@@ -195,7 +195,8 @@ def execute(task, name, programs, folder, started):
         work = Path(made)
         out = work / "results.json"
         command = task.command(programs)
-        environment = dict(os.environ, KVPROOF_BIN=str(programs), KVPROOF_FUZZ_WORK=made)
+        environment = dict(os.environ, KVPROOF_BIN=str(programs), KVPROOF_FUZZ_WORK=made,
+                           KVPROOF_CALLED="kvproof")  # what is exact names no machine
         for path, _ in task.inputs:
             if task.kind == "fuzz":  # the corpus that comes in
                 shutil.copytree(folder / path, work / target_of(task) / "corpus",

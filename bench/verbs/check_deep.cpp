@@ -16,6 +16,7 @@
 #include "bench/results/result_file.h"
 #include "bench/verbs/check_report.h"
 #include "reference/json_fault.h"
+#include "reference/support/command_words.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {
@@ -112,13 +113,13 @@ std::string command_of(const properties::CheckReport& report,
                        const properties::Candidate& candidate, std::uint64_t seed,
                        std::uint64_t operations) {
   const properties::FailureReport& failure = *report.failure();
-  std::string out = "./kvproof check " + candidate.option + " --seed=" + std::to_string(seed) +
+  std::string out = "check " + candidate.option + " --seed=" + std::to_string(seed) +
                     " --operations=" + std::to_string(operations) +
                     " --profile=" + std::string(failure.failure.config.profile.name);
   if (properties::find_configuration(failure.where) != nullptr) {
     out += " --configuration=" + failure.where;
   }
-  return out;
+  return kvproof_command(out);
 }
 
 class Deep {

@@ -27,6 +27,7 @@
 #include "properties/mutants/operators/excuses.h"
 #include "properties/mutants/operators/operator_mutants.h"
 #include "properties/mutants/operators/trials.h"
+#include "reference/support/command_words.h"
 #include "reference/support/input_error.h"
 #include "reference/support/say.h"
 
@@ -314,8 +315,8 @@ void print_list(const std::vector<Verdict>& verdicts, const std::string& heading
               << ", " << m.change << ", in " << m.function << ": " << m.text
               << (m.ordinal > 1 ? say(" #", m.ordinal) : "")
               << (verdict.met ? "" : " (check never comes here)")
-              << (verdict.check == Trial::cannot_tell ? " (check cannot tell)" : "")
-              << "\n    ./kvproof selftest --mutation-score --only=" << m.id << '\n';
+              << (verdict.check == Trial::cannot_tell ? " (check cannot tell)" : "") << "\n    "
+              << kvproof_command("selftest --mutation-score --only=" + std::string(m.id)) << '\n';
   }
 }
 

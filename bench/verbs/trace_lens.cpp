@@ -17,6 +17,7 @@
 #include "properties/random/shrink.h"
 #include "properties/traces/golden.h"
 #include "reference/contiguous_cache.h"
+#include "reference/support/command_words.h"
 #include "reference/support/line_reader.h"
 #include "reference/support/say.h"
 #include "reference/trace_fields.h"
@@ -241,7 +242,7 @@ std::shared_ptr<Story> lens_of_scene(const Scene& scene) {
   caption(*story);  // of an operation that broke a law; else the end line, which has none
   story->head["title"] = scene.about;
   story->head["scene"] = scene.name;
-  story->head["command"] = "./kvproof lens --scene=" + scene.name;
+  story->head["command"] = kvproof_command("lens --scene=" + scene.name);
   return story;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that die, hang, flood and lie: each is told apart, in time, and nothing stays behind.
+// Commands as they are printed for people.
 #include "reference/support/child_process.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +9,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+
+#include "reference/support/command_words.h"
 
 namespace kvproof::properties {
 namespace {
@@ -30,6 +33,21 @@ std::pair<std::string, std::string> trouble(const std::string& script, double se
   }
 }
 
+TEST(CommandWords, AreThoseOfTheCallerAndOfAShell) {
+  unsetenv("KVPROOF_CALLED");
+  setenv("PYTHONPATH", "/a b", 1);
+  EXPECT_EQ(kvproof_command("replay x"), "./kvproof replay x");
+  EXPECT_EQ(kvproof_command("check --subject-command='y'"),
+            "PYTHONPATH='/a b' ./kvproof check --subject-command='y'");
+  unsetenv("PYTHONPATH");
+  setenv("KVPROOF_CALLED", "../it's/kvproof", 1);
+  EXPECT_EQ(kvproof_command("check --beside-command=y"),
+            "'../it'\\''s/kvproof' check --beside-command=y");
+  EXPECT_EQ(shell_word("kvproof-failure-1.jsonl"), "kvproof-failure-1.jsonl");
+  EXPECT_EQ(file_address("/a b/./%.html"), "file:///a%20b/%25.html");
+  EXPECT_EQ(file_address("x"), file_address(std::filesystem::current_path() / "x"));
+}
+
 TEST(ChildProcess, AnswersLineByLine) {
   ChildProcess child = shell("while read -r line; do echo \"<$line>\"; done");
   EXPECT_EQ(child.ask("one", kEver, kLimit), "<one>");
@@ -50,7 +68,21 @@ TEST(ChildProcess, ThatCannotBeStartedSaysWhy) {
 TEST(ChildProcess, ThatEndsIsToldWithItsLastWords) {
   const auto [kind, text] = trouble("read -r line; echo first >&2; echo 'last words' >&2; exit 3");
   EXPECT_EQ(kind, "crash");
-  EXPECT_EQ(text, "it ended with exit code 3; its last words: last words");
+  EXPECT_EQ(text, "it ended with exit code 3; its last words:\n    first\n    last words");
+  const auto many =
+      trouble("read -r line; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo $i >&2; done");
+  EXPECT_EQ(many.second.substr(many.second.find(':')),
+            ":\n    3\n    4\n    5\n    6\n    7\n    8\n    9\n    10\n    11\n    12");
+  EXPECT_EQ(trouble("read -r line; echo no >&2; exit 3").second,
+            "it ended with exit code 3; its last words: no");
+}
+
+TEST(ChildProcess, ThatComplainsAndGoesOnIsHeardUntilItIsAskedAgain) {
+  ChildProcess child = shell("while read -r line; do echo \"$line?\" >&2; echo; done");
+  for (const char* word : {"one", "two"}) {
+    EXPECT_EQ(child.ask(word, 5, kLimit), "");
+    EXPECT_EQ(child.said_lately(), std::string(word) + "?\n");
+  }
 }
 
 TEST(ChildProcess, ThatIsKilledIsToldWithTheSignal) {

@@ -2,11 +2,13 @@
 #include "properties/lens/beside.h"
 
 #include <exception>
+#include <iostream>
 #include <stdexcept>
 
 #include "properties/lens/lens.h"
 #include "properties/lens/watched.h"
 #include "properties/random/shrink.h"
+#include "reference/support/command_words.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties {
@@ -48,7 +50,7 @@ std::string write_lens_beside(const std::filesystem::path& trace, const Failure&
   page.replace_extension(".html");
   try {
     write_whole(lens_page(*story_of(failure, show, trace, options)), page, "its lens");
-    return say("look at it: ", page.string(), "\n");
+    return say("look at it: ", file_address(page), "\n");
   } catch (const std::exception& error) {
     return say("there is no lens of it: ", error.what(), "\n");
   }
@@ -62,20 +64,15 @@ std::string keep_trace(const Failure& failure, std::uint64_t seed,
     return say("run it again: ", replay_command(file, options), "\n",
                write_lens_beside(file, failure, show, options));
   } catch (const std::runtime_error& error) {
-    return say(error.what(), "\n");
+    std::cerr << "kvproof: " << error.what() << std::endl;
+    return {};
   }
 }
 
 std::string keep_failure(const Failure& failure, std::uint64_t seed,
                          const std::filesystem::path& folder, const Show& show,
                          const std::string& options) {
-  try {
-    const auto file = write_new_failure(failure, seed, folder);
-    return describe_failure(failure, seed, file, options) +
-           write_lens_beside(file, failure, show, options);
-  } catch (const std::runtime_error& error) {
-    return describe_failure(failure, seed, {}, options) + error.what() + "\n";
-  }
+  return describe_failure(failure, seed, {}) + keep_trace(failure, seed, folder, show, options);
 }
 
 }  // namespace kvproof::properties

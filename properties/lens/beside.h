@@ -35,14 +35,14 @@ using Show = std::function<Shown(const CacheConfig&)>;
                                             const Failure& failure, const Show& show,
                                             const std::string& options = "");
 
-/// Writes a failure as write_new_failure does, and its lens beside it.
-/// @return the report as describe_failure has it. A file that cannot be written is told at its end,
-/// and loses nothing.
-/// The same without the report: the command that runs it again, and where to look.
+/// Writes a failure as write_new_failure does, and its lens beside it. A file that cannot be
+/// written is told on stderr, and loses nothing else.
+/// @return the command that runs it again, and where to look
 [[nodiscard]] std::string keep_trace(const Failure& failure, std::uint64_t seed,
                                      const std::filesystem::path& folder, const Show& show,
                                      const std::string& options);
 
+/// Keeps a failure in the same way. @return the report as describe_failure has it
 [[nodiscard]] std::string keep_failure(const Failure& failure, std::uint64_t seed,
                                        const std::filesystem::path& folder, const Show& show,
                                        const std::string& options = "");

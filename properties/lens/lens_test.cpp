@@ -304,7 +304,7 @@ TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
   ASSERT_TRUE(found.has_value());
   const std::string text = keep_failure(*found, 1, folder.path(), show_all(make), "--audit");
   const fs::path page_path = folder.path() / "kvproof-failure-1.html";
-  EXPECT_NE(text.find("look at it: " + page_path.string()), std::string::npos) << text;
+  EXPECT_NE(text.find("look at it: file://" + page_path.string()), std::string::npos) << text;
   const auto lines = lines_in(page_path);
   Page page(lines);
   const json& verdict = page.head()["verdicts"][0];

@@ -10,6 +10,7 @@
 #include "properties/live/verdict.h"
 #include "properties/random/shrink.h"
 #include "reference/mix64.h"
+#include "reference/support/command_words.h"
 #include "reference/support/line_reader.h"
 #include "reference/support/say.h"
 
@@ -192,7 +193,8 @@ std::shared_ptr<Story> story_of_run(const std::string& path) {
     story->set("t", fold.transfers());
   }
   tell_head(*story, trace, std::filesystem::path(path).filename().string(),
-            kAllParts & ~Parts{kQueue | kReferences | kProgress}, "./kvproof live " + path);
+            kAllParts & ~Parts{kQueue | kReferences | kProgress},
+            kvproof_command("live " + shell_word(path)));
   story->head["live"] = true;
   for (const live::Found& found : judge.findings()) {
     const live::RunLaw& law = live::kRunLaws[found.law];
@@ -213,7 +215,7 @@ std::string write_lens_of_run(const std::string& path) {
     for (const fs::path& file : {beside, beside.filename()}) {
       try {
         write_whole(page, file, "its lens");
-        return say("look at it: ", file.string(), "\n");
+        return say("look at it: ", file_address(file), "\n");
       } catch (const std::runtime_error& error) {
         why = error.what();
       }

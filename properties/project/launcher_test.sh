@@ -243,6 +243,14 @@ program kvproof-replay 'for a do echo "<$a>"; done; exit 3'
 run replay "a b" --yes c
 expect 3 "ok:[ \"\$(cat $work/out)\" = '<a b>
 <c>' ]"
+program kvproof-replay 'echo "$KVPROOF_CALLED"'  # as it was called, for what is to be repeated
+try replay 0 last:./kvproof
+for called in "kvproof" "$work/tree/kvproof" "../$(basename "$work/tree")/kvproof"; do
+  ran=$called code=0
+  (cd "$work/tree" && PATH="$work/tree:$work/bin" "$called" replay) >"$work/out" 2>"$work/err"
+  case $called in "$work"*) called=kvproof ;; esac
+  expect 0 "last:$called"
+done
 fake python3 "echo \"python3 \$*\" >>$work/log"
 try "plan --list --figure=f.png" 0 \
   "log:reports/plan_figure.py $here/tree/build/release/bin/kvproof-plan --list --figure=f.png"

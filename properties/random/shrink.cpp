@@ -12,6 +12,7 @@
 
 #include "properties/traces/newer_policies.h"
 #include "reference/operations.h"
+#include "reference/support/command_words.h"
 #include "reference/support/interrupt.h"
 #include "reference/trace_json.h"
 #include "reference/trace_names.h"
@@ -293,9 +294,9 @@ std::filesystem::path free_name(const std::string& text, std::uint64_t seed,
 
 void write_whole(const std::string& text, const std::filesystem::path& file, const char* what) {
   const Temporary unfinished(std::filesystem::absolute(file.string() + ".unfinished"));
+  errno = 0;
   std::ofstream out(unfinished.path(), std::ios::binary | std::ios::trunc);
   out << text;
-  errno = 0;
   out.close();
   std::error_code error;
   if (out) std::filesystem::rename(unfinished.path(), file, error);
@@ -320,7 +321,8 @@ std::filesystem::path write_new_failure(const Failure& failure, std::uint64_t se
 }
 
 std::string replay_command(const std::filesystem::path& trace, const std::string& options) {
-  return say("./kvproof replay ", options.empty() ? "" : options + " ", trace.string());
+  return kvproof_command(
+      say("replay ", options.empty() ? "" : options + " ", shell_word(trace.string())));
 }
 
 std::string describe_failure(const Failure& failure, std::uint64_t seed,

@@ -30,6 +30,7 @@ from places import (  # noqa: E402
 RELEASE = "0.33.0"
 NEEDS = ("msgspec", "cbor2", "pyzmq", "typing_extensions", "numpy", "xxhash")
 LONGEST = 3000  # steps of one run
+CALLED = shlex.quote(os.environ.get("KVPROOF_CALLED", "./kvproof"))
 
 
 class Unjudged(Exception):
@@ -244,7 +245,7 @@ def show(campaign):
         print(f"NEW: {first(run)} in {run['case']}: {finding['what']}\n"
               f"  law: {campaign.driver.laws[first(run)]['sentence']}\n"
               f"  repeat: {repeat(run)}\n"
-              f"  judge: ./kvproof live {os.path.relpath(run['kept'], CHECKOUT)}")
+              f"  judge: {CALLED} live {shlex.quote(os.path.relpath(run['kept']))}")
     if campaign.noticed or campaign.missed:
         print(f"faults detected: {len(campaign.noticed)} of "
               f"{len(campaign.noticed) + len(campaign.missed)}")
@@ -255,11 +256,11 @@ def show(campaign):
         copy = run["copy"] != HERE.name
         print(f"NOT JUDGED: {whose.get(run['copy'], '')}{run['case']}, seed {run['seed']}: "
               f"{run['why']}\n  repeat: "
-              f"{'./kvproof live ' + shlex.join(sys.argv[1:]) if copy else repeat(run)}")
+              f"{CALLED + ' live ' + shlex.join(sys.argv[1:]) if copy else repeat(run)}")
 
 
 def repeat(run):
-    return (f"./kvproof live --scheduler=vllm --case={run['case']} --seed={run['seed']} "
+    return (f"{CALLED} live --scheduler=vllm --case={run['case']} --seed={run['seed']} "
             f"--steps={run['asked']} --no-seeded")
 
 
