@@ -13,10 +13,16 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "bench/requests/request.h"
 
 namespace kvproof::bench {
+
+/// The formats, for people.
+inline constexpr std::string_view kLogFormats =
+    "Mooncake, Qwen-Bailian, rtp-llm, LLMServingSim and kv-cache-tester JSON; Azure, BurstGPT and "
+    "vidur CSV";
 
 struct LogOptions {
   // Longest input and longest output that a line may state. The default is 16 times the longest

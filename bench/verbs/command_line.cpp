@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <new>
@@ -18,10 +19,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "bench/requests/open_log.h"
 #include "bench/results/result_file.h"
 #include "properties/foreign/unusable_subject.h"
+#include "reference/support/command_words.h"
 #include "reference/support/input_error.h"
 #include "reference/support/interrupt.h"
+#include "reference/support/line_reader.h"
 
 namespace kvproof::bench {
 
@@ -315,6 +319,33 @@ void require_output() {
   throw OutputError("standard output: cannot be written" + reason);
 }
 
+/// Of a file whose first line its reader did not understand, because another verb reads such files:
+/// "; this is a request log: kvproof replay --trace=FILE".
+std::string other_kind(const Program& program, const InputError& error) {
+  const std::string file = error.file();
+  const std::string verb(program.name.substr(program.name.find(' ') + 1));
+  const bool live = verb == "live";
+  const bool reads = live || verb == "replay" || verb == "lens" || verb == "explain";
+  std::error_code unreadable;  // what is a pipe cannot be read twice
+  if (!reads || error.line() != 1 || !std::filesystem::is_regular_file(file, unreadable)) return {};
+  const std::string word = shell_word(file);
+  const std::string log = verb == "explain" ? "explain --trace=" : "replay --trace=";
+  try {
+    LineReader reader(file);
+    std::string_view line;
+    const bool has_line = reader.next(line);
+    const auto has = [&](const char* member) { return has_line && line.find(member) != line.npos; };
+    if (has("\"kvproof_trace\""))
+      return live ? "; this is an operation trace: kvproof replay " + word : "";
+    if (has("\"kvproof_run\""))
+      return verb == "replay" ? "; this is a run of an engine: kvproof live " + word : "";
+    static_cast<void>(open_log(file, {}));
+    return "; this is a request log: kvproof " + log + word;
+  } catch (const InputError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 int run_program(const Program& program, const std::function<int()>& body) {
@@ -333,11 +364,13 @@ int run_program(const Program& program, const std::function<int()>& body) {
   } catch (const std::invalid_argument& error) {
     return say(error.what(), kUsage);
   } catch (const InputError& error) {
-    return say(error.what(), kUsage);
+    return say(error.what() + other_kind(program, error), kUsage);
   } catch (const properties::UnusableSubject& error) {
     return say(error.what(), kUsage);
   } catch (const OutputError& error) {
     return say(error.what(), kUsage);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return say(error.path1().string() + ": " + error.code().message(), kUsage);
   } catch (const std::bad_alloc& error) {
     if (!program.no_memory.empty()) return say(program.no_memory, kUsage);
     return say(std::string(program.failed) + error.what(), kViolated);

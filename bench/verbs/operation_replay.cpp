@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/verbs/operation_replay.h"
 
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -9,7 +8,6 @@
 #include <string_view>
 #include <utility>
 
-#include "bench/requests/open_log.h"
 #include "bench/verbs/command_line.h"
 #include "properties/check/audited_subject.h"
 #include "properties/check/drawing.h"
@@ -163,16 +161,6 @@ void replay_file(const std::string& file, const OperationReplayOptions& options,
   }
 }
 
-/// Whether the file is one of the logs that --trace takes. It must be there to be opened again.
-bool is_request_log(const std::string& file) {
-  if (!std::filesystem::is_regular_file(file)) return false;
-  try {
-    return open_log(file, {}) != nullptr;
-  } catch (const InputError&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 int replay_operations(const std::vector<std::string>& files,
@@ -180,17 +168,7 @@ int replay_operations(const std::vector<std::string>& files,
   std::optional<properties::Candidate> given;  // found first, so that a wrong name costs no work
   if (options.subject.given()) given = find_candidate_or_mutant(options.subject);
   Tally tally;
-  for (const std::string& file : files) {
-    try {
-      replay_file(file, options, given, tally);
-    } catch (const InputError& error) {
-      if (error.line() != 1 || !is_request_log(file)) throw;
-      throw InputError(file, 1, "",
-                       "an operation trace, found a request log, which goes with "
-                       "--trace: kvproof replay --trace=" +
-                           file);
-    }
-  }
+  for (const std::string& file : files) replay_file(file, options, given, tally);
   std::cout << tally.passed << " passed, " << tally.failed << " failed, " << tally.skipped
             << " skipped";
   if (tally.vacuous > 0) std::cout << ", " << tally.vacuous << " with nothing to compare";

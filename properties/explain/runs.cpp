@@ -187,7 +187,8 @@ class RunExplainer {
 }  // namespace
 
 bool is_run(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) return false;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return false;
   LineReader reader(path);
   std::string_view line;
   return reader.next(line) && line.find("\"kvproof_run\"") != std::string_view::npos;

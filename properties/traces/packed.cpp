@@ -111,10 +111,15 @@ void PackedReader::fail(std::string field, std::string expected) const {
 }
 
 TraceLines::TraceLines(const std::string& path, const LineReaderLimits& limits) {
-  if (fs::is_directory(path)) {
+  std::error_code error;  // the reader says what it was
+  if (!fs::is_directory(path, error)) {
+    plain_.emplace(path, limits);
+  } else if (fs::exists(file_of(path, 0), error)) {
     packed_ = std::make_unique<PackedReader>(path);
   } else {
-    plain_.emplace(path, limits);
+    throw InputError(path, 0, "",
+                     "a trace, or a folder that kvproof replay --pack has made; found a folder "
+                     "that is not a packed recording");
   }
 }
 

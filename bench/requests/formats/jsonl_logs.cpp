@@ -232,7 +232,9 @@ std::unique_ptr<RequestSource> open_jsonl_log(std::unique_ptr<LineReader> lines,
     lines->fail(
         "",
         "a request of one of the formats of bench/requests/formats/README.md, found the field " +
-            in_quotes(names.front()));
+            in_quotes(names.front()) +
+            R"(; the least is {"timestamp": ms, "input_length": n, "output_length": n, )"
+            R"("hash_ids": [...]})");
   }
   if (format == nullptr) format = &mooncake;  // its loader names the field that is missing
   return std::make_unique<JsonlSource>(std::move(lines), first_line, *format, options);

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import select
+import shutil
 import stat
 import subprocess
 import sys
@@ -117,12 +118,23 @@ class Output(Folder):
     def test_a_failure_that_cannot_be_kept_is_still_told(self):
         os.mkdir(self.path("kvproof-failure-1.jsonl"))  # even root cannot replace it by a file
         self.write("kvproof-failure-1.jsonl/occupied", b"")
-        outcome = run("check", f"--subject={PLUGINS}/broken_plugin.so", "--findings=1",
-                      folder=self.folder, environment={"KVPROOF_BREAK": "double_hand_out"})
-        self.assertEqual((outcome.code, outcome.files, outcome.error), (1, [], b""), outcome)
-        self.assertIn(b"kvproof-failure-1.jsonl: the failing trace cannot be written", outcome.out)
+        def tell(**surroundings):
+            return run("check", f"--subject={PLUGINS}/broken_plugin.so", "--findings=1",
+                       folder=self.folder, environment={"KVPROOF_BREAK": "double_hand_out"},
+                       **surroundings)
+
+        words = "kvproof: ./kvproof-failure-1.jsonl: the failing trace cannot be written: "
+        outcome = tell()
+        self.assertEqual((outcome.code, outcome.files), (1, []), outcome)
+        self.assertEqual(outcome.lines, [words + "Is a directory"])
         self.assertIn(b'{"op":"allocate"', outcome.out)
+        self.assertNotIn(b"cannot be written", outcome.out)
         self.assertEqual(os.listdir(self.folder), ["kvproof-failure-1.jsonl"])
+        shutil.rmtree(self.path("kvproof-failure-1.jsonl"))
+        outcome = tell(stdout="/dev/null", prepare=lambda: resource.setrlimit(
+            resource.RLIMIT_FSIZE, (100, 100)))
+        self.assertEqual((outcome.code, outcome.lines), (1, [words + "File too large"]), outcome)
+        self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_terminal_is_told_what_gate_builds(self):
         if subprocess.run(["git", "-C", CHECKOUT, "rev-parse", "-q", "--verify", "HEAD"],
@@ -157,6 +169,27 @@ class Files(Folder):
             self.refused(run("replay", path), path, f"kvproof replay --trace={path}")
         self.refused(run("replay", f"--trace={VECTOR}"), VECTOR, f"kvproof replay {VECTOR}")
         self.refused(run("study", "serving", f"--trace={VECTOR}"), f"kvproof replay {VECTOR}")
+
+    def test_a_file_of_another_kind_is_named_with_what_reads_it(self):
+        live = os.path.join(CHECKOUT, "properties", "live", "runs", "sound.jsonl")
+        log = self.write("my log.jsonl", LOG)
+        for name, path, expected in (
+                ("explain", log, f"; this is a request log: kvproof explain --trace='{log}'"),
+                ("lens", log, "kvproof replay --trace="), ("live", log, "; this is a request log"),
+                ("live", VECTOR, f"; this is an operation trace: kvproof replay {VECTOR}"),
+                ("replay", live, f"; this is a run of an engine: kvproof live {live}")):
+            self.refused(run(name, path, folder=self.folder), f"{path}: line 1: ", expected)
+        log = self.write("mine.jsonl", b'{"ts": 1, "prompt": "x"}\n')
+        self.refused(run("replay", f"--trace={log}"), "found the field 'ts'; the least is "
+                     '{"timestamp": ms, "input_length": n, "output_length": n, "hash_ids": [...]}')
+
+    def test_loops_of_links_and_folders_without_a_trace(self):
+        os.symlink("loop", self.path("loop"))
+        for name in ("explain", "lens", "live", "replay"):
+            self.refused(run(name, "loop", folder=self.folder), "loop: ", "symbolic links")
+        for name in ("explain", "lens", "replay"):
+            self.refused(run(name, ".", folder=self.folder), ".: expected a trace, or a folder "
+                         "that kvproof replay --pack has made; found a folder that is not")
 
     def test_marks_and_line_endings_of_other_systems(self):
         with open(VECTOR, "rb") as stream:
