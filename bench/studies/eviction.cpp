@@ -79,7 +79,7 @@ std::vector<Result> eviction(const StudyOptions& options) {
   std::vector<ReopenableSource> sources = options.logs;
   std::erase_if(sources,
                 [](const ReopenableSource& s) { return s.open()->info().ids_block_size == 0; });
-  if (sources.empty()) sources.push_back(workload_source("chat", options));
+  if (sources.empty() && options.workloads) sources.push_back(workload_source("chat", options));
   std::vector<Result> results;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto report = [&](double part) {

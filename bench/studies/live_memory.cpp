@@ -109,7 +109,7 @@ bool arrives_over_time(const ReopenableSource& source) {
 std::vector<Result> live_memory(const StudyOptions& options) {
   std::vector<ReopenableSource> sources = options.logs;
   for (const ReopenableSource& workload : all_sources({options.smoke, options.seed, {}, {}})) {
-    if (arrives_over_time(workload)) sources.push_back(workload);
+    if (options.workloads && arrives_over_time(workload)) sources.push_back(workload);
   }
   PlayLimits limits;
   if (options.smoke) limits.requests = 200;

@@ -19,7 +19,9 @@ constexpr std::uint64_t kMostRequests = 2'000;
 
 std::vector<Result> serving(const StudyOptions& options) {
   std::vector<ReopenableSource> sources = options.logs;
-  for (const char* name : {"chat", "long_tail"}) sources.push_back(workload_source(name, options));
+  for (const char* name : {"chat", "long_tail"}) {
+    if (options.workloads) sources.push_back(workload_source(name, options));
+  }
   const std::uint64_t most = options.smoke ? 50 : kMostRequests;
   std::vector<Result> out;
   double done = 0;

@@ -34,6 +34,7 @@ ReopenableSource workload_source(std::string_view name, const StudyOptions& opti
 
 std::vector<ReopenableSource> all_sources(const StudyOptions& options) {
   std::vector<ReopenableSource> sources = options.logs;
+  if (!options.workloads) return sources;
   for (const Workload& workload : kWorkloads) {
     sources.push_back(workload_source(workload.name, options));
   }

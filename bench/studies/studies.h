@@ -22,6 +22,7 @@ struct StudyOptions {
   std::uint64_t seed = 0;
   std::vector<ReopenableSource> logs;
   std::function<void(double)> report = [](double) {};  // told the share that is done, 0 to 1
+  bool workloads = true;  // that are built in are played beside the logs
 };
 
 /// What every study has that plays requests on storages.
@@ -68,7 +69,7 @@ inline constexpr Study kStudies[] = {KVPROOF_STUDIES(KVPROOF_STUDY)};
 /// The built-in workload of that name at this study's size. @pre it exists
 [[nodiscard]] ReopenableSource workload_source(std::string_view name, const StudyOptions& options);
 
-/// The logs of the options, then every built-in workload.
+/// The logs of the options, then every built-in workload unless they are left out.
 [[nodiscard]] std::vector<ReopenableSource> all_sources(const StudyOptions& options);
 
 /// Its first requests, until they have had so many blocks.

@@ -218,6 +218,19 @@ TEST(PrefixHitRate, CountsAPartialTailByItsOwnTokens) {
   FAIL() << "no infinite cache was measured";
 }
 
+TEST(Studies, LeaveTheWorkloadsOutIfAsked) {
+  StudyOptions options = smoke_options();
+  options.workloads = false;
+  options.logs = {listed({{0, 0, 36, 1, {1, 2, 3}}, {0, 0, 36, 1, {1, 2, 3}}})};
+  for (const Study& study : kStudies) {
+    if (study.input != StudyInput::logs_and_workloads) continue;
+    for (const Result& result : study.run(options)) {
+      const char* name = result.parameter("source") == nullptr ? "workload" : "source";
+      EXPECT_EQ(text(result, name), "listed") << study.name;
+    }
+  }
+}
+
 TEST(PrefixHitRate, NeverFallsWithMoreBlocks) {
   double before = 0;
   int sizes = 0;

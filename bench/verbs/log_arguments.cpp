@@ -3,6 +3,7 @@
 
 #include "bench/requests/sources.h"
 #include "bench/requests/workloads.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 
@@ -34,7 +35,7 @@ LogOptionNames add_log_options(CommandLine& line, CommandLine::Option files,
   LogOptions& options = arguments.log_options;
   auto trace = line.option(
       "--trace", arguments.log,
-      "a request log (bench/requests/formats/README.md lists the formats) or a workload");
+      say("a request log (", kLogFormats, "; see bench/requests/formats/README.md) or a workload"));
   files.called("an operation trace").not_with({trace});
   const auto for_logs = [&, trace](CommandLine::Option option) {
     return option.goes_with({trace}).only_if(

@@ -17,6 +17,7 @@
 #include "bench/studies/studies.h"
 #include "bench/verbs/command_line.h"
 #include "reference/support/input_error.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -30,6 +31,7 @@ struct Arguments {
   std::vector<std::string> logs;
   std::uint64_t seed = kWorkloadSeed;
   bool smoke = false;
+  bool workloads = false;
 };
 
 std::string list_of_studies() {
@@ -92,6 +94,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
   StudyOptions options;
   options.smoke = arguments.smoke;
   options.seed = arguments.seed;
+  options.workloads = arguments.workloads || arguments.logs.empty();
   for (const std::string& path : arguments.logs) {
     // A request has at most 2^20 tokens of input and of output.
     options.logs.push_back(log_source(path, {.max_tokens = std::int64_t{1} << 20}));
@@ -108,6 +111,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
     options.report(0);
     const std::vector<Result> found = study->run(options);
     progress.clear();
+    if (found.empty()) std::cerr << "kvproof study: no result of " << name << " for these logs\n";
     print(found);
     results.insert(results.end(), found.begin(), found.end());
     ++done;
@@ -116,10 +120,18 @@ int run(const Arguments& arguments, int argc, char** argv) {
   return kHolds;
 }
 
-/// Whether one of the chosen studies depends on so much.
-bool some_depend_on(StudyInput input, const Arguments& arguments) {
-  return std::ranges::any_of(selected(arguments.names),
-                             [&](const Study* study) { return study->input >= input; });
+bool logs_are_played(const Arguments& arguments) {
+  return std::ranges::any_of(selected(arguments.names), [](const Study* study) {
+    return study->input == StudyInput::logs_and_workloads;
+  });
+}
+
+bool workloads_are_played(const Arguments& arguments) {
+  const bool beside = arguments.workloads || arguments.logs.empty();
+  return std::ranges::any_of(selected(arguments.names), [&](const Study* study) {
+    return study->input == StudyInput::workloads ||
+           (beside && study->input == StudyInput::logs_and_workloads);
+  });
 }
 
 int run(int argc, char** argv) {
@@ -131,14 +143,15 @@ int run(int argc, char** argv) {
                        list_of_studies());
   line.option("names", arguments.names, "which studies").placeholder("NAME");
   line.option("--json", arguments.json_path, "write the results to this file").placeholder("PATH");
-  line.option("--trace", arguments.logs,
-              "also play this request log (Mooncake JSONL or Azure CSV); may be repeated")
-      .only_if([&] { return some_depend_on(StudyInput::logs_and_workloads, arguments); },
-               "a study that plays logs")
-      .placeholder("FILE");
+  auto trace = line.option("--trace", arguments.logs,
+                           say("play this request log (", kLogFormats,
+                               ") instead of the built-in workloads; may be repeated"))
+                   .only_if([&] { return logs_are_played(arguments); }, "a study that plays logs")
+                   .placeholder("FILE");
+  line.flag("--workloads", arguments.workloads, "also play the built-in workloads")
+      .goes_with({trace});
   line.option("--seed", arguments.seed, "of the built-in workloads")
-      .only_if([&] { return some_depend_on(StudyInput::workloads, arguments); },
-               "a study that plays workloads");
+      .only_if([&] { return workloads_are_played(arguments); }, "a study that plays workloads");
   line.flag("--smoke", arguments.smoke, "few requests, only to see that everything works");
   if (!line.parse(argc, argv)) return kHolds;
   return run(arguments, argc, argv);
