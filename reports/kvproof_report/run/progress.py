@@ -67,5 +67,6 @@ class Progress:
         return left
 
     def line(self) -> str:
-        return (f"{self.index}/{self.num_parts} {self.name}  ({self.elapsed():.0f} s, "
+        count = f"{self.index}/{self.num_parts} " if self.index <= self.num_parts else ""
+        return (f"{count}{self.name}  ({self.elapsed():.0f} s, "
                 f"about {self.left():.0f} s left)")

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import resource
+import select
 import shlex
 import shutil
 import signal
@@ -98,6 +99,14 @@ def check_compared(options: Namespace, parser: Parser) -> None:
             parser.error(f"--{name} does not go with --compare, which takes --output only")
 
 
+def nobody_reads() -> bool:
+    """Whether what read stdout or stderr has gone, as `head` does."""
+    streams = select.poll()
+    for number in (1, 2):
+        streams.register(number, 0)
+    return any(event & select.POLLERR for _, event in streams.poll(0))
+
+
 def say(text: object) -> None:
     with contextlib.suppress(OSError):  # nobody listens
         print(text, file=sys.stderr, flush=True)
@@ -151,7 +160,7 @@ class Run:
         self.files: list[str] = []
         self.absent: dict[str, str] = {}
         self.cpu_before = cpu_seconds()
-        self.progress = Progress(sys.stderr, len(self.parts) + 1, PAGE_SECONDS + sum(
+        self.progress = Progress(sys.stderr, len(self.parts), PAGE_SECONDS + sum(
             part.expected_seconds(options.mode, len(options.trace)) for part in self.parts))
 
     def words(self, resume: bool = False) -> str:
@@ -168,7 +177,7 @@ class Run:
         return os.path.join(self.options.output, f"{name}.json")
 
     def check_signals(self) -> None:
-        if self.signals:
+        if self.signals or nobody_reads():
             raise Stopped
 
     def run_part(self, command: list[str], log_path: str) -> tuple[int, Taken]:
@@ -237,6 +246,7 @@ class Run:
         command = [LAUNCHER, part.program, "--yes"] if part.downloads else [program]
         command += [*part.arguments[self.options.mode], f"--json={path}"]
         command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
+        command += ["--workloads"] if part.traces and self.options.trace else []
         self.remove(path)
         status, taken = self.run_part(command, log)
         found = status in (VIOLATED, CANNOT_TELL) and part.program in ("check", "selftest")
@@ -318,7 +328,8 @@ class Run:
             + (f" ({', '.join(done)})" if done else "") + f", in {self.options.output}.")
         if not done:
             return
-        say(f"Go on with:   kvproof report {self.words(resume=True)}")
+        called = shlex.quote(os.environ.get("KVPROOF_CALLED", "./kvproof"))
+        say(f"Go on with:   {called} report {self.words(resume=True)}")
         say(f"Draw them:    {shlex.join([sys.executable, MAKE_PAGE])} "
             f"{self.options.output}/*.json --output={self.options.output}/report.html")
 

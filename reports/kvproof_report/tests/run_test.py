@@ -102,8 +102,9 @@ class RunTest(FolderTest):
         self.assertEqual(sorted(os.listdir(self.path("results"))), sorted(
             ["report.html", "run.json"] + [f"{name}.json" for name in NAMES]))
         self.assertRegex(said, rf"{NUM_PARTS} parts, about \d+ s in all")
-        self.assertRegex(said, rf"1/{NUM_PARTS + 1} live memory  \(\d+ s, about \d+ s left\)")
-        self.assertIn(f"{NUM_PARTS + 1}/{NUM_PARTS + 1} drawing the page", said)
+        self.assertRegex(said, rf"1/{NUM_PARTS} live memory  \(\d+ s, about \d+ s left\)")
+        self.assertIn(f"\n{NUM_PARTS}/{NUM_PARTS} ", said)
+        self.assertIn("\ndrawing the page  (", said)
         self.assertRegex(said, r"The report took \d+ s; at most \d+ MB of memory \(")
         self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td>"
                          r"(<td[^>]*>[\d.]+</td>){2}"
@@ -155,6 +156,7 @@ class RunTest(FolderTest):
             self.assertIn("--operations=1500" if "-check " in call else "--smoke", call)
             reads = call.split()[1] in [part.name for part in PARTS if part.traces]
             self.assertEqual(f"--trace={trace}" in call, reads, call)
+            self.assertEqual("--workloads" in call, reads, call)
 
     def test_failing_part_is_explained_and_the_rest_is_drawn(self):
         self.make("results")
@@ -239,6 +241,13 @@ class RunTest(FolderTest):
         self.assertEqual(sorted(os.listdir(self.path("o"))),
                          sorted(f"{name}.json" for name in [*NAMES, "run"]))
         self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+
+    def test_a_reader_that_goes_away_ends_it(self):
+        process = self.start("--smoke", SLOW=NAMES[1])
+        process.stderr.readline()
+        process.stderr.close()
+        self.assertEqual(process.wait(timeout=120), 130)
+        self.assertFalse(os.path.exists(self.path("results", "report.html")))
 
     def test_resume_measures_only_what_is_missing(self):
         self.interrupt("--smoke", "--output=o", SLOW=SLOW_PART)
@@ -398,5 +407,5 @@ class RunTest(FolderTest):
         os.close(ours)
         out, _ = process.communicate(timeout=3600)
         self.assertEqual((process.returncode, out), (0, "results/report.html\n"))
-        self.assertRegex(said.decode(), rf"\[#+ +\] \d+/{NUM_PARTS + 1} pool operation  "
+        self.assertRegex(said.decode(), rf"\[#+ +\] \d+/{NUM_PARTS} pool operation  "
                          r"\(\d+ s, about \d+ s left")
