@@ -157,7 +157,7 @@ class Plans(Campaign):
     def test_built_in_ones_are_read_again(self):
         kinds = set()
         for name, gib in (("smoke", 1), ("nightly", 8), ("sweep", 0.25)):
-            code, said, _ = self.call("plan", f"--built-in={name}", "--output=built.json")
+            code, said, _ = self.call("tasks", f"--built-in={name}", "--output=built.json")
             self.assertEqual(code, 0, said)
             built = plan.read_plan(self.work / "built.json")
             self.assertEqual(built.text, (self.work / "built.json").read_text())
@@ -165,6 +165,16 @@ class Plans(Campaign):
             kinds |= {task.kind for task in built.tasks.values()}
             self.assertTrue(name != "smoke" or all(task.exact for task in built.tasks.values()))
         self.assertEqual(kinds, set(KINDS))
+
+    def test_a_submission_says_what_it_does_not_do(self):
+        words = ("submit", self.plan, "--engine=slurm", "--output=cluster", "--dry-run")
+        code, script, said = self.call(*words, "--shards=64")
+        self.assertEqual(code, 0, said)
+        self.assertIn("--array=0-10\n", script)
+        self.assertRegex(said, "^kvproof campaign: 11 shards are enough for 11 tasks\n.*nothing "
+                         "was written; without --dry-run this is written to .*campaign.sh and")
+        self.assertNotIn("enough", self.call(*words, "--shards=11")[2])
+        self.assertFalse((self.work / "cluster").exists())
 
     def test_start_scripts_and_the_programs_of_verbs(self):
         verbs = re.findall(r"^(\w+)\|", (CHECKOUT / "kvproof").read_text(), re.M)
@@ -244,13 +254,13 @@ class Shards(Campaign):
     def test_refuse_what_belongs_to_another_plan(self):
         self.call("run", self.plan, "--output=one", "--shard=0/9")
         other = self.planned("other.json", ROWS[1:])
-        self.refuses("one/plan.json: expected the plan other", "run", other, "--output=one")
+        self.refuses("one/plan.json: expected the tasks of other", "run", other, "--output=one")
         self.refuses("program: expected that of", "run", self.planned(
             "old.json", ROWS, program={"version": "0", "commit": "0"}), "--output=old")
         self.refuses("--only=zz: expected the beginning", "run", self.plan, "--output=one",
                      "--only=zz")
         (self.work / "log.jsonl").write_text(LOG * 2)
-        self.refuses("expected the plan plan, found plan, which is another", "run", self.plan,
+        self.refuses("expected the tasks of plan, found other tasks of plan", "run", self.plan,
                      "--output=one")
         shutil.rmtree(self.work / "one" / "results")
         (self.work / "one" / "inputs" / "log.jsonl").write_text(LOG * 2)

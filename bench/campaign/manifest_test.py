@@ -22,8 +22,8 @@ def is_manifest(validator, path, text):
 
 
 def check(validator, work):
-    for words in (["plan", "--built-in=smoke", "--shards=9", "--output=plan.json"],
-                  ["submit", "plan.json", "--engine=kubernetes", "--dry-run", "--output=shared"]):
+    for words in (["tasks", "--built-in=smoke", "--shards=9", "--output=tasks.json"],
+                  ["submit", "tasks.json", "--engine=kubernetes", "--dry-run", "--output=shared"]):
         text = subprocess.run([sys.executable, "-B", main.__file__, *words], check=True, cwd=work,
                               capture_output=True, text=True).stdout
     assert is_manifest(validator, work / "job.yaml", text), text

@@ -142,7 +142,7 @@ def read_plan(path, programs=None):
     """@param programs the folder of the programs, whose commit a plan that names none gets"""
     document = read_json(path)
     if not isinstance(document, dict) or document.get("kvproof_plan") != 1:
-        raise Bad(f"{path}: kvproof_plan: expected 1, as in a plan of kvproof campaign")
+        raise Bad(f"{path}: kvproof_plan: expected 1, as in a file of kvproof campaign tasks")
     name, program, shards, rows = (document.get(key, otherwise) for key, otherwise in (
         ("name", Path(path).stem), ("program", None), ("shards", 1), ("tasks", None)))
     program = program or (program_here(programs) if programs else {})

@@ -79,8 +79,8 @@ def keep_plan(plan, folder):
                 return  # another shard has laid it there; to parse it again would take time
         there = read_plan(path)
         if there.text != plan.text:
-            raise Bad(f"{path}: expected the plan {plan.name}, found {there.name}, which is "
-                      "another: each plan has a folder of its own")
+            raise Bad(f"{path}: expected the tasks of {plan.name}, found other tasks of "
+                      f"{there.name}: each file of tasks has a folder of its own")
         return
     for name in {name for task in plan.tasks.values() for name, _ in task.inputs}:
         source = Path(plan.folder, name)
@@ -128,8 +128,8 @@ class Shard:
             return 77
         for path, digest in task.inputs:
             if digest_of(self.inputs / path) != digest:
-                raise Bad(f"{self.inputs / path}: expected the content of which the plan has the "
-                          "digest")
+                raise Bad(f"{self.inputs / path}: expected the content of which the file of tasks "
+                          "has the digest")
         code, last, result, files, seconds = execute(task, name, self.programs, self.inputs,
                                                      self.started)
         if not result:

@@ -110,7 +110,7 @@ def campaign(cluster, *words):
 
 def check(work):
     plan, shared = work / "plan.json", work / "shared"
-    campaign(None, "plan", "--built-in=smoke", f"--shards={SHARDS}", f"--output={plan}")
+    campaign(None, "tasks", "--built-in=smoke", f"--shards={SHARDS}", f"--output={plan}")
     campaign(None, "run", plan, f"--output={work}/one")
     campaign(None, "merge", f"{work}/one", f"--json={work}/one.json")
     cluster = Cluster(work)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the one file with which an engine runs a plan, and hands it over."""
+"""Writes the one file with which a scheduler of jobs runs tasks, and hands it over."""
 
 import json
 import math
@@ -14,7 +14,7 @@ from task import CHECKOUT, Bad
 
 # A node is killed, a limit is met: what is missing is run again, and what is complete stays.
 SLURM = """#!/bin/sh
-# The plan {name} as an array of Slurm, and a merge when it has ended. Submit: sh {file}
+# The tasks of {name} as an array of Slurm, and a merge when it has ended. Submit: sh {file}
 set -eu
 array=$(sbatch --parsable <<'JOB'
 #!/bin/sh
@@ -35,7 +35,7 @@ sbatch --dependency=afterany:"${{array%%;*}}" --job-name=kvproof-merge \\
 """
 
 # A finding (1) is no failure of the pod: merge tells it.
-KUBERNETES = """# The plan {name} as an Indexed Job. Submit: kubectl apply -f {file}
+KUBERNETES = """# The tasks of {name} as an Indexed Job. Submit: kubectl apply -f {file}
 # Afterwards, where the claim is mounted: kvproof campaign merge {output}
 apiVersion: batch/v1
 kind: Job
@@ -92,11 +92,15 @@ def submission(options, plan, programs):
 
 def submit(options, plan, programs):
     text, shards = submission(options, plan, programs)
-    if options.dry_run:
-        sys.stdout.write(text)
-        return 0
     _, command, file = ENGINES[options.engine]
     path = Path(options.output).absolute() / file
+    if (options.shards or plan.shards) > shards:
+        print(f"kvproof campaign: {shards} shards are enough for {shards} tasks", file=sys.stderr)
+    if options.dry_run:
+        sys.stdout.write(text)
+        print(f"kvproof campaign: nothing was written; without --dry-run this is written to {path} "
+              f"and handed to {' '.join(command)}", file=sys.stderr)
+        return 0
     keep_plan(plan, options.output)
     write(path.parent / "logs" / "shards", f"{shards}\n".encode())  # Slurm makes no folder for logs
     write(path, text.encode())
