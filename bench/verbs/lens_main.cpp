@@ -88,7 +88,7 @@ int run(int argc, char** argv) {
               << story->shown() << " are shown\n";
   }
   std::cout << arguments.output << ": " << story->head.value("title", "") << ", " << story->steps()
-            << " operations\n";
+            << (story->head.contains("live") ? " events\n" : " operations\n");
   return kHolds;
 }
 

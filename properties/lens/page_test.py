@@ -71,7 +71,7 @@ def read(page, what):
 
 def wait_at(page, n):
     said = "document.getElementById('position').textContent"
-    page.wait_for_function(f"{said}.startsWith('Operation {n} ')")
+    page.wait_for_function(f"/^(Operation {n}|Line {n + 2}) /.test({said})")
 
 
 def at(page):
@@ -237,6 +237,8 @@ class PageTest(unittest.TestCase):
     def test_other_runs(self):
         page = self.open(self.lens("properties/live/runs/sound.jsonl"), 20, 390, picture="live")
         self.assertIn("does not show the free queue", read(page, "#hidden"))
+        self.assertIn("Line 22 of 101", read(page, "#position"))  # of the file, as in a finding
+        self.assertNotIn("refs", page.evaluate("kvproofLens.text(20)"))
         self.assertFalse(page.locator("#queue").is_visible())
         self.check_fits(page, "live")
         recording = "properties/traces/engines/convolutions.jsonl.zst"

@@ -208,12 +208,14 @@ function ownersOf(/** @type {State} */ state, host = false) {
 }
 const byName = (a, b) => a[0] < b[0] ? -1 : 1;
 
-/** A block as `replay --draw` says it. */
+/** A block as `replay --draw` says it; without a count where none is shown. */
 function blockText(/** @type {Block} */ b, /** @type {Owner[]} */ owners = []) {
-  return `refs ${b[1]}` + (b[2] ? `  key ${keyName(b[2])}` : '') +
-    (b[2] && b[4] ? ` of ${b[4]} tokens` : '') + (b[5] ? `  second key ${keyName(b[5])}` : '') +
+  const text = (hides(/reference/) ? '' : `refs ${b[1]}`) +
+    (b[2] ? `  key ${keyName(b[2])}` : '') + (b[2] && b[4] ? ` of ${b[4]} tokens` : '') +
+    (b[5] ? `  second key ${keyName(b[5])}` : '') +
     (b[6] || []).map(key => `  further key ${keyName(key)}`).join('') +
     (owners.length ? `  in ${owners.map(owner => owner.at).join(', ')}` : '');
+  return text.trimStart() || 'no key, and no request holds it';
 }
 
 /** The lines of `replay --draw`, which are also the text of the pictures. */
@@ -343,7 +345,7 @@ function evictionOf(key, g, n) {
       if (e.type !== 'removed' || e.group !== g || (tokens && e.prefix !== tokens)) continue;
       ++tried;
       const had = keysOf(story.state(m - 1).b[e.block]).includes(key);
-      if (had) return ` and was evicted from block ${e.block} by operation ${m}: ${wordsOf(op)}`;
+      if (had) return ` and was evicted from block ${e.block} by ${numbered(m)}: ${wordsOf(op)}`;
     }
   }
   return ' once, and is not any more.';
@@ -632,6 +634,9 @@ function drawArena(/** @type {View} */ view) {
 
 // ---- The operation, laws, and what is not shown
 
+/** An operation by its number; of a run the line of its file, which begins with a header. */
+const numbered = n => story.head.live ? `line ${n + 2}` : `operation ${n}`;
+
 /** What an operation changed, in words. */
 function changedText(/** @type {View} */ {line, blocks, host, requests}) {
   const some = (what, ids) => ids.length ? `${what}${ids.length > 1 ? 's' : ''} ${list(ids)}` : '';
@@ -644,8 +649,11 @@ function drawOperation(/** @type {View} */ view) {
   const {n, line} = view, {op, rec} = line, {steps} = story.head;
   const row = (name, text, style = '') => text ?
     `<p class="${style}"><b>${name}:</b> ${esc(text)}${text.endsWith('.') ? '' : '.'}</p>` : '';
-  $('position').textContent = n < 0 ? `Before the first of ${count(steps, 'operation')}` :
-    `Operation ${n} of ${steps}, counted from 0${before ? '. This is the state before it.' : ''}`;
+  const {live} = story.head, place = live ? `Line ${n + 2} of ${steps + 1}` :
+    `Operation ${n} of ${steps}, counted from 0`;
+  $('position').textContent = n < 0 ?
+    `Before the first of ${count(steps, live ? 'event' : 'operation')}` :
+    place + (before ? '. This is the state before it.' : '');
   $('say').textContent = line.say || '';
   put($('words'), esc(op ? wordsOf(op) : 'The start: nothing has happened yet.'));
   put($('answer'), !op ? '' :
@@ -676,7 +684,7 @@ function drawHead() {
     ...story.groups.map((group, g) => `${groupName(g)}, blocks of ${group.block_size} tokens`)]
       .filter(Boolean).join(' · ');
   const box = (name, inside) => `<section class="verdict"><h2>${esc(name)}</h2>${inside}</section>`;
-  const link = n => `<a href="#op=${n}">operation ${n}</a>`;
+  const link = n => `<a href="#op=${n}">${numbered(n)}</a>`;
   const boxes = (verdicts || []).map(v => box(`${v.law}: ${v.name}`, `<p>${esc(v.sentence)}</p>` +
     `<p><b>Broken by ${link(v.step)}:</b> ${esc(v.says)}</p><dl>${blocksOf(v)}</dl>`));
   if (difference) {
