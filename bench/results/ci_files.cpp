@@ -38,7 +38,20 @@ struct Case {
   std::string message;
 };
 
-std::optional<Case> case_of(const Result& row) {
+/// What a finding that is not known says of a law that broke.
+std::string finding_of(std::span<const Result> results, const Result& law) {
+  for (const Result& row : results) {
+    const std::string laws = "+" + parameter(row, "finding") + "+";
+    const bool of_it = laws.find("+" + parameter(law, "law") + "+") != std::string::npos &&
+                       parameter(row, "subject") == parameter(law, "subject");
+    if (row.experiment == "check_finding" && of_it && parameter(row, "known").empty()) {
+      return ": " + parameter(row, "text");
+    }
+  }
+  return {};
+}
+
+std::optional<Case> case_of(const Result& row, std::span<const Result> results) {
   const std::string verdict = parameter(row, "verdict");
   const std::string suite = "check." + parameter(row, "subject");
   if (row.experiment == "check_law") {
@@ -47,7 +60,8 @@ std::optional<Case> case_of(const Result& row) {
                           : verdict.starts_with("VACUOUS") ? "error"
                           : holds                          ? ""
                                                            : "skipped";
-    return Case{suite, parameter(row, "law") + ' ' + parameter(row, "name"), outcome, verdict};
+    return Case{suite, parameter(row, "law") + ' ' + parameter(row, "name"), outcome,
+                verdict + (verdict == "BROKEN" ? finding_of(results, row) : "")};
   }
   if (row.experiment == "check_finding" && parameter(row, "known").empty()) {
     return Case{suite, parameter(row, "finding"), "failure",
@@ -74,7 +88,7 @@ std::optional<Case> case_of(const Result& row) {
 std::string junit_of(std::span<const Result> results) {
   std::string text;
   for (const Result& result : results) {
-    const auto row = case_of(result);
+    const auto row = case_of(result, results);
     if (!row) continue;
     text += "  <testcase classname=" + xml_text(row->suite) + " name=" + xml_text(row->name) + ">";
     if (!row->outcome.empty())

@@ -95,6 +95,17 @@ TEST(CiFormats, TellVerdictsAsJUnitDoes) {
   }
 }
 
+TEST(CiFormats, SayWhatBrokeALaw) {
+  const Result law{"check_law", {{"subject", "mine"}, {"law", "I4"}, {"verdict", "BROKEN"}}, {}};
+  for (const auto& [laws, known] : {std::pair{"I2+I4", ""}, {"I2+I4", "x"}, {"I44", ""}}) {
+    const Result finding{"check_finding",
+                         {{"subject", "mine"}, {"finding", laws}, {"text", "t"}, {"known", known}},
+                         {}};
+    const bool of_it = std::string_view(laws) == "I2+I4" && *known == '\0';
+    EXPECT_EQ(junit_of(std::vector{law, finding}).find("BROKEN: t") != std::string::npos, of_it);
+  }
+}
+
 TEST(CiFormats, TellNumbersAsBencherReadsThem) {
   std::vector<Result> rows = some_results();
   rows.push_back({"gate_measure",

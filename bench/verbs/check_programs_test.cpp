@@ -93,7 +93,7 @@ TEST_F(CheckPrograms, ADeepRunThatFailsSaysHowToFindItAgain) {
   expect_in("the next seed is 3", deep.out);
   const std::string verdicts = text_of(folder_.path() / "deep.xml");
   expect_in("<failure message=\"VIOLATED\"/>", verdicts);
-  expect_in("<failure message=\"BROKEN\"/>", verdicts);
+  expect_in("<failure message=\"BROKEN: I2 queued iff unheld: block", verdicts);
 }
 
 // All laws, the content oracle and the model, over the text and back.
