@@ -308,7 +308,7 @@ std::vector<Result> run_life_cycle_suite(std::span<const std::string> selected,
   }
   const int turns = options.smoke ? kSmokeTurns : kTurns;
   for (int turn = 0; turn < turns; ++turn) {
-    options.progress->update(0.2 * turn / turns, "life_cycle, in turns");
+    options.progress->update(0.2 * turn / turns, "life_cycle, interleaved");
     for (const auto& one : timed) one->take_turn(options.smoke ? kSmokeTurn : kTurn);
   }
   std::vector<Result> out;

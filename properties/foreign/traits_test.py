@@ -65,7 +65,7 @@ def main():
             held = check(program, folder, way, "declare")
             expect(way, held, 0, "HOLDS: ", f'judged with its traits: "{trait}":"{value}"')
             expect(way + " abused", check(program, folder, way, "declare", "abuse"), 1)
-            print(way, "is worded, and not abused")
+            print(way, "is exempted, and not abused")
     print(*wrong, sep="\n")
     return 1 if wrong else 0
 

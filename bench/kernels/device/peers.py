@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures our kernels beside PyTorch's and FlashInfer's, in turns in the same rounds and on the
+"""Measures our kernels beside PyTorch's and FlashInfer's, interleaved in the same rounds on the
 same tensors. Prints one result a line, as JSON, as soon as it has it.
 
 An output is held against double precision before anything is timed. L2 holds other bytes before
