@@ -94,7 +94,7 @@ run
 expect 2 err:doctor
 for verb in test engines fuzz report check campaign explain lens \
   replay live events plan bench gate doctor; do
-  try --help 0 "out:  $verb"
+  try --help 0 "out:  $verb" "ok:tail -n 1 $work/out | grep -q '^Example: kvproof '"
   try "$verb --help" 0 "out:Example: kvproof $verb" \
     "ok:tail -n 2 $work/out | grep -q '^Exit codes: 0 '"
 done
@@ -129,6 +129,19 @@ for words in --help doctor "check --help" "test --json=summary.json"; do
   expect 2 "err:stdout cannot be written"
 done
 expect 2 "ok:grep -q passed summary.json"
+
+# ---- a build that makes nothing says nothing ----
+system
+program() {  # program <name> <script line>...
+  fake "$@"
+  mv "$work/bin/$1" "$work/tree/build/release/bin/$1"
+}
+program kvproof-check :
+: >"$work/tree/build/release/build.ninja"
+fake cmake 'echo "[0/1] Re-checking globbed directories..."' 'echo "ninja: no work to do."'
+try check 0 "ok:[ ! -s $work/err ]"
+fake cmake 'echo "[1/2] Building a.o"; sleep 1; echo "[2/2] Linking a"'
+try check 0 "err:building ..." "ok:grep -qx 'built in [0-9]* s.' $work/err"
 
 # ---- test: build what is stale, run, count ----
 system
@@ -229,10 +242,6 @@ if command -v script >/dev/null 2>&1 && script -qec true /dev/null >/dev/null 2>
   at_terminal "" test 0
 fi
 # ---- dispatch ----
-program() {  # program <name> <script line>...
-  fake "$@"
-  mv "$work/bin/$1" "$work/tree/build/release/bin/$1"
-}
 system
 printf '#!/bin/sh\necho "page $KVPROOF_BIN $*"\n' >"$work/tree/reports/run.sh"
 run report --out=x "two words"

@@ -141,7 +141,7 @@ def find_examples(place, text):
 
 def verbs():
     said = subprocess.run([ROOT / "kvproof", "--help"], capture_output=True, text=True, check=True)
-    return re.findall(r"^  ([a-z]+) ", said.stdout, re.M)
+    return re.findall(r"^  ([a-z]+)[* ] ", said.stdout, re.M)
 
 
 def test_find_commands():
@@ -285,10 +285,11 @@ def main(build):
     for name, text in documents():
         by_document[name], complaints = find_commands(name, text)
         failures += complaints
-    for verb in verbs():
-        said = subprocess.run([ROOT / "kvproof", verb, "--help"], capture_output=True, text=True,
+    for verb in ["", *verbs()]:
+        words = ["kvproof", *verb.split(), "--help"]
+        said = subprocess.run([ROOT / words[0], *words[1:]], capture_output=True, text=True,
                               check=True).stdout
-        name = f"kvproof {verb} --help"
+        name = " ".join(words)
         by_document[name] = list(find_examples(name, said))
     everything = list(expanded([c for commands in by_document.values() for c in commands]))
     lock = threading.Lock()
