@@ -106,8 +106,8 @@ PLOT = Plot(
     "Hollow is the hash alone, which no manager with these keys can save. What lies between it "
     "and a call is the cache manager; one call for the whole batch has to stand left of three for "
     "each request.",
-    "Timed on one core, in turns in one run: 64 whole steps of the batch with their block ends and "
-    "hashes, on a warm pool of 65,536 blocks of 16 tokens in which every new block evicts one; "
+    "Timed on one core, interleaved in one run: 64 whole steps of the batch with their block ends "
+    "and hashes, on a warm pool of 65,536 blocks of 16 tokens in which every new block evicts one; "
     "shown is the median. One call and three come to the same tables. Python: 16 of these steps a "
     "round by the textbook allocator and, where KVPROOF_VLLM_PYTHON or python3 has it, by vLLM's "
     "KVCacheManager, without sampling and batching. Instructions by callgrind.",

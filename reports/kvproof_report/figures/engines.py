@@ -12,12 +12,13 @@ SIZE = 9  # [px] of a mark, at most
 # state -> its words, its look, and its size in those of the largest
 LOOKS = {
     "holds": ("holds", (d.BLUE, "None", "s"), 0.8),
-    "worded": ("holds, as a trait words it", (d.GREEN, "None", "o"), 0.85),
+    "worded": ("holds, exempted by a trait", (d.GREEN, "None", "o"), 0.85),
     "known": ("broken, as is known", (d.AMBER, "None", "^"), 0.95),
     "broken": ("broken, new", (d.RED, "None", "X"), 1),
-    "silent": ("had no say", (d.GREY, "None", "."), 0.5),
+    "silent": ("not evaluated", (d.GREY, "None", "."), 0.5),
 }
 UNUSUAL = ("broken", "known", "worded", "silent", "holds")  # the first rows of the table
+WORDS = {"worded": "exempted", "silent": "not evaluated"}  # of states, in the table
 
 
 def split(results):
@@ -40,15 +41,15 @@ def columns_of(engines):
             for law in order}
 
 
-def spoke(cells):
-    """(how many laws had a say, of how many)"""
+def evaluated(cells):
+    """(how many laws were evaluated, of how many)"""
     laws = [cell for cell in cells if is_law(cell)]
     return sum(cell["state"] != "silent" for cell in laws), len(laws)
 
 
 def share_text(cells):
-    had, laws = spoke(cells)
-    return f"{100 * had / laws:.0f} %" if laws else "-"
+    times, laws = evaluated(cells)
+    return f"{100 * times / laws:.0f} %" if laws else "-"
 
 
 def faults_text(whole):
@@ -63,7 +64,7 @@ def draw(results, width):
     laws, narrow = columns_of(engines), width < 500
     labels = [(d.shorten(" ".join(name), 36), d.RED if any(c["state"] == "broken" for c in cells)
                else d.INK) for name, cells in engines.items()]
-    sums = [("laws that had a say", [share_text(cells) for cells in engines.values()]),
+    sums = [("laws evaluated", [share_text(cells) for cells in engines.values()]),
             ("faults noticed", [faults_text(wholes.get(name)) for name in engines])]
     across, down = [(text, d.INK) for text in laws.values()], labels
     left, right, foot = max(160, 6.2 * max(len(text) for text, _ in labels)), 106, 0
@@ -144,9 +145,9 @@ def finding(results):
     if new:
         names = ", ".join(new[:3]) + (", \u2026" if len(new) > 3 else "")
         text += f", something new in {count(len(new))} ({names})"
-    had = sorted({spoke(cells)[0] for cells in engines.values()})
+    had = sorted({evaluated(cells)[0] for cells in engines.values()})
     text += (f"; {' to '.join(count(n) for n in dict.fromkeys((had[0], had[-1])))} of "
-             f"{many(max(spoke(cells)[1] for cells in engines.values()), 'law')} had a say")
+             f"{many(max(evaluated(cells)[1] for cells in engines.values()), 'law')} evaluated")
     seeded, noticed = (sum(whole.value(name) for whole in wholes.values())
                        for name in ("seeded", "noticed"))
     return text + f"; {count(noticed)} of {many(seeded, 'seeded fault')} noticed" * (seeded > 0)
@@ -163,9 +164,10 @@ def table(results):
                    key=lambda cell: UNUSUAL.index(cell["state"]))
     names = ("engine", "revision", "law", "name", "why")
     columns = [("state", False)] + [(name, False) for name in names] + [
-        ("checked", True), ("worded", True)]
+        ("checked", True), ("exempted", True)]
     return Table(columns, [
-        [(cell["state"], UNUSUAL.index(cell["state"]))] + [(cell[n], cell[n]) for n in names] +
+        [(WORDS.get(cell["state"], cell["state"]), UNUSUAL.index(cell["state"]))] +
+        [(cell[n], cell[n]) for n in names] +
         [(count(cell.value(n)), cell.value(n)) if n in cell.metrics else ("", "")
          for n in ("checked", "worded")] for cell in cells])
 
@@ -180,8 +182,9 @@ EXPERIMENTS = {
 
 PLOT = Plot(
     "engines", "engine_law", "kvproof engines --json=results/engines.json", draw, finding,
-    "A law that had no say proves nothing; the table says why it had none: it was not demanded, "
-    "or no run was about it. Behind the laws stands what else was found, such as a crash, only "
+    "A law that was not evaluated proves nothing; the table says why: it was not demanded, or no "
+    "run was about it. Exempted: the engine declared a difference as a trait, which replaces the "
+    "law by another. Behind the laws stands what else was found, such as a crash, only "
     "where it was. Red is an engine with a finding that is not known.",
     "A check of each engine, of PyPI or of a checkout, through an adapter; where it holds, faults "
     "are seeded into copies of the engine, and the check has to notice each.",

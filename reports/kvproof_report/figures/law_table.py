@@ -54,7 +54,7 @@ def draw(results, width):
     for index, (law, rows) in enumerate(laws.items()):
         draw_law(axes, index, law, rows, looks, narrow)
     d.row_axis(axes)
-    d.x_title(axes, "answers of the law, log scale")
+    d.x_title(axes, "times that the law was evaluated, log scale")
     return figure
 
 
@@ -103,12 +103,12 @@ def finding(results):
         return f"{len(bad)} of {len(results)} verdicts are not what they should be: {said}"
     asked = [r for r in results if holds(r)]
     if not asked:
-        return f"{len(laws)} laws, and none had a say"
+        return f"{len(laws)} laws, and none was evaluated"
     least = min(asked, key=lambda r: r.value("checked"))
     whom = next(iter(subjects)) if len(subjects) == 1 else f"{len(subjects)} subjects"
-    return (f"{len(groups(asked, 'law'))} laws had a say about {whom} "
+    return (f"{len(groups(asked, 'law'))} laws were evaluated on {whom} "
             f"{count(sum(r.value('checked') for r in asked))} times and none was broken; the one "
-            f"asked least, {least['law']} ({least['name']}) of {least['subject']}, "
+            f"evaluated least, {least['law']} ({least['name']}) of {least['subject']}, "
             f"{count(least.value('checked'))} times")
 
 
@@ -139,9 +139,9 @@ EXPERIMENTS = {
 
 PLOT = Plot(
     "law-table", "check_law", "kvproof check --json=check.json", draw, finding,
-    "A law that was never asked says nothing: every filled mark stands for a law that holds and "
-    "that many answers. Hollow: not demanded of this subject, with the reason in the table. Red: "
-    "broken, or promised and never asked.",
+    "A law that was never evaluated proves nothing: every filled mark is a law that holds and was "
+    "evaluated so often. Hollow: not demanded of this subject, with the reason in the table. Red: "
+    "broken, or promised and never evaluated.",
     "Random operations on every configuration that the subject can run, boundary lengths and small "
     "pools preferred, all laws after each operation; suspended are the times at which the law "
     "was set aside by an operation that it names.",

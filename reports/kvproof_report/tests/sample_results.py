@@ -389,7 +389,7 @@ def engine_history():
 
 
 def live_law():
-    """Of eight laws one never had a say, one noticed nothing, two found what is known."""
+    """Of eight laws one was never evaluated, one noticed nothing, two found what is known."""
     for n in range(1, 9):
         yield result("live_law", {"engine": "vllm 1.0", "law": f"S{n}", "name": f"rule of {n}"},
                      spoke=0 if n == 6 else 12_345_678 // n ** 3,
@@ -400,7 +400,8 @@ def live_law():
 
 
 def live_history():
-    """Of three releases one did not start; of three laws one is new in the last, one had no say."""
+    """Of three releases one did not start; of three laws one is new in the last, one never
+    evaluated."""
     for version, states in (("1.0", ("no run",) * 3), ("1.1", ("held", "known", "silent")),
                             ("2.0", ("held", "new", "silent"))):
         for n, state in enumerate(states, 1):
