@@ -26,7 +26,7 @@ FORBIDDEN = (  # (a pattern that does not match its own text, what to write)
 # Where advisories describe findings, "page" is a block of tokens or HTML.
 ADVISED = re.compile(r"properties/(foreign|live)/.*\.md|README\.md")
 ADVISORY = re.compile(r"\b(findings?|defects?|advisor(y|ies)|reported)\b", re.I)
-PAGE = re.compile(r"(?<!HTML )(?<!lens )\bpages?\b(?! (size|of figures|to step through))", re.I)
+PAGE = re.compile(r"(?<!HTML )(?<!lens )\bpages?\b(?! (size|of (figures|HTML)))", re.I)
 
 SKIPPED = re.compile(r"build|results|install|__pycache__|\.(?!cmake$|ci$).*")
 KEY = re.compile(r'"\w+"(?=\s*:)')
