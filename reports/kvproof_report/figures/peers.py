@@ -152,14 +152,14 @@ PLOTS = [
          "Each row is a case, each dot a peer; the number is of the peer that comes nearest.",
          "Interleaved in one process, on the same inputs, after each result was compared with "
          "double precision; what a peer prepares once for a batch is not timed, and of its several "
-         "forms the fastest counts. A row names sequences × tokens of each; unless it says otherwise, "
-         "heads of 128 elements, 32 over 8, blocks of 16 tokens in random order, bf16.",
+         "forms the fastest counts. A row names sequences × tokens of each; unless it says "
+         "otherwise, heads of 128 elements, 32 over 8, blocks of 16 tokens in random order, bf16.",
          table, optional=True, section="Beside peers", place=10),
     Plot("peers-allocators", "peers_allocators", "kvproof bench --peers --json=peers.json",
          draw_allocators, finding_of_allocators,
          "Each row has our time, which is the number, and that of a peer; how many times ours it "
          "is stands at the left.",
          "The same requests, interleaved, each engine in a process of its own, called as its "
-         "scheduler calls it: ours and OpenVINO's from C++, the others from Python; hits and blocks "
-         "taken were equal.",
+         "scheduler calls it: ours and OpenVINO's from C++, the others from Python; hits and "
+         "blocks taken were equal.",
          table, optional=True, section="Beside peers", place=20)]
