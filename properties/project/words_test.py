@@ -30,7 +30,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(words.check_forbidden({path: text.replace("~", "")}), [], text)
 
     def test_markdown(self):
-        for text in ("12 laws had~ a say", "it has~ a say.", "as word~ed there", "in~ turns",
+        for text in ("12 laws had~ a say", "it has~ no say.", "as word~ed there", "in~ turns",
                      "7 laws sp~oke", "it had~\na say", "`12 laws sp~oke`", "```\nit sp~oke\n```"):
             self.rejects("a.md", "\n" + text, 3 if text[0:3] == "```" else 2)
         self.accepts("a.md", "hard say, reworded, in turn, spokes, bespoke, `sp~oke`, laws_sp~oke")
@@ -83,6 +83,8 @@ class Rules(unittest.TestCase):
             for path in ("README.md", "properties/live/README.md", "properties/foreign/vllm.md"):
                 self.assertTrue(words.check_pages({path: text}), text)
             self.assertEqual(words.check_pages({"kernels/a.md": text}), [])
+        found = words.check_pages({"properties/live/a.py": "\nf('1 a finding without a page')"})
+        self.assertIn("properties/live/a.py:2: ", found[0])
         for text in ("A page has 16 tokens. A finding has an advisory.",
                      "For each finding it draws a lens page."):
             self.assertEqual(words.check_pages({"README.md": text}), [], text)
