@@ -282,8 +282,6 @@ program kvproof-mutation_score 'echo "score $*"'
 program kvproof-check 'echo "check $*"'
 try "selftest --mutation-score --draw=3" 0 "log:--target kvproof-mutation_score" \
   "last:score --mutation-score --draw=3"
-try "check --mutation-score --mutants=3" 0 "log:--target kvproof-mutation_score" \
-  "last:check --mutation-score --mutants=3"
 system valgrind clang nvidia-cuda-toolkit
 try doctor 0 "out:no instruction counts" all: \
   "out:apt-get install --no-install-recommends valgrind clang" \

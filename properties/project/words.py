@@ -76,6 +76,7 @@ def python_texts(text):
 def cxx_texts(text):
     """Literals with nothing but comments between them are one."""
     line, at, first, whole = 1, 0, 1, ""
+    text = re.sub(r"(?m)^ *# *include .*", "", text)
     for match in CXX.finditer(text):
         line, at = line + text.count("\n", at, match.start()), match.start()
         literal = match["text"] if match["raw"] is None else match["raw"]
