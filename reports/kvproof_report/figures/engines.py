@@ -65,7 +65,7 @@ def draw(results, width):
     labels = [(d.shorten(" ".join(name), 36), d.RED if any(c["state"] == "broken" for c in cells)
                else d.INK) for name, cells in engines.items()]
     sums = [("laws evaluated", [share_text(cells) for cells in engines.values()]),
-            ("faults noticed", [faults_text(wholes.get(name)) for name in engines])]
+            ("faults detected", [faults_text(wholes.get(name)) for name in engines])]
     across, down = [(text, d.INK) for text in laws.values()], labels
     left, right, foot = max(160, 6.2 * max(len(text) for text, _ in labels)), 106, 0
     if narrow:
@@ -150,7 +150,7 @@ def finding(results):
              f"{many(max(evaluated(cells)[1] for cells in engines.values()), 'law')} evaluated")
     seeded, noticed = (sum(whole.value(name) for whole in wholes.values())
                        for name in ("seeded", "noticed"))
-    return text + f"; {count(noticed)} of {many(seeded, 'seeded fault')} noticed" * (seeded > 0)
+    return text + f"; {count(noticed)} of {many(seeded, 'seeded fault')} detected" * (seeded > 0)
 
 
 def many(number, thing):
@@ -187,5 +187,5 @@ PLOT = Plot(
     "law by another. Behind the laws stands what else was found, such as a crash, only "
     "where it was. Red is an engine with a finding that is not known.",
     "A check of each engine, of PyPI or of a checkout, through an adapter; where it holds, faults "
-    "are seeded into copies of the engine, and the check has to notice each.",
+    "are seeded into copies of the engine, and the check has to detect each.",
     table, sums="engines", optional=True, section="Correctness", place=27)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kill matrix: which law notices which bugs, after how many operations, how short a trace."""
+"""The kill matrix: which law detects which bugs, after how many operations, how short a trace."""
 
 from kvproof_report.common.experiments import AMOUNT, COUNT, FATE, FATES, TEXT, Experiment
 from kvproof_report.draw.numbers import count, digits, percent, time_text
@@ -20,7 +20,7 @@ def finding(results):
     killed = len(mutants) - len(survivors(mutants))
     score = (f"All {count(killed)}" if killed == len(mutants) else
              f"{count(killed)} of {count(len(mutants))}")
-    text = f"{score} seeded bugs are noticed"
+    text = f"{score} seeded bugs are detected"
     if killed < len(mutants):
         alive = len(mutants) - killed
         text += (f" ({percent(killed / len(mutants))}) and {count(alive)} "
@@ -86,7 +86,7 @@ PLOT = Plot(
     "kill-matrix", "mutant", "kvproof selftest --mutants --json=mutants.json", draw, finding,
     "Each seeded bug counts once: for the expected law if the first violating operation broke it, "
     "else for the first law that it broke; small dots are laws that it broke as well. A law "
-    "without a bar has caught nothing. Red is a bug that nobody noticed. Right: every bug a dot, "
+    "without a bar has caught nothing. Red is a bug that nothing detected. Right: every bug a dot, "
     "larger where several are equal; the dashed line is the longest trace allowed.",
     "Random operations against an allocator with one source patch: the naive manager for reports "
     "about real engines, otherwise the shipped sources. The laws run without the model and "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The liar matrix: which lies of a sound allocator are noticed, by operation and by promise."""
+"""The liar matrix: which lies of a sound allocator are detected, by operation and by promise."""
 
 from matplotlib.patches import Rectangle
 
@@ -11,12 +11,12 @@ from kvproof_report.draw.plot import Plot, Table, groups, header
 STEP = 15  # [px] from one lie to the next
 LEVELS = ("safety", "hits", "policy", "profile", "counts_only")  # from left to right in a cell
 FREQUENCIES = ("seldom", "often", "always")
-LOOKS = {"noticed": d.BLUE, "excused": d.AMBER, "missed": d.RED}
+LOOKS = {"detected": d.BLUE, "excused": d.AMBER, "missed": d.RED}
 
 
 def fate(cell):
     if cell.value("noticed") == 1:
-        return "noticed"
+        return "detected"
     return "excused" if cell["excuse"] != "-" else "missed"
 
 
@@ -86,7 +86,8 @@ def draw_cells(axes, cells, lies):
 def finding(results):
     cells = cells_of(results)
     fates = fates_of(cells)
-    text = f"{count(fates['noticed'])} of {count(len(cells))} lies of a sound allocator are noticed"
+    text = (f"{count(fates['detected'])} of {count(len(cells))} lies of a sound allocator are "
+            "detected")
     if fates["excused"]:
         text += f", {count(fates['excused'])} are excused because no caller can observe them"
     text += f", {count(fates['missed'])} pass" if fates["missed"] else ", and none passes"
@@ -125,7 +126,7 @@ EXPERIMENTS = {
 
 PLOT = Plot(
     "liar-matrix", "liar", "kvproof selftest --liars --json=liars.json", draw, finding,
-    "A cell is noticed if the check objects at each frequency at which the lie is told: in 1 call "
+    "A cell is detected if the check objects at each frequency at which the lie is told: in 1 call "
     "of 50, in 1 of 8, and always. Where nothing is drawn, the lie changes nothing that is shown.",
     "The naive manager answers truly but for one lie about one operation, on four levels of "
     "promise; each run is a whole check, with the oracles that this promise allows.",

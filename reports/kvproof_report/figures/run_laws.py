@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Laws of runs by what each noticed first in an engine's scheduler, and its evaluations."""
+"""Laws of runs by what each detected first in an engine's scheduler, and its evaluations."""
 
 from kvproof_report.common.experiments import AMOUNT, COUNT, TEXT, Experiment
 from kvproof_report.draw import drawing as d
@@ -66,7 +66,7 @@ def draw_law(axes, law, y, left, width):
 
 
 def draw_bars(axes, lines, names, left, wide):
-    """Draws a bar of what each law noticed first, with the number of the last of these names."""
+    """Draws a bar of what each law detected first, with the number of the last of these names."""
     axes.plot([left, left], [STEP, axes.get_ylim()[0]], color=d.SOFT, linewidth=0.8)
     bars = [(y, [(law.value(name), name) for name in names if law.value(name)])
             for law, y in lines]
@@ -98,11 +98,11 @@ def engine_finding(engine, laws, run):
     if run:
         text = (f"{many(run.value('steps'), 'step')} of {text}"
                 f"{many(run.value('findings_known'), 'known finding')}, ")
-    text += f"something new, noticed by {', '.join(new)}" if new else "nothing new"
+    text += f"something new, detected by {', '.join(new)}" if new else "nothing new"
     by = sum(law.value("faults") > 0 for law in laws)
     if run and run.value("seeded"):
         text += (f"; {count(run.value('noticed'))} of {many(run.value('seeded'), 'seeded fault')} "
-                 f"noticed, by {count(by)} of {many(len(laws), 'law')}")
+                 f"detected, by {count(by)} of {many(len(laws), 'law')}")
     silent = [law["law"] for law in laws if not law.value("spoke")]
     return text + (f"; {', '.join(silent)} never evaluated" if silent else "")
 
@@ -133,7 +133,7 @@ EXPERIMENTS = {
 PLOT = Plot(
     "run-laws", "live_law", "kvproof live --scheduler=vllm --json=results/live.json", draw,
     finding,
-    "A fault or a run counts for the law that noticed it first. A dotted line is a law that was "
+    "A fault or a run counts for the law that detected it first. A dotted line is a law that was "
     "never evaluated, which proves nothing. Red is a finding that no advisory explains.",
     "The engine's own scheduler, with its pools and connectors and a worker that computes nothing, "
     "on random requests, failures and evictions; known is what goes away when the defects that "

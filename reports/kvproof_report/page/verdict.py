@@ -61,7 +61,7 @@ def mutants(results: Results) -> Found:
         return None
     lives = len(survivors(rows))
     return ("partly" if lives else "good",
-            f"{count(len(rows) - lives)} of {count(len(rows))} seeded bugs are noticed.")
+            f"{count(len(rows) - lives)} of {count(len(rows))} seeded bugs are detected.")
 
 
 def lies(results: Results) -> Found:
@@ -70,8 +70,8 @@ def lies(results: Results) -> Found:
         return None
     fates = fates_of(cells)
     return ("partly" if fates["missed"] else "good",
-            f"{count(fates['noticed'])} of {count(len(cells))} lies of a sound allocator are "
-            f"noticed, {count(fates['missed'])} pass.")
+            f"{count(fates['detected'])} of {count(len(cells))} lies of a sound allocator are "
+            f"detected, {count(fates['missed'])} pass.")
 
 
 def spaces(results: Results) -> Found:

@@ -28,7 +28,7 @@ class CorrectnessTest(DocumentTest):
                 row["parameters"].update(fate="expected", laws=row["parameters"]["expected_law"])
         clean = self.article(document, "kill-matrix")
         self.assertFalse("Survived" in clean)
-        self.assertTrue("All 40 seeded bugs are noticed, 37 (92.5" in clean)
+        self.assertTrue("All 40 seeded bugs are detected, 37 (92.5" in clean)
 
     def test_what_went_another_way_comes_first_in_the_table(self):
         table = self.article(sample_results.document("mutant"), "kill-matrix")
@@ -75,7 +75,7 @@ class CorrectnessTest(DocumentTest):
         text = self.article(document, "engines")
         self.assertIn("3 revisions of 2 engines: nothing is broken in 1, only what is known in 1, "
                       "something new in 1 (theirs def5678); 3 to 12 of 12 laws evaluated; "
-                      "9 of 10 seeded faults noticed", text)
+                      "9 of 10 seeded faults detected", text)
         for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
             self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
                              ["theirs def5678", "broken, new"])
@@ -103,11 +103,11 @@ class CorrectnessTest(DocumentTest):
         self.assertEqual(text.count(f">{link}<"), 3)
         self.assertEqual(text.count(">no call that could meet it can be made<"), 3)
 
-    def test_laws_of_runs_are_named_by_what_they_noticed(self):
+    def test_laws_of_runs_are_named_by_what_they_detected(self):
         document = sample_results.document("live_law")
         text = self.article(document, "run-laws")
         self.assertIn("1,177,032 steps of vLLM 1.0&#x27;s own scheduler: 7 known findings, nothing "
-                      "new; 25 of 30 seeded faults noticed, by 6 of 8 laws; S6 never evaluated",
+                      "new; 25 of 30 seeded faults detected, by 6 of 8 laws; S6 never evaluated",
                       text)
         for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
             self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
@@ -116,7 +116,7 @@ class CorrectnessTest(DocumentTest):
                              ["S6", "rule of 6", "never"])
         document["results"][4]["metrics"]["new"]["value"] = 2
         text = self.article(document, "run-laws")
-        self.assertIn("7 known findings, something new, noticed by S5; 25 of 30", text)
+        self.assertIn("7 known findings, something new, detected by S5; 25 of 30", text)
         for drawing_text in re.findall(r"<svg.*?</svg>", text, re.S):
             self.assertEqual(re.findall(r"<text [^>]*var\(--red\)[^>]*>([^<]*)<", drawing_text),
                              ["S5", "rule of 5", "2 new", "runs with a new finding"])
@@ -170,7 +170,7 @@ class CorrectnessTest(DocumentTest):
         self.assertEqual(self.verdict(laws)[0], "good")
         kind, words = self.verdict(laws, mutants)
         self.assertEqual(kind, "partly")  # one survives
-        self.assertIn("39 of 40 seeded bugs are noticed.", words)
+        self.assertIn("39 of 40 seeded bugs are detected.", words)
         self.assertEqual(self.verdict(sample_results.document("exhaustive"))[0], "partly")
         laws["results"][2]["parameters"]["verdict"] = "BROKEN"
         kind, words = self.verdict(laws, mutants)

@@ -76,7 +76,7 @@ class PageTest(unittest.TestCase):
                 "7.20 (take release) to 21.6 ns a block (evict batch)",
                 "one call of evict batch × 512 takes 11.1\u202fµs",
                 "99 of 100 at most 22.1\u202fµs",
-                "39 of 40 seeded bugs are noticed (97.5\u202f%) and 1 survives, 36 "
+                "39 of 40 seeded bugs are detected (97.5\u202f%) and 1 survives, 36 "
                 "(90.0\u202f%) by the expected law; the median shrunk trace has 6 operations, the "
                 "longest 11 (30 re-made from reports, 2 further reports do not apply; 10 patches "
                 "to the shipped sources; all in 12.5\u202fs)",
@@ -99,7 +99,7 @@ class PageTest(unittest.TestCase):
                       ": 48 to 52", "Floor 1\u202f×: the same kernel over contiguous", "max-length "
                       "buffers: 4.0\u202f%", "Ceiling 33.0\u202f%: the offline optimum.",
                       "Floor 15.0\u202fns: the hash alone.", "3.23 times it",
-                      "39 of 40 seeded bugs are noticed", "12 laws held in 2,708,402 answers"):
+                      "39 of 40 seeded bugs are detected", "12 laws held in 2,708,402 answers"):
             self.assertIn(words.lower(), head.lower())
         self.assertEqual([round(float(share)) for share in re.findall(r'width:([\d.]+)%', head)],
                          [50, 83, 96, 22, 31])
