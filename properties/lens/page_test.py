@@ -115,6 +115,7 @@ class PageTest(unittest.TestCase):
         page = self.browser.new_page(viewport={"width": width, "height": 900},
                                      color_scheme=scheme, reduced_motion="reduce")
         self.addCleanup(page.close)
+        page.set_default_timeout(600_000)  # [ms] a hang
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.goto(f"file://{path}{f'#op={at}' if at != '' else ''}")
         page.evaluate("kvproofLens.ready")
@@ -269,7 +270,7 @@ class PageTest(unittest.TestCase):
                           ("E", 6), ("h", 28), ("H", 28), ("r", 28), ("End", 29)):
             page.keyboard.press(key)
             self.assertEqual(at(page), want, key)
-        page.wait_for_url("**#op=29")
+        page.wait_for_function("location.hash === '#op=29'")
         page.evaluate("location.hash = 'op=6'")
         wait_at(page, 6)
         page.locator("#pool .cells").focus()
@@ -324,6 +325,7 @@ class PageTest(unittest.TestCase):
             self.assertLess(path.stat().st_size, 8e6)
             page = self.browser.new_page(viewport={"width": 1280, "height": 900})
             self.addCleanup(page.close)
+            page.set_default_timeout(600_000)
             opened = self.cost(page, lambda: (page.goto(f"file://{path}"),
                                               page.evaluate("kvproofLens.ready")))
             go = "n => { kvproofLens.goto(n); document.body.offsetHeight; }"
