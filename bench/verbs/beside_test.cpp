@@ -28,7 +28,7 @@ class Beside : public ProgramTest {
   }
 
   Answer check(const std::string& options, const std::string& environment = "") {
-    return run("check", options + " --operations=300", environment);
+    return run("check", options + " --operations=300 --shrink-seconds=3600", environment);
   }
 
   const std::string kExample =

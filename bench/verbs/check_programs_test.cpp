@@ -22,9 +22,11 @@ class CheckPrograms : public ProgramTest {
     return run("check", arguments, environment);
   }
   Answer check_broken(const std::string& how) {
-    return check("--subject=" + plugin("broken_plugin") + " --operations=2000 --findings=1" +
-                     " --time-limit-seconds=" + (how == "hang" ? "1" : "600"),
-                 "KVPROOF_BREAK=" + how);
+    const std::string limits = how == "hang" ? " --time-limit-seconds=1"
+                                             : " --time-limit-seconds=600 --shrink-seconds=3600";
+    return check(
+        "--subject=" + plugin("broken_plugin") + " --operations=2000 --findings=1" + limits,
+        "KVPROOF_BREAK=" + how);
   }
 
   static void expect_one_line(const Answer& answer) {

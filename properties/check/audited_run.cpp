@@ -292,7 +292,7 @@ FailureReport report_failure(const Candidate& candidate, Failure failure, const 
   out.where = where;
   out.found_after = failure.trace.size();
   out.failure = failure;
-  candidate.hurry(true);
+  candidate.hurry(failure.names("hang"));  // no other failure depends on how fast it answers
   if (shrink_seconds > 0) out.failure = shrink(make, failure, oracles);
   candidate.hurry(false);
   // A failure that does not repeat (a seeming hang, a rare failure) is reported as it was found.

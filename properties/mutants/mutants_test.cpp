@@ -164,8 +164,8 @@ TEST(KillMatrix, TellsCrashesAndHangsFromKillsAndGoesOn) {
   std::size_t told = 0;
   const auto count = [&](std::size_t, const MatrixRow&) { ++told; };
   const auto rows = run_matrix(
-      {seeded(crash), seeded([](const CacheConfig& c) { return make_museum("B014", c); })},
-      patient, count);
+      {seeded(crash), seeded([](const CacheConfig& c) { return make_museum("B014", c); })}, patient,
+      count);
   EXPECT_EQ(rows[0].fate, Fate::crashed);
   EXPECT_EQ(rows[1].fate, Fate::noticed);
   EXPECT_EQ(run_matrix({seeded(hang)}, options, count)[0].fate, Fate::hung);
