@@ -3,9 +3,9 @@
 //
 // Distinct: two findings are one if the same laws are broken for the same cause, which is what the
 //           first of them says without its numbers. The shortest trace is kept.
-// Behind:   where a law was broken often enough, every other run goes on without it, on a state that
-//           may be broken already. What is found there stands for itself if a replay with all laws
-//           says the same at the same operation; else it may follow from what those laws say.
+// Behind:   where a law was broken often enough, every other run goes on without it, on a state
+//           that may be broken already. What is found there stands for itself if a replay with all
+//           laws says the same at the same operation; else it may follow from what those laws say.
 // Known:    a row of a file names laws, why they break, and where that is reported. A finding is
 //           known if a row names all its laws.
 #pragma once

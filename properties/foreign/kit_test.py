@@ -305,7 +305,7 @@ class CheckTest(unittest.TestCase):
 
     def test_one_bug_is_one_finding_and_each_trace_breaks_what_is_said_of_it(self):
         with tempfile.TemporaryDirectory() as folder:
-            program_of = "python3 -B -c \"from kit_test import OverCommits as O; O().serve()\""
+            program_of = f"python3 -B -m kvproof {os.path.abspath(__file__)}:OverCommits"
             run = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True,
                    "check": False, "cwd": folder, "env": os.environ | {"PYTHONPATH": HERE}}
             done = subprocess.run([os.environ["KVPROOF"], f"--subject-command={program_of}",

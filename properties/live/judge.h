@@ -4,8 +4,8 @@
 // Model:  only what changed is looked at anew. An entry of a request's table remembers the version
 //         of its block at which its slots were found right, and the chain of a request is extended,
 //         never computed again.
-// Errors: a line that cannot be read is a TextError. Whatever an engine can do wrong is a finding, at
-//         most a few of each law; what an event names and does not exist is left out of it.
+// Errors: a line that cannot be read is a TextError. Whatever an engine can do wrong is a finding,
+//         at most a few of each law; what an event names and does not exist is left out of it.
 #pragma once
 
 #include <array>

@@ -534,44 +534,45 @@ TEST(LiveTest, what_cannot_be_understood_is_refused_by_name) {
   }
 }
 
-/// Behind the header nothing that an engine can say is refused: it is a finding that names the line.
+struct Named {
+  std::string line;
+  std::string req;
+};
+const Named kNamed[] = {
+    {R"({"op":"run","step":-1})", ""},
+    {R"({"op":"run","step":7})", ""},
+    {R"({"op":"retire","step":18446744073709551615})", ""},
+    {R"({"op":"finish","req":"nobody"})", "nobody"},
+    {R"({"op":"tokens","req":"nobody","append":[1]})", "nobody"},
+    {R"({"op":"tokens","req":"a","append":[],"length":9})", "a"},
+    {R"({"op":"request","req":"a","tokens":[1]})", "a"},
+    {R"({"op":"request","req":"b","tokens":[4294967296]})", "b"},
+    {R"({"op":"freed","tier":2,"blocks":[]})", ""},
+    {R"({"op":"freed","tier":1,"blocks":[8]})", ""},
+    {R"({"op":"publish","tier":0,"block":24,"group":0,"req":"a","to":4})", "a"},
+    {R"({"op":"publish","tier":0,"block":1,"group":2,"req":"a","to":4})", "a"},
+    {R"({"op":"publish","tier":0,"block":1,"group":0,"req":"a","to":0})", "a"},
+    {R"({"op":"reset","tiers":[9]})", ""},
+    {R"({"op":"move","transfer":"t","pairs":[0]})", ""},
+    {R"({"op":"hit","req":"a","tokens":0,"transfer":"t"})", "a"},
+    {R"({"op":"hit","req":"a","tokens":16777217})", "a"},
+    {R"({"op":"start","transfer":"t","kind":"load","group":0,"pairs":[[1,-1,0,1]]})", ""},
+    {R"({"op":"start","transfer":"t","kind":"send","group":9,"blocks":[]})", ""},
+    {R"({"op":"start","transfer":"t","kind":"send","group":0,"req":"x","blocks":[]})", "x"},
+    {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"more":[[]]}]})", "a"},
+    {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"drafts":2,)"
+     R"("tables":[[1],[2]]}]})",
+     "a"},
+    {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":4294967296}]})", "a"},
+    {R"({"op":"dispatch","step":1,"rows":[],"copies":[[0,1,24]]})", ""},
+    {R"({"op":"end","free":[25,8]})", ""},
+    {R"({"op":"end","free":[24,8],"unfinished":["nobody"]})", "nobody"},
+};
+
+/// Behind the header nothing that an engine can say is refused: it is a finding that names a line.
 TEST(LiveTest, what_an_engine_names_and_does_not_exist_is_a_finding) {
-  struct Named {
-    std::string line;
-    std::string req;
-  };
-  const Named named[] = {
-      {R"({"op":"run","step":-1})", ""},
-      {R"({"op":"run","step":7})", ""},
-      {R"({"op":"retire","step":18446744073709551615})", ""},
-      {R"({"op":"finish","req":"nobody"})", "nobody"},
-      {R"({"op":"tokens","req":"nobody","append":[1]})", "nobody"},
-      {R"({"op":"tokens","req":"a","append":[],"length":9})", "a"},
-      {R"({"op":"request","req":"a","tokens":[1]})", "a"},
-      {R"({"op":"request","req":"b","tokens":[4294967296]})", "b"},
-      {R"({"op":"freed","tier":2,"blocks":[]})", ""},
-      {R"({"op":"freed","tier":1,"blocks":[8]})", ""},
-      {R"({"op":"publish","tier":0,"block":24,"group":0,"req":"a","to":4})", "a"},
-      {R"({"op":"publish","tier":0,"block":1,"group":2,"req":"a","to":4})", "a"},
-      {R"({"op":"publish","tier":0,"block":1,"group":0,"req":"a","to":0})", "a"},
-      {R"({"op":"reset","tiers":[9]})", ""},
-      {R"({"op":"move","transfer":"t","pairs":[0]})", ""},
-      {R"({"op":"hit","req":"a","tokens":0,"transfer":"t"})", "a"},
-      {R"({"op":"hit","req":"a","tokens":16777217})", "a"},
-      {R"({"op":"start","transfer":"t","kind":"load","group":0,"pairs":[[1,-1,0,1]]})", ""},
-      {R"({"op":"start","transfer":"t","kind":"send","group":9,"blocks":[]})", ""},
-      {R"({"op":"start","transfer":"t","kind":"send","group":0,"req":"x","blocks":[]})", "x"},
-      {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"more":[[]]}]})", "a"},
-      {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":1,"drafts":2,)"
-       R"("tables":[[1],[2]]}]})",
-       "a"},
-      {R"({"op":"dispatch","step":1,"rows":[{"req":"a","start":0,"n":4294967296}]})", "a"},
-      {R"({"op":"dispatch","step":1,"rows":[],"copies":[[0,1,24]]})", ""},
-      {R"({"op":"end","free":[25,8]})", ""},
-      {R"({"op":"end","free":[24,8],"unfinished":["nobody"]})", "nobody"},
-  };
   const Lines sound = sound_lines();
-  for (const Named& each : named) {
+  for (const Named& each : kNamed) {
     SCOPED_TRACE(each.line);
     const Judge judge = judged({sound[0], sound[1], each.line});
     ASSERT_FALSE(judge.findings().empty());

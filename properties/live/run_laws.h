@@ -67,8 +67,8 @@ inline constexpr RunLaw kRunLaws[] = {
     {"S16", "raised", "The engine raises nothing, and none of its assertions fails.",
      "EngineCore dies of what its scheduler raises"},
     {"S17", "exists",
-     "The requests, steps, transfers and blocks that the engine names exist, and its numbers lie in "
-     "their ranges.", "vLLM BlockTable, slot_mapping: the GPU writes wherever they point"},
+     "The requests, steps, transfers and blocks that the engine names exist, and its numbers lie "
+     "in their ranges.", "vLLM BlockTable, slot_mapping: the GPU writes wherever they point"},
     {"L1", "end",
      "Once arrivals and faults stop, each request ends within the patience of the run.",
      "vLLM Scheduler"},

@@ -193,7 +193,7 @@ void Judge::take(const event::Run& event) {
   if (step != steps_in_flight_.end()) run(*step, event);
 }
 
-/// @return the step that runs or retires; the end, and a finding, if none of that number waits for it
+/// @return the step that runs or retires; the end, and a finding, if none of that number waits
 std::deque<Judge::Step>::iterator Judge::find_step(std::uint64_t number, bool to_run) {
   const auto waits = [to_run](const Step& step) { return !to_run || !step.ran; };
   const auto next = std::ranges::find_if(steps_in_flight_, waits);

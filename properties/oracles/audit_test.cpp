@@ -105,7 +105,7 @@ TEST(Audit, CreditsEachOracleAlone) {
   const auto laws = audit_lie(leak, {true, false, false});
   ASSERT_TRUE(laws.has_value());
   EXPECT_TRUE(laws->names("I6"));
-  EXPECT_NE(std::string(laws->what()).find("I6 references: block 1 counts 1 references"),
+  EXPECT_NE(std::string(laws->what()).find("I6 references: block 1 has 1 references"),
             std::string::npos)
       << laws->what();
   const auto model = audit_lie(leak, {false, true, false});

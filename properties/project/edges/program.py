@@ -42,7 +42,8 @@ class Outcome:
 
     def __str__(self):
         return (f"{' '.join(self.words)}\n  ended with {self.code} after "
-                f"{self.seconds:.1f} s of the processor, {self.bytes_at_most >> 20} MiB\n  stderr: {self.error[:400]!r}\n"
+                f"{self.seconds:.1f} s of the processor, "
+                f"{self.bytes_at_most >> 20} MiB\n  stderr: {self.error[:400]!r}\n"
                 f"  stdout: {self.out[-200:]!r}\n  left: {self.files} {self.processes}")
 
 
