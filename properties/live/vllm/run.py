@@ -363,6 +363,7 @@ def main():
             return 2
         finally:
             campaign.stop()
+    campaign.driver.unjudged.sort(key=lambda run: (run["case"], run["seed"], run["copy"]))
     show(campaign)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
