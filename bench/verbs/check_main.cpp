@@ -168,7 +168,7 @@ std::vector<CommandLine::Option> add_ordinary_options(CommandLine& line, Argumen
                   "[s] time limit for shrinking a finding of a foreign allocator, default 30; 0 = "
                   "no shrinking")
           .between(0.0, 1e6),
-      line.option("--without-law", arguments.without_laws, "do not ask this law, repeatable")
+      line.option("--without-law", arguments.without_laws, "leave out this law, repeatable")
           .placeholder("ID"),
       line.option("--known", arguments.known,
                   "a file of expected findings, JSON Lines with finding, reason and link; only "
@@ -197,7 +197,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
   add_limit_options(line, arguments.subject, AnswerLimit::with);
   std::vector<CommandLine::Option> ordinary = add_ordinary_options(line, arguments);
   const auto deep = line.option("--deep", arguments.deep_seconds,
-                                "[s] check with seed after seed for so long; the last is finished")
+                                "[s] check seed after seed for this long, and finish the last")
                         .between(0.001, 1e8);
   line.option("--resume", arguments.resume,
               "a file in which --deep remembers the next seed; it goes on there if the file exists")

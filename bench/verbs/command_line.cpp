@@ -262,9 +262,10 @@ Option CommandLine::flag_or_option(const std::string& name, std::optional<std::s
 }
 
 void CommandLine::footer(const std::string& text) {
-  app_->footer(text + (text.empty() ? "" : "\n\n") +
-               "Exit codes: 0 holds, 1 violated or worse, 2 usage, unreadable input or unwritable "
-               "output, 3 cannot tell, 130 stopped.");
+  app_->footer(
+      text + (text.empty() ? "" : "\n\n") +
+      "Exit codes: 0 holds, 1 a law is broken or a measurement got worse, 2 usage, unreadable "
+      "input or unwritable output, 3 cannot tell, 130 stopped.");
 }
 
 /// The library takes the next word for a missing value, even if that is an option.

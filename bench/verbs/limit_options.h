@@ -23,15 +23,15 @@ inline void add_limit_options(CommandLine& line, properties::SubjectOptions& sub
   properties::AnswerLimits& limits = subject.limits;
   if (answer == AnswerLimit::with) {
     of_others(line.option("--time-limit-seconds", limits.answer_seconds,
-                          "for each answer of another's allocator, default 10"))
+                          "time limit for each answer of a foreign allocator, default 10"))
         .between(0.01, 86400.0);
   }
   of_others(line.option("--start-limit-seconds", limits.start_seconds,
-                        "until another's allocator has started and answered the first header, "
+                        "time limit for a foreign allocator to start and answer the header, "
                         "default 60"))
       .between(0.01, 86400.0);
   of_others(line.option("--memory-limit-gib", limits.memory_gib,
-                        "[GiB] that another's allocator may take, default 8"))
+                        "[GiB] memory limit of a foreign allocator, default 8"))
       .between(0.01, 65536.0);
 }
 

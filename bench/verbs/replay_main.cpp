@@ -143,7 +143,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
                    .goes_with({files});
   auto without =
       line.option("--without-law", arguments.without_laws,
-                  "do not ask this law of a failure that was found without it, repeatable")
+                  "leave out this law, for a failure that was found without it, repeatable")
           .placeholder("ID")
           .goes_with({files});
   line.flag("--draw", arguments.draw, "also draw the state after each operation")

@@ -30,30 +30,31 @@ struct Arguments {
 
 void add_options(CommandLine& line, Arguments& arguments) {
   const auto mutants = line.flag("--mutants", arguments.hunts,
-                                 "hunt every seeded bug, and say which oracle noticed it");
+                                 "seed each bug of the list, and report which oracle detects it");
   const auto liars = line.flag("--liars", arguments.lies,
-                               "let a sound allocator lie in every way, and say which lies pass")
+                               "falsify each answer of a correct allocator, and report what passes")
                          .not_with({mutants});
-  const auto score =
-      line.flag("--mutation-score", arguments.scores,
-                "say which share of the operator mutants of optimized/ check notices")
-          .not_with({mutants, liars});
+  const auto score = line.flag("--mutation-score", arguments.scores,
+                               "report the share of small changes to optimized/ that check detects")
+                         .not_with({mutants, liars});
   line.option("--seed", arguments.seed, "of the random runs, or of the draw; default 1");
   line.option("--operations", arguments.operations,
               "at most so many per seeded bug, default 200000, or per configuration of a lie, "
               "default 2000")
       .between(std::uint64_t{1}, std::uint64_t{1} << 40)
       .goes_with({mutants, liars});
-  line.option("--mutant", arguments.mutants.ids, "hunt only this one, repeatable")
+  line.option("--mutant", arguments.mutants.ids, "seed only this bug, repeatable")
       .goes_with({mutants});
-  line.option("--lie", arguments.liars.lie, "tell only this one")
+  line.option("--lie", arguments.liars.lie, "falsify only in this way")
       .one_of(row_names(properties::all_lies()))
       .placeholder("LIE")
       .goes_with({liars});
-  line.option("--lie-about", arguments.liars.operation, "tell lies about this operation only")
+  line.option("--lie-about", arguments.liars.operation,
+              "falsify the answers to this operation only")
       .one_of({std::begin(kOperationNames), std::end(kOperationNames)})
       .goes_with({liars});
-  const auto all = line.flag("--all", arguments.score.all, "every operator mutant, for the night")
+  const auto all = line.flag("--all", arguments.score.all,
+                             "all small changes to optimized/, which takes a night")
                        .goes_with({score});
   line.option("--part", arguments.score.part,
               "of these every N-th, from the I-th on, counted from 0: a share of the night")
@@ -63,7 +64,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
       line.option("--only", arguments.score.only, "only the operator mutant of this id, repeatable")
           .goes_with({score})
           .not_with({all});
-  line.option("--draw", arguments.score.mutants, "so many operator mutants, default 220")
+  line.option("--draw", arguments.score.mutants, "how many small changes are drawn, default 220")
       .between(1U, 1'000'000U)
       .goes_with({score})
       .not_with({all, only});
@@ -76,11 +77,12 @@ void add_options(CommandLine& line, Arguments& arguments) {
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  CommandLine line(kProgram,
-                   "Judges kvproof: puts bugs, lies and small changes before its oracles, and says "
-                   "what they notice.\nExamples: kvproof selftest --mutants --json=mutants.json\n"
-                   "          kvproof selftest --liars\n"
-                   "          kvproof selftest --mutation-score --draw=20 --seed=7");
+  CommandLine line(
+      kProgram,
+      "Checks kvproof itself: seeds bugs, wrong answers and small changes, and reports "
+      "which of them the checks detect.\nExamples: kvproof selftest --mutants --json=mutants.json\n"
+      "          kvproof selftest --liars\n"
+      "          kvproof selftest --mutation-score --draw=20 --seed=7");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
   auto& [hunts, lies, scores, mutants, liars, score, seed, operations, json_path] = arguments;

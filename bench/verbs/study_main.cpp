@@ -136,11 +136,12 @@ bool workloads_are_played(const Arguments& arguments) {
 
 int run(int argc, char** argv) {
   Arguments arguments;
-  CommandLine line(kProgram,
-                   "Plays requests on the real allocators, for the figures of the report.\n"
-                   "Example: kvproof study utilisation live_memory --json=results.json\n"
-                   "Studies, all of them unless named:" +
-                       list_of_studies());
+  CommandLine line(
+      kProgram,
+      "Runs the experiments behind the figures of the report, on the real allocators.\n"
+      "Example: kvproof study utilisation live_memory --json=results.json\n"
+      "Studies, all of them unless named:" +
+          list_of_studies());
   line.option("names", arguments.names, "which studies").placeholder("NAME");
   line.option("--json", arguments.json_path, "write the results to this file").placeholder("PATH");
   auto trace = line.option("--trace", arguments.logs,
