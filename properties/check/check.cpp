@@ -112,7 +112,8 @@ class Check {
       for (const FailureReport& finding : report_.findings) {
         if (!finding.failure.names(id)) continue;
         law.broken = true;
-        law.known = law.known && finding.known.has_value();
+        const bool follows = finding.behind != 0 && report_.failure() == nullptr;
+        law.known = law.known && (finding.known || follows);
       }
       if ((options_.laws_left_out >> i & 1U) != 0) law.left_out = "--without-law";
       const auto& required = options_.required;
@@ -447,7 +448,8 @@ bool forgets(const Configuration& row) {
 }  // namespace
 
 const FailureReport* CheckReport::failure() const {
-  const auto at = std::ranges::find_if(findings, [](const FailureReport& f) { return !f.known; });
+  const auto at = std::ranges::find_if(
+      findings, [](const FailureReport& f) { return !f.known && f.behind == 0; });
   return at != findings.end() ? &*at : nullptr;
 }
 

@@ -102,7 +102,8 @@ struct CheckReport {
   std::vector<std::string> silent;  // laws that were required and not evaluated
   bool stopped = false;             // there were findings enough before the last run
 
-  /// The first finding that is not known; nullptr if there is none.
+  /// The first finding that is not known; nullptr if there is none. What may follow from others
+  /// decides nothing: the known ones that it stands behind are accepted with it.
   [[nodiscard]] const FailureReport* failure() const;
   [[nodiscard]] std::size_t num_known() const;
   /// Those that are not known, and that may follow from others.

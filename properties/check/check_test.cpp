@@ -308,7 +308,20 @@ TEST(Check, GoesOnAfterAFindingAndWithoutALaw) {
   }
 }
 
-TEST(Check, SaysWhichRequiredLawHadNoSay) {
+TEST(Check, WhatMayFollowFromAKnownFindingDecidesNothing) {
+  CheckReport report;
+  FailureReport front = finding({"C12"}, {op::Lookup{"a"}});
+  FailureReport behind = finding({"I7"}, {op::Lookup{"a"}});
+  behind.behind = 1;
+  report.findings = {front, behind};
+  ASSERT_NE(report.failure(), nullptr);
+  EXPECT_EQ(report.failure()->laws(), "C12");
+  report.findings.front().known = KnownFinding{{"C12"}, "as reported", ""};
+  EXPECT_EQ(report.failure(), nullptr);
+  EXPECT_EQ(report.num_behind(), 1U) << "it is told all the same";
+}
+
+TEST(Check, SaysWhichRequiredLawIsNotEvaluated) {
   CheckOptions required = options("plain", 3000);
   required.required = {"I1", "C2"};
   const CheckReport report = check(own_candidate(*optimized::find_subject("naive")), required);

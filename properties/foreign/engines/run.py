@@ -219,7 +219,7 @@ def law_results(row, results):
     """@return a result of each law, then of each kind of finding that is about none (a crash)"""
     findings = {}  # by law or kind
     for result in results:
-        if result["experiment"] == "check_finding":
+        if result["experiment"] == "check_finding" and not result["parameters"].get("behind"):
             for name in result["parameters"]["finding"].split("+"):
                 findings.setdefault(name, []).append(result["parameters"])
     out = []
