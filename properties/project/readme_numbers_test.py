@@ -85,7 +85,7 @@ def printed(build):
     yield (r"copies of nine .*?\| \S+ of (\S+) are detected",
            [sum(len(row.seeded) for row in engines)])
     out = said(0, f"{build}/bin/kvproof-live", str(ROOT / "properties/live/runs/sound.jsonl"))
-    yield (r"engine's run \| (\S+) laws; \[(\S+) advisories\].*?, (\S+) for continuous",
+    yield (r"engine's run \| (\S+) laws; (\S+) more \[advisories\].*?, (\S+) for continuous",
            [len(re.findall(r"^ +[SL]\d+ ", out, re.M)), len(of_vllm), len(of_runs) - len(of_vllm)])
 
     out = said(0, f"{build}/bin/kvproof-replay", str(ROOT / "properties/traces/recordings"))
