@@ -16,7 +16,8 @@ WRONG = {"ID": ["", "X1", "i1"], "IDS": ["X1", "I1,,I2", "I1;I2"],
          "N": ["-1", "010", "0x10", "+1", "1.5", "1e3", "nan", "9" * 23, "", "x", " 1", "1 "],
          "X": ["nan", "inf", "-inf", "1e999", "0x1p3", "", "x", "1,5", " 1", "1 "],
          "TEXT": [""], "PATH": [""], "FILE": [""]}
-REPEATABLE = {("check", "--configuration"), ("check", "--without-law"), ("selftest", "--mutant"),
+REPEATABLE = {("check", "--configuration"), ("check", "--without-law"),
+              ("replay", "--without-law"), ("selftest", "--mutant"),
               ("selftest", "--only"), ("gate", "--workload"), ("study", "--trace")}
 
 MAY = "[=NAMES]"  # a flag that may have a value
