@@ -316,7 +316,7 @@ class CheckTest(unittest.TestCase):
                               r"(?:.*\n)*?run it again: .*? replay (.*)\n", done.stdout)
             self.assertGreater(len(told), 1)
             for first, behind, options in told:
-                replay = os.environ["KVPROOF"].replace("check", "replay")
+                replay = os.path.join(os.path.dirname(os.environ["KVPROOF"]), "kvproof-replay")
                 again = subprocess.run(f"{replay} {options}", shell=True, **run).stdout
                 broken = re.findall(r"^ *([IC][0-9]+|content)(?: .*)?: ", again, re.MULTILINE)
                 self.assertEqual(set(broken), set(re.split("[, +]+", first or behind)), again)
