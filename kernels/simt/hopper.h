@@ -12,7 +12,7 @@
 //          barrier_expect(barrier, bytes)    one arrival, and so many bytes more in this phase
 //          barrier_wait(barrier, parity)     until the phase of this parity has ended: 0 for the
 //                                            first; of a new barrier, parity 1 has ended
-//          bool barrier_test(barrier, parity)
+//          bool barrier_ended(barrier, parity)
 //          named_sync(id, threads), named_arrive(id, threads)   barriers 1 to 15 of the block, for
 //                                            `threads` threads, whole warps; arrive does not wait
 //          fence_async()                     the units see what this thread wrote to shared memory

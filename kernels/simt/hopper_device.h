@@ -91,7 +91,7 @@ __device__ inline void barrier_expect(SharedAddress barrier, int bytes) {
                "r"(bytes)
                : "memory");
 }
-__device__ inline bool barrier_test(SharedAddress barrier, int parity) {
+__device__ inline bool barrier_ended(SharedAddress barrier, int parity) {
   int ended;
   asm volatile(
       "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; "
