@@ -6,95 +6,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <numeric>
-#include <optional>
 
-#include "kernels/simt/fiber.h"
-#include "reference/mix64.h"
-
-#if defined(KVPROOF_SIMT_TSAN)
-#include <sanitizer/tsan_interface.h>
-
-extern "C" {  // of the sanitizer's runtime
-void AnnotateIgnoreWritesBegin(const char* file, int line);
-void AnnotateIgnoreWritesEnd(const char* file, int line);
-}
-#endif
+#include "kernels/simt/async_machine.h"
+#include "kernels/simt/machine.h"
 
 namespace kvproof::simt {
-namespace {
-
-/// While one lives, ThreadSanitizer ignores the writes and frees of this thread: the machine's own
-/// memory is not the kernel's, and shared memory is there before a block starts.
-struct Unobserved {
-#if defined(KVPROOF_SIMT_TSAN)
-  Unobserved() { AnnotateIgnoreWritesBegin(__FILE__, __LINE__); }
-  ~Unobserved() { AnnotateIgnoreWritesEnd(__FILE__, __LINE__); }
-#else
-  ~Unobserved() {}  // not trivial, so that no compiler calls the guard an unused variable
-#endif
-};
-
-void order_before([[maybe_unused]] void* what) {
-#if defined(KVPROOF_SIMT_TSAN)
-  __tsan_release(what);
-#endif
-}
-void order_after([[maybe_unused]] void* what) {
-#if defined(KVPROOF_SIMT_TSAN)
-  __tsan_acquire(what);
-#endif
-}
-
-struct Random {
-  std::uint64_t state;
-  std::uint64_t next() { return next_mix64(state); }
-};
-
-/// Threads that wait for each other: a block's barrier, or a warp's.
-struct Meeting {
-  int expected = 0;
-  int arrived = 0;
-  std::uint64_t round = 0;
-  Place place{};  // where the first thread of this round waits
-  char order[2] =
-      {};  // orders even and odd rounds apart: a thread ahead may have reached the next round
-};
-
-struct Warp {
-  Meeting meeting;
-  std::byte cells[2][kWarpSize][32];
-};
-
-enum class Waiting { no, block, warp };
-
-struct Runner {
-  Thread thread;
-  Fiber fiber;
-  Waiting waiting = Waiting::no;
-  std::uint64_t round = 0;  // the round of the meeting that it waits for
-  Place place{};
-  bool ended = false;
-  int exchanges = 0;
-};
-
-struct Shared {
-  std::unique_ptr<std::byte, decltype(&std::free)> bytes{nullptr, &std::free};
-  std::size_t size = 0;
-};
-
-struct Machine {
-  Schedule schedule;
-  std::vector<std::unique_ptr<Runner>> runners;  // kept from launch to launch
-  std::vector<Warp> warps;
-  Meeting barrier;
-  std::map<const void*, Shared> shared;  // by key; null: dynamic
-  Runner* running = nullptr;
-  const std::function<void()>* kernel = nullptr;
-  std::optional<std::string> broken;
-};
 
 Machine& machine() {
   static Machine self;
@@ -106,38 +23,45 @@ std::string text_of(Place place) {
   return std::string(slash ? slash + 1 : place.file) + ":" + std::to_string(place.line);
 }
 
-void wait_at(Meeting& meeting, Waiting kind, Place place) {
-  Machine& m = machine();
-  Runner& self = *m.running;
+void wait_until(Waiting kind, bool (*ready)(const Runner&), const void* what, int number,
+                Place place) {
+  Runner& self = *machine().running;
+  self.waiting = kind;
+  self.meeting = nullptr;
+  self.ready = ready;
+  self.what = what;
+  self.number = number;
+  self.place = place;
+  self.fiber.pause();
+  self.waiting = Waiting::no;
+}
+
+void meet(Meeting& meeting, Waiting kind, Place place, bool waits) {
+  Runner& self = *machine().running;
   if (meeting.arrived == 0) meeting.place = place;
-  const bool elsewhere =
-      kind == Waiting::block &&
-      (meeting.place.line != place.line || std::strcmp(meeting.place.file, place.file) != 0);
-  if (elsewhere && !m.broken) {
-    m.broken = "divergent barrier: thread " + std::to_string(self.thread.linear) + " waits at " +
-               text_of(place) + ", others at " + text_of(meeting.place);
-  }
   char& order = meeting.order[meeting.round % 2];
   order_before(&order);
-  self.waiting = kind;
   self.round = meeting.round;
-  self.place = place;
   if (++meeting.arrived == meeting.expected) {
     meeting.arrived = 0;
     ++meeting.round;
   }
+  if (!waits) return;
+  self.waiting = kind;
+  self.meeting = &meeting;
+  self.place = place;
   self.fiber.pause();
   self.waiting = Waiting::no;
   order_after(&order);
 }
 
+namespace {
+
 bool can_run(const Runner& runner) {
-  Machine& m = machine();
   if (runner.ended) return false;
   if (runner.waiting == Waiting::no) return true;
-  const auto warp = static_cast<std::size_t>(runner.thread.linear / kWarpSize);
-  const Meeting& meeting = runner.waiting == Waiting::block ? m.barrier : m.warps[warp].meeting;
-  return meeting.round != runner.round;
+  if (runner.meeting != nullptr) return runner.meeting->round != runner.round;
+  return runner.ready(runner);
 }
 
 /// Says which threads wait where: "threads 0-31 at op.cu:40, threads 32-63 ended".
@@ -149,8 +73,15 @@ std::string who_waits(std::size_t num_threads) {
     const Runner& r = *m.runners[i];
     if (r.ended) return std::string("ended");
     if (r.waiting == Waiting::no) return std::string("not waiting");
-    return (r.waiting == Waiting::warp ? "at the warp operation " : "at the barrier ") +
-           text_of(r.place);
+    constexpr const char* kWhere[] = {"",
+                                      "at the barrier ",
+                                      "at the warp operation ",
+                                      "at the warpgroup's operation ",
+                                      "at the named barrier ",
+                                      "for a phase at ",
+                                      "for registers at ",
+                                      "asking again and again at "};
+    return kWhere[static_cast<int>(r.waiting)] + text_of(r.place);
   };
   for (std::size_t i = 1; i <= num_threads; ++i) {
     if (i < num_threads && state(i) == state(first)) continue;
@@ -172,12 +103,20 @@ void run_thread(void* argument) {
 
 void free_shared() {
   const Unobserved unobserved;
-  machine().shared.clear();
+  Machine& m = machine();
+  m.async.reset();
+  for (const auto& [key, shared] : m.shared) allow(shared.bytes, shared.size);
+  m.shared.clear();
+  m.next_address = kStaticAddress;
 }
 
-void prepare_block(Dim3 grid, Dim3 block, Dim3 index, std::size_t num_threads, Random& random) {
+void prepare_block(Dim3 grid, Dim3 block, Dim3 index, std::size_t num_threads,
+                   DrawnNumbers& random) {
   const Unobserved unobserved;
   Machine& m = machine();
+  m.num_threads = num_threads;
+  m.block_number = index.x + std::uint64_t{grid.x} * (index.y + std::uint64_t{grid.y} * index.z);
+  m.pass = 0;
   m.barrier = {};
   m.barrier.expected = static_cast<int>(num_threads);
   m.warps.assign(num_threads / kWarpSize, Warp{});
@@ -203,7 +142,7 @@ void prepare_block(Dim3 grid, Dim3 block, Dim3 index, std::size_t num_threads, R
 
 /// Resumes the threads that can run, in an order that a seed draws warp by warp. One warp goes as
 /// far ahead as it can before the next one moves: that finds a missing barrier.
-void run_block(std::size_t num_threads, Random& random) {
+void run_block(std::size_t num_threads, DrawnNumbers& random) {
   Machine& m = machine();
   std::vector<std::size_t> order(num_threads);
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -218,7 +157,8 @@ void run_block(std::size_t num_threads, Random& random) {
   }
   std::size_t left = num_threads;
   while (left > 0) {
-    bool moved = false;
+    bool moved = false, asked = false;
+    ++m.pass;
     for (std::size_t w = 0; w < num_threads; w += kWarpSize) {
       bool warp_moved = true;
       while (warp_moved && !m.broken) {
@@ -227,15 +167,23 @@ void run_block(std::size_t num_threads, Random& random) {
           Runner& r = *m.runners[order[i]];
           if (!can_run(r)) continue;
           m.running = &r;
+          const bool only_asks = r.waiting == Waiting::turn;
           r.fiber.resume();
           if (r.ended) --left;
-          warp_moved = moved = true;
+          warp_moved = true;
+          (only_asks ? asked : moved) = true;
         }
       }
+      if (m.async != nullptr) m.async->let_time_pass();
     }
     if (m.broken) throw KernelError(*m.broken + "; " + who_waits(num_threads));
-    if (!moved) throw KernelError("barrier never met: " + who_waits(num_threads));
+    if (moved || (m.async != nullptr && m.async->complete_one(asked))) continue;
+    if (m.broken) throw KernelError(*m.broken + "; " + who_waits(num_threads));
+    throw KernelError("barrier never met: " + who_waits(num_threads) +
+                      (m.async != nullptr ? m.async->what_is_open() : ""));
   }
+  if (m.async != nullptr) m.async->end_block();
+  if (m.broken) throw KernelError(*m.broken);
 }
 
 }  // namespace
@@ -251,12 +199,22 @@ void fail(const std::string& what) {
 
 void set_schedule(Schedule schedule) { machine().schedule = schedule; }
 
-void block_barrier(Place place) { wait_at(machine().barrier, Waiting::block, place); }
+void block_barrier(Place place) {
+  Machine& m = machine();
+  const Meeting& meeting = m.barrier;
+  const bool elsewhere = meeting.arrived > 0 && (meeting.place.line != place.line ||
+                                                 std::strcmp(meeting.place.file, place.file) != 0);
+  if (elsewhere && !m.broken) {
+    m.broken = "divergent barrier: thread " + std::to_string(m.running->thread.linear) +
+               " waits at " + text_of(place) + ", others at " + text_of(meeting.place);
+  }
+  meet(m.barrier, Waiting::block, place);
+}
 
 void warp_barrier(Place place) {
   Machine& m = machine();
-  wait_at(m.warps[static_cast<std::size_t>(m.running->thread.linear / kWarpSize)].meeting,
-          Waiting::warp, place);
+  meet(m.warps[static_cast<std::size_t>(m.running->thread.linear / kWarpSize)].meeting,
+       Waiting::warp, place);
 }
 
 const std::byte (*warp_exchange(const void* mine, std::size_t bytes, Place place))[32] {
@@ -271,6 +229,7 @@ const std::byte (*warp_exchange(const void* mine, std::size_t bytes, Place place
   // A shuffle orders no memory (CUDA C++ Programming Guide, 7.22): the sanitizer is told nothing.
   Meeting& meeting = warp.meeting;
   self.waiting = Waiting::warp;
+  self.meeting = &meeting;
   self.round = meeting.round;
   self.place = place;
   if (++meeting.arrived == meeting.expected) {
@@ -282,22 +241,42 @@ const std::byte (*warp_exchange(const void* mine, std::size_t bytes, Place place
   return cells;
 }
 
-void* shared_memory(const void* key, std::size_t bytes, std::size_t alignment) {
-  const Unobserved unobserved;
-  Shared& slot = machine().shared[key];
-  if (!slot.bytes) {
-    void* memory = nullptr;
-    if (posix_memalign(&memory, std::max(alignment, sizeof(void*)),
-                       std::max(bytes, std::size_t{1})))
-      throw std::bad_alloc();
-    std::memset(memory, 0xFF, bytes);
-    slot.bytes.reset(static_cast<std::byte*>(memory));
-    slot.size = bytes;
-  }
-  return slot.bytes.get();
+namespace {
+
+/// Where the dynamic array begins: a kernel may rely on multiples of 128 only, so the seed draws.
+std::uint32_t dynamic_address() {
+  Machine& m = machine();
+  if (m.schedule.seed == 0) return kDynamicAddress;
+  DrawnNumbers drawn{m.schedule.seed ^ m.block_number << 32};
+  return kDynamicAddress + 128 * static_cast<std::uint32_t>(drawn.next() % 8);
 }
 
-void* dynamic_shared_memory() { return machine().shared[nullptr].bytes.get(); }
+}  // namespace
+
+void* shared_memory(const void* key, std::size_t bytes, std::size_t alignment) {
+  const Unobserved unobserved;
+  Machine& m = machine();
+  Shared& slot = m.shared[key];
+  if (slot.bytes != nullptr) return slot.bytes;
+  // An address and the pointer behind it are alike in their lower bits.
+  alignment = std::max(alignment, sizeof(void*));
+  const auto mask = static_cast<std::uint32_t>(alignment) - 1;
+  slot.address = key == nullptr ? dynamic_address() : (m.next_address + mask) & ~mask;
+  const std::size_t skipped = key == nullptr ? slot.address % 1024 : 0;
+  void* memory = nullptr;
+  if (posix_memalign(&memory, key == nullptr ? 1024 : alignment,
+                     std::max(skipped + bytes, std::size_t{1})))
+    throw std::bad_alloc();
+  std::memset(memory, 0xFF, skipped + bytes);
+  slot.allocated.reset(static_cast<std::byte*>(memory));
+  slot.bytes = slot.allocated.get() + skipped;
+  slot.size = bytes;
+  forbid(memory, skipped);
+  if (key != nullptr) m.next_address = slot.address + static_cast<std::uint32_t>(bytes);
+  return slot.bytes;
+}
+
+void* dynamic_shared_memory() { return machine().shared[nullptr].bytes; }
 
 void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel) {
@@ -312,8 +291,12 @@ void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
     throw KernelError("launch: a grid of " + std::to_string(grid.x) + " x " +
                       std::to_string(grid.y) + " x " + std::to_string(grid.z) + " blocks");
   }
+  if (dynamic_shared_bytes > kMostSharedBytes) {
+    throw KernelError("launch: " + std::to_string(dynamic_shared_bytes) +
+                      " bytes of shared memory, at most " + std::to_string(kMostSharedBytes));
+  }
   while (m.runners.size() < num_threads) m.runners.push_back(std::make_unique<Runner>());
-  Random random{m.schedule.seed};
+  DrawnNumbers random{m.schedule.seed};
   m.kernel = &kernel;
   m.broken.reset();
   order_before(&m.kernel);

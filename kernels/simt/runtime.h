@@ -22,6 +22,7 @@ struct Dim3 {
 };
 
 constexpr int kWarpSize = 32;
+constexpr std::size_t kMostSharedBytes = 227 << 10;  // of a block's dynamic memory, as Hopper has
 
 /// A kernel broke a rule of the machine: barriers that do not meet, a bad launch.
 struct KernelError : std::runtime_error {
@@ -32,6 +33,10 @@ struct KernelError : std::runtime_error {
 struct Place {
   const char* file;
   int line;
+  /// Where it is called; as a default argument, where that function is called.
+  static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    return {file, line};
+  }
 };
 
 /// An asynchronous copy that was started and not awaited yet.
