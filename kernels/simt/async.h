@@ -24,10 +24,10 @@ void named_barrier(int id, int threads, bool waits, Place place);
 void set_registers(int count, bool up, Place place);
 
 void fence_async(Place place);
-void tensor_load(SharedAddress to, const kernels::TensorMap& map, const std::int32_t* at, int rank,
+void tensor_load(SharedAddress to, const kernels::TensorMap& map, const std::int32_t* at,
                  SharedAddress barrier, Place place);
-void tensor_store(const kernels::TensorMap& map, const std::int32_t* at, int rank,
-                  SharedAddress from, Place place);
+void tensor_store(const kernels::TensorMap& map, const std::int32_t* at, SharedAddress from,
+                  Place place);
 void bulk_commit(Place place);
 void bulk_wait(int newest, bool written, Place place);
 

@@ -9,6 +9,28 @@ namespace kvproof::simt {
 namespace {
 
 constexpr std::uint64_t kPattern = 0xBA55'1E4D'0BA2'21E4;  // what a barrier's 8 bytes hold
+constexpr int kReleased = -1;                              // in place of a waiter's parity
+
+bool phase_ended(const CountingBarrier& barrier, int parity) {
+  return barrier.phase % 2 != static_cast<std::uint64_t>(parity);
+}
+
+/// The thread has seen the end of the last phase.
+void acquire(CountingBarrier& b, std::size_t thread) { async().clocks[thread].join(b.ended); }
+
+/// A parity names the phase that the thread knows to have ended last, or the next one. The barrier
+/// answers for the last that ended, and the one that has not.
+void require_near(const CountingBarrier& b, int parity, Place place) {
+  const Machine& m = machine();
+  const auto known = std::int64_t{async().clocks[own_index()][m.num_threads + b.index]};
+  const std::int64_t meant = known % 2 == parity ? known : known - 1;
+  if (meant + 1 >= static_cast<std::int64_t>(b.phase)) return;
+  fail("a wait for phase " + std::to_string(meant) + " by " + text_of(culprit(place)) +
+       ", two phases back: " + std::to_string(b.phase) +
+       " have ended of the barrier initialised by " + text_of(b.init));
+}
+
+}  // namespace
 
 CountingBarrier& barrier_at(SharedAddress address, Place place) {
   for (const auto& barrier : async().barriers) {
@@ -18,48 +40,92 @@ CountingBarrier& barrier_at(SharedAddress address, Place place) {
        text_of(place));
 }
 
-bool phase_ended(const CountingBarrier& barrier, int parity) {
-  return barrier.phase % 2 != static_cast<std::uint64_t>(parity);
+CountingBarrier& usable_barrier(SharedAddress address, Place place) {
+  AsyncMachine& a = async();
+  CountingBarrier& b = barrier_at(address, place);
+  const auto init = static_cast<std::size_t>(b.init.thread);
+  const std::size_t user = own_index();
+  if (user != init && (b.visible == 0 || a.clocks[user][init] < b.visible)) {
+    fail("barrier used by " + text_of(culprit(place)) + ", initialised by " + text_of(b.init) +
+         (b.visible == 0 ? ", not fenced" : ", fenced, but no barrier orders the fence before"));
+  }
+#if !defined(KVPROOF_SIMT_ASAN)
+  if (std::memcmp(shared_at(address, 8, place), &kPattern, 8) != 0) {
+    fail("the 8 bytes of the barrier initialised by " + text_of(b.init) +
+         " were overwritten, seen at " + text_of(place));
+  }
+#endif
+  return b;
 }
 
-bool phase_has_ended(const Runner& runner) {
-  return phase_ended(*static_cast<const CountingBarrier*>(runner.what), runner.number);
-}
-
-}  // namespace
-
-/// Ends the phase if nothing is missing.
-void end_phase_if_complete(CountingBarrier& barrier) {
-  if (barrier.pending > 0 || barrier.bytes > 0) return;
-  barrier.pending = barrier.expected;
-  ++barrier.phase;
+void end_phase_if_complete(CountingBarrier& b) {
+  if (b.pending > 0 || b.bytes > 0) return;
+  const Machine& m = machine();
+  b.pending = b.expected;
+  ++b.phase;
+  b.ended = b.arriving;
+  b.ended[m.num_threads + b.index] = static_cast<std::uint32_t>(b.phase);
+  b.arriving = Clock(m.num_threads + kMostBarriers);
+  for (std::size_t t = 0; t < m.num_threads; ++t) {
+    Runner& r = *m.runners[t];
+    if (r.waiting != Waiting::phase || r.what != &b) continue;
+    if (r.number == kReleased) {
+      report("phase " + std::to_string(b.phase - 1) + " of the barrier initialised by " +
+             text_of(b.init) + " ended before " + text_of(Culprit{r.thread.linear, r.place}) +
+             " saw the end of the one before");
+    } else if (phase_ended(b, r.number)) {
+      acquire(b, t);
+      r.number = kReleased;
+    }
+  }
 }
 
 void barrier_init(SharedAddress barrier, int arrivals, Place place) {
   const Unobserved unobserved;
+  AsyncMachine& a = async();
   std::byte* const bytes = shared_at(barrier, 8, place);
   if (barrier % 8 != 0) fail("barrier_init: address is no multiple of 8, at " + text_of(place));
-  if (arrivals < 1 || arrivals >= 1 << 20) fail("barrier_init: arrivals, at " + text_of(place));
-  for (const auto& other : async().barriers) {
-    if (other->at == barrier) {
+  if (arrivals < 1 || arrivals >= 1 << 20) {
+    fail("barrier_init: " + std::to_string(arrivals) + " arrivals, at " + text_of(place));
+  }
+  for (const auto& other : a.barriers) {
+    if (other->at < barrier + 8 && barrier < other->at + 8) {
       fail("barrier_init of a barrier that lives since " + text_of(other->init) + ", at " +
            text_of(place));
     }
   }
+  if (a.barriers.size() == kMostBarriers) fail("more than 64 barriers, at " + text_of(place));
   std::memcpy(bytes, &kPattern, sizeof(kPattern));
+  forbid(bytes, sizeof(kPattern));
   auto made = std::make_unique<CountingBarrier>();
   made->at = barrier;
-  made->init = {self().thread.linear, place};
+  made->index = a.barriers.size();
+  made->init = culprit(place);
   made->expected = made->pending = arrivals;
-  async().barriers.push_back(std::move(made));
+  made->arriving = Clock(machine().num_threads + kMostBarriers);
+  made->ended = made->arriving;
+  a.barriers.push_back(std::move(made));
 }
 
-void fence_barrier_init(Place) { static_cast<void>(async()); }
+void fence_barrier_init(Place) {
+  const std::size_t thread = own_index();
+  for (const auto& barrier : async().barriers) {
+    if (barrier->init.thread != static_cast<int>(thread) || barrier->visible != 0) continue;
+    barrier->visible = async().clocks[thread][thread];
+  }
+}
 
 void barrier_arrive(SharedAddress barrier, int bytes, Place place) {
-  CountingBarrier& b = barrier_at(barrier, place);
-  if (b.pending == 0) fail("barrier: too many arrivals, at " + text_of(place));
+  CountingBarrier& b = usable_barrier(barrier, place);
+  if (b.pending == 0) {
+    fail("too many arrivals in phase " + std::to_string(b.phase) +
+         " of the barrier initialised by " + text_of(b.init) + ": " + text_of(culprit(place)));
+  }
+  if (bytes < 0 || bytes >= 1 << 20) {
+    fail("barrier_expect: " + std::to_string(bytes) + " bytes, at " + text_of(place));
+  }
   order_before(&b.order[b.phase % 2]);
+  async().release(b.arriving);
   --b.pending;
   b.bytes += bytes;
   b.unsent += bytes;
@@ -67,21 +133,30 @@ void barrier_arrive(SharedAddress barrier, int bytes, Place place) {
 }
 
 void barrier_wait(SharedAddress barrier, int parity, Place place) {
-  CountingBarrier& b = barrier_at(barrier, place);
-  if (!phase_ended(b, parity)) {
-    wait_until(Waiting::phase, &phase_has_ended, &b, parity, place);
+  CountingBarrier& b = usable_barrier(barrier, place);
+  require_near(b, parity, place);
+  if (phase_ended(b, parity)) {
+    acquire(b, own_index());
+    order_after(&b.order[(b.phase + 1) % 2]);
+    return;
   }
-  order_after(&b.order[(b.phase + 1) % 2]);
+  const std::uint64_t phase = b.phase;
+  wait_until(
+      Waiting::phase, [](const Runner& r) { return r.number == kReleased; }, &b, parity, place);
+  order_after(&b.order[phase % 2]);
 }
 
 bool barrier_ended(SharedAddress barrier, int parity, Place place) {
-  CountingBarrier& b = barrier_at(barrier, place);
+  CountingBarrier& b = usable_barrier(barrier, place);
+  require_near(b, parity, place);
   if (!phase_ended(b, parity)) {  // who asks again and again lets the others run
+    self().round = machine().pass;
     wait_until(
         Waiting::turn, [](const Runner& r) { return r.round != machine().pass; }, &b, parity,
         place);
   }
   if (!phase_ended(b, parity)) return false;
+  acquire(b, own_index());
   order_after(&b.order[(b.phase + 1) % 2]);
   return true;
 }
@@ -99,6 +174,12 @@ void named_barrier(int id, int threads, bool waits, Place place) {
          text_of(place) + ", " + std::to_string(meeting.expected) + " at " +
          text_of(meeting.place));
   }
+  if (meeting.arrived == 0) barrier.arrived.reset();
+  if (barrier.arrived[own_index()]) {
+    fail("named barrier " + std::to_string(id) + ": " + text_of(culprit(place)) +
+         " comes again before its round has ended");
+  }
+  barrier.arrived.set(own_index());
   meeting.expected = threads;
   meet(meeting, Waiting::named, place, waits);
 }

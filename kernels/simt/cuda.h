@@ -25,26 +25,31 @@ struct alignas(16) Bytes16 {
   std::uint32_t words[4];
 };
 
+#if defined(__CUDACC__)
 /// One such move; the address is a multiple of 16.
 __device__ inline Bytes16 load16(const void* from) {
   Bytes16 out;
-#if defined(__CUDACC__)
   const uint4 words = *static_cast<const uint4*>(from);
   memcpy(&out, &words, 16);
-#else
-  simt::require_aligned(from, 16, "load16");
-  std::memcpy(&out, from, 16);
-#endif
   return out;
 }
 __device__ inline void store16(void* to, const Bytes16& bytes) {
-#if defined(__CUDACC__)
   *static_cast<uint4*>(to) =
       make_uint4(bytes.words[0], bytes.words[1], bytes.words[2], bytes.words[3]);
-#else
-  simt::require_aligned(to, 16, "store16");
-  std::memcpy(to, &bytes, 16);
-#endif
 }
+#else
+inline Bytes16 load16(const void* from, KVPROOF_CALLER) {
+  Bytes16 out;
+  simt::require_aligned(from, 16, "load16");
+  if (simt::watching) simt::note_read(from, place);
+  std::memcpy(&out, from, 16);
+  return out;
+}
+inline void store16(void* to, const Bytes16& bytes, KVPROOF_CALLER) {
+  simt::require_aligned(to, 16, "store16");
+  if (simt::watching) simt::note_write(to, true, true, place);
+  std::memcpy(to, &bytes, 16);
+}
+#endif
 
 }  // namespace kvproof::kernels

@@ -21,6 +21,8 @@
 #define blockDim (::kvproof::simt::current().block_dim)
 #define gridDim (::kvproof::simt::current().grid_dim)
 
+/// The last parameter of a function: where it is called.
+#define KVPROOF_CALLER ::kvproof::simt::Place place = ::kvproof::simt::Place::here()
 #define KVPROOF_PLACE (::kvproof::simt::Place{__FILE__, __LINE__})
 
 /// Declares `name`, an array of `count` values that the block shares. @param count a constant
@@ -100,16 +102,14 @@ inline void perform(const simt::PendingCopy& copy) {
 
 /// Copies 16 bytes from global to shared memory, both aligned to 16, or writes 16 zero bytes there
 /// and reads nothing. The bytes are there after the wait for its group.
-inline void copy_async16(void* shared, const void* global, bool valid) {
+inline void copy_async16(void* shared, const void* global, bool valid, KVPROOF_CALLER) {
   simt::Thread& self = simt::current();
-  const simt::PendingCopy copy{shared, valid ? global : nullptr, 16};
+  const simt::PendingCopy copy{shared, valid ? global : nullptr, 16, place};
   simt::require_aligned(shared, 16, "copy_async16");
   simt::require_aligned(copy.from, 16, "copy_async16");
-  if (self.copies_late) {
-    self.copies.push_back(copy);
-  } else {
-    perform(copy);
-  }
+  if (simt::watching) simt::note_write(shared, true, false, place);
+  if (self.copies_late || simt::watching) self.copies.push_back(copy);
+  if (!self.copies_late) perform(copy);
 }
 inline void copy_async_commit() {
   simt::Thread& self = simt::current();
@@ -121,7 +121,10 @@ template <int kNewest>
 inline void copy_async_wait() {
   simt::Thread& self = simt::current();
   while (self.copy_groups.size() > static_cast<std::size_t>(kNewest)) {
-    for (const auto& copy : self.copy_groups.front()) perform(copy);
+    for (const auto& copy : self.copy_groups.front()) {
+      if (self.copies_late) perform(copy);
+      if (simt::watching) simt::note_write(copy.to, false, true, copy.place);
+    }
     self.copy_groups.erase(self.copy_groups.begin());
   }
 }

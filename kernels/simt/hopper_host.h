@@ -8,13 +8,11 @@
 
 #include "kernels/element.h"
 #include "kernels/simt/async.h"
+#include "kernels/simt/cuda.h"
 #include "kernels/simt/hopper_types.h"
 #include "kernels/simt/matrix_layout.h"
 
 #define KVPROOF_GRID_CONSTANT
-
-/// The last parameter of a function: where it is called.
-#define KVPROOF_CALLER ::kvproof::simt::Place place = ::kvproof::simt::Place::here()
 
 namespace kvproof::kernels {
 
@@ -56,11 +54,11 @@ template <int kRank>
 inline void tensor_load(SharedAddress to, const TensorMap& map, const std::int32_t (&at)[kRank],
                         SharedAddress barrier, KVPROOF_CALLER) {
   static_assert(kRank == 4 || kRank == 5);
-  simt::tensor_load(to, map, at, kRank, barrier, place);
+  simt::tensor_load(to, map, at, barrier, place);
 }
 inline void tensor_store(const TensorMap& map, const std::int32_t (&at)[4], SharedAddress from,
                          KVPROOF_CALLER) {
-  simt::tensor_store(map, at, 4, from, place);
+  simt::tensor_store(map, at, from, place);
 }
 inline void bulk_commit(KVPROOF_CALLER) { simt::bulk_commit(place); }
 template <int kNewest>

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/simt/clocks.h"
 #include "kernels/simt/fiber.h"
 #include "kernels/simt/runtime.h"
 #include "reference/mix64.h"
@@ -89,6 +90,7 @@ struct Meeting {
   int arrived = 0;
   std::uint64_t round = 0;
   Place place{};       // where the first thread of this round waits
+  Clock clock;         // what came before this round's arrivals, in a block that is watched
   char order[2] = {};  // orders even and odd rounds apart: a thread ahead may be in the next one
 };
 

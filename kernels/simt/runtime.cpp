@@ -39,20 +39,26 @@ void wait_until(Waiting kind, bool (*ready)(const Runner&), const void* what, in
 void meet(Meeting& meeting, Waiting kind, Place place, bool waits) {
   Runner& self = *machine().running;
   if (meeting.arrived == 0) meeting.place = place;
+  const bool orders = kind != Waiting::warpgroup;  // a warpgroup's operations order no memory
   char& order = meeting.order[meeting.round % 2];
-  order_before(&order);
-  self.round = meeting.round;
+  if (orders) order_before(&order);
+  if (watching && orders) machine().async->release(meeting.clock);
+  const std::uint64_t round = meeting.round;
+  if (waits) {
+    self.waiting = kind;
+    self.meeting = &meeting;
+    self.round = round;
+    self.place = place;
+  }
   if (++meeting.arrived == meeting.expected) {
     meeting.arrived = 0;
     ++meeting.round;
+    if (watching && orders) machine().async->end_round(meeting, round);
   }
   if (!waits) return;
-  self.waiting = kind;
-  self.meeting = &meeting;
-  self.place = place;
   self.fiber.pause();
   self.waiting = Waiting::no;
-  order_after(&order);
+  if (orders) order_after(&order);
 }
 
 namespace {
@@ -97,6 +103,7 @@ void run_thread(void* argument) {
   Machine& m = machine();
   order_after(&m.kernel);
   (*m.kernel)();
+  if (m.async != nullptr) m.async->end_thread();
   order_before(&m.runners);
   self.ended = true;
 }
@@ -105,6 +112,7 @@ void free_shared() {
   const Unobserved unobserved;
   Machine& m = machine();
   m.async.reset();
+  watching = false;
   for (const auto& [key, shared] : m.shared) allow(shared.bytes, shared.size);
   m.shared.clear();
   m.next_address = kStaticAddress;

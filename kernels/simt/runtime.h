@@ -4,8 +4,11 @@
 // Model:   A block's threads run until they wait (barrier, warp operation) or end. The order in
 //          which waiting threads go on, the order of the blocks, and whether an asynchronous copy
 //          lands at once or at its wait, are drawn from the schedule's seed.
+//          Hopper's asynchronous units (hopper.h) act late, too, and their rules are checked by
+//          vector clocks: what no barrier orders is an error in every schedule.
 // Refuses: thread blocks that are not whole warps, and warp operations of a part of a warp.
-// Leaves out: clusters.
+// Leaves out: clusters; the order of memory between blocks; reads of shared memory by a plain
+//          expression, which nobody notes; the registers that a compiler would take.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +47,7 @@ struct PendingCopy {
   void* to;
   const void* from;  // null: zeros
   std::size_t bytes;
+  Place place;
 };
 
 /// The state of a thread of a kernel.
@@ -76,6 +80,12 @@ inline void require_aligned(const void* address, std::uintptr_t alignment, const
 /// Runs `kernel` once per thread. After a KernelError nothing of the launch is left.
 void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
             const std::function<void()>& kernel);
+
+/// Whether the running block uses the asynchronous units (hopper.h): then accesses to shared memory
+/// that its instructions name are noted.
+inline bool watching = false;
+void note_write(const void* to, bool begins, bool ends, Place place);
+void note_read(const void* from, Place place);
 
 // The vocabulary of cuda.h calls these functions.
 void block_barrier(Place place);

@@ -94,9 +94,10 @@ inline std::uint32_t two_of(const void* row, int index) {
   return out;
 }
 
-inline void load_tiles(std::uint32_t (&out)[4], const void* row) {
+inline void load_tiles(std::uint32_t (&out)[4], const void* row, KVPROOF_CALLER) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16) simt::fail("load_tiles: a row is not aligned");
-  const auto cells = simt::warp_exchange(&row, sizeof(row), KVPROOF_PLACE);
+  if (simt::watching) simt::note_read(row, place);
+  const auto cells = simt::warp_exchange(&row, sizeof(row), place);
   const int lane = simt::current().lane();
   for (int tile = 0; tile < 4; ++tile) {
     const void* source;
@@ -105,9 +106,10 @@ inline void load_tiles(std::uint32_t (&out)[4], const void* row) {
   }
 }
 
-inline void load_tiles_transposed(std::uint32_t (&out)[4], const void* row) {
+inline void load_tiles_transposed(std::uint32_t (&out)[4], const void* row, KVPROOF_CALLER) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16) simt::fail("load_tiles: a row is not aligned");
-  const auto cells = simt::warp_exchange(&row, sizeof(row), KVPROOF_PLACE);
+  if (simt::watching) simt::note_read(row, place);
+  const auto cells = simt::warp_exchange(&row, sizeof(row), place);
   const int lane = simt::current().lane();
   for (int tile = 0; tile < 4; ++tile) {
     std::uint16_t pair[2];
