@@ -43,12 +43,14 @@ AsyncMachine::AsyncMachine() : drawn{machine().schedule.seed + machine().block_n
 }
 
 void AsyncMachine::release(Clock& to) {
+  const Unobserved unobserved;
   const std::size_t thread = own_index();
   to.join(clocks[thread]);
   ++clocks[thread][thread];
 }
 
 void AsyncMachine::end_round(Meeting& meeting, std::uint64_t round) {
+  const Unobserved unobserved;
   const Machine& m = machine();
   const bool of_warp = self().waiting == Waiting::warp;
   const std::size_t first = of_warp ? own_index() / kWarpSize * kWarpSize : 0;
@@ -86,6 +88,7 @@ bool AsyncMachine::complete_one(bool asked) {
 }
 
 std::string AsyncMachine::what_is_open() const {
+  const Unobserved unobserved;
   std::string out;
   for (const auto& barrier : barriers) {
     const CountingBarrier& b = *barrier;
@@ -111,6 +114,7 @@ std::string AsyncMachine::what_is_open() const {
 }
 
 void AsyncMachine::end_thread() {
+  const Unobserved unobserved;
   const AsyncThread& thread = async_thread();
   if (thread.retired != thread.issued) {
     fail("a thread ended that did not wait for its product at " + text_of(thread.product));
@@ -144,6 +148,7 @@ void report(const std::string& what) {
 }
 
 SharedAddress address_of(const void* shared, Place place) {
+  const Unobserved unobserved;
   const Machine& m = machine();
   static_cast<void>(async());
   const auto* const at = static_cast<const std::byte*>(shared);

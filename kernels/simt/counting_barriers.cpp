@@ -108,6 +108,7 @@ void barrier_init(SharedAddress barrier, int arrivals, Place place) {
 }
 
 void fence_barrier_init(Place) {
+  const Unobserved unobserved;
   const std::size_t thread = own_index();
   for (const auto& barrier : async().barriers) {
     if (barrier->init.thread != static_cast<int>(thread) || barrier->visible != 0) continue;
@@ -116,6 +117,7 @@ void fence_barrier_init(Place) {
 }
 
 void barrier_arrive(SharedAddress barrier, int bytes, Place place) {
+  const Unobserved unobserved;
   CountingBarrier& b = usable_barrier(barrier, place);
   if (b.pending == 0) {
     fail("too many arrivals in phase " + std::to_string(b.phase) +
@@ -133,6 +135,7 @@ void barrier_arrive(SharedAddress barrier, int bytes, Place place) {
 }
 
 void barrier_wait(SharedAddress barrier, int parity, Place place) {
+  const Unobserved unobserved;
   CountingBarrier& b = usable_barrier(barrier, place);
   require_near(b, parity, place);
   if (phase_ended(b, parity)) {
@@ -147,6 +150,7 @@ void barrier_wait(SharedAddress barrier, int parity, Place place) {
 }
 
 bool barrier_ended(SharedAddress barrier, int parity, Place place) {
+  const Unobserved unobserved;
   CountingBarrier& b = usable_barrier(barrier, place);
   require_near(b, parity, place);
   if (!phase_ended(b, parity)) {  // who asks again and again lets the others run
@@ -162,6 +166,7 @@ bool barrier_ended(SharedAddress barrier, int parity, Place place) {
 }
 
 void named_barrier(int id, int threads, bool waits, Place place) {
+  const Unobserved unobserved;
   if (id < 1 || id > 15 || threads < kWarpSize || threads % kWarpSize != 0 ||
       static_cast<std::size_t>(threads) > machine().num_threads) {
     fail("named barrier " + std::to_string(id) + " of " + std::to_string(threads) +
@@ -185,6 +190,7 @@ void named_barrier(int id, int threads, bool waits, Place place) {
 }
 
 void set_registers(int count, bool up, Place place) {
+  const Unobserved unobserved;
   AsyncMachine& a = async();
   const auto index = static_cast<std::size_t>(self().thread.linear / kGroupSize);
   if (index >= a.groups.size()) fail("registers of no whole warpgroup, at " + text_of(place));

@@ -12,6 +12,7 @@
 #include <ucontext.h>
 #endif
 #if defined(KVPROOF_SIMT_ASAN)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(KVPROOF_SIMT_TSAN)
@@ -49,6 +50,17 @@ struct Fiber::State {
   void* fiber = nullptr;
   void* resumer = nullptr;
 #endif
+
+  /// The body was left in the middle: what the sanitizers know of its stack is no longer true.
+  void forget() {
+#if defined(KVPROOF_SIMT_ASAN)
+    __asan_unpoison_memory_region(static_cast<char*>(stack) + 4096, kStackBytes - 4096);
+#endif
+#if defined(KVPROOF_SIMT_TSAN)
+    __tsan_destroy_fiber(fiber);
+    fiber = __tsan_create_fiber(0);
+#endif
+  }
 
   void arrived_inside() {
 #if defined(KVPROOF_SIMT_ASAN)
@@ -113,6 +125,7 @@ Fiber::~Fiber() {
 
 void Fiber::start(void (*body)(void*), void* argument) {
   State& s = *state_;
+  if (!s.ended) s.forget();
   s.body = body;
   s.argument = argument;
   s.ended = false;

@@ -279,13 +279,11 @@ void execute_until(Warpgroup& group, std::uint64_t number) {
 }
 
 void multiply(const MatrixCall& call) {
+  const Unobserved unobserved;
   Warpgroup& group = my_group(call.place);
   const int thread = self().thread.linear;
   group.calls[thread % kGroupSize] = call;
-  if (group.meeting.arrived == kGroupSize - 1) {
-    const Unobserved unobserved;
-    issue(group, thread / kGroupSize * kGroupSize);
-  }
+  if (group.meeting.arrived == kGroupSize - 1) issue(group, thread / kGroupSize * kGroupSize);
   meet(group.meeting, Waiting::warpgroup, call.place);
   ++async_thread().issued;
   async_thread().product = call.place;
@@ -304,12 +302,14 @@ void matrix_fence(Place) {
 }
 
 void matrix_commit(Place) {
+  const Unobserved unobserved;
   AsyncThread& thread = async_thread();
   thread.committed = thread.issued;
   thread.groups.push_back(thread.committed);
 }
 
 void matrix_wait(int newest, Place place) {
+  const Unobserved unobserved;
   AsyncThread& thread = async_thread();
   Warpgroup& group = my_group(place);
   if (thread.committed != thread.issued) {
@@ -320,22 +320,18 @@ void matrix_wait(int newest, Place place) {
     thread.retired = thread.groups.front();
     thread.groups.pop_front();
   }
-  AsyncMachine& a = async();
+  execute_until(group, thread.retired);
   const std::size_t index = own_index();
-  {
-    const Unobserved unobserved;
-    execute_until(group, thread.retired);
-    const int t = static_cast<int>(index) % kGroupSize;
-    release_a(thread);
-    std::erase_if(thread.in_flight, [&](Accumulator* sums) {
-      if (sums->product > thread.retired) return false;
-      write_back(thread, *sums, t);
-      return true;
-    });
-    thread.fenced = false;
-    if (index % kWarpSize == 0) {
-      a.views.retire(static_cast<int>(index) / kWarpSize, thread.retired, a.clocks[index][index]);
-    }
+  release_a(thread);
+  std::erase_if(thread.in_flight, [&](Accumulator* sums) {
+    if (sums->product > thread.retired) return false;
+    write_back(thread, *sums, static_cast<int>(index) % kGroupSize);
+    return true;
+  });
+  thread.fenced = false;
+  if (index % kWarpSize == 0) {
+    AsyncMachine& a = async();
+    a.views.retire(static_cast<int>(index) / kWarpSize, thread.retired, a.clocks[index][index]);
   }
   warp_barrier(place);  // what a warp waited for, each of its lanes may tell others
 }

@@ -212,11 +212,15 @@ void SharedViews::bring(std::uint32_t at, const std::byte* from, std::size_t byt
 }
 
 void note_write(const void* to, bool begins, bool ends, Place place) {
+  const Unobserved unobserved;
   SharedViews& views = async().views;
   if (begins) views.begin_write(to, culprit(place));
   if (ends) views.end_write(to, culprit(place));
 }
 
-void note_read(const void* from, Place place) { async().views.read(from, culprit(place)); }
+void note_read(const void* from, Place place) {
+  const Unobserved unobserved;
+  async().views.read(from, culprit(place));
+}
 
 }  // namespace kvproof::simt
