@@ -38,16 +38,19 @@ __device__ inline void store16(void* to, const Bytes16& bytes) {
       make_uint4(bytes.words[0], bytes.words[1], bytes.words[2], bytes.words[3]);
 }
 #else
-inline Bytes16 load16(const void* from, KVPROOF_CALLER) {
-  Bytes16 out;
+// Inlined always: else g++ 12 loses track of what callers initialise.
+__attribute__((always_inline)) inline Bytes16 load16(const void* from, KVPROOF_CALLER) {
   simt::require_aligned(from, 16, "load16");
-  if (simt::watching) simt::note_read(from, place);
+  if (simt::watching) [[unlikely]]
+    simt::note_read(from, place);
+  Bytes16 out;
   std::memcpy(&out, from, 16);
   return out;
 }
-inline void store16(void* to, const Bytes16& bytes, KVPROOF_CALLER) {
+__attribute__((always_inline)) inline void store16(void* to, const Bytes16& bytes, KVPROOF_CALLER) {
   simt::require_aligned(to, 16, "store16");
-  if (simt::watching) simt::note_write(to, true, true, place);
+  if (simt::watching) [[unlikely]]
+    simt::note_write(to, true, true, place);
   std::memcpy(to, &bytes, 16);
 }
 #endif

@@ -16,7 +16,7 @@
 #include "kernels/simt/hopper.h"
 #include "properties/kernels/memory.h"
 
-namespace kvproof::properties {
+namespace kvproof::properties::simt_async {
 namespace {
 
 using namespace kernels;  // NOLINT: the kernel below reads as those of kernels/
@@ -561,4 +561,4 @@ TEST(SimtAsync, NoticesEveryFaultUnderEverySchedule) {
 }
 
 }  // namespace
-}  // namespace kvproof::properties
+}  // namespace kvproof::properties::simt_async
