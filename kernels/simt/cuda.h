@@ -40,17 +40,13 @@ __device__ inline void store16(void* to, const Bytes16& bytes) {
 #else
 // Inlined always: else g++ 12 loses track of what callers initialise.
 __attribute__((always_inline)) inline Bytes16 load16(const void* from, KVPROOF_CALLER) {
-  simt::require_aligned(from, 16, "load16");
-  if (simt::watching) [[unlikely]]
-    simt::note_read(from, place);
+  simt::about_to_read16(from, "load16", place);
   Bytes16 out;
   std::memcpy(&out, from, 16);
   return out;
 }
 __attribute__((always_inline)) inline void store16(void* to, const Bytes16& bytes, KVPROOF_CALLER) {
-  simt::require_aligned(to, 16, "store16");
-  if (simt::watching) [[unlikely]]
-    simt::note_write(to, true, true, place);
+  simt::about_to_write16(to, "store16", place);
   std::memcpy(to, &bytes, 16);
 }
 #endif

@@ -104,12 +104,12 @@ inline void perform(const simt::PendingCopy& copy) {
 /// and reads nothing. The bytes are there after the wait for its group.
 inline void copy_async16(void* shared, const void* global, bool valid, KVPROOF_CALLER) {
   simt::Thread& self = simt::current();
-  const simt::PendingCopy copy{shared, valid ? global : nullptr, 16, place};
+  const void* const from = valid ? global : nullptr;
   simt::require_aligned(shared, 16, "copy_async16");
-  simt::require_aligned(copy.from, 16, "copy_async16");
+  simt::require_aligned(from, 16, "copy_async16");
+  if (!self.copies_late) perform({shared, from, 16, place});
+  if (self.copies_late || simt::watching) self.copies.push_back({shared, from, 16, place});
   if (simt::watching) simt::note_write(shared, true, false, place);
-  if (self.copies_late || simt::watching) self.copies.push_back(copy);
-  if (!self.copies_late) perform(copy);
 }
 inline void copy_async_commit() {
   simt::Thread& self = simt::current();

@@ -104,15 +104,15 @@ enum class Waiting : std::uint8_t { no, block, warp, warpgroup, named, phase, re
 struct Runner {
   Thread thread;
   Fiber fiber;
-  Waiting waiting = Waiting::no;
   const Meeting* meeting = nullptr;  // it waits for the end of this round,
   std::uint64_t round = 0;
-  bool (*ready)(const Runner& self) = nullptr;  // or until this holds
-  const void* what = nullptr;                   // for `ready`: a barrier
-  int number = 0;                               // and its parity or id, or a count of registers
-  Place place{};
+  Waiting waiting = Waiting::no;
   bool ended = false;
   int exchanges = 0;
+  Place place{};
+  bool (*ready)(const Runner& self) = nullptr;  // or, without a meeting, until this holds
+  const void* what = nullptr;                   // for `ready`: a barrier
+  int number = 0;                               // and its parity, or a count of registers
 };
 
 struct Shared {
@@ -140,7 +140,8 @@ struct Machine {
   std::shared_ptr<AsyncMachine> async;  // null until the block uses it
 };
 
-[[nodiscard]] Machine& machine();
+extern Machine the_machine __attribute__((visibility("hidden")));  // there is one
+[[nodiscard]] inline Machine& machine() { return the_machine; }
 
 /// "op.cu:40"
 [[nodiscard]] std::string text_of(Place place);

@@ -13,10 +13,7 @@
 
 namespace kvproof::simt {
 
-Machine& machine() {
-  static Machine self;
-  return self;
-}
+Machine the_machine;
 
 std::string text_of(Place place) {
   const char* slash = std::strrchr(place.file, '/');

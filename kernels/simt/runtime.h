@@ -83,9 +83,21 @@ void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
 
 /// Whether the running block uses the asynchronous units (hopper.h): then accesses to shared memory
 /// that its instructions name are noted.
-inline bool watching = false;
+__attribute__((visibility("hidden"))) inline bool watching = false;
 void note_write(const void* to, bool begins, bool ends, Place place);
 void note_read(const void* from, Place place);
+
+/// What every access of 16 bytes checks: one branch in a block that is not watched.
+inline void about_to_read16(const void* from, const char* who, Place place) {
+  if ((reinterpret_cast<std::uintptr_t>(from) % 16 | std::uintptr_t{watching}) == 0) return;
+  require_aligned(from, 16, who);
+  note_read(from, place);
+}
+inline void about_to_write16(const void* to, const char* who, Place place) {
+  if ((reinterpret_cast<std::uintptr_t>(to) % 16 | std::uintptr_t{watching}) == 0) return;
+  require_aligned(to, 16, who);
+  note_write(to, true, true, place);
+}
 
 // The vocabulary of cuda.h calls these functions.
 void block_barrier(Place place);

@@ -95,8 +95,7 @@ inline std::uint32_t two_of(const void* row, int index) {
 }
 
 inline void load_tiles(std::uint32_t (&out)[4], const void* row, KVPROOF_CALLER) {
-  if (reinterpret_cast<std::uintptr_t>(row) % 16) simt::fail("load_tiles: a row is not aligned");
-  if (simt::watching) simt::note_read(row, place);
+  simt::about_to_read16(row, "load_tiles", place);
   const auto cells = simt::warp_exchange(&row, sizeof(row), place);
   const int lane = simt::current().lane();
   for (int tile = 0; tile < 4; ++tile) {
@@ -107,8 +106,7 @@ inline void load_tiles(std::uint32_t (&out)[4], const void* row, KVPROOF_CALLER)
 }
 
 inline void load_tiles_transposed(std::uint32_t (&out)[4], const void* row, KVPROOF_CALLER) {
-  if (reinterpret_cast<std::uintptr_t>(row) % 16) simt::fail("load_tiles: a row is not aligned");
-  if (simt::watching) simt::note_read(row, place);
+  simt::about_to_read16(row, "load_tiles", place);
   const auto cells = simt::warp_exchange(&row, sizeof(row), place);
   const int lane = simt::current().lane();
   for (int tile = 0; tile < 4; ++tile) {
