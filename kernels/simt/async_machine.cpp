@@ -65,17 +65,16 @@ void AsyncMachine::end_round(Meeting& meeting, std::uint64_t round) {
   meeting.clock.clear();
 }
 
-void AsyncMachine::let_time_pass() {
-  if (slowness == 0) return;
-  if (!copies.empty() && drawn.one_in(slowness)) {
-    const std::size_t i = drawn.next() % copies.size();
-    land(*copies[i]);
-  }
+bool AsyncMachine::let_time_pass() {
+  if (slowness == 0) return false;
+  const bool lands = !copies.empty() && drawn.one_in(slowness);
+  if (lands) land(*copies[drawn.next() % copies.size()]);
   for (Warpgroup& group : groups) {
     if (!group.waiting.empty() && drawn.one_in(slowness)) {
       execute_until(group, group.waiting.front().number + drawn.next() % group.waiting.size());
     }
   }
+  return lands;
 }
 
 bool AsyncMachine::complete_one(bool asked) {

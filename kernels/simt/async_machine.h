@@ -111,8 +111,8 @@ class AsyncMachine {
  public:
   AsyncMachine();
 
-  /// Whatever the seed lets happen now.
-  void let_time_pass();
+  /// Whatever the seed lets happen now. @return whether anybody may go on for it
+  bool let_time_pass();
   /// Nobody can run: one of the operations on their way ends. @param asked some threads ask again
   /// and again instead of waiting @return whether anybody may go on
   bool complete_one(bool asked);

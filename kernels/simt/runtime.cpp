@@ -179,7 +179,7 @@ void run_block(std::size_t num_threads, DrawnNumbers& random) {
           (only_asks ? asked : moved) = true;
         }
       }
-      if (m.async != nullptr) m.async->let_time_pass();
+      if (m.async != nullptr && m.async->let_time_pass()) moved = true;
     }
     if (m.broken) throw KernelError(*m.broken + "; " + who_waits(num_threads));
     if (moved || (m.async != nullptr && m.async->complete_one(asked))) continue;
