@@ -90,13 +90,13 @@ void SharedViews::require_read(std::size_t index, const char* what, Culprit by) 
 void SharedViews::require_visible(std::size_t index, int warp, Culprit by) const {
   const Chunk& chunk = chunks_[index];
   const bool loaded = chunk.load != 0;
-  const std::string who = "read by the asynchronous unit for " + text_of(by) + ", ";
+  const auto who = [&] { return "read by the asynchronous unit for " + text_of(by) + ", "; };
   const auto from = [&] { return "written by " + text_of(chunk.writer) + ", "; };
   if (!loaded && chunk.writer.thread < 0) {
-    fail(who + "written by no noted store and no copy: byte " +
+    fail(who() + "written by no noted store and no copy: byte " +
          std::to_string(address_ + index * kChunkBytes) + " of shared memory");
   }
-  if (!loaded && chunk.published == 0) fail(who + from() + "not fenced");
+  if (!loaded && chunk.published == 0) fail(who() + from() + "not fenced");
   const std::size_t of =
       loaded ? component_of(loads[chunk.load - 1]) : static_cast<std::size_t>(chunk.writer.thread);
   const std::uint32_t count = loaded ? loads[chunk.load - 1].phase + 1 : chunk.published;
@@ -105,9 +105,9 @@ void SharedViews::require_visible(std::size_t index, int warp, Culprit by) const
     return;
   }
   if (loaded) {
-    fail(who + "not waited for: the copy started by " + text_of(loads[chunk.load - 1].by));
+    fail(who() + "not waited for: the copy started by " + text_of(loads[chunk.load - 1].by));
   }
-  fail(who + from() + "fenced, but no barrier orders the fence before");
+  fail(who() + from() + "fenced, but no barrier orders the fence before");
 }
 
 void SharedViews::begin_write(const void* to, Culprit by) {
