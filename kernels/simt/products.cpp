@@ -221,9 +221,8 @@ void issue(Warpgroup& group, int first) {
 void execute(const Product& product) {
   const MatrixCall& call = product.call;
   const int columns = 2 * call.count;
-  static float a[kRows][kDepth];
-  static std::vector<float> b;
-  b.resize(static_cast<std::size_t>(kDepth * columns));
+  float a[kRows][kDepth];
+  std::vector<float> b(static_cast<std::size_t>(kDepth * columns));
   read_a(product, a);
   read_b(call, columns, b);
   std::vector<float>& sums = product.accumulator->sums;

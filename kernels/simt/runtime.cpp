@@ -14,6 +14,7 @@
 namespace kvproof::simt {
 
 Machine the_machine;
+bool watching = false;
 
 std::string text_of(Place place) {
   const char* slash = std::strrchr(place.file, '/');
@@ -305,6 +306,9 @@ void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
   m.kernel = &kernel;
   m.broken.reset();
   order_before(&m.kernel);
+  const struct Cleanup {
+    ~Cleanup() { free_shared(); }
+  } cleanup;
   const std::size_t offset = m.schedule.seed == 0 ? 0 : random.next() % num_blocks;
   for (std::size_t n = 0; n < num_blocks; ++n) {
     const auto b = static_cast<unsigned>((n + offset) % num_blocks);
@@ -315,7 +319,6 @@ void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
       static_cast<void>(shared_memory(nullptr, dynamic_shared_bytes, 128));
     run_block(num_threads, random);
   }
-  free_shared();
   order_after(&m.runners);
 }
 

@@ -83,7 +83,7 @@ void launch(Dim3 grid, Dim3 block, std::size_t dynamic_shared_bytes,
 
 /// Whether the running block uses the asynchronous units (hopper.h): then accesses to shared memory
 /// that its instructions name are noted.
-__attribute__((visibility("hidden"))) inline bool watching = false;
+extern bool watching __attribute__((visibility("hidden")));
 void note_write(const void* to, bool begins, bool ends, Place place);
 void note_read(const void* from, Place place);
 
