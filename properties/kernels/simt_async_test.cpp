@@ -600,6 +600,7 @@ template <class T, Major kMajor, int kCount>
 __global__ void product_kernel(const T* a, const T* b, float* out, bool from_registers) {
   KVPROOF_DYNAMIC_SHARED(unsigned char, memory);
   constexpr int kColumns = 2 * kCount;
+  const SharedAddress base = shared_address(memory);  // from here on, stores are noted
   const int t = static_cast<int>(threadIdx.x);
   for (int i = t; i < 64 * 2; i += 128) {
     put(memory + k_major_at(i / 2, i % 2 * 8), a + i / 2 * 16 + i % 2 * 8, 1);
@@ -623,7 +624,6 @@ __global__ void product_kernel(const T* a, const T* b, float* out, bool from_reg
   float d[kCount];
   for (float& x : d) x = 1;
   const MatrixDescriptor layout = matrix_layout(kFar, kStep, Swizzle::none);
-  const SharedAddress base = shared_address(memory);
   const MatrixDescriptor of_a = matrix_at(layout, base), of_b = matrix_at(layout, base + 2 * kFar);
   matrix_fence();
   if (from_registers) {
