@@ -96,12 +96,18 @@ std::string who_waits(std::size_t num_threads) {
   return out;
 }
 
+/// Unwinds a thread that broke a rule.
+struct Failed {};
+
 void run_thread(void* argument) {
   Runner& self = *static_cast<Runner*>(argument);
   Machine& m = machine();
   order_after(&m.kernel);
-  (*m.kernel)();
-  if (m.async != nullptr) m.async->end_thread();
+  try {
+    (*m.kernel)();
+    if (m.async != nullptr) m.async->end_thread();
+  } catch (const Failed&) {  // the launch ends
+  }
   order_before(&m.runners);
   self.ended = true;
 }
@@ -199,8 +205,7 @@ Thread& current() { return machine().running->thread; }
 void fail(const std::string& what) {
   Machine& m = machine();
   if (!m.broken) m.broken = what + "; thread " + std::to_string(m.running->thread.linear);
-  m.running->fiber.pause();  // it is never resumed again
-  std::abort();
+  throw Failed{};
 }
 
 void set_schedule(Schedule schedule) { machine().schedule = schedule; }

@@ -93,9 +93,10 @@ void SharedViews::require_visible(std::size_t index, int warp, Culprit by) const
   const auto who = [&] { return "read by the asynchronous unit for " + text_of(by) + ", "; };
   const auto from = [&] { return "written by " + text_of(chunk.writer) + ", "; };
   if (!loaded && chunk.writer.thread < 0) {
-    fail(who() + "written by no noted store and no copy since the block's first "
-         "shared_address: byte " + std::to_string(address_ + index * kChunkBytes) +
-         " of shared memory");
+    fail(who() +
+         "written by no noted store and no copy since the block's first "
+         "shared_address: byte " +
+         std::to_string(address_ + index * kChunkBytes) + " of shared memory");
   }
   if (!loaded && chunk.published == 0) fail(who() + from() + "not fenced");
   const std::size_t of =

@@ -136,7 +136,8 @@ __device__ void produce_keys(const Places& at, const TensorMap& q, const TensorM
   }
   for (int n = from; n < to; ++n) {
     const int i = n - from, round = i / kStages;
-    const SharedAddress tile = at.keys + i % kStages * kTile, stage = i % kStages * 8;
+    const unsigned turn = static_cast<unsigned>(i % kStages), stage = turn * 8;
+    const SharedAddress tile = at.keys + turn * kTile;
     if (fault != Fault::empty_not_awaited) {
       barrier_wait(at.key_empty + stage,
                    (round + (fault == Fault::parity_of_producer ? 0 : 1)) & 1);
@@ -149,8 +150,8 @@ __device__ void produce_keys(const Places& at, const TensorMap& q, const TensorM
       int entry = n * kTokens / kPage + j;
       const bool inside = entry * kPage < p.num_tokens;
       if (fault == Fault::page_of_tile_before && n > from) entry -= kTokens / kPage;
-      tensor_load(tile + j * (kTile / 4), k, {0, 0, 0, inside ? p.table[entry] : -1},
-                  at.key_full + stage);
+      tensor_load(tile + static_cast<unsigned>(j) * (kTile / 4), k,
+                  {0, 0, 0, inside ? p.table[entry] : -1}, at.key_full + stage);
     }
   }
 }
@@ -161,7 +162,8 @@ __device__ void produce_values(const Places& at, const Params& p, int from, int 
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int n = from; n < to; ++n) {
     const int i = n - from;
-    const SharedAddress tile = at.values + i % kStages * kTile, stage = i % kStages * 8;
+    const unsigned turn = static_cast<unsigned>(i % kStages), stage = turn * 8;
+    const SharedAddress tile = at.values + turn * kTile;
     barrier_wait(at.value_empty + stage, (i / kStages + 1) & 1);
     for (int c = lane; c < kTokens * 8; c += 32) {
       const int token = n * kTokens + c / 8;
@@ -250,11 +252,11 @@ __device__ void consume(float (&o)[32], const Places& at, int group, int num_til
   if (fault == Fault::tiles_loaded_before_wait) load_tiles(w[0], at.chunk(query, 0, 0));
   barrier_wait(at.query_full, 0);
   for (int i = 0; i < num_tiles; ++i) {
-    const unsigned stage = i % kStages * 8;
+    const unsigned turn = static_cast<unsigned>(i % kStages), stage = turn * 8;
     const int parity = fault == Fault::parity_of_consumer ? 0 : i / kStages & 1;
     if (fault != Fault::full_not_awaited) barrier_wait(at.key_full + stage, parity);
     matrix_fence();
-    issue_scores(s, query, at.keys + i % kStages * kTile, fault);
+    issue_scores(s, query, at.keys + turn * kTile, fault);
     if (leads && fault == Fault::released_before_wait) barrier_arrive(at.key_empty + stage);
     if (fault == Fault::sums_read_before_wait) o[0] += s[0];
     if (fault == Fault::sums_changed_before_wait) s[3] = 0;
@@ -267,7 +269,7 @@ __device__ void consume(float (&o)[32], const Places& at, int group, int num_til
     weigh(at, s, w, group, fault);
     barrier_wait(at.value_full + stage, i / kStages & 1);
     if (fault != Fault::no_matrix_fence) matrix_fence();
-    issue_sums(o, w, at, at.values + i % kStages * kTile, group, fault);
+    issue_sums(o, w, at, at.values + turn * kTile, group, fault);
     if (fault == Fault::weights_changed_before_wait) w[2][1] = 0;
     matrix_wait<0>();
     if (leads) barrier_arrive(at.value_empty + stage);
@@ -561,7 +563,7 @@ TEST(SimtAsync, NoticesEveryFaultUnderEverySchedule) {
   Problem problem;
   for (const Row& row : kFaults) {
     if (kSeesAddresses && row.fault == Fault::barrier_overwritten) continue;
-    for (const std::uint64_t seed : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
       const std::string found = run_under(seed, problem, row.fault);
       const bool noticed =
           found.find(row.words) != std::string::npos ||
