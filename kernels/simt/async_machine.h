@@ -155,7 +155,9 @@ void report(const std::string& what);
 
 [[nodiscard]] CountingBarrier& barrier_at(SharedAddress address, Place place);
 /// The barrier, which the running thread must know to be there, with its bytes as they were.
-[[nodiscard]] CountingBarrier& usable_barrier(SharedAddress address, Place place);
+/// @param by_unit a unit counts there, for which even its initialiser must have fenced it
+[[nodiscard]] CountingBarrier& usable_barrier(SharedAddress address, Place place,
+                                              bool by_unit = false);
 void end_phase_if_complete(CountingBarrier& barrier);
 void land(TensorCopy& copy);
 /// Executes the products up to this number, in order.

@@ -40,12 +40,12 @@ CountingBarrier& barrier_at(SharedAddress address, Place place) {
        text_of(place));
 }
 
-CountingBarrier& usable_barrier(SharedAddress address, Place place) {
+CountingBarrier& usable_barrier(SharedAddress address, Place place, bool by_unit) {
   AsyncMachine& a = async();
   CountingBarrier& b = barrier_at(address, place);
   const auto init = static_cast<std::size_t>(b.init.thread);
   const std::size_t user = own_index();
-  if (user != init && (b.visible == 0 || a.clocks[user][init] < b.visible)) {
+  if ((user != init || by_unit) && (b.visible == 0 || a.clocks[user][init] < b.visible)) {
     fail("barrier used by " + text_of(culprit(place)) + ", initialised by " + text_of(b.init) +
          (b.visible == 0 ? ", not fenced" : ", fenced, but no barrier orders the fence before"));
   }

@@ -82,12 +82,8 @@ void tensor_load(SharedAddress to, const kernels::TensorMap& map, const std::int
   const Unobserved unobserved;
   AsyncMachine& a = async();
   auto copy = copy_of(map, at, to, place);
-  CountingBarrier& b = usable_barrier(barrier, place);
+  CountingBarrier& b = usable_barrier(barrier, place, true);
   copy->barrier = &b;
-  if (b.visible == 0) {
-    fail("tensor_load at " + text_of(place) + " counts at a barrier that was not fenced since " +
-         text_of(b.init));
-  }
   b.unsent -= copy->bytes;
   if (b.unsent < 0) {
     fail("tensor_load by " + text_of(copy->issued) + " brings " + std::to_string(-b.unsent) +

@@ -33,6 +33,7 @@ enum class Fault {
   fence_before_copies_land,
   fence_after_arrival,
   raw_store,
+  raw_store_behind,
   // wait
   full_not_awaited,
   empty_not_awaited,
@@ -210,6 +211,9 @@ __device__ void weigh(const Places& at, const float (&s)[32], std::uint32_t (&w)
     }
   }
   if (fault != Fault::no_fence_behind_tiles) fence_async();
+  if (fault == Fault::raw_store_behind && group == 1) {
+    *at.chunk(at.weights, warp * 16 + lane % 16, lane / 16) ^= 1;
+  }
   KVPROOF_WARP_BARRIER();
 }
 
@@ -493,7 +497,8 @@ constexpr Row kFaults[] = {
     {"fence", Fault::no_fence_behind_copies, "not fenced"},
     {"fence", Fault::fence_before_copies_land, "not fenced", "no barrier orders the fence before"},
     {"fence", Fault::fence_after_arrival, "no barrier orders the fence before"},
-    {"fence", Fault::raw_store, "no noted store"},
+    {"fence", Fault::raw_store, "written by no noted store"},
+    {"fence", Fault::raw_store_behind, "changed by no noted store"},
     {"wait", Fault::full_not_awaited, "not waited for: the copy started by thread 0"},
     {"wait", Fault::empty_not_awaited, "overwritten by thread 0", "too many arrivals in phase 0"},
     {"wait", Fault::parity_of_consumer, "not waited for: the copy started by thread 0",
