@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-# What every CUDA kernel takes of the machine, as a table, from the compiler's own words: PTX and
-# the log of ptxas -v. Exit code 1 where a kernel breaks a rule:
+# What every CUDA kernel takes of the machine, as a table, from the compiler's own words: PTX, the
+# log of ptxas -v and, where it was disassembled, the machine's code. Exit code 1 where a kernel
+# breaks a rule:
 #   any but a general kernel    spills registers to memory
+#   any                         ptxas ignores its setmaxnreg, lets its wgmma wait for each other, or
+#                               adds a wait that the source lacks
 #   ..._mma_kernel              has no asynchronous copy of 16 bytes, or no matrix multiply
+#   ..._wgmma_kernel            the same of tensor copies and wgmma, for sm_90a; elsewhere a trap
 #   multiply_kernel             has no matrix multiply
 #   ..._vector_kernel           does not read and write 16 bytes at a time
 #   one of the log              is not in the PTX, or the log names none
-# usage: awk -f resources.awk <ptx file>... <ptxas log>...
+# usage: awk -f resources.awk <ptx file>... <ptxas log>... [<file of nvdisasm>...]
 
 function entry_of(line) {
   sub(/.*\.entry /, "", line)
@@ -24,8 +28,8 @@ function readable(name,    out, rest, arguments, word) {
   while (match(rest, /^[^E]*(Bf16|Fp16|Fp8E[45]M[32]|PagedKv|ContiguousKv|Li[0-9]+|Lb[01])/)) {
     word = substr(rest, RSTART, RLENGTH)
     rest = substr(rest, RSTART + RLENGTH)
-    if (word ~ /Lb1$/) word = "many rows"
-    else if (word ~ /Lb0$/) word = "few rows"
+    if (word ~ /Lb1$/) word = name ~ /_wgmma_/ ? "soft cap" : "many rows"
+    else if (word ~ /Lb0$/) word = name ~ /_wgmma_/ ? "no cap" : "few rows"
     sub(/^.*Li/, "", word)
     if (match(word, /(Bf16|Fp16|Fp8E[45]M[32]|PagedKv|ContiguousKv)$/)) word = substr(word, RSTART)
     arguments = arguments (arguments == "" ? "" : ", ") word
@@ -42,13 +46,24 @@ function broken(what) {
 
 /\.entry / { ptx = entry_of($0); in_ptx[ptx] = 1 }
 /cp\.async\.c[ag]\.shared\.global .*, 16,/ { copies[ptx]++ }
+/cp\.async\.bulk\.tensor\./ { copies[ptx]++ }
 /mma\.sync\.aligned\.m16n8k16/ { products[ptx]++ }
+/wgmma\.mma_async\./ { group_products[ptx]++ }
 /ld\.global[.a-z]*\.v4\.[a-z]*32/ { reads[ptx]++ }
 /st\.global[.a-z]*\.v4\.[a-z]*32/ { writes[ptx]++ }
 
+/Potential Performance Loss|warpgroup\.wait is injected/ {
+  who = FILENAME  # some complaints name no kernel
+  sub(/.*\//, "", who)
+  if (match($0, /function '[^']*'/)) who = readable(substr($0, RSTART + 10, RLENGTH - 11))
+  sub(/^[^(]*/, "")
+  sub(/,? in (the )?function '.*/, "")
+  broken(who ": " $0)
+}
 /Compiling entry function/ {
   split($0, words, "'")
   kernel = words[2]
+  is_hopper[kernel] = words[4] == "sm_90a"
   order[++count] = kernel
 }
 /bytes spill stores/ && kernel != "" {
@@ -64,6 +79,21 @@ function broken(what) {
   kernel = ""
 }
 
+/\.section[ \t]+\.text\./ {
+  disassembled = 1
+  code = $0
+  sub(/.*\.text\./, "", code)
+  sub(/,.*/, "", code)
+}
+/ HGMMA\./ { group_code[code]++ }
+
+# A kernel that multiplies by groups of four warps.
+function check_groups(k, name) {
+  if (!copies[k]) broken(name ": no tensor copy, nor a copy of 16 bytes")
+  if (!group_products[k]) broken(name ": no wgmma")
+  if (disassembled && !group_code[k]) broken(name ": no HGMMA in the machine's code")
+}
+
 END {
   if (count == 0) broken("no kernel in the log of ptxas")
   printf "%-58s %9s %7s %7s %8s %8s\n", "kernel", "registers", "spilled", "shared", "async 16", "matrix"
@@ -71,10 +101,11 @@ END {
     k = order[n]
     name = readable(k)
     printf "%-58s %9d %7d %7d %8d %8d\n", name, registers[k], spills[k], shared[k], copies[k],
-           products[k]
+           products[k] + group_products[k]
     if (!(k in in_ptx)) broken(name ": not in the PTX")
     if (!(k in registers)) broken(name ": the log does not say what it uses")
     if (spills[k] > 0 && k !~ /_general_kernel/) broken(name ": spills " spills[k] " bytes of registers")
+    if (k ~ /_wgmma_kernel/ && is_hopper[k]) check_groups(k, name)
     if (k ~ /_mma_kernel/ && !copies[k]) broken(name ": no asynchronous copy of 16 bytes")
     if (k ~ /(_mma|multiply)_kernel/ && !products[k]) broken(name ": no matrix multiply")
     if (k ~ /_vector_kernel/ && !(reads[k] && writes[k])) {

@@ -16,8 +16,13 @@ if [ -z "$nvcc" ]; then
   echo "skipped: no nvcc (Debian: nvidia-cuda-toolkit), so no CUDA source is compiled"
   exit 77
 fi
+disassembler=
+for candidate in nvdisasm "$(dirname "$nvcc")/nvdisasm"; do
+  [ -n "$disassembler" ] || ! command -v "$candidate" >/dev/null 2>&1 || disassembler=$candidate
+done
+[ -n "$disassembler" ] || echo "no nvdisasm, so nobody looks at the machine's code"
 mkdir -p "$work"
-rm -f "$work"/*.ptx "$work"/*.log
+rm -f "$work"/*.ptx "$work"/*.log "$work"/*.sass
 for source do
   name=$(basename "$source" .cu)
   mkdir -p "$work/$name"
@@ -29,8 +34,11 @@ for source do
     exit 1
   fi
   mv "$work/$name"/*.ptx "$work/"
+  if [ -n "$disassembler" ]; then "$disassembler" -c "$work/$name"/*.cubin >"$work/$name.sass"; fi
   rm -rf "${work:?}/$name"
 done
 "$nvcc" --version |
   sed -n "s/^Cuda compilation tools, release \([0-9.]*\).*/sm_$architecture, nvcc \1/p"
-awk -f "$here/resources.awk" "$work"/*.ptx "$work"/*.log
+set -- "$work"/*.ptx "$work"/*.log
+[ -z "$disassembler" ] || set -- "$@" "$work"/*.sass
+awk -f "$here/resources.awk" "$@"

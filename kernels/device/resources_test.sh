@@ -11,7 +11,7 @@ failed=0
 # expect <exit code> <text of the table> <what>
 expect() {
   code=0
-  awk -f "$script" "$work/a.ptx" "$work/a.log" >"$work/table" || code=$?
+  awk -f "$script" "$work"/a.* >"$work/table" || code=$?
   if [ "$code" != "$1" ] || ! grep -q "$2" "$work/table"; then
     echo "$3: exit code $code, expected $1 and '$2' in:"
     cat "$work/table"
@@ -27,7 +27,7 @@ kernel() {
     for line do echo "  $line"; done
   } >"$work/a.ptx"
   cat >"$work/a.log" <<END
-ptxas info    : Compiling entry function '$name' for 'sm_90a'
+ptxas info    : Compiling entry function '$name' for '${architecture:-sm_90a}'
 ptxas info    : Function properties for $name
     0 bytes stack frame, $spilled bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 96 registers, used 1 barriers, 1056 bytes smem
@@ -55,6 +55,52 @@ expect 0 'copy_vector_kernel  *96' 'wide reads and writes'
 kernel _ZN1a18copy_vector_kernelEv 0 'ld.global.nc.u32 %r1, [%rd1];' \
   'st.global.v4.u32 [%rd1], {%r1};'
 expect 1 'does not read and write 16 bytes' 'narrow reads'
+
+box='cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1];'
+group='wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {%f1}, %rd1, %rd2, p, 1, 1, 0, 0; }'
+wgmma=_ZN7kvproof7kernels22attention_wgmma_kernelINS0_4Bf16ELi128ELb1EEEvi
+hint() { echo "ptxas info    : $*" >>"$work/a.log"; }
+kernel $wgmma 0 "$box" "$group"
+expect 0 'attention_wgmma_kernel<Bf16, 128, soft cap>  *96  *0  *1056  *1  *1$' 'a good group'
+hint "(C7519) warpgroup.arrive is injected in around line 8 by compiler in function '$wgmma'"
+expect 0 'attention_wgmma_kernel' 'a fence that the compiler adds'
+hint "(C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to" \
+  "wgmma pipeline crossing function boundary in the function '$wgmma'"
+expect 1 '^attention_wgmma_kernel<Bf16, 128, soft cap>: (C7510).* serialized.*boundary$' \
+  'products one after the other'
+kernel $wgmma 0 "$box" "$group"
+hint "(C7508) Potential Performance Loss: 'setmaxnreg' ignored; unable to determine register count."
+expect 1 "^a.log: (C7508).*'setmaxnreg' ignored" 'registers that are not moved'
+kernel $wgmma 0 "$box" "$group"
+hint "(C7517) warpgroup.wait is injected in around line 113 by compiler to allow use of registers" \
+  "defined by GMMA in function '$wgmma'"
+expect 1 '(C7517) warpgroup.wait is injected' 'a wait that the source lacks'
+kernel $wgmma 4 "$box" "$group"
+expect 1 'spills 4 bytes' 'a spill of a group'
+kernel $wgmma 0 "$copy" "$group"
+expect 0 'attention_wgmma_kernel' 'copies of 16 bytes to a group'
+kernel $wgmma 0 "$group"
+expect 1 'no tensor copy' 'a group without asynchronous copies'
+kernel $wgmma 0 "$box" "$product"
+expect 1 'no wgmma' 'a group that multiplies warp by warp'
+architecture=sm_80
+kernel $wgmma 0 'trap;'
+expect 0 'attention_wgmma_kernel' 'a trap elsewhere'
+architecture=
+kernel $wgmma 0 'trap;'
+expect 1 'no wgmma' 'a trap on Hopper'
+kernel $wgmma 0 "$box" "$group"
+code() {  # code <kernel> <instruction>
+  printf '\t.section\t.text.%s,"ax",@progbits\n  /*0*/ %s R24 ;\n' "$1" "$2" >"$work/a.sass"
+}
+code $wgmma HGMMA.64x128x16.F32.BF16
+expect 0 'attention_wgmma_kernel' 'a group in the machine code'
+code $wgmma HMMA.16816.F32.BF16
+expect 1 'no HGMMA' 'machine code of warps'
+code another_kernel HGMMA.64x128x16.F32.BF16
+expect 1 'no HGMMA' 'machine code of another kernel'
+rm "$work/a.sass"
+
 : >"$work/a.ptx"
 expect 1 'not in the PTX' 'no PTX'
 : >"$work/a.log"
