@@ -108,8 +108,8 @@ line() {  # line <tokens>: one result, its tabs and its end for printf
   printf '%s' "device_reshape_and_cache\\t$parameters\\t$metrics\\n"
 }
 ceilings='fraction_of_read_ceiling=0.1,ratio,0.1,0.1 fraction_of_multiply_ceiling=0.6,ratio,0.6,0.6'
-prefill='batch=1 chunk=2048 prefix=4096 block_size=16 layout=nhd cache_type=bf16'
-mla='batch=32 context=4096 heads=16 block_size=16'
+prefill='implementation=cuda/wgmma batch=1 chunk=2048 prefix=4096 block_size=16 layout=nhd cache_type=bf16'
+mla='implementation=cuda/wgmma batch=32 context=4096 heads=16 block_size=16'
 program device_check 'echo "attention: 60 rounds"'
 program device_bench "printf '$(line 1)$(line 16)'" \
   "printf 'device_paged_prefill\\t$prefill\\t$ceilings\\ndevice_mla_decode\\t$mla\\t$ceilings\\n'"

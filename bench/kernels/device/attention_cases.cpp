@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prefill and MLA decode on the device: paged and contiguous beside both ceilings of the machine.
 #include <algorithm>
+#include <cstdio>
 #include <string>
 
 #include "bench/kernels/device/cases.h"
@@ -17,7 +18,7 @@ namespace {
 
 using kernels::ElementType;
 
-constexpr std::string_view kRow = "cuda/mma";
+constexpr std::string_view kRows[] = {"cuda/wgmma", "cuda/mma"};
 constexpr std::int32_t kLatent = 512, kRope = 64;  // [elements]
 
 std::size_t bytes_of(std::int64_t elements, ElementType type) {
@@ -62,37 +63,96 @@ struct CaseMemory {
   DeviceMemory cache, query, paged_output, output;
 };
 
-/// Both kernels beside both ceilings in the same rounds. Adds the metrics to `line`.
-void time_beside_ceilings(Line& line, const Bench& bench, const DeviceMemory& cache,
-                          const Work& work, const std::function<void()>& paged_launch,
-                          const std::function<void()>& contiguous_launch) {
+/// An implementation over block tables and over one buffer; the latter is empty if it refuses that.
+struct Row {
+  std::string_view name;
+  std::function<void()> paged, contiguous;
+  double checksum = 0;
+};
+
+/// A launch that was done once; empty if it was refused.
+template <class Params>
+std::function<void()> unless_refused(std::span<const kernels::Implementation<Params>> rows,
+                                     std::string_view name, const Params& params) {
+  const auto launch = launch_of(rows, name, params);
+  try {
+    launch();
+  } catch (const DeviceError& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return {};
+  }
+  return launch;
+}
+
+/// The rows of a case that a probe asks for, or all. Throws if there is none.
+/// @param check holds the output of a row, and whether it is the paged one, against the exact one
+template <class Paged, class Contiguous, class Check>
+std::vector<Row> rows_of(const Bench& bench, std::span<const kernels::Implementation<Paged>> table,
+                         const Paged& paged,
+                         std::span<const kernels::Implementation<Contiguous>> dense_table,
+                         const Contiguous& contiguous, const Check& check) {
+  std::vector<Row> out;
+  for (const std::string_view name : kRows) {
+    const bool known = std::ranges::count(table, name, &kernels::Implementation<Paged>::name) > 0;
+    if (!known || (bench.probe && !bench.probe->row.empty() && bench.probe->row != name)) continue;
+    Row row{name, unless_refused(table, name, paged), {}};
+    if (!row.paged) continue;
+    row.checksum = check(name, true);
+    row.contiguous = unless_refused(dense_table, name, contiguous);
+    if (row.contiguous) check(name, false);
+    out.push_back(row);
+  }
+  if (out.empty()) throw DeviceError("no such implementation takes this case");
+  return out;
+}
+
+void add_ratios(Line& line, const Times& paged, const Times& contiguous) {
+  line.measured("contiguous_time", contiguous)
+      .measured("paged_over_contiguous", "ratio", paged.median / contiguous.median,
+                paged.least / contiguous.most, paged.most / contiguous.least);
+}
+
+/// Prints a line for each row: its kernels beside both ceilings, all in the same rounds.
+/// @param line_of a line with the parameters of a row
+void print_beside_ceilings(const Bench& bench, const DeviceMemory& cache, const Work& work,
+                           const std::vector<Row>& rows,
+                           const std::function<Line(std::string_view)>& line_of) {
+  if (bench.probe) return bench.stopwatch.probe(*bench.probe, rows[0].name, rows[0].paged);
   const Multiplier multiplier(bench);
   const DeviceMemory sink(sizeof(std::uint32_t));
   std::int64_t multiplied = 0;
-  const std::function<void()> launches[] = {
+  std::vector<std::function<void()>> launches = {
       [&] {
         read_all(cache.as<void>(), cache.size(), sink.as<std::uint32_t>(), bench.num_processors);
       },
-      [&] { multiplied = multiplier.launch(work.multiply_adds); }, paged_launch, contiguous_launch};
+      [&] { multiplied = multiplier.launch(work.multiply_adds); }};
+  for (const Row& row : rows) {
+    launches.push_back(row.paged);
+    if (row.contiguous) launches.push_back(row.contiguous);
+  }
   const auto times = bench.stopwatch.time(launches, Cache::cold, bench.rounds);
-  const Times &read = times[0], &multiply = times[1], &paged = times[2], &contiguous = times[3];
+  const Times &read = times[0], &multiply = times[1], *next = &times[2];
   const double read_us = read.median * work.bytes / static_cast<double>(cache.size());
   const double multiply_us = multiply.median * work.multiply_adds / static_cast<double>(multiplied);
-  line.measured("time", paged)
-      .measured("contiguous_time", contiguous)
-      .measured("read_time", read)
-      .measured("multiply_time", multiply)
-      .measured("bytes_per_us", "bytes", work.bytes / paged.median)
-      .measured("flop_per_us", "flop", 2 * work.multiply_adds / paged.median)
-      .measured("multiply_flop_per_us", "flop",
-                2 * static_cast<double>(multiplied) / multiply.median)
-      .measured("fraction_of_copy_bandwidth", "ratio",
-                work.bytes / paged.median / bench.copy_bytes_per_us)
-      .measured("fraction_of_read_ceiling", "ratio", read_us / paged.median)
-      .measured("fraction_of_multiply_ceiling", "ratio", multiply_us / paged.median)
-      .measured("fraction_of_ceiling", "ratio", std::max(read_us, multiply_us) / paged.median)
-      .measured("paged_over_contiguous", "ratio", paged.median / contiguous.median,
-                paged.least / contiguous.most, paged.most / contiguous.least);
+  for (const Row& row : rows) {
+    const Times& paged = *next++;
+    Line line = line_of(row.name);
+    line.measured("time", paged)
+        .measured("cycles", "cycles", paged.cycles)
+        .measured("read_time", read)
+        .measured("multiply_time", multiply)
+        .measured("bytes_per_us", "bytes", work.bytes / paged.median)
+        .measured("flop_per_us", "flop", 2 * work.multiply_adds / paged.median)
+        .measured("multiply_flop_per_us", "flop",
+                  2 * static_cast<double>(multiplied) / multiply.median)
+        .measured("fraction_of_copy_bandwidth", "ratio",
+                  work.bytes / paged.median / bench.copy_bytes_per_us)
+        .measured("fraction_of_read_ceiling", "ratio", read_us / paged.median)
+        .measured("fraction_of_multiply_ceiling", "ratio", multiply_us / paged.median)
+        .measured("fraction_of_ceiling", "ratio", std::max(read_us, multiply_us) / paged.median);
+    if (row.contiguous) add_ratios(line, paged, *next++);
+    line.measured("checksum", "sum", row.checksum).print();
+  }
 }
 
 template <class Kv>
@@ -215,28 +275,34 @@ void measure(const Bench& bench, const PrefillCase& c) {
   const auto paged = params_of(c, memory, paged_kv, starts, lens, memory.paged_output);
   const auto contiguous = params_of(c, memory, kernels::ContiguousKv{key, key + half, dense, dense},
                                     starts, lens, memory.output);
-  const auto paged_launch = launch_of(kernels::paged_prefill(), kRow, paged);
-  const auto contiguous_launch = launch_of(kernels::contiguous_prefill(), kRow, contiguous);
-  paged_launch();
-  contiguous_launch();
-  check_corners(paged, kRow,
-                {&memory.cache, &table, &starts, &lens, &memory.query, &memory.paged_output});
-  check_corners(contiguous, kRow, {&memory.cache, &starts, &lens, &memory.query, &memory.output});
-  Line line("device_paged_prefill");
-  line.with("implementation", kRow)
-      .with("batch", c.batch)
-      .with("chunk", c.chunk)
-      .with("prefix", c.prefix)
-      .with("heads", c.num_heads)
-      .with("kv_heads", c.num_kv_heads)
-      .with("head_size", c.head_size)
-      .with("block_size", c.block_size)
-      .with("layout", c.order == LayoutOrder::nhd ? "nhd" : "hnd")
-      .with("cache_type", kernels::name_of(c.cache_type));
-  time_beside_ceilings(line, bench, memory.cache, work_of(c), paged_launch, contiguous_launch);
-  line.measured("checksum", "sum",
-                sum_of(memory.paged_output.as<void>(), c.head_size, ElementType::bf16))
-      .print();
+  const auto check = [&](std::string_view name, bool is_paged) {
+    if (is_paged) {
+      check_corners(paged, name,
+                    {&memory.cache, &table, &starts, &lens, &memory.query, &memory.paged_output});
+    } else {
+      check_corners(contiguous, name,
+                    {&memory.cache, &starts, &lens, &memory.query, &memory.output});
+    }
+    return sum_of(memory.paged_output.as<void>(), c.head_size, ElementType::bf16);
+  };
+  const auto line_of = [&](std::string_view name) {
+    Line line("device_paged_prefill");
+    line.with("implementation", name)
+        .with("batch", c.batch)
+        .with("chunk", c.chunk)
+        .with("prefix", c.prefix)
+        .with("heads", c.num_heads)
+        .with("kv_heads", c.num_kv_heads)
+        .with("head_size", c.head_size)
+        .with("block_size", c.block_size)
+        .with("layout", c.order == LayoutOrder::nhd ? "nhd" : "hnd")
+        .with("cache_type", kernels::name_of(c.cache_type));
+    return line;
+  };
+  print_beside_ceilings(bench, memory.cache, work_of(c),
+                        rows_of(bench, kernels::paged_prefill(), paged,
+                                kernels::contiguous_prefill(), contiguous, check),
+                        line_of);
 }
 
 void measure(const Bench& bench, const MlaCase& c) {
@@ -251,28 +317,29 @@ void measure(const Bench& bench, const MlaCase& c) {
                                  c.block_size, table, each);
   const auto contiguous =  // a block is a sequence
       over_blocks(params_of(c, memory, split, lens, memory.output), capacity, whole, 1);
-  const auto paged_launch = launch_of(kernels::mla_decode(), kRow, paged);
-  const auto contiguous_launch = launch_of(kernels::mla_decode(), kRow, contiguous);
-  paged_launch();
-  contiguous_launch();
-  check_corners(kernels::as_attention(paged), kRow,
-                {&memory.cache, &table, &lens, &memory.query, &memory.paged_output});
-  check_corners(kernels::as_attention(contiguous), kRow,
-                {&memory.cache, &whole, &lens, &memory.query, &memory.output});
-  Line line("device_mla_decode");
-  line.with("implementation", kRow)
-      .with("batch", c.batch)
-      .with("context", c.context)
-      .with("heads", c.num_heads)
-      .with("latent", kLatent)
-      .with("rope", kRope)
-      .with("block_size", c.block_size)
-      .with("cache_type", kernels::name_of(ElementType::bf16))
-      .with("splits", split.splits);
-  time_beside_ceilings(line, bench, memory.cache, work_of(c), paged_launch, contiguous_launch);
-  line.measured("checksum", "sum",
-                sum_of(memory.paged_output.as<void>(), kLatent, ElementType::bf16))
-      .print();
+  const auto check = [&](std::string_view name, bool is_paged) {
+    check_corners(kernels::as_attention(is_paged ? paged : contiguous), name,
+                  {&memory.cache, is_paged ? &table : &whole, &lens, &memory.query,
+                   is_paged ? &memory.paged_output : &memory.output});
+    return sum_of(memory.paged_output.as<void>(), kLatent, ElementType::bf16);
+  };
+  const auto line_of = [&](std::string_view name) {
+    Line line("device_mla_decode");
+    line.with("implementation", name)
+        .with("batch", c.batch)
+        .with("context", c.context)
+        .with("heads", c.num_heads)
+        .with("latent", kLatent)
+        .with("rope", kRope)
+        .with("block_size", c.block_size)
+        .with("cache_type", kernels::name_of(ElementType::bf16))
+        .with("splits", split.splits);
+    return line;
+  };
+  print_beside_ceilings(
+      bench, memory.cache, work_of(c),
+      rows_of(bench, kernels::mla_decode(), paged, kernels::mla_decode(), contiguous, check),
+      line_of);
 }
 
 /// The most important cases come first, because a run may be cut off.

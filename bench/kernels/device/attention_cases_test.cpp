@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +21,32 @@ using kernels::ElementType;
 
 /// What a case prints on a made-up device of so many processors.
 template <class Case>
-std::string line_of(const Case& c, int num_processors) {
+std::string text_of(const Case& c, int num_processors, const Probe* probe = nullptr) {
   Stopwatch stopwatch(num_processors);
-  const Bench bench{num_processors, 1, 1e6, stopwatch};
+  const Bench bench{num_processors, 1, 1e6, stopwatch, probe};
   testing::internal::CaptureStdout();
-  measure(bench, c);
+  try {
+    measure(bench, c);
+  } catch (...) {
+    testing::internal::GetCapturedStdout();
+    throw;
+  }
   return testing::internal::GetCapturedStdout();
+}
+
+/// A line for each implementation that takes the case; `cuda/mma` is one.
+template <class Case>
+std::vector<std::string> lines_of(const Case& c, int num_processors) {
+  std::istringstream text(text_of(c, num_processors));
+  std::vector<std::string> out;
+  for (std::string line; std::getline(text, line);) out.push_back(line);
+  EXPECT_EQ(std::ranges::count_if(out,
+                                  [](const std::string& line) {
+                                    return line.find("\timplementation=cuda/mma ") !=
+                                           std::string::npos;
+                                  }),
+            1);
+  return out;
 }
 
 double metric_of(const std::string& line, const std::string& name) {
@@ -48,6 +69,7 @@ void expect_work(const std::string& line, double flop, double bytes) {
   EXPECT_NEAR(multiply, metric_of(line, "flop_per_us") / metric_of(line, "multiply_flop_per_us"),
               1e-6 * multiply);
   EXPECT_GT(std::min({read, multiply, metric_of(line, "paged_over_contiguous")}), 0);
+  EXPECT_NEAR(metric_of(line, "cycles"), 1000 * time, time / 1000) << "a CPU counts nanoseconds";
 }
 
 TEST(DeviceCases, PrefillIsExactAndCountsWhatItSees) {
@@ -66,9 +88,11 @@ TEST(DeviceCases, PrefillIsExactAndCountsWhatItSees) {
         seen += kernels::visible_to(query, 21, 59, 0).end;
       }
       const double rows = 2.0 * 2 * 2 * 59 * 64 * kernels::bytes_of(type);
-      const std::string line = line_of(c, 1);
-      EXPECT_TRUE(line.starts_with("device_paged_prefill\timplementation=cuda/mma batch=2 "));
-      expect_work(line, 2 * 2 * seen * 4 * 64 * 2, rows + 2.0 * 2 * 21 * 4 * 64 * 2);
+      for (const std::string& line : lines_of(c, 1)) {
+        EXPECT_TRUE(line.starts_with("device_paged_prefill\timplementation=cuda/")) << line;
+        EXPECT_NE(line.find(" batch=2 "), std::string::npos) << line;
+        expect_work(line, 2 * 2 * seen * 4 * 64 * 2, rows + 2.0 * 2 * 21 * 4 * 64 * 2);
+      }
     }
   }
 }
@@ -76,11 +100,21 @@ TEST(DeviceCases, PrefillIsExactAndCountsWhatItSees) {
 TEST(DeviceCases, MlaIsExactAndSplitsWhereProcessorsWouldBeIdle) {
   for (const auto& [heads, block_size] : {std::pair{70, 16}, std::pair{16, 64}}) {
     const MlaCase c{.batch = 1, .context = 530, .num_heads = heads, .block_size = block_size};
-    const std::string line = line_of(c, 5);
-    EXPECT_TRUE(line.starts_with("device_mla_decode\timplementation=cuda/mma batch=1 "));
-    EXPECT_NE(line.find(" splits=2\t"), std::string::npos) << line;
-    expect_work(line, 2.0 * 530 * heads * (576 + 512), 2.0 * (530 * 576 + heads * (576 + 512)));
+    for (const std::string& line : lines_of(c, 5)) {
+      EXPECT_TRUE(line.starts_with("device_mla_decode\timplementation=cuda/")) << line;
+      EXPECT_NE(line.find(" splits=2\t"), std::string::npos) << line;
+      expect_work(line, 2.0 * 530 * heads * (576 + 512), 2.0 * (530 * 576 + heads * (576 + 512)));
+    }
   }
+}
+
+TEST(DeviceCases, AProbeLaunchesOneKernelAndTimesNothing) {
+  const PrefillCase prefill{.chunk = 5, .prefix = 3, .num_heads = 1, .num_kv_heads = 1};
+  const MlaCase mla{.batch = 1, .context = 20, .num_heads = 2};
+  const Probe probe{.row = "cuda/mma", .launches = 3}, absent{.row = "cuda/absent"};
+  EXPECT_EQ(text_of(prefill, 1, &probe), "cuda/mma, 3 launches\n");
+  EXPECT_EQ(text_of(mla, 1, &probe), "cuda/mma, 3 launches\n");
+  EXPECT_THROW(text_of(prefill, 1, &absent), DeviceError);
 }
 
 TEST(DeviceCases, TheMatrixUnitDoesTheProductsThatItReports) {

@@ -2,6 +2,9 @@
 // The parts of kvproof-device-bench. Each prints its results as it goes.
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "bench/kernels/device/device.h"
 #include "reference/layout.h"
 
@@ -13,13 +16,27 @@ struct Bench {
   int rounds = 0;
   double copy_bytes_per_us = 0;  // of the fastest large copy, read and written bytes together
   Stopwatch& stopwatch;
+  const Probe* probe = nullptr;  // instead of measuring
 };
 
 /// Large reads and copies. @return bytes per microsecond of the fastest copy
 [[nodiscard]] double measure_ceilings(Bench& bench);
 /// The matrix unit's pace in bf16.
 void measure_multiply(const Bench& bench);
+struct DecodeCase {
+  std::int32_t batch = 32;
+  std::int32_t context = 4096;  // [tokens]
+  std::int32_t num_heads = 32;
+  std::int32_t num_kv_heads = 8;
+  std::int32_t head_size = 128;
+  std::int32_t block_size = 16;
+  LayoutOrder order = LayoutOrder::nhd;
+  bool shuffled = true;
+  kernels::ElementType cache_type = kernels::ElementType::bf16;
+  std::string_view row = "cuda/mma";
+};
 /// Decode over block tables against decode over one buffer, and both against a read of as much.
+void measure(const Bench& bench, const DecodeCase& c, Cache cache);
 void measure_decode(const Bench& bench, bool smoke);
 
 /// Prompts, or chunks of them behind a prefix that the cache holds already.
@@ -41,8 +58,8 @@ struct MlaCase {
   std::int32_t block_size = 16;
 };
 /// Prefill and MLA decode over shuffled block tables against the same over one buffer per sequence.
-/// Both are held against double precision, then against a read of as many bytes and the matrix
-/// unit's pace at as many multiply-adds, measured in the same rounds.
+/// Every kernel that does not refuse the case is held against double precision, then against a read
+/// of as many bytes and the matrix unit's pace at as many multiply-adds; all in the same rounds.
 void measure(const Bench& bench, const PrefillCase& c);
 void measure(const Bench& bench, const MlaCase& c);
 void measure_prefill(const Bench& bench, bool smoke);

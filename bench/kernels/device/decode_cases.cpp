@@ -16,19 +16,6 @@ namespace {
 
 using kernels::ElementType;
 
-struct DecodeCase {
-  std::int32_t batch = 32;
-  std::int32_t context = 4096;  // [tokens]
-  std::int32_t num_heads = 32;
-  std::int32_t num_kv_heads = 8;
-  std::int32_t head_size = 128;
-  std::int32_t block_size = 16;
-  LayoutOrder order = LayoutOrder::nhd;
-  bool shuffled = true;
-  ElementType cache_type = ElementType::bf16;
-  std::string_view row = "cuda/mma";
-};
-
 ElementType query_type(const DecodeCase& c) {
   return c.cache_type == ElementType::fp16 ? ElementType::fp16 : ElementType::bf16;
 }
@@ -140,27 +127,6 @@ void print(const DecodeCase& c, const DecodeMemory& memory, Cache cache, const B
       .print();
 }
 
-void measure(const Bench& bench, const DecodeCase& c, Cache cache) {
-  const DecodeMemory memory(c, bench.num_processors);
-  const CacheLayout blocks =
-      CacheLayout::packed(c.order, c.block_size, c.num_kv_heads, c.head_size);
-  const std::int32_t each = num_blocks(c.context, c.block_size);
-  const CacheLayout dense =
-      CacheLayout::packed(c.order, each * c.block_size, c.num_kv_heads, c.head_size);
-  const kernels::PagedKv paged{
-      memory.key(), memory.value(), blocks, blocks, memory.table.as<std::int32_t>(), each};
-  const kernels::ContiguousKv contiguous{memory.key(), memory.value(), dense, dense};
-  const DeviceMemory sink(sizeof(std::uint32_t));
-  const std::function<void()> launches[] = {
-      [&] {
-        read_all(memory.key(), memory.cache.size(), sink.as<std::uint32_t>(), bench.num_processors);
-      },
-      launch_of(kernels::paged_decode(), c.row, params_of(c, memory, paged, memory.paged_output)),
-      launch_of(kernels::contiguous_decode(), c.row,
-                params_of(c, memory, contiguous, memory.output))};
-  print(c, memory, cache, bench, bench.stopwatch.time(launches, cache, bench.rounds));
-}
-
 /// The most important cases come first, because a run may be cut off.
 std::vector<DecodeCase> sweep(bool smoke) {
   std::vector<DecodeCase> out;
@@ -199,6 +165,28 @@ std::vector<DecodeCase> sweep(bool smoke) {
 }
 
 }  // namespace
+
+void measure(const Bench& bench, const DecodeCase& c, Cache cache) {
+  const DecodeMemory memory(c, bench.num_processors);
+  const CacheLayout blocks =
+      CacheLayout::packed(c.order, c.block_size, c.num_kv_heads, c.head_size);
+  const std::int32_t each = num_blocks(c.context, c.block_size);
+  const CacheLayout dense =
+      CacheLayout::packed(c.order, each * c.block_size, c.num_kv_heads, c.head_size);
+  const kernels::PagedKv paged{
+      memory.key(), memory.value(), blocks, blocks, memory.table.as<std::int32_t>(), each};
+  const kernels::ContiguousKv contiguous{memory.key(), memory.value(), dense, dense};
+  const DeviceMemory sink(sizeof(std::uint32_t));
+  const std::function<void()> launches[] = {
+      [&] {
+        read_all(memory.key(), memory.cache.size(), sink.as<std::uint32_t>(), bench.num_processors);
+      },
+      launch_of(kernels::paged_decode(), c.row, params_of(c, memory, paged, memory.paged_output)),
+      launch_of(kernels::contiguous_decode(), c.row,
+                params_of(c, memory, contiguous, memory.output))};
+  if (bench.probe) return bench.stopwatch.probe(*bench.probe, c.row, launches[1]);
+  print(c, memory, cache, bench, bench.stopwatch.time(launches, cache, bench.rounds));
+}
 
 void measure_decode(const Bench& bench, bool smoke) {
   for (const DecodeCase& c : sweep(smoke)) measure(bench, c, Cache::cold);

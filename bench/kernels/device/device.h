@@ -8,6 +8,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/kernels/device/runtime.h"
@@ -75,6 +76,9 @@ std::int64_t multiply_all(const void* operands, float* sums, std::int64_t count,
 
 /// Uniform values in [-1, 1), a function of seed and index.
 void fill(void* to, std::int64_t count, kernels::ElementType type, std::uint64_t seed);
+/// What the processors' clocks and the device's say: shape [num_processors][cycles, ns]. Those that
+/// run no block stay as they are.
+void stamp_clocks(std::uint64_t* to, int num_processors);
 /// Sum of the elements, by one thread after the other: for a checksum of a few rows.
 [[nodiscard]] double sum_of(const void* from, std::int64_t count, kernels::ElementType type);
 
@@ -83,6 +87,13 @@ struct Times {
   double median = 0;
   double least = 0;
   double most = 0;
+  double cycles = 0;  // median, at the clock that each launch had
+};
+
+/// A run for a profiler: so many launches of one kernel of a case, and no times.
+struct Probe {
+  std::string_view row;  // empty: the first that the case has
+  int launches = 1;
 };
 
 enum class Cache : std::uint8_t { cold, hot };
@@ -98,12 +109,18 @@ class Stopwatch {
   /// Cold: L2 holds other, unmodified bytes before every launch. Hot: launches back to back.
   [[nodiscard]] std::vector<Times> time(std::span<const std::function<void()>> launches,
                                         Cache cache, int rounds);
+  /// Launches behind other bytes in L2, the only part that a profiler is told to look at.
+  void probe(const Probe& probe, std::string_view row, const std::function<void()>& launch);
 
  private:
-  [[nodiscard]] double once(const std::function<void()>& launch, Cache cache);
+  struct Taken {
+    double us = 0, cycles = 0;
+  };
+  [[nodiscard]] Taken once(const std::function<void()>& launch, Cache cache);
+  [[nodiscard]] double cycles_per_us() const;
 
   int num_processors_;
-  DeviceMemory flush_, sink_;
+  DeviceMemory flush_, sink_, stamps_;  // before and after a launch
   cudaEvent_t start_ = nullptr, stop_ = nullptr;
 };
 

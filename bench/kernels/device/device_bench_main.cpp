@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "bench/kernels/device/cases.h"
+#include "bench/kernels/device/first_device.h"
 
 int main(int argc, char** argv) {
   using namespace kvproof::bench;
@@ -14,27 +14,13 @@ int main(int argc, char** argv) {
                  argv[1]);
     return 2;
   }
-  int devices = 0, num_processors = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&devices);
-      error != cudaSuccess || devices == 0) {
-    std::fprintf(stderr, "device_bench: no CUDA device: %s\n",
-                 error == cudaSuccess ? "none is there" : cudaGetErrorString(error));
-    return 77;
-  }
-  try {
-    expect(cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, 0),
-           "processors");
-    Stopwatch stopwatch(num_processors);
-    Bench bench{num_processors, smoke ? 3 : 15, 0, stopwatch};
+  return on_first_device("device_bench", [&](Bench& bench) {
+    bench.rounds = smoke ? 3 : 15;
     bench.copy_bytes_per_us = measure_ceilings(bench);
     measure_multiply(bench);
     measure_decode(bench, smoke);
     measure_prefill(bench, smoke);
     measure_mla(bench, smoke);
     measure_reshape(bench, smoke);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "device_bench: %s\n", error.what());
-    return 1;
-  }
-  return 0;
+  });
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #if defined(__CUDACC__) || defined(KVPROOF_CUDA)
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #else
 #include <chrono>
@@ -16,7 +17,7 @@ using cudaEvent_t = std::chrono::steady_clock::time_point*;
 inline constexpr cudaError_t cudaSuccess = 0;
 inline constexpr cudaError_t cudaErrorMemoryAllocation = 2;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum cudaDeviceAttr { cudaDevAttrL2CacheSize };
+enum cudaDeviceAttr { cudaDevAttrL2CacheSize, cudaDevAttrMultiProcessorCount };
 
 inline const char* cudaGetErrorString(cudaError_t error) {
   return error == cudaSuccess ? "no error" : "out of memory";
@@ -41,10 +42,17 @@ inline cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 1 << 20;
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
   return cudaSuccess;
 }
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrL2CacheSize ? 1 << 20 : 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+inline cudaError_t cudaProfilerStart() { return cudaSuccess; }
+inline cudaError_t cudaProfilerStop() { return cudaSuccess; }
 inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
   *event = new std::chrono::steady_clock::time_point();
   return cudaSuccess;

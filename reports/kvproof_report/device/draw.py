@@ -37,6 +37,11 @@ def series(results: list[Any], experiment: str, fixed: dict[str, Any], x: str,
     return sorted(points)
 
 
+def implementations(results: list[Any], experiment: str) -> list[str]:
+    return sorted({result["parameters"]["implementation"] for result in results
+                   if result["experiment"] == experiment})
+
+
 def figure_of(pyplot: Any, lines: list[Line], labels: tuple[str, str], title: str) -> Any:
     figure, axes = pyplot.subplots(figsize=(8, 4))
     for name, points in lines:
@@ -65,9 +70,11 @@ def figures_of(results: list[Any], card: str, pyplot: Any) -> Iterator[tuple[str
                        {"layout": layout, "implementation": implementation, "l2": "cold"},
                        "tokens", "fraction_of_copy"))
                for layout in ("nhd", "hnd")
-               for implementation in sorted({r["parameters"]["implementation"] for r in results
-                                             if r["experiment"] == "device_reshape_and_cache"})]
-    prefill, mla = ([(name, series(results, experiment, fixed, x, metric))
+               for implementation in implementations(results, "device_reshape_and_cache")]
+    prefill, mla = ([(f"{implementation}, {name}",
+                      series(results, experiment, {**fixed, "implementation": implementation}, x,
+                             metric))
+                     for implementation in implementations(results, experiment)
                      for name, metric in CEILINGS]
                     for experiment, fixed, x in (("device_paged_prefill", PREFILL, "chunk"),
                                                  ("device_mla_decode", MLA, "heads")))
