@@ -40,7 +40,7 @@ const Way& way() {
 
 }  // namespace
 
-kernels::Refusal attend(const kernels::AttentionParams<PagedKv>& params, int threads) {
+kernels::Refusal attend(const kernels::AttentionParams<PagedKv>& params, const char*, int threads) {
   return way().attend(params, {.num_threads = threads});
 }
 

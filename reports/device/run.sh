@@ -20,7 +20,8 @@ Builds the kernels for this machine's GPU, checks them on it and measures them.
   --output=DIR  where the results go (default: reports/gallery/<card>)
   --seconds=N   time for everything (default: 600)
   --smoke       few cases and rounds: shows that everything works; not to be quoted
-  --peers       also measures PyTorch's and FlashInfer's attention beside ours, in the same rounds
+  --peers       also measures the attention of PyTorch, cuDNN and FlashInfer beside ours, in the
+                same rounds
   --pack[=DIR]  only copy what a machine without network needs into a new folder DIR (default:
                 kvproof-device); kvproof device runs from it too
 
@@ -255,7 +256,11 @@ results_of() {
   step results 20 "$python" -m kvproof_report.device.results "$lines" --output="$output/$file" \
     --commit="$commit" --architecture="sm_$architecture" --nvcc="$nvcc" --complete="$complete" \
     ${smoke:+--smoke} "$@"
-  if [ "$status" = 0 ]; then outcome results "$(last_words results)"; else broke results; fi
+  if [ "$status" != 0 ]; then broke results; return; fi
+  outcome results "$(last_words results)"
+  step table 20 "$python" -m kvproof_report.device.table "$output/$file"
+  if [ "$status" != 0 ]; then broke table; return; fi
+  sed 's/^/  /' "$work/table.out" | tee -a "$work/summary" >&2
 }
 results_of bench "$bench_status" device.json
 

@@ -108,8 +108,9 @@ line() {  # line <tokens>: one result, its tabs and its end for printf
   printf '%s' "device_reshape_and_cache\\t$parameters\\t$metrics\\n"
 }
 ceilings='fraction_of_read_ceiling=0.1,ratio,0.1,0.1 fraction_of_multiply_ceiling=0.6,ratio,0.6,0.6'
-prefill='implementation=cuda/wgmma batch=1 chunk=2048 prefix=4096 block_size=16 layout=nhd cache_type=bf16'
-mla='implementation=cuda/wgmma batch=32 context=4096 heads=16 block_size=16'
+prefill='implementation=cuda/wgmma batch=1 chunk=2048 prefix=4096 heads=32 block_size=16'
+prefill="$prefill layout=nhd cache_type=bf16"
+mla='implementation=cuda/wgmma batch=32 context=4096 heads=16 block_size=16 cache_type=bf16'
 program device_check 'echo "attention: 60 rounds"'
 program device_bench "printf '$(line 1)$(line 16)'" \
   "printf 'device_paged_prefill\\t$prefill\\t$ceilings\\ndevice_mla_decode\\t$mla\\t$ceilings\\n'"
@@ -130,6 +131,8 @@ assert first['parameters']['tokens'] == 1 and first['metrics']['time'] == {
 mla = data['results'][3]
 assert mla['experiment'] == 'device_mla_decode' and mla['parameters']['heads'] == 16, mla
 assert mla['metrics']['fraction_of_multiply_ceiling']['value'] == 0.6, mla"
+check "the table has a line for an implementation" \
+  has '  mla 32 × 4,096, 16 heads +cuda/wgmma +0.0 us .* multiply 0.600' out
 check "figures are drawn, or there is a reason" \
   has 'figures +(device-prefill, device-mla, device-reshape|not drawn)' out
 check "nothing half-written is left" sh -c "! ls '$work/results' | grep -q part-"
@@ -164,18 +167,22 @@ check "a file of nothing is not written" [ ! -e "$work/alone/peers.json" ]
 fake measured 'case $1 in *peers.py) ;; *) exec python3 "$@" ;; esac' \
   "cd $pack/bench/kernels/device && exec python3 -B -c '
 import json, peers
-for peer, times in ((\"PyTorch\", {(\"kvproof\", \"cuda\"): [2], (\"PyTorch\", \"x\"): [4]}),
+both = {(\"kvproof\", \"cuda/mma\"): [2], (\"PyTorch\", \"x\"): [4],
+        (\"cuDNN\", \"y\"): [5]}
+for peer, times in ((\"PyTorch\", both), (\"cuDNN\", both),
                     (\"FlashInfer\", {})):
     print(json.dumps(peers.result_of(peers.cases(True)[0], peer, \"1\", times, [\"gone\"], 1)))'"
 KVPROOF_PYTHON=measured run "$pack" --peers --output="$work/peers"
 check "peers are measured" exits 0
-check "their results are counted" has 'results +2 results in peers.json' out
+check "their results are counted" has 'results +3 results in peers.json' out
+check "a case has one line for all peers" has \
+  'decode 4 × 1,024 +cuda/mma +2.0 us .* 0.500 of PyTorch \(4.0 us\) +0.400 of cuDNN \(5' out
 check "their figure is drawn, or there is a reason" has 'figures +(device-peers|not drawn)' out
 check "their file is what was printed" python3 -c "
 import json
 data = json.load(open('$work/peers/peers.json'))
 assert data['environment']['program'] == 'peers.py', data
-ours, none = data['results']
+ours, _, none = data['results']
 assert ours['metrics']['ours_over_peer']['value'] == 0.5, ours
 assert none['parameters']['not_comparable'] == 'gone', none"
 

@@ -113,6 +113,7 @@ void print(const DecodeCase& c, const DecodeMemory& memory, Cache cache, const B
       .with("splits", memory.splits)
       .with("l2", cache == Cache::cold ? "cold" : "hot")
       .measured("time", paged)
+      .measured("cycles", "cycles", paged.cycles)
       .measured("contiguous_time", contiguous)
       .measured("read_time", read)
       .measured("bytes_per_us", "bytes", bytes / paged.median, bytes / paged.most,

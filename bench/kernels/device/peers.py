@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures our kernels beside PyTorch's and FlashInfer's, interleaved in the same rounds on the
-same tensors. Prints one result a line, as JSON, as soon as it has it.
+"""Measures our kernels beside PyTorch's, cuDNN's (through PyTorch) and FlashInfer's, interleaved in
+the same rounds on the same tensors. Prints one result a line, as JSON, as soon as it has it.
 
 An output is held against double precision before anything is timed. L2 holds other bytes before
 every launch. What a peer prepares for a batch once (contiguous copies, FlashInfer's plan) and what
-Python takes to queue a launch are not timed; of a peer's several forms the fastest counts. A peer
-that cannot be had or is wrong has `not_comparable` with the reason; tracebacks go to stderr.
+Python takes to queue a launch are not timed; of several forms, ours too, the fastest counts. Cycles
+stand beside times: a card that draws too much power lowers its clock. A peer that cannot be had or
+is wrong has `not_comparable` with the reason; tracebacks go to stderr.
 
 Exit codes: 0 measured, 1 something went wrong on the device, 2 usage, 77 no PyTorch or no device.
 """
@@ -20,7 +21,8 @@ import sys
 import traceback
 from dataclasses import asdict, dataclass
 
-PEERS = ("PyTorch", "FlashInfer")
+PEERS = ("PyTorch", "cuDNN", "FlashInfer")
+ROWS = ("cuda/wgmma", "cuda/mma")  # ours, where warps multiply
 LATENT, ROPE, HEAD = 512, 64, 128  # [elements]
 FLUSH_BYTES = 2 << 30  # far more than any L2; reading it takes longer than to queue a launch
 # Why we are behind, where it is known: (operation, cache type).
@@ -76,26 +78,38 @@ def metric(values, unit):
             "max": max(values)}
 
 
-def result_of(case, peer, version, times, reasons, copy_bytes_per_us):
+def best_of(times, name):
+    """@return (name, form) of the fastest form, or None"""
+    return min((key for key in times if key[0] == name),
+               key=lambda key: statistics.median(times[key]), default=None)
+
+
+def result_of(case, peer, version, times, reasons, copy_bytes_per_us, cycles=None):
     """@param times (name, form) -> its rounds [us], ours under "kvproof"
-    @param reasons why forms of this peer, or ours, have no times, each with its form"""
-    ours = next((found for (name, _), found in times.items() if name == "kvproof"), None)
-    theirs = {form: found for (name, form), found in times.items() if name == peer}
+    @param reasons why forms of this peer, or ours, have no times, each with its form
+    @param cycles as times, where they are known"""
+    ours, theirs = best_of(times, "kvproof"), best_of(times, peer)
     parameters = {"peer": peer, "peer_version": version, "case": case.name, **asdict(case)}
     metrics, shown = {}, {"": ours} if ours else {}
+    forms = [form for name, form in times if name == "kvproof"]
+    for form in forms if len(forms) > 1 else []:
+        metrics[form.split("/")[-1] + "_time"] = metric(times["kvproof", form], "us")
     if ours and theirs:
-        form = min(theirs, key=lambda name: statistics.median(theirs[name]))
-        parameters["form"], shown["peer_"] = form, theirs[form]
-        ratios = metric([a / b for a, b in zip(ours, theirs[form])], "ratio")
+        parameters["our_form"], parameters["form"], shown["peer_"] = ours[1], theirs[1], theirs
+        ratios = metric([a / b for a, b in zip(times[ours], times[theirs])], "ratio")
         metrics["ours_over_peer"] = ratios
-        if ratios["value"] > 1 and (case.operation, case.cache_type) in BINDS:
+        if (ratios["value"] > 1 and ours[1] == "cuda/mma"
+                and (case.operation, case.cache_type) in BINDS):
             parameters["binds"] = BINDS[case.operation, case.cache_type]
         if reasons:  # forms of the peer that could not be had
             parameters["without"] = "; ".join(reasons)[:900]
     else:
         parameters["not_comparable"] = "; ".join(reasons or ["no form"])[:900]
-    for prefix, found in shown.items():
+    for prefix, key in shown.items():
+        found = times[key]
         metrics[prefix + "time"] = metric(found, "us")
+        if cycles and any(cycles[key]):
+            metrics[prefix + "cycles"] = metric(cycles[key], "cycles")
         if case.operation != "prefill":
             metrics[prefix + "fraction_of_copy_bandwidth"] = metric(
                 [case.bytes / time / copy_bytes_per_us for time in found], "ratio")
@@ -192,9 +206,9 @@ class Tensors:
                 raise ValueError(f"sequence {sequence} is off by up to {float(off.max()):.3g}")
 
 
-def our_form(t, library, threads=0, is_hnd=False):
-    """@param threads of the CPU, where the tensors are there @return the launch, which returns what
-    `check` takes"""
+def our_form(t, library, threads=0, is_hnd=False, row="cuda/mma"):
+    """@param threads of the CPU, where the tensors are there @param row of a device's kernels
+    @return the launch, which returns what `check` takes"""
     torch, c = t.torch, t.case
     key, value = (cache.transpose(1, 2).contiguous() if is_hnd else cache
                   for cache in (t.key, t.value))
@@ -203,7 +217,8 @@ def our_form(t, library, threads=0, is_hnd=False):
         function = getattr(library, "kvproof_" + name)
         function.restype = ctypes.c_char_p
         converted = [ctypes.c_int32(a) if isinstance(a, int) else ctypes.c_float(a)
-                     if isinstance(a, float) else ctypes.c_void_p(a if a is None else a.data_ptr())
+                     if isinstance(a, float) else ctypes.c_char_p(a) if isinstance(a, bytes)
+                     else ctypes.c_void_p(a if a is None else a.data_ptr())
                      for a in arguments]
 
         def launch(kept=arguments):  # so that the tensors live as long
@@ -229,17 +244,25 @@ def our_form(t, library, threads=0, is_hnd=False):
     return call("attention", output, key, value, t.tables, t.lens, starts, t.query, output,
                 *scratch, c.batch, t.rows, t.each, c.heads, c.kv_heads, t.key.shape[-1],
                 t.value.shape[-1], c.block_size, int(c.cache_type != "bf16"), splits, t.scale,
-                int(is_hnd), threads)
+                int(is_hnd), row.encode(), threads)
+
+
+def our_forms(t, library):
+    """@return form -> what makes the launch, on a device"""
+    rows = {"write": ("cuda/vector",), "decode": ("cuda/mma",)}.get(t.case.operation, ROWS)
+    return {row: lambda row=row: our_form(t, library, row=row) for row in rows}
 
 
 def refuse(reason):
     raise NotImplementedError(reason)
 
 
-def torch_forms(t):
-    """@return form -> what makes the launch"""
+def torch_forms(t, cudnn=False):
+    """@return form -> what makes the launch: those of cuDNN, or all others"""
     torch, c = t.torch, t.case
     if c.operation == "write":
+        if cudnn:
+            refuse("cuDNN writes into no cache")
         def put():
             t.key.flatten(0, 1)[t.slots] = t.new_key
             t.value.flatten(0, 1)[t.slots] = t.new_value
@@ -269,7 +292,8 @@ def torch_forms(t):
                                   ("cudnn", SDPBackend.CUDNN_ATTENTION),
                                   ("efficient", SDPBackend.EFFICIENT_ATTENTION),
                                   ("math", SDPBackend.MATH))
-            for how in ways[c.operation] if name != "math" or c.operation == "mla"}
+            for how in ways[c.operation]
+            if (name == "cudnn") == cudnn and (name != "math" or c.operation == "mla")}
 
 
 def flashinfer_forms(t, flashinfer, workspace):
@@ -317,33 +341,56 @@ def flashinfer_forms(t, flashinfer, workspace):
         "write": {"append_paged_kv_cache": write}}[c.operation]
 
 
+def clock_of(before, after):
+    """[cycles per us], a median over the processors that were stamped twice, 0 if none was.
+    @param before, after [cycles, ns] of each; 0, 0 where no block ran"""
+    clocks = [(end - begin) / (late - early) * 1000
+              for (begin, early), (end, late) in zip(before, after) if 0 < early < late]
+    return statistics.median(clocks) if clocks else 0
+
+
 class Stopwatch:
-    def __init__(self, torch):
-        self.torch = torch
+    """Its `cycles` are those of the last call of `time`, in the same order."""
+
+    def __init__(self, torch, library):
+        self.torch, self.library, self.cycles = torch, library, {}
+        self.processors = torch.cuda.get_device_properties("cuda").multi_processor_count
+        self.stamps = torch.zeros(2, self.processors, 2, dtype=torch.int64, device="cuda")
         self.flush = torch.ones(FLUSH_BYTES // 4, device="cuda")
         self.start, self.stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
 
+    def stamp(self, at):
+        self.library.kvproof_stamp_clocks(ctypes.c_void_p(self.stamps[at].data_ptr()),
+                                          self.processors)
+
     def once(self, launch):
-        """[us] of a launch that was queued whole before the device began it."""
+        """[us] and cycles of a launch that was queued whole before the device began it."""
         for reads in (1, 2, 4, 8):
+            self.stamps.zero_()
             for _ in range(reads):
                 self.flush.sum()  # reads: modified lines would be written back later
+            self.stamp(0)
             self.start.record()
             launch()
             self.stop.record()
+            self.stamp(1)
             is_queued = not self.start.query()
             self.stop.synchronize()
             if is_queued:
                 break
-        return self.start.elapsed_time(self.stop) * 1000
+        us = self.start.elapsed_time(self.stop) * 1000
+        return us, us * clock_of(*self.stamps.tolist())
 
     def time(self, launches, rounds):
         found = {name: [] for name in launches}
+        self.cycles = {name: [] for name in launches}
         for launch in launches.values():
             self.once(launch)
         for order in turns(list(launches), rounds):
             for name in order:
-                found[name].append(self.once(launches[name]))
+                us, cycles = self.once(launches[name])
+                found[name].append(us)
+                self.cycles[name].append(cycles)
         return found
 
     def copy_bytes_per_us(self, rounds):
@@ -381,12 +428,12 @@ def measure(t, stopwatch, sources, rounds):
     return tried("kvproof", "the rounds", lambda: stopwatch.time(launches, rounds)) or {}, reasons
 
 
-def sources_of(torch, library_path):
+def sources_of(torch, library):
     """@return name -> what gives its forms, peer -> its version"""
-    library = ctypes.CDLL(library_path)
-    sources = {"kvproof": lambda t: {"cuda": lambda: our_form(t, library)},
-               "PyTorch": torch_forms}
-    versions = {"PyTorch": torch.__version__, "FlashInfer": "none"}
+    sources = {"kvproof": lambda t: our_forms(t, library), "PyTorch": torch_forms,
+               "cuDNN": lambda t: torch_forms(t, cudnn=True)}
+    versions = {"PyTorch": torch.__version__, "cuDNN": str(torch.backends.cudnn.version()),
+                "FlashInfer": "none"}
     try:
         import flashinfer
         versions["FlashInfer"] = flashinfer.__version__
@@ -413,21 +460,24 @@ def main(arguments):
         print(why(error))
         return 77
     rounds = 3 if options.smoke else 15
-    sources, versions = sources_of(torch, options.path)
-    stopwatch = Stopwatch(torch)
+    library = ctypes.CDLL(options.path)
+    sources, versions = sources_of(torch, library)
+    stopwatch = Stopwatch(torch, library)
     copy_bytes_per_us = stopwatch.copy_bytes_per_us(rounds)
     for number, case in enumerate(cases(options.smoke)[options.skip:], options.skip + 1):
-        times, reasons = {}, {}
+        times, reasons, cycles = {}, {}, {}
         try:
             t = Tensors(torch, case, "cuda")
             times, reasons = measure(t, stopwatch, sources, rounds)
+            cycles = stopwatch.cycles
         except Exception as error:
             traceback.print_exc()
             reasons = {"kvproof": [why(error)]}
         for peer in PEERS:
-            why_not = reasons.get("kvproof", []) + reasons.get(peer, [])
-            print(json.dumps(result_of(case, peer, versions[peer], times, why_not,
-                                       copy_bytes_per_us)), flush=True)
+            ours = [] if best_of(times, "kvproof") else reasons.get("kvproof", [])
+            print(json.dumps(result_of(case, peer, versions[peer], times,
+                                       ours + reasons.get(peer, []), copy_bytes_per_us, cycles)),
+                  flush=True)
         t = None
         try:
             torch.cuda.synchronize()

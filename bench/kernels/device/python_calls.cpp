@@ -11,7 +11,7 @@ extern "C" {
 /// Decode if there are no starts, else prefill. MLA is decode with one KV head and V in K's rows.
 /// @param split_output, split_lse as in attention.h
 /// @param is_hnd the layout of both caches, else NHD
-/// @param threads of the CPU; a device has none
+/// @param row, threads as in python_calls.h
 const char* kvproof_attention(const void* key, const void* value, const std::int32_t* tables,
                               const std::int32_t* lens, const std::int32_t* starts,
                               const void* query, void* output, float* split_output,
@@ -19,7 +19,8 @@ const char* kvproof_attention(const void* key, const void* value, const std::int
                               std::int32_t table_stride, std::int32_t heads, std::int32_t kv_heads,
                               std::int32_t head_size, std::int32_t value_head_size,
                               std::int32_t block_size, std::int32_t is_fp8, std::int32_t splits,
-                              float scale, std::int32_t is_hnd, std::int32_t threads) {
+                              float scale, std::int32_t is_hnd, const char* row,
+                              std::int32_t threads) {
   using namespace kvproof;
   kernels::AttentionParams<kernels::PagedKv> p;
   p.shape.num_heads = heads;
@@ -44,7 +45,7 @@ const char* kvproof_attention(const void* key, const void* value, const std::int
   p.num_splits = splits;
   p.split_output = split_output;
   p.split_lse = split_lse;
-  return bench::attend(p, threads).reason;
+  return bench::attend(p, row, threads).reason;
 }
 
 const char* kvproof_write(const void* key, const void* value, void* key_cache, void* value_cache,

@@ -7,8 +7,10 @@
 
 namespace kvproof::bench {
 
+/// @param row which of a device's implementations; a CPU takes its best
 /// @param threads of the CPU; a device has none
-kernels::Refusal attend(const kernels::AttentionParams<kernels::PagedKv>& params, int threads);
+kernels::Refusal attend(const kernels::AttentionParams<kernels::PagedKv>& params, const char* row,
+                        int threads);
 kernels::Refusal write(const kernels::ReshapeAndCacheParams& params, int threads);
 
 }  // namespace kvproof::bench

@@ -19,4 +19,5 @@ def label_of(row: dict[str, Any]) -> str:
         text += f", {row['heads']} heads"
     if row["block_size"] != 16:
         text += f", blocks of {row['block_size']}"
-    return text + (", fp8" if row["cache_type"] != "bf16" else "")
+    kind = row["cache_type"].split("_")[0]
+    return text + (f", {kind}" if kind != "bf16" else "")

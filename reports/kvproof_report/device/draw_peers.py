@@ -29,19 +29,20 @@ def figure_of(results: list[Any], card: str) -> Any:
     """@param results those that have a ratio"""
     from kvproof_report.draw import drawing as d  # imports matplotlib, which may not be there
     from kvproof_report.draw.dot_rows import draw_rows, height_of
-    rows = rows_of(results, {"PyTorch": (d.VERMILLION, True), "FlashInfer": (d.BLUE, False)})
+    rows = rows_of(results, {"PyTorch": (d.VERMILLION, True), "cuDNN": (d.GREEN, True),
+                             "FlashInfer": (d.BLUE, False)})
     most = max(dots[0][0].value for _, _, dots in rows)
     figure = d.new_figure(WIDTH, TOP + height_of(rows) + 50)
     figure.patch.set_visible(True)
     head = d.canvas(figure, 0, 0, WIDTH, TOP)
     peers = dict.fromkeys(f"{result['parameters']['peer']} {result['parameters']['peer_version']}"
                           for result in results)
-    d.write(head, f"kvproof's CUDA kernels beside {' and '.join(peers)}", (8, 20), (0, 0),
+    d.write(head, f"kvproof's CUDA kernels beside {', '.join(peers)}", (8, 20), (0, 0),
             weight="bold")
     for y, text in ((40, f"{card}, bf16, heads of 128, 32 for queries and 8 for K and V, blocks of "
                          "16 in random order, if a row names no other;"),
-                    (57, "sequences × tokens of each. The fastest form of each peer; interleaved "
-                         "in the same rounds, nothing in L2; median and range.")):
+                    (57, "sequences × tokens of each. The fastest form of each, and of ours; "
+                         "interleaved in the same rounds, nothing in L2; median and range.")):
         d.write(head, text, (8, y), (0, 0), d.SOFT)
     draw_rows(figure, rows, TOP, WIDTH, 0, max(1.25, 1.05 * most),
               "time of kvproof over time of the peer (left of the line: kvproof is faster)",
