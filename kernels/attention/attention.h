@@ -178,5 +178,7 @@ template <class Kv>
 Refusal attention_cuda_general(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>
 Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& context);
+template <class Kv>
+Refusal attention_cuda_wgmma(const AttentionParams<Kv>& params, const Context& context);
 
 }  // namespace kvproof::kernels

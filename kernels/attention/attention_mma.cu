@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the instantiation of the tuned attention kernel, or says why none fits.
+#include "kernels/attention/as_paged.h"
 #include "kernels/attention/attention_general.cuh"
 #include "kernels/attention/attention_mma.cuh"
 
@@ -7,13 +8,6 @@ namespace kvproof::kernels {
 namespace {
 
 constexpr std::int32_t kFewRows = 16;  // the warps of a block share so many rows
-
-bool is_aligned(const void* base, const CacheLayout& layout, std::int64_t bytes) {
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(base));
-  const std::int64_t strides =
-      (layout.block_stride | layout.token_stride | layout.head_stride) * bytes;
-  return address % 16 == 0 && strides % 16 == 0;
-}
 
 bool is_latent(const AttentionParams<PagedKv>& p) {
   const CacheLayout &k = p.kv.key_layout, &v = p.kv.value_layout;
@@ -80,33 +74,6 @@ Refusal launch_head(const AttentionParams<PagedKv>& p, const Context& context) {
     case 128: return launch_rows<Cache, 128>(p, context);
     default: return launch_rows<Cache, 256>(p, context);
   }
-}
-
-AttentionParams<PagedKv> as_paged(const AttentionParams<PagedKv>& params) { return params; }
-
-/// Without block tables the kernel treats the sequence as one block.
-AttentionParams<PagedKv> as_paged(const AttentionParams<ContiguousKv>& params) {
-  AttentionParams<PagedKv> out;
-  out.shape = params.shape;
-  out.kv = {params.kv.key,          params.kv.value, params.kv.key_layout,
-            params.kv.value_layout, nullptr,         0};
-  out.num_seqs = params.num_seqs;
-  out.num_query_tokens = params.num_query_tokens;
-  out.query_starts = params.query_starts;
-  out.seq_lens = params.seq_lens;
-  out.query = params.query;
-  out.query_token_stride = params.query_token_stride;
-  out.query_head_stride = params.query_head_stride;
-  out.output = params.output;
-  out.output_token_stride = params.output_token_stride;
-  out.output_head_stride = params.output_head_stride;
-  out.log_sum_exp = params.log_sum_exp;
-  out.lse_token_stride = params.lse_token_stride;
-  out.lse_head_stride = params.lse_head_stride;
-  out.num_splits = params.num_splits;
-  out.split_output = params.split_output;
-  out.split_lse = params.split_lse;
-  return out;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ std::span<const Implementation<AttentionParams<ContiguousKv>>> contiguous_prefil
       {"cpu/portable", &prefill_with<ContiguousKv, &attention_cpu_portable>},
       {"cuda/general", &prefill_with<ContiguousKv, &attention_cuda_general>},
       {"cuda/mma", &prefill_with<ContiguousKv, &attention_cuda_mma>},
+      {"cuda/wgmma", &prefill_with<ContiguousKv, &attention_cuda_wgmma>},
   };
   return kRows;
 }

@@ -14,6 +14,7 @@ std::span<const Implementation<AttentionParams<PagedKv>>> paged_prefill() {
       {"cpu/portable", &prefill_with<PagedKv, &attention_cpu_portable>},
       {"cuda/general", &prefill_with<PagedKv, &attention_cuda_general>},
       {"cuda/mma", &prefill_with<PagedKv, &attention_cuda_mma>},
+      {"cuda/wgmma", &prefill_with<PagedKv, &attention_cuda_wgmma>},
   };
   return kRows;
 }

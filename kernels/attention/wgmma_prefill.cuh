@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// The prefill kernel for Hopper: 16-bit and e4m3 caches of head size 64, 128 or 256, products by
+// wgmma, K and V by tensor copies.
+//
+// Model:   As many blocks as there are multiprocessors, each with tiles of 128 rows one after
+//          another. The first warpgroup loads; each of the two others multiplies 64 rows. Tokens are
+//          taken in steps of 128 (64 at head size 256), from the last to the first: while the
+//          weights of a step become ready the matrix unit multiplies them with nothing to do but
+//          the scores of the next step and the values of the last. Masks are where a row of the
+//          tile does not see a token of the step, nowhere else.
+// Source:  Shah et al., FlashAttention-3 (arXiv:2407.08608), sec. 3.2, for the order; Ye et al.,
+//          FlashInfer (arXiv:2501.01005), sec. 3.2, for rows of tokens and heads.
+#pragma once
+
+#include "kernels/attention/wgmma_load.cuh"
+#include "kernels/attention/wgmma_softmax.cuh"
+
+namespace kvproof::kernels {
+
+/// scores = query . keys^T
+template <class Tile>
+__device__ inline void issue_scores(float (&scores)[Tile::kTokens / 2], SharedAddress query,
+                                    SharedAddress keys) {
+  const MatrixDescriptor a = matrix_at(Tile::kQueryLayout, query);
+  const MatrixDescriptor b = matrix_at(Tile::kKeyLayout, keys);
+  KVPROOF_UNROLL
+  for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
+    warpgroup_multiply<typename Tile::Element, Major::k>(
+        scores, a.behind(static_cast<std::uint32_t>(i / 4 * 64 * 128 + i % 4 * 32)),
+        b.behind(static_cast<std::uint32_t>(i / 4 * kPieceBytes + i % 4 * 32)), i > 0);
+  }
+}
+
+/// out += weights . values
+template <class Tile>
+__device__ inline void issue_outputs(float (&out)[Tile::kHeadSize / 2],
+                                     const std::uint32_t (&weights)[Tile::kTokens / 16][4],
+                                     SharedAddress values) {
+  const MatrixDescriptor b = matrix_at(Tile::kValueLayout, values);
+  KVPROOF_UNROLL
+  for (int i = 0; i < Tile::kTokens / 16; ++i) {
+    warpgroup_multiply<typename Tile::Element, Major::mn>(
+        out, weights[i], b.behind(static_cast<std::uint32_t>(i * 2 * Tile::kGroupBytes)), true);
+  }
+}
+
+/// What a warpgroup that multiplies knows of the stages of K, or of V.
+template <class Tile, Side kSide>
+struct StageReader {
+  const WgmmaMemory<Tile>& memory;
+  StageTurn turn;
+
+  /// Waits until the next stage is filled.
+  __device__ SharedAddress wait() const {
+    barrier_wait(memory.full(kSide, turn.stage()), turn.parity());
+    return memory.address + static_cast<SharedAddress>(memory.stage_at(kSide, turn.stage()));
+  }
+  /// The warp has read it.
+  __device__ void release() {
+    if (threadIdx.x % 32 == 0) barrier_arrive(memory.empty(kSide, turn.stage()));
+    ++turn.count;
+  }
+};
+template <class Tile>
+struct StageReaders {
+  StageReader<Tile, Side::keys> keys;
+  StageReader<Tile, Side::values> values;
+};
+
+/// Every step of a tile that has some. @param query where the warpgroup's rows lie
+template <class Tile, bool kCapped>
+__device__ inline void attend_steps(const RowTile& tile, StageReaders<Tile>& read, SoftRows& rows,
+                                    float (&out)[Tile::kHeadSize / 2], SharedAddress query) {
+  using Element = typename Tile::Element;
+  const TokenRange steps = tile.steps<Tile::kTokens>();
+  float scores[Tile::kTokens / 2], rescale[2];
+  std::uint32_t weights[Tile::kTokens / 16][4];
+  const auto soften = [&](std::int32_t step) {
+    const std::int32_t token = step * Tile::kTokens;
+    const bool masked = token < tile.common.begin || token + Tile::kTokens > tile.common.end;
+    soften_rows<kCapped>(scores, rows, rescale, masked, token);
+  };
+  const SharedAddress last_keys = read.keys.wait();
+  matrix_hold(scores);
+  matrix_fence();
+  issue_scores<Tile>(scores, query, last_keys);
+  matrix_commit();
+  matrix_wait<0>();
+  matrix_hold(scores);
+  read.keys.release();
+  soften(steps.end - 1);
+  pack_row<Element, Tile::kTokens>(weights, scores);
+  for (std::int32_t step = steps.end - 2; step >= steps.begin; --step) {
+    const SharedAddress keys = read.keys.wait();
+    matrix_hold(scores);
+    matrix_hold(out);
+    matrix_fence();
+    issue_scores<Tile>(scores, query, keys);
+    matrix_commit();
+    const SharedAddress values = read.values.wait();
+    matrix_fence();
+    issue_outputs<Tile>(out, weights, values);
+    matrix_commit();
+    matrix_wait<1>();  // the scores are there
+    matrix_hold(scores);
+    read.keys.release();
+    soften(step);
+    matrix_wait<0>();
+    matrix_hold(out);
+    read.values.release();
+    rescale_rows(out, rescale);
+    pack_row<Element, Tile::kTokens>(weights, scores);
+  }
+  const SharedAddress first_values = read.values.wait();
+  matrix_hold(out);
+  matrix_fence();
+  issue_outputs<Tile>(out, weights, first_values);
+  matrix_commit();
+  matrix_wait<0>();
+  matrix_hold(out);
+  read.values.release();
+}
+
+/// A thread's two rows. @param row the first, of the tile
+template <bool kCapped>
+__device__ inline SoftRows soft_rows(const AttentionShape& s, const RowTile& tile, int row,
+                                     const float* factors) {
+  constexpr float kLog2E = 1.4426950408889634F;
+  SoftRows out;
+  KVPROOF_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const int mine = row + 8 * r;
+    TokenRange visible;
+    if (mine < tile.count) {
+      visible = visible_to(tile.query_of(mine), tile.num_queries, tile.seq_len, s.window);
+    }
+    out.begin[r] = visible.begin;
+    out.end[r] = visible.end;
+    out.factor[r] = (kCapped ? s.soft_cap : factors[mine]) * kLog2E;
+    out.in_cap[r] = kCapped ? factors[mine] / s.soft_cap : 0;
+  }
+  return out;
+}
+
+/// Ends the sums: outputs are scaled, the log-sum-exp is written.
+template <int kCount>
+__device__ inline void end_rows(const AttentionParams<PagedKv>& p, const RowTile& tile, int row,
+                                SoftRows& rows, float (&out)[kCount]) {
+  float factor[2];
+  KVPROOF_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    rows.sum[r] += KVPROOF_SHUFFLE_XOR(rows.sum[r], 1);
+    rows.sum[r] += KVPROOF_SHUFFLE_XOR(rows.sum[r], 2);
+    const RowEnd end = row_end(rows.highest[r] * rows.factor[r], rows.sum[r], p.shape.value_scale);
+    factor[r] = end.factor;
+    const int mine = row + 8 * r;
+    if (p.log_sum_exp == nullptr || threadIdx.x % 4 != 0 || mine >= tile.count) continue;
+    p.log_sum_exp[tile.offset(mine, p.lse_token_stride, p.lse_head_stride)] = end.lse;
+  }
+  rescale_rows(out, factor);
+}
+
+/// What a warpgroup that multiplies does.
+template <class Tile, bool kCapped>
+__device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<Tile>& memory) {
+  const AttentionParams<PagedKv>& p = call.params;
+  const int group = static_cast<int>(threadIdx.x) / 128 - 1;
+  const int warp_row = group * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
+  const int row = warp_row + static_cast<int>(threadIdx.x) % 32 / 4;
+  const auto query = memory.address + static_cast<SharedAddress>(memory.query_at(group));
+  unsigned char* const query_rows = memory.base + memory.query_at(group);
+  StageReaders<Tile> read{{memory, {}}, {memory, {}}};
+  for_each_tile(call, [&](const RowTile& tile) {
+    const TokenRange steps = tile.steps<Tile::kTokens>();
+    if (KVPROOF_BALLOT(group * 64 >= tile.count) != 0) {  // all rows are the other's
+      for (std::int32_t step = steps.begin; step < steps.end; ++step) {
+        read.keys.wait();
+        read.keys.release();
+        read.values.wait();
+        read.values.release();
+      }
+      return;
+    }
+    load_query<Tile>(p, tile, warp_row, query_rows, memory.factors());
+    fence_async();
+    named_sync(1 + group, 128);  // every warp's query is fenced
+    SoftRows rows = soft_rows<kCapped>(p.shape, tile, row, memory.factors());
+    float out[Tile::kHeadSize / 2];
+    KVPROOF_UNROLL
+    for (float& x : out) x = 0;
+    if (steps.end > steps.begin) attend_steps<Tile, kCapped>(tile, read, rows, out, query);
+    end_rows(p, tile, row, rows, out);
+    named_sync(1 + group, 128);  // no product reads the query any more
+    store_output<Tile>(p, tile, warp_row, out, query_rows);
+  });
+}
+
+/// What the warpgroup that loads does.
+template <class Tile>
+__device__ inline void load_tiles_of(const WgmmaCall& call, const WgmmaMemory<Tile>& memory,
+                                     const TensorMap& keys, const TensorMap& values) {
+  if (call.boxed) {
+    if constexpr (!Tile::kFp8) {
+      if (threadIdx.x >= 32) return;
+      BoxLoader<Tile> loader{call, memory, keys, values, {}, {}};
+      for_each_tile(call, [&](const RowTile& tile) {
+        for_each_load<Tile>(tile,
+                            [&](auto side, std::int32_t step) { loader.load(tile, side, step); });
+      });
+    }
+    return;
+  }
+  RowLoader<Tile> loader{call, memory, {}, {}};
+  for_each_tile(call, [&](const RowTile& tile) {
+    for_each_load<Tile>(tile, [&](auto side, std::int32_t step) { loader.load(tile, side, step); });
+  });
+  loader.end();
+}
+
+template <class Cache, int kHead, bool kCapped>
+__global__ void __launch_bounds__(kWgmmaThreads, 1)
+    attention_wgmma_kernel(const KVPROOF_GRID_CONSTANT TensorMap keys,
+                           const KVPROOF_GRID_CONSTANT TensorMap values,
+                           const KVPROOF_GRID_CONSTANT WgmmaCall call) {
+#if KVPROOF_HAS_HOPPER
+  using Tile = WgmmaTile<Cache, kHead>;
+  KVPROOF_DYNAMIC_SHARED(unsigned char, shared);
+  const WgmmaMemory<Tile> memory(shared);
+  if (threadIdx.x == 0) memory.init_barriers(call.boxed ? 1 : 128);
+  KVPROOF_BARRIER();  // the barriers are there
+  if (threadIdx.x < 128) {
+    registers_down<Tile::kLoaderRegisters>();
+    load_tiles_of<Tile>(call, memory, keys, values);
+  } else {
+    registers_up<Tile::kMatrixRegisters>();
+    multiply_tiles<Tile, kCapped>(call, memory);
+  }
+#else
+  __trap();
+#endif
+}
+
+}  // namespace kvproof::kernels
