@@ -70,7 +70,7 @@ struct BoxLoader {
                                 boxes.group * (token / 8) + boxes.plane * tile.kv_head, page};
     // What no token of the sequence is in, of the boxes that some row sees.
     const std::int32_t end =
-        (tile.visible.end + boxes.tokens - 1 & -boxes.tokens) - first;  // a power of two
+        ((tile.visible.end + boxes.tokens - 1) & -boxes.tokens) - first;  // a power of two
     const std::int32_t begin = (tile.visible.begin & -boxes.tokens) - first;
     const std::int32_t seen_begin = tile.seen.begin - first, seen_end = tile.seen.end - first;
     const bool stale = kSide == Side::values && ((seen_end < end && seen_end < Tile::kTokens) ||

@@ -175,8 +175,10 @@ __device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<T
     if (KVPROOF_BALLOT(group * 64 >= tile.count) != 0) {  // all rows are the other's
       for (std::int32_t step = steps.begin; step < steps.end; ++step) {
         read.keys.wait();
+        KVPROOF_WARP_BARRIER();  // every lane has seen the phase, before the next can end
         read.keys.release();
         read.values.wait();
+        KVPROOF_WARP_BARRIER();
         read.values.release();
       }
       return;
