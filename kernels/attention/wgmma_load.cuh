@@ -74,7 +74,7 @@ struct BoxLoader {
     const std::int32_t begin = (tile.visible.begin & -boxes.tokens) - first;
     const std::int32_t seen_begin = tile.seen.begin - first, seen_end = tile.seen.end - first;
     const bool stale = kSide == Side::values && ((seen_end < end && seen_end < Tile::kTokens) ||
-                                                (begin < seen_begin && seen_begin > 0));
+                                                 (begin < seen_begin && seen_begin > 0));
     StageTurn& turn = kSide == Side::keys ? key_turn : value_turn;
     const int stage = turn.stage();
     const SharedAddress full = memory.full(kSide, stage), landed = stale ? memory.landed() : full;
@@ -151,13 +151,16 @@ struct RowLoader {
         visible(mine) ? layout.row(newest ? block : block_before, token, tile.kv_head) : 0;
     const auto* const from =
         static_cast<const unsigned char*>(kSide == Side::keys ? p.kv.key : p.kv.value);
-    KVPROOF_UNROLL
-    for (int copy = 0; copy < kCopies; ++copy) {
-      const int row = row_of(copy);
-      const std::int64_t at = KVPROOF_SHUFFLE(offset, row) * Tile::kCacheBytes + 16 * chunk();
-      copy_async16(
-          Tile::kFp8 ? landing(started, copy) : to + Tile::at(warp() * kWarpRows + row, chunk()),
-          from + at, visible(first + row));
+    KVPROOF_ROLLED
+    for (int done = 0; done < kCopies; done += 4) {
+      KVPROOF_UNROLL
+      for (int copy = done; copy < done + 4; ++copy) {
+        const int row = row_of(copy);
+        const std::int64_t at = KVPROOF_SHUFFLE(offset, row) * Tile::kCacheBytes + 16 * chunk();
+        copy_async16(
+            Tile::kFp8 ? landing(started, copy) : to + Tile::at(warp() * kWarpRows + row, chunk()),
+            from + at, visible(first + row));
+      }
     }
     copy_async_commit();
   }

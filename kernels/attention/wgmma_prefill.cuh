@@ -121,11 +121,17 @@ __device__ inline void attend_steps(const RowTile& tile, StageReaders<Tile>& rea
   read.values.release();
 }
 
-/// A thread's two rows. @param row the first, of the tile
+/// The first of a thread's two rows.
+__device__ inline int first_row() {
+  const WarpRows rows = warp_rows();
+  return rows.first + rows.lane / 4;
+}
+
 template <bool kCapped>
-__device__ inline SoftRows soft_rows(const AttentionShape& s, const RowTile& tile, int row,
+__device__ inline SoftRows soft_rows(const AttentionShape& s, const RowTile& tile,
                                      const float* factors) {
   constexpr float kLog2E = 1.4426950408889634F;
+  const int row = first_row();
   SoftRows out;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
@@ -144,8 +150,9 @@ __device__ inline SoftRows soft_rows(const AttentionShape& s, const RowTile& til
 
 /// Ends the sums: outputs are scaled, the log-sum-exp is written.
 template <int kCount>
-__device__ inline void end_rows(const AttentionParams<PagedKv>& p, const RowTile& tile, int row,
+__device__ inline void end_rows(const AttentionParams<PagedKv>& p, const RowTile& tile,
                                 SoftRows& rows, float (&out)[kCount]) {
+  const int row = first_row();
   float factor[2];
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
@@ -165,12 +172,9 @@ template <class Tile, bool kCapped>
 __device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<Tile>& memory) {
   const AttentionParams<PagedKv>& p = call.params;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;
-  const int warp_row = group * 64 + static_cast<int>(threadIdx.x) % 128 / 32 * 16;
-  const int row = warp_row + static_cast<int>(threadIdx.x) % 32 / 4;
   const auto query = memory.address + static_cast<SharedAddress>(memory.query_at(group));
-  unsigned char* const query_rows = memory.base + memory.query_at(group);
   StageReaders<Tile> read{{memory, {}}, {memory, {}}};
-  for_each_tile(call, [&](const RowTile& tile) {
+  for_each_tile(call, [&](const RowTile& tile, std::uint32_t number) {
     const TokenRange steps = tile.steps<Tile::kTokens>();
     if (KVPROOF_BALLOT(group * 64 >= tile.count) != 0) {  // all rows are the other's
       for (std::int32_t step = steps.begin; step < steps.end; ++step) {
@@ -183,17 +187,19 @@ __device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<T
       }
       return;
     }
-    load_query<Tile>(p, tile, warp_row, query_rows, memory.factors());
+    load_query(p, tile, memory);
     fence_async();
     named_sync(1 + group, 128);  // every warp's query is fenced
-    SoftRows rows = soft_rows<kCapped>(p.shape, tile, row, memory.factors());
+    SoftRows rows = soft_rows<kCapped>(p.shape, tile, memory.factors());
     float out[Tile::kHeadSize / 2];
     KVPROOF_UNROLL
     for (float& x : out) x = 0;
     if (steps.end > steps.begin) attend_steps<Tile, kCapped>(tile, read, rows, out, query);
-    end_rows(p, tile, row, rows, out);
+    // Looked up again: until here its registers are needed for sums.
+    const RowTile again = row_tile(call, number);
+    end_rows(p, again, rows, out);
     named_sync(1 + group, 128);  // no product reads the query any more
-    store_output<Tile>(p, tile, warp_row, out, query_rows);
+    store_output(p, again, out, memory);
   });
 }
 
@@ -205,7 +211,7 @@ __device__ inline void load_tiles_of(const WgmmaCall& call, const WgmmaMemory<Ti
     if constexpr (!Tile::kFp8) {
       if (threadIdx.x >= 32) return;
       BoxLoader<Tile> loader{call, memory, keys, values, {}, {}};
-      for_each_tile(call, [&](const RowTile& tile) {
+      for_each_tile(call, [&](const RowTile& tile, std::uint32_t) {
         for_each_load<Tile>(tile,
                             [&](auto side, std::int32_t step) { loader.load(tile, side, step); });
       });
@@ -213,7 +219,7 @@ __device__ inline void load_tiles_of(const WgmmaCall& call, const WgmmaMemory<Ti
     return;
   }
   RowLoader<Tile> loader{call, memory, {}, {}};
-  for_each_tile(call, [&](const RowTile& tile) {
+  for_each_tile(call, [&](const RowTile& tile, std::uint32_t) {
     for_each_load<Tile>(tile, [&](auto side, std::int32_t step) { loader.load(tile, side, step); });
   });
   loader.end();

@@ -91,7 +91,7 @@ __device__ inline RowTile row_tile(const WgmmaCall& call, std::uint32_t number) 
   return out;
 }
 
-/// Calls `f` with each tile of this block that has rows.
+/// Calls f(tile, its number) for each tile of this block that has rows.
 template <class F>
 __device__ inline void for_each_tile(const WgmmaCall& call, const F& f) {
   for (std::uint32_t round = 0;; ++round) {
@@ -99,7 +99,7 @@ __device__ inline void for_each_tile(const WgmmaCall& call, const F& f) {
     const std::uint32_t number = round * gridDim.x + place;
     if (number >= call.num_tiles) return;
     const RowTile tile = row_tile(call, number);
-    if (tile.count > 0) f(tile);
+    if (tile.count > 0) f(tile, number);
   }
 }
 
@@ -128,31 +128,47 @@ __device__ inline float narrow_query(Bytes16& chunk, ElementType type) {
   return as_bits<float>(exponent << 23);
 }
 
+/// A lane of a warp that multiplies, and the first of the warp's 16 rows of a tile. Asked for each
+/// time anew: addresses that depend on it are not kept in registers from one use to the next.
+struct WarpRows {
+  int lane, first;
+};
+__device__ inline WarpRows warp_rows() {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  return {KVPROOF_SHUFFLE(lane, lane),
+          KVPROOF_SHUFFLE(static_cast<int>(threadIdx.x) / 32 * 16 - 64, lane)};
+}
+
 /// A warp brings its 16 rows of the query, zeros for rows there are none of.
-/// @param row the first, of the tile @param query the warpgroup's
 template <class Tile>
-__device__ inline void load_query(const AttentionParams<PagedKv>& p, const RowTile& tile, int row,
-                                  unsigned char* query, float* factors) {
-  constexpr int kAtOnce = 32 / Tile::kChunks;  // rows
-  const int lane = static_cast<int>(threadIdx.x) % 32, chunk = lane % Tile::kChunks;
-  row += lane / Tile::kChunks;
-  Bytes16 words[16 / kAtOnce] = {};
-  KVPROOF_UNROLL
-  for (int i = 0; i < 16 / kAtOnce; ++i) {
-    const int mine = row + i * kAtOnce;
-    if (mine >= tile.count) continue;
-    const std::int64_t from = tile.offset(mine, p.query_token_stride, p.query_head_stride);
-    words[i] = load16(static_cast<const std::uint16_t*>(p.query) + from + 8 * chunk);
-  }
-  KVPROOF_UNROLL
-  for (int i = 0; i < 16 / kAtOnce; ++i) {
-    const int mine = row + i * kAtOnce;
-    float factor = p.shape.scale;
-    if constexpr (Tile::kFp8) {
-      factor *= narrow_query<Tile::kChunks>(words[i], p.shape.type) * p.shape.key_scale;
+__device__ inline void load_query(const AttentionParams<PagedKv>& p, const RowTile& tile,
+                                  const WgmmaMemory<Tile>& memory) {
+  constexpr int kAtOnce = 32 / Tile::kChunks;             // rows
+  constexpr int kLoads = kAtOnce > 1 ? 16 / kAtOnce : 8;  // in flight, of a lane
+  const WarpRows rows = warp_rows();
+  const int chunk = rows.lane % Tile::kChunks;
+  unsigned char* const query = memory.base + memory.query_at(rows.first / 64);
+  KVPROOF_ROLLED
+  for (int row = rows.first + rows.lane / Tile::kChunks; row < rows.first + 16;
+       row += kLoads * kAtOnce) {
+    Bytes16 words[kLoads] = {};
+    KVPROOF_UNROLL
+    for (int i = 0; i < kLoads; ++i) {
+      const int mine = row + i * kAtOnce;
+      if (mine >= tile.count) continue;
+      const std::int64_t from = tile.offset(mine, p.query_token_stride, p.query_head_stride);
+      words[i] = load16(static_cast<const std::uint16_t*>(p.query) + from + 8 * chunk);
     }
-    store16(query + Tile::query_at(mine % 64, chunk), words[i]);
-    if (chunk == 0) factors[mine] = factor;
+    KVPROOF_UNROLL
+    for (int i = 0; i < kLoads; ++i) {
+      const int mine = row + i * kAtOnce;
+      float factor = p.shape.scale;
+      if constexpr (Tile::kFp8) {
+        factor *= narrow_query<Tile::kChunks>(words[i], p.shape.type) * p.shape.key_scale;
+      }
+      store16(query + Tile::query_at(mine % 64, chunk), words[i]);
+      if (chunk == 0) memory.factors()[mine] = factor;
+    }
   }
 }
 
@@ -179,10 +195,12 @@ __device__ inline void pack_row(std::uint32_t (&out)[kCount / 16][4],
 /// A warp writes its 16 rows, by way of the place where its query was.
 /// @pre no warp of the group reads the query
 template <class Tile>
-__device__ inline void store_output(const AttentionParams<PagedKv>& p, const RowTile& tile, int row,
-                                    const float (&out)[Tile::kHeadSize / 2], unsigned char* query) {
+__device__ inline void store_output(const AttentionParams<PagedKv>& p, const RowTile& tile,
+                                    const float (&out)[Tile::kHeadSize / 2],
+                                    const WgmmaMemory<Tile>& memory) {
   constexpr int kSteps = Tile::kHeadSize / 16, kAtOnce = 32 / Tile::kChunks;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const WarpRows rows = warp_rows();
+  unsigned char* const query = memory.base + memory.query_at(rows.first / 64);
   std::uint32_t words[kSteps][4];
   if (p.shape.type == ElementType::bf16) {
     pack_row<Bf16, Tile::kHeadSize>(words, out);
@@ -191,16 +209,22 @@ __device__ inline void store_output(const AttentionParams<PagedKv>& p, const Row
   }
   KVPROOF_UNROLL
   for (int i = 0; i < kSteps; ++i) {
-    store_tiles(query + Tile::query_at(row % 64 + lane % 16, 2 * i + lane / 16), words[i]);
+    store_tiles(query + Tile::query_at(rows.first % 64 + rows.lane % 16, 2 * i + rows.lane / 16),
+                words[i]);
   }
   KVPROOF_WARP_BARRIER();
-  KVPROOF_UNROLL
-  for (int i = 0; i < 16 / kAtOnce; ++i) {
-    const int mine = row + i * kAtOnce + lane / Tile::kChunks, chunk = lane % Tile::kChunks;
-    if (mine >= tile.count) continue;
-    const std::int64_t to = tile.offset(mine, p.output_token_stride, p.output_head_stride);
-    store16(static_cast<std::uint16_t*>(p.output) + to + 8 * chunk,
-            load16(query + Tile::query_at(mine % 64, chunk)));
+  const int chunk = rows.lane % Tile::kChunks;
+  KVPROOF_ROLLED
+  for (int row = rows.first + rows.lane / Tile::kChunks; row < rows.first + 16;
+       row += 4 * kAtOnce) {
+    KVPROOF_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int mine = row + i * kAtOnce;
+      if (mine >= tile.count) continue;
+      const std::int64_t to = tile.offset(mine, p.output_token_stride, p.output_head_stride);
+      store16(static_cast<std::uint16_t*>(p.output) + to + 8 * chunk,
+              load16(query + Tile::query_at(mine % 64, chunk)));
+    }
   }
   KVPROOF_WARP_BARRIER();  // the next query comes there
 }
