@@ -52,6 +52,9 @@ struct AttentionPlan {
 
 /// @param size from 0: how large a case may be
 [[nodiscard]] AttentionPlan draw_plan(AttentionKind kind, std::uint64_t seed, int size);
+/// Prefills of more rows and tokens than draw_plan() draws: several tiles of each tuned kernel, in
+/// each of the ways in which K and V come to it.
+[[nodiscard]] std::vector<AttentionPlan> long_prefills();
 /// One sequence of `tokens` without any peculiarity, for grids over shapes.
 [[nodiscard]] AttentionPlan plain_plan(const kernels::AttentionShape& shape,
                                        std::int32_t block_size, std::int32_t tokens);

@@ -196,6 +196,13 @@ Finding check_attention_grid(const std::vector<AttentionRow>& rows, AttentionTal
   return {};
 }
 
+Finding check_long_prefills(const std::vector<AttentionRow>& rows, AttentionTally& tally) {
+  for (const AttentionPlan& plan : long_prefills()) {
+    if (auto wrong = check_attention(plan, rows, tally)) return wrong;
+  }
+  return {};
+}
+
 Finding attention_round(std::uint64_t seed, int size, const std::vector<AttentionRow>& rows,
                         AttentionTally& tally) {
   for (const AttentionKind kind :

@@ -78,6 +78,10 @@ class ExactAttention {
 [[nodiscard]] Finding check_attention_grid(const std::vector<AttentionRow>& rows,
                                            AttentionTally& tally);
 
+/// long_prefills() on the rows that take them.
+[[nodiscard]] Finding check_long_prefills(const std::vector<AttentionRow>& rows,
+                                          AttentionTally& tally);
+
 /// The cases of one seed: decode, prefill, latent, and one in 8 times far.
 [[nodiscard]] Finding attention_round(std::uint64_t seed, int size,
                                       const std::vector<AttentionRow>& rows, AttentionTally& tally);

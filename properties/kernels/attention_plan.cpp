@@ -185,6 +185,56 @@ AttentionPlan draw_plan(AttentionKind kind, std::uint64_t seed, int size) {
   return plan;
 }
 
+std::vector<AttentionPlan> long_prefills() {
+  using Order = LayoutOrder;
+  struct Row {
+    ElementType type, cache_type;
+    std::int32_t head_size, num_heads, num_kv_heads, block_size;
+    Order order;
+    std::int32_t row_gap, window;
+    float soft_cap;
+    std::vector<std::int32_t> query_lens, seq_lens;
+  };
+  constexpr ElementType kBf16 = ElementType::bf16, kFp16 = ElementType::fp16;
+  // The first sequence's rows fill a tile of 128 and begin another, which ends before the token
+  // that the last one of a block holds.
+  const Row rows[] = {
+      {kBf16, kBf16, 128, 8, 2, 16, Order::nhd, 0, 0, 0, {40, 1, 20, 0}, {300, 129, 20, 0}},
+      {kFp16, kFp16, 64, 6, 3, 32, Order::hnd, 0, 100, 5, {70, 3}, {279, 33}},
+      {kBf16, kBf16, 256, 4, 2, 24, Order::nhd, 16, 0, 0, {70}, {200}},
+      {kBf16, ElementType::fp8_e4m3, 128, 4, 1, 16, Order::nhd, 0, 0, 0, {40}, {290}},
+      {kBf16, kBf16, 64, 6, 2, 4, Order::hnd, 0, 130, 0, {50, 2}, {270, 1}},
+  };
+  std::vector<AttentionPlan> out;
+  for (const Row& row : rows) {
+    AttentionPlan plan;
+    plan.kind = AttentionKind::prefill;
+    plan.seed = out.size();
+    AttentionShape& s = plan.shape;
+    s.type = row.type;
+    s.cache_type = row.cache_type;
+    if (kernels::is_fp8(s.cache_type)) s.key_scale = 0.37F, s.value_scale = 2.9F;
+    s.head_size = s.value_head_size = row.head_size;
+    s.num_heads = row.num_heads;
+    s.num_kv_heads = row.num_kv_heads;
+    s.scale = 1.0F / std::sqrt(static_cast<float>(s.head_size));
+    s.window = row.window;
+    s.soft_cap = row.soft_cap;
+    plan.block_size = row.block_size;
+    plan.order = row.order;
+    plan.view = CacheView::paired;
+    plan.row_gap = row.row_gap;
+    plan.query_lens = row.query_lens;
+    plan.seq_lens = row.seq_lens;
+    Random random(plan.seed);
+    draw_tables(plan, random);
+    plan.spare_entries = 5;
+    plan.query_gap = plan.output_gap = 8;
+    out.push_back(std::move(plan));
+  }
+  return out;
+}
+
 AttentionPlan plain_plan(const AttentionShape& shape, std::int32_t block_size,
                          std::int32_t tokens) {
   AttentionPlan plan;
