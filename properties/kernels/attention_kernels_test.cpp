@@ -69,6 +69,12 @@ TEST(AttentionKernels, RunEveryRowOnOneSequence) {
   }
 }
 
+TEST(AttentionKernels, PrefillSeveralTiles) {
+  AttentionTally tally;
+  expect(check_long_prefills(attention_rows("cuda/wgmma"), tally));
+  for (const auto& [name, row] : tally.rows) EXPECT_EQ(row.refused, 0) << name << row.reason;
+}
+
 TEST(AttentionKernels, ReachBlocksAndRowsBeyond32Bits) {
   AttentionTally tally;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {

@@ -28,6 +28,10 @@ struct KernelMutant {
   [[nodiscard]] constexpr std::string_view operation() const {
     return name.substr(name.find(' ') + 1);
   }
+  /// Which implementations have it, at most: the beginning of their names.
+  [[nodiscard]] constexpr std::string_view rows() const {
+    return fault > 300 ? "cuda/wgmma" : "cuda/";
+  }
 };
 
 // clang-format off: two lines a row
@@ -203,6 +207,26 @@ inline constexpr KernelMutant kKernelMutants[] = {
      "A row sees what another row of its block sees at its window's start."},
     {"M35 paged_prefill", 35, "", "A sequence without query tokens writes the row of the next."},
     {"M36 paged_prefill", 36, "", "Entries behind the length are followed."},
+    // The prefill kernel for Hopper.
+    {"M301 paged_prefill", 301, "", "Zeros over V's stale rows are not fenced."},
+    {"M302 paged_prefill", 302, "", "Rows that are copied one by one are not fenced."},
+    {"M303 paged_prefill", 303, "", "The query is not fenced."},
+    {"M304 paged_prefill", 304, "", "V's stage is given back while a product reads it."},
+    {"M305 paged_prefill", 305, "", "The parity does not turn when the stages begin anew."},
+    {"M306 paged_prefill", 306, "", "V's leading and stride offsets are swapped."},
+    {"M307 paged_prefill", 307, "", "Heads are taken to lie as in NHD, in HND too."},
+    {"M308 paged_prefill", 308, "", "A box comes from the entry of the step before."},
+    {"M309 paged_prefill", 309, "", "The entry behind the last is followed."},
+    {"M310 paged_prefill", 310, "", "Stale rows of V's last block are not overwritten."},
+    {"M311 paged_prefill", 311, "", "A row sees the token behind its own."},
+    {"M312 paged_prefill", 312, "", "A step where a window starts is not masked."},
+    {"M313 paged_prefill", 313, "", "A stage counts as filled before its last box has landed."},
+    {"M314 paged_prefill", 314, "", "Sums of earlier steps are not brought to a new maximum."},
+    {"M315 paged_prefill", 315, "", "Sums are brought to a new maximum, and no fence follows."},
+    {"M316 paged_prefill", 316, "", "Sequences share tiles by their sum: rows are left over."},
+    {"M317 paged_prefill", 317, "", "Copies of rows are not awaited before the stage is filled."},
+    {"M318 paged_prefill", 318, "", "A stage is filled again before it was given back."},
+    {"M319 paged_prefill", 319, "", "Rows of V come from the blocks of K's step."},
 };
 // clang-format on
 

@@ -38,13 +38,16 @@ struct Seeds {
 constexpr Seeds kAll = kAddressesAreChecked ? Seeds{24, 80} : Seeds{32, 100};
 constexpr Seeds kFew{8, 25};  // where it should notice nothing
 
-/// Every check of an attention operation on its CUDA rows, until one of them objects.
-Finding hunt_attention(std::string_view operation, std::uint64_t seeds) {
-  std::vector<AttentionRow> rows = attention_rows("cuda/");
+/// Every check of an attention operation on these of its rows, until one of them objects.
+Finding hunt_attention(std::string_view operation, std::string_view prefix, std::uint64_t seeds) {
+  std::vector<AttentionRow> rows = attention_rows(prefix);
   std::erase_if(rows, [&](const AttentionRow& row) { return row.operation != operation; });
   AttentionTally tally;
   if (auto wrong = check_attention_refusals(operation)) return wrong;
   if (auto wrong = check_attention_grid(rows, tally)) return wrong;
+  if (prefix == "cuda/wgmma") {
+    if (auto wrong = check_long_prefills(rows, tally)) return wrong;
+  }
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
   }
@@ -60,9 +63,9 @@ Finding hunt_movement(std::string_view operation, std::uint64_t seeds) {
   return {};
 }
 
-Finding hunt(std::string_view operation, Seeds seeds) {
+Finding hunt(std::string_view operation, std::string_view rows, Seeds seeds) {
   if (operation.ends_with("decode") || operation.ends_with("prefill")) {
-    return hunt_attention(operation, seeds.attention);
+    return hunt_attention(operation, rows, seeds.attention);
   }
   return hunt_movement(operation, seeds.movement);
 }
@@ -82,7 +85,7 @@ std::string shortened(const std::string& output) {
 }
 
 /// hunt() in a child, with the fault on.
-Hunted hunt_apart(std::string_view operation, int fault, Seeds seeds) {
+Hunted hunt_apart(std::string_view operation, std::string_view rows, int fault, Seeds seeds) {
   std::array<int, 2> ends{};
   if (pipe(ends.data()) != 0) return {false, "no pipe"};
   std::fflush(nullptr);
@@ -92,7 +95,7 @@ Hunted hunt_apart(std::string_view operation, int fault, Seeds seeds) {
     if (kAddressesAreChecked) dup2(ends[1], STDERR_FILENO);
     alarm(kMostSeconds);
     if (fault != 0) fault_to_arm = patched::PatchId(std::to_string(fault));
-    const Finding found = hunt(operation, seeds);
+    const Finding found = hunt(operation, rows, seeds);
     const std::string text = found.value_or("");
     const bool written = write(ends[1], text.data(), text.size()) >= 0;
     _exit(written && !found ? 0 : 1);
@@ -118,7 +121,8 @@ TEST(KernelMutants, AreAllNoticed) {
   for (const KernelMutant& mutant : kKernelMutants) {
     const bool expected = kAddressesAreChecked || mutant.noticed_by == NoticedBy::both;
     const auto start = std::chrono::steady_clock::now();
-    const Hunted hunted = hunt_apart(mutant.operation(), mutant.fault, expected ? kAll : kFew);
+    const Hunted hunted =
+        hunt_apart(mutant.operation(), mutant.rows(), mutant.fault, expected ? kAll : kFew);
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::printf("%-24s %5.1f s  %s\n", std::string(mutant.name).c_str(), seconds,
@@ -130,7 +134,7 @@ TEST(KernelMutants, AreAllNoticed) {
 
 TEST(KernelMutants, AreNotNoticedWhenNoneIsOn) {
   kernels::for_each_kernel([](const auto& row) {
-    const Hunted hunted = hunt_apart(row.name, 0, kAll);
+    const Hunted hunted = hunt_apart(row.name, "cuda/", 0, kAll);
     EXPECT_FALSE(hunted.noticed) << row.name << ": " << hunted.by;
   });
 }

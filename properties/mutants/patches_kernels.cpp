@@ -17,6 +17,8 @@ constexpr const char* kGeneral = "attention/attention_general.cuh";
 constexpr const char* kMerge = "attention/merge_splits.cuh";
 constexpr const char* kTuned = "attention/attention_mma.cuh";
 constexpr const char* kTile = "attention/mma_tile.cuh";
+constexpr const char* kHopperLoad = "attention/wgmma_load.cuh";
+constexpr const char* kHopperPrefill = "attention/wgmma_prefill.cuh";
 
 // Where, then by what it is replaced.
 // clang-format off
@@ -203,8 +205,8 @@ constexpr Patch kKernelPatches[] = {
      "(std::int64_t{token} * s.num_heads + head) * s.value_head_size"},
 
     // The tuned kernel.
-    {"233", "attention/attention_mma.cu", "return `address % 16 == 0` &&", "true"},
-    {"234", "attention/attention_mma.cu", "&& `strides % 16 == 0`;", "true"},
+    {"233", "attention/as_paged.h", "return `address % 16 == 0` &&", "true"},
+    {"234", "attention/as_paged.h", "&& `strides % 16 == 0`;", "true"},
     {"16", kTuned, "const bool seen = `position >= rows.begin[i / 2]` &&", "true"},
     {"15", kTuned, "part[i] *= `rescale[i / 2]`;", "1.0F"},
     {"12", kTuned, "copy_async_wait<kMmaStages - 2>();", ""},
@@ -224,6 +226,36 @@ constexpr Patch kKernelPatches[] = {
      "patched::read_once(kv.block_tables[seq * kv.table_stride"
      " + mine / kv.key_layout.block_size]);"},
     {"13", kTile, "const int row = `first + lane % 16`;", "first + (lane % 16 ^ 1)"},
+
+    // The prefill kernel for Hopper.
+    {"301", kHopperLoad, "`fence_async();` KVPROOF_WARP_BARRIER(); // every lane's zeros", ""},
+    {"302", kHopperLoad, "`fence_async();` barrier_arrive(memory.full(side, stage));", ""},
+    {"303", kHopperPrefill, "`fence_async();` named_sync(1 + group, 128); // every warp's query", ""},
+    {"304", kHopperPrefill, "`` soften(step); matrix_wait<0>();", "read.values.release();"},
+    {"304", kHopperPrefill, "`read.values.release();` rescale_rows(out, rescale);", ""},
+    {"305", "attention/wgmma_tile.cuh", "static_cast<int>(`count / kWgmmaStages & 1`);", "0"},
+    {"306", kHopperPrefill, "= matrix_at(`Tile::kValueLayout`, values);",
+     "matrix_layout(Tile::kGroupBytes, kPieceBytes, Swizzle::bytes128)"},
+    {"307", "attention/attention_wgmma.cu", "by_piece = `num_heads == 1 || layout.head_stride"
+     " == head_size`;", "true"},
+    {"308", kHopperLoad, "kv.block_of(tile.seq, `position`));",
+     "position < Tile::kTokens ? position : position - Tile::kTokens"},
+    {"309", kHopperLoad, "`` if (position >= tile.visible.end || position + tokens",
+     "if (position / call.params.kv.key_layout.block_size <= (tile.visible.end - 1)"
+     " / call.params.kv.key_layout.block_size + 1) return static_cast<std::int32_t>("
+     "call.params.kv.block_of(tile.seq, position));"},
+    {"310", kHopperLoad, "const bool stale = `kSide == Side::values` &&", "false"},
+    {"311", "attention/wgmma_softmax.cuh", "column >= begin && `column < end` ?", "column <= end"},
+    {"312", kHopperPrefill, "masked = `token < tile.common.begin` ||", "false"},
+    {"313", kHopperLoad, "barrier_expect(landed, `Tile::kStageBytes`);",
+     "Tile::kStageBytes - 2048"},
+    {"314", kHopperPrefill, "`rescale_rows(out, rescale);`", ""},
+    {"315", kHopperPrefill, "matrix_hold(out); `matrix_fence();` issue_scores", ""},
+    {"316", "attention/attention_wgmma.cu", "`rows / kWgmmaRows + params.num_seqs`) *",
+     "(rows + kWgmmaRows - 1) / kWgmmaRows"},
+    {"317", kHopperLoad, "`copy_async_wait<1>();`", ""},
+    {"318", kHopperLoad, "`barrier_wait(memory.empty(kSide, stage), turn.parity() ^ 1);` if", ""},
+    {"319", kHopperLoad, "`newest ? block : block_before`, token,", "block"},
 };
 // clang-format on
 
