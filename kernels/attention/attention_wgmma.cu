@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "kernels/attention/as_paged.h"
+#include "kernels/attention/merge_splits.cuh"
 #include "kernels/attention/wgmma_prefill.cuh"
 
 namespace kvproof::kernels {
@@ -24,7 +25,6 @@ Refusal refuse_wgmma(const AttentionParams<PagedKv>& p) {
   if (!(s.scale * s.key_scale > 0)) {
     return {"scale, key_scale: the kernel for Hopper needs a product above 0"};
   }
-  if (p.num_splits != 1) return {"num_splits: the kernel for Hopper has 1"};
   if (p.query_starts == nullptr) return {"query_starts: the kernel for Hopper needs them"};
   const std::int64_t bytes = bytes_of(s.cache_type);
   if (!is_aligned(p.kv.key, p.kv.key_layout, bytes) ||
@@ -113,6 +113,12 @@ Refusal launch_wgmma(WgmmaCall call, const Context& context) {
                              : &attention_wgmma_kernel<Cache, kHead, false>;
   KVPROOF_LAUNCH(kernel, (Dim3{blocks, 1, 1}), (Dim3{kWgmmaThreads, 1, 1}),
                  (WgmmaMemory<Tile>::kBytes), context, maps[0], maps[1], call);
+  const AttentionParams<PagedKv>& p = call.params;
+  if (p.num_splits == 1) return {};
+  KVPROOF_LAUNCH(merge_splits_kernel<PagedKv>,
+                 (Dim3{static_cast<unsigned>(p.num_query_tokens),
+                       static_cast<unsigned>(p.shape.num_heads), 1}),
+                 (Dim3{kMergeThreads, 1, 1}), 0, context, p);
   return {};
 }
 
@@ -137,10 +143,13 @@ Refusal attention_cuda_wgmma(const AttentionParams<Kv>& params, const Context& c
   const std::int64_t ratio = params.shape.num_heads / params.shape.num_kv_heads;
   const std::int64_t rows = params.num_query_tokens * ratio;
   const std::int64_t tiles = (rows / kWgmmaRows + params.num_seqs) * params.shape.num_kv_heads;
-  if (rows > 0x7FFFFFFF || tiles > 0x7FFFFFFF) {
-    return {"more query rows than the kernel for Hopper counts"};
+  if (rows > 0x7FFFFFFF || tiles * params.num_splits > 0x7FFFFFFF) {
+    return {"more query rows and splits than the kernel for Hopper counts"};
   }
-  call.num_tiles = static_cast<std::uint32_t>(tiles);
+  if (params.num_splits > 1 && params.shape.num_heads > 65535) {
+    return {"more than 65,535 heads: a CUDA grid has no room for their merge"};
+  }
+  call.num_tiles = static_cast<std::uint32_t>(tiles * params.num_splits);
   switch (params.shape.cache_type) {
     case ElementType::bf16: return launch_wgmma_head<Bf16>(call, context);
     case ElementType::fp16: return launch_wgmma_head<Fp16>(call, context);

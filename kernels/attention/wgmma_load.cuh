@@ -144,7 +144,7 @@ struct RowLoader {
         block = static_cast<std::int32_t>(p.kv.block_of(tile.seq, mine));
       }
     }
-    const bool newest = kSide == Side::keys || step == tile.visible.begin / Tile::kTokens;
+    const bool newest = kSide == Side::keys || step == tile.steps<Tile::kTokens>().begin;
     const CacheLayout& layout = kSide == Side::keys ? p.kv.key_layout : p.kv.value_layout;
     const std::int32_t token = paged ? mine % layout.block_size : mine;
     const std::int64_t offset =

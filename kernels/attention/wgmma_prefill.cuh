@@ -148,23 +148,37 @@ __device__ inline SoftRows soft_rows(const AttentionShape& s, const RowTile& til
   return out;
 }
 
-/// Ends the sums: outputs are scaled, the log-sum-exp is written.
+/// Ends the sums: outputs are scaled and, with splits, written; so is the log-sum-exp.
 template <int kCount>
 __device__ inline void end_rows(const AttentionParams<PagedKv>& p, const RowTile& tile,
                                 SoftRows& rows, float (&out)[kCount]) {
   const int row = first_row();
-  float factor[2];
+  float factor[2], lse[2];
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
     rows.sum[r] += KVPROOF_SHUFFLE_XOR(rows.sum[r], 1);
     rows.sum[r] += KVPROOF_SHUFFLE_XOR(rows.sum[r], 2);
     const RowEnd end = row_end(rows.highest[r] * rows.factor[r], rows.sum[r], p.shape.value_scale);
     factor[r] = end.factor;
-    const int mine = row + 8 * r;
-    if (p.log_sum_exp == nullptr || threadIdx.x % 4 != 0 || mine >= tile.count) continue;
-    p.log_sum_exp[tile.offset(mine, p.lse_token_stride, p.lse_head_stride)] = end.lse;
+    lse[r] = end.lse;
   }
   rescale_rows(out, factor);
+  const std::int64_t splits = p.num_splits;
+  KVPROOF_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const int mine = row + 8 * r;
+    if (mine >= tile.count) continue;
+    if (splits == 1) {
+      if (p.log_sum_exp == nullptr || threadIdx.x % 4 != 0) continue;
+      p.log_sum_exp[tile.offset(mine, p.lse_token_stride, p.lse_head_stride)] = lse[r];
+      continue;
+    }
+    const std::int64_t part = tile.offset(mine, p.shape.num_heads * splits, splits) + tile.split;
+    if (threadIdx.x % 4 == 0) p.split_lse[part] = lse[r];
+    float* const to = p.split_output + part * (2 * kCount) + threadIdx.x % 4 * 2;
+    KVPROOF_UNROLL
+    for (int i = 0; i < kCount / 2; ++i) to[i / 2 * 8 + i % 2] = out[i / 2 * 4 + 2 * r + i % 2];
+  }
 }
 
 /// What a warpgroup that multiplies does.
@@ -199,7 +213,7 @@ __device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<T
     const RowTile again = row_tile(call, number);
     end_rows(p, again, rows, out);
     named_sync(1 + group, 128);  // no product reads the query any more
-    store_output(p, again, out, memory);
+    if (p.num_splits == 1) store_output(p, again, out, memory);
   });
 }
 

@@ -30,7 +30,7 @@ struct WgmmaCall {
   AttentionParams<PagedKv> params;
   bool boxed = false;           // there are maps; else rows are copied one by one
   PageBoxes boxes[2];           // of K and V
-  std::uint32_t num_tiles = 0;  // of all KV heads; some are empty
+  std::uint32_t num_tiles = 0;  // of all KV heads and splits; some are empty
 };
 
 /// Up to kWgmmaRows rows of a sequence and KV head.
@@ -39,9 +39,10 @@ struct RowTile {
   std::int32_t first_token = 0;  // of the sequence, in the batch
   std::int32_t num_queries = 0, seq_len = 0;
   std::int32_t first = 0, count = 0;  // of the sequence's rows
-  TokenRange visible;                 // to any of the rows
-  TokenRange common;                  // to all of them
-  TokenRange seen;                    // to any query token of the sequence
+  std::int32_t split = 0, num_splits = 1;
+  TokenRange visible;  // to any of the rows
+  TokenRange common;   // to all of them
+  TokenRange seen;     // to any query token of the sequence
 
   __device__ std::int32_t query_of(int row) const { return (first + row) / ratio; }
   __device__ std::int64_t offset(int row, std::int64_t token_stride,
@@ -50,11 +51,15 @@ struct RowTile {
     return (first_token + query) * token_stride +
            (kv_head * ratio + first + row - query * ratio) * head_stride;
   }
-  /// Steps of so many tokens; the first and the one behind the last.
+  /// The split's steps of so many tokens: the first and the one behind the last; 0 if there are none.
   template <int kTokens>
   __device__ TokenRange steps() const {
     if (visible.end <= visible.begin) return {0, 0};
-    return {visible.begin / kTokens, (visible.end - 1) / kTokens + 1};
+    const std::int32_t first = visible.begin / kTokens, end = (visible.end - 1) / kTokens + 1;
+    const std::int32_t each = (end - first + num_splits - 1) / num_splits;
+    const std::int32_t begin = first + each * split;
+    if (begin >= end) return {0, 0};
+    return {begin, begin + each < end ? begin + each : end};
   }
 };
 
@@ -63,9 +68,12 @@ struct RowTile {
 __device__ inline RowTile row_tile(const WgmmaCall& call, std::uint32_t number) {
   const AttentionParams<PagedKv>& p = call.params;
   const auto heads = static_cast<std::uint32_t>(p.shape.num_kv_heads);
-  const auto block = static_cast<std::int32_t>((call.num_tiles - 1 - number) / heads);
+  const auto splits = static_cast<std::uint32_t>(p.num_splits);
+  const auto block = static_cast<std::int32_t>((call.num_tiles - 1 - number) / (heads * splits));
   RowTile out;
   out.kv_head = static_cast<std::int32_t>(number % heads);
+  out.split = static_cast<std::int32_t>(number / heads % splits);
+  out.num_splits = p.num_splits;
   out.ratio = p.shape.num_heads / p.shape.num_kv_heads;
   std::int32_t low = 0, high = p.num_seqs;
   while (high - low > 1) {

@@ -191,7 +191,7 @@ std::vector<AttentionPlan> long_prefills() {
     ElementType type, cache_type;
     std::int32_t head_size, num_heads, num_kv_heads, block_size;
     Order order;
-    std::int32_t row_gap, window;
+    std::int32_t row_gap, window, num_splits;
     float soft_cap;
     std::vector<std::int32_t> query_lens, seq_lens;
   };
@@ -199,11 +199,11 @@ std::vector<AttentionPlan> long_prefills() {
   // The rows of the first sequence and a KV head are more than the 64 of a warpgroup, but for the
   // last line more than the 128 of a tile. Its last block is never full.
   const Row rows[] = {
-      {kFp16, kFp16, 64, 6, 3, 32, Order::hnd, 0, 100, 5, {70, 3}, {279, 33}},
-      {kBf16, kBf16, 64, 6, 2, 4, Order::hnd, 0, 130, 0, {50, 2}, {270, 1}},
-      {kBf16, ElementType::fp8_e4m3, 128, 4, 1, 16, Order::nhd, 0, 0, 0, {40}, {290}},
-      {kBf16, kBf16, 128, 8, 2, 16, Order::nhd, 0, 0, 0, {34, 1, 0}, {300, 129, 0}},
-      {kBf16, kBf16, 256, 4, 2, 24, Order::nhd, 16, 0, 0, {34}, {200}},
+      {kFp16, kFp16, 64, 6, 3, 32, Order::hnd, 0, 100, 1, 5, {70, 3}, {279, 33}},
+      {kBf16, kBf16, 64, 6, 2, 4, Order::hnd, 0, 130, 2, 0, {50, 2}, {270, 1}},
+      {kBf16, ElementType::fp8_e4m3, 128, 4, 1, 16, Order::nhd, 0, 0, 1, 0, {40}, {290}},
+      {kBf16, kBf16, 128, 8, 2, 16, Order::nhd, 0, 0, 1, 0, {34, 1, 0}, {300, 129, 0}},
+      {kBf16, kBf16, 256, 4, 2, 24, Order::nhd, 16, 0, 2, 0, {34}, {200}},
   };
   std::vector<AttentionPlan> out;
   for (const Row& row : rows) {
@@ -228,6 +228,7 @@ std::vector<AttentionPlan> long_prefills() {
     plan.seq_lens = row.seq_lens;
     Random random(plan.seed);
     draw_tables(plan, random);
+    plan.num_splits = row.num_splits;
     plan.spare_entries = 5;
     plan.query_gap = plan.output_gap = 8;
     out.push_back(std::move(plan));
