@@ -191,6 +191,7 @@ __device__ inline void multiply_tiles(const WgmmaCall& call, const WgmmaMemory<T
   for_each_tile(call, [&](const RowTile& tile, std::uint32_t number) {
     const TokenRange steps = tile.steps<Tile::kTokens>();
     if (KVPROOF_BALLOT(group * 64 >= tile.count) != 0) {  // all rows are the other's
+      KVPROOF_ROLLED
       for (std::int32_t step = steps.begin; step < steps.end; ++step) {
         read.keys.wait();
         KVPROOF_WARP_BARRIER();  // every lane has seen the phase, before the next can end
