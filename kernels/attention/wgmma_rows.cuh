@@ -55,9 +55,9 @@ struct RowTile {
   template <int kTokens>
   __device__ TokenRange steps() const {
     if (visible.end <= visible.begin) return {0, 0};
-    const std::int32_t first = visible.begin / kTokens, end = (visible.end - 1) / kTokens + 1;
-    const std::int32_t each = (end - first + num_splits - 1) / num_splits;
-    const std::int32_t begin = first + each * split;
+    const std::int32_t least = visible.begin / kTokens, end = (visible.end - 1) / kTokens + 1;
+    const std::int32_t each = (end - least + num_splits - 1) / num_splits;
+    const std::int32_t begin = least + each * split;
     if (begin >= end) return {0, 0};
     return {begin, begin + each < end ? begin + each : end};
   }
