@@ -19,6 +19,7 @@
 //          tensor_load(to, map, at, barrier) starts the copy of a box to shared memory, aligned to
 //                                            128; what lies outside the tensor is 0; all of its
 //                                            bytes are counted at the barrier. One thread calls it.
+//          tensor_prefetch(map)              fetches the map before the first copy needs it
 //          tensor_store(map, at, from)       starts the copy of a box to global memory, but for
 //                                            what lies outside
 //          bulk_commit(), bulk_wait_read<n>(), bulk_wait<n>()   all but the newest n groups of this

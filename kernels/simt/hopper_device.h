@@ -125,6 +125,11 @@ __device__ inline void fence_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// 9.7.8.25: prefetch
+__device__ inline void tensor_prefetch(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 // 9.7.8.24: cp.async.bulk.tensor
 template <int kRank>
 __device__ inline void tensor_load(SharedAddress to, const TensorMap& map,

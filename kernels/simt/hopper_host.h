@@ -49,6 +49,7 @@ inline void named_arrive(int id, int threads, KVPROOF_CALLER) {
   simt::named_barrier(id, threads, false, place);
 }
 
+inline void tensor_prefetch(const TensorMap&) {}
 inline void fence_async(KVPROOF_CALLER) { simt::fence_async(place); }
 template <int kRank>
 inline void tensor_load(SharedAddress to, const TensorMap& map, const std::int32_t (&at)[kRank],

@@ -46,7 +46,9 @@ struct MatrixDescriptor {
 
   /// The tile that begins so many bytes behind. @pre it carries into no other field
   [[nodiscard]] KVPROOF_HOST_DEVICE constexpr MatrixDescriptor behind(std::uint32_t bytes) const {
-    return {bits + (bytes >> 4)};
+    // 32 bits are enough, and a register of the sum is all that differs.
+    const auto low = static_cast<std::uint32_t>(bits) + (bytes >> 4);
+    return {bits >> 32 << 32 | low};
   }
 };
 
