@@ -180,5 +180,7 @@ template <class Kv>
 Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& context);
 template <class Kv>
 Refusal attention_cuda_wgmma(const AttentionParams<Kv>& params, const Context& context);
+/// Decode over bf16 latents of 512 in 576, on a Hopper.
+Refusal attention_cuda_latent_wgmma(const AttentionParams<PagedKv>& params, const Context& context);
 
 }  // namespace kvproof::kernels

@@ -54,6 +54,7 @@ std::span<const Implementation<MlaDecodeParams>> mla_decode() {
       {"cpu/portable", &latent_with<&attention_cpu_portable>},
       {"cuda/general", &latent_with<&attention_cuda_general>},
       {"cuda/mma", &latent_with<&attention_cuda_mma>},
+      {"cuda/wgmma", &latent_with<&attention_cuda_latent_wgmma>},
   };
   return kRows;
 }
