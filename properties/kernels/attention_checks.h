@@ -82,6 +82,10 @@ class ExactAttention {
 [[nodiscard]] Finding check_long_prefills(const std::vector<AttentionRow>& rows,
                                           AttentionTally& tally);
 
+/// Latents of many tiles and pieces, more than random cases have.
+[[nodiscard]] Finding check_latent_pieces(const std::vector<AttentionRow>& rows,
+                                          AttentionTally& tally);
+
 /// The cases of one seed: decode, prefill, latent, and one in 8 times far.
 [[nodiscard]] Finding attention_round(std::uint64_t seed, int size,
                                       const std::vector<AttentionRow>& rows, AttentionTally& tally);

@@ -75,6 +75,12 @@ TEST(AttentionKernels, PrefillSeveralTiles) {
   for (const auto& [name, row] : tally.rows) EXPECT_EQ(row.refused, 0) << name << row.reason;
 }
 
+TEST(AttentionKernels, CutABatchOfLatentsByItsLengths) {
+  AttentionTally tally;
+  expect(check_latent_pieces(attention_rows("cuda/wgmma"), tally));
+  EXPECT_EQ(tally.rows["mla_decode cuda/wgmma"].ran, 6);
+}
+
 TEST(AttentionKernels, ReachBlocksAndRowsBeyond32Bits) {
   AttentionTally tally;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {

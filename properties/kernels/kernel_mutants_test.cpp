@@ -48,6 +48,9 @@ Finding hunt_attention(std::string_view operation, std::string_view prefix, std:
   if (prefix == "cuda/wgmma") {
     if (auto wrong = check_long_prefills(rows, tally)) return wrong;
   }
+  if (operation == "mla_decode") {
+    if (auto wrong = check_latent_pieces(rows, tally)) return wrong;
+  }
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
   }
