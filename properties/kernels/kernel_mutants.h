@@ -30,7 +30,7 @@ struct KernelMutant {
   }
   /// Which implementations have it, at most: the beginning of their names.
   [[nodiscard]] constexpr std::string_view rows() const {
-    return fault > 300 ? "cuda/wgmma" : "cuda/";
+    return fault > 300 && fault < 340 ? "cuda/wgmma" : "cuda/";
   }
 };
 
@@ -227,6 +227,25 @@ inline constexpr KernelMutant kKernelMutants[] = {
     {"M317 paged_prefill", 317, "", "Copies of rows are not awaited before the stage is filled."},
     {"M318 paged_prefill", 318, "", "A stage is filled again before it was given back."},
     {"M319 paged_prefill", 319, "", "Rows of V come from the blocks of K's step."},
+    // The latent kernel for Hopper.
+    {"M320 mla_decode", 320, "", "The weights are not fenced before the matrix unit reads them."},
+    {"M321 mla_decode", 321, "", "A stage is freed before the products that read it have ended."},
+    {"M322 mla_decode", 322, "", "The parity of a stage stays when its ring begins again."},
+    {"M323 mla_decode", 323, "", "The values' groups of tokens are as far apart in both parts."},
+    {"M324 mla_decode", 324, "", "A barrier expects fewer bytes than the copies bring."},
+    {"M325 mla_decode", 325, "", "A named barrier is told of more threads than come."},
+    {"M326 mla_decode", 326, "", "Stale rows of the last page meet weights of zero."},
+    {"M327 mla_decode", 327, "", "The last piece of a sequence is not merged."},
+    {"M328 mla_decode", 328, "", "No fence lies between a change of sums and their next product."},
+    {"M329 mla_decode", 329, "", "What half of the columns summed is not rescaled."},
+    {"M330 mla_decode", 330, "", "Entries behind the length are followed."},
+    {"M331 mla_decode", 331, "", "A run that goes on in a sequence begins with its first token."},
+    {"M332 mla_decode", 332, "", "The next query overwrites one that is still read."},
+    {"M333 mla_decode", 333, "", "Tokens behind the length have a score of zero."},
+    {"M334 mla_decode", 334, "", "Splits that no piece is for are not written, and merged."},
+    {"M335 mla_decode", 335, "", "The second part of a tile is not awaited."},
+    {"M336 mla_decode", 336, "", "The scores are read before their products have ended."},
+    {"M337 mla_decode", 337, "", "A stage is loaded again before it is free."},
 };
 // clang-format on
 

@@ -19,6 +19,9 @@ constexpr const char* kTuned = "attention/attention_mma.cuh";
 constexpr const char* kTile = "attention/mma_tile.cuh";
 constexpr const char* kHopperLoad = "attention/wgmma_load.cuh";
 constexpr const char* kHopperPrefill = "attention/wgmma_prefill.cuh";
+constexpr const char* kLatent = "attention/wgmma_latent.cuh";
+constexpr const char* kLatentMemory = "attention/wgmma_latent_memory.cuh";
+constexpr const char* kLatentRows = "attention/wgmma_latent_rows.cuh";
 
 // Where, then by what it is replaced.
 // clang-format off
@@ -256,6 +259,33 @@ constexpr Patch kKernelPatches[] = {
     {"317", kHopperLoad, "`copy_async_wait<1>();`", ""},
     {"318", kHopperLoad, "`barrier_wait(memory.empty(kSide, stage), turn.parity() ^ 1);` if", ""},
     {"319", kHopperLoad, "`newest ? block : block_before`, token,", "block"},
+    // The latent kernel for Hopper.
+    {"320", kLatent, "`fence_async();` named_arrive(kWeightsWritten, 256);", ""},
+    {"321", kLatent, "`` matrix_wait<0>(); matrix_hold(out); named_arrive(kWeightsRead, 256);",
+     "free_part(memory.empty(stage, 1));"},
+    {"321", kLatent, "named_arrive(kWeightsRead, 256); `free_part(memory.empty(stage, 1));`", ""},
+    {"322", kLatent, "parity = `count / kLatentStages % 2`;", "0"},
+    {"323", kLatent, "matrix_layout(1024, `latent_part_chunks(kPart)` * 1024,", "4"},
+    {"325", kLatent, "named_sync(kWeightsRead, `256`); KVPROOF_UNROLL for (int k = 0;", "384"},
+    {"326", kLatent, "`clear_tail(memory, stage, seen);` }", ""},
+    {"328", kLatent, "matrix_hold(left.out); `matrix_fence();`", ""},
+    {"329", kLatent,
+     "if (`KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0`) rescale_latents(left.out,",
+     "false"},
+    {"333", kLatent, "if (`seen < kLatentTokens`) hide_tail(scores, seen);", "false"},
+    {"335", kLatent, "`barrier_wait(memory.full(stage, 1), parity);` multiply_query<T, 1>", ""},
+    {"336", kLatent, "`matrix_wait<0>();` matrix_hold(scores);", "matrix_wait<1>();"},
+    {"324", kLatentMemory, "barrier_expect(memory.full(stage, part), `latent_part_bytes(part)`);",
+     "latent_part_bytes(0)"},
+    {"330", kLatentMemory, "return has_box && `position < share.length` ?", "true"},
+    {"332", kLatentMemory, "`barrier_wait(memory.query_empty(), (segments + 1) % 2);`", ""},
+    {"337", kLatentMemory,
+     "`barrier_wait(memory.empty(stage, part), (count / kLatentStages + 1) % 2);`", ""},
+    {"327", kLatentRows, "p.split_lse[first + share.slot] = `lse[h]`;",
+     "share.slot > 0 && share.slot == share.pieces - 1 ? -INFINITY : lse[h]"},
+    {"334", kLatentRows, "`` for (int slot = share.pieces; slot < p.num_splits; ++slot)",
+     "continue;"},
+    {"331", "attention/wgmma_latent_share.cuh", "begin = `at - before`;", "0"},
 };
 // clang-format on
 
