@@ -150,7 +150,7 @@ __device__ __forceinline__ void attend_left(const LatentMemory& memory, LatentLe
     weights[i / 4][i % 4] = pack_two<T>(scores[2 * i], scores[2 * i + 1]);
   hand_over(memory, weights, factor);
   if (KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0)
-    rescale_latents(left.out, factor);
+    rescale_rows(left.out, factor);
   matrix_hold(left.out);
   matrix_fence();
   KVPROOF_UNROLL
@@ -204,7 +204,7 @@ __device__ __forceinline__ void run_left(const AttentionParams<PagedKv>& p,
       if (tells) memory.factors()[latent_row() + 8 * h] = factor[h];
     }
     named_arrive(kWeightsWritten, 256);
-    rescale_latents(left.out, factor);
+    rescale_rows(left.out, factor);
     write_latents<T>(p, share, head_tile, 0, left.out, lse);
   }
   named_sync(kWeightsRead, 256);  // B's last arrival
@@ -232,7 +232,7 @@ __device__ __forceinline__ void run_right(const AttentionParams<PagedKv>& p,
       const SharedAddress at = same_in_warp(memory.at + LatentMemory::stage_at(stage));
       barrier_wait(memory.full(stage, 1), count / kLatentStages % 2);
       factors(factor);
-      if (KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0) rescale_latents(out, factor);
+      if (KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0) rescale_rows(out, factor);
       matrix_hold(out);
       matrix_fence();
       KVPROOF_UNROLL
@@ -247,7 +247,7 @@ __device__ __forceinline__ void run_right(const AttentionParams<PagedKv>& p,
     }
     factors(factor);
     named_arrive(kWeightsRead, 256);
-    rescale_latents(out, factor);
+    rescale_rows(out, factor);
     write_latents<T>(p, share, head_tile, 1, out, {0, 0});
   }
 }

@@ -11,6 +11,7 @@
 
 #include "kernels/attention/merge_splits.cuh"
 #include "kernels/attention/wgmma_latent_memory.cuh"
+#include "kernels/attention/wgmma_softmax.cuh"
 
 namespace kvproof::kernels {
 
@@ -80,12 +81,6 @@ __device__ __forceinline__ void add_weights(const float (&weights)[32], LatentRo
     for (int j = 0; j < 8; ++j) sum[j % 4] += weights[4 * j + 2 * h] + weights[4 * j + 2 * h + 1];
     row.sum[h] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
-}
-
-template <int kCount>
-__device__ __forceinline__ void rescale_latents(float (&sums)[kCount], const float (&factor)[2]) {
-  KVPROOF_UNROLL
-  for (int i = 0; i < kCount; ++i) sums[i] *= factor[i / 2 % 2];
 }
 
 /// Where an accumulator's columns lie in scratch memory: of each 16, lane l % 4 has 2 (l % 4), +1,

@@ -47,8 +47,6 @@ Finding hunt_attention(std::string_view operation, std::string_view prefix, std:
   if (auto wrong = check_attention_grid(rows, tally)) return wrong;
   if (prefix == "cuda/wgmma") {
     if (auto wrong = check_long_prefills(rows, tally)) return wrong;
-  }
-  if (operation == "mla_decode") {
     if (auto wrong = check_latent_pieces(rows, tally)) return wrong;
   }
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {

@@ -270,7 +270,7 @@ constexpr Patch kKernelPatches[] = {
     {"326", kLatent, "`clear_tail(memory, stage, seen);` }", ""},
     {"328", kLatent, "matrix_hold(left.out); `matrix_fence();`", ""},
     {"329", kLatent,
-     "if (`KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0`) rescale_latents(left.out,",
+     "if (`KVPROOF_BALLOT(factor[0] != 1.0F || factor[1] != 1.0F) != 0`) rescale_rows(left.out,",
      "false"},
     {"333", kLatent, "if (`seen < kLatentTokens`) hide_tail(scores, seen);", "false"},
     {"335", kLatent, "`barrier_wait(memory.full(stage, 1), parity);` multiply_query<T, 1>", ""},
