@@ -144,25 +144,27 @@ struct MmaQuery {
     std::uint32_t words[4];
   };
   static constexpr bool kStays = Tile::kHeadSize > 128;
-  const unsigned char* at;
-  int first_row;
+  const unsigned char* shared;
+  int start;  // of this lane's row
   Part parts[kStays ? 1 : Tile::kHeadSize / 16];
 
-  __device__ MmaQuery(const unsigned char* shared, int first) : at(shared), first_row(first) {
+  __device__ MmaQuery(const unsigned char* from, int first_row) : shared(from) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    start = query_at<Tile>(first_row + lane % 16, lane / 16);
     if constexpr (!kStays) {
       KVPROOF_UNROLL
-      for (int n = 0; n < Tile::kHeadSize / 16; ++n) parts[n] = load(n);
+      for (int n = 0; n < Tile::kHeadSize / 16; ++n) parts[n] = load(0, n);
     }
   }
-  __device__ Part load(int n) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
+  __device__ Part load(int done, int n) const {
     Part out;
-    load_tiles(out.words, at + query_at<Tile>(first_row + lane % 16, 2 * n + lane / 16));
+    load_tiles(out.words, shared + chunk_ahead(start, 2 * n) + 32 * done);
     return out;
   }
-  __device__ Part part(int n) const {
-    if constexpr (kStays) return load(n);
-    return parts[n];
+  /// Columns [16 (done + n), 16 (done + n) + 16). @param done a multiple of 4
+  __device__ Part part(int done, int n) const {
+    if constexpr (kStays) return load(done, n);
+    return parts[done + n];
   }
 };
 

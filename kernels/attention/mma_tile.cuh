@@ -66,6 +66,13 @@ struct MmaLatentTile {
   }
 };
 
+/// [bytes] of a chunk `ahead` of the one at `start`, in the same row. A lane computes `start` once:
+/// what follows costs it one XOR with a constant at most.
+/// @pre `start` is of chunk 0 or 1, `ahead` is even
+__device__ inline int chunk_ahead(int start, int ahead) {
+  return (start ^ (ahead & 7) * 16) + (ahead & ~7) * 16;
+}
+
 /// Copies a warp's share of the stages. Rows outside the range are zeros, and nothing is read.
 template <class Tile>
 struct MmaLoader {
@@ -130,17 +137,18 @@ __device__ inline void multiply_keys(float (&low)[4], float (&high)[4], const Qu
   using Element = typename Tile::Element;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int row = first + lane / 16 * 8 + lane % 8;
+  const int start = Tile::at(row, lane / 8 % 2);
   constexpr int kPairs = Tile::kChunks / 2, kAtOnce = kPairs > 16 ? 4 : kPairs;
   KVPROOF_ROLLED
-  for (int done = 0; done < kPairs; done += kAtOnce) {
+  for (int done = 0; done < kPairs; done += kAtOnce) {  // a loop only where 4 pairs are 128 bytes
     KVPROOF_UNROLL
-    for (int pair = done; pair < done + kAtOnce; ++pair) {
+    for (int pair = 0; pair < kAtOnce; ++pair) {
       std::uint32_t words[4];
-      load_tiles(words, keys + Tile::at(row, 2 * pair + lane / 8 % 2));
+      load_tiles(words, keys + chunk_ahead(start, 2 * pair) + 32 * done);
       if constexpr (Tile::kFp8) {
         KVPROOF_UNROLL
         for (int half = 0; half < 2; ++half) {
-          const auto a = query.part(2 * pair + half);
+          const auto a = query.part(2 * done, 2 * pair + half);
           const std::uint32_t b_low[2] = {widen_two(words[half]), widen_two(words[half] >> 16)};
           const std::uint32_t b_high[2] = {widen_two(words[2 + half]),
                                            widen_two(words[2 + half] >> 16)};
@@ -148,7 +156,7 @@ __device__ inline void multiply_keys(float (&low)[4], float (&high)[4], const Qu
           multiply_add<Element>(high, a.words, b_high);
         }
       } else {
-        const auto a = query.part(pair);
+        const auto a = query.part(done, pair);
         const std::uint32_t b_low[2] = {words[0], words[1]}, b_high[2] = {words[2], words[3]};
         multiply_add<Element>(low, a.words, b_low);
         multiply_add<Element>(high, a.words, b_high);
@@ -171,10 +179,11 @@ __device__ inline void multiply_values(float (&out)[Tile::kWarpValues / 8][4],
   const int lane = static_cast<int>(threadIdx.x) % 32;
   constexpr int kPairs = Tile::kWarpValues * Tile::kRowBytes / Tile::kHeadSize / 32;
   const int row = first + lane % 16;
+  const int start = Tile::at(row, lane / 16) + 32 * part * kPairs;  // a part is whole 128 bytes
   KVPROOF_UNROLL
   for (int pair = 0; pair < kPairs; ++pair) {
     std::uint32_t words[4];
-    load_tiles_transposed(words, values + Tile::at(row, 2 * (part * kPairs + pair) + lane / 16));
+    load_tiles_transposed(words, values + chunk_ahead(start, 2 * pair));
     KVPROOF_UNROLL
     for (int half = 0; half < 2; ++half) {
       const std::uint32_t early = words[2 * half], late = words[2 * half + 1];
