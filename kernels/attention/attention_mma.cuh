@@ -145,10 +145,12 @@ __global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
   const BlockRows rows = rows_of<kRows>(p, static_cast<std::int32_t>(blockIdx.x / heads), kv_head);
   const TokenRange range =
       split_of(rows.visible, static_cast<std::int32_t>(blockIdx.y), p.num_splits, Tile::kTokens);
+  MmaQueryRows<Tile, kRows> query_rows{p, rows, memory};
+  query_rows.start();
   MmaLoader<Tile> loader{p.kv, memory.stages(), rows.seq, kv_head, range};
   loader.look_up(0);
   for (int step = 0; step < kMmaStages - 1; ++step) loader.start(step);
-  store_query<Tile>(p, rows, memory);
+  query_rows.template finish<kMmaStages - 1>();
   KVPROOF_BARRIER();  // the query is there
   const int first_row = kManyRows ? static_cast<int>(threadIdx.x) / 32 % kMmaGroups * 16 : 0;
   const MmaQuery<Tile> query{memory.query(), first_row};

@@ -11,22 +11,22 @@
 
 namespace kvproof::kernels {
 
-/// Row r of the block is head r % ratio of the group, of query token r / ratio, counted from
-/// `first` of the sequence's rows.
+/// Row r of a sequence is head r % ratio of the group, of its query token r / ratio. A block has
+/// `count` rows that follow each other.
 struct BlockRows {
   std::int32_t seq = 0;
-  std::int32_t first_token = 0;  // of the sequence, in the batch
+  std::int32_t first_token = 0;  // of row 0, in the batch
   std::int32_t first_head = 0;   // of the group
-  std::int32_t ratio = 1;
-  std::int64_t first = 0;
+  std::uint32_t skipped = 0;     // heads of the group before that of row 0
+  std::uint32_t ratio = 1;
   std::int32_t count = 0;
   TokenRange visible;  // to any of them
 
   __device__ std::int32_t token(int row) const {
-    return first_token + static_cast<std::int32_t>((first + row) / ratio);
+    return first_token + static_cast<std::int32_t>((skipped + static_cast<unsigned>(row)) / ratio);
   }
   __device__ std::int32_t head(int row) const {
-    return first_head + static_cast<std::int32_t>((first + row) % ratio);
+    return first_head + static_cast<std::int32_t>((skipped + static_cast<unsigned>(row)) % ratio);
   }
 };
 
@@ -40,26 +40,29 @@ template <int kRows>
 __device__ inline BlockRows rows_of(const AttentionParams<PagedKv>& p, std::int64_t block,
                                     std::int32_t kv_head) {
   BlockRows out;
-  out.ratio = p.shape.num_heads / p.shape.num_kv_heads;
-  out.first_head = kv_head * out.ratio;
-  std::int64_t num_rows = out.ratio;  // of the sequence
+  const std::int32_t ratio = p.shape.num_heads / p.shape.num_kv_heads;
+  out.ratio = static_cast<std::uint32_t>(ratio);
+  out.first_head = kv_head * ratio;
+  std::int64_t num_rows = ratio, first = 0;  // of the sequence; the block's first of them
   if (p.query_starts == nullptr) {
     const std::int64_t blocks = (num_rows + kRows - 1) / kRows;
     out.seq = out.first_token = static_cast<std::int32_t>(block / blocks);
-    out.first = block % blocks * kRows;
+    first = block % blocks * kRows;
   } else {
     std::int32_t low = 0, high = p.num_seqs;
     while (high - low > 1) {
       const std::int32_t middle = low + (high - low) / 2;
-      (first_block_of(p.query_starts, middle, out.ratio, kRows) <= block ? low : high) = middle;
+      (first_block_of(p.query_starts, middle, ratio, kRows) <= block ? low : high) = middle;
     }
     out.seq = low;
     out.first_token = p.query_starts[low];
-    out.first = (block - first_block_of(p.query_starts, low, out.ratio, kRows)) * kRows;
-    num_rows = std::int64_t{p.query_starts[low + 1] - out.first_token} * out.ratio;
+    first = (block - first_block_of(p.query_starts, low, ratio, kRows)) * kRows;
+    num_rows = std::int64_t{p.query_starts[low + 1] - out.first_token} * ratio;
   }
-  const std::int64_t left = num_rows - out.first;
+  const std::int64_t left = num_rows - first;
   out.count = static_cast<std::int32_t>(left < 0 ? 0 : left < kRows ? left : kRows);
+  out.first_token += static_cast<std::int32_t>(first / ratio);
+  out.skipped = static_cast<std::uint32_t>(first % ratio);
   if (out.count == 0) return out;
   out.visible.begin = visible_of(p, out.seq, out.token(0)).begin;
   out.visible.end = visible_of(p, out.seq, out.token(out.count - 1)).end;
@@ -99,43 +102,128 @@ __device__ inline int query_at(int row, int chunk) {
   return row * 2 * Tile::kHeadSize + (chunk & ~7) * 16 + ((chunk ^ row) & 7) * 16;
 }
 
-/// The query rows as the matrix unit wants them, zeros for rows there are none of. Beside e4m3 they
-/// become fp16 and are first scaled by a power of two, since a bf16 may be out of fp16's range.
-template <class Tile, int kRows>
-__device__ inline void store_query(const AttentionParams<PagedKv>& p, const BlockRows& rows,
-                                   const MmaMemory<Tile, kRows>& memory) {
-  using Element = typename Tile::Element;
-  constexpr int kEach = Tile::kHeadSize / 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  for (int row = warp; row < kRows; row += Tile::kWarps) {
-    float mine[kEach] = {};
-    const std::int64_t from = row < rows.count ? rows.token(row) * p.query_token_stride +
-                                                     rows.head(row) * p.query_head_stride
-                                               : 0;
-    KVPROOF_UNROLL
-    for (int e = 0; e < kEach; ++e) {
-      if (row < rows.count) mine[e] = load_element(p.query, from + lane + 32 * e, p.shape.type);
-    }
-    float down = 1, up = 1;
-    if constexpr (Tile::kFp8) {
-      float most = 0;
-      for (const float x : mine) most = fmaxf(most, fabsf(x));
-      for (int step = 16; step > 0; step /= 2) most = fmaxf(most, KVPROOF_SHUFFLE_XOR(most, step));
-      const std::uint32_t found = as_bits<std::uint32_t>(most) >> 23;
-      const std::uint32_t exponent = found < 1 ? 127 : found > 253 ? 253 : found;
-      up = as_bits<float>(exponent << 23);
-      down = as_bits<float>((254 - exponent) << 23);
-    }
-    KVPROOF_UNROLL
-    for (int e = 0; e < kEach; ++e) {
-      int i = lane + 32 * e;
-      if constexpr (Tile::kFp8) i = i / 16 * 16 + i / 2 % 2 * 8 + i % 16 / 4 * 2 + i % 2;
-      unsigned char* const to = memory.query() + query_at<Tile>(row, i / 8) + i % 8 * 2;
-      *reinterpret_cast<Element*>(to) = from_float<Element>(mine[e] * down);
-    }
-    if (lane == 0) memory.factors()[row] = up * p.shape.scale * p.shape.key_scale;
+/// Whether every query row begins at a multiple of 16 bytes.
+__device__ inline bool is_query_aligned(const AttentionParams<PagedKv>& p) {
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(p.query));
+  return (address | (p.query_token_stride | p.query_head_stride) * 2) % 16 == 0;
+}
+
+/// Where elements [8 chunk, 8 chunk + 8) of a query row lie. @pre row < rows.count
+__device__ inline const std::uint16_t* query_from(const AttentionParams<PagedKv>& p,
+                                                  const BlockRows& rows, int row, int chunk) {
+  return static_cast<const std::uint16_t*>(p.query) + rows.token(row) * p.query_token_stride +
+         rows.head(row) * p.query_head_stride + 8 * chunk;
+}
+
+/// Two elements of `type`, fp16 or bf16, as floats.
+__device__ inline void widen_query(std::uint32_t pair, ElementType type, float (&out)[2]) {
+  KVPROOF_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    const auto bits = static_cast<std::uint16_t>(pair >> (16 * i));
+    out[i] = type == ElementType::bf16 ? to_float(Bf16{bits}) : to_float(Fp16{bits});
   }
 }
+
+/// A chunk of a query row beside e4m3: fp16 in the order in which multiply_keys hands out K, first
+/// scaled by a power of two, since a bf16 may be out of fp16's range. @return what it was scaled by
+template <class Tile>
+__device__ inline float narrow_query(Bytes16& words, ElementType type) {
+  float values[4][2], most = 0;
+  KVPROOF_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    widen_query(words.words[i], type, values[i]);
+    most = fmaxf(most, fmaxf(fabsf(values[i][0]), fabsf(values[i][1])));
+  }
+  KVPROOF_UNROLL
+  for (int step = Tile::kHeadSize / 16; step > 0; step /= 2) {  // the row's lanes
+    most = fmaxf(most, KVPROOF_SHUFFLE_XOR(most, step));
+  }
+  const std::uint32_t found = as_bits<std::uint32_t>(most) >> 23;
+  const std::uint32_t exponent = found < 1 ? 127 : found > 253 ? 253 : found;
+  const auto down = as_bits<float>((254 - exponent) << 23);
+  KVPROOF_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    words.words[i] = pack_two<Fp16>(values[i][0] * down, values[i][1] * down);
+  }
+  return as_bits<float>(exponent << 23);
+}
+
+/// The query rows of a block on their way to shared memory, where the matrix unit wants them; zeros
+/// for rows there are none of. Rows that are aligned move 16 bytes at a time, all at once: copied
+/// as they are, or beside e4m3 through registers.
+template <class Tile, int kRows>
+struct MmaQueryRows {
+  static constexpr int kChunks = Tile::kHeadSize / 8;
+  static constexpr int kThreads = 32 * Tile::kWarps;
+  static constexpr int kEach = kRows * kChunks / kThreads;
+  static_assert(kRows * kChunks % kThreads == 0);
+  const AttentionParams<PagedKv>& p;
+  const BlockRows& rows;
+  const MmaMemory<Tile, kRows>& memory;
+  bool aligned = is_query_aligned(p);
+  Bytes16 parts[Tile::kFp8 ? kEach : 1] = {};
+
+  /// Starts the copies and closes their group.
+  __device__ void start() {
+    KVPROOF_UNROLL
+    for (int n = 0; n < kEach && aligned; ++n) {
+      const int row = row_of(n), chunk = chunk_of(n);
+      const bool valid = row < rows.count;
+      const std::uint16_t* const from = query_from(p, rows, row, chunk);
+      if constexpr (!Tile::kFp8) {
+        copy_async16(memory.query() + query_at<Tile>(row, chunk), from, valid);
+      } else if (valid) {
+        parts[n] = load16(from);
+      }
+    }
+    copy_async_commit();
+  }
+  /// @tparam kNewest groups of copies that were closed since start
+  template <int kNewest>
+  __device__ void finish() {
+    if (!aligned) {
+      KVPROOF_ROLLED
+      for (int n = 0; n < kEach; ++n) store(n, gather(n));
+    } else if constexpr (Tile::kFp8) {
+      KVPROOF_UNROLL
+      for (int n = 0; n < kEach; ++n) store(n, parts[n]);
+    }
+    copy_async_wait<kNewest>();
+    if (const int row = static_cast<int>(threadIdx.x); !Tile::kFp8 && row < kRows) {
+      memory.factors()[row] = p.shape.scale * p.shape.key_scale;
+    }
+  }
+
+ private:
+  __device__ static int row_of(int n) {
+    return (static_cast<int>(threadIdx.x) + n * kThreads) / kChunks;
+  }
+  __device__ static int chunk_of(int n) {
+    return (static_cast<int>(threadIdx.x) + n * kThreads) % kChunks;
+  }
+  __device__ Bytes16 gather(int n) const {
+    Bytes16 out{};
+    if (row_of(n) >= rows.count) return out;
+    const std::uint16_t* const from = query_from(p, rows, row_of(n), chunk_of(n));
+    KVPROOF_UNROLL
+    for (int i = 0; i < 8; ++i) out.words[i / 2] |= std::uint32_t{from[i]} << (16 * (i % 2));
+    return out;
+  }
+  __device__ void store(int n, Bytes16 part) const {
+    const int row = row_of(n), chunk = chunk_of(n);
+    if constexpr (Tile::kFp8) {
+      const float up = narrow_query<Tile>(part, p.shape.type);
+      KVPROOF_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        unsigned char* const to = memory.query() + query_at<Tile>(row, (chunk & ~1) + i % 2);
+        *reinterpret_cast<std::uint32_t*>(to + chunk % 2 * 8 + i / 2 * 4) = part.words[i];
+      }
+      if (chunk == 0) memory.factors()[row] = up * p.shape.scale * p.shape.key_scale;
+    } else {
+      store16(memory.query() + query_at<Tile>(row, chunk), part);
+    }
+  }
+};
 
 /// A warp's 16 query rows: in registers, or read again and again where these are short.
 template <class Tile>

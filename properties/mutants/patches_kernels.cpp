@@ -16,6 +16,7 @@ constexpr const char* kAttention = "attention/attention.h";
 constexpr const char* kGeneral = "attention/attention_general.cuh";
 constexpr const char* kMerge = "attention/merge_splits.cuh";
 constexpr const char* kTuned = "attention/attention_mma.cuh";
+constexpr const char* kRows = "attention/mma_rows.cuh";
 constexpr const char* kTile = "attention/mma_tile.cuh";
 constexpr const char* kHopperLoad = "attention/wgmma_load.cuh";
 constexpr const char* kHopperPrefill = "attention/wgmma_prefill.cuh";
@@ -214,13 +215,14 @@ constexpr Patch kKernelPatches[] = {
     {"15", kTuned, "part[i] *= `rescale[i / 2]`;", "1.0F"},
     {"12", kTuned, "copy_async_wait<kMmaStages - 2>();", ""},
     {"14", kTuned, "if constexpr (kManyRows) { `KVPROOF_BARRIER();` } else {", ""},
-    {"35", "attention/mma_rows.cuh", "`` if (out.count == 0) return out;",
+    {"35", kRows, "`` if (out.count == 0) return out;",
      "if (num_rows == 0) out.count = 1;"},
-    {"252", "attention/mma_rows.cuh", "rows.head(row) * p.query_head_stride : 0; ``",
-     "if (row == rows.count && row > 0) { const std::int64_t behind"
-     " = rows.token(row - 1) * p.query_token_stride + rows.head(row - 1) * p.query_head_stride"
-     " + p.shape.head_size + lane; patched::read_once(static_cast<const char*>(p.query)[behind *"
-     " bytes_of(p.shape.type)]); }"},
+    {"252", kRows, "`` const bool valid = row < rows.count;",
+     "if (row == rows.count && row > 0) {"
+     " patched::read_once(query_from(p, rows, row - 1, chunk)[p.shape.head_size]); }"},
+    {"344", kRows, "`` const std::uint16_t* const from = query_from(p, rows, row, chunk); if",
+     "if (valid) patched::read_once(query_from(p, rows, row, chunk + 1)[7]);"},
+    {"345", kRows, "`(p.query_token_stride | p.query_head_stride) * 2`", "0"},
     {"36", kTile, "block = `mine < range.end` ?", "true"},
     {"36", kTile, "if (`mine < range.end`) {", "true"},
     {"36", kTile, "const bool valid = `position(step, row) < range.end`;", "true"},
