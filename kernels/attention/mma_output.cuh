@@ -73,10 +73,81 @@ __device__ inline void end_row(const float* sums, int row, float value_scale, fl
   end[1] = sum == 0 ? -INFINITY : highest * kLn2 + logf(sum);
 }
 
+/// Elements [column, column + 8) of a row's output, brought to its end; over all warps that share
+/// the row.
+template <class Tile, bool kManyRows>
+__device__ inline void sum_columns(const float* outputs, int row, int column, float factor,
+                                   float (&out)[8]) {
+  KVPROOF_UNROLL
+  for (int w = 0; w < (kManyRows ? 1 : kMmaGroups); ++w) {
+    KVPROOF_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const int at = (w * 16 + row) * Tile::kValueSize + column + 4 * half;
+      const Bytes16 four = load16(outputs + at);
+      KVPROOF_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const auto value = as_bits<float>(four.words[i]);
+        out[4 * half + i] = w == 0 ? value : out[4 * half + i] + value;
+      }
+    }
+  }
+  KVPROOF_UNROLL
+  for (float& value : out) value *= factor;
+}
+
+/// Rounds eight elements to the output's type and writes them from element `at`.
+template <class Tile>
+__device__ inline void write_output(const AttentionParams<PagedKv>& p, std::int64_t at,
+                                    const float (&values)[8], bool aligned) {
+  Bytes16 out;
+  KVPROOF_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const float low = values[2 * i], high = values[2 * i + 1];
+    if constexpr (!Tile::kFp8) {
+      out.words[i] = pack_two<typename Tile::Element>(low, high);
+    } else {
+      out.words[i] =
+          p.shape.type == ElementType::bf16 ? pack_two<Bf16>(low, high) : pack_two<Fp16>(low, high);
+    }
+  }
+  auto* const to = static_cast<std::uint16_t*>(p.output) + at;
+  if (aligned) return store16(to, out);
+  KVPROOF_UNROLL
+  for (int i = 0; i < 8; ++i)
+    to[i] = static_cast<std::uint16_t>(out.words[i / 2] >> (16 * (i % 2)));
+}
+
+/// The same of a split, which stays fp32.
+__device__ inline void write_split(float* to, const float (&values)[8], bool aligned) {
+  KVPROOF_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    Bytes16 four;
+    KVPROOF_UNROLL
+    for (int i = 0; i < 4; ++i) four.words[i] = as_bits<std::uint32_t>(values[4 * half + i]);
+    if (aligned) {
+      store16(to + 4 * half, four);
+      continue;
+    }
+    KVPROOF_UNROLL
+    for (int i = 0; i < 4; ++i) to[4 * half + i] = values[4 * half + i];
+  }
+}
+
+/// Which lanes write a row: 8 elements each, again and again where a row has more.
+template <class Tile>
+struct MmaRowLanes {
+  static constexpr int kColumns = Tile::kValueSize < 256 ? Tile::kValueSize : 256;
+  static constexpr int kLanes = kColumns / 8;
+  static constexpr int kRowsAtOnce = 32 * Tile::kWarps / kLanes;
+  __device__ static int row() { return static_cast<int>(threadIdx.x) / kLanes; }
+  __device__ static int column() { return static_cast<int>(threadIdx.x) % kLanes * 8; }
+};
+
 /// @pre every warp has left the stages
 template <class Tile, bool kManyRows, int kRows>
 __device__ inline void write_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
                                   MmaState<Tile>& state, const MmaMemory<Tile, kRows>& memory) {
+  using Lanes = MmaRowLanes<Tile>;
   store_sums(state, memory.sums());
   KVPROOF_BARRIER();  // every warp's sums are there
   store_outputs<Tile, kManyRows>(state, memory.sums(), memory.outputs());
@@ -85,27 +156,33 @@ __device__ inline void write_rows(const AttentionParams<PagedKv>& p, const Block
     end_row<kManyRows>(memory.sums(), thread, p.shape.value_scale, memory.ends() + 2 * thread);
   }
   KVPROOF_BARRIER();  // every warp's outputs are there
-  constexpr int kSize = Tile::kValueSize;
-  const auto split = static_cast<std::int64_t>(blockIdx.y);
-  for (int i = thread; i < rows.count * kSize; i += 32 * Tile::kWarps) {
-    const int row = i / kSize, column = i % kSize;
-    float value = memory.outputs()[i];
-    if constexpr (!kManyRows) {
-      for (int w = 1; w < kMmaGroups; ++w) value += memory.outputs()[w * 16 * kSize + i];
-    }
-    value *= memory.ends()[2 * row];
+  const bool split = p.num_splits > 1;
+  const bool aligned =
+      split ? rows_are_aligned(p.split_output, 0, 0)
+            : rows_are_aligned(p.output, p.output_token_stride, p.output_head_stride);
+  KVPROOF_ROLLED
+  for (int row = Lanes::row(); row < rows.count; row += Lanes::kRowsAtOnce) {
     const std::int64_t token = rows.token(row), head = rows.head(row);
-    const std::int64_t part = (token * p.shape.num_heads + head) * p.num_splits + split;
-    if (p.num_splits > 1) {
-      p.split_output[part * kSize + column] = value;
-      if (column == 0) p.split_lse[part] = memory.ends()[2 * row + 1];
-    } else {
-      store_element(p.output, token * p.output_token_stride + head * p.output_head_stride + column,
-                    p.shape.type, value);
-      if (column == 0 && p.log_sum_exp != nullptr) {
-        p.log_sum_exp[token * p.lse_token_stride + head * p.lse_head_stride] =
-            memory.ends()[2 * row + 1];
+    const std::int64_t part =
+        (token * p.shape.num_heads + head) * p.num_splits + static_cast<std::int64_t>(blockIdx.y);
+    const std::int64_t to = token * p.output_token_stride + head * p.output_head_stride;
+    const float* const end = memory.ends() + 2 * row;
+    KVPROOF_UNROLL
+    for (int done = 0; done < Tile::kValueSize; done += Lanes::kColumns) {
+      const int column = done + Lanes::column();
+      float values[8];
+      sum_columns<Tile, kManyRows>(memory.outputs(), row, column, end[0], values);
+      if (split) {
+        write_split(p.split_output + part * Tile::kValueSize + column, values, aligned);
+      } else {
+        write_output<Tile>(p, to + column, values, aligned);
       }
+    }
+    if (Lanes::column() != 0) continue;
+    if (split) {
+      p.split_lse[part] = end[1];
+    } else if (p.log_sum_exp != nullptr) {
+      p.log_sum_exp[token * p.lse_token_stride + head * p.lse_head_stride] = end[1];
     }
   }
 }

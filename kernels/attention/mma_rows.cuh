@@ -102,10 +102,11 @@ __device__ inline int query_at(int row, int chunk) {
   return row * 2 * Tile::kHeadSize + (chunk & ~7) * 16 + ((chunk ^ row) & 7) * 16;
 }
 
-/// Whether every query row begins at a multiple of 16 bytes.
-__device__ inline bool is_query_aligned(const AttentionParams<PagedKv>& p) {
-  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(p.query));
-  return (address | (p.query_token_stride | p.query_head_stride) * 2) % 16 == 0;
+/// Whether rows of 16-bit elements all begin at multiples of 16 bytes.
+__device__ inline bool rows_are_aligned(const void* base, std::int64_t token_stride,
+                                        std::int64_t head_stride) {
+  const auto address = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(base));
+  return (address | (token_stride | head_stride) * 2) % 16 == 0;
 }
 
 /// Where elements [8 chunk, 8 chunk + 8) of a query row lie. @pre row < rows.count
@@ -160,7 +161,7 @@ struct MmaQueryRows {
   const AttentionParams<PagedKv>& p;
   const BlockRows& rows;
   const MmaMemory<Tile, kRows>& memory;
-  bool aligned = is_query_aligned(p);
+  bool aligned = rows_are_aligned(p.query, p.query_token_stride, p.query_head_stride);
   Bytes16 parts[Tile::kFp8 ? kEach : 1] = {};
 
   /// Starts the copies and closes their group.

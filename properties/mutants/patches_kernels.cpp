@@ -222,7 +222,7 @@ constexpr Patch kKernelPatches[] = {
      " patched::read_once(query_from(p, rows, row - 1, chunk)[p.shape.head_size]); }"},
     {"344", kRows, "`` const std::uint16_t* const from = query_from(p, rows, row, chunk); if",
      "if (valid) patched::read_once(query_from(p, rows, row, chunk + 1)[7]);"},
-    {"345", kRows, "`(p.query_token_stride | p.query_head_stride) * 2`", "0"},
+    {"345", kRows, "return (address | `(token_stride | head_stride) * 2`)", "0"},
     {"36", kTile, "block = `mine < range.end` ?", "true"},
     {"36", kTile, "if (`mine < range.end`) {", "true"},
     {"36", kTile, "const bool valid = `position(step, row) < range.end`;", "true"},
