@@ -35,8 +35,8 @@ Refusal refuse_untuned(const AttentionParams<PagedKv>& p) {
   return {};
 }
 
-template <class Tile, bool kManyRows>
-Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
+template <class Tile, bool kManyRows, bool kSoftCap>
+Refusal launch_capped(const AttentionParams<PagedKv>& p, const Context& context) {
   constexpr int kRows = kManyRows ? 16 * kMmaGroups : kFewRows;
   const std::int64_t ratio = p.shape.num_heads / p.shape.num_kv_heads;
   const std::int64_t blocks = p.query_starts == nullptr
@@ -45,7 +45,7 @@ Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
   if (blocks * p.shape.num_kv_heads > 0x7FFFFFFF) {
     return {"more query rows than a CUDA grid has room for"};
   }
-  const auto kernel = &attention_mma_kernel<Tile, kManyRows>;
+  const auto kernel = &attention_mma_kernel<Tile, kManyRows, kSoftCap>;
   KVPROOF_LAUNCH(kernel,
                  (Dim3{static_cast<unsigned>(blocks * p.shape.num_kv_heads),
                        static_cast<unsigned>(p.num_splits), 1}),
@@ -56,6 +56,12 @@ Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
                        static_cast<unsigned>(p.shape.num_heads), 1}),
                  (Dim3{kGeneralThreads, 1, 1}), 0, context, p);
   return {};
+}
+
+template <class Tile, bool kManyRows>
+Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
+  return p.shape.soft_cap > 0 ? launch_capped<Tile, kManyRows, true>(p, context)
+                              : launch_capped<Tile, kManyRows, false>(p, context);
 }
 
 template <class Cache, int kHead>

@@ -16,57 +16,46 @@
 
 namespace kvproof::kernels {
 
-/// Scores -> the arguments of softmax, in powers of two; -infinity where a row does not see.
+/// -infinity where a row does not see the token.
 template <int kParts>
-__device__ inline void limit_scores(float (&scores)[kParts][4], const LaneRows& rows,
-                                    const AttentionShape& shape, std::int32_t first_token) {
-  constexpr float kLog2E = 1.4426950408889634F;
+__device__ inline void mask_scores(float (&scores)[kParts][4], const LaneRows& rows,
+                                   std::int32_t first_token) {
   const std::int32_t token = first_token + static_cast<std::int32_t>(threadIdx.x) % 4 * 2;
-  KVPROOF_UNROLL
-  for (auto& part : scores) {
-    KVPROOF_UNROLL
-    for (int i = 0; i < 4; ++i) part[i] *= rows.factor[i / 2];
-  }
-  if (shape.soft_cap > 0) {
-    KVPROOF_UNROLL
-    for (auto& part : scores) {
-      KVPROOF_UNROLL
-      for (float& score : part) score = shape.soft_cap * tanhf(score / shape.soft_cap);
-    }
-  }
   KVPROOF_UNROLL
   for (int n = 0; n < kParts; ++n) {
     KVPROOF_UNROLL
     for (int i = 0; i < 4; ++i) {
       const std::int32_t position = token + 8 * n + i % 2;
       const bool seen = position >= rows.begin[i / 2] && position < rows.end[i / 2];
-      scores[n][i] = seen ? scores[n][i] * kLog2E : -INFINITY;
+      if (!seen) scores[n][i] = -INFINITY;
     }
   }
 }
 
 /// Scores -> weights; the earlier sums are rescaled to the new maximum.
 template <class Tile, int kParts>
-__device__ inline void soften_scores(float (&scores)[kParts][4], MmaState<Tile>& state) {
+__device__ inline void soften_scores(float (&scores)[kParts][4], MmaState<Tile>& state,
+                                     const LaneRows& rows) {
   float rescale[2];
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    float highest = state.highest[r];
+    float highest = -INFINITY;
     KVPROOF_UNROLL
     for (int n = 0; n < kParts; ++n) {
       highest = fmaxf(highest, fmaxf(scores[n][2 * r], scores[n][2 * r + 1]));
     }
     highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 1));
     highest = fmaxf(highest, KVPROOF_SHUFFLE_XOR(highest, 2));
+    highest = fmaxf(state.highest[r], highest * rows.scale[r]);
     const float base = highest == -INFINITY ? 0 : highest;  // 0: the row has seen no token yet
-    rescale[r] = exp2f(state.highest[r] - base);
+    rescale[r] = exp2_flushed(state.highest[r] - base);
     state.highest[r] = highest;
     state.sum[r] *= rescale[r];
     KVPROOF_UNROLL
     for (int n = 0; n < kParts; ++n) {
       KVPROOF_UNROLL
       for (int i = 2 * r; i < 2 * r + 2; ++i) {
-        scores[n][i] = exp2f(scores[n][i] - base);
+        scores[n][i] = exp2_flushed(fmaf(scores[n][i], rows.scale[r], -base));
         state.sum[r] += scores[n][i];
       }
     }
@@ -79,18 +68,26 @@ __device__ inline void soften_scores(float (&scores)[kParts][4], MmaState<Tile>&
 }
 
 /// Adds kCount tokens from row `first` of a stage, the first of them at position `token`.
-template <class Tile, int kCount, class Query>
+template <class Tile, bool kSoftCap, int kCount, class Query>
 __device__ inline void attend_tokens(MmaState<Tile>& state, const Query& query,
-                                     const LaneRows& rows, const AttentionShape& shape,
-                                     const unsigned char* stage, int first, std::int32_t token) {
+                                     const LaneRows& rows, const unsigned char* stage, int first,
+                                     std::int32_t token) {
   const int part = static_cast<int>(threadIdx.x) / 32 / kMmaGroups;
   float scores[kCount / 8][4] = {};
   KVPROOF_UNROLL
   for (int n = 0; n < kCount / 16; ++n) {
     multiply_keys<Tile>(scores[2 * n], scores[2 * n + 1], query, stage, first + 16 * n);
   }
-  limit_scores(scores, rows, shape, token);
-  soften_scores(scores, state);
+  if constexpr (kSoftCap) {
+    KVPROOF_UNROLL
+    for (auto& of : scores) {
+      KVPROOF_UNROLL
+      for (int i = 0; i < 4; ++i) of[i] = tanhf(of[i] * rows.inner[i / 2]);
+    }
+  }
+  const bool all_seen = token >= rows.all_begin && token + kCount <= rows.all_end;
+  if (!all_seen) mask_scores(scores, rows, token);
+  soften_scores(scores, state, rows);
   KVPROOF_UNROLL
   for (int n = 0; n < kCount / 16; ++n) {
     using Element = typename Tile::Element;
@@ -104,9 +101,9 @@ __device__ inline void attend_tokens(MmaState<Tile>& state, const Query& query,
 }
 
 /// Every step of the range. @pre the first kMmaStages - 1 steps were started
-template <class Tile, bool kManyRows, class Query>
+template <class Tile, bool kManyRows, bool kSoftCap, class Query>
 __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, const LaneRows& rows,
-                                    const AttentionShape& shape, MmaLoader<Tile>& loader) {
+                                    MmaLoader<Tile>& loader) {
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const std::int32_t length = loader.range.end - loader.range.begin;
   for (std::int32_t step = 0; step * Tile::kTokens < length; ++step) {
@@ -123,18 +120,19 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
     if constexpr (kManyRows) {
       constexpr int kAtOnce = Tile::kHeadSize > 128 ? 32 : 64;
       for (int first = 0; first < Tile::kTokens; first += kAtOnce) {
-        attend_tokens<Tile, kAtOnce>(state, query, rows, shape, stage, first, token + first);
+        attend_tokens<Tile, kSoftCap, kAtOnce>(state, query, rows, stage, first, token + first);
       }
     } else {
       const int first = warp * Tile::kWarpRows;
-      attend_tokens<Tile, Tile::kWarpRows>(state, query, rows, shape, stage, first, token + first);
+      attend_tokens<Tile, kSoftCap, Tile::kWarpRows>(state, query, rows, stage, first,
+                                                     token + first);
     }
   }
   copy_async_wait<0>();  // steps past the end still write zeros into memory that is used again
 }
 
 /// One block per (16 or 64 rows, KV head; split).
-template <class Tile, bool kManyRows>
+template <class Tile, bool kManyRows, bool kSoftCap>
 __global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
     attention_mma_kernel(const AttentionParams<PagedKv> p) {
   constexpr int kRows = kManyRows ? 16 * kMmaGroups : 16;
@@ -157,7 +155,7 @@ __global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
   const LaneRows mine = lane_rows(p, rows, memory.factors(), first_row);
   KVPROOF_BARRIER();  // the last stage overwrites it
   MmaState<Tile> state;
-  attend_range<Tile, kManyRows>(state, query, mine, p.shape, loader);
+  attend_range<Tile, kManyRows, kSoftCap>(state, query, mine, loader);
   KVPROOF_BARRIER();  // the sums overwrite the stages
   write_rows<Tile, kManyRows>(p, rows, state, memory);
 }

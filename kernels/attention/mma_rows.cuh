@@ -182,20 +182,26 @@ struct MmaQueryRows {
   /// @tparam kNewest groups of copies that were closed since start
   template <int kNewest>
   __device__ void finish() {
+    copy_async_wait<kNewest>();
     if (!aligned) {
       KVPROOF_ROLLED
       for (int n = 0; n < kEach; ++n) store(n, gather(n));
     } else if constexpr (Tile::kFp8) {
       KVPROOF_UNROLL
       for (int n = 0; n < kEach; ++n) store(n, parts[n]);
+    } else if (factor() < 0) {
+      KVPROOF_ROLLED
+      for (int n = 0; n < kEach; ++n) {
+        store(n, load16(memory.query() + query_at<Tile>(row_of(n), chunk_of(n))));
+      }
     }
-    copy_async_wait<kNewest>();
     if (const int row = static_cast<int>(threadIdx.x); !Tile::kFp8 && row < kRows) {
-      memory.factors()[row] = p.shape.scale * p.shape.key_scale;
+      memory.factors()[row] = fabsf(factor());
     }
   }
 
  private:
+  __device__ float factor() const { return p.shape.scale * p.shape.key_scale; }
   __device__ static int row_of(int n) {
     return (static_cast<int>(threadIdx.x) + n * kThreads) / kChunks;
   }
@@ -212,6 +218,10 @@ struct MmaQueryRows {
   }
   __device__ void store(int n, Bytes16 part) const {
     const int row = row_of(n), chunk = chunk_of(n);
+    if (factor() < 0) {  // the query takes the sign, so that the highest product weighs most
+      KVPROOF_UNROLL
+      for (std::uint32_t& word : part.words) word ^= 0x80008000u;
+    }
     if constexpr (Tile::kFp8) {
       const float up = narrow_query<Tile>(part, p.shape.type);
       KVPROOF_UNROLL
@@ -219,7 +229,7 @@ struct MmaQueryRows {
         unsigned char* const to = memory.query() + query_at<Tile>(row, (chunk & ~1) + i % 2);
         *reinterpret_cast<std::uint32_t*>(to + chunk % 2 * 8 + i / 2 * 4) = part.words[i];
       }
-      if (chunk == 0) memory.factors()[row] = up * p.shape.scale * p.shape.key_scale;
+      if (chunk == 0) memory.factors()[row] = up * fabsf(factor());
     } else {
       store16(memory.query() + query_at<Tile>(row, chunk), part);
     }
@@ -259,21 +269,38 @@ struct MmaQuery {
 
 /// What a lane knows of its rows l / 4 and l / 4 + 8 of the warp's.
 struct LaneRows {
-  std::int32_t begin[2], end[2];  // what they see; nothing, of a row there is none of
-  float factor[2];                // of the scores
+  std::int32_t begin[2], end[2];  // what they see; everything, a row there is none of
+  std::int32_t all_begin;         // what every row of the warp sees
+  std::int32_t all_end;
+  float scale[2];  // [log2] of the scores that softmax gets, above 0
+  float inner[2];  // of the products, where a soft cap makes such scores of them
 };
 
 __device__ inline LaneRows lane_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
                                      const float* factors, int first_row) {
+  constexpr float kLog2E = 1.4426950408889634F, kLeast = 0x1p-126F;
+  const float cap = p.shape.soft_cap;
   LaneRows out;
+  out.all_begin = 0;
+  out.all_end = 0x7FFFFFFF;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * r;
-    TokenRange visible;
+    TokenRange visible{0, 0x7FFFFFFF};
     if (row < rows.count) visible = visible_of(p, rows.seq, rows.token(row));
     out.begin[r] = visible.begin;
     out.end[r] = visible.end;
-    out.factor[r] = factors[row];
+    if (visible.begin > out.all_begin) out.all_begin = visible.begin;
+    if (visible.end < out.all_end) out.all_end = visible.end;
+    out.inner[r] = factors[row] / cap;
+    out.scale[r] = fmaxf((cap > 0 ? cap : factors[row]) * kLog2E, kLeast);
+  }
+  KVPROOF_UNROLL
+  for (int step = 4; step < 32; step *= 2) {
+    const std::int32_t begin = KVPROOF_SHUFFLE_XOR(out.all_begin, step);
+    const std::int32_t end = KVPROOF_SHUFFLE_XOR(out.all_end, step);
+    if (begin > out.all_begin) out.all_begin = begin;
+    if (end < out.all_end) out.all_end = end;
   }
   return out;
 }

@@ -56,6 +56,13 @@ __device__ inline T atomic_max(T* address, T value) {
   return atomicMax(address, value);
 }
 
+/// 2^x in one instruction; 0 where that is below 2^-126.
+__device__ inline float exp2_flushed(float x) {
+  float out;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+  return out;
+}
+
 /// Copies 16 bytes from global to shared memory, both aligned to 16, or writes 16 zero bytes there
 /// and reads nothing. The bytes are there after the wait for its group.
 __device__ inline void copy_async16(void* shared, const void* global, bool valid) {

@@ -92,6 +92,12 @@ inline T atomic_max(T* address, T value) {
   return seen;
 }
 
+/// 2^x in one instruction; 0 where that is below 2^-126.
+inline float exp2_flushed(float x) {
+  const float out = std::exp2(x);
+  return out < 0x1p-126F ? 0.0F : out;
+}
+
 inline void perform(const simt::PendingCopy& copy) {
   if (copy.from != nullptr) {
     std::memcpy(copy.to, copy.from, copy.bytes);

@@ -203,6 +203,22 @@ Finding check_long_prefills(const std::vector<AttentionRow>& rows, AttentionTall
   return {};
 }
 
+Finding check_attention_tiles(const std::vector<AttentionRow>& rows, AttentionTally& tally) {
+  for (const std::int32_t window : {0, 100}) {
+    AttentionShape s;
+    s.num_heads = 2;
+    s.num_kv_heads = 1;
+    s.head_size = s.value_head_size = 64;
+    s.scale = 0.1F;
+    s.window = window;
+    AttentionPlan plan = plain_plan(s, 16, 200);
+    plan.kind = AttentionKind::prefill;
+    plan.query_lens = {40};
+    if (auto wrong = check_attention(plan, rows, tally)) return wrong;
+  }
+  return {};
+}
+
 Finding attention_round(std::uint64_t seed, int size, const std::vector<AttentionRow>& rows,
                         AttentionTally& tally) {
   for (const AttentionKind kind :

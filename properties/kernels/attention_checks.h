@@ -86,6 +86,11 @@ class ExactAttention {
 [[nodiscard]] Finding check_latent_pieces(const std::vector<AttentionRow>& rows,
                                           AttentionTally& tally);
 
+/// A prefill over several tiles of tokens, without and with a window: every row sees some tiles
+/// whole, and of some only a part.
+[[nodiscard]] Finding check_attention_tiles(const std::vector<AttentionRow>& rows,
+                                            AttentionTally& tally);
+
 /// The cases of one seed: decode, prefill, latent, and one in 8 times far.
 [[nodiscard]] Finding attention_round(std::uint64_t seed, int size,
                                       const std::vector<AttentionRow>& rows, AttentionTally& tally);

@@ -81,6 +81,12 @@ TEST(AttentionKernels, CutABatchOfLatentsByItsLengths) {
   EXPECT_EQ(tally.rows["mla_decode cuda/wgmma"].ran, 6);
 }
 
+TEST(AttentionKernels, MaskTheTilesThatNeedIt) {
+  AttentionTally tally;
+  expect(check_attention_tiles(attention_rows(), tally));
+  expect_all_ran(tally);
+}
+
 TEST(AttentionKernels, ReachBlocksAndRowsBeyond32Bits) {
   AttentionTally tally;
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
@@ -157,6 +163,30 @@ TEST(AttentionKernels, GiveTheSameWithAnyNumberOfSplits) {
         AttentionPlan plan = plain_plan(s, 16, len);
         plan.num_splits = splits;
         expect(check_attention(plan, attention_rows("cuda/"), tally));
+      }
+    }
+  }
+}
+
+/// A scale of 0 weighs all tokens alike; one below 0 turns their order around.
+TEST(AttentionKernels, TakeAnyScale) {
+  AttentionTally tally;
+  AttentionShape s;
+  s.type = ElementType::bf16;
+  s.num_heads = 4;
+  s.num_kv_heads = 1;
+  for (const std::int32_t head_size : {64, 256}) {
+    s.head_size = s.value_head_size = head_size;
+    for (const float scale : {-0.3F, 0.0F, 0.3F}) {
+      s.scale = scale;
+      for (const float soft_cap : {0.0F, 5.0F}) {
+        s.soft_cap = soft_cap;
+        for (const ElementType cache : {ElementType::bf16, ElementType::fp8_e4m3}) {
+          s.cache_type = cache;
+          AttentionPlan plan = plain_plan(s, 16, 100);
+          plan.query_gap = head_size == 64 ? 0 : 5;
+          expect(check_attention(plan, attention_rows("cuda/"), tally));
+        }
       }
     }
   }

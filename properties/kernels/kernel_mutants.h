@@ -246,6 +246,8 @@ inline constexpr KernelMutant kKernelMutants[] = {
     {"M335 mla_decode", 335, "", "The second part of a tile is not awaited."},
     {"M336 mla_decode", 336, "", "The scores are read before their products have ended."},
     {"M337 mla_decode", 337, "", "A stage is loaded again before it is free."},
+    {"M343 paged_prefill", 343, "", "The tile on the diagonal is not masked."},
+    {"M346 paged_prefill", 346, "", "The tile where a window starts is not masked."},
     {"M344 paged_prefill", 344, "", "The 16 bytes behind a query head are read, too.",
      NoticedBy::addresses},
     {"M345 paged_decode", 345, "", "Query rows are taken for aligned, whatever their strides."},

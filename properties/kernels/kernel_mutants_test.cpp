@@ -49,6 +49,7 @@ Finding hunt_attention(std::string_view operation, std::string_view prefix, std:
     if (auto wrong = check_long_prefills(rows, tally)) return wrong;
     if (auto wrong = check_latent_pieces(rows, tally)) return wrong;
   }
+  if (auto wrong = check_attention_tiles(rows, tally)) return wrong;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
     if (auto wrong = attention_round(seed, kSize, rows, tally)) return wrong;
   }

@@ -212,6 +212,8 @@ constexpr Patch kKernelPatches[] = {
     {"233", "attention/as_paged.h", "return `address % 16 == 0` &&", "true"},
     {"234", "attention/as_paged.h", "&& `strides % 16 == 0`;", "true"},
     {"16", kTuned, "const bool seen = `position >= rows.begin[i / 2]` &&", "true"},
+    {"343", kTuned, "&& `token + kCount <= rows.all_end`;", "token < rows.all_end"},
+    {"346", kTuned, "const bool all_seen = `token >= rows.all_begin` &&", "true"},
     {"15", kTuned, "part[i] *= `rescale[i / 2]`;", "1.0F"},
     {"12", kTuned, "copy_async_wait<kMmaStages - 2>();", ""},
     {"14", kTuned, "if constexpr (kManyRows) { `KVPROOF_BARRIER();` } else {", ""},
@@ -220,7 +222,7 @@ constexpr Patch kKernelPatches[] = {
     {"252", kRows, "`` const bool valid = row < rows.count;",
      "if (row == rows.count && row > 0) {"
      " patched::read_once(query_from(p, rows, row - 1, chunk)[p.shape.head_size]); }"},
-    {"344", kRows, "`` const std::uint16_t* const from = query_from(p, rows, row, chunk); if",
+    {"344", kRows, "`` const std::uint16_t* const from = query_from(p, rows, row, chunk); if constexpr",
      "if (valid) patched::read_once(query_from(p, rows, row, chunk + 1)[7]);"},
     {"345", kRows, "return (address | `(token_stride | head_stride) * 2`)", "0"},
     {"36", kTile, "block = `mine < range.end` ?", "true"},
