@@ -106,7 +106,16 @@ struct AttentionParams {
   float* split_output = nullptr;  // shape [num_query_tokens, num_heads, num_splits,
                                   //        value_head_size]; may be null if num_splits is 1
   float* split_lse = nullptr;     // shape [num_query_tokens, num_heads, num_splits]
+  std::uint32_t* split_arrivals = nullptr;  // shape [num_split_arrivals], zeros, and zeros again
+                                            // after the launch: the kernel may merge its splits
+                                            // itself; null: a second one does
 };
+
+/// How many counters a launch may need: one for some rows of a sequence and a KV head.
+template <class Kv>
+[[nodiscard]] inline std::int64_t num_split_arrivals(const AttentionParams<Kv>& p) {
+  return (std::int64_t{p.num_query_tokens} + p.num_seqs) * p.shape.num_heads;
+}
 
 /// Positions [begin, end) of a sequence.
 struct TokenRange {

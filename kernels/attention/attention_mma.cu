@@ -45,12 +45,18 @@ Refusal launch_capped(const AttentionParams<PagedKv>& p, const Context& context)
   if (blocks * p.shape.num_kv_heads > 0x7FFFFFFF) {
     return {"more query rows than a CUDA grid has room for"};
   }
+  using Memory = MmaMemory<Tile, kRows>;
+  AttentionParams<PagedKv> with = p;
+  if (!Memory::has_room_for_weights(p.num_splits) ||
+      reinterpret_cast<std::uintptr_t>(p.split_output) % 16 != 0) {
+    with.split_arrivals = nullptr;
+  }
   const auto kernel = &attention_mma_kernel<Tile, kManyRows, kSoftCap>;
   KVPROOF_LAUNCH(kernel,
                  (Dim3{static_cast<unsigned>(blocks * p.shape.num_kv_heads),
                        static_cast<unsigned>(p.num_splits), 1}),
-                 (Dim3{32 * Tile::kWarps, 1, 1}), (MmaMemory<Tile, kRows>::kBytes), context, p);
-  if (p.num_splits == 1) return {};
+                 (Dim3{32 * Tile::kWarps, 1, 1}), (Memory::kBytes), context, with);
+  if (p.num_splits == 1 || with.split_arrivals != nullptr) return {};
   KVPROOF_LAUNCH(merge_splits_kernel<PagedKv>,
                  (Dim3{static_cast<unsigned>(p.num_query_tokens),
                        static_cast<unsigned>(p.shape.num_heads), 1}),

@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-#include "kernels/attention/mma_output.cuh"
+#include "kernels/attention/mma_merge.cuh"
 
 namespace kvproof::kernels {
 
@@ -137,6 +137,7 @@ __global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
     attention_mma_kernel(const AttentionParams<PagedKv> p) {
   constexpr int kRows = kManyRows ? 16 * kMmaGroups : 16;
   KVPROOF_DYNAMIC_SHARED(unsigned char, shared);
+  KVPROOF_SHARED(BlockRows, kept, 1);  // for the end: the loop needs the registers
   const MmaMemory<Tile, kRows> memory{shared};
   const auto heads = static_cast<unsigned>(p.shape.num_kv_heads);
   const auto kv_head = static_cast<std::int32_t>(blockIdx.x % heads);
@@ -149,15 +150,19 @@ __global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
   loader.look_up(0);
   for (int step = 0; step < kMmaStages - 1; ++step) loader.start(step);
   query_rows.template finish<kMmaStages - 1>();
+  if (threadIdx.x == 0) kept[0] = rows;
   KVPROOF_BARRIER();  // the query is there
   const int first_row = kManyRows ? static_cast<int>(threadIdx.x) / 32 % kMmaGroups * 16 : 0;
   const MmaQuery<Tile> query{memory.query(), first_row};
-  const LaneRows mine = lane_rows(p, rows, memory.factors(), first_row);
+  const LaneRows mine = lane_rows<Tile>(p, rows, memory.factors(), first_row);
   KVPROOF_BARRIER();  // the last stage overwrites it
   MmaState<Tile> state;
   attend_range<Tile, kManyRows, kSoftCap>(state, query, mine, loader);
   KVPROOF_BARRIER();  // the sums overwrite the stages
-  write_rows<Tile, kManyRows>(p, rows, state, memory);
+  write_rows<Tile, kManyRows>(p, kept[0], state, memory);
+  if (p.num_splits == 1 || p.split_arrivals == nullptr) return;
+  if (!is_last_split(p.split_arrivals + blockIdx.x, p.num_splits)) return;
+  merge_rows<Tile>(p, kept[0], memory.outputs());
 }
 
 }  // namespace kvproof::kernels

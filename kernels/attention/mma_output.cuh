@@ -18,7 +18,7 @@ struct MmaState {
 /// have the same.
 template <class Tile>
 __device__ inline void store_sums(MmaState<Tile>& state, float* sums) {
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
     state.sum[r] += KVPROOF_SHUFFLE_XOR(state.sum[r], 1);
@@ -34,7 +34,7 @@ __device__ inline void store_sums(MmaState<Tile>& state, float* sums) {
 template <class Tile, bool kManyRows>
 __device__ inline void store_outputs(const MmaState<Tile>& state, const float* sums,
                                      float* outputs) {
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int group = warp % kMmaGroups, first_column = warp / kMmaGroups * Tile::kWarpValues;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {

@@ -85,8 +85,13 @@ struct MmaMemory {
 
   unsigned char* base;
 
+  /// Whether the splits' weights fit where the outputs were.
+  static bool has_room_for_weights(std::int64_t num_splits) {
+    return num_splits * kRows * 4 <= kFactorsAt;
+  }
   __device__ unsigned char* stages() const { return base; }
   __device__ unsigned char* query() const { return base + kQueryAt; }
+  /// shape [kRows], beside e4m3: of the scores of each row
   __device__ float* factors() const { return reinterpret_cast<float*>(base + kFactorsAt); }
   /// shape [kMmaGroups][16][kValueSize]; over the query, too
   __device__ float* outputs() const { return reinterpret_cast<float*>(base); }
@@ -195,9 +200,6 @@ struct MmaQueryRows {
         store(n, load16(memory.query() + query_at<Tile>(row_of(n), chunk_of(n))));
       }
     }
-    if (const int row = static_cast<int>(threadIdx.x); !Tile::kFp8 && row < kRows) {
-      memory.factors()[row] = fabsf(factor());
-    }
   }
 
  private:
@@ -276,6 +278,7 @@ struct LaneRows {
   float inner[2];  // of the products, where a soft cap makes such scores of them
 };
 
+template <class Tile>
 __device__ inline LaneRows lane_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
                                      const float* factors, int first_row) {
   constexpr float kLog2E = 1.4426950408889634F, kLeast = 0x1p-126F;
@@ -285,15 +288,17 @@ __device__ inline LaneRows lane_rows(const AttentionParams<PagedKv>& p, const Bl
   out.all_end = 0x7FFFFFFF;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const int row = first_row + static_cast<int>(threadIdx.x) % 32 / 4 + 8 * r;
+    const int row = first_row + static_cast<int>(threadIdx.x % 32 / 4) + 8 * r;
     TokenRange visible{0, 0x7FFFFFFF};
     if (row < rows.count) visible = visible_of(p, rows.seq, rows.token(row));
     out.begin[r] = visible.begin;
     out.end[r] = visible.end;
     if (visible.begin > out.all_begin) out.all_begin = visible.begin;
     if (visible.end < out.all_end) out.all_end = visible.end;
-    out.inner[r] = factors[row] / cap;
-    out.scale[r] = fmaxf((cap > 0 ? cap : factors[row]) * kLog2E, kLeast);
+    const float factor =
+        Tile::kFp8 ? factors[row] : fabsf(p.shape.scale * p.shape.key_scale);  // without: of all
+    out.inner[r] = factor / cap;
+    out.scale[r] = fmaxf((cap > 0 ? cap : factor) * kLog2E, kLeast);
   }
   KVPROOF_UNROLL
   for (int step = 4; step < 32; step *= 2) {

@@ -42,6 +42,7 @@ AttentionParams<PagedKv> as_attention(const MlaDecodeParams& p) {
   out.num_splits = p.num_splits;
   out.split_output = p.split_output;
   out.split_lse = p.split_lse;
+  out.split_arrivals = p.split_arrivals;
   return out;
 }
 

@@ -36,6 +36,7 @@ struct MlaDecodeParams {
   std::int32_t num_splits = 1;
   float* split_output = nullptr;  // shape [num_seqs, num_heads, num_splits, latent_size]
   float* split_lse = nullptr;     // shape [num_seqs, num_heads, num_splits]
+  std::uint32_t* split_arrivals = nullptr;  // as in attention.h
 };
 
 /// The same as attention with one KV head, K and V two views of the cache.

@@ -13,6 +13,8 @@
   type* const name = reinterpret_cast<type*>(kvproof_dynamic_shared)
 
 #define KVPROOF_UNROLL _Pragma("unroll")
+#define KVPROOF_UNROLL_BY(count) _Pragma(KVPROOF_TEXT(unroll count))
+#define KVPROOF_TEXT(...) #__VA_ARGS__
 #define KVPROOF_ROLLED _Pragma("unroll 1")
 
 #define KVPROOF_BARRIER() __syncthreads()
@@ -55,6 +57,9 @@ template <class T>
 __device__ inline T atomic_max(T* address, T value) {
   return atomicMax(address, value);
 }
+
+/// What this thread wrote before is seen by whoever sees what it writes behind.
+__device__ inline void thread_fence() { __threadfence(); }
 
 /// 2^x in one instruction; 0 where that is below 2^-126.
 __device__ inline float exp2_flushed(float x) {

@@ -36,6 +36,8 @@
 
 /// Stands before a loop of constant length whose index picks registers.
 #define KVPROOF_UNROLL
+/// Stands before a loop of which `count` turns may be in flight together.
+#define KVPROOF_UNROLL_BY(count)
 /// Stands before a loop that must stay a loop, because unrolling it would cost registers.
 #define KVPROOF_ROLLED
 
@@ -91,6 +93,10 @@ inline T atomic_max(T* address, T value) {
   }
   return seen;
 }
+
+/// What this thread wrote before is seen by whoever sees what it writes behind. Here blocks run one
+/// after another: a missing fence between blocks shows only on a device.
+inline void thread_fence() {}
 
 /// 2^x in one instruction; 0 where that is below 2^-126.
 inline float exp2_flushed(float x) {

@@ -233,6 +233,12 @@ void AttentionProblem::make_outputs() {
   const auto parts = static_cast<std::size_t>(tokens * s.num_heads * plan_.num_splits);
   split_output_ = Memory(parts * static_cast<std::size_t>(s.value_head_size) * sizeof(float));
   split_lse_ = Memory(parts * sizeof(float));
+  const std::int64_t counters = (tokens + plan_.num_seqs()) * s.num_heads;
+  split_arrivals_ = memory_of(std::vector<std::uint32_t>(static_cast<std::size_t>(counters)));
+}
+
+bool AttentionProblem::arrivals_are_zero() const {
+  return std::ranges::all_of(split_arrivals_.bytes(), [](std::byte b) { return b == std::byte{}; });
 }
 
 void AttentionProblem::wipe(std::uint8_t byte) {

@@ -105,6 +105,8 @@ class AttentionProblem {
 
   [[nodiscard]] const OutputMemory& output() const { return output_; }
   [[nodiscard]] const OutputMemory& lse() const { return lse_; }
+  /// Whether the counters are what every launch must find and leave.
+  [[nodiscard]] bool arrivals_are_zero() const;
 
  private:
   void make_paged(Random& random);
@@ -115,13 +117,14 @@ class AttentionProblem {
   void mark_seen(std::int32_t only);
   void poison_cache(CacheMemory& cache, Poison poison, std::uint8_t cells, Random& random) const;
   void poison_queries(Poison poison, std::int32_t only, Random& random);
+  [[nodiscard]] std::uint32_t* arrivals() const;
   template <class Kv>
   void fill_common(kernels::AttentionParams<Kv>& out, bool ragged) const;
 
   AttentionPlan plan_;
   std::vector<std::int32_t> starts_of_;
   CacheMemory paged_, dense_;
-  Memory tables_, lens_, starts_, query_, split_output_, split_lse_;
+  Memory tables_, lens_, starts_, query_, split_output_, split_lse_, split_arrivals_;
   std::vector<std::byte> query_content_;
   std::vector<std::uint8_t> query_row_;  // per element: 1 where it belongs to a query
   std::int64_t query_token_stride_ = 0, query_head_stride_ = 0;

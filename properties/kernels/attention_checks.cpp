@@ -69,6 +69,7 @@ Ran launch(const AttentionRow& row, AttentionProblem& problem, std::uint8_t byte
   } catch (const std::exception& error) {
     ran.finding = error.what();
   }
+  if (!ran.finding && !problem.arrivals_are_zero()) ran.finding = "split_arrivals: not zeros again";
   if (ran.finding || problem.sparse()) return ran;
   const bool none = static_cast<bool>(ran.refusal);
   const bool no_lse = none || !problem.plan().wants_lse;

@@ -116,6 +116,12 @@ void AttentionProblem::restore() {
   make_tables();
 }
 
+/// One case in four has no counters.
+std::uint32_t* AttentionProblem::arrivals() const {
+  const bool none = split_arrivals_.size() == 0 || plan_.seed % 4 == 3;
+  return none ? nullptr : split_arrivals_.as<std::uint32_t>();
+}
+
 template <class Kv>
 void AttentionProblem::fill_common(kernels::AttentionParams<Kv>& out, bool ragged) const {
   out.shape = plan_.shape;
@@ -136,6 +142,7 @@ void AttentionProblem::fill_common(kernels::AttentionParams<Kv>& out, bool ragge
   if (split_output_.size() == 0) return;
   out.split_output = split_output_.as<float>();
   out.split_lse = split_lse_.as<float>();
+  out.split_arrivals = arrivals();
 }
 
 kernels::AttentionParams<kernels::PagedKv> AttentionProblem::paged(bool ragged) const {
@@ -186,6 +193,7 @@ kernels::MlaDecodeParams AttentionProblem::latent() const {
   out.num_splits = plan_.num_splits;
   out.split_output = split_output_.size() == 0 ? nullptr : split_output_.as<float>();
   out.split_lse = split_lse_.size() == 0 ? nullptr : split_lse_.as<float>();
+  out.split_arrivals = arrivals();
   return out;
 }
 

@@ -17,6 +17,7 @@ constexpr const char* kGeneral = "attention/attention_general.cuh";
 constexpr const char* kMerge = "attention/merge_splits.cuh";
 constexpr const char* kTuned = "attention/attention_mma.cuh";
 constexpr const char* kRows = "attention/mma_rows.cuh";
+constexpr const char* kLast = "attention/mma_merge.cuh";
 constexpr const char* kTile = "attention/mma_tile.cuh";
 constexpr const char* kHopperLoad = "attention/wgmma_load.cuh";
 constexpr const char* kHopperPrefill = "attention/wgmma_prefill.cuh";
@@ -225,6 +226,8 @@ constexpr Patch kKernelPatches[] = {
     {"344", kRows, "`` const std::uint16_t* const from = query_from(p, rows, row, chunk); if constexpr",
      "if (valid) patched::read_once(query_from(p, rows, row, chunk + 1)[7]);"},
     {"345", kRows, "return (address | `(token_stride | head_stride) * 2`)", "0"},
+    {"340", kLast, "atomic_add(arrivals, `0u - all`);", "0u"},
+    {"341", kLast, "const bool is_last = `others[0] == all - 1`;", "others[0] > all - 1"},
     {"36", kTile, "block = `mine < range.end` ?", "true"},
     {"36", kTile, "if (`mine < range.end`) {", "true"},
     {"36", kTile, "const bool valid = `position(step, row) < range.end`;", "true"},

@@ -205,9 +205,10 @@ struct SplitMemory {
       : splits(mla_splits(c.batch, c.num_heads, c.context, num_processors)),
         output(static_cast<std::size_t>(c.batch) *
                static_cast<std::size_t>(c.num_heads * splits * kLatent) * sizeof(float)),
-        lse(output.size() / kLatent) {}
+        lse(output.size() / kLatent),
+        arrivals(std::vector<std::uint32_t>(static_cast<std::size_t>(2 * c.batch * c.num_heads))) {}
   std::int32_t splits;
-  DeviceMemory output, lse;
+  DeviceMemory output, lse, arrivals;
 };
 
 kernels::MlaDecodeParams params_of(const MlaCase& c, const CaseMemory& memory,
@@ -227,6 +228,7 @@ kernels::MlaDecodeParams params_of(const MlaCase& c, const CaseMemory& memory,
   p.num_splits = split.splits;
   p.split_output = split.output.as<float>();
   p.split_lse = split.lse.as<float>();
+  p.split_arrivals = split.arrivals.as<std::uint32_t>();
   return p;
 }
 

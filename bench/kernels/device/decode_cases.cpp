@@ -34,6 +34,7 @@ struct DecodeMemory {
         output(query_elements(c) * 2),
         split_output(query_elements(c) * 4 * static_cast<std::size_t>(splits)),
         split_lse(query_elements(c) * 4 * static_cast<std::size_t>(splits)),
+        arrivals(std::vector<std::uint32_t>(static_cast<std::size_t>(2 * c.batch * c.num_heads))),
         lens(std::vector<std::int32_t>(static_cast<std::size_t>(c.batch), c.context)) {
     fill(key(), static_cast<std::int64_t>(cache.size()) / kernels::bytes_of(c.cache_type),
          c.cache_type, 1);
@@ -50,7 +51,7 @@ struct DecodeMemory {
   DeviceMemory table;
   std::size_t blocks;
   std::size_t cache_bytes;  // of K, and of V
-  DeviceMemory cache, query, paged_output, output, split_output, split_lse, lens;
+  DeviceMemory cache, query, paged_output, output, split_output, split_lse, arrivals, lens;
 };
 
 template <class Kv>
@@ -73,6 +74,7 @@ kernels::AttentionParams<Kv> params_of(const DecodeCase& c, const DecodeMemory& 
   p.num_splits = memory.splits;
   p.split_output = memory.split_output.as<float>();
   p.split_lse = memory.split_lse.as<float>();
+  p.split_arrivals = memory.arrivals.as<std::uint32_t>();
   return p;
 }
 

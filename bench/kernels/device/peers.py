@@ -241,6 +241,7 @@ def our_form(t, library, threads=0, is_hnd=False, row="cuda/mma"):
     output = t.output()
     scratch = [torch.empty(t.rows * c.heads * splits * size, device=t.device)
                for size in (t.value.shape[-1], 1)]
+    scratch.append(torch.zeros((t.rows + c.batch) * c.heads, dtype=torch.int32, device=t.device))
     return call("attention", output, key, value, t.tables, t.lens, starts, t.query, output,
                 *scratch, c.batch, t.rows, t.each, c.heads, c.kv_heads, t.key.shape[-1],
                 t.value.shape[-1], c.block_size, int(c.cache_type != "bf16"), splits, t.scale,

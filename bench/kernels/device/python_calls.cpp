@@ -9,13 +9,14 @@
 extern "C" {
 
 /// Decode if there are no starts, else prefill. MLA is decode with one KV head and V in K's rows.
-/// @param split_output, split_lse as in attention.h
+/// @param split_output, split_lse, split_arrivals as in attention.h
 /// @param is_hnd the layout of both caches, else NHD
 /// @param row, threads as in python_calls.h
 const char* kvproof_attention(const void* key, const void* value, const std::int32_t* tables,
                               const std::int32_t* lens, const std::int32_t* starts,
                               const void* query, void* output, float* split_output,
-                              float* split_lse, std::int32_t num_seqs, std::int32_t num_tokens,
+                              float* split_lse, std::uint32_t* split_arrivals,
+                              std::int32_t num_seqs, std::int32_t num_tokens,
                               std::int32_t table_stride, std::int32_t heads, std::int32_t kv_heads,
                               std::int32_t head_size, std::int32_t value_head_size,
                               std::int32_t block_size, std::int32_t is_fp8, std::int32_t splits,
@@ -45,6 +46,7 @@ const char* kvproof_attention(const void* key, const void* value, const std::int
   p.num_splits = splits;
   p.split_output = split_output;
   p.split_lse = split_lse;
+  p.split_arrivals = split_arrivals;
   return bench::attend(p, row, threads).reason;
 }
 
