@@ -7,7 +7,6 @@
 namespace kvproof::kernels {
 namespace {
 
-constexpr std::int32_t kFewRows = 16;  // the warps of a block share so many rows
 
 bool is_latent(const AttentionParams<PagedKv>& p) {
   const CacheLayout &k = p.kv.key_layout, &v = p.kv.value_layout;
@@ -35,9 +34,8 @@ Refusal refuse_untuned(const AttentionParams<PagedKv>& p) {
   return {};
 }
 
-template <class Tile, bool kManyRows, bool kSoftCap>
-Refusal launch_capped(const AttentionParams<PagedKv>& p, const Context& context) {
-  constexpr int kRows = kManyRows ? 16 * kMmaGroups : kFewRows;
+template <class Tile, int kRows, bool kSoftCap>
+Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
   const std::int64_t ratio = p.shape.num_heads / p.shape.num_kv_heads;
   const std::int64_t blocks = p.query_starts == nullptr
                                   ? p.num_seqs * ((ratio + kRows - 1) / kRows)
@@ -45,13 +43,13 @@ Refusal launch_capped(const AttentionParams<PagedKv>& p, const Context& context)
   if (blocks * p.shape.num_kv_heads > 0x7FFFFFFF) {
     return {"more query rows than a CUDA grid has room for"};
   }
-  using Memory = MmaMemory<Tile, kRows>;
+  using Memory = MmaMemory < Tile, kRows<16 ? 16 : kRows>;
   AttentionParams<PagedKv> with = p;
   if (!Memory::has_room_for_weights(p.num_splits) ||
       reinterpret_cast<std::uintptr_t>(p.split_output) % 16 != 0) {
     with.split_arrivals = nullptr;
   }
-  const auto kernel = &attention_mma_kernel<Tile, kManyRows, kSoftCap>;
+  const auto kernel = &attention_mma_kernel<Tile, kRows, kSoftCap>;
   KVPROOF_LAUNCH(kernel,
                  (Dim3{static_cast<unsigned>(blocks * p.shape.num_kv_heads),
                        static_cast<unsigned>(p.num_splits), 1}),
@@ -64,10 +62,11 @@ Refusal launch_capped(const AttentionParams<PagedKv>& p, const Context& context)
   return {};
 }
 
-template <class Tile, bool kManyRows>
-Refusal launch_mma(const AttentionParams<PagedKv>& p, const Context& context) {
-  return p.shape.soft_cap > 0 ? launch_capped<Tile, kManyRows, true>(p, context)
-                              : launch_capped<Tile, kManyRows, false>(p, context);
+template <class Tile>
+Refusal launch_many(const AttentionParams<PagedKv>& p, const Context& context) {
+  constexpr int kRows = 16 * kMmaGroups;
+  return p.shape.soft_cap > 0 ? launch_mma<Tile, kRows, true>(p, context)
+                              : launch_mma<Tile, kRows, false>(p, context);
 }
 
 template <class Cache, int kHead>
@@ -75,8 +74,9 @@ Refusal launch_rows(const AttentionParams<PagedKv>& p, const Context& context) {
   const std::int64_t rows =
       std::int64_t{p.num_query_tokens} * (p.shape.num_heads / p.shape.num_kv_heads);
   using Tile = MmaTile<Cache, kHead>;
-  return rows > std::int64_t{kFewRows} * p.num_seqs ? launch_mma<Tile, true>(p, context)
-                                                    : launch_mma<Tile, false>(p, context);
+  if (rows <= std::int64_t{8} * p.num_seqs) return launch_mma<Tile, 8, false>(p, context);
+  if (rows <= std::int64_t{16} * p.num_seqs) return launch_mma<Tile, 16, false>(p, context);
+  return launch_many<Tile>(p, context);
 }
 
 template <class Cache>
@@ -99,7 +99,7 @@ Refusal attention_cuda_mma(const AttentionParams<Kv>& params, const Context& con
   const AttentionParams<PagedKv> p = as_paged(params);
   if (const Refusal refusal = refuse_untuned(p)) return refusal;
   if (p.num_query_tokens == 0) return {};
-  if (is_latent(p)) return launch_mma<MmaLatentTile<Bf16>, true>(p, context);
+  if (is_latent(p)) return launch_many<MmaLatentTile<Bf16>>(p, context);
   switch (p.shape.cache_type) {
     case ElementType::bf16: return launch_head<Bf16>(p, context);
     case ElementType::fp16: return launch_head<Fp16>(p, context);

@@ -2,16 +2,18 @@
 // The tuned attention kernel: 16-bit and e4m3 caches of head size 64, 128 or 256 on the warp matrix
 // unit, K and V streamed through shared memory by asynchronous copies.
 //
-// Model:   A block serves 16 or 64 rows of one sequence and KV head, a row being a query token and
-//          a head of the group. Few rows (decode): every warp has the same 16 and its own tokens of
-//          each stage, and the warps' sums are merged at the end. Many rows (prefill): every warp
-//          has its own 16 and reads all tokens of the stage. Softmax is kept in powers of two.
+// Model:   A block serves 8, 16 or 64 rows of one sequence and KV head, a row being a query token
+//          and a head of the group. Few rows (decode): every warp has all of them and its own
+//          tokens of each stage, and the warps' sums are merged at the end (mma_few_rows.cuh). Many
+//          rows (prefill): every warp has its own 16 and reads all tokens of the stage. Softmax is
+//          kept in powers of two.
 // Source:  Milakov and Gimelshein (arXiv:1805.02867); Dao, FlashAttention-2 (arXiv:2307.08691);
 //          Ye et al., FlashInfer (arXiv:2501.01005), sec. 3.2, for rows of tokens and heads.
 #pragma once
 
 #include <cmath>
 
+#include "kernels/attention/mma_few_rows.cuh"
 #include "kernels/attention/mma_merge.cuh"
 
 namespace kvproof::kernels {
@@ -100,11 +102,10 @@ __device__ inline void attend_tokens(MmaState<Tile>& state, const Query& query,
   }
 }
 
-/// Every step of the range. @pre the first kMmaStages - 1 steps were started
-template <class Tile, bool kManyRows, bool kSoftCap, class Query>
-__device__ inline void attend_range(MmaState<Tile>& state, const Query& query, const LaneRows& rows,
-                                    MmaLoader<Tile>& loader) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
+/// Calls attend(stage, token) for every step of the range, when its rows are there.
+/// @pre the first kMmaStages - 1 steps were started
+template <bool kManyRows, class Tile, class Attend>
+__device__ inline void attend_range(MmaLoader<Tile>& loader, const Attend& attend) {
   const std::int32_t length = loader.range.end - loader.range.begin;
   for (std::int32_t step = 0; step * Tile::kTokens < length; ++step) {
     copy_async_wait<kMmaStages - 2>();
@@ -116,35 +117,64 @@ __device__ inline void attend_range(MmaState<Tile>& state, const Query& query, c
     }
     loader.start(step + kMmaStages - 1);
     const unsigned char* const stage = loader.stages + step % kMmaStages * Tile::kStageBytes;
-    const std::int32_t token = loader.range.begin + step * Tile::kTokens;
-    if constexpr (kManyRows) {
-      constexpr int kAtOnce = Tile::kHeadSize > 128 ? 32 : 64;
-      for (int first = 0; first < Tile::kTokens; first += kAtOnce) {
-        attend_tokens<Tile, kSoftCap, kAtOnce>(state, query, rows, stage, first, token + first);
-      }
-    } else {
-      const int first = warp * Tile::kWarpRows;
-      attend_tokens<Tile, kSoftCap, Tile::kWarpRows>(state, query, rows, stage, first,
-                                                     token + first);
-    }
+    attend(stage, loader.range.begin + step * Tile::kTokens);
   }
   copy_async_wait<0>();  // steps past the end still write zeros into memory that is used again
 }
 
-/// One block per (16 or 64 rows, KV head; split).
-template <class Tile, bool kManyRows, bool kSoftCap>
+/// The block's many rows: each warp has 16 of them, and all tokens. @pre the query is there
+template <class Tile, bool kSoftCap, int kRows>
+__device__ inline void attend_many_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
+                                        const MmaMemory<Tile, kRows>& memory,
+                                        MmaLoader<Tile>& loader, const BlockRows& kept) {
+  const int first_row = static_cast<int>(threadIdx.x) / 32 % kMmaGroups * 16;
+  const MmaQuery<Tile> query{memory.query(), first_row};
+  const int lane_row = first_row + static_cast<int>(threadIdx.x % 32 / 4);
+  const LaneRows mine = lane_rows<Tile>(p, rows, memory.factors(), lane_row, 8);
+  KVPROOF_BARRIER();  // the last stage overwrites it
+  MmaState<Tile> state;
+  attend_range<true>(loader, [&](const unsigned char* stage, std::int32_t token) {
+    constexpr int kAtOnce = Tile::kHeadSize > 128 ? 32 : 64;
+    for (int first = 0; first < Tile::kTokens; first += kAtOnce) {
+      attend_tokens<Tile, kSoftCap, kAtOnce>(state, query, mine, stage, first, token + first);
+    }
+  });
+  KVPROOF_BARRIER();  // the sums overwrite the stages
+  write_rows<Tile, true>(p, kept, state, memory);
+}
+
+/// The block's few rows: each warp has all of them, and its own tokens. @pre the query is there
+template <class Tile, int kGroups, int kRows>
+__device__ inline void attend_few_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
+                                       const MmaMemory<Tile, kRows>& memory,
+                                       MmaLoader<Tile>& loader, const BlockRows& kept) {
+  const FewQuery<Tile, kGroups> query{memory.query()};
+  const auto mine = few_rows<Tile, kGroups>(p, rows, memory.factors());
+  const bool is_capped = p.shape.soft_cap > 0;
+  KVPROOF_BARRIER();  // the last stage overwrites it
+  FewState<Tile, kGroups> state;
+  const int first = static_cast<int>(threadIdx.x) / 32 * Tile::kWarpRows;
+  attend_range<false>(loader, [&](const unsigned char* stage, std::int32_t token) {
+    attend_few(state, query, mine, is_capped, stage, first, token + first);
+  });
+  KVPROOF_BARRIER();  // the sums overwrite the stages
+  write_rows<Tile, false>(p, kept, state, memory);
+}
+
+/// One block per (8, 16 or 64 rows, KV head; split). @tparam kSoftCap of many rows only
+template <class Tile, int kRows, bool kSoftCap>
 __global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
     attention_mma_kernel(const AttentionParams<PagedKv> p) {
-  constexpr int kRows = kManyRows ? 16 * kMmaGroups : 16;
+  constexpr int kStored = kRows < 16 ? 16 : kRows;  // query rows in shared memory
   KVPROOF_DYNAMIC_SHARED(unsigned char, shared);
   KVPROOF_SHARED(BlockRows, kept, 1);  // for the end: the loop needs the registers
-  const MmaMemory<Tile, kRows> memory{shared};
+  const MmaMemory<Tile, kStored> memory{shared};
   const auto heads = static_cast<unsigned>(p.shape.num_kv_heads);
   const auto kv_head = static_cast<std::int32_t>(blockIdx.x % heads);
   const BlockRows rows = rows_of<kRows>(p, static_cast<std::int32_t>(blockIdx.x / heads), kv_head);
   const TokenRange range =
       split_of(rows.visible, static_cast<std::int32_t>(blockIdx.y), p.num_splits, Tile::kTokens);
-  MmaQueryRows<Tile, kRows> query_rows{p, rows, memory};
+  MmaQueryRows<Tile, kStored> query_rows{p, rows, memory};
   query_rows.start();
   MmaLoader<Tile> loader{p.kv, memory.stages(), rows.seq, kv_head, range};
   loader.look_up(0);
@@ -152,14 +182,11 @@ __global__ void __launch_bounds__(32 * Tile::kWarps, 8 / Tile::kWarps)
   query_rows.template finish<kMmaStages - 1>();
   if (threadIdx.x == 0) kept[0] = rows;
   KVPROOF_BARRIER();  // the query is there
-  const int first_row = kManyRows ? static_cast<int>(threadIdx.x) / 32 % kMmaGroups * 16 : 0;
-  const MmaQuery<Tile> query{memory.query(), first_row};
-  const LaneRows mine = lane_rows<Tile>(p, rows, memory.factors(), first_row);
-  KVPROOF_BARRIER();  // the last stage overwrites it
-  MmaState<Tile> state;
-  attend_range<Tile, kManyRows, kSoftCap>(state, query, mine, loader);
-  KVPROOF_BARRIER();  // the sums overwrite the stages
-  write_rows<Tile, kManyRows>(p, kept[0], state, memory);
+  if constexpr (kRows > 16) {
+    attend_many_rows<Tile, kSoftCap>(p, rows, memory, loader, kept[0]);
+  } else {
+    attend_few_rows<Tile, kRows / 8>(p, rows, memory, loader, kept[0]);
+  }
   if (p.num_splits == 1 || p.split_arrivals == nullptr) return;
   if (!is_last_split(p.split_arrivals + blockIdx.x, p.num_splits)) return;
   merge_rows<Tile>(p, kept[0], memory.outputs());

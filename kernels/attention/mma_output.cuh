@@ -30,28 +30,19 @@ __device__ inline void store_sums(MmaState<Tile>& state, float* sums) {
   }
 }
 
-/// The warp's outputs, brought to the highest maximum of those that share its rows.
-template <class Tile, bool kManyRows>
-__device__ inline void store_outputs(const MmaState<Tile>& state, const float* sums,
+/// The warp's outputs. @param sums not needed: no other warp has its rows
+template <class Tile>
+__device__ inline void store_outputs(const MmaState<Tile>& state, const float* /*sums*/,
                                      float* outputs) {
   const int warp = static_cast<int>(threadIdx.x / 32), lane = static_cast<int>(threadIdx.x % 32);
   const int group = warp % kMmaGroups, first_column = warp / kMmaGroups * Tile::kWarpValues;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const int row = lane / 4 + 8 * r;
-    float factor = 1;
-    if constexpr (!kManyRows) {
-      float highest = -INFINITY;
-      for (int w = 0; w < kMmaGroups; ++w) highest = fmaxf(highest, sums[2 * (w * 16 + row)]);
-      factor = highest == -INFINITY ? 0 : exp2f(state.highest[r] - highest);
-    }
+    float* const to = outputs + (group * 16 + lane / 4 + 8 * r) * Tile::kValueSize + first_column;
     KVPROOF_UNROLL
     for (int n = 0; n < Tile::kWarpValues / 8; ++n) {
       KVPROOF_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        outputs[(group * 16 + row) * Tile::kValueSize + first_column + column_of<Tile>(n, i)] =
-            state.out[n][2 * r + i] * factor;
-      }
+      for (int i = 0; i < 2; ++i) to[column_of<Tile>(n, i)] = state.out[n][2 * r + i];
     }
   }
 }
@@ -144,13 +135,13 @@ struct MmaRowLanes {
 };
 
 /// @pre every warp has left the stages
-template <class Tile, bool kManyRows, int kRows>
+template <class Tile, bool kManyRows, class State, int kRows>
 __device__ inline void write_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
-                                  MmaState<Tile>& state, const MmaMemory<Tile, kRows>& memory) {
+                                  State& state, const MmaMemory<Tile, kRows>& memory) {
   using Lanes = MmaRowLanes<Tile>;
   store_sums(state, memory.sums());
   KVPROOF_BARRIER();  // every warp's sums are there
-  store_outputs<Tile, kManyRows>(state, memory.sums(), memory.outputs());
+  store_outputs(state, memory.sums(), memory.outputs());
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < kRows) {
     end_row<kManyRows>(memory.sums(), thread, p.shape.value_scale, memory.ends() + 2 * thread);

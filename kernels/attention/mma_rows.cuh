@@ -269,7 +269,7 @@ struct MmaQuery {
   }
 };
 
-/// What a lane knows of its rows l / 4 and l / 4 + 8 of the warp's.
+/// What a lane knows of two of its warp's rows.
 struct LaneRows {
   std::int32_t begin[2], end[2];  // what they see; everything, a row there is none of
   std::int32_t all_begin;         // what every row of the warp sees
@@ -278,9 +278,10 @@ struct LaneRows {
   float inner[2];  // of the products, where a soft cap makes such scores of them
 };
 
+/// @param first the first of the lane's rows, `step` before the second
 template <class Tile>
 __device__ inline LaneRows lane_rows(const AttentionParams<PagedKv>& p, const BlockRows& rows,
-                                     const float* factors, int first_row) {
+                                     const float* factors, int first, int step) {
   constexpr float kLog2E = 1.4426950408889634F, kLeast = 0x1p-126F;
   const float cap = p.shape.soft_cap;
   LaneRows out;
@@ -288,7 +289,7 @@ __device__ inline LaneRows lane_rows(const AttentionParams<PagedKv>& p, const Bl
   out.all_end = 0x7FFFFFFF;
   KVPROOF_UNROLL
   for (int r = 0; r < 2; ++r) {
-    const int row = first_row + static_cast<int>(threadIdx.x % 32 / 4) + 8 * r;
+    const int row = first + r * step;
     TokenRange visible{0, 0x7FFFFFFF};
     if (row < rows.count) visible = visible_of(p, rows.seq, rows.token(row));
     out.begin[r] = visible.begin;
@@ -301,9 +302,9 @@ __device__ inline LaneRows lane_rows(const AttentionParams<PagedKv>& p, const Bl
     out.scale[r] = fmaxf((cap > 0 ? cap : factor) * kLog2E, kLeast);
   }
   KVPROOF_UNROLL
-  for (int step = 4; step < 32; step *= 2) {
-    const std::int32_t begin = KVPROOF_SHUFFLE_XOR(out.all_begin, step);
-    const std::int32_t end = KVPROOF_SHUFFLE_XOR(out.all_end, step);
+  for (int mask = 1; mask < 32; mask *= 2) {
+    const std::int32_t begin = KVPROOF_SHUFFLE_XOR(out.all_begin, mask);
+    const std::int32_t end = KVPROOF_SHUFFLE_XOR(out.all_end, mask);
     if (begin > out.all_begin) out.all_begin = begin;
     if (end < out.all_end) out.all_end = end;
   }

@@ -68,7 +68,7 @@ struct MmaLatentTile {
 
 /// [bytes] of a chunk `ahead` of the one at `start`, in the same row. A lane computes `start` once:
 /// what follows costs it one XOR with a constant at most.
-/// @pre `start` is of chunk 0 or 1, `ahead` is even
+/// @pre `start` is of chunk 0 or 1 and `ahead` even, or of 0 to 3 and a multiple of 4
 __device__ inline int chunk_ahead(int start, int ahead) {
   return (start ^ (ahead & 7) * 16) + (ahead & ~7) * 16;
 }
@@ -165,9 +165,15 @@ __device__ inline void multiply_keys(float (&low)[4], float (&high)[4], const Qu
   }
 }
 
-/// The e4m3 elements of bytes 0 and 2 of `word`; of 1 and 3 if it is shifted by 8.
+/// The e4m3 elements of bytes kFirst, 0 or 1, and kFirst + 2 of `word`.
+template <int kFirst>
 __device__ inline std::uint32_t widen_every_other(std::uint32_t word) {
-  return widen_two((word & 0xFFu) | (word >> 8 & 0xFF00u));
+#if defined(__CUDA_ARCH__)
+  return widen_two(__byte_perm(word, 0, 0x4420 + 0x11 * kFirst));  // one instruction
+#else
+  const std::uint32_t shifted = word >> (8 * kFirst);
+  return widen_two((shifted & 0xFFu) | (shifted >> 8 & 0xFF00u));
+#endif
 }
 
 /// out += weights . value for 16 tokens from row `first`, the columns of part `part` of the warps.
@@ -188,8 +194,8 @@ __device__ inline void multiply_values(float (&out)[Tile::kWarpValues / 8][4],
     for (int half = 0; half < 2; ++half) {
       const std::uint32_t early = words[2 * half], late = words[2 * half + 1];
       if constexpr (Tile::kFp8) {
-        const std::uint32_t even[2] = {widen_every_other(early), widen_every_other(late)};
-        const std::uint32_t odd[2] = {widen_every_other(early >> 8), widen_every_other(late >> 8)};
+        const std::uint32_t even[2] = {widen_every_other<0>(early), widen_every_other<0>(late)};
+        const std::uint32_t odd[2] = {widen_every_other<1>(early), widen_every_other<1>(late)};
         multiply_add<Element>(out[4 * pair + 2 * half], weights, even);
         multiply_add<Element>(out[4 * pair + 2 * half + 1], weights, odd);
       } else {

@@ -18,8 +18,8 @@ function entry_of(line) {
   return line
 }
 
-# _ZN7kvproof7kernels11copy_kernelINS0_4Bf16ELi64ELb1EEEv -> copy_kernel<Bf16, 64, many rows>
-function readable(name,    out, rest, arguments, word, flags) {
+# _ZN7kvproof7kernels11copy_kernelINS0_4Bf16ELi64ELb1EEEv -> copy_kernel<Bf16, 64, soft cap>
+function readable(name,    out, rest, arguments, word) {
   if (!match(name, /[0-9][a-z_]+_kernel/)) return name
   out = substr(name, RSTART + 1, RLENGTH - 1)
   rest = substr(name, RSTART + RLENGTH)
@@ -28,10 +28,8 @@ function readable(name,    out, rest, arguments, word, flags) {
   while (match(rest, /^[^E]*(Bf16|Fp16|Fp8E[45]M[32]|PagedKv|ContiguousKv|Li[0-9]+|Lb[01])/)) {
     word = substr(rest, RSTART, RLENGTH)
     rest = substr(rest, RSTART + RLENGTH)
-    if (word ~ /Lb[01]$/) {
-      if (++flags == 1 && name !~ /_wgmma_/) word = word ~ /1$/ ? "many rows" : "few rows"
-      else word = word ~ /1$/ ? "soft cap" : "no cap"
-    }
+    if (word ~ /Lb1$/) word = "soft cap"
+    else if (word ~ /Lb0$/) word = "no cap"
     sub(/^.*Li/, "", word)
     if (match(word, /(Bf16|Fp16|Fp8E[45]M[32]|PagedKv|ContiguousKv)$/)) word = substr(word, RSTART)
     arguments = arguments (arguments == "" ? "" : ", ") word

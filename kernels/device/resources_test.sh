@@ -38,7 +38,7 @@ product='mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f1}, {%r1}, {%r2}
 mma=_ZN7kvproof7kernels20attention_mma_kernelINS0_4Bf16ELi64ELb1EEEvi
 
 kernel $mma 0 "$copy" "$product"
-expect 0 'attention_mma_kernel<Bf16, 64, many rows>  *96  *0  *1056  *1  *1$' 'a good kernel'
+expect 0 'attention_mma_kernel<Bf16, 64, soft cap>  *96  *0  *1056  *1  *1$' 'a good kernel'
 kernel $mma 8 "$copy" "$product"
 expect 1 'spills 8 bytes' 'a spill'
 kernel $mma 0 'cp.async.ca.shared.global [%r1], [%rd1], 4, %r2;' "$product"

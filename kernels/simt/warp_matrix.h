@@ -5,7 +5,7 @@
 // Model:   Lane l holds, of a 16 x 16 A: rows l/4 and l/4 + 8, columns 2(l%4), +1, +8, +9; of a
 //          16 x 8 B: column l/4, rows as A's columns; of a 16 x 8 C: rows as A's, columns
 //          2(l%4), +1.
-// Source:  PTX ISA 8.5, 9.7.14.5.8 (mma.m16n8k16) and 9.7.14.5.15 (ldmatrix).
+// Source:  PTX ISA 8.5, 9.7.14.5.8 (mma.m16n8k16) and 9.7.14.5.15 (ldmatrix); movmatrix.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +67,13 @@ __device__ inline void load_tiles_transposed(std::uint32_t (&out)[4], const void
                : "memory");
 }
 
+/// An 8 x 8 tile in registers, transposed: of row l / 4, elements 2(l%4) and +1, before and after.
+__device__ inline std::uint32_t transpose_tile(std::uint32_t pair) {
+  std::uint32_t out;
+  asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(out) : "r"(pair));
+  return out;
+}
+
 /// c += a . b, 16 x 8 += 16 x 16 . 16 x 8. @tparam T Fp16 or Bf16, the type of a's and b's elements
 template <class T>
 __device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4],
@@ -118,6 +125,19 @@ inline void load_tiles_transposed(std::uint32_t (&out)[4], const void* row, KVPR
     }
     std::memcpy(&out[tile], pair, 4);
   }
+}
+
+/// An 8 x 8 tile in registers, transposed: of row l / 4, elements 2(l%4) and +1, before and after.
+inline std::uint32_t transpose_tile(std::uint32_t pair) {
+  const auto cells = simt::warp_exchange(&pair, sizeof(pair), KVPROOF_PLACE);
+  const int lane = simt::current().lane(), column = lane / 4;
+  std::uint32_t out = 0;
+  for (int i = 0; i < 2; ++i) {
+    std::uint32_t row;
+    std::memcpy(&row, cells[(lane % 4 * 2 + i) * 4 + column / 2], sizeof(row));
+    out |= (row >> (16 * (column % 2)) & 0xFFFFu) << (16 * i);
+  }
+  return out;
 }
 
 template <class T>

@@ -216,6 +216,9 @@ Finding check_attention_tiles(const std::vector<AttentionRow>& rows, AttentionTa
     plan.kind = AttentionKind::prefill;
     plan.query_lens = {40};
     if (auto wrong = check_attention(plan, rows, tally)) return wrong;
+    plan.kind = AttentionKind::decode;
+    plan.query_lens = {1};
+    if (auto wrong = check_attention(plan, rows, tally)) return wrong;
   }
   return {};
 }

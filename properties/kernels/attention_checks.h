@@ -86,8 +86,8 @@ class ExactAttention {
 [[nodiscard]] Finding check_latent_pieces(const std::vector<AttentionRow>& rows,
                                           AttentionTally& tally);
 
-/// A prefill over several tiles of tokens, without and with a window: every row sees some tiles
-/// whole, and of some only a part.
+/// A prefill and a decode over several tiles of tokens, without and with a window: every row sees
+/// some tiles whole, and of some only a part.
 [[nodiscard]] Finding check_attention_tiles(const std::vector<AttentionRow>& rows,
                                             AttentionTally& tally);
 

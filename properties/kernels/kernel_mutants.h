@@ -248,6 +248,8 @@ inline constexpr KernelMutant kKernelMutants[] = {
     {"M337 mla_decode", 337, "", "A stage is loaded again before it is free."},
     {"M340 paged_decode", 340, "", "The count of splits that arrived is not set back to zero."},
     {"M341 mla_decode", 341, "", "No split finds itself the last: nobody merges."},
+    {"M342 paged_decode", 342, "", "The weights are not transposed before they meet V."},
+    {"M347 paged_decode", 347, "", "The last tile of a decode is not masked."},
     {"M343 paged_prefill", 343, "", "The tile on the diagonal is not masked."},
     {"M346 paged_prefill", 346, "", "The tile where a window starts is not masked."},
     {"M344 paged_prefill", 344, "", "The 16 bytes behind a query head are read, too.",

@@ -258,6 +258,9 @@ void check_matrix_unit() {
     const std::uint32_t two[2] = {of_b[0], of_b[1]};
     EXPECT_EQ(of_b[0], of_b_transposed[0]);
     EXPECT_EQ(of_b[1], of_b_transposed[1]);
+    std::uint32_t turned[4];
+    kernels::load_tiles_transposed(turned, &b[lane % 8][lane / 8 % 2 * 8]);
+    EXPECT_EQ(kernels::transpose_tile(of_b[0]), turned[0]);
     float sums[4] = {1, 1, 1, 1};
     kernels::multiply_add<T>(sums, of_a, two);
     for (unsigned i = 0; i < 4; ++i) c[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2] = sums[i];

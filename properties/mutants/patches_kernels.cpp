@@ -17,6 +17,7 @@ constexpr const char* kGeneral = "attention/attention_general.cuh";
 constexpr const char* kMerge = "attention/merge_splits.cuh";
 constexpr const char* kTuned = "attention/attention_mma.cuh";
 constexpr const char* kRows = "attention/mma_rows.cuh";
+constexpr const char* kFew = "attention/mma_few_rows.cuh";
 constexpr const char* kLast = "attention/mma_merge.cuh";
 constexpr const char* kTile = "attention/mma_tile.cuh";
 constexpr const char* kHopperLoad = "attention/wgmma_load.cuh";
@@ -215,7 +216,10 @@ constexpr Patch kKernelPatches[] = {
     {"16", kTuned, "const bool seen = `position >= rows.begin[i / 2]` &&", "true"},
     {"343", kTuned, "&& `token + kCount <= rows.all_end`;", "token < rows.all_end"},
     {"346", kTuned, "const bool all_seen = `token >= rows.all_begin` &&", "true"},
-    {"15", kTuned, "part[i] *= `rescale[i / 2]`;", "1.0F"},
+    {"15", kFew, "part[i] *= `rescale[i % 2]`;", "1.0F"},
+    {"342", kFew, "weights[g][0] = `transpose_tile(pack_two<Element>(of[0], of[1]))`;",
+     "pack_two<Element>(of[0], of[1])"},
+    {"347", kFew, "token + 16 * kParts <= `rows.all_end`) return;", "0x7FFFFFFF"},
     {"12", kTuned, "copy_async_wait<kMmaStages - 2>();", ""},
     {"14", kTuned, "if constexpr (kManyRows) { `KVPROOF_BARRIER();` } else {", ""},
     {"35", kRows, "`` if (out.count == 0) return out;",
@@ -235,7 +239,8 @@ constexpr Patch kKernelPatches[] = {
     {"253", kTile, "kv.block_of(seq, mine) : 0; ``",
      "patched::read_once(kv.block_tables[seq * kv.table_stride"
      " + mine / kv.key_layout.block_size]);"},
-    {"13", kTile, "const int row = `first + lane % 16`;", "first + (lane % 16 ^ 1)"},
+    {"13", kFew, "const int token = `first + lane / 16 * 8 + lane % 8`;",
+     "first + lane / 16 * 8 + (lane % 8 ^ 1)"},
 
     // The prefill kernel for Hopper.
     {"301", kHopperLoad, "`fence_async();` KVPROOF_WARP_BARRIER(); // every lane's zeros", ""},
