@@ -40,6 +40,7 @@ inline AttentionParams<PagedKv> as_paged(const AttentionParams<ContiguousKv>& pa
   out.num_splits = params.num_splits;
   out.split_output = params.split_output;
   out.split_lse = params.split_lse;
+  out.split_arrivals = params.split_arrivals;
   return out;
 }
 

@@ -107,8 +107,8 @@ struct AttentionParams {
                                   //        value_head_size]; may be null if num_splits is 1
   float* split_lse = nullptr;     // shape [num_query_tokens, num_heads, num_splits]
   std::uint32_t* split_arrivals = nullptr;  // shape [num_split_arrivals], zeros, and zeros again
-                                            // after the launch: the kernel may merge its splits
-                                            // itself; null: a second one does
+                                            // after the launch, of one launch at a time: the kernel
+                                            // may merge its splits itself; null: a second one does
 };
 
 /// How many counters a launch may need: one for some rows of a sequence and a KV head.

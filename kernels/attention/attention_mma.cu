@@ -7,7 +7,6 @@
 namespace kvproof::kernels {
 namespace {
 
-
 bool is_latent(const AttentionParams<PagedKv>& p) {
   const CacheLayout &k = p.kv.key_layout, &v = p.kv.value_layout;
   return p.shape.head_size == 576 && p.shape.value_head_size == 512 && p.kv.key == p.kv.value &&

@@ -3,9 +3,10 @@
 // columns, 8 at a time, so that a ratio of 4 leaves half of a matrix empty and not three quarters.
 //
 // Model:   S^T = K Q^T and O^T = V^T P^T. Every warp has all of the block's rows and its own tokens
-//          of each stage. Lane l has, of a group of 8 rows, rows 2(l%4) and +1; of 16 tokens, tokens
-//          l / 4 and l / 4 + 8, and of 16 columns of V the same. P^T is S^T's registers, transposed
-//          in the warp. The maximum is shared between lanes only when one of them found a higher.
+//          of each stage. Lane l has, of a group of 8 rows, rows 2(l%4) and +1; of 16 tokens,
+//          tokens l / 4 and l / 4 + 8, and of 16 columns of V the same. P^T is S^T's registers,
+//          transposed in the warp. The maximum is shared between lanes only when one of them found
+//          a higher.
 #pragma once
 
 #include "kernels/attention/mma_output.cuh"

@@ -26,7 +26,6 @@
 //                                            thread's stores were read; were written
 //          registers_down<n>(), registers_up<n>()   registers of every thread of a warpgroup
 //          store_tiles(row, tiles)           load_tiles (warp_matrix.h) backwards
-//          exp2_flushed(x)                   2^x, to about 2 units in the last place; no denormals
 //          warpgroup_multiply<T, major of B>(d, a, b, add)   starts d = a . b + (add ? d : 0), 64 x
 //                                            2 * count columns, over 16 elements of k; a is a
 //                                            K-major tile in shared memory, or registers: four

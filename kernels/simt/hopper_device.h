@@ -185,13 +185,6 @@ __device__ inline void store_tiles(void* row, const std::uint32_t (&tiles)[4]) {
                : "memory");
 }
 
-// 9.7.3: ex2, results below the smallest normal number are 0
-__device__ inline float exp2_flushed(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // 9.7.15: wgmma
 __device__ inline void matrix_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void matrix_commit() {

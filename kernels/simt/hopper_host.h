@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 
 #include "kernels/element.h"
 #include "kernels/simt/async.h"
@@ -84,11 +83,6 @@ inline void registers_up(KVPROOF_CALLER) {
 
 inline void store_tiles(void* row, const std::uint32_t (&tiles)[4], KVPROOF_CALLER) {
   simt::store_tiles(row, tiles, place);
-}
-
-inline float exp2_flushed(float x) {
-  const float y = std::exp2(x);
-  return y < std::numeric_limits<float>::min() ? 0.0F : y;
 }
 
 inline void matrix_fence(KVPROOF_CALLER) { simt::matrix_fence(place); }

@@ -227,7 +227,8 @@ constexpr Patch kKernelPatches[] = {
     {"252", kRows, "`` const bool valid = row < rows.count;",
      "if (row == rows.count && row > 0) {"
      " patched::read_once(query_from(p, rows, row - 1, chunk)[p.shape.head_size]); }"},
-    {"344", kRows, "`` const std::uint16_t* const from = query_from(p, rows, row, chunk); if constexpr",
+    {"344", kRows,
+     "`` const std::uint16_t* const from = query_from(p, rows, row, chunk); if constexpr",
      "if (valid) patched::read_once(query_from(p, rows, row, chunk + 1)[7]);"},
     {"345", kRows, "return (address | `(token_stride | head_stride) * 2`)", "0"},
     {"340", kLast, "atomic_add(arrivals, `0u - all`);", "0u"},
