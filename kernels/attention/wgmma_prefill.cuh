@@ -3,11 +3,11 @@
 // wgmma, K and V by tensor copies.
 //
 // Model:   As many blocks as there are multiprocessors, each with tiles of 128 rows one after
-//          another. The first warpgroup loads; each of the two others multiplies 64 rows. Tokens are
-//          taken in steps of 128 (64 at head size 256), from the last to the first: while the
-//          weights of a step become ready the matrix unit multiplies them with nothing to do but
-//          the scores of the next step and the values of the last. Masks are where a row of the
-//          tile does not see a token of the step, nowhere else.
+//          another. The first warpgroup loads; each of the two others multiplies 64 rows. Tokens
+//          are taken in steps of 128 (64 at head size 256), from the last to the first. The scores
+//          of a step are issued before the values of the one behind it; the softmax of those scores
+//          runs while the values are multiplied. A step is masked only where a row of the tile does
+//          not see one of its tokens.
 // Source:  Shah et al., FlashAttention-3 (arXiv:2407.08608), sec. 3.2, for the order; Ye et al.,
 //          FlashInfer (arXiv:2501.01005), sec. 3.2, for rows of tokens and heads.
 #pragma once

@@ -51,7 +51,7 @@ struct RowTile {
     return (first_token + query) * token_stride +
            (kv_head * ratio + first + row - query * ratio) * head_stride;
   }
-  /// The split's steps of so many tokens: the first and the one behind the last; 0 if there are none.
+  /// The split's steps of kTokens tokens: the first, and the one behind the last; 0 and 0 if none.
   template <int kTokens>
   __device__ TokenRange steps() const {
     if (visible.end <= visible.begin) return {0, 0};

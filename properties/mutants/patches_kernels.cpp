@@ -246,7 +246,8 @@ constexpr Patch kKernelPatches[] = {
     // The prefill kernel for Hopper.
     {"301", kHopperLoad, "`fence_async();` KVPROOF_WARP_BARRIER(); // every lane's zeros", ""},
     {"302", kHopperLoad, "`fence_async();` barrier_arrive(memory.full(side, stage));", ""},
-    {"303", kHopperPrefill, "`fence_async();` named_sync(1 + group, 128); // every warp's query", ""},
+    {"303", kHopperPrefill, "`fence_async();` named_sync(1 + group, 128); // every warp's query",
+     ""},
     {"304", kHopperPrefill, "`` soften(step); matrix_wait<0>();", "read.values.release();"},
     {"304", kHopperPrefill, "`read.values.release();` rescale_rows(out, rescale);", ""},
     {"305", "attention/wgmma_tile.cuh", "static_cast<int>(`count / kWgmmaStages & 1`);", "0"},
