@@ -511,6 +511,25 @@ TEST(SimtLayout, StoresMatricesAsTheDevice) {
   EXPECT_EQ(compared, 256);
 }
 
+TEST(SimtLayout, TransposesAMatrixAsTheDevice) {
+  std::uint32_t words[32] = {};
+  const auto kernel = [&] {
+    const unsigned first = 2 * threadIdx.x;
+    words[threadIdx.x] = kernels::transpose_tile(first | (first + 1) << 16);
+  };
+  run(kernel, 32, 0);
+  int compared = 0;
+  for (const Words& w : table("matrices")) {
+    if (w[0] != "movmatrix.trans") continue;
+    for (std::size_t half = 0; half < 2; ++half, ++compared) {
+      const unsigned value = words[std::stoul(w[2])] >> (16 * half) & 0xFFFF;
+      EXPECT_EQ(std::to_string(value / 2) + "." + std::to_string(value % 2), w[3 + half])
+          << "lane " << w[2];
+    }
+  }
+  EXPECT_EQ(compared, 64);
+}
+
 /// For each register of each thread the row of its sum, or the column, from a product of 64 x 16
 /// and 16 x 2 * kCount in which only k = 0 counts.
 template <int kCount>
