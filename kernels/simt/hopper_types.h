@@ -35,8 +35,8 @@ struct TensorShape {
   Swizzle swizzle = Swizzle::bytes128;  // the box's innermost row is at most as long
 };
 
-/// An encoded TensorShape, opaque. A kernel takes it as a KVPROOF_GRID_CONSTANT parameter. Fibers do
-/// without the alignment: g++ prints a note at every parameter that has it.
+/// An encoded TensorShape, opaque. A kernel takes it as a KVPROOF_GRID_CONSTANT parameter. Fibers
+/// do without the alignment, since g++ prints a note at every parameter that has it.
 #if defined(__CUDACC__)
 struct alignas(64) TensorMap {
 #else
