@@ -52,4 +52,6 @@ if(KVPROOF_BENCH)
   install(DIRECTORY reports DESTINATION share/kvproof COMPONENT verbs  # where the launcher looks
           FILES_MATCHING PATTERN "*.py" PATTERN "run.sh" PATTERN "page.*"
           PATTERN "gallery" EXCLUDE PATTERN "__pycache__" EXCLUDE)
+  install(DIRECTORY reference/support/kvproof_support DESTINATION share/kvproof/reports
+          COMPONENT verbs FILES_MATCHING PATTERN "*.py")
 endif()

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-from kvproof_report.common.script import Once
+import kvproof_report  # noqa: F401  (it lets what follows be found)
+from kvproof_support.options import Once
 
 
 class Parser(argparse.ArgumentParser):

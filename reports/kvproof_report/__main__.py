@@ -6,7 +6,7 @@ import os
 import sys
 from importlib import import_module
 
-from kvproof_report.common import stopping
+from kvproof_support import stopping
 
 PROGRAMS = {"make_page": "page.programs", "draw_figure": "page.programs",
             "compare": "page.programs", "report": "run.run"}

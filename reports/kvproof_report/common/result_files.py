@@ -16,21 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from kvproof_report.common.experiments import Experiment, is_number, words
+from kvproof_support.files import UNPRINTABLE, InputError, readable
 
 LARGEST_FILE_BYTES = 64 << 20  # unpacked
 # What any figure and any table can show.
 LARGEST, SMALLEST = 2 ** 64, 1e-100
 NUMBER = f"a finite number, at most 2^64 in size, and at least {SMALLEST:g} if it is not 0"
 LONGEST_TEXT, LONGEST_COMMAND, MOST_NAMES = 1000, 100_000, 200
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 SIMPLE = "a text of at most {} printable characters, " + NUMBER + ", or a truth value"
-
-
-class InputError(Exception):
-    """Input cannot be used; the text names the file, the field and what was expected, in a line."""
-
-    def __init__(self, text: str):
-        super().__init__("".join(c if c.isprintable() else "?" for c in text))
 
 
 @dataclass(frozen=True)
@@ -98,11 +91,6 @@ class Results:
 def plain_name(path: str) -> str:
     """Without the folder and .gz: packed results are the same results."""
     return readable(os.path.basename(path).removesuffix(".gz"))
-
-
-def readable(text: str) -> str:
-    """The text of an argument or a path, which may hold any bytes."""
-    return UNPRINTABLE.sub("?", os.fsencode(text).decode("utf-8", "replace"))
 
 
 def paths_in(folder: str) -> list[str]:

@@ -11,7 +11,8 @@ import os
 import sys
 from typing import Any, Iterator
 
-from kvproof_report.common.result_files import InputError, parse
+from kvproof_report.common.result_files import parse
+from kvproof_support.files import InputError
 from kvproof_report.device import draw_peers
 
 BASE = {"implementation": "cuda/mma", "batch": 32, "context": 4096, "heads": 32, "kv_heads": 8,

@@ -10,7 +10,8 @@ import sys
 from typing import Any
 
 from kvproof_report.common.kernel_cases import label_of
-from kvproof_report.common.result_files import InputError, parse
+from kvproof_report.common.result_files import parse
+from kvproof_support.files import InputError
 
 USUAL = {"heads": 32, "head_size": 128, "block_size": 16, "layout": "nhd", "tables": "shuffled",
          "l2": "cold"}

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from kvproof_report.common.experiments import words
-from kvproof_report.common.result_files import (InputError, Result, Results, load, paths_in,
-                                                plain_name)
+from kvproof_report.common.result_files import Result, Results, load, paths_in, plain_name
+from kvproof_support.files import InputError
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.plot import Number, Plot, Table, rows_of, spread_cell
 from kvproof_report.page.page import (LABELS, colours, common, drawings_of, html_table, read,

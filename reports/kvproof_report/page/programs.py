@@ -13,9 +13,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 
 from kvproof_report.common.parts import PARTS, experiments_of
-from kvproof_report.common.result_files import InputError, Results, load, readable
-from kvproof_report.common.script import (Parser, guarded, is_written_in_place, put, write,
-                                          write_all)
+from kvproof_report.common.result_files import Results, load
+from kvproof_support.files import InputError, readable
+from kvproof_report.common.script import guarded
+from kvproof_support.files import is_written_in_place, put, write, write_all
+from kvproof_support.options import Parser
 
 BAD = ("2 usage, unreadable input or unwritable output, 77 matplotlib is not installed, "
        "130 stopped")

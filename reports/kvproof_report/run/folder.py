@@ -8,7 +8,7 @@ import fcntl
 import os
 from typing import Iterator
 
-from kvproof_report.common.script import OutputError, make_folders, remove
+from kvproof_support.files import OutputError, make_folders, remove
 
 
 @contextlib.contextmanager

@@ -24,15 +24,17 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Iterator
 
-from kvproof_report.common import stopping
+from kvproof_support import stopping
 from kvproof_report.common.experiments import words
 from kvproof_report.common.parts import (CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, Part,
                                          parts_of)
-from kvproof_report.common.result_files import InputError, load_file
-from kvproof_report.common.script import OutputError, Parser, put, said_of, write
+from kvproof_report.common.result_files import load_file
+from kvproof_support.files import InputError
+from kvproof_support.files import OutputError, put, said_of, write
+from kvproof_support.options import Parser
 from kvproof_report.page.programs import compare as draw_comparison
 from kvproof_report.run.folder import held
-from kvproof_report.run.progress import Progress
+from kvproof_support.progress import Progress
 from kvproof_report.run.run_file import RunFile, Taken, UnlikeRun, digest_of, options_text
 
 # What draws the page, as this program calls it and its user may.

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Iterable
 
 from kvproof_report.common.experiments import REPORT
-from kvproof_report.common.result_files import InputError, Result, load_file, readable
-from kvproof_report.common.script import write
+from kvproof_report.common.result_files import Result, load_file
+from kvproof_support.files import InputError, readable
+from kvproof_support.files import write
 
 NAME = "run.json"
 EXPERIMENT = "report_part"

@@ -2,7 +2,7 @@
 """Tests of the figures of the serving simulation."""
 
 
-from kvproof_report.common.result_files import InputError
+from kvproof_support.files import InputError
 from kvproof_report.draw import drawing
 from kvproof_report.draw.plot import rows_of
 from kvproof_report.figures import decode, live, published, serving, serving_memory

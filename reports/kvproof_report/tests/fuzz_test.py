@@ -19,7 +19,8 @@ import warnings
 from typing import Any
 from unittest import mock
 
-from kvproof_report.common.result_files import InputError, load, paths_in
+from kvproof_report.common.result_files import load, paths_in
+from kvproof_support.files import InputError
 from kvproof_report.draw import drawing
 from kvproof_report.page import page
 from kvproof_report.page.programs import pngs_of

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 
-from kvproof_report.common.script import OutputError, write, write_all
+from kvproof_support.files import OutputError, write, write_all
 from kvproof_report.tests.support import REPORTS, FolderTest
 
 MANY = b"x" * 300_000  # more than a pipe or a buffer takes at once
@@ -21,7 +21,8 @@ class WriteTest(FolderTest):
             [sys.executable, "-c", f"""
 import sys
 sys.path.insert(0, {REPORTS!r})
-from kvproof_report.common.script import OutputError, write
+import kvproof_report
+from kvproof_support.files import OutputError, write
 try:
     write(sys.argv[1], b"x" * {len(MANY)})
 except OutputError as error:

@@ -8,8 +8,8 @@ import sys
 import time
 from unittest import mock
 
-from kvproof_report.common import stopping
-from kvproof_report.common.script import write
+from kvproof_support import stopping
+from kvproof_support.files import write
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.support import FolderTest, script
 

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads rows that earlier versions wrote: the one place that knows their columns and verdicts."""
+
+from __future__ import annotations
+
+from kvproof_support.results import Row
+
+# experiment -> what a column was called -> what it is called. Parameters and metrics alike.
+RENAMED: dict[str, dict[str, str]] = {
+    "check": {"laws_spoke": "laws_evaluated", "worded": "exempted"},
+    "check_law": {"checked": "evaluated", "worded": "exempted"},
+    "check_finding": {"finding": "law", "text": "reason"},
+    "check_run": {"not_run": "reason"},
+    "engines": {"laws_spoke": "laws_evaluated", "worded": "exempted", "noticed": "detected"},
+    "engine_law": {"state": "verdict", "why": "reason", "checked": "evaluated",
+                   "worded": "exempted"},
+    "engine_history": {"state": "verdict", "why": "reason"},
+    "live_run": {"laws_spoke": "laws_evaluated", "noticed": "detected"},
+    "live_law": {"spoke": "evaluated"},
+    "live_engine": {"state": "verdict", "why": "reason", "laws_spoke": "laws_evaluated"},
+    "live_history": {"state": "verdict", "why": "reason", "spoke": "evaluated"},
+}
+
+# The beginnings of verdicts that were sentences, in lower case, and what they are now.
+VERDICTS = (
+    ("holds", "holds"), ("held", "holds"), ("closed", "holds"), ("worded", "holds"),
+    ("broken, as is known", "known"), ("known", "known"), ("broken", "broken"), ("new", "broken"),
+    ("violated", "broken"), ("vacuous", "cannot_tell"), ("not demanded", "not_applicable"),
+    ("no run was about it", "not_evaluated"), ("not evaluated", "not_evaluated"),
+    ("silent", "not_evaluated"), ("cannot tell", "cannot_tell"), ("cut off", "cannot_tell"),
+    ("no run", "skipped"), ("not run", "skipped"), ("not checked", "skipped"))
+
+
+def present(row: Row) -> Row:
+    """@return a row as it is written today; one that is, as it is"""
+    names = RENAMED.get(row["experiment"], {})
+    out = dict(row)
+    for part in ("parameters", "metrics"):
+        if isinstance(out.get(part), dict):
+            out[part] = {names.get(name, name): value for name, value in out[part].items()}
+    return with_verdict(out)
+
+
+def with_verdict(row: Row) -> Row:
+    """Makes a column of a verdict that is a sentence, and a reason of the rest."""
+    said = row.get("parameters", {}).get("verdict")
+    if not isinstance(said, str):
+        return row
+    start, verdict = next(((start, verdict) for start, verdict in VERDICTS
+                           if said.lower() != verdict and said.lower().startswith(start)),
+                          ("", said))
+    if start:
+        rest = said[len(start):].lstrip(",;: ")
+        row["parameters"] = {"reason": rest} | row["parameters"] | {"verdict": verdict}
+    return row

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line of a verb that is written in Python: errors of one line, and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from typing import Any, Callable, NoReturn
+
+from kvproof_support.files import OutputError, put
+
+
+class Parser(argparse.ArgumentParser):
+    """@param example: a command line; exit_codes: what they mean. Both end the help."""
+
+    def __init__(self, prog: str, example: str, exit_codes: str, **other: Any):
+        ends = [f"Example: {example}", *textwrap.wrap(f"Exit codes: {exit_codes}.", 78)]
+        super().__init__(prog=prog, allow_abbrev=False, epilog="\n".join(ends),
+                         formatter_class=argparse.RawDescriptionHelpFormatter, **other)
+        self.register("action", None, Once)
+        self.register("type", None, something)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog.removesuffix('.py')}: {message} (see: {self.prog} --help)\n")
+
+    def print_help(self, file: Any = None) -> None:
+        try:
+            put(self.format_help())
+        except OutputError as error:
+            self.exit(2, f"{self.prog.removesuffix('.py')}: {error}\n")
+
+
+class Once(argparse.Action):
+    """What an option without another action does: it takes one value, and is given once."""
+    is_given = False
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any,
+                 option_string: str | None = None) -> None:
+        if option_string and self.is_given:
+            parser.error(f"{option_string} is given twice; expected once")
+        self.is_given = True
+        setattr(namespace, self.dest, values)
+
+
+def something(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("expected a value")
+    return text
+
+
+def whole(least: int, most: int = 2 ** 53) -> Callable[[str], int]:
+    """@return the type of an option that is a whole number"""
+    def read(text: str) -> int:
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, "
+                                             f"found {text}")
+        return int(text)
+    return read
