@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/results/ci_files.h"
 
+#include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "bench/results/shown.h"
+#include "bench/results/table.h"
+#include "bench/results/verdict.h"
 
 namespace kvproof::bench {
 namespace {
@@ -12,11 +20,6 @@ std::string text_of_value(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
   if (const auto* whole = std::get_if<std::int64_t>(&value)) return std::to_string(*whole);
   return Json(std::get<double>(value)).dump();
-}
-
-std::string parameter(const Result& result, std::string_view name) {
-  const Value* value = result.parameter(name);
-  return value == nullptr ? "" : text_of_value(*value);
 }
 
 std::string xml_text(std::string_view text) {
@@ -32,81 +35,144 @@ std::string xml_text(std::string_view text) {
   return out + '"';
 }
 
-struct Case {
-  std::string suite, name;
-  std::string outcome;  // failure, error (it cannot tell), skipped; empty = it holds
-  std::string message;
-};
+bool is_finding(const Result& row) { return row.experiment.ends_with("_finding"); }
 
-/// What a finding that is not known says of a law that broke.
-std::string finding_of(std::span<const Result> results, const Result& law) {
-  for (const Result& row : results) {
-    const std::string laws = "+" + parameter(row, "finding") + "+";
-    const bool of_it = laws.find("+" + parameter(law, "law") + "+") != std::string::npos &&
-                       parameter(row, "subject") == parameter(law, "subject");
-    if (row.experiment == "check_finding" && of_it && parameter(row, "known").empty()) {
-      return ": " + parameter(row, "text");
-    }
-  }
-  return {};
+/// Broken or worse.
+bool fails(std::string_view verdict) {
+  const auto* at = std::ranges::find(kVerdicts, verdict, &VerdictRow::name);
+  return at != std::end(kVerdicts) && at->exit_code == 1;
 }
 
-std::optional<Case> case_of(const Result& row, std::span<const Result> results) {
-  const std::string verdict = parameter(row, "verdict");
-  const std::string suite = "check." + parameter(row, "subject");
-  if (row.experiment == "check_law") {
-    const bool holds = verdict.starts_with("holds") || verdict.starts_with("broken");
-    const char* outcome = verdict == "BROKEN"              ? "failure"
-                          : verdict.starts_with("VACUOUS") ? "error"
-                          : holds                          ? ""
-                                                           : "skipped";
-    return Case{suite, parameter(row, "law") + ' ' + parameter(row, "name"), outcome,
-                verdict + (verdict == "BROKEN" ? finding_of(results, row) : "")};
+/// The values that name a row, as shown.h says of its experiment; else its first parameter.
+std::string name_of_row(const Result& row) {
+  const auto* shown = std::ranges::find(kShown, row.experiment, &Shown::experiment);
+  const bool said = shown != std::end(kShown) && !shown->names.empty();
+  std::string out;
+  for_each_word(said                     ? shown->names
+                : row.parameters.empty() ? ""
+                                         : std::string_view(row.parameters.front().first),
+                [&](std::string_view column) {
+                  const std::string text = text_in(row, column);
+                  out += out.empty() || text.empty() ? text : ' ' + text;
+                });
+  return out.empty() ? row.experiment : out;
+}
+
+std::string reason_of(const Result& row) {
+  const std::string reason = text_in(row, "reason");
+  return reason.empty() ? text_in(row, "verdict") : text_in(row, "verdict") + ": " + reason;
+}
+
+/// JUnit's element for a verdict; empty = it passes.
+std::string_view element_of(std::string_view verdict) {
+  if (fails(verdict)) return "failure";
+  if (verdict == name_of(Verdict::cannot_tell)) return "error";
+  const bool told = verdict != name_of(Verdict::not_evaluated) &&
+                    verdict != name_of(Verdict::not_applicable) &&
+                    verdict != name_of(Verdict::skipped);
+  return told ? "" : "skipped";
+}
+
+/// A path as SARIF names files: without the characters that an address does not have.
+std::string address_of(std::string_view path) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out = path.starts_with('/') ? "file://" : "";
+  if (path.starts_with("./")) path.remove_prefix(2);
+  for (const char c : path) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = std::isalnum(byte) != 0 || std::string_view("-._~/").find(c) != path.npos;
+    out += plain ? std::string(1, c) : std::string{'%', kDigits[byte / 16], kDigits[byte % 16]};
   }
-  if (row.experiment == "check_finding" && parameter(row, "known").empty() &&
-      parameter(row, "behind").empty()) {
-    return Case{suite, parameter(row, "finding"), "failure",
-                parameter(row, "text") + "; " + parameter(row, "shape")};
+  return out;
+}
+
+Json sarif_result(const Result& row, const std::string& rule) {
+  const std::string reason = text_in(row, "reason");
+  Json out = {{"ruleId", rule},
+              {"level", fails(text_in(row, "verdict")) ? "error" : "note"},
+              {"message", {{"text", reason.empty() ? name_of_row(row) : reason}}}};
+  if (const std::string file = text_in(row, "file"); !file.empty()) {
+    Json place = {{"artifactLocation", {{"uri", address_of(file)}}}};
+    for (const char* column : {"line", "event"}) {
+      const Value* line = row.parameter(column);
+      const std::int64_t* number = line != nullptr ? std::get_if<std::int64_t>(line) : nullptr;
+      if (number != nullptr && *number > 0 && !place.contains("region")) {
+        place["region"] = {{"startLine", *number}};
+      }
+    }
+    out["locations"] = Json::array({{{"physicalLocation", place}}});
   }
-  if (row.experiment == "exhaustive") {
-    const char* outcome = verdict == "VIOLATED" ? "failure" : verdict == "cut off" ? "error" : "";
-    return Case{"check.exhaustive", parameter(row, "space"), outcome, verdict};
+  if (const std::string known = text_in(row, "known"); !known.empty()) {
+    out["suppressions"] = Json::array({{{"kind", "external"}, {"justification", known}}});
   }
-  if (row.experiment == "check_deep") {
-    const char* outcome = verdict == "VIOLATED" ? "failure" : verdict == "HOLDS" ? "" : "error";
-    return Case{"check.deep", parameter(row, "what"), outcome, verdict};
-  }
-  if (row.experiment != "gate") return std::nullopt;
-  const bool bad = verdict == "worse" || verdict == "wrong";
-  const char* outcome = bad ? "failure" : verdict == "cannot tell" ? "error" : "";
-  const std::string workload = parameter(row, "workload");
-  return Case{"gate", workload.empty() ? "correctness" : workload, outcome,
-              verdict + ": " + parameter(row, "because")};
+  return out;
 }
 
 }  // namespace
 
 std::string junit_of(std::span<const Result> results) {
   std::string text;
-  for (const Result& result : results) {
-    const auto row = case_of(result, results);
-    if (!row) continue;
-    text += "  <testcase classname=" + xml_text(row->suite) + " name=" + xml_text(row->name) + ">";
-    if (!row->outcome.empty())
-      text += "<" + row->outcome + " message=" + xml_text(row->message) + "/>";
+  for (const Result& row : results) {
+    const std::string verdict = text_in(row, "verdict");
+    if (verdict.empty()) continue;
+    const std::string subject = text_in(row, "subject");
+    const std::string suite = row.experiment + (subject.empty() ? "" : "." + subject);
+    text +=
+        "  <testcase classname=" + xml_text(suite) + " name=" + xml_text(name_of_row(row)) + ">";
+    const std::string element(element_of(verdict));
+    if (!element.empty()) text += "<" + element + " message=" + xml_text(reason_of(row)) + "/>";
     text += "</testcase>\n";
   }
   return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"kvproof\">\n" + text +
          "</testsuite>\n";
 }
 
+std::string sarif_of(const Parameters& environment, std::span<const Result> results) {
+  Json rules = Json::array();
+  std::set<std::string> named;
+  const auto add_rule = [&](const std::string& id, const Result& row) {
+    if (!named.insert(id).second) return;
+    const std::string name = text_in(row, "name");
+    const std::string sentence = text_in(row, "sentence");
+    Json rule = {{"id", id}};
+    if (!name.empty()) rule["name"] = name;
+    if (!sentence.empty()) rule["shortDescription"] = {{"text", sentence}};
+    rules.push_back(std::move(rule));
+  };
+  for (const Result& row : results) {
+    const std::string law = text_in(row, "law");
+    if (!law.empty() && !is_finding(row)) add_rule(law, row);
+  }
+  const bool has_findings = std::ranges::any_of(results, is_finding);
+  Json found = Json::array();
+  for (const Result& row : results) {
+    const std::string verdict = text_in(row, "verdict");
+    const bool known = verdict == name_of(Verdict::known);
+    if (has_findings ? !is_finding(row) : !fails(verdict) && !known) continue;
+    const std::string law = text_in(row, "law");
+    const std::string rule = law.empty() ? row.experiment : law;
+    add_rule(rule, row);
+    found.push_back(sarif_result(row, rule));
+  }
+  std::string version = "unknown";
+  for (const auto& [name, value] : environment) {
+    if (name == "version") version = text_of_value(value);
+  }
+  const Json driver = {{"name", "kvproof"}, {"version", version}, {"rules", rules}};
+  const Json run = {{"tool", {{"driver", driver}}}, {"results", found}};
+  const Json whole = {{"$schema", "https://json.schemastore.org/sarif-2.1.0.json"},
+                      {"version", "2.1.0"},
+                      {"runs", Json::array({run})}};
+  return whole.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
 std::string bmf_of(std::span<const Result> results) {
   Json out = Json::object();
   for (const Result& row : results) {
     if (row.experiment == "gate") continue;  // verdicts
-    const std::string workload = parameter(row, "workload");
+    const std::string workload = text_in(row, "workload");
     if (row.experiment == "gate_measure") {
-      out[workload][parameter(row, "measure")]["value"] = row.metric("head")->value;
+      out[workload][text_in(row, "measure")]["value"] = row.metric("head")->value;
       continue;
     }
     std::string name = row.experiment;
@@ -122,13 +188,17 @@ std::string bmf_of(std::span<const Result> results) {
   return out.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
-CiFiles::CiFiles(const std::string& junit, const std::string& bmf) {
-  if (!junit.empty()) junit_.emplace(junit);
-  if (!bmf.empty()) bmf_.emplace(bmf);
+OutputFiles::OutputFiles(const OutputPaths& paths) {
+  if (!paths.json.empty()) json_.emplace(paths.json);
+  if (!paths.junit.empty()) junit_.emplace(paths.junit);
+  if (!paths.sarif.empty()) sarif_.emplace(paths.sarif);
+  if (!paths.bmf.empty()) bmf_.emplace(paths.bmf);
 }
 
-void CiFiles::commit(std::span<const Result> results) const {
+void OutputFiles::commit(const Parameters& environment, std::span<const Result> results) const {
+  if (json_) json_->commit(environment, results);
   if (junit_) junit_->commit_text(junit_of(results));
+  if (sarif_) sarif_->commit_text(sarif_of(environment, results));
   if (bmf_) bmf_->commit_text(bmf_of(results));
 }
 

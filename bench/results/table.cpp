@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lays results out in columns.
+// Lays results out in columns, and fills texts from them.
 #include "bench/results/table.h"
 
 #include <algorithm>
@@ -7,7 +7,11 @@
 #include <cstdio>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "bench/results/shown.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -68,33 +72,204 @@ void print_downwards(std::ostream& out, const Result& result) {
   out << '\n';
 }
 
-void print(std::ostream& out, const std::string& title, const std::vector<Row>& rows) {
+/// @param left the columns that begin at the left, as texts do
+void print(std::ostream& out, const std::string& title, const std::vector<Row>& rows,
+           const std::vector<bool>& left = {}) {
   std::vector<std::size_t> widths(rows.front().size());
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
-  out << title << '\n';
+  if (!title.empty()) out << title << '\n';
   for (const Row& row : rows) {
+    std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      out << "  " << std::string(widths[i] - row[i].size(), ' ') << row[i];
+      const std::string room(widths[i] - row[i].size(), ' ');
+      line += "  " + (i < left.size() && left[i] ? row[i] + room : room + row[i]);
     }
-    out << '\n';
+    if (!left.empty()) line.resize(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
   }
   out << '\n';
 }
 
+std::string with_commas(std::string digits) {
+  for (std::size_t at = digits.size(); at > 3 && digits.size() < 20;)
+    digits.insert(at -= 3, 1, ',');
+  return digits;
+}
+
+/// As text_in, but a verdict for people: "cannot tell".
+std::string words_in(const Result& row, std::string_view column) {
+  std::string text = text_in(row, column);
+  if (column == "verdict") std::ranges::replace(text, '_', ' ');
+  return text;
+}
+
+constexpr char kJoined = '\x01';  // where the values of {column*} will stand
+
+/// Fills a text of shown.h from a row.
+class Filling {
+ public:
+  Filling(const Result& row, std::string_view text) : row_(row), rest_(text) {}
+
+  /// @param lacks set if a column outside of parts in [ ] is empty
+  [[nodiscard]] std::string fill(bool& lacks) {
+    std::string out;
+    while (!rest_.empty()) {
+      const char c = rest_.front();
+      rest_.remove_prefix(1);
+      if (c == ']') break;
+      if (c == '[') {
+        bool inner = false;
+        const std::string part = fill(inner);
+        if (!inner) out += part;
+      } else if (c == '{') {
+        const std::size_t end = rest_.find('}');
+        add(out, rest_.substr(0, end), lacks);
+        rest_.remove_prefix(end + 1);
+      } else {
+        out += c;
+      }
+    }
+    return out;
+  }
+  [[nodiscard]] const std::string& joined() const { return joined_; }
+
+ private:
+  void add(std::string& out, std::string_view column, bool& lacks) {
+    const std::size_t space = column.find(' ');
+    const bool joins = column.ends_with('*');
+    const std::string_view name = column.substr(0, joins ? column.size() - 1 : space);
+    const Metric* metric = row_.metric(name);
+    std::string value = words_in(row_, name);
+    lacks = lacks || value.empty() || (metric != nullptr && metric->value == 0);
+    if (joins) {
+      joined_ = std::exchange(value, std::string(1, kJoined));
+    } else if (space != column.npos) {
+      value = count_of(static_cast<std::uint64_t>(metric != nullptr ? metric->value : 0),
+                       column.substr(space + 1));
+    } else if (metric != nullptr && value.find_first_not_of("0123456789") == value.npos) {
+      value = with_commas(value);
+    }
+    const std::size_t start = out.size() - (out.rfind('\n') + 1);
+    for (std::size_t at = value.find('\n'); at != value.npos; at = value.find('\n', at + 1)) {
+      value.insert(at + 1, start, ' ');
+    }
+    out += value;
+  }
+
+  const Result& row_;
+  std::string_view rest_;
+  std::string joined_;
+};
+
+/// Prints a text for each row; those that differ in {column*} alone become one.
+void print_texts(std::ostream& out, std::string_view text, const std::vector<const Result*>& rows) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> texts;
+  for (const Result* row : rows) {
+    Filling filling(*row, text);
+    bool lacks = false;
+    const std::string filled = filling.fill(lacks);
+    const bool joins = filled.find(kJoined) != filled.npos;
+    auto at = joins ? std::ranges::find(texts, filled, [](const auto& t) { return t.first; })
+                    : texts.end();
+    if (at == texts.end()) at = texts.insert(at, {filled, {}});
+    if (std::ranges::find(at->second, filling.joined()) == at->second.end()) {
+      at->second.push_back(filling.joined());
+    }
+  }
+  for (auto& [filled, values] : texts) {
+    std::string list;
+    for (const std::string& value : values) list += (list.empty() ? "" : ", ") + value;
+    const std::size_t at = filled.find(kJoined);
+    if (at != filled.npos) filled.replace(at, 1, list);
+    if (!filled.empty()) out << filled << '\n';
+  }
+}
+
+void print_columns(std::ostream& out, const Shown& shown, const std::vector<const Result*>& rows) {
+  std::vector<Row> cells(rows.size() + 1);
+  std::vector<bool> left;
+  for_each_word(shown.columns, [&](std::string_view name) {
+    std::vector<std::string> column;
+    bool empty = true;
+    bool words = true;
+    std::string unit;
+    for (const Result* row : rows) {
+      column.push_back(words_in(*row, name));
+      const Metric* metric = row->metric(name);
+      empty = empty && (column.back().empty() || (metric != nullptr && metric->value == 0));
+      words = words && metric == nullptr;
+      if (metric != nullptr) unit = metric->unit;
+    }
+    if (empty) return;
+    left.push_back(words);
+    cells[0].push_back(unit == "s" || unit == "ns" ? say(name, ' ', unit) : std::string(name));
+    for (std::size_t i = 0; i < rows.size(); ++i) cells[i + 1].push_back(column[i]);
+  });
+  if (cells[0].empty()) return;
+  const std::string_view heading = shown.heading.empty() ? shown.experiment : shown.heading;
+  print(out, filled(heading, *rows.front()), cells, left);
+}
+
+bool is_word_of(std::string_view word, std::string_view list) {
+  bool found = false;
+  for_each_word(list, [&](std::string_view other) { found = found || other == word; });
+  return found;
+}
+
+/// Prints rows of one experiment in the ways of kShown. @return whether it has any
+bool print_shown(std::ostream& out, std::span<const Result> rows) {
+  bool any = false;
+  for (const Shown& shown : kShown) {
+    if (shown.experiment != rows.front().experiment) continue;
+    any = true;
+    std::vector<const Result*> chosen;
+    for (const Result& row : rows) {
+      if (shown.verdicts.empty() || is_word_of(text_in(row, "verdict"), shown.verdicts)) {
+        chosen.push_back(&row);
+      }
+    }
+    if (chosen.empty()) continue;
+    if (!shown.text.empty()) print_texts(out, shown.text, chosen);
+    if (!shown.columns.empty()) print_columns(out, shown, chosen);
+  }
+  return any;
+}
+
 }  // namespace
+
+std::string text_in(const Result& row, std::string_view column) {
+  if (const Value* value = row.parameter(column)) return text_of(*value);
+  const Metric* metric = row.metric(column);
+  return metric == nullptr ? "" : text_of(*metric);
+}
+
+std::string filled(std::string_view text, const Result& row) {
+  bool lacks = false;
+  return Filling(row, text).fill(lacks);
+}
+
+std::string count_of(std::uint64_t n, std::string_view thing) {
+  return say(with_commas(std::to_string(n)), ' ', thing, n == 1 ? "" : "s");
+}
 
 void print_results(std::ostream& out, std::span<const Result> results) {
   constexpr std::size_t kMostColumns = 30;
-  if (results.size() == 1 && heading(results.front()).size() > kMostColumns) {
-    return print_downwards(out, results.front());
-  }
   for (std::size_t first = 0; first < results.size();) {
-    std::vector<Row> rows = {heading(results[first])};
     std::size_t next = first;
-    for (; next < results.size() && results[next].experiment == results[first].experiment &&
-           heading(results[next]) == rows.front();
+    while (next < results.size() && results[next].experiment == results[first].experiment) ++next;
+    if (print_shown(out, results.subspan(first, next - first))) {
+      first = next;
+      continue;
+    }
+    std::vector<Row> rows = {heading(results[first])};
+    if (results.size() == 1 && rows.front().size() > kMostColumns) {
+      return print_downwards(out, results.front());
+    }
+    for (next = first;
+         next < results.size() && results[next].experiment == results[first].experiment &&
+         heading(results[next]) == rows.front();
          ++next) {
       rows.push_back(cells(results[next]));
     }

@@ -44,7 +44,7 @@ TEST(Runs, OfTheSimulationHoldWhateverComesTogether) {
         << keep_failing_run(draw_setup(seed), sound_run, ".").string() << "\n"
         << verdict.dump(1);
     ASSERT_TRUE(verdict["ended"]) << seed;
-    EXPECT_GT(verdict["spoke"]["L3"], 0) << seed;
+    EXPECT_GT(verdict["evaluated"]["L3"], 0) << seed;
     deep += most_in_flight(run.lines) > 1 ? 1 : 0;
     all.preemptions += run.totals.preemptions;
     all.aborted += run.totals.aborted;

@@ -37,8 +37,7 @@ constexpr Program kProgram{"kvproof bench", "not enough memory for a pool of thi
 
 struct Arguments {
   std::string filter = ".";
-  std::string json_path;
-  std::string bmf_path;
+  OutputPaths outputs;
   bool list = false;
   std::optional<double> min_seconds_per_case;
   std::optional<std::uint32_t> fewest_rounds;
@@ -90,9 +89,7 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
     if (!cases.empty()) work.emplace_back(&suite, std::move(cases));
   }
   if (work.empty()) refuse_filter(arguments);
-  std::optional<ResultFile> file;
-  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
-  const CiFiles ci("", arguments.bmf_path);
+  const OutputFiles outputs(arguments.outputs);
 
   Progress progress;
   BenchOptions options = arguments.options;
@@ -108,8 +105,7 @@ int run(const Arguments& arguments, const std::regex& filter, int argc, char** a
     std::cout.flush();
     results.insert(results.end(), measured.begin(), measured.end());
   }
-  if (file) file->commit(environment, results);
-  ci.commit(results);
+  outputs.commit(environment, results);
   return kHolds;
 }
 
@@ -126,9 +122,9 @@ void add_options(CommandLine& line, Arguments& arguments) {
   line.option("--filter", arguments.filter,
               "measure, or list, the cases whose names this ECMAScript regex finds");
   const auto list = line.flag("--list", arguments.list, "print the cases and measure nothing");
-  line.option("--json", arguments.json_path, "also write the results to this file")
-      .not_with({list});
-  line.option("--bmf", arguments.bmf_path, "also write them as Bencher's metrics").not_with({list});
+  for (auto& output : add_output_options(line, arguments.outputs, Says::numbers)) {
+    output.not_with({list});
+  }
   line.flag("--smoke", arguments.options.smoke, "tiny sizes, only to see that everything works");
   line.option("--min-seconds-per-case", arguments.min_seconds_per_case,
               "spend at least this long on a case [s], default 0.3")

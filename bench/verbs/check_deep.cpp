@@ -10,7 +10,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
@@ -208,11 +207,9 @@ class Deep {
 int check_deep(const DeepOptions& options, const std::vector<properties::Candidate>& candidates,
                properties::CheckOptions per_seed, std::optional<std::uint64_t> operations, int argc,
                const char* const* argv) {
-  std::optional<ResultFile> file;
   std::optional<ResultFile> state;
-  const CiFiles ci(options.junit_path, "");
+  const OutputFiles outputs(options.outputs);
   Deep deep(options, std::move(per_seed), operations);
-  if (!options.json_path.empty()) file.emplace(options.json_path);
   if (!options.resume.empty()) state.emplace(options.resume);
   const Parameters environment = describe_environment(argc, argv, deep.done().first_seed);
   std::cout << "seeds from " << deep.done().next_seed << "\n\n";
@@ -223,8 +220,7 @@ int check_deep(const DeepOptions& options, const std::vector<properties::Candida
   deep.print();
   std::vector<Result> results = deep.failed();
   results.insert(results.begin(), deep.result());
-  if (file) file->commit(environment, results);
-  ci.commit(results);
+  outputs.commit(environment, results);
   return static_cast<int>(deep.worst());
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/results/ci_files.h"
 #include "properties/check/candidate.h"
 #include "properties/check/check.h"
 
@@ -17,7 +18,7 @@ struct DeepOptions {
   std::optional<std::uint64_t> seed;  // the first; default: 1
   std::string resume;  // the file that remembers the next seed; empty: nothing is remembered
   std::string what;    // the options that choose what is checked; a file is about one choice
-  std::string json_path, junit_path;  // empty = none
+  OutputPaths outputs;
 };
 
 /// Checks the candidates with one seed after another. The state file is replaced after each seed.

@@ -9,10 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
-#include "bench/results/result_file.h"
 #include "bench/results/table.h"
 #include "bench/verbs/command_line.h"
 #include "properties/check/candidate.h"
@@ -144,14 +142,12 @@ void print_failure(const properties::Failure& failure, const ExhaustiveOptions& 
 }  // namespace
 
 int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* const* argv) {
-  std::optional<ResultFile> file;
-  const CiFiles ci(options.junit_path, "");
+  const OutputFiles outputs(options.outputs);
   const std::vector<const Space*> spaces = chosen_spaces(options);
   SearchOptions search;
   search.make = make_small(chosen_row(options));
   search.memory_bytes = static_cast<std::uint64_t>(std::ldexp(options.visited_memory_gib, 30));
   search.threads = std::max(std::thread::hardware_concurrency(), 1U);
-  if (!options.json_path.empty()) file.emplace(options.json_path);
   Progress bar;
   std::vector<Result> results;
   std::vector<std::string> said;
@@ -189,8 +185,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   results.push_back(sum_of(results));
   print_results(std::cout, std::span(results).last(1));
   for (const std::string& line : said) std::cout << line << '\n';
-  if (file) file->commit(describe_environment(argc, argv, 0), results);
-  ci.commit(results);
+  outputs.commit(describe_environment(argc, argv, 0), results);
   return wrong ? 1 : 0;
 }
 

@@ -5,14 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "bench/results/ci_files.h"
+
 namespace kvproof::bench {
 
 struct ExhaustiveOptions {
   std::vector<std::string> spaces;  // names of spaces.h; empty = all that close
   std::string subject;              // a row's name; empty = the standard one
   double visited_memory_gib = 0;    // more of visited states is on disk; 0 = no limit
-  std::string json_path;            // empty = none
-  std::string junit_path;           // the same
+  OutputPaths outputs = {};
 };
 
 /// Searches, prints a table and the violation if there is one, writes JSON. Every result has the

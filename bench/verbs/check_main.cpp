@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/verbs/beside_options.h"
@@ -37,8 +36,7 @@ struct Arguments {
   std::optional<std::uint64_t> given_seed;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> operations;
-  std::string json_path;
-  std::string junit_path;
+  OutputPaths outputs;
   std::string serve;
   std::optional<std::string> spaces;  // to search all states of; empty = of all that close
   std::optional<double> visited_memory_gib;
@@ -90,9 +88,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
   properties::CheckOptions options = options_of(arguments);
   const std::uint64_t own = options.operations;
   const std::vector<properties::Candidate> candidates = candidates_of(arguments);
-  std::optional<ResultFile> file;
-  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
-  const CiFiles ci(arguments.junit_path, "");
+  const OutputFiles outputs(arguments.outputs);
   std::vector<Result> results;
   CheckVerdict worst = CheckVerdict::holds;
   std::cout << "seed " << arguments.seed << "\n\n";
@@ -117,8 +113,7 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
     if (verdict != CheckVerdict::holds) worst = verdict;
     if (verdict == CheckVerdict::violated) break;
   }
-  if (file) file->commit(describe_environment(argc, argv, arguments.seed), results);
-  ci.commit(results);
+  outputs.commit(describe_environment(argc, argv, arguments.seed), results);
   return static_cast<int>(worst);
 }
 
@@ -129,8 +124,7 @@ int check_deep(const Arguments& arguments, int argc, char** argv) {
                       .seed = arguments.given_seed,
                       .resume = arguments.resume,
                       .what = {},
-                      .json_path = arguments.json_path,
-                      .junit_path = arguments.junit_path};
+                      .outputs = arguments.outputs};
   for (const properties::Candidate& candidate : candidates) {
     options.what += (options.what.empty() ? "" : " ") + candidate.name;
     if (!candidate.beside.empty()) options.what += " beside " + candidate.beside;
@@ -214,8 +208,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
               "ones; more of them are in nameless files in TMPDIR")
       .between(0.0001, 65536.0)
       .goes_with({exhaustive});
-  line.option("--json", arguments.json_path, "also write the results to this file");
-  line.option("--junit", arguments.junit_path, "also write the verdicts as JUnit's XML");
+  add_output_options(line, arguments.outputs, Says::verdicts);
   line.option("--serve", arguments.serve, "").hidden();  // the other end of the pipe
 }
 
@@ -227,8 +220,7 @@ int dispatch(const Arguments& arguments, int argc, char** argv) {
   return check_exhaustive({.spaces = split_at_commas(*arguments.spaces),
                            .subject = arguments.subject.subject,
                            .visited_memory_gib = arguments.visited_memory_gib.value_or(0),
-                           .json_path = arguments.json_path,
-                           .junit_path = arguments.junit_path},
+                           .outputs = arguments.outputs},
                           argc, argv);
 }
 

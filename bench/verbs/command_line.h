@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/results/ci_files.h"
+
 namespace CLI {
 class App;
 class Option;
@@ -104,6 +106,13 @@ class CommandLine {
   std::unique_ptr<CLI::App> app_;
   std::vector<std::unique_ptr<Option::Rules>> rules_;
 };
+
+/// What a verb's rows say, for the files that it can write of them.
+enum class Says { numbers, verdicts, both };
+
+/// Adds --json, and --junit and --sarif for verdicts, and --bmf for numbers.
+std::vector<CommandLine::Option> add_output_options(CommandLine& line, OutputPaths& paths,
+                                                    Says says);
 
 /// Runs the body of main(). An error becomes one line on stderr, and so does standard output that
 /// could not be written. An interrupt leaves neither processes nor files behind.

@@ -27,7 +27,7 @@ constexpr Program kProgram{.name = "kvproof explain",
 
 struct Arguments : LogArguments {
   std::vector<std::string> files;
-  std::string json_path;
+  OutputPaths outputs;
   std::string request;  // empty = all
 };
 
@@ -81,8 +81,7 @@ void add_options(CommandLine& line, Arguments& arguments) {
               "list the lookups of this request alone: its name, or its position in the log from "
               "0 on")
       .placeholder("ID");
-  line.option("--json", arguments.json_path,
-              "also write the sums, and the lookups if they are few");
+  add_output_options(line, arguments.outputs, Says::verdicts);
   const auto trace = add_log_options(line, files, arguments).trace;
   add_hash_option(line, arguments.hash, {}).goes_with({trace});
 }
@@ -99,8 +98,7 @@ int run(int argc, char** argv) {
   if (arguments.files.empty() && arguments.log.empty()) {
     throw UsageError("expected traces, recorded runs or --trace=FILE; see --help");
   }
-  std::optional<ResultFile> json;
-  if (!arguments.json_path.empty()) json.emplace(arguments.json_path);
+  const OutputFiles outputs(arguments.outputs);
   std::vector<ExplainReport> reports;
   for (const auto& file : arguments.files) reports.push_back(explain_file(file));
   if (!arguments.log.empty()) reports.push_back(explain_log(arguments));
@@ -120,7 +118,7 @@ int run(int argc, char** argv) {
     broken = broken || (!explained && report.moment != "line");
     told = told && explained && report.ends.empty() && !report.lookups.empty();
   }
-  if (json) json->commit(describe_environment(argc, argv, kWorkloadSeed), results);
+  outputs.commit(describe_environment(argc, argv, kWorkloadSeed), results);
   if (broken) return kViolated;
   return told ? kHolds : kCannotTell;
 }

@@ -15,7 +15,6 @@
 #include "bench/gate/gate_run.h"
 #include "bench/gate/revision.h"
 #include "bench/instruments/callgrind.h"
-#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/verbs/check_report.h"
@@ -48,9 +47,7 @@ struct Arguments {
   std::string against;
   std::string baseline;
   std::string record;
-  std::string json;
-  std::string junit;
-  std::string bmf;
+  OutputPaths outputs;
   std::string summary;
   std::uint64_t seed = 1;
   std::uint64_t operations = 2000;
@@ -170,13 +167,12 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
 
 /// The files of the results. They are opened before anything is measured.
 struct Outputs {
-  explicit Outputs(const Arguments& arguments) : ci(arguments.junit, arguments.bmf) {
-    if (!arguments.json.empty()) json.emplace(arguments.json);
+  explicit Outputs(const Arguments& arguments) : rows(arguments.outputs) {
     if (!arguments.summary.empty()) summary.emplace(arguments.summary);
     if (!arguments.record.empty()) record.emplace(arguments.record);
   }
-  std::optional<ResultFile> json, summary, record;
-  CiFiles ci;
+  OutputFiles rows;
+  std::optional<ResultFile> summary, record;
 };
 
 int say_wrong(const Arguments& arguments, Outputs& outputs, const Parameters& environment,
@@ -190,8 +186,7 @@ int say_wrong(const Arguments& arguments, Outputs& outputs, const Parameters& en
                     {"head", arguments.subject.subject},
                     {"base", arguments.against}},
                    {{"exit_code", {kViolated, "count", {}, {}}}}};
-  if (outputs.json) outputs.json->commit(environment, std::span(&row, 1));
-  outputs.ci.commit(std::span(&row, 1));
+  outputs.rows.commit(environment, std::span(&row, 1));
   return kViolated;
 }
 
@@ -207,9 +202,7 @@ int measure(const Arguments& arguments, GateOptions& options, Outputs& outputs, 
   const GateReport report = run_gate(options);
   progress.clear();
   print_gate(std::cout, report, options.rules);
-  const std::vector<Result> results = results_of(report, options.rules);
-  if (outputs.json) outputs.json->commit(environment, results);
-  outputs.ci.commit(results);
+  outputs.rows.commit(environment, results_of(report, options.rules));
   if (outputs.summary) outputs.summary->commit_text(summary(report));
   return exit_code(report.verdict());
 }
@@ -319,11 +312,9 @@ void add_options(CommandLine& line, Arguments& arguments) {
   const auto record =
       line.option("--record", arguments.record, "compare nothing: write the head's counts here")
           .not_with({against, baseline});
-  line.option("--json", arguments.json, "also write the results to this file").not_with({record});
-  line.option("--junit", arguments.junit, "also write the verdicts as JUnit's XML")
-      .not_with({record});
-  line.option("--bmf", arguments.bmf, "also write the head's numbers as Bencher's metrics")
-      .not_with({record});
+  for (auto& output : add_output_options(line, arguments.outputs, Says::both)) {
+    output.not_with({record});
+  }
   line.option("--summary", arguments.summary,
               "also write one line and a table in Markdown, for a pull request")
       .not_with({record});

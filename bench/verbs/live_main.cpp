@@ -2,12 +2,14 @@
 // kvproof live: judges recorded runs of a whole engine (properties/live/README.md).
 #include <algorithm>
 #include <iostream>
-#include <optional>
+#include <iterator>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "bench/results/environment.h"
-#include "bench/results/result_file.h"
+#include "bench/results/table.h"
+#include "bench/results/verdict.h"
 #include "bench/verbs/command_line.h"
 #include "properties/lens/live_story.h"
 #include "properties/live/verdict.h"
@@ -19,43 +21,106 @@ namespace {
 constexpr Program kProgram{.name = "kvproof live",
                            .no_memory = "not enough memory for the shadow of such a cache"};
 
-/// Of a pipe the findings are printed as they come.
-live::Judge judge_and_print(const std::string& file) {
-  const auto print = [](const live::Found& found, const live::Judge& judge) {
-    live::print_finding(std::cout, found, judge);
+Result row_of(const live::Found& found, const live::Judge& judge, const std::string& file) {
+  const live::RunLaw& law = live::kRunLaws[found.law];
+  std::string before;
+  for (const std::string& line : found.before) before += (before.empty() ? "" : "\n") + line;
+  Result row{"live_finding",
+             {{"file", file},
+              {"law", std::string(law.id)},
+              {"name", std::string(law.name)},
+              {"sentence", std::string(law.sentence)},
+              {"verdict", std::string(name_of(Verdict::broken))},
+              {"reason", found.what},
+              {"event", std::int64_t{found.event}},
+              {"req", found.req},
+              {"wrote", found.wrote},
+              {"before", before}},
+             {}};
+  const auto add = [&row](const char* name, auto number) {
+    row.parameters.emplace_back(name, static_cast<std::int64_t>(number));
+  };
+  if (found.step) add("step", *found.step);
+  if (found.position) add("position", *found.position);
+  if (found.place) {
+    row.parameters.emplace_back("tier", judge.header().tiers[found.place->tier].name);
+    add("block", found.place->block);
+  }
+  return row;
+}
+
+Result row_of(live::LawId id, const live::Judge& judge, const std::string& file) {
+  const live::RunLaw& law = live::kRunLaws[id];
+  const Verdict verdict = judge.found(id) > 0   ? Verdict::broken
+                          : judge.spoke(id) > 0 ? Verdict::holds
+                                                : Verdict::not_evaluated;
+  return {"live_law",
+          {{"file", file},
+           {"law", std::string(law.id)},
+           {"name", std::string(law.name)},
+           {"sentence", std::string(law.sentence)},
+           {"verdict", std::string(name_of(verdict))}},
+          {{"evaluated", count(judge.spoke(id))}, {"findings", count(judge.found(id))}}};
+}
+
+Result row_of(const live::Judge& judge, const std::string& file) {
+  return {"live_run",
+          {{"file", file},
+           {"verdict", std::string(live::verdict_of(judge))},
+           {"reason", live::reason_of(judge)}},
+          {{"ended", count(judge.ended() ? 1 : 0)},
+           {"steps", count(judge.steps())},
+           {"requests", count(judge.requests())},
+           {"events", count(judge.events())},
+           {"dropped", count(judge.dropped())},
+           {"laws_evaluated", count(live::laws_evaluated(judge))}}};
+}
+
+/// Adds the rows of a run, and prints them; of a pipe the findings are printed as they come.
+live::Judge judge_and_print(const std::string& file, std::vector<Result>& results) {
+  std::vector<Result> findings;
+  const auto take = [&](const live::Found& found, const live::Judge& judge) {
+    findings.push_back(row_of(found, judge, file));
+    print_results(std::cout, std::span(findings).last(1));
     std::cout.flush();
   };
   const std::string path = file == "-" ? "/dev/stdin" : file;
   const bool stream = live::is_stream(path);
-  live::Judge judge = stream ? live::judge_file(path, print) : live::judge_file(path);
-  live::print_verdict(std::cout, file, judge);
-  if (!stream) std::ranges::for_each(judge.findings(), [&](const auto& f) { print(f, judge); });
-  if (!stream && !judge.findings().empty()) std::cout << properties::write_lens_of_run(file);
+  live::Judge judge = stream ? live::judge_file(path, take) : live::judge_file(path);
+  std::vector<Result> rows;
+  for (std::size_t i = 0; i < live::kNumLaws; ++i) {
+    rows.push_back(row_of(static_cast<live::LawId>(i), judge, file));
+  }
+  print_results(std::cout, rows);
+  if (!stream) std::ranges::for_each(judge.findings(), [&](const auto& f) { take(f, judge); });
+  if (!stream && !findings.empty()) std::cout << properties::write_lens_of_run(file);
+  std::ranges::move(findings, std::back_inserter(rows));
+  rows.push_back(row_of(judge, file));
+  print_results(std::cout, std::span(rows).last(1));
+  std::ranges::move(rows, std::back_inserter(results));
   return judge;
 }
 
 int run(int argc, char** argv) {
   std::vector<std::string> files;
-  std::string json_path;
+  OutputPaths paths;
   CommandLine line(kProgram,
                    "Judges recorded runs of an engine: whether each row of each step read what its "
                    "own tokens wrote,\nand the other laws of properties/live/README.md.\n"
                    "Example: kvproof live properties/live/runs/sound.jsonl");
   line.option("files", files,
               "recorded runs (JSON Lines, plain, .gz or .zst), or pipes; - is standard input");
-  line.option("--json", json_path, "also write the verdicts to this file").placeholder("FILE");
+  add_output_options(line, paths, Says::verdicts);
   if (!line.parse(argc, argv)) return kHolds;
   if (files.empty()) throw UsageError("expected recorded runs; see --help");
-  std::optional<ResultFile> json;
-  if (!json_path.empty()) json.emplace(json_path);
-  nlohmann::json all;
+  const OutputFiles outputs(paths);
+  std::vector<Result> results;
   bool broken = false;
   bool told = true;
   bool unread = false;
   for (const std::string& file : files) {
     try {
-      const live::Judge judge = judge_and_print(file);
-      live::add_run(all, file, judge);
+      const live::Judge judge = judge_and_print(file, results);
       broken = broken || !judge.findings().empty();
       told = told && judge.can_tell();
     } catch (const InputError& error) {
@@ -64,12 +129,7 @@ int run(int argc, char** argv) {
       unread = true;
     }
   }
-  for (const live::RunLaw& law : live::kRunLaws) {
-    all["laws"].push_back({{"law", law.id}, {"name", law.name}, {"sentence", law.sentence}});
-  }
-  all["environment"] =
-      nlohmann::json::parse(to_json(describe_environment(argc, argv, 0), {}))["environment"];
-  if (json) json->commit_text(all.dump(1) + "\n");
+  outputs.commit(describe_environment(argc, argv, 0), results);
   if (broken) return kViolated;
   if (unread) return kUsage;
   return told ? kHolds : kCannotTell;

@@ -11,7 +11,6 @@
 
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
-#include "bench/results/result_file.h"
 #include "properties/liars/liar_matrix.h"
 
 namespace kvproof::bench {
@@ -121,8 +120,7 @@ std::vector<Result> liar_results(const std::vector<LiarCell>& cells, double seco
 
 int selftest_liars(const LiarArguments& arguments, int argc, const char* const* argv) {
   using Clock = std::chrono::steady_clock;
-  std::optional<ResultFile> file;
-  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+  const OutputFiles outputs(arguments.outputs);
   properties::LiarOptions options;
   options.seed = arguments.seed;
   options.operations = arguments.operations;
@@ -138,9 +136,7 @@ int selftest_liars(const LiarArguments& arguments, int argc, const char* const* 
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   progress.clear();
   const bool sound = print_liars(cells, seconds);
-  if (file) {
-    file->commit(describe_environment(argc, argv, arguments.seed), liar_results(cells, seconds));
-  }
+  outputs.commit(describe_environment(argc, argv, arguments.seed), liar_results(cells, seconds));
   return sound ? 0 : 1;
 }
 

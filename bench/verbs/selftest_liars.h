@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "bench/results/ci_files.h"
+
 namespace kvproof::bench {
 
 struct LiarArguments {
@@ -13,7 +15,7 @@ struct LiarArguments {
   std::uint64_t operations = 2000;  // per configuration, before a lie counts as missed
   std::string lie;                  // only this one; empty = all
   std::string operation;            // only lies about this one; empty = all
-  std::string json_path;            // empty = none
+  OutputPaths outputs;
 };
 
 /// Prints a table by level of promise and every lie that passes, writes JSON.

@@ -25,7 +25,7 @@ struct Arguments {
   MutationOptions score;
   std::uint64_t seed = 1;
   std::optional<std::uint64_t> operations;
-  std::string json_path;
+  OutputPaths outputs;
 };
 
 void add_options(CommandLine& line, Arguments& arguments) {
@@ -72,7 +72,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
               "the list of equivalent mutants, default: "
               "properties/mutants/operators/equivalent.tsv")
       .goes_with({score});
-  line.option("--json", arguments.json_path, "also write the results to this file");
+  auto outputs = add_output_options(line, arguments.outputs, Says::verdicts);
+  for (std::size_t i = 1; i < outputs.size(); ++i) outputs[i].not_with({score});
 }
 
 int run(int argc, char** argv) {
@@ -85,9 +86,10 @@ int run(int argc, char** argv) {
       "          kvproof selftest --mutation-score --draw=20 --seed=7");
   add_options(line, arguments);
   if (!line.parse(argc, argv)) return kHolds;
-  auto& [hunts, lies, scores, mutants, liars, score, seed, operations, json_path] = arguments;
+  auto& [hunts, lies, scores, mutants, liars, score, seed, operations, outputs] = arguments;
   mutants.seed = liars.seed = score.seed = seed;
-  mutants.json_path = liars.json_path = score.json_path = json_path;
+  mutants.outputs = liars.outputs = outputs;
+  score.json_path = outputs.json;
   mutants.most_operations = operations.value_or(mutants.most_operations);
   liars.operations = operations.value_or(liars.operations);
   if (hunts) return selftest_mutants(mutants, argc, argv);

@@ -12,7 +12,6 @@
 
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
-#include "bench/results/result_file.h"
 #include "bench/serving/scheduler_mutants.h"
 #include "properties/mutants.h"
 #include "properties/mutants/kill_matrix.h"
@@ -163,8 +162,7 @@ void print_table(const std::vector<Seeded>& mutants, const std::vector<MatrixRow
 int selftest_mutants(const MutantOptions& options, int argc, const char* const* argv) {
   using Clock = std::chrono::steady_clock;
   const std::vector<Seeded> mutants = chosen_mutants(options.ids);
-  std::optional<ResultFile> file;
-  if (!options.json_path.empty()) file.emplace(options.json_path);
+  const OutputFiles outputs(options.outputs);
   MatrixOptions matrix;
   matrix.seed = options.seed;
   matrix.most_operations = options.most_operations;
@@ -186,7 +184,7 @@ int selftest_mutants(const MutantOptions& options, int argc, const char* const* 
     score.add(mutants[i], rows[i]);
   }
   results.push_back(result_of(score, seconds));
-  if (file) file->commit(describe_environment(argc, argv, options.seed), results);
+  outputs.commit(describe_environment(argc, argv, options.seed), results);
   return score.killed == score.total ? 0 : 1;
 }
 

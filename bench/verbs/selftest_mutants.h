@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "bench/results/ci_files.h"
+
 namespace kvproof::bench {
 
 struct MutantOptions {
   std::vector<std::string> ids;  // empty = all
   std::uint64_t seed = 1;
   std::uint64_t most_operations = 200'000;  // per mutant and oracle
-  std::string json_path;                    // empty = none
+  OutputPaths outputs;
 };
 
 /// Prints a table by family and every mutant that its law did not notice, writes JSON.

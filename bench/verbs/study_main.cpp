@@ -27,7 +27,7 @@ constexpr Program kProgram{"kvproof study", "not enough memory to play this log"
 
 struct Arguments {
   std::vector<std::string> names;
-  std::string json_path;
+  OutputPaths outputs;
   std::vector<std::string> logs;
   std::uint64_t seed = kWorkloadSeed;
   bool smoke = false;
@@ -88,8 +88,7 @@ void print(const std::vector<Result>& results) {
 
 int run(const Arguments& arguments, int argc, char** argv) {
   const std::vector<const Study*> studies = selected(arguments.names);
-  std::optional<ResultFile> file;
-  if (!arguments.json_path.empty()) file.emplace(arguments.json_path);
+  const OutputFiles outputs(arguments.outputs);
 
   StudyOptions options;
   options.smoke = arguments.smoke;
@@ -116,7 +115,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
     results.insert(results.end(), found.begin(), found.end());
     ++done;
   }
-  if (file) file->commit(describe_environment(argc, argv, arguments.seed), results);
+  outputs.commit(describe_environment(argc, argv, arguments.seed), results);
   return kHolds;
 }
 
@@ -143,7 +142,7 @@ int run(int argc, char** argv) {
       "Studies, all of them unless named:" +
           list_of_studies());
   line.option("names", arguments.names, "which studies").placeholder("NAME");
-  line.option("--json", arguments.json_path, "write the results to this file").placeholder("PATH");
+  add_output_options(line, arguments.outputs, Says::numbers);
   auto trace = line.option("--trace", arguments.logs,
                            say("play this request log (", kLogFormats,
                                ") instead of the built-in workloads; may be repeated"))

@@ -25,8 +25,9 @@ int kvproof_live_event(kvproof_live* run, const char* line);
 // What could not be read, or NULL.
 const char* kvproof_live_error(kvproof_live* run);
 
-// {"holds":true,"ended":false,"verdict":"...","laws_spoke":20,"findings":[...]}, or NULL after an
-// error of the header. It does not hold before a step has run, or if events were lost.
+// {"verdict":"holds","reason":"","holds":true,"ended":false,"laws_evaluated":20,"findings":[...]},
+// or NULL after an error of the header. The verdict is holds, broken, or cannot_tell: before a step
+// has run, or if events were lost.
 const char* kvproof_live_verdict(kvproof_live* run);
 
 void kvproof_live_close(kvproof_live* run);

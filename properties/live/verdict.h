@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run judged from its lines, and the verdict in words and as JSON.
+// A run judged from its lines, and the verdict as a word with a reason, and as JSON.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <iosfwd>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -19,14 +19,12 @@ namespace kvproof::live {
 /// @return whether it is read as it is written: standard input or a pipe
 [[nodiscard]] bool is_stream(const std::string& path);
 
-/// "holds", "BROKEN: S1 (content) first" or "cannot tell", and whether the run was cut off.
-[[nodiscard]] std::string verdict_line(const Judge& judge);
+/// holds, broken or cannot_tell: a word of bench/results/verdict.h.
+[[nodiscard]] std::string_view verdict_of(const Judge& judge);
+/// Which law was broken first, why it cannot be told, and where the judgement ended; or empty.
+[[nodiscard]] std::string reason_of(const Judge& judge);
+[[nodiscard]] std::uint64_t laws_evaluated(const Judge& judge);
 [[nodiscard]] std::string in_words(const Found& found, const Judge& judge);
-void print_finding(std::ostream& out, const Found& found, const Judge& judge);
-/// Prints the verdict, and how often each law was evaluated.
-void print_verdict(std::ostream& out, std::string_view file, const Judge& judge);
 [[nodiscard]] nlohmann::json verdict_json(const Judge& judge);
-/// Puts a run among those judged before: {"runs":[...],"total":{...}}.
-void add_run(nlohmann::json& all, const std::string& file, const Judge& judge);
 
 }  // namespace kvproof::live
