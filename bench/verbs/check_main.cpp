@@ -165,8 +165,8 @@ std::vector<CommandLine::Option> add_ordinary_options(CommandLine& line, Argumen
       line.option("--without-law", arguments.without_laws, "leave out this law, repeatable")
           .placeholder("ID"),
       line.option("--known", arguments.known,
-                  "a file of expected findings, JSON Lines with finding, reason and link; only "
-                  "others are violations")
+                  "a file of known findings (properties/foreign/findings/README.md); only others "
+                  "are violations")
           .placeholder("FILE"),
       line.option("--require", arguments.required,
                   "laws joined by commas; exit code 3 unless each of them is evaluated")

@@ -227,19 +227,13 @@ void print_abilities(std::ostream& out, const CheckReport& report) {
 }
 
 void print_known(std::ostream& out, const CheckReport& report) {
-  const auto ids = [](const properties::KnownFinding& known) {
-    std::string text;
-    for (const std::string& id : known.laws) text.append(text.empty() ? "" : "+").append(id);
-    return text;
-  };
   for (const auto& finding : report.findings) {
     if (!finding.known) continue;
     out << "known: " << finding.laws() << ", " << finding.seen
-        << " times: " << finding.known->reason << ' ' << finding.known->link << '\n';
+        << " times: " << finding.known->text() << '\n';
   }
   for (const auto& known : report.gone) {
-    out << "known, and did not occur: " << ids(known) << ": " << known.reason << ' ' << known.link
-        << '\n';
+    out << "known, and did not occur: " << known.law() << ": " << known.text() << '\n';
   }
 }
 
@@ -412,8 +406,8 @@ void add_laws(const CheckReport& report, std::vector<Result>& out) {
           {"where", f.where},
           {"intended", f.intended},
           {"behind", f.without()},
-          {"known", f.known ? f.known->reason : ""},
-          {"link", f.known ? f.known->link : ""}},
+          {"known", f.known ? f.known->id : ""},
+          {"link", f.known ? f.known->page : ""}},
          {{"trace_operations", metric(f.failure.trace.size())}, {"seen", metric(f.seen)}}});
   }
 }

@@ -12,7 +12,9 @@
 #include "properties/check/published_keys.h"
 #include "properties/mutants/patches.h"
 #include "properties/random/ways.h"
+#include "properties/traces/test_files.h"
 #include "reference/operations.h"
+#include "reference/support/input_error.h"
 #include "reference/support/say.h"
 
 namespace kvproof::properties {
@@ -261,16 +263,14 @@ FailureReport finding(std::vector<std::string> laws, std::vector<Operation> trac
 }
 
 TEST(Findings, AreDistinctByLawsAndCause) {
-  Findings findings(3, {{{"I9", "I10"}, "as reported", "https://example.org/1"},
-                        {{"C2"}, "mended", ""},
-                        {{"C3"}, "gone", ""}});
+  Findings findings(3, {{"as reported", {"I9", "I10"}}, {"mended", {"C2"}}, {"gone", {"C3"}}});
   findings.add(finding({"I9"}, {op::Lookup{"a"}, op::Free{"a"}}, "block 3 of r12 in [1, 2]"));
   findings.add(finding({"I9"}, {op::Lookup{"b"}}, "block 14 of r7 in [3]"));
   EXPECT_EQ(findings.all().size(), 1U);
   EXPECT_EQ(findings.all().front().shape(), "lookup") << "the shortest is kept";
   EXPECT_EQ(findings.all().front().seen, 2U);
   ASSERT_TRUE(findings.all().front().known.has_value());
-  EXPECT_EQ(findings.all().front().known->reason, "as reported");
+  EXPECT_EQ(findings.all().front().known->id, "as reported");
   findings.add(finding({"I9"}, {op::Lookup{"a"}, op::Free{"a"}}, "the index has no such block"));
   EXPECT_EQ(findings.all().back().shape(), "lookup, free");
   FailureReport behind = finding({"C2"}, {op::Lookup{"a"}});
@@ -283,10 +283,76 @@ TEST(Findings, AreDistinctByLawsAndCause) {
   EXPECT_FALSE(findings.all().back().known.has_value()) << "the row does not name I13";
   EXPECT_TRUE(findings.enough());
   ASSERT_EQ(findings.gone().size(), 1U);
-  EXPECT_EQ(findings.gone().front().reason, "gone");
+  EXPECT_EQ(findings.gone().front().id, "gone");
   EXPECT_EQ(findings.laws_seen_enough(), std::uint64_t{1} << (find_law("I9") - kLaws));
   EXPECT_TRUE(findings.counts_only(finding({"I9"}, {}).failure));
   EXPECT_FALSE(findings.counts_only(finding({"I13"}, {}).failure));
+}
+
+std::vector<KnownFinding> read_rows(const std::string& text) {
+  const TemporaryFolder folder;
+  return read_known(folder.write("known.jsonl", text));
+}
+
+TEST(KnownFindings, AreOfTheirEngineReleaseLawsWordsAndPlace) {
+  const KnownFinding row =
+      read_rows(
+          R"({"id":"K1","engine":"mine","law":"I9+I10","says":"r2 holds 3 blocks","first":"0.9",)"
+          R"("last":"0.33.0","page":"p.md","what":"w","where":["plain"]})")
+          .front();
+  EXPECT_EQ(row.law() + ' ' + row.text(), "I9+I10 K1 w p.md");
+  for (const char* release : {"0.9", "0.10.1", "0.33.0"}) {
+    EXPECT_TRUE(row.applies_to("mine", release)) << release;
+  }
+  for (const char* release : {"0.8", "0.33.1", "0.33.0+mend", "82f5ca2", ""}) {
+    EXPECT_FALSE(row.applies_to("mine", release)) << release;
+  }
+  EXPECT_FALSE(row.applies_to("another", "0.10"));
+  const std::string said = "I9: r17 holds 41 blocks.";
+  EXPECT_TRUE(row.explains({"I9"}, said, "plain"));
+  EXPECT_FALSE(row.explains({"I9", "I13"}, said, "plain"));
+  EXPECT_FALSE(row.explains({"I9"}, "r17 hold 41 blocks", "plain"));
+  EXPECT_FALSE(row.explains({"I9"}, said, "window"));
+  EXPECT_TRUE(known_of({row}, "mine").empty()) << "no check knows a release";
+  EXPECT_TRUE(known_of({{"K2", {"S9", "tail"}}, {"K3", {}}}, "mine").empty());
+  EXPECT_EQ(known_of({{"K4", {"S9", "I9"}}}, "mine").size(), 1U);
+}
+
+TEST(KnownFindings, WithWordsHideNoOthersOfTheirLaw) {
+  Findings findings(9, {{.id = "K", .laws = {"I9"}, .says = "block of r"}});
+  for (int i = 0; i < 5; ++i) {
+    const FailureReport each =
+        finding({"I9"}, {op::Lookup{"a"}}, "block 3 of r" + std::to_string(i));
+    if (!findings.counts_only(each.failure)) findings.add(each);
+  }
+  const FailureReport other = finding({"I9"}, {op::Lookup{"a"}}, "the index has no such block");
+  ASSERT_FALSE(findings.counts_only(other.failure));
+  findings.add(other);
+  ASSERT_EQ(findings.all().size(), 2U);
+  EXPECT_EQ(findings.all().front().seen, 5U);
+  EXPECT_FALSE(findings.all().back().known);
+}
+
+TEST(KnownFindings, AreReadOrRefusedByLineAndField) {
+  const auto earlier = read_rows(R"({"finding":"I9","reason":"as reported","link":"l"})");
+  EXPECT_EQ(earlier.front().text(), "as reported l");
+  EXPECT_FALSE(read_known(KVPROOF_SOURCE_DIR "/properties/foreign/findings/known.jsonl").empty());
+  EXPECT_TRUE(read_rows(R"({"id":"K","law":"I9","name":"gone around"})").empty());
+  for (const auto& [text, said] :
+       {std::pair{R"({"id":"K"})", "line 1: field law: expected a value, found none"},
+        {R"({"law":"I9"})", "line 1: field id: expected a value, found none"},
+        {R"({"id":"K","law":"I99"})", "field law: expected ids of laws joined by +, found 'I99'"},
+        {R"({"id":"K","law":"I9","link":"l"})", "field link: expected one of id, engine, law"},
+        {R"({"id":"K","law":"I9","where":"plain"})", "field where: expected an array"},
+        {R"({"id":"K","law":"I9","says":3})", "field says: expected a string"},
+        {R"(["K"])", "line 1: expected a JSON object"}}) {
+    try {
+      static_cast<void>(read_rows(text));
+      ADD_FAILURE() << text;
+    } catch (const InputError& error) {
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+    }
+  }
 }
 
 TEST(Check, GoesOnAfterAFindingAndWithoutALaw) {
@@ -299,7 +365,7 @@ TEST(Check, GoesOnAfterAFindingAndWithoutALaw) {
   ASSERT_FALSE(report.findings.empty());
   EXPECT_GT(report.findings.front().seen, 1U) << "one bug is one finding, seen again";
   const std::string law = report.findings.front().failure.breaches.front();
-  several.known = {{report.findings.front().failure.breaches, "seeded", ""}};
+  several.known = {{"seeded", report.findings.front().failure.breaches}};
   EXPECT_GT(check(broken, several).num_known(), 0U);
   several.known.clear();
   several.laws_left_out = std::uint64_t{1} << (find_law(law) - kLaws);
@@ -316,7 +382,7 @@ TEST(Check, WhatMayFollowFromAKnownFindingDecidesNothing) {
   report.findings = {front, behind};
   ASSERT_NE(report.failure(), nullptr);
   EXPECT_EQ(report.failure()->laws(), "C12");
-  report.findings.front().known = KnownFinding{{"C12"}, "as reported", ""};
+  report.findings.front().known = KnownFinding{"as reported", {"C12"}};
   EXPECT_EQ(report.failure(), nullptr);
   EXPECT_EQ(report.num_behind(), 1U) << "it is told all the same";
 }

@@ -6,8 +6,9 @@
 // Behind:   where a law was broken often enough, every other run goes on without it, on a state
 //           that may be broken already. What is found there stands for itself if a replay with all
 //           laws says the same at the same operation; else it may follow from what those laws say.
-// Known:    a row of a file names laws, why they break, and where that is reported. A finding is
-//           known if a row names all its laws.
+// Known:    a row of a file applies to the engine and its release, names all laws of the finding,
+//           and has words that it says; numbers and signs do not count. kvproof_support/known.py is
+//           the same in Python.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "properties/random/runner.h"
@@ -22,15 +24,36 @@
 
 namespace kvproof::properties {
 
-/// A line of a file of known findings.
+/// A line of a file of known findings. What is empty demands nothing, but a release that nobody
+/// knows is none of those from the first to the last.
 struct KnownFinding {
-  std::vector<std::string> laws;
-  std::string reason;
-  std::string link;
+  std::string id;
+  std::vector<std::string> laws;  // empty: no check sees it
+  std::string engine = {};
+  std::string says = {};  // words of the finding
+  std::string first = {};
+  std::string last = {};
+  std::string page = {};  // an advisory, or the address of a report
+  std::string what = {};  // a sentence for people
+  std::vector<std::string> where = {};
+
+  [[nodiscard]] bool applies_to(const std::string& of_engine, const std::string& release) const;
+  [[nodiscard]] bool explains(const std::vector<std::string>& broken, std::string_view reason,
+                              const std::string& at) const;
+  /// "I13+I18"
+  [[nodiscard]] std::string law() const;
+  /// "KVP-2026-16 a hit counts a block that is gone vllm-v0.md"
+  [[nodiscard]] std::string text() const;
 };
 
-/// Reads JSON Lines: {"finding":"I13+I18","reason":"...","link":"https://..."}. @throws InputError
+/// Reads JSON Lines: {"id":"KVP-2026-44","engine":"nano-vllm","law":"I13+I18","says":"..."}, and
+/// what had no ids: {"finding":"I9","reason":"...","link":"..."}. A row with a `name`, which an
+/// adapter goes around, is left out. @throws InputError
 [[nodiscard]] std::vector<KnownFinding> read_known(const std::string& path);
+
+/// Those that apply to a subject, whose release no check knows, and name a law of a check.
+[[nodiscard]] std::vector<KnownFinding> known_of(std::vector<KnownFinding> rows,
+                                                 const std::string& subject);
 
 struct FailureReport {
   Failure failure;                // shrunk

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found in releases of vLLM (vllm.md), and a way around each: calls that are not made and
-configurations that are not built, so that it hides nothing else."""
+"""Ways around what was found in releases of vLLM (vllm.md): calls that are not made and
+configurations that are not built, so that it hides nothing else. What has a row of that name in
+findings/known.jsonl takes its reason from there, and its releases unless more may have it."""
 
 import math
+import pathlib
+import sys
 from collections import Counter
 from importlib.metadata import version
 from typing import Callable, NamedTuple
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "reference" / "support"))
+from kvproof_support import known  # noqa: E402
 
 RELEASE = ".".join(version("vllm").split(".")[:2])
 PROFILED = RELEASE in ("0.22", "0.24", "0.33")  # a profile describes them block for block
 # Those of which it is known what they have; in others whatever is known is gone around.
 CHECKED = ("0.11", "0.13", "0.15", "0.18", "0.20", "0.22", "0.24", "0.27", "0.30", "0.33")
-OLD, BEFORE_33 = CHECKED[:2], CHECKED[:-1]
+BEFORE_33 = CHECKED[:-1]
 NEWER = [*map(int, RELEASE.split("."))] > [0, 24]
 ABSENT = {"common_prefix"} if NEWER else set()  # its answer is always 0
 
@@ -23,13 +29,28 @@ def abilities(profile):
     return {} if PROFILED else {"eagle": False}
 
 
-class Known(NamedTuple):
+FOUND = {row.name: row for row in known.read(known.OWN).rows if row.name}
+
+
+class Way(NamedTuple):
     """A way around something that is known."""
 
     name: str
-    reason: str
     meets: Callable  # whether a configuration, or a call, meets it
-    releases: tuple = CHECKED  # those of them that have it, or may have it
+    releases: tuple = ()  # those of CHECKED that have it, or may have it; empty: as of its row
+    why: str = ""  # empty: as of its row
+
+    @property
+    def reason(self):
+        row = FOUND.get(self.name)
+        return self.why or f"{row.id}: {row.what}"
+
+
+def releases_of(name):
+    """@return those of CHECKED in which a row of the file says that a defect is"""
+    first, last = (CHECKED.index(bound.rpartition(".")[0])
+                   for bound in (FOUND[name].first, FOUND[name].last))
+    return CHECKED[first:last + 1]
 
 
 def of_full_attention(group):
@@ -62,18 +83,14 @@ def kept_states(config):
 
 
 CONFIGURATIONS = (
-    Known("alike", "vLLM puts alike layers into one group", alike_groups, BEFORE_33),
-    Known("two-full", "of two full groups the hit of the first alone is cut to what all groups "
-          "have", two_full_groups, BEFORE_33),
-    Known("43559", "vLLM issue 43559: a hit longer than what full attention lists",
-          mamba_behind_drafts, BEFORE_33),
-    Known("align-state", "0.15 gives back a state a step sooner",
-          lambda config: any(group.get("mode") == "align" for group in config["groups"]),
-          ("0.15",)),
-    Known("25431", "0.11 keeps the last published block of a chunk that is over",
-          lambda config: any(group.get("chunk") for group in config["groups"]), ("0.11",)),
-    Known("states", "0.24.0 keeps these states as 0.22 does, the profile (a newer main) does not",
-          kept_states, (*CHECKED[2:5], "0.24")))
+    Way("alike", alike_groups, BEFORE_33, "vLLM puts alike layers into one group"),
+    Way("two-full", two_full_groups, BEFORE_33),
+    Way("43559", mamba_behind_drafts, BEFORE_33),
+    Way("align-state",
+        lambda config: any(group.get("mode") == "align" for group in config["groups"])),
+    Way("25431", lambda config: any(group.get("chunk") for group in config["groups"])),
+    Way("states", kept_states, (*CHECKED[2:5], "0.24"),
+        "0.24.0 keeps these states as 0.22 does, the profile (a newer main) does not"))
 
 
 def aligned(subject, o):
@@ -192,42 +209,32 @@ def counts_mislead(subject, _, o):
 
 
 CALLS = (
-    Known("46892", "vLLM PR 46892: takes a block more than it predicts",
-          lambda subject, r, o: external(o) and aligned(subject, o)
-          and hardly_enough(subject, r, o)),
-    Known("longest", "the engine schedules nothing beyond the longest sequence",
-          beyond_the_longest),
-    Known("encoder", "the engine has no connector beside cross attention",
-          lambda subject, r, o: external(o) and any(
-              group["kind"] == "cross" for group in subject.config["groups"])),
-    Known("39271", "vLLM issue 39271: asserts that later chunks need no fewer blocks",
-          fewer_blocks, CHECKED[:6]),
-    Known("33775", "vLLM issue 33775: takes a block that another group has hit",
-          lambda subject, r, o: external(o) and o["use_lookup"] and len(subject.groups) > 1,
-          CHECKED[:6]),
-    Known("window-of-one", "0.22 loads what a window of one token does not read",
-          lambda subject, r, o: external(o) and has_window_of_one(subject), CHECKED[:6]),
-    Known("hit-of-one", "0.13 holds what a window of one token does not read",
-          lambda subject, r, o: o.get("use_lookup") and has_window_of_one(subject), OLD),
-    Known("null-key", "0.13 publishes the null block", published_later, OLD),
-    Known("output-key", "0.18 has another key for output behind an image than for a prompt",
-          lambda subject, r, o: o["op"] == "append" and r.mm_features, CHECKED[:5]),
-    Known("progress", "0.11 forgets that blocks are published when asked for fewer",
-          less_than_is_published, ("0.11",)),
-    Known("beyond-keys", "keys that look two or more tokens ahead, and no group that reads all "
-          "tokens: a lookup indexes behind the last key", beyond_the_keys, ("0.33",)),
-    Known("checkpoint", "the engine publishes after a grant, and as much as that computed",
-          checkpoint_of_another_call, ("0.33",)),
-    Known("late-state", "a state that went on gets the key of the end of the prompt; the engine "
-          "asks for it before", state_that_went_on, ("0.33",)),
-    Known("late-checkpoint", "what is in flight keeps the block of a checkpoint, which may get the "
-          "key of its position", checkpoint_kept_in_flight, ("0.33",)),
-    Known("empty", "the engine refuses a prompt without tokens", tail_of_nothing, ("0.33",)),
-    Known("counts", "compares reference counts with the number of requests that were met",
-          counts_mislead),
-    Known("twice", "0.22 queues a block twice that is released twice in one call",
-          lambda subject, r, o: o["op"] == "release" and len({*o["blocks"]}) < len(o["blocks"]),
-          CHECKED[:6]))
+    Way("46892", lambda subject, r, o: external(o) and aligned(subject, o)
+        and hardly_enough(subject, r, o), CHECKED),
+    Way("longest", beyond_the_longest, CHECKED,
+        "the engine schedules nothing beyond the longest sequence"),
+    Way("encoder", lambda subject, r, o: external(o) and any(
+        group["kind"] == "cross" for group in subject.config["groups"]), CHECKED,
+        "the engine has no connector beside cross attention"),
+    Way("39271", fewer_blocks, CHECKED[:6]),
+    Way("33775", lambda subject, r, o: external(o) and o["use_lookup"] and len(subject.groups) > 1,
+        CHECKED[:6]),
+    Way("window-of-one", lambda subject, r, o: external(o) and has_window_of_one(subject),
+        CHECKED[:6], "0.22 loads what a window of one token does not read"),
+    Way("hit-of-one", lambda subject, r, o: o.get("use_lookup") and has_window_of_one(subject)),
+    Way("null-key", published_later),
+    Way("output-key", lambda subject, r, o: o["op"] == "append" and r.mm_features, CHECKED[:5]),
+    Way("progress", less_than_is_published),
+    Way("beyond-keys", beyond_the_keys),
+    Way("checkpoint", checkpoint_of_another_call, ("0.33",),
+        "the engine publishes after a grant, and as much as that computed"),
+    Way("late-state", state_that_went_on, ("0.33",), "a state that went on gets the key of the end "
+        "of the prompt; the engine asks for it before"),
+    Way("late-checkpoint", checkpoint_kept_in_flight),
+    Way("empty", tail_of_nothing, ("0.33",), "the engine refuses a prompt without tokens"),
+    Way("counts", counts_mislead, CHECKED),
+    Way("twice",
+        lambda subject, r, o: o["op"] == "release" and len({*o["blocks"]}) < len(o["blocks"])))
 # What is no call: a salt and an adapter of one name are one key; so is an input at two places of a
 # block; an event of a block behind one without key is an assertion.
 SALT, PLACE, EVENTS = "44701", "36708", "30544"
@@ -242,10 +249,11 @@ class Around:
         self.active, self.meet = "--around-known" in words, options.get("--meet")
         self.met, self.count = 0, options.get("--count")
 
-    def goes_around(self, name, releases):
+    def goes_around(self, name, releases=()):
         """@return whether this is left out, as it would be met now"""
         if name != self.meet:
-            return self.active and (RELEASE in releases or RELEASE not in CHECKED)
+            return self.active and (RELEASE in (releases or releases_of(name))
+                                    or RELEASE not in CHECKED)
         self.met += 1
         if self.count:
             with open(self.count, "w", encoding="ascii") as file:
@@ -259,12 +267,12 @@ class Around:
 
     def salt(self, salt):
         """@return a salt that no adapter is named like"""
-        return "salt " + salt if salt and self.goes_around(SALT, CHECKED[1:-1]) else salt
+        return "salt " + salt if salt and self.goes_around(SALT) else salt
 
     def place(self, item):
         """@return the name of an input, that is another at another place"""
         name = item["id"]
-        return f"{name} at {item['offset']}" if self.goes_around(PLACE, CHECKED[:4]) else name
+        return f"{name} at {item['offset']}" if self.goes_around(PLACE) else name
 
     def events(self):
-        return not self.goes_around(EVENTS, OLD)
+        return not self.goes_around(EVENTS)

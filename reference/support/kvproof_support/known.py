@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple
 
+from kvproof_support import results
 from kvproof_support.files import InputError
 
 OWN = Path(__file__).resolve().parents[3] / "properties" / "foreign" / "findings" / "known.jsonl"
@@ -57,7 +58,8 @@ def numbers(release: str) -> list[int]:
 
 
 def words(text: str) -> str:
-    return " ".join(re.findall("[A-Za-z]+", text))
+    """The words of a text, each with a space before it and behind the last."""
+    return " ".join(["", *re.findall("[A-Za-z]+", text), ""])
 
 
 class Known:
@@ -84,6 +86,13 @@ class Known:
     def unmatched(self) -> list[Row]:
         """@return what applied to an engine that was asked for, and explained nothing"""
         return [row for row in self.rows if row in self.asked - self.matched]
+
+    def stale(self) -> list[results.Row]:
+        """@return a row of results for each of these"""
+        return [results.row("known", {
+            "known": row.id, "law": row.law, "page": row.page, "what": row.what,
+            "verdict": "not_evaluated", "reason": "no finding is explained by this entry"}, {})
+            for row in self.unmatched()]
 
     def of_page(self, page: str) -> Row | None:
         """@return the first row of an advisory, also by its name without .md"""
@@ -131,12 +140,13 @@ def row_of(line: str) -> Row:
         expected, fits = FIELDS.get(field, TEXT)
         if not fits(value):
             raise Wrong(f"field {field}: expected {expected}, found {json.dumps(value)[:60]}")
-    if "law" not in said:
-        raise Wrong("field law: expected one")
+    for field in ("id", "law"):
+        if field not in said:
+            raise Wrong(f"field {field}: expected a value, found none")
     return Row(**said | {"where": tuple(said.get("where", ()))})
 
 
-EARLIER = {"finding": "law", "reason": "what", "link": "page"}
+EARLIER = {"finding": "law", "reason": "id", "link": "page"}
 TEXT: tuple[str, Callable[[Any], bool]] = "a text", lambda value: isinstance(value, str)
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "law": ("ids of laws, joined by +", lambda value: isinstance(value, str) and bool(
