@@ -22,6 +22,9 @@ struct Shown {
 };
 
 inline constexpr Shown kShown[] = {
+    {.experiment = "known",
+     .names = "known law",
+     .text = "known, and did not occur: {law}: {known}[ {what}][ {page}]"},
     // kvproof live
     {.experiment = "live_law",
      .names = "file law name",

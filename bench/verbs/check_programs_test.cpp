@@ -472,6 +472,39 @@ TEST_F(CheckPrograms, LiveTellsWhatHoldsFromWhatIsBrokenAndWhatCannotBeTold) {
   EXPECT_EQ(judged(lines.size() - 1, R"({"op":"lost","what":"the queue was full"})"), 3);
 }
 
+TEST_F(CheckPrograms, LiveTellsWhatIsKnownFromWhatIsNew) {
+  folder_.write("run.jsonl",
+                R"({"kvproof_run":1,"engine":"mine 0.10.1","tiers":[{"name":"device","blocks":9}],)"
+                R"("groups":[{"block_size":4}],"patience":9})"
+                "\n"
+                R"({"op":"raised","what":"KeyError: 7 of 9"})"
+                "\n");
+  const auto judged = [&](const std::string& row) {
+    folder_.write("known.jsonl", R"({"id":"A","law":"L4"})"
+                                 "\n" +
+                                     row);
+    return run("live", "run.jsonl --known=known.jsonl --json=live.json");
+  };
+  for (const std::string row :
+       {R"({"id":"B","law":"S16","engine":"other"})", R"({"id":"B","law":"S16","last":"0.9"})",
+        R"({"id":"B","law":"S1"})", R"({"id":"B","law":"S16","says":"IndexError"})"}) {
+    EXPECT_EQ(judged(row).exit_code, 1) << row;
+  }
+  const Answer known =
+      judged(R"({"id":"B","law":"S1+S16","engine":"mine","first":"0.9","says":"KeyError 8 of"})");
+  EXPECT_EQ(known.exit_code, 3) << "no step ran";
+  expect_in("known, and did not occur: L4: A", known.out);
+  const json document = json::parse(text_of(folder_.path() / "live.json"));
+  for (const json& row : document.at("results")) {
+    if (row.at("experiment") != "live_finding") continue;
+    EXPECT_EQ(row.at("parameters").at("verdict"), "known");
+    EXPECT_EQ(row.at("parameters").at("known"), "B");
+  }
+  const Answer refused = judged(R"({"id":"B","law":7})");
+  EXPECT_EQ(refused.exit_code, 2);
+  expect_in("known.jsonl: line 2: field law: expected a string", refused.error);
+}
+
 TEST_F(CheckPrograms, LiveJudgesAPipeAsItIsWritten) {
   const std::string live = KVPROOF_BINARY_DIR "/bin/kvproof-live ";
   const std::string sound = " " KVPROOF_SOURCE_DIR "/properties/live/runs/sound.jsonl ";

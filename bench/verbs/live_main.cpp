@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // kvproof live: judges recorded runs of a whole engine (properties/live/README.md).
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <span>
@@ -11,6 +13,8 @@
 #include "bench/results/table.h"
 #include "bench/results/verdict.h"
 #include "bench/verbs/command_line.h"
+#include "bench/verbs/known_rows.h"
+#include "properties/check/findings.h"
 #include "properties/lens/live_story.h"
 #include "properties/live/verdict.h"
 #include "reference/support/input_error.h"
@@ -25,18 +29,20 @@ Result row_of(const live::Found& found, const live::Judge& judge, const std::str
   const live::RunLaw& law = live::kRunLaws[found.law];
   std::string before;
   for (const std::string& line : found.before) before += (before.empty() ? "" : "\n") + line;
-  Result row{"live_finding",
-             {{"file", file},
-              {"law", std::string(law.id)},
-              {"name", std::string(law.name)},
-              {"sentence", std::string(law.sentence)},
-              {"verdict", std::string(name_of(Verdict::broken))},
-              {"reason", found.what},
-              {"event", std::int64_t{found.event}},
-              {"req", found.req},
-              {"wrote", found.wrote},
-              {"before", before}},
-             {}};
+  Result row{
+      "live_finding",
+      {{"file", file},
+       {"law", std::string(law.id)},
+       {"name", std::string(law.name)},
+       {"sentence", std::string(law.sentence)},
+       {"verdict", std::string(name_of(found.known.empty() ? Verdict::broken : Verdict::known))},
+       {"known", found.known},
+       {"reason", found.what},
+       {"event", std::int64_t{found.event}},
+       {"req", found.req},
+       {"wrote", found.wrote},
+       {"before", before}},
+      {}};
   const auto add = [&row](const char* name, auto number) {
     row.parameters.emplace_back(name, static_cast<std::int64_t>(number));
   };
@@ -51,7 +57,8 @@ Result row_of(const live::Found& found, const live::Judge& judge, const std::str
 
 Result row_of(live::LawId id, const live::Judge& judge, const std::string& file) {
   const live::RunLaw& law = live::kRunLaws[id];
-  const Verdict verdict = judge.found(id) > 0   ? Verdict::broken
+  const Verdict verdict = judge.found_new(id)   ? Verdict::broken
+                          : judge.found(id) > 0 ? Verdict::known
                           : judge.spoke(id) > 0 ? Verdict::holds
                                                 : Verdict::not_evaluated;
   return {"live_law",
@@ -76,8 +83,65 @@ Result row_of(const live::Judge& judge, const std::string& file) {
            {"laws_evaluated", count(live::laws_evaluated(judge))}}};
 }
 
+/// What is known of the engines that runs name, and what of it was found.
+class KnownOfRuns {
+ public:
+  explicit KnownOfRuns(const std::string& path) {
+    if (!path.empty()) rows_ = properties::read_known(path);
+    uses_.resize(rows_.size(), Use::none);
+  }
+
+  /// @return the id of the row that explains a finding
+  std::string operator()(const live::Header& header, live::LawId law, std::string_view what) {
+    ask(header);
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (!applies(rows_[i], header)) continue;
+      if (!rows_[i].explains({std::string(live::kRunLaws[law].id)}, what, "")) continue;
+      uses_[i] = Use::matched;
+      return rows_[i].id;
+    }
+    return {};
+  }
+
+  /// Notes that a run of an engine was judged.
+  void ask(const live::Header& header) {
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (uses_[i] == Use::none && applies(rows_[i], header)) uses_[i] = Use::asked;
+    }
+  }
+
+  /// Those that apply to an engine that was judged, and explain nothing.
+  [[nodiscard]] std::vector<Result> unexplained() const {
+    std::vector<Result> out;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      if (uses_[i] == Use::asked) out.push_back(row_of_unmatched(rows_[i]));
+    }
+    return out;
+  }
+
+ private:
+  enum class Use : std::uint8_t { none, asked, matched };
+
+  /// The header names engine and release as "vllm 0.33.0".
+  static bool applies(const properties::KnownFinding& row, const live::Header& header) {
+    const std::string& engine = header.engine;
+    const std::size_t at = engine.find_last_of(' ');
+    const std::string release = at == engine.npos ? "" : engine.substr(at + 1);
+    const bool numbered = !release.empty() && release[0] >= '0' && release[0] <= '9';
+    const bool of_runs = std::ranges::any_of(row.laws, [](const std::string& law) {
+      return std::ranges::find(live::kRunLaws, law, &live::RunLaw::id) != std::end(live::kRunLaws);
+    });
+    return of_runs &&
+           (numbered ? row.applies_to(engine.substr(0, at), release) : row.applies_to(engine, ""));
+  }
+
+  std::vector<properties::KnownFinding> rows_;
+  std::vector<Use> uses_;
+};
+
 /// Adds the rows of a run, and prints them; of a pipe the findings are printed as they come.
-live::Judge judge_and_print(const std::string& file, std::vector<Result>& results) {
+live::Judge judge_and_print(const std::string& file, KnownOfRuns& known,
+                            std::vector<Result>& results) {
   std::vector<Result> findings;
   const auto take = [&](const live::Found& found, const live::Judge& judge) {
     findings.push_back(row_of(found, judge, file));
@@ -86,7 +150,10 @@ live::Judge judge_and_print(const std::string& file, std::vector<Result>& result
   };
   const std::string path = file == "-" ? "/dev/stdin" : file;
   const bool stream = live::is_stream(path);
-  live::Judge judge = stream ? live::judge_file(path, take) : live::judge_file(path);
+  const auto told =
+      stream ? std::function<void(const live::Found&, const live::Judge&)>(take) : nullptr;
+  live::Judge judge = live::judge_file(path, told, std::ref(known));
+  known.ask(judge.header());
   std::vector<Result> rows;
   for (std::size_t i = 0; i < live::kNumLaws; ++i) {
     rows.push_back(row_of(static_cast<live::LawId>(i), judge, file));
@@ -103,6 +170,7 @@ live::Judge judge_and_print(const std::string& file, std::vector<Result>& result
 
 int run(int argc, char** argv) {
   std::vector<std::string> files;
+  std::string known_path;
   OutputPaths paths;
   CommandLine line(kProgram,
                    "Judges recorded runs of an engine: whether each row of each step read what its "
@@ -110,9 +178,14 @@ int run(int argc, char** argv) {
                    "Example: kvproof live properties/live/runs/sound.jsonl");
   line.option("files", files,
               "recorded runs (JSON Lines, plain, .gz or .zst), or pipes; - is standard input");
+  line.option("--known", known_path,
+              "a file of known findings (properties/foreign/findings/README.md); only others break "
+              "a law")
+      .placeholder("FILE");
   add_output_options(line, paths, Says::verdicts);
   if (!line.parse(argc, argv)) return kHolds;
   if (files.empty()) throw UsageError("expected recorded runs; see --help");
+  KnownOfRuns known(known_path);
   const OutputFiles outputs(paths);
   std::vector<Result> results;
   bool broken = false;
@@ -120,8 +193,8 @@ int run(int argc, char** argv) {
   bool unread = false;
   for (const std::string& file : files) {
     try {
-      const live::Judge judge = judge_and_print(file, results);
-      broken = broken || !judge.findings().empty();
+      const live::Judge judge = judge_and_print(file, known, results);
+      broken = broken || live::verdict_of(judge) == name_of(Verdict::broken);
       told = told && judge.can_tell();
     } catch (const InputError& error) {
       if (files.size() == 1) throw;
@@ -129,6 +202,9 @@ int run(int argc, char** argv) {
       unread = true;
     }
   }
+  const std::vector<Result> unexplained = known.unexplained();
+  print_results(std::cout, unexplained);
+  std::ranges::copy(unexplained, std::back_inserter(results));
   outputs.commit(describe_environment(argc, argv, 0), results);
   if (broken) return kViolated;
   if (unread) return kUsage;

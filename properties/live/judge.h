@@ -11,10 +11,13 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "properties/live/events.h"
@@ -34,11 +37,16 @@ struct Found {
   std::string wrote;                // who wrote the slot, and when
   std::vector<std::string> before;  // the last events of the block
   std::optional<std::uint64_t> step;
+  std::string known;  // the id of the row that explains it; empty = new
 };
+
+/// @return the id of the row that explains what was found; empty = none
+using Knows = std::function<std::string(const Header&, LawId, std::string_view what)>;
 
 class Judge {
  public:
-  explicit Judge(const Header& header) : header_(header), shadow_(header) {}
+  explicit Judge(const Header& header, Knows knows = {})
+      : header_(header), knows_(std::move(knows)), shadow_(header) {}
 
   /// Its numbers are those of requests, tiers and groups that exist.
   void take(const Event& event);
@@ -53,6 +61,8 @@ class Judge {
   [[nodiscard]] const std::vector<Found>& findings() const { return findings_; }
   [[nodiscard]] std::uint64_t spoke(LawId law) const { return spoke_[law]; }
   [[nodiscard]] std::uint64_t found(LawId law) const { return found_[law]; }
+  /// Whether something was found of a law that is not known.
+  [[nodiscard]] bool found_new(LawId law) const { return new_[law] > 0; }
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] std::uint32_t events() const { return event_; }
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
@@ -254,9 +264,9 @@ class Judge {
   void count_step(const event::Dispatch& event);
   template <class... Parts>
   void report(LawId law, const About& about, const Parts&... what) {
-    constexpr std::uint64_t kFew = 3;  // of each law
-    if (++found_[law] <= kFew) tell(law, about, say(what...));
+    if (++found_[law] <= kFew || knows_) tell(law, about, say(what...));
   }
+  /// Keeps a few that are new, and a few that are known.
   void tell(LawId law, const About& about, std::string what);
   [[nodiscard]] std::string writer_of(const Slot& slot) const;
   [[nodiscard]] std::string at_event(std::uint32_t event) const;
@@ -272,7 +282,10 @@ class Judge {
     return is_null(block) || block >= header_.tiers[0].blocks;
   }
 
+  static constexpr std::uint64_t kFew = 3;  // of each law
+
   Header header_;
+  Knows knows_;
   Names names_;
   Shadow shadow_;
   std::vector<Asked> asked_;
@@ -300,6 +313,8 @@ class Judge {
   std::uint64_t dropped_ = 0;  // events
   std::array<std::uint64_t, kNumLaws> spoke_{};
   std::array<std::uint64_t, kNumLaws> found_{};
+  std::array<std::uint64_t, kNumLaws> new_{};
+  std::array<std::uint64_t, kNumLaws> known_{};
   std::vector<Found> findings_;
 };
 

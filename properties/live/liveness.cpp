@@ -109,7 +109,9 @@ const std::string& Judge::name_of(const Asked& asked) const {
 }
 
 void Judge::tell(LawId law, const About& about, std::string what) {
-  Found found{law, event_, std::move(what), "", about.position, about.place, "", {}, step_now_};
+  Found found{law, event_, std::move(what), "", about.position, about.place, "", {}, step_now_, ""};
+  if (knows_) found.known = knows_(header_, law, found.what);
+  if (++(found.known.empty() ? new_ : known_)[law] > kFew) return;
   found.req = about.asked != nullptr ? name_of(*about.asked) : std::string(about.req);
   if (about.slot != nullptr) found.wrote = writer_of(*about.slot);
   for (std::uint32_t i = 0; about.place && i < Block::kRemembered; ++i) {

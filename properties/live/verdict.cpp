@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "properties/live/verdict.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "reference/support/line_reader.h"
 #include "reference/support/say.h"
@@ -17,12 +19,12 @@ bool is_stream(const std::string& path) {
 }
 
 Judge judge_file(const std::string& path,
-                 const std::function<void(const Found&, const Judge&)>& found) {
+                 const std::function<void(const Found&, const Judge&)>& found, Knows knows) {
   LineReader reader(path);
   std::string_view line;
   if (!reader.next(line)) reader.fail("", "the header of a run, found an empty file");
   try {
-    Judge judge(parse_run_header(line));
+    Judge judge(parse_run_header(line), std::move(knows));
     std::size_t told = 0;
     while (reader.next(line)) {
       if (!reader.line_ended() && is_stream(path) && !json::accept(line)) {
@@ -39,8 +41,11 @@ Judge judge_file(const std::string& path,
 }
 
 std::string_view verdict_of(const Judge& judge) {
-  if (!judge.findings().empty()) return "broken";
-  return judge.can_tell() ? "holds" : "cannot_tell";
+  const auto& findings = judge.findings();
+  const bool all_known =
+      std::ranges::all_of(findings, [](const Found& f) { return !f.known.empty(); });
+  if (!all_known) return "broken";
+  return !judge.can_tell() ? "cannot_tell" : findings.empty() ? "holds" : "known";
 }
 
 std::string reason_of(const Judge& judge) {

@@ -13,13 +13,15 @@
 namespace kvproof::live {
 
 /// Judges a recorded run, plain or compressed. Of a pipe the last line may be broken off: then the
-/// run is judged up to there. @param found is told each finding as it comes @throws InputError
+/// run is judged up to there. @param found is told each finding as it comes @param knows which of
+/// them are known @throws InputError
 [[nodiscard]] Judge judge_file(const std::string& path,
-                               const std::function<void(const Found&, const Judge&)>& found = {});
+                               const std::function<void(const Found&, const Judge&)>& found = {},
+                               Knows knows = {});
 /// @return whether it is read as it is written: standard input or a pipe
 [[nodiscard]] bool is_stream(const std::string& path);
 
-/// holds, broken or cannot_tell: a word of bench/results/verdict.h.
+/// holds, broken, known or cannot_tell: a word of bench/results/verdict.h.
 [[nodiscard]] std::string_view verdict_of(const Judge& judge);
 /// Which law was broken first, why it cannot be told, and where the judgement ended; or empty.
 [[nodiscard]] std::string reason_of(const Judge& judge);
