@@ -93,7 +93,7 @@ system
 run
 expect 2 err:doctor
 for verb in test engines fuzz report check campaign explain lens \
-  replay live events plan bench gate doctor; do
+  replay live events plan bench gate doctor describe; do
   try --help 0 "out:  $verb" "ok:tail -n 1 $work/out | grep -q '^Example: kvproof '"
   try "$verb --help" 0 "out:Example: kvproof $verb" \
     "ok:tail -n 2 $work/out | grep -q '^Exit codes: 0 '"

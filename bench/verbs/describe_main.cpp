@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program behind `kvproof describe`: what a result file holds, and what results can hold.
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/requests/workloads.h"
+#include "bench/results/ci_files.h"
+#include "bench/results/environment.h"
+#include "bench/results/read_results.h"
+#include "bench/results/schema.h"
+#include "bench/results/table.h"
+#include "bench/verbs/command_line.h"
+
+namespace kvproof::bench {
+namespace {
+
+constexpr Program kProgram{.name = "kvproof describe"};
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::optional<std::string> json;  // empty = standard output
+  std::string junit, bmf;
+};
+
+void add_options(CommandLine& line, Arguments& arguments) {
+  const auto files =
+      line.option("files", arguments.files, "result files (JSON, plain, .gz or .zst)");
+  line.flag_or_option("--json", arguments.json,
+                      "instead: write the schema of result files and what is known of this machine "
+                      "and build, to standard output or to this file")
+      .placeholder("[=FILE]")
+      .not_with({files});
+  line.option("--junit", arguments.junit, "also write the verdicts to this file, as JUnit's XML")
+      .placeholder("FILE")
+      .goes_with({files});
+  line.option("--bmf", arguments.bmf, "also write the metrics to this file, for Bencher")
+      .placeholder("FILE")
+      .goes_with({files});
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CommandLine line(kProgram,
+                   "Prints the rows of result files, or says what result files can hold.\n"
+                   "Examples: kvproof describe check.json\n"
+                   "          kvproof describe --json=schema.json");
+  add_options(line, arguments);
+  for (int i = 1; i + 1 < argc; ++i) {  // a result file behind it would be overwritten
+    if (argv[i] == std::string_view("--json")) throw UsageError("--json: expected --json=FILE");
+  }
+  if (!line.parse(argc, argv)) return kHolds;
+  if (arguments.json) {
+    const std::string path = arguments.json->empty() ? "/dev/stdout" : *arguments.json;
+    ResultFile(path).commit_text(schema_json(describe_environment(argc, argv, kWorkloadSeed)));
+    return kHolds;
+  }
+  if (arguments.files.empty()) throw UsageError("expected result files or --json; see --help");
+  const CiFiles ci(arguments.junit, arguments.bmf);
+  std::vector<Result> results;
+  for (const std::string& file : arguments.files) {
+    std::ranges::move(read_results(file).results, std::back_inserter(results));
+  }
+  print_results(std::cout, results);
+  ci.commit(results);
+  return kHolds;
+}
+
+}  // namespace
+}  // namespace kvproof::bench
+
+int main(int argc, char** argv) {
+  using namespace kvproof;
+  return bench::run_program(bench::kProgram, [&] { return bench::run(argc, argv); });
+}
