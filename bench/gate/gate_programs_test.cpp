@@ -118,13 +118,14 @@ TEST_F(GatePrograms, CannotTellWithoutValgrindAndTime) {
 TEST_F(GatePrograms, ABrokenLawFailsBeforeAnythingIsMeasured) {
   const Answer answer = against_first("gate_broken", "");
   EXPECT_EQ(answer.exit_code, 1) << answer.out << answer.error;
-  expect_in("WRONG: ", answer.out);
+  expect_in("BROKEN: ", answer.out);
   expect_in("breaks I", answer.out);
   expect_in("nothing was measured", answer.out);
   EXPECT_EQ(answer.out.find("gate_measure"), std::string::npos);
-  expect_in("**kvproof gate: wrong**", text_of(folder_.path() / "summary.md"));
+  expect_in("**kvproof gate: broken**", text_of(folder_.path() / "summary.md"));
   const json document = json::parse(text_of(folder_.path() / "gate.json"));
-  EXPECT_EQ(document.at("results").at(0).at("parameters").at("verdict"), "wrong");
+  EXPECT_EQ(document.at("results").at(0).at("experiment"), "check_finding");
+  EXPECT_EQ(document.at("results").back().at("parameters").at("verdict"), "broken");
 }
 
 TEST_F(GatePrograms, WhatIsMeasuredMustBeWhatWasChecked) {

@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <ostream>
 
 #include "bench/gate/wilcoxon.h"
-#include "bench/results/table.h"
 
 namespace kvproof::bench {
 namespace {
@@ -18,12 +16,19 @@ std::string percent(double value) {
   return text;
 }
 
+std::string text_of(Verdict verdict) { return std::string(name_of(verdict)); }
+
+/// As a text for people.
+std::string in_words(Verdict verdict) {
+  return verdict == Verdict::cannot_tell ? "cannot tell" : text_of(verdict);
+}
+
 Result measure_row(const WorkloadReport& w, const Comparison& c, const Rules& rules) {
   const Measure& measure = kMeasures[c.measure];
   return {"gate_measure",
           {{"workload", w.workload},
            {"measure", std::string(measure.words)},
-           {"verdict", std::string(to_string(c.verdict))}},
+           {"verdict", text_of(c.verdict)}},
           {{"base", {c.base, "count", {}, {}}},
            {"head", {c.head, "count", {}, {}}},
            {"change_percent", {c.change_percent(), "percent", {}, {}}},
@@ -37,7 +42,7 @@ Result time_row(const WorkloadReport& w, const Rules& rules) {
   const std::size_t tenth = ratios.size() / 10;
   return {
       "gate_time",
-      {{"workload", w.workload}, {"verdict", std::string(to_string(w.time->verdict))}},
+      {{"workload", w.workload}, {"verdict", text_of(w.time->verdict)}},
       {{"pairs", {static_cast<double>(ratios.size()), "count", {}, {}}},
        {"change_percent",
         {100 * (w.time->ratio() - 1), "percent", ratios[tenth], ratios[ratios.size() - 1 - tenth]}},
@@ -56,8 +61,7 @@ std::string tally(const GateReport& report) {
        {Verdict::worse, Verdict::cannot_tell, Verdict::better, Verdict::same}) {
     const std::size_t n = how_many(report, verdict);
     if (n == 0) continue;
-    out += (out.empty() ? "" : ", ") + std::to_string(n) + " ";
-    out += to_string(verdict);
+    out += (out.empty() ? "" : ", ") + std::to_string(n) + " " + in_words(verdict);
   }
   return out;
 }
@@ -67,59 +71,40 @@ std::string tally(const GateReport& report) {
 double TimeReport::ratio() const { return std::exp(median(log_ratios)); }
 
 Verdict GateReport::verdict() const {
-  for (const Verdict verdict : {Verdict::worse, Verdict::cannot_tell, Verdict::better}) {
-    if (how_many(*this, verdict) > 0) return verdict;
-  }
-  return Verdict::same;
-}
-
-int exit_code(Verdict verdict) {
-  return verdict == Verdict::worse ? 1 : verdict == Verdict::cannot_tell ? 3 : 0;
+  std::vector<Verdict> all;
+  for (const WorkloadReport& w : workloads) all.push_back(w.verdict.verdict);
+  return deciding(all);
 }
 
 std::vector<Result> results_of(const GateReport& report, const Rules& rules) {
   std::vector<Result> out;
-  for (const WorkloadReport& w : report.workloads) {
-    out.push_back(
-        {"gate",
-         {{"workload", w.workload},
-          {"verdict", std::string(to_string(w.verdict.verdict))},
-          {"because", w.verdict.because},
-          {"head", report.head},
-          {"base", report.base}},
-         {{"exit_code", {static_cast<double>(exit_code(w.verdict.verdict)), "count", {}, {}}}}});
-  }
   for (const WorkloadReport& w : report.workloads) {
     for (const Comparison& c : w.counts) out.push_back(measure_row(w, c, rules));
   }
   for (const WorkloadReport& w : report.workloads) {
     if (w.time) out.push_back(time_row(w, rules));
   }
+  for (const std::string& note : report.notes) out.push_back({"gate_note", {{"note", note}}, {}});
+  const auto row = [&](const char* experiment, const std::string& workload, Verdict verdict,
+                       const std::string& reason) {
+    out.push_back({experiment,
+                   {{"workload", workload},
+                    {"verdict", text_of(verdict)},
+                    {"reason", reason},
+                    {"head", report.head},
+                    {"base", report.base}},
+                   {{"exit_code", count(static_cast<std::uint64_t>(exit_code_of(verdict)))}}});
+  };
+  for (const WorkloadReport& w : report.workloads) {
+    row("gate", w.workload, w.verdict.verdict, w.verdict.because);
+  }
+  row("gate_total", "all", report.verdict(), tally(report));
   return out;
 }
 
-void print_gate(std::ostream& out, const GateReport& report, const Rules& rules) {
-  std::vector<Result> rows = results_of(report, rules);
-  std::erase_if(rows, [](const Result& row) { return row.experiment == "gate"; });
-  print_results(out, rows);
-  for (const std::string& note : report.notes) out << "note: " << note << '\n';
-  std::size_t widest = 0;
-  for (const WorkloadReport& w : report.workloads) widest = std::max(widest, w.workload.size());
-  for (const WorkloadReport& w : report.workloads) {
-    out << w.workload << std::string(widest + 2 - w.workload.size(), ' ')
-        << to_string(w.verdict.verdict) << ": " << w.verdict.because << '\n';
-  }
-  std::string verdict(to_string(report.verdict()));
-  std::ranges::transform(verdict, verdict.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
-  });
-  out << verdict << ": " << report.head << " against " << report.base << ": " << tally(report)
-      << '\n';
-}
-
 std::string summary(const GateReport& report) {
-  std::string out = "**kvproof gate: " + std::string(to_string(report.verdict())) + "** (`" +
-                    report.head + "` against `" + report.base + "`: " + tally(report) + ")\n\n";
+  std::string out = "**kvproof gate: " + in_words(report.verdict()) + "** (`" + report.head +
+                    "` against `" + report.base + "`: " + tally(report) + ")\n\n";
   out += "| workload | verdict | because | instructions | time |\n|---|---|---|---|---|\n";
   for (const WorkloadReport& w : report.workloads) {
     std::string instructions = "not counted";
@@ -128,10 +113,9 @@ std::string summary(const GateReport& report) {
         instructions = percent(c.change_percent());
       }
     }
-    out += "| " + w.workload + " | " + std::string(to_string(w.verdict.verdict)) + " | " +
-           w.verdict.because + " | " + instructions + " | " +
-           (w.time ? percent(100 * (w.time->ratio() - 1)) + " (" +
-                         std::string(to_string(w.time->verdict)) + ")"
+    out += "| " + w.workload + " | " + in_words(w.verdict.verdict) + " | " + w.verdict.because +
+           " | " + instructions + " | " +
+           (w.time ? percent(100 * (w.time->ratio() - 1)) + " (" + in_words(w.time->verdict) + ")"
                    : "not timed") +
            " |\n";
   }
@@ -139,8 +123,8 @@ std::string summary(const GateReport& report) {
   return out;
 }
 
-std::string wrong_summary(const std::string& head, const std::string& what) {
-  return "**kvproof gate: wrong** (`" + head + "` " + what + "; nothing was measured)\n";
+std::string broken_summary(const std::string& head, const std::string& what) {
+  return "**kvproof gate: broken** (`" + head + "` " + what + "; nothing was measured)\n";
 }
 
 }  // namespace kvproof::bench

@@ -2,7 +2,6 @@
 // The findings of the gate: a table for people, results for machines, a comment for a pull request.
 #pragma once
 
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -35,18 +34,13 @@ struct GateReport {
   [[nodiscard]] Verdict verdict() const;
 };
 
-/// 0 same or better, 1 worse, 3 cannot tell.
-[[nodiscard]] int exit_code(Verdict verdict);
-
-/// One result "gate" per workload, then one "gate_measure" per measure of each.
+/// A row for each measure and time of each workload, each note and each workload, and one for all.
 [[nodiscard]] std::vector<Result> results_of(const GateReport& report, const Rules& rules);
-
-void print_gate(std::ostream& out, const GateReport& report, const Rules& rules);
 
 /// One line and a table, in Markdown.
 [[nodiscard]] std::string summary(const GateReport& report);
 
 /// The same for a head that broke a law or crashed.
-[[nodiscard]] std::string wrong_summary(const std::string& head, const std::string& what);
+[[nodiscard]] std::string broken_summary(const std::string& head, const std::string& what);
 
 }  // namespace kvproof::bench

@@ -162,9 +162,9 @@ GateReport report_of(std::vector<Verdict> verdicts) {
 
 TEST(GateVerdict, TheWorstWorkloadDecides) {
   using enum Verdict;
-  EXPECT_EQ(exit_code(report_of({same, better}).verdict()), 0);
-  EXPECT_EQ(exit_code(report_of({same, cannot_tell, better}).verdict()), 3);
-  EXPECT_EQ(exit_code(report_of({cannot_tell, worse}).verdict()), 1);
+  EXPECT_EQ(exit_code_of(report_of({same, better}).verdict()), 0);
+  EXPECT_EQ(exit_code_of(report_of({same, cannot_tell, better}).verdict()), 3);
+  EXPECT_EQ(exit_code_of(report_of({cannot_tell, worse}).verdict()), 1);
   const std::string text = summary(report_of({same, worse}));
   EXPECT_TRUE(text.starts_with("**kvproof gate: worse** (`head` against `base`: 1 worse, 1 same)"))
       << text;

@@ -40,16 +40,6 @@ std::string named(const std::vector<Comparison>& counts, Verdict verdict) {
 
 }  // namespace
 
-std::string_view to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::same: return "same";
-    case Verdict::better: return "better";
-    case Verdict::worse: return "worse";
-    case Verdict::cannot_tell: return "cannot tell";
-  }
-  return "";
-}
-
 Rules::Rules() {
   for (std::size_t i = 0; i < kNumMeasures; ++i)
     threshold_percent[i] = kMeasures[i].threshold_percent;

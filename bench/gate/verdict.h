@@ -14,11 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/results/verdict.h"
+
 namespace kvproof::bench {
-
-enum class Verdict { same, better, worse, cannot_tell };
-
-[[nodiscard]] std::string_view to_string(Verdict verdict);
 
 /// What counts. Valgrind may not run here, and another's library may not count its allocations.
 enum class Instrument { callgrind, heap, answers };

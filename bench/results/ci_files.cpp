@@ -37,6 +37,9 @@ std::string xml_text(std::string_view text) {
 
 bool is_finding(const Result& row) { return row.experiment.ends_with("_finding"); }
 
+/// A finding that may be a consequence of another one decides nothing.
+bool may_follow(const Result& row) { return !text_in(row, "behind").empty(); }
+
 /// Broken or worse.
 bool fails(std::string_view verdict) {
   const auto* at = std::ranges::find(kVerdicts, verdict, &VerdictRow::name);
@@ -89,7 +92,9 @@ std::string address_of(std::string_view path) {
 Json sarif_result(const Result& row, const std::string& rule) {
   const std::string reason = text_in(row, "reason");
   Json out = {{"ruleId", rule},
-              {"level", fails(text_in(row, "verdict")) ? "error" : "note"},
+              {"level", may_follow(row)                  ? "warning"
+                        : fails(text_in(row, "verdict")) ? "error"
+                                                         : "note"},
               {"message", {{"text", reason.empty() ? name_of_row(row) : reason}}}};
   if (const std::string file = text_in(row, "file"); !file.empty()) {
     Json place = {{"artifactLocation", {{"uri", address_of(file)}}}};
@@ -114,7 +119,7 @@ std::string junit_of(std::span<const Result> results) {
   std::string text;
   for (const Result& row : results) {
     const std::string verdict = text_in(row, "verdict");
-    if (verdict.empty()) continue;
+    if (verdict.empty() || may_follow(row)) continue;
     const std::string subject = text_in(row, "subject");
     const std::string suite = row.experiment + (subject.empty() ? "" : "." + subject);
     text +=

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -15,7 +16,9 @@
 #include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
+#include "bench/results/shown.h"
 #include "bench/results/table.h"
+#include "bench/results/verdict.h"
 #include "properties/traces/test_files.h"
 
 namespace kvproof::bench {
@@ -51,59 +54,70 @@ std::string why_not(const fs::path& path) {
   return "it can be written";
 }
 
-TEST(CiFormats, TellVerdictsAsJUnitDoes) {
-  const auto law = [](const char* verdict) {
-    return Result{
-        "check_law",
-        {{"subject", "mine"}, {"law", "I4"}, {"name", "a < \"b\" & c"}, {"verdict", verdict}},
-        {}};
-  };
-  const auto gate = [](const char* verdict) {
-    return Result{"gate", {{"workload", "chat"}, {"verdict", verdict}, {"because", "x"}}, {}};
-  };
-  const auto space = [](const char* verdict) {
-    return Result{"exhaustive", {{"space", "tiny"}, {"verdict", verdict}}, {}};
-  };
-  const auto deep = [](const char* verdict) {
-    return Result{"check_deep", {{"what", "naive"}, {"verdict", verdict}}, {}};
-  };
-  EXPECT_NE(
-      junit_of(std::vector{law("holds")})
-          .find(R"(classname="check.mine" name="I4 a &lt; &quot;b&quot; &amp; c"></testcase>)"),
-      std::string::npos);
-  const Result finding{
-      "check_finding",
-      {{"subject", "mine"}, {"finding", "crash"}, {"text", "t"}, {"shape", "s"}, {"known", ""}},
-      {}};
-  for (const auto& [row, words] : {std::pair{law("BROKEN"), "<failure message=\"BROKEN\"/>"},
-                                   {law("broken, as is known"), ""},
-                                   {law("VACUOUS: never"), "<error message=\"VACUOUS: never\"/>"},
-                                   {law("no run"), "<skipped message=\"no run\"/>"},
-                                   {gate("worse"), "<failure message=\"worse: x\"/>"},
-                                   {gate("cannot tell"), "<error message=\"cannot tell: x\"/>"},
-                                   {gate("same"), ""},
-                                   {space("VIOLATED"), "<failure message=\"VIOLATED\"/>"},
-                                   {space("cut off"), "<error message=\"cut off\"/>"},
-                                   {space("closed"), ""},
-                                   {deep("VIOLATED"), "<failure message=\"VIOLATED\"/>"},
-                                   {deep("CANNOT TELL"), "<error message=\"CANNOT TELL\"/>"},
-                                   {deep("HOLDS"), ""},
-                                   {finding, "<failure message=\"t; s\"/>"}}) {
-    const std::string text = junit_of(std::span(&row, 1));
-    EXPECT_NE(text.find(std::string(words) + "</testcase>"), std::string::npos) << text;
-    EXPECT_EQ(*words == '\0', text.find("message=") == std::string::npos) << text;
-  }
+Result law_row(const char* verdict, const char* reason = "") {
+  return {"check_law",
+          {{"subject", "mine"},
+           {"law", "I4"},
+           {"name", "a < \"b\" & c"},
+           {"verdict", verdict},
+           {"reason", reason}},
+          {}};
 }
 
-TEST(CiFormats, SayWhatBrokeALaw) {
-  const Result law{"check_law", {{"subject", "mine"}, {"law", "I4"}, {"verdict", "BROKEN"}}, {}};
-  for (const auto& [laws, known] : {std::pair{"I2+I4", ""}, {"I2+I4", "x"}, {"I44", ""}}) {
-    const Result finding{"check_finding",
-                         {{"subject", "mine"}, {"finding", laws}, {"text", "t"}, {"known", known}},
-                         {}};
-    const bool of_it = std::string_view(laws) == "I2+I4" && *known == '\0';
-    EXPECT_EQ(junit_of(std::vector{law, finding}).find("BROKEN: t") != std::string::npos, of_it);
+Result finding_row(const char* verdict, const char* known, const char* behind = "") {
+  return {"check_finding",
+          {{"subject", "mine"},
+           {"law", "I4"},
+           {"shape", "take"},
+           {"verdict", verdict},
+           {"reason", "r"},
+           {"file", "./a b.jsonl"},
+           {"line", std::int64_t{7}},
+           {"known", known},
+           {"behind", behind}},
+          {}};
+}
+
+TEST(CiFormats, TellVerdictsAsJUnitDoes) {
+  EXPECT_NE(
+      junit_of(std::vector{law_row("holds")})
+          .find(R"(classname="check_law.mine" name="I4 a &lt; &quot;b&quot; &amp; c"></testcase>)"),
+      std::string::npos);
+  EXPECT_EQ(junit_of(some_results()).find("<testcase"), std::string::npos) << "no verdicts";
+  for (const VerdictRow& row : kVerdicts) {
+    const std::string verdict(row.name);
+    const std::string text = junit_of(std::vector{law_row(verdict.c_str(), "why")});
+    const std::string element = row.exit_code == 1                                   ? "failure"
+                                : row.exit_code == 3                                 ? "error"
+                                : verdict.starts_with("not") || verdict == "skipped" ? "skipped"
+                                                                                     : "";
+    const std::string expected =
+        element.empty() ? "" : "<" + element + " message=\"" + verdict + ": why\"/>";
+    EXPECT_NE(text.find(">" + expected + "</testcase>"), std::string::npos) << text;
   }
+  EXPECT_EQ(junit_of(std::vector{finding_row("broken", "", " --without-law=I2")}).find("<testcase"),
+            std::string::npos)
+      << "what may follow from others decides nothing";
+}
+
+TEST(CiFormats, PointSarifAtFilesAndSuppressWhatIsKnown) {
+  const std::vector<Result> rows = {law_row("broken"), finding_row("broken", ""),
+                                    finding_row("known", "KVP-2026-7")};
+  const json whole = json::parse(sarif_of({{"version", "1.2"}}, rows));
+  EXPECT_EQ(whole.at("version"), "2.1.0");
+  const json& run = whole.at("runs").at(0);
+  EXPECT_EQ(run.at("tool").at("driver"), json::parse(R"({"name": "kvproof", "version": "1.2",
+      "rules": [{"id": "I4", "name": "a < \"b\" & c"}]})"));
+  const json first = json::parse(R"({"ruleId": "I4", "level": "error", "message": {"text": "r"},
+      "locations": [{"physicalLocation": {"artifactLocation": {"uri": "a%20b.jsonl"},
+                                          "region": {"startLine": 7}}}]})");
+  EXPECT_EQ(run.at("results").size(), 2U) << "the law is a rule, its findings are the results";
+  EXPECT_EQ(run.at("results").at(0), first);
+  EXPECT_EQ(run.at("results").at(1).at("level"), "note");
+  EXPECT_EQ(run.at("results").at(1).at("suppressions"),
+            json::parse(R"([{"kind": "external", "justification": "KVP-2026-7"}])"));
+  const json laws = json::parse(sarif_of({}, std::vector{law_row("broken"), law_row("holds")}));
+  EXPECT_EQ(laws.at("runs").at(0).at("results").size(), 1U) << "a verb without rows of findings";
 }
 
 TEST(CiFormats, TellNumbersAsBencherReadsThem) {
@@ -233,6 +247,45 @@ TEST(Table, HasUnitsInItsHeadingAndOneTableForEachSetOfColumns) {
             "      touch       65536   0.25  12.5 [12, 14.25]  100000000000000\n"
             "\n"
             "utilisation\n\n\n\n");
+}
+
+std::string printed(const std::vector<Result>& rows) {
+  std::ostringstream out;
+  print_results(out, rows);
+  return out.str();
+}
+
+TEST(Table, ShowsAnExperimentAsItIsStated) {
+  const auto law = [](const char* id, const char* verdict, const char* reason, std::uint64_t n) {
+    return Result{
+        "check_law",
+        {{"subject", "mine"}, {"law", id}, {"name", "n"}, {"verdict", verdict}, {"reason", reason}},
+        {{"evaluated", count(n)}, {"suspended", count(0)}}};
+  };
+  EXPECT_EQ(printed({law("I1", "not_evaluated", "", 0), law("I2", "not_applicable", "x", 0),
+                     law("I3", "not_applicable", "x", 0), law("I4", "holds", "", 12)}),
+            "laws of mine\n"
+            "  law  name  evaluated  verdict\n"
+            "  I1   n             0  not evaluated\n"
+            "  I4   n            12  holds\n"
+            "\n"
+            "not demanded, for x: I2, I3\n");
+}
+
+TEST(Table, FillsTexts) {
+  const Result row{
+      "e",
+      {{"a", "x\ny"}, {"none", ""}, {"zero", std::int64_t{0}}, {"verdict", "cannot_tell"}},
+      {{"many", count(1234)}, {"one", count(1)}, {"no", count(0)}}};
+  EXPECT_EQ(filled("{many}, {one step}, {no step}", row), "1,234, 1 step, 0 steps");
+  EXPECT_EQ(filled("[{none}!][{no}!][{absent}!][{zero}!]", row), "0!");
+  EXPECT_EQ(filled("[{!none}{?many}b][{!many}c][{?none}d]", row), "b");
+  EXPECT_EQ(filled("  is: {a}", row), "  is: x\n      y");
+  EXPECT_EQ(filled("{verdict}, {VERDICT}, {{{one}}", row), "cannot tell, CANNOT TELL, {1}");
+  for (const Shown& shown : kShown) {
+    EXPECT_EQ(std::ranges::count(shown.text, '['), std::ranges::count(shown.text, ']'))
+        << shown.text;
+  }
 }
 
 TEST(ProgressBar, EstimatesWhatIsLeft) {

@@ -3,6 +3,7 @@
 #include "bench/results/table.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdio>
 #include <ostream>
@@ -98,10 +99,14 @@ std::string with_commas(std::string digits) {
   return digits;
 }
 
-/// As text_in, but a verdict for people: "cannot tell".
+/// As text_in, but a verdict for people: "cannot tell", or "CANNOT TELL" in a column in capitals.
 std::string words_in(const Result& row, std::string_view column) {
-  std::string text = text_in(row, column);
-  if (column == "verdict") std::ranges::replace(text, '_', ' ');
+  const bool shouts = column == "VERDICT";
+  std::string text = text_in(row, shouts ? "verdict" : column);
+  if (shouts || column == "verdict") std::ranges::replace(text, '_', ' ');
+  if (shouts) {
+    std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::toupper(c); });
+  }
   return text;
 }
 
@@ -123,12 +128,13 @@ class Filling {
         bool inner = false;
         const std::string part = fill(inner);
         if (!inner) out += part;
-      } else if (c == '{') {
+      } else if (c == '{' && !rest_.starts_with('{')) {
         const std::size_t end = rest_.find('}');
         add(out, rest_.substr(0, end), lacks);
         rest_.remove_prefix(end + 1);
       } else {
         out += c;
+        if (c == '{') rest_.remove_prefix(1);
       }
     }
     return out;
@@ -137,12 +143,16 @@ class Filling {
 
  private:
   void add(std::string& out, std::string_view column, bool& lacks) {
+    if (column.front() == '?' || column.front() == '!') {
+      lacks = lacks || is_empty(column.substr(1)) == (column.front() == '?');
+      return;
+    }
     const std::size_t space = column.find(' ');
     const bool joins = column.ends_with('*');
     const std::string_view name = column.substr(0, joins ? column.size() - 1 : space);
     const Metric* metric = row_.metric(name);
     std::string value = words_in(row_, name);
-    lacks = lacks || value.empty() || (metric != nullptr && metric->value == 0);
+    lacks = lacks || is_empty(name);
     if (joins) {
       joined_ = std::exchange(value, std::string(1, kJoined));
     } else if (space != column.npos) {
@@ -156,6 +166,11 @@ class Filling {
       value.insert(at + 1, start, ' ');
     }
     out += value;
+  }
+
+  [[nodiscard]] bool is_empty(std::string_view column) const {
+    const Metric* metric = row_.metric(column);
+    return words_in(row_, column).empty() || (metric != nullptr && metric->value == 0);
   }
 
   const Result& row_;
@@ -223,6 +238,7 @@ bool print_shown(std::ostream& out, std::span<const Result> rows) {
   bool any = false;
   for (const Shown& shown : kShown) {
     if (shown.experiment != rows.front().experiment) continue;
+    if (shown.text.empty() && shown.columns.empty()) continue;
     any = true;
     std::vector<const Result*> chosen;
     for (const Result& row : rows) {

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/result_file.h"
+#include "bench/results/table.h"
 #include "bench/verbs/check_report.h"
 #include "reference/json_fault.h"
 #include "reference/support/command_words.h"
@@ -90,21 +90,19 @@ Progressed read_state(const DeepOptions& options) {
   return out;
 }
 
-const char* word_of(CheckVerdict verdict) {
-  if (verdict == CheckVerdict::violated) return "VIOLATED";
-  return verdict == CheckVerdict::holds ? "HOLDS" : "CANNOT TELL: some of it was vacuous";
-}
-
-Result result_of(const Progressed& done, const DeepOptions& options, CheckVerdict verdict) {
-  return {"check_deep",
-          {{"what", options.what},
-           {"seed", static_cast<std::int64_t>(done.first_seed)},
-           {"next_seed", static_cast<std::int64_t>(done.next_seed)},
-           {"verdict", std::string(word_of(verdict))}},
-          {{"verdict", count(static_cast<std::uint64_t>(verdict))},
-           {"seeds", count(done.next_seed - done.first_seed)},
-           {"operations", count(done.operations)},
-           {"seconds", {done.seconds, "s", {}, {}}}}};
+Result result_of(const Progressed& done, const DeepOptions& options, CheckVerdict verdict,
+                 const properties::FeaturePairs& pairs) {
+  Result out{"check_deep",
+             {{"what", options.what},
+              {"seed", static_cast<std::int64_t>(done.first_seed)},
+              {"next_seed", static_cast<std::int64_t>(done.next_seed)},
+              {"verdict", word_of(verdict)},
+              {"reason", verdict == CheckVerdict::vacuous ? "some of it was vacuous" : ""}},
+             {{"seeds", count(done.next_seed - done.first_seed)},
+              {"operations", count(done.operations)},
+              {"seconds", {done.seconds, "s", {}, {}}}}};
+  add_depth(out, pairs);
+  return out;
 }
 
 /// The options that run once more what failed, without what held.
@@ -136,7 +134,7 @@ class Deep {
   }
   [[nodiscard]] const Progressed& done() const { return done_; }
   [[nodiscard]] CheckVerdict worst() const { return worst_; }
-  [[nodiscard]] Result result() const { return result_of(done_, options_, worst_); }
+  [[nodiscard]] Result result() const { return result_of(done_, options_, worst_, pairs_); }
   /// The results of the last check that did not hold.
   [[nodiscard]] const std::vector<Result>& failed() const { return failed_; }
 
@@ -152,11 +150,8 @@ class Deep {
 
   void print() {
     progress_.clear();
-    std::cout << done_.next_seed - done_.first_seed << " seeds held, " << done_.operations
-              << " operations, " << std::fixed << std::setprecision(0) << done_.seconds << " s\n"
-              << std::defaultfloat << std::setprecision(6);
-    print_depth(std::cout, pairs_);
-    std::cout << word_of(worst_) << "; the next seed is " << done_.next_seed << '\n';
+    const Result row = result();
+    print_results(std::cout, std::span(&row, 1));
   }
 
  private:
@@ -181,9 +176,7 @@ class Deep {
     if (verdict == CheckVerdict::holds) return;
     worst_ = verdict;
     progress_.clear();
-    print_failures(std::cout, report, per_seed_.seed, candidate);
-    print_report(std::cout, report, elapsed());
-    failed_ = results_of(report, per_seed_.seed, elapsed());
+    failed_ = told(std::cout, report, per_seed_.seed, elapsed(), candidate);
     if (report.failure() == nullptr) return;
     std::cout << "found again by: "
               << command_of(report, candidate, per_seed_.seed, per_seed_.operations) << "\n\n";

@@ -12,11 +12,13 @@
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
 #include "bench/results/table.h"
+#include "bench/results/verdict.h"
 #include "bench/verbs/command_line.h"
 #include "properties/check/candidate.h"
 #include "properties/exhaustive/search.h"
 #include "properties/exhaustive/spaces.h"
 #include "properties/lens/beside.h"
+#include "properties/random/shrink.h"
 #include "reference/support/say.h"
 
 namespace kvproof::bench {
@@ -53,9 +55,11 @@ const optimized::SubjectRow& chosen_row(const ExhaustiveOptions& options) {
   return properties::find_row(options.subject);
 }
 
-const char* end_of(const SearchReport& report) {
-  if (report.failure) return "VIOLATED";
-  return report.closed ? "closed" : "cut off";
+std::string end_of(const SearchReport& report) {
+  const Verdict verdict = report.failure  ? Verdict::broken
+                          : report.closed ? Verdict::holds
+                                          : Verdict::cannot_tell;
+  return std::string(name_of(verdict));
 }
 
 Metrics metrics_of(const SearchReport& report) {
@@ -111,9 +115,9 @@ std::string describe(const Space& space, const SearchReport& report) {
   out += " out of two tokens, up to " + std::to_string(space.max_tokens) + ", caching " +
          (space.caching ? "on" : "off");
   out += ", " + std::string(space.profile);
-  out += report.closed    ? ": closed"
-         : report.failure ? ": stopped at a violation"
-                          : ": cut off, not closed";
+  out += report.closed    ? ": all states were visited"
+         : report.failure ? ": stopped where a law broke"
+                          : ": cut off before all states were visited";
   return out + say("; a state was left out with a probability of at most ",
                    report.collision_probability(), ", by fingerprints of ", report.fingerprint_bits,
                    " bits");
@@ -132,11 +136,24 @@ SearchReport search_with_bar(const Space& space, SearchOptions options, Progress
   return properties::exhaustive::search(space, options);
 }
 
-void print_failure(const properties::Failure& failure, const ExhaustiveOptions& options) {
+Result row_of(const properties::Failure& failure, const ExhaustiveOptions& options,
+              const Space& space) {
   properties::Failure named = failure;
   named.subject = chosen_row(options).name;
-  std::cout << "a shortest trace, found breadth first\n"
-            << keep_failure(named, 0, ".", properties::show_all(chosen_row(options).make));
+  const properties::Kept kept =
+      keep_failure(named, 0, ".", properties::show_all(chosen_row(options).make));
+  std::cout << "a shortest trace, found breadth first\n" << describe_trace(named) << kept.told;
+  std::string laws;
+  for (const std::string& id : failure.breaches) laws += (laws.empty() ? "" : "+") + id;
+  return {"exhaustive_finding",
+          {{"space", std::string(space.name)},
+           {"law", laws},
+           {"verdict", std::string(name_of(Verdict::broken))},
+           {"reason", failure.text},
+           {"file", kept.file},
+           {"lens", kept.lens},
+           {"repeat", kept.repeat}},
+          {{"trace_operations", count(failure.trace.size())}}};
 }
 
 }  // namespace
@@ -150,7 +167,7 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
   search.threads = std::max(std::thread::hardware_concurrency(), 1U);
   Progress bar;
   std::vector<Result> results;
-  std::vector<std::string> said;
+  std::vector<Result> findings;
   bool wrong = false;
   for (std::size_t i = 0; i < spaces.size() && !wrong; ++i) {
     const Space& space = *spaces[i];
@@ -158,15 +175,15 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
     search.most_states = space.cut_at;
     const SearchReport report =
         search_with_bar(space, search, bar, static_cast<double>(i) * share, share);
-    results.push_back(
-        {"exhaustive",
-         {{"space", std::string(space.name)}, {"verdict", std::string(end_of(report))}},
-         metrics_of(report)});
-    said.push_back(describe(space, report));
+    results.push_back({"exhaustive",
+                       {{"space", std::string(space.name)},
+                        {"verdict", end_of(report)},
+                        {"reason", describe(space, report)}},
+                       metrics_of(report)});
     wrong = report.failure.has_value();
     if (wrong) {
       bar.clear();
-      print_failure(*report.failure, options);
+      findings.push_back(row_of(*report.failure, options, space));
     } else if (report.closed) {
       SearchOptions alone = search;
       alone.make = make_small(optimized::subject_of(optimized::Role::model));
@@ -175,16 +192,17 @@ int check_exhaustive(const ExhaustiveOptions& options, int argc, const char* con
       wrong = model.states != report.states || model.counts.edges != report.counts.edges;
       results.back().metrics.emplace_back("states_of_model", count(model.states));
       if (wrong) {
-        said.back() += "; the naive model alone reaches another number of states";
-        results.back().parameters.back().second = std::string("VIOLATED");
+        Parameters& said = results.back().parameters;
+        said[1].second = std::string(name_of(Verdict::broken));
+        said[2].second = std::get<std::string>(said[2].second) +
+                         "; the naive model alone reaches another number of states";
       }
     }
   }
   bar.clear();
-  print_results(std::cout, results);
   results.push_back(sum_of(results));
-  print_results(std::cout, std::span(results).last(1));
-  for (const std::string& line : said) std::cout << line << '\n';
+  results.insert(results.end(), findings.begin(), findings.end());
+  print_results(std::cout, results);
   outputs.commit(describe_environment(argc, argv, 0), results);
   return wrong ? 1 : 0;
 }

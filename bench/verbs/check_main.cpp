@@ -106,9 +106,8 @@ int check_subjects(const Arguments& arguments, int argc, char** argv) {
     const properties::CheckReport report = check(candidate, options);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     progress.clear();
-    print_failures(std::cout, report, arguments.seed, candidate);
-    print_report(std::cout, report, seconds);
-    std::ranges::move(results_of(report, arguments.seed, seconds), std::back_inserter(results));
+    std::ranges::move(told(std::cout, report, arguments.seed, seconds, candidate),
+                      std::back_inserter(results));
     const CheckVerdict verdict = verdict_of(report);
     if (verdict != CheckVerdict::holds) worst = verdict;
     if (verdict == CheckVerdict::violated) break;

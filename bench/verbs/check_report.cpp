@@ -2,15 +2,18 @@
 #include "bench/verbs/check_report.h"
 
 #include <algorithm>
-#include <iomanip>
-#include <map>
-#include <numeric>
+#include <iterator>
 #include <ostream>
+#include <utility>
 
+#include "bench/results/table.h"
+#include "bench/results/verdict.h"
 #include "properties/check/candidate.h"
 #include "properties/check/drawing.h"
 #include "properties/laws.h"
 #include "properties/lens/beside.h"
+#include "properties/random/shrink.h"
+#include "reference/support/say.h"
 #include "reference/trace_names.h"
 
 namespace kvproof::bench {
@@ -47,137 +50,71 @@ constexpr Counter kCounters[] = {
     {"positions_read", &Counts::positions_read, properties::kContents},
 };
 
-std::string with_commas(std::uint64_t n) {
-  std::string out = std::to_string(n);
-  for (std::size_t at = out.size(); at > 3;) out.insert(at -= 3, 1, ',');
-  return out;
+std::string text_of(Verdict verdict) { return std::string(name_of(verdict)); }
+
+/// The verdict on the i-th law, and its reason.
+std::pair<Verdict, std::string> law_verdict(const CheckReport& report, std::size_t i) {
+  const LawReport& law = report.laws[i];
+  if (law.broken) {
+    const auto at = std::ranges::find_if(report.findings, [&](const auto& finding) {
+      return finding.failure.names(std::string(properties::kLaws[i].id));
+    });
+    const std::string text = at == report.findings.end() ? "" : at->failure.text;
+    return {law.known ? Verdict::known : Verdict::broken, text.substr(0, text.find('\n'))};
+  }
+  if (!law.demanded) return {Verdict::not_applicable, law.left_out};
+  if (law.checked == 0 && law.promised) return {Verdict::cannot_tell, "never evaluated"};
+  if (law.checked == 0) return {Verdict::not_evaluated, "no run was about it"};
+  return {Verdict::holds, law.left_out.empty() ? "" : "in part not demanded: " + law.left_out};
 }
 
-std::string verdict_text(const LawReport& law) {
-  if (law.broken) return law.known ? "broken, as is known" : "BROKEN";
-  if (!law.demanded) return "not demanded: " + law.left_out;
-  if (law.checked == 0) {
-    return law.promised ? "VACUOUS: never evaluated" : "not evaluated: no run was about it";
-  }
-  std::string out = "holds";
-  if (law.worded > 0) out += ", " + std::to_string(law.worded) + " times exempted by a trait";
-  return law.left_out.empty() ? out : out + "; in part not demanded: " + law.left_out;
-}
+/// The rows of a report, one kind after the other.
+class Rows {
+ public:
+  Rows(const CheckReport& report, std::uint64_t seed, double seconds)
+      : report_(report), seed_(seed), seconds_(seconds) {}
 
-/// A row for each law that is demanded, and a line for each reason why others are not.
-void print_laws(std::ostream& out, const CheckReport& report) {
-  std::map<std::string, std::string> not_demanded;
-  out << "law   name                        checked   suspended  verdict\n";
-  for (std::size_t i = 0; i < report.laws.size(); ++i) {
-    const LawReport& law = report.laws[i];
-    const properties::Law& row = properties::kLaws[i];
-    if (!law.demanded && !law.broken) {
-      std::string& ids = not_demanded[law.left_out];
-      ids.append(ids.empty() ? "" : ", ").append(row.id);
-      continue;
-    }
-    out << std::left << std::setw(6) << row.id << std::setw(24) << row.name << std::right
-        << std::setw(11) << law.checked << std::setw(12) << law.suspended << "  "
-        << verdict_text(law) << '\n';
+  [[nodiscard]] std::vector<Result> all() {
+    add_runs();
+    add_coverage();
+    add_declined();
+    add_abilities();
+    add_known();
+    add_laws();
+    add_oracles();
+    add_whole();
+    return std::move(rows_);
   }
-  const auto oracle = [&](const char* name, bool consulted, const char* why) {
-    const bool broken = std::ranges::any_of(
-        report.findings, [&](const auto& finding) { return finding.failure.names(name); });
-    out << std::left << std::setw(6) << "" << std::setw(47) << name << std::right << "  "
-        << (broken      ? "BROKEN"
-            : consulted ? "holds"
-                        : why);
-  };
-  const std::uint64_t read = report.counts.positions_read;
-  oracle("content", report.content || read > 0, "not consulted: it shows no block ids");
-  if (read > 0) out << "; " << with_commas(read) << " positions were read back from its tensors";
-  out << '\n';
-  const bool promised = report.promises.level == properties::Level::profile;
-  oracle("model", report.model,
-         promised ? "not consulted: it does not show enough"
-                  : "not consulted: it promises no profile");
-  out << '\n';
-  for (const auto& [reason, ids] : not_demanded) {
-    out << "not demanded, for " << reason << ": " << ids << '\n';
-  }
-  out << '\n';
-}
 
-/// Each reason once, with the runs that it prevented.
-void print_not_run(std::ostream& out, const CheckReport& report) {
-  std::map<std::string, std::vector<std::string>> names;
-  for (const RunReport& run : report.runs) {
-    if (run.not_run.empty()) continue;
-    std::vector<std::string>& list = names[run.not_run];
-    if (std::ranges::find(list, run.name) == list.end()) list.push_back(run.name);
+ private:
+  /// A sentence for people about what the rows do not say.
+  template <class... Parts>
+  void note(const Parts&... parts) {
+    rows_.push_back({"check_note", {{"subject", report_.subject}, {"note", say(parts...)}}, {}});
   }
-  for (const auto& [reason, list] : names) {
-    out << "not run, because " << reason << ":";
-    for (const std::string& name : list) out << (name == list.front() ? " " : ", ") << name;
-    out << '\n';
-  }
-}
 
-void print_vacuous(std::ostream& out, const CheckReport& report) {
-  for (const RunReport& run : report.runs) {
-    if (run.vacuous.empty()) continue;
-    out << "vacuous: " << run.name << " as " << run.profile << " promises these, and saw none:";
-    for (const std::string& name : run.vacuous) out << ' ' << name;
-    out << '\n';
-  }
-}
+  void add_runs();
+  void add_coverage();
+  void add_declined();
+  void add_abilities();
+  void add_known();
+  void add_laws();
+  void add_oracles();
+  void add_whole();
 
-/// Whether those configurations that were not run are a reason to worry.
-void print_coverage(std::ostream& out, const CheckReport& report) {
-  std::size_t declared = 0;
-  std::size_t answered = 0;
-  std::size_t silent = 0;
-  for (const properties::Configuration& row : properties::kConfigurations) {
-    const auto run = std::ranges::find(report.runs, row.name, &RunReport::name);
-    if (run == report.runs.end() || run->runs > 0 || run->not_run.empty()) continue;
-    ++(run->not_run.starts_with(properties::kItSays) ? answered : declared);
-    silent += run->not_run.ends_with(properties::kNoReason) ? 1 : 0;
-  }
-  const std::size_t all = std::size(properties::kConfigurations);
-  const std::size_t others = all - report.rows_run() - declared - answered;
-  if (report.rows_run() == all) return;
-  out << report.rows_run() << " of " << all << " configurations were run. Not a fault: " << declared
-      << " are beyond its operations and abilities, " << answered
-      << " it answers with unsupported, " << others
-      << (report.stopped ? " were not reached, because the check stops after its findings\n"
-                         : " were not asked for\n");
-  if (silent == 0) return;
-  out << "warning: " << silent
-      << " are unsupported without a reason, which tells a limit from a mistake\n";
-}
+  const CheckReport& report_;
+  std::uint64_t seed_;
+  double seconds_;
+  std::vector<Result> rows_;
+};
 
-/// What it declined, how often, and why.
-void print_declined(std::ostream& out, const CheckReport& report) {
-  for (std::size_t i = 0; i < properties::kNumOperations; ++i) {
-    if (report.counts.declined[i] == 0) continue;
-    out << "declined: " << kOperationNames[i] << ' ' << report.counts.declined[i] << " of "
-        << report.counts.asked[i] << " times: ";
-    const auto& reasons = report.declined[i];
-    for (auto at = reasons.begin(); at != reasons.end(); ++at) {
-      out << (at == reasons.begin() ? "" : ", ") << at->first;
-      if (reasons.size() > 1) out << " (" << at->second << ')';
-    }
-    out << '\n';
-  }
-}
-
-/// "; not exercised: allocate": what the verdict does not cover, because it was mostly declined.
-std::string not_exercised(const CheckReport& report) {
+std::string joined(const auto& words, const char* between) {
   std::string out;
-  for (const std::string_view name : report.not_exercised()) {
-    out.append(out.empty() ? "; not exercised: " : ", ").append(name);
-  }
+  for (const auto& word : words) out.append(out.empty() ? "" : between).append(word);
   return out;
 }
 
-Metric metric(std::uint64_t value, const char* unit = "count") {
-  return {static_cast<double>(value), unit, {}, {}};
-}
+Metric metric(std::uint64_t value) { return count(value); }
 
 std::string level_text(const properties::Promises& promises) {
   switch (promises.level) {
@@ -188,77 +125,208 @@ std::string level_text(const properties::Promises& promises) {
   }
 }
 
-void print_counters(std::ostream& out, const CheckReport& report) {
-  std::string line;
-  std::string unseen;
-  for (const Counter& counter : kCounters) {
-    if (counter.seen_in == properties::kContents) continue;  // it stands beside its oracle
-    if ((counter.seen_in & ~report.shown) != 0) {
-      unseen.append(unseen.empty() ? "not shown: " : ", ").append(counter.name);
-      continue;
+void Rows::add_runs() {
+  for (const RunReport& run : report_.runs) {
+    std::vector<std::string> why;
+    if (!run.not_run.empty()) why = {run.not_run};
+    if (!run.vacuous.empty())
+      why = {"it promises these, and saw none: " + joined(run.vacuous, ", ")};
+    if (!run.cut.empty()) why.push_back("fewer operations than asked for, because " + run.cut);
+    const bool broken = std::ranges::any_of(report_.findings, [&](const auto& finding) {
+      return !finding.known && finding.behind == 0 && finding.where == run.name;
+    });
+    const Verdict verdict = broken                 ? Verdict::broken
+                            : !run.not_run.empty() ? Verdict::skipped
+                            : !why.empty()         ? Verdict::cannot_tell
+                                                   : Verdict::holds;
+    Result row{"check_run",
+               {{"subject", report_.subject},
+                {"configuration", run.name},
+                {"profile", run.profile},
+                {"verdict", text_of(verdict)},
+                {"reason", joined(why, "; ")}},
+               {{"runs", metric(run.runs)}}};
+    for (const Counter& c : kCounters)
+      row.metrics.emplace_back(c.name, metric(run.counts.*c.value));
+    rows_.push_back(std::move(row));
+  }
+}
+
+/// Whether those configurations that were not run are a reason to worry.
+void Rows::add_coverage() {
+  std::size_t declared = 0;
+  std::size_t answered = 0;
+  std::size_t silent = 0;
+  for (const properties::Configuration& row : properties::kConfigurations) {
+    const auto run = std::ranges::find(report_.runs, row.name, &RunReport::name);
+    if (run == report_.runs.end() || run->runs > 0 || run->not_run.empty()) continue;
+    ++(run->not_run.starts_with(properties::kItSays) ? answered : declared);
+    silent += run->not_run.ends_with(properties::kNoReason) ? 1 : 0;
+  }
+  const std::size_t all = std::size(properties::kConfigurations);
+  const std::size_t others = all - report_.rows_run() - declared - answered;
+  if (report_.rows_run() == all) return;
+  note(report_.rows_run(), " of ", all, " configurations were run. Not a fault: ", declared,
+       " are beyond its operations and abilities, ", answered, " it answers with unsupported, ",
+       others,
+       report_.stopped ? " were not reached, because the check stops after its findings"
+                       : " were not asked for");
+  if (silent == 0) return;
+  note("warning: ", silent,
+       " are unsupported without a reason, which tells a limit from a mistake");
+}
+
+/// What it declined, how often, and why.
+void Rows::add_declined() {
+  for (std::size_t i = 0; i < properties::kNumOperations; ++i) {
+    if (report_.counts.declined[i] == 0) continue;
+    std::vector<std::string> reasons;
+    for (const auto& [reason, times] : report_.declined[i]) {
+      reasons.push_back(report_.declined[i].size() > 1 ? say(reason, " (", times, ')') : reason);
     }
-    const std::uint64_t value = report.counts.*counter.value;
-    line += (line.empty() ? "" : ", ") + std::to_string(value) + ' ' + counter.name;
+    note("declined: ", kOperationNames[i], ' ', report_.counts.declined[i], " of ",
+         report_.counts.asked[i], " times: ", joined(reasons, ", "));
   }
-  out << line << '\n' << unseen << (unseen.empty() ? "" : "\n");
+  if (report_.errors.count == 0) return;
+  note("errors: ", report_.errors.count, " of ", report_.errors.calls,
+       " valid calls were answered by one if the check goes on; the first was ",
+       report_.errors.first);
 }
 
-void print_beside(std::ostream& out, const properties::Beside& beside) {
-  if (beside.name.empty()) return;
-  out << "beside " << beside.name << ": compared are answers, tokens, how many blocks are free"
-      << (beside.compared == 0 ? "" : ", ") << properties::names_of(beside.compared) << '\n';
-  if (beside.left_out.empty()) return;
-  out << "not asked, for only one of the two declares them: " << beside.left_out << '\n';
+/// What it was compared with, its traits, and what its abilities leave out.
+void Rows::add_abilities() {
+  const properties::Beside& beside = report_.beside;
+  if (!beside.name.empty()) {
+    note("beside ", beside.name, ": compared are answers, tokens, how many blocks are free",
+         beside.compared == 0 ? "" : ", ", properties::names_of(beside.compared));
+  }
+  if (!beside.left_out.empty()) {
+    note("not asked, for only one of the two declares them: ", beside.left_out);
+  }
+  if (!report_.assumed_profile.empty()) {
+    note("policy of ", report_.assumed_profile,
+         ", as it names no profile: --profile=", kDefaultProfile.name,
+         " asks for that of the newest release");
+  }
+  const std::string traits = traits_text(report_.promises.traits);
+  if (!traits.empty()) note("judged with its traits: ", traits);
+  const std::vector<std::string> left_out = left_out_by(report_.promises.abilities);
+  if (left_out.empty()) return;
+  note("not asked, for ", beside.name.empty() ? "it has no" : "one of the two lacks",
+       " such abilities:\n  ", joined(left_out, "\n  "));
 }
 
-/// Its traits, and what its abilities leave out.
-void print_abilities(std::ostream& out, const CheckReport& report) {
-  const std::string traits = traits_text(report.promises.traits);
-  if (!traits.empty()) out << "judged with its traits: " << traits << '\n';
-  const std::string who = report.beside.name.empty() ? "it has no" : "one of the two lacks";
-  const std::vector<std::string> left_out = left_out_by(report.promises.abilities);
-  if (!left_out.empty()) out << "not asked, for " << who << " such abilities:\n";
-  for (const std::string& words : left_out) out << "  " << words << '\n';
-  for (const RunReport& run : report.runs) {
-    if (run.cut.empty()) continue;
-    out << "fewer operations than asked for in " << run.name << ": " << run.counts.operations
-        << ", because " << run.cut << '\n';
+/// Known findings of which nothing was found.
+void Rows::add_known() {
+  for (const auto& known : report_.gone) {
+    rows_.push_back({"known",
+                     {{"subject", report_.subject},
+                      {"law", known.law()},
+                      {"known", known.id},
+                      {"what", known.what},
+                      {"page", known.page}},
+                     {}});
   }
 }
 
-void print_known(std::ostream& out, const CheckReport& report) {
-  for (const auto& finding : report.findings) {
-    if (!finding.known) continue;
-    out << "known: " << finding.laws() << ", " << finding.seen
-        << " times: " << finding.known->text() << '\n';
-  }
-  for (const auto& known : report.gone) {
-    out << "known, and did not occur: " << known.law() << ": " << known.text() << '\n';
+void Rows::add_laws() {
+  for (std::size_t i = 0; i < report_.laws.size(); ++i) {
+    const LawReport& law = report_.laws[i];
+    const auto [verdict, reason] = law_verdict(report_, i);
+    rows_.push_back({"check_law",
+                     {{"subject", report_.subject},
+                      {"law", std::string(properties::kLaws[i].id)},
+                      {"name", std::string(properties::kLaws[i].name)},
+                      {"verdict", text_of(verdict)},
+                      {"reason", reason}},
+                     {{"evaluated", metric(law.checked)},
+                      {"suspended", metric(law.suspended)},
+                      {"exempted", metric(law.worded)},
+                      {"partly", metric(verdict == Verdict::holds && !reason.empty() ? 1 : 0)}}});
   }
 }
 
-std::string count_of(std::uint64_t n, const std::string& thing) {
-  return with_commas(n) + ' ' + thing + (n == 1 ? "" : "s");
+void Rows::add_oracles() {
+  const auto add = [&](const char* name, bool consulted, const char* why) {
+    const bool broken = std::ranges::any_of(
+        report_.findings, [&](const auto& finding) { return finding.failure.names(name); });
+    const Verdict verdict = broken      ? Verdict::broken
+                            : consulted ? Verdict::holds
+                                        : Verdict::not_applicable;
+    rows_.push_back({"check_oracle",
+                     {{"subject", report_.subject},
+                      {"oracle", std::string(name)},
+                      {"verdict", text_of(verdict)},
+                      {"reason", std::string(broken || consulted ? "" : why)}},
+                     {}});
+  };
+  const std::uint64_t read = report_.counts.positions_read;
+  add("content", report_.content || read > 0, "not consulted: it shows no block ids");
+  rows_.back().metrics.emplace_back("positions_read", metric(read));
+  add("model", report_.model,
+      report_.promises.level == properties::Level::profile
+          ? "not consulted: it does not show enough"
+          : "not consulted: it promises no profile");
 }
 
-/// "HOLDS: 13 of 42 laws evaluated, 2 of 35 configurations, 49,431 operations: naive"
-void print_verdict(std::ostream& out, const CheckReport& report) {
-  const CheckVerdict verdict = verdict_of(report);
-  const std::size_t known = report.num_known();
-  const std::size_t behind = report.num_behind();
-  const std::size_t unknown = report.findings.size() - known - behind;
-  out << (verdict == CheckVerdict::violated  ? "VIOLATED: "
-          : verdict == CheckVerdict::vacuous ? "CANNOT TELL: some of it was vacuous, "
-                                             : "HOLDS: ");
-  if (unknown > 0) out << count_of(unknown, "finding") << ", ";
-  if (known > 0) out << count_of(known, "known finding") << ", ";
-  if (behind > 0) out << behind << " more that may follow from them, ";
-  for (const std::string& id : report.silent) out << id << " was required and not evaluated, ";
-  out << report.laws_spoke() << " of " << report.laws.size() << " laws evaluated, "
-      << report.rows_run() << " of " << std::size(properties::kConfigurations)
-      << " configurations, " << count_of(report.counts.operations, "operation") << ": "
-      << report.subject << (report.beside.name.empty() ? "" : " beside " + report.beside.name)
-      << not_exercised(report) << "\n\n";
+/// The counters that it does not show.
+std::vector<std::string> unseen(const CheckReport& report) {
+  std::vector<std::string> out;
+  for (const Counter& counter : kCounters) {
+    const bool beside_its_oracle = counter.seen_in == properties::kContents;
+    if (!beside_its_oracle && (counter.seen_in & ~report.shown) != 0) out.push_back(counter.name);
+  }
+  return out;
+}
+
+/// What keeps it from a verdict, beside findings.
+std::string reason_of(const CheckReport& report) {
+  std::vector<std::string> out;
+  if (verdict_of(report) == CheckVerdict::vacuous) out.emplace_back("some of it was vacuous");
+  for (const std::string& id : report.silent) out.push_back(id + " was required and not evaluated");
+  return joined(out, ", ");
+}
+
+void Rows::add_whole() {
+  const CheckReport& report = report_;
+  const properties::FailureReport* first = report.failure();
+  std::uint64_t runs = 0, exempted = 0, declined = 0;
+  for (const RunReport& run : report.runs) runs += run.runs;
+  for (const LawReport& law : report.laws) exempted += law.worded;
+  for (const std::uint64_t times : report.counts.declined) declined += times;
+  Result row{
+      "check",
+      {{"subject", report.subject},
+       {"promises", level_text(report.promises)},
+       {"shows", properties::names_of(report.shown)},
+       {"not_shown", joined(unseen(report), ", ")},
+       {"beside", report.beside.name},
+       {"seed", static_cast<std::int64_t>(seed_)},
+       {"verdict", word_of(verdict_of(report))},
+       {"reason", reason_of(report)},
+       {"not_exercised", joined(report.not_exercised(), ", ")},
+       {"broken", first == nullptr ? "" : joined(first->failure.breaches, " ")}},
+      {{"seconds", {seconds_, "s", {}, {}}},
+       {"operations_per_second",
+        {static_cast<double>(report.counts.operations) / seconds_, "1/s", {}, {}}},
+       {"runs", metric(runs)},
+       {"declined", metric(declined)},
+       {"errors", metric(report.errors.count)},
+       {"laws_evaluated", metric(report.laws_spoke())},
+       {"laws", metric(report.laws.size())},
+       {"configurations", metric(report.rows_run())},
+       {"configurations_known", metric(std::size(properties::kConfigurations))},
+       {"findings_new", metric(report.findings.size() - report.num_known() - report.num_behind())},
+       {"findings_behind", metric(report.num_behind())},
+       {"findings_known", metric(report.num_known())},
+       {"exempted", metric(exempted)}}};
+  add_depth(row, report.pairs);
+  if (first != nullptr) {
+    row.metrics.emplace_back("trace_operations", metric(first->failure.trace.size()));
+  }
+  for (const Counter& c : kCounters)
+    row.metrics.emplace_back(c.name, metric(report.counts.*c.value));
+  rows_.push_back(std::move(row));
 }
 
 }  // namespace
@@ -276,54 +344,27 @@ CheckVerdict verdict_of(const CheckReport& report) {
   return report.vacuous() ? CheckVerdict::vacuous : CheckVerdict::holds;
 }
 
-void print_report(std::ostream& out, const CheckReport& report, double seconds) {
-  std::uint64_t runs = 0;
-  std::size_t configurations = 0;
-  for (const RunReport& run : report.runs) {
-    runs += run.runs;
-    configurations += run.not_run.empty() ? 1 : 0;
-  }
-  out << "subject " << report.subject << ": promises " << level_text(report.promises) << "; shows "
-      << properties::names_of(report.shown) << '\n';
-  print_beside(out, report.beside);
-  if (!report.assumed_profile.empty()) {
-    out << "policy of " << report.assumed_profile
-        << ", as it names no profile: --profile=" << kDefaultProfile.name
-        << " asks for that of the newest release\n";
-  }
-  out << runs << " runs in " << configurations << " sets, " << std::fixed << std::setprecision(1)
-      << seconds << " s\n"
-      << std::defaultfloat;
-  print_not_run(out, report);
-  print_coverage(out, report);
-  out << '\n';
-  print_laws(out, report);
-  print_counters(out, report);
-  print_depth(out, report.pairs);
-  print_vacuous(out, report);
-  print_declined(out, report);
-  print_abilities(out, report);
-  if (report.errors.count > 0) {
-    out << "errors: " << report.errors.count << " of " << report.errors.calls
-        << " valid calls were answered by one if the check goes on; the first was "
-        << report.errors.first << '\n';
-  }
-  print_known(out, report);
-  print_verdict(out, report);
+std::string word_of(CheckVerdict verdict) {
+  return text_of(verdict == CheckVerdict::violated  ? Verdict::broken
+                 : verdict == CheckVerdict::vacuous ? Verdict::cannot_tell
+                                                    : Verdict::holds);
 }
 
-void print_depth(std::ostream& out, const properties::FeaturePairs& pairs) {
+void add_depth(Result& row, const properties::FeaturePairs& pairs) {
   const std::vector<std::uint64_t> each = pairs.operations();
-  if (each.back() == 0) return;  // there were no random runs
-  const std::vector<std::string> missing = pairs.missing();
-  out << pairs.reached() << " of " << each.size()
-      << " pairs of features; operations of each: " << each.front() << " at least, "
-      << each[each.size() / 2] << " in the median, " << each.back() << " at most\n";
-  for (std::size_t i = 0; i < std::min<std::size_t>(missing.size(), 3); ++i) {
-    out << (i == 0 ? "absent: " : ", ") << missing[i];
-  }
-  if (missing.size() > 3) out << ", and " << missing.size() - 3 << " more";
-  if (!missing.empty()) out << '\n';
+  std::vector<std::string> missing;
+  if (each.back() != 0) missing = pairs.missing();  // else there were no random runs
+  constexpr std::size_t kFew = 3;
+  const std::size_t more = missing.size() > kFew ? missing.size() - kFew : 0;
+  missing.resize(missing.size() - more);
+  if (more > 0) missing.push_back(say("and ", more, " more"));
+  row.parameters.emplace_back("pairs_absent", joined(missing, ", "));
+  row.metrics.insert(row.metrics.end(),
+                     {{"pairs_of_features", metric(pairs.reached())},
+                      {"pairs_possible", metric(each.size())},
+                      {"operations_per_pair_least", metric(each.front())},
+                      {"operations_per_pair_median", metric(each[each.size() / 2])},
+                      {"operations_per_pair_most", metric(each.back())}});
 }
 
 namespace {
@@ -335,145 +376,68 @@ properties::Show shows(const properties::Candidate& candidate) {
   };
 }
 
-void print_failure(std::ostream& out, const properties::FailureReport& f, std::uint64_t number,
-                   const properties::Candidate& candidate) {
-  out << "In " << f.where << ", after " << f.found_after << " operations, shrunk to "
-      << f.failure.trace.size() << (f.seen > 1 ? ", and " + std::to_string(f.seen - 1) : "")
-      << (f.seen > 1 ? " more of its kind" : "") << ":\n"
-      << keep_failure(f.failure, number, ".", shows(candidate), candidate.option);
-  if (!f.intended.empty()) out << "if intended: \"traits\":{" << f.intended << "}\n";
-  if (f.after) {
-    out << "the last operation was answered " << f.answer << '\n'
-        << "the state, with - before and + after it:\n"
-        << properties::draw_change(f.before, *f.after);
-  } else {
-    out << "the state before the last operation, which was not answered:\n"
-        << properties::draw_state(f.before);
+/// The trace of a finding and what its last operation did, which only a terminal shows.
+std::string drawn(const properties::FailureReport& f) {
+  const std::string trace = properties::describe_trace(f.failure);
+  if (!f.after) {
+    return trace + "the state before the last operation, which was not answered:\n" +
+           properties::draw_state(f.before);
   }
-  out << '\n';
+  return say(trace, "the last operation was answered ", f.answer,
+             "\nthe state, with - before and + after it:\n",
+             properties::draw_change(f.before, *f.after));
 }
 
-/// What may follow from a finding is told in short.
-void print_consequence(std::ostream& out, const properties::FailureReport& f, std::uint64_t number,
-                       const properties::Candidate& candidate) {
-  out << "In " << f.where << ", " << f.seen << (f.seen == 1 ? " time, " : " times, ") << f.laws()
-      << " may follow: with all laws its trace breaks others before.\n"
-      << f.failure.text << '\n'
-      << keep_trace(f.failure, number, ".", shows(candidate), candidate.option + f.without())
-      << '\n';
-}
-
-}  // namespace
-
-void print_failures(std::ostream& out, const CheckReport& report, std::uint64_t seed,
-                    const properties::Candidate& candidate) {
-  const auto all = std::ranges::count(report.findings, 0U, &properties::FailureReport::behind);
-  std::uint64_t number = seed;
-  for (const properties::FailureReport& f : report.findings) {
-    const auto nth = number++ - seed + 1;
-    if (f.known) continue;
-    if (f.behind != 0) {
-      print_consequence(out, f, number - 1, candidate);
-      continue;
-    }
-    if (all > 1) out << "Finding " << nth << " of " << all << ". ";
-    print_failure(out, f, number - 1, candidate);
-  }
-}
-
-namespace {
-
-void add_laws(const CheckReport& report, std::vector<Result>& out) {
-  for (std::size_t i = 0; i < report.laws.size(); ++i) {
-    const LawReport& law = report.laws[i];
-    out.push_back({"check_law",
-                   {{"subject", report.subject},
-                    {"law", std::string(properties::kLaws[i].id)},
-                    {"name", std::string(properties::kLaws[i].name)},
-                    {"verdict", verdict_text(law)}},
-                   {{"checked", metric(law.checked)},
-                    {"suspended", metric(law.suspended)},
-                    {"worded", metric(law.worded)}}});
-  }
-  for (const properties::FailureReport& f : report.findings) {
-    out.push_back(
-        {"check_finding",
-         {{"subject", report.subject},
-          {"beside", report.beside.name},
-          {"finding", f.laws()},
-          {"shape", f.shape()},
-          {"text", f.failure.text},
-          {"where", f.where},
-          {"intended", f.intended},
-          {"behind", f.without()},
-          {"known", f.known ? f.known->id : ""},
-          {"link", f.known ? f.known->page : ""}},
-         {{"trace_operations", metric(f.failure.trace.size())}, {"seen", metric(f.seen)}}});
-  }
-}
-
-void add_runs(const CheckReport& report, std::vector<Result>& out) {
-  for (const RunReport& run : report.runs) {
-    Result row{"check_run",
-               {{"subject", report.subject},
-                {"configuration", run.name},
-                {"profile", run.profile},
-                {"not_run", run.not_run}},
-               {{"runs", metric(run.runs)}}};
-    for (const Counter& c : kCounters)
-      row.metrics.emplace_back(c.name, metric(run.counts.*c.value));
-    out.push_back(std::move(row));
-  }
+Result row_of(const properties::FailureReport& f, const CheckReport& report, std::uint64_t seed,
+              const properties::Kept& kept) {
+  return {"check_finding",
+          {{"subject", report.subject},
+           {"beside", report.beside.name},
+           {"law", f.laws()},
+           {"shape", f.shape()},
+           {"verdict", text_of(f.known ? Verdict::known : Verdict::broken)},
+           {"reason", f.failure.text},
+           {"where", f.where},
+           {"seed", static_cast<std::int64_t>(seed)},
+           {"intended", f.intended},
+           {"behind", f.without()},
+           {"known", f.known ? f.known->id : ""},
+           {"link", f.known ? f.known->page : ""},
+           {"file", kept.file},
+           {"lens", kept.lens},
+           {"repeat", kept.repeat}},
+          {{"trace_operations", metric(f.failure.trace.size())},
+           {"found_after", metric(f.found_after)},
+           {"seen", metric(f.seen)}}};
 }
 
 }  // namespace
 
-std::vector<Result> results_of(const CheckReport& report, std::uint64_t seed, double seconds) {
-  std::vector<Result> out;
-  const std::uint64_t declined =
-      std::accumulate(report.counts.declined.begin(), report.counts.declined.end(), 0ULL);
-  const std::vector<std::uint64_t> each = report.pairs.operations();
-  std::uint64_t worded = 0;
-  for (const LawReport& law : report.laws) worded += law.worded;
-  Result whole{
-      "check",
-      {{"subject", report.subject},
-       {"promises", level_text(report.promises)},
-       {"beside", report.beside.name},
-       {"seed", static_cast<std::int64_t>(seed)},
-       {"broken", std::string()}},
-      {{"verdict", metric(static_cast<std::uint64_t>(verdict_of(report)))},
-       {"seconds", {seconds, "s", {}, {}}},
-       {"operations_per_second",
-        {static_cast<double>(report.counts.operations) / seconds, "1/s", {}, {}}},
-       {"pairs_of_features", metric(report.pairs.reached())},
-       {"pairs_possible", metric(each.size())},
-       {"operations_per_pair_least", metric(each.front())},
-       {"operations_per_pair_median", metric(each[each.size() / 2])},
-       {"declined", metric(declined)},
-       {"errors", metric(report.errors.count)},
-       {"laws_spoke", metric(report.laws_spoke())},
-       {"laws", metric(report.laws.size())},
-       {"configurations", metric(report.rows_run())},
-       {"configurations_known", metric(std::size(properties::kConfigurations))},
-       {"findings_new", metric(report.findings.size() - report.num_known() - report.num_behind())},
-       {"findings_behind", metric(report.num_behind())},
-       {"findings_known", metric(report.num_known())},
-       {"worded", metric(worded)}}};
-  if (const properties::FailureReport* first = report.failure()) {
-    std::string broken;
-    for (const std::string& id : first->failure.breaches) {
-      broken.append(broken.empty() ? "" : " ").append(id);
+std::vector<Result> told_findings(std::ostream& out, const CheckReport& report, std::uint64_t seed,
+                                  const properties::Candidate& candidate) {
+  std::vector<Result> rows;
+  for (const properties::FailureReport& f : report.findings) {
+    properties::Kept kept;
+    if (!f.known) {
+      kept = keep_failure(f.failure, seed + rows.size(), ".", shows(candidate),
+                          candidate.option + f.without());
     }
-    whole.parameters.back().second = broken;
-    whole.metrics.emplace_back("trace_operations", metric(first->failure.trace.size()));
+    rows.push_back(row_of(f, report, seed, kept));
+    print_results(out, std::span(rows).last(1));
+    out << kept.told;
+    if (!f.known && f.behind == 0) out << drawn(f);
+    out << (f.known ? "" : "\n");
   }
-  for (const Counter& c : kCounters)
-    whole.metrics.emplace_back(c.name, metric(report.counts.*c.value));
-  out.push_back(std::move(whole));
-  add_laws(report, out);
-  add_runs(report, out);
-  return out;
+  return rows;
+}
+
+std::vector<Result> told(std::ostream& out, const CheckReport& report, std::uint64_t seed,
+                         double seconds, const properties::Candidate& candidate) {
+  std::vector<Result> rows = told_findings(out, report, seed, candidate);
+  std::vector<Result> others = Rows(report, seed, seconds).all();
+  print_results(out, others);
+  std::ranges::move(others, std::back_inserter(rows));
+  return rows;
 }
 
 }  // namespace kvproof::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report of `kvproof check`: for people on a stream, for machines as results.
+// The report of `kvproof check`: rows, which are printed as shown.h says.
 #pragma once
 
 #include <iosfwd>
@@ -24,18 +24,23 @@ inline constexpr std::size_t kForeignFindings = 5;
 
 [[nodiscard]] CheckVerdict verdict_of(const properties::CheckReport& report);
 
-/// Prints what was run, the laws one by one, the counters, and the verdict.
-void print_report(std::ostream& out, const properties::CheckReport& report, double seconds);
+/// Holds, broken or cannot_tell: a word of verdict.h.
+[[nodiscard]] std::string word_of(CheckVerdict verdict);
 
 /// How deep random runs went: the pairs of features that they had, and for how many operations.
-void print_depth(std::ostream& out, const properties::FeaturePairs& pairs);
+void add_depth(Result& row, const properties::FeaturePairs& pairs);
 
 /// Writes each finding that is not known to a file, its lens beside it, prints it and draws it.
-void print_failures(std::ostream& out, const properties::CheckReport& report, std::uint64_t seed,
-                    const properties::Candidate& candidate);
+/// @return a row for each
+[[nodiscard]] std::vector<Result> told_findings(std::ostream& out,
+                                                const properties::CheckReport& report,
+                                                std::uint64_t seed,
+                                                const properties::Candidate& candidate);
 
-/// One result for the subject, one for each law, finding and run.
-[[nodiscard]] std::vector<Result> results_of(const properties::CheckReport& report,
-                                             std::uint64_t seed, double seconds);
+/// Tells the findings, and prints what was run, the laws one by one, and the verdict.
+/// @return what was printed: a row for each finding, run, note and law, and one for the subject
+[[nodiscard]] std::vector<Result> told(std::ostream& out, const properties::CheckReport& report,
+                                       std::uint64_t seed, double seconds,
+                                       const properties::Candidate& candidate);
 
 }  // namespace kvproof::bench

@@ -8,7 +8,6 @@
 
 #include "bench/requests/workloads.h"
 #include "bench/results/environment.h"
-#include "bench/results/result_file.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/explain_log.h"
 #include "bench/verbs/explain_report.h"
@@ -109,18 +108,14 @@ int run(int argc, char** argv) {
     throw UsageError("--request: expected a request that is looked up, found " + arguments.request);
   }
   std::vector<Result> results;
-  bool broken = false;
-  bool told = true;
+  std::vector<Verdict> verdicts;
   for (const ExplainReport& report : reports) {
-    print_explained(std::cout, report, arguments.request);
-    std::ranges::move(explained_results(report, arguments.request), std::back_inserter(results));
-    const bool explained = report.ended_by(properties::Cause::unexplained) == 0;
-    broken = broken || (!explained && report.moment != "line");
-    told = told && explained && report.ends.empty() && !report.lookups.empty();
+    std::ranges::move(told_lookups(std::cout, report, arguments.request),
+                      std::back_inserter(results));
+    verdicts.push_back(report.verdict());
   }
   outputs.commit(describe_environment(argc, argv, kWorkloadSeed), results);
-  if (broken) return kViolated;
-  return told ? kHolds : kCannotTell;
+  return exit_code_of(deciding(verdicts));
 }
 
 }  // namespace

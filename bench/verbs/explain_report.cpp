@@ -30,33 +30,95 @@ std::uint64_t prompt_tokens(const ExplainReport& report) {
   return sum(report.lookups, [](const Explained& e) { return e.tokens; });
 }
 
-void print_lookup(std::ostream& out, const ExplainReport& report, const Explained& e) {
-  if (report.num_traces > 1) out << e.trace << ": ";
-  out << report.moment << ' ' << e.operation;
-  if (report.moment != "request") out << ", " << e.request;
-  out << ": hit " << e.hit << " of " << e.tokens << " tokens; "
-      << kCauses[static_cast<std::size_t>(e.cause)].words;
-  if (!e.why.empty()) out << ": " << e.why;
-  out << '\n';
+Result row_of(const Explained& e, const ExplainReport& report) {
+  const auto& cause = kCauses[static_cast<std::size_t>(e.cause)];
+  Parameters named = {{"request", e.request}};
+  if (report.num_traces > 1) named.emplace_back("trace", e.trace);
+  if (report.moment != "request") {
+    named.emplace_back(report.moment, static_cast<std::int64_t>(e.operation));
+  }
+  named.emplace_back("cause", std::string(cause.name));
+  named.emplace_back("words", std::string(cause.words));
+  named.emplace_back("why", e.why);
+  return {"explain_lookup",
+          std::move(named),
+          {{"prompt_tokens", tokens(e.tokens)},
+           {"hit_tokens", tokens(e.hit)},
+           {"lost_tokens", tokens(e.lost())}}};
 }
 
-void print_kept(std::ostream& out, std::string_view who, std::optional<std::uint64_t> kept,
-                std::string_view where) {
-  out << who << ": ";
-  if (kept) out << *kept << " tokens more would have been hit\n";
-  if (!kept) out << "cannot be told: it takes " << where << '\n';
-}
-
-void print_listed(std::ostream& out, const ExplainReport& report, const std::string& request) {
+/// The rows of the lookups that are listed on a terminal.
+std::vector<Result> listed(const ExplainReport& report, const std::string& request) {
+  std::vector<Result> out;
+  const auto note = [&out](const std::string& text) {
+    out.push_back({"explain_note", {{"note", text}}, {}});
+  };
   std::vector<const Explained*> order = report.asked(request);
   if (request.empty() && order.size() > 2 * kListed) {
-    out << "The first " << kListed << " of " << order.size() << " lookups:\n";
-    for (std::size_t i = 0; i < kListed; ++i) print_lookup(out, report, *order[i]);
+    note(say("The first ", kListed, " of ", order.size(), " lookups:"));
+    for (std::size_t i = 0; i < kListed; ++i) out.push_back(row_of(*order[i], report));
     std::ranges::stable_sort(order, std::greater<>(), [](const auto* e) { return e->lost(); });
     order.resize(kListed);
-    out << "The " << kListed << " that lost most:\n";
+    note(say("The ", kListed, " that lost most:"));
   }
-  for (const Explained* e : order) print_lookup(out, report, *e);
+  for (const Explained* e : order) out.push_back(row_of(*e, report));
+  return out;
+}
+
+/// Of each cause, how many lookups ended by it and how many tokens it cost.
+void add_causes(std::vector<Result>& out, const ExplainReport& report) {
+  const std::uint64_t all = prompt_tokens(report);
+  const auto row = [&](const std::string& met, std::uint64_t lookups, std::uint64_t n) {
+    const double share = all == 0 ? 0 : 1e4 * static_cast<double>(n) / static_cast<double>(all);
+    out.push_back({"explain_met",
+                   {{"met", met}},
+                   {{"lookups", count(lookups)},
+                    {"tokens", tokens(n)},
+                    {"share_percent", {std::round(share) / 100, "percent", {}, {}}}}});
+  };
+  row("hit", sum(report.lookups, [](const Explained& e) { return e.hit > 0; }),
+      report.hit_tokens());
+  for (std::size_t i = 0; i < std::size(kCauses); ++i) {
+    const auto cause = static_cast<Cause>(i);
+    const std::uint64_t lookups = report.ended_by(cause);
+    if (lookups > 0) row(say("lost: ", kCauses[i].words), lookups, report.lost_by(cause));
+  }
+  row("all", report.lookups.size(), all);
+  const auto kept = [&](const char* who, std::optional<std::uint64_t> more, const char* where) {
+    out.push_back({"explain_note",
+                   {{"note", more ? say(who, ": ", *more, " tokens more would have been hit")
+                                  : say(who, ": cannot be told: it takes ", where)}},
+                   {}});
+  };
+  kept("A pool of twice the size", report.by_twice, "a trace or a log");
+  kept("The offline optimum of the same size", report.by_optimum, "a log");
+}
+
+/// The sums, and the verdict.
+Result total_of(const ExplainReport& report) {
+  Result total{.experiment = "explain", .parameters = report.parameters, .metrics = {}};
+  std::string ends;
+  for (const std::string& why : report.ends) {
+    ends += (ends.empty() ? "Not explained to the end: " : "; ") + why;
+  }
+  total.parameters.emplace_back("verdict", std::string(name_of(report.verdict())));
+  total.parameters.emplace_back("reason", ends);
+  total.metrics = {{"traces", count(report.num_traces)},
+                   {"cut_short", count(report.ends.size())},
+                   {"lookups", count(report.lookups.size())},
+                   {"prompt_tokens", tokens(prompt_tokens(report))},
+                   {"hit_tokens", tokens(report.hit_tokens())}};
+  for (std::size_t i = 0; i < std::size(kCauses); ++i) {
+    total.metrics.emplace_back(say("lost_tokens_", kCauses[i].name),
+                               tokens(report.lost_by(static_cast<Cause>(i))));
+  }
+  if (report.by_twice) {
+    total.metrics.emplace_back("kept_by_twice_the_pool", tokens(*report.by_twice));
+  }
+  if (report.by_optimum) {
+    total.metrics.emplace_back("kept_by_the_optimum", tokens(*report.by_optimum));
+  }
+  return total;
 }
 
 }  // namespace
@@ -81,68 +143,25 @@ std::vector<const Explained*> ExplainReport::asked(const std::string& request) c
   return out;
 }
 
-void print_explained(std::ostream& out, const ExplainReport& report, const std::string& request) {
-  print_listed(out, report, request);
-  const std::uint64_t all = prompt_tokens(report);
-  std::vector<Result> rows;
-  const auto row = [&](const std::string& what, std::uint64_t lookups, std::uint64_t n) {
-    const double share = all == 0 ? 0 : 1e4 * static_cast<double>(n) / static_cast<double>(all);
-    rows.push_back({"What the tokens met",
-                    {{"what", what}},
-                    {{"lookups", count(lookups)},
-                     {"tokens", count(n)},
-                     {"share", {std::round(share) / 100, "%", {}, {}}}}});
-  };
-  row("hit", sum(report.lookups, [](const Explained& e) { return e.hit > 0; }),
-      report.hit_tokens());
-  for (std::size_t i = 0; i < std::size(kCauses); ++i) {
-    const auto cause = static_cast<Cause>(i);
-    const std::uint64_t lookups = report.ended_by(cause);
-    if (lookups > 0) row(say("lost: ", kCauses[i].words), lookups, report.lost_by(cause));
-  }
-  row("all", report.lookups.size(), all);
-  out << '\n';
-  print_results(out, rows);
-  print_kept(out, "A pool of twice the size", report.by_twice, "a trace or a log");
-  print_kept(out, "The offline optimum of the same size", report.by_optimum, "a log");
-  for (const std::string& why : report.ends) out << "Not explained to the end: " << why << '\n';
-  out << '\n';
+Verdict ExplainReport::verdict() const {
+  const bool unexplained = ended_by(Cause::unexplained) > 0;
+  if (unexplained && moment != "line") return Verdict::broken;
+  const bool told = !unexplained && ends.empty() && !lookups.empty();
+  return told ? Verdict::holds : Verdict::cannot_tell;
 }
 
-std::vector<Result> explained_results(const ExplainReport& report, const std::string& request) {
-  Result total{.experiment = "explain", .parameters = report.parameters, .metrics = {}};
-  total.metrics = {{"traces", count(report.num_traces)},
-                   {"cut_short", count(report.ends.size())},
-                   {"lookups", count(report.lookups.size())},
-                   {"prompt_tokens", tokens(prompt_tokens(report))},
-                   {"hit_tokens", tokens(report.hit_tokens())}};
-  for (std::size_t i = 0; i < std::size(kCauses); ++i) {
-    total.metrics.emplace_back(say("lost_tokens_", kCauses[i].name),
-                               tokens(report.lost_by(static_cast<Cause>(i))));
-  }
-  if (report.by_twice) {
-    total.metrics.emplace_back("kept_by_twice_the_pool", tokens(*report.by_twice));
-  }
-  if (report.by_optimum) {
-    total.metrics.emplace_back("kept_by_the_optimum", tokens(*report.by_optimum));
-  }
-  std::vector<Result> out = {std::move(total)};
-  if (request.empty() && report.lookups.size() > kMostRows) return out;
-  for (const Explained* e : report.asked(request)) {
-    Parameters named = {{"request", e->request}};
-    if (report.num_traces > 1) named.emplace_back("trace", e->trace);
-    if (report.moment != "request") {
-      named.emplace_back(report.moment, static_cast<std::int64_t>(e->operation));
-    }
-    named.emplace_back("cause", std::string(kCauses[static_cast<std::size_t>(e->cause)].name));
-    named.emplace_back("why", e->why);
-    out.push_back({"explain_lookup",
-                   std::move(named),
-                   {{"prompt_tokens", tokens(e->tokens)},
-                    {"hit_tokens", tokens(e->hit)},
-                    {"lost_tokens", tokens(e->lost())}}});
-  }
-  return out;
+std::vector<Result> told_lookups(std::ostream& out, const ExplainReport& report,
+                                 const std::string& request) {
+  print_results(out, listed(report, request));
+  std::vector<Result> rows;
+  add_causes(rows, report);
+  rows.push_back(total_of(report));
+  out << '\n';
+  print_results(out, rows);
+  out << '\n';
+  if (request.empty() && report.lookups.size() > kMostRows) return rows;
+  for (const Explained* e : report.asked(request)) rows.push_back(row_of(*e, report));
+  return rows;
 }
 
 }  // namespace kvproof::bench

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/results/result_file.h"
+#include "bench/results/verdict.h"
 #include "properties/explain/causes.h"
 
 namespace kvproof::bench {
@@ -26,15 +27,17 @@ struct ExplainReport {
   [[nodiscard]] std::uint64_t ended_by(properties::Cause cause) const;  // lookups
   [[nodiscard]] std::uint64_t lost_by(properties::Cause cause) const;   // [tokens]
   [[nodiscard]] std::uint64_t hit_tokens() const;
+  /// Broken if a lookup of ours is not explained; it cannot tell if another's is not, if a trace
+  /// was not explained to its end, or if there was no lookup.
+  [[nodiscard]] Verdict verdict() const;
   /// The lookups of that request; empty: all.
   [[nodiscard]] std::vector<const properties::Explained*> asked(const std::string& request) const;
 };
 
-/// @param request only its lookups are listed; empty: the first and the worst
-void print_explained(std::ostream& out, const ExplainReport& report, const std::string& request);
-
-/// The sums, then the lookups that --request names, or all if they are few.
-[[nodiscard]] std::vector<Result> explained_results(const ExplainReport& report,
-                                                    const std::string& request);
+/// Prints the lookups, those of a request alone or, if there are many, the first and the worst;
+/// then what the tokens met, and the verdict.
+/// @return what was printed, but of many lookups none or all
+[[nodiscard]] std::vector<Result> told_lookups(std::ostream& out, const ExplainReport& report,
+                                               const std::string& request);
 
 }  // namespace kvproof::bench

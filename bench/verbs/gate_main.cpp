@@ -17,6 +17,7 @@
 #include "bench/instruments/callgrind.h"
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
+#include "bench/results/table.h"
 #include "bench/verbs/check_report.h"
 #include "bench/verbs/command_line.h"
 #include "bench/verbs/hash_option.h"
@@ -143,8 +144,9 @@ void set_revision_base(const Arguments& arguments, const fs::path& folder, GateO
       build_revision(checkout, "", digest, folder / "head", progress_of("the checkout")).string();
 }
 
-/// @return the law that broke, or an empty text
-std::optional<std::string> broken_law(const Arguments& arguments, Progress& progress) {
+/// @param findings rows of the check of the head @return the law that broke, or none
+std::optional<std::string> broken_law(const Arguments& arguments, Progress& progress,
+                                      std::vector<Result>& findings) {
   const properties::Candidate candidate = properties::find_candidate(arguments.subject);
   properties::CheckOptions options;
   options.seed = arguments.seed;
@@ -157,7 +159,7 @@ std::optional<std::string> broken_law(const Arguments& arguments, Progress& prog
   const properties::CheckReport report = check(candidate, options);
   progress.clear();
   if (report.failure() == nullptr) return std::nullopt;
-  print_failures(std::cout, report, arguments.seed, candidate);
+  findings = told_findings(std::cout, report, arguments.seed, candidate);
   std::string laws;
   for (const std::string& law : report.failure()->failure.breaches) {
     laws += (laws.empty() ? "" : ", ") + law;
@@ -175,18 +177,20 @@ struct Outputs {
   std::optional<ResultFile> summary, record;
 };
 
-int say_wrong(const Arguments& arguments, Outputs& outputs, const Parameters& environment,
-              const std::string& what) {
-  std::cout << "WRONG: " << arguments.subject.subject << ' ' << what << "; nothing was measured\n";
-  if (outputs.summary) outputs.summary->commit_text(wrong_summary(arguments.subject.subject, what));
-  const Result row{"gate",
-                   {{"workload", std::string()},
-                    {"verdict", std::string("wrong")},
-                    {"because", what},
-                    {"head", arguments.subject.subject},
-                    {"base", arguments.against}},
-                   {{"exit_code", {kViolated, "count", {}, {}}}}};
-  outputs.rows.commit(environment, std::span(&row, 1));
+/// @param rows the findings, if there are any
+int say_broken(const Arguments& arguments, Outputs& outputs, const Parameters& environment,
+               const std::string& what, std::vector<Result> rows) {
+  const std::string& head = arguments.subject.subject;
+  if (outputs.summary) outputs.summary->commit_text(broken_summary(head, what));
+  rows.push_back({"gate_total",
+                  {{"workload", std::string("all")},
+                   {"verdict", std::string(name_of(Verdict::broken))},
+                   {"reason", what + "; nothing was measured"},
+                   {"head", head},
+                   {"base", arguments.against}},
+                  {{"exit_code", count(kViolated)}}});
+  print_results(std::cout, std::span(rows).last(1));
+  outputs.rows.commit(environment, rows);
   return kViolated;
 }
 
@@ -201,10 +205,11 @@ int measure(const Arguments& arguments, GateOptions& options, Outputs& outputs, 
   }
   const GateReport report = run_gate(options);
   progress.clear();
-  print_gate(std::cout, report, options.rules);
-  outputs.rows.commit(environment, results_of(report, options.rules));
+  const std::vector<Result> rows = results_of(report, options.rules);
+  print_results(std::cout, rows);
+  outputs.rows.commit(environment, rows);
   if (outputs.summary) outputs.summary->commit_text(summary(report));
-  return exit_code(report.verdict());
+  return exit_code_of(report.verdict());
 }
 
 void require_sense(const Arguments& arguments) {
@@ -245,8 +250,9 @@ int gate(Arguments& arguments, int argc, char** argv) {
   const Parameters environment =
       describe_environment(argc, argv, arguments.seed, options.measure.profile);
   std::cout << "seed " << arguments.seed << "\n\n";
-  if (const auto broken = broken_law(arguments, progress)) {
-    return say_wrong(arguments, outputs, environment, *broken);
+  std::vector<Result> findings;
+  if (const auto broken = broken_law(arguments, progress, findings)) {
+    return say_broken(arguments, outputs, environment, *broken, std::move(findings));
   }
   if (!arguments.against.empty() && !options.base) {
     set_revision_base(arguments, place->path(), options);
@@ -255,7 +261,8 @@ int gate(Arguments& arguments, int argc, char** argv) {
     return measure(arguments, options, outputs, progress, environment);
   } catch (const WrongHead& wrong) {
     progress.clear();
-    return say_wrong(arguments, outputs, environment, std::string("misbehaves: ") + wrong.what());
+    return say_broken(arguments, outputs, environment, std::string("misbehaves: ") + wrong.what(),
+                      {});
   }
 }
 

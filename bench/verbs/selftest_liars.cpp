@@ -3,15 +3,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iomanip>
 #include <iostream>
 #include <map>
 #include <optional>
-#include <stdexcept>
+#include <utility>
 
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
+#include "bench/results/table.h"
+#include "bench/results/verdict.h"
 #include "properties/liars/liar_matrix.h"
+#include "reference/support/say.h"
 
 namespace kvproof::bench {
 namespace {
@@ -32,87 +34,79 @@ struct LiarScore {
   [[nodiscard]] std::uint64_t missed() const { return cells - noticed - excused; }
 };
 
-void print_level(std::string_view level, const LiarScore& score) {
-  std::cout << std::left << std::setw(14) << level << std::right << std::setw(8) << score.cells
-            << std::setw(10) << score.noticed << std::setw(10) << score.excused << std::setw(9)
-            << score.missed() << '\n';
-}
-
-void print_missed(const LiarCell& cell) {
-  std::cout << cell.operation << ", " << cell.lie << ", " << cell.level << ":";
+/// How a lie passed: at which frequencies, and how often it was told.
+std::string how_it_passed(const LiarCell& cell) {
+  std::string out;
   for (std::size_t f = 0; f < std::size(kFrequencies); ++f) {
     const auto& told = cell.told[f];
     if (told.told == 0 || told.noticed) continue;
-    std::cout << ' ' << kFrequencies[f].name << " (told " << told.told << " times in "
-              << told.operations << " operations)";
+    out += say(out.empty() ? "" : ", ", kFrequencies[f].name, " (told ", told.told, " times in ",
+               told.operations, " operations)");
   }
-  std::cout << '\n';
+  return out;
+}
+
+Result row_of(const LiarCell& cell) {
+  const Verdict verdict = cell.noticed()        ? Verdict::holds
+                          : cell.excuse.empty() ? Verdict::broken
+                                                : Verdict::known;
+  Result row{"liar",
+             {{"operation", std::string(cell.operation)},
+              {"lie", std::string(cell.lie)},
+              {"level", std::string(cell.level)},
+              {"excuse", cell.excuse.empty() ? "-" : std::string(cell.excuse)},
+              {"verdict", std::string(name_of(verdict))},
+              {"reason", verdict == Verdict::known    ? std::string(cell.excuse)
+                         : verdict == Verdict::broken ? how_it_passed(cell)
+                                                      : ""}},
+             {{"noticed", count(cell.noticed() ? 1 : 0)}}};
+  for (std::size_t f = 0; f < std::size(kFrequencies); ++f) {
+    const std::string name(kFrequencies[f].name);
+    row.parameters.emplace_back(name + "_by", cell.told[f].by.empty() ? "-" : cell.told[f].by);
+    row.metrics.emplace_back(name + "_operations", count(cell.told[f].operations));
+  }
+  return row;
 }
 
 /// The reasons of excuses whose cells were all noticed.
-void print_idle_excuses(const std::vector<LiarCell>& cells) {
+void add_idle_excuses(const std::vector<LiarCell>& cells, std::vector<Result>& out) {
   std::map<std::string_view, bool> needed;
   for (const LiarCell& cell : cells) {
     if (!cell.excuse.empty()) needed[cell.excuse] |= !cell.noticed();
   }
   for (const auto& [reason, is_needed] : needed) {
-    if (!is_needed) std::cout << "excuse that this seed does not need: " << reason << '\n';
+    if (is_needed) continue;
+    out.push_back(
+        {"liar_note", {{"note", say("excuse that this seed does not need: ", reason)}}, {}});
   }
 }
 
-/// @return whether all cells were noticed, but for the tenth that may be excused
-bool print_liars(const std::vector<LiarCell>& cells, double seconds) {
-  std::cout << std::left << std::setw(14) << "promise" << std::right << std::setw(8) << "cells"
-            << std::setw(10) << "noticed" << std::setw(10) << "excused" << std::setw(9) << "missed"
-            << '\n';
+Result row_of(const char* experiment, Parameters parameters, const LiarScore& score) {
+  return {experiment,
+          std::move(parameters),
+          {{"cells", count(score.cells)},
+           {"noticed", count(score.noticed)},
+           {"excused", count(score.excused)},
+           {"missed", count(score.missed())}}};
+}
+
+/// It holds if all cells were noticed, but for the tenth that may be excused.
+std::vector<Result> liar_results(const std::vector<LiarCell>& cells, double seconds) {
+  std::vector<Result> out;
   LiarScore all;
+  for (const LiarCell& cell : cells) out.push_back(row_of(cell)), all.add(cell);
+  add_idle_excuses(cells, out);
   for (const auto& view : properties::kViews) {
     LiarScore score;
     for (const LiarCell& cell : cells) {
-      if (cell.level == view.name) score.add(cell), all.add(cell);
+      if (cell.level == view.name) score.add(cell);
     }
-    print_level(view.name, score);
+    out.push_back(row_of("liar_level", {{"level", std::string(view.name)}}, score));
   }
-  print_level("all", all);
-  for (const LiarCell& cell : cells) {
-    if (!cell.noticed() && cell.excuse.empty()) print_missed(cell);
-  }
-  for (const LiarCell& cell : cells) {
-    if (cell.noticed() || cell.excuse.empty()) continue;
-    std::cout << "excused: " << cell.operation << ", " << cell.lie << ", " << cell.level << ": "
-              << cell.excuse << '\n';
-  }
-  print_idle_excuses(cells);
-  std::cout << all.noticed << " of " << all.cells << " cells noticed, " << all.excused
-            << " excused, " << all.missed() << " missed, " << std::fixed << std::setprecision(1)
-            << seconds << " s\n";
-  return all.missed() == 0 && 10 * all.excused <= all.cells;
-}
-
-std::vector<Result> liar_results(const std::vector<LiarCell>& cells, double seconds) {
-  LiarScore all;
-  for (const LiarCell& cell : cells) all.add(cell);
-  std::vector<Result> out = {{"liars",
-                              {},
-                              {{"cells", count(all.cells)},
-                               {"noticed", count(all.noticed)},
-                               {"excused", count(all.excused)},
-                               {"missed", count(all.missed())},
-                               {"seconds", {seconds, "s", {}, {}}}}}};
-  for (const LiarCell& cell : cells) {
-    Result row{"liar",
-               {{"operation", std::string(cell.operation)},
-                {"lie", std::string(cell.lie)},
-                {"level", std::string(cell.level)},
-                {"excuse", cell.excuse.empty() ? "-" : std::string(cell.excuse)}},
-               {{"noticed", count(cell.noticed() ? 1 : 0)}}};
-    for (std::size_t f = 0; f < std::size(kFrequencies); ++f) {
-      const std::string name(kFrequencies[f].name);
-      row.parameters.emplace_back(name + "_by", cell.told[f].by.empty() ? "-" : cell.told[f].by);
-      row.metrics.emplace_back(name + "_operations", count(cell.told[f].operations));
-    }
-    out.push_back(std::move(row));
-  }
+  const bool sound = all.missed() == 0 && 10 * all.excused <= all.cells;
+  const Verdict verdict = sound ? Verdict::holds : Verdict::broken;
+  out.push_back(row_of("liars", {{"verdict", std::string(name_of(verdict))}}, all));
+  out.back().metrics.emplace_back("seconds", Metric{seconds, "s", {}, {}});
   return out;
 }
 
@@ -135,9 +129,11 @@ int selftest_liars(const LiarArguments& arguments, int argc, const char* const* 
       });
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   progress.clear();
-  const bool sound = print_liars(cells, seconds);
-  outputs.commit(describe_environment(argc, argv, arguments.seed), liar_results(cells, seconds));
-  return sound ? 0 : 1;
+  const std::vector<Result> results = liar_results(cells, seconds);
+  print_results(std::cout, results);
+  outputs.commit(describe_environment(argc, argv, arguments.seed), results);
+  const bool sound = text_in(results.back(), "verdict") == name_of(Verdict::holds);
+  return exit_code_of(sound ? Verdict::holds : Verdict::broken);
 }
 
 }  // namespace kvproof::bench

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -12,6 +11,8 @@
 
 #include "bench/results/environment.h"
 #include "bench/results/progress.h"
+#include "bench/results/table.h"
+#include "bench/results/verdict.h"
 #include "bench/serving/scheduler_mutants.h"
 #include "properties/mutants.h"
 #include "properties/mutants/kill_matrix.h"
@@ -48,7 +49,7 @@ std::string_view family_name(std::string_view id) {
   return std::ranges::find(properties::kFamilies, id, &properties::Family::id)->name;
 }
 
-std::string joined(const std::vector<std::string>& words) {
+std::string all_of(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : " ") + word;
   return out.empty() ? "-" : out;
@@ -65,6 +66,7 @@ std::string fate_of(const Seeded& mutant, const MatrixRow& row) {
 }
 
 Result result_of(const Seeded& mutant, const MatrixRow& row) {
+  const std::string fate = fate_of(mutant, row);
   const auto first = [](const properties::Kill& kill) {
     return count(kill.killed ? kill.operations : 0);
   };
@@ -75,8 +77,10 @@ Result result_of(const Seeded& mutant, const MatrixRow& row) {
            {"where", mutant.where},
            {"configuration", mutant.configuration},
            {"expected_law", mutant.law},
-           {"laws", joined(row.laws.breaches)},
-           {"fate", fate_of(mutant, row)}},
+           {"laws", all_of(row.laws.breaches)},
+           {"fate", fate},
+           {"verdict", std::string(name_of(fate == "survived" ? Verdict::broken : Verdict::holds))},
+           {"reason", fate == "expected" ? "" : std::string(mutant.sentence)}},
           {{"operations_to_kill", first(row.laws)},
            {"seconds_to_kill", {row.laws.killed ? row.laws.seconds : 0, "s", {}, {}}},
            {"trace_operations", count(row.laws.trace_operations)},
@@ -104,57 +108,38 @@ struct Score {
   [[nodiscard]] std::uint32_t longest() const { return traces.empty() ? 0 : traces.back(); }
 };
 
-Result result_of(const Score& score, double seconds) {
-  return {"mutants",
-          {},
+/// Of a family, or with the verdict of all.
+Result result_of(const std::string& experiment, Parameters parameters, const Score& score) {
+  return {experiment,
+          std::move(parameters),
           {{"total", count(score.total)},
            {"killed", count(score.killed)},
            {"by_expected_law", count(score.expected)},
            {"median_trace_operations", count(score.median())},
-           {"longest_trace_operations", count(score.longest())},
-           {"not_applicable", count(std::size(properties::kNotApplicable))},
-           {"seconds", {seconds, "s", {}, {}}}}};
+           {"longest_trace_operations", count(score.longest())}}};
 }
 
-void print_line(const std::string& id, std::string_view name, const Score& score) {
-  std::cout << std::left << std::setw(5) << id << std::setw(38) << name << std::right
-            << std::setw(8) << score.total << std::setw(8) << score.killed << std::setw(10)
-            << score.expected << std::setw(15) << score.median() << std::setw(9) << score.longest()
-            << '\n';
-}
-
-void print_table(const std::vector<Seeded>& mutants, const std::vector<MatrixRow>& rows,
-                 double seconds) {
-  std::cout << std::left << std::setw(43) << "family" << std::right << std::setw(8) << "mutants"
-            << std::setw(8) << "killed" << std::setw(10) << "by law" << std::setw(15)
-            << "median trace" << std::setw(9) << "longest\n";
-  std::vector<std::string> families;
+std::vector<Result> results_of(const std::vector<Seeded>& mutants,
+                               const std::vector<MatrixRow>& rows, double seconds) {
+  std::vector<Result> out;
+  std::vector<std::pair<std::string, Score>> families;
   Score all;
   for (std::size_t i = 0; i < mutants.size(); ++i) {
+    out.push_back(result_of(mutants[i], rows[i]));
     all.add(mutants[i], rows[i]);
-    if (families.empty() || families.back() != mutants[i].family) {
-      families.push_back(mutants[i].family);
-    }
+    const std::string& family = mutants[i].family;
+    if (families.empty() || families.back().first != family) families.emplace_back(family, Score{});
+    families.back().second.add(mutants[i], rows[i]);
   }
-  for (const std::string& family : families) {
-    Score score;
-    for (std::size_t i = 0; i < mutants.size(); ++i) {
-      if (mutants[i].family == family) score.add(mutants[i], rows[i]);
-    }
-    print_line(family, family_name(family), score);
+  for (const auto& [family, score] : families) {
+    out.push_back(result_of(
+        "mutant_family", {{"family", family}, {"name", std::string(family_name(family))}}, score));
   }
-  print_line("all", "", all);
-  for (std::size_t i = 0; i < mutants.size(); ++i) {
-    const std::string fate = fate_of(mutants[i], rows[i]);
-    if (fate == "expected") continue;
-    std::cout << mutants[i].id << " (" << mutants[i].where << ", " << mutants[i].configuration
-              << "): " << fate << ", expected " << mutants[i].law << ", broken first "
-              << joined(rows[i].laws.breaches) << ": " << mutants[i].sentence << '\n';
-  }
-  std::cout << all.killed << " of " << all.total << " killed, " << all.expected
-            << " by the expected law, " << std::fixed << std::setprecision(1) << seconds << " s; "
-            << std::size(properties::kNotApplicable)
-            << " reports need a mechanism that is not here (properties/mutants.h)\n";
+  const Verdict verdict = all.killed == all.total ? Verdict::holds : Verdict::broken;
+  out.push_back(result_of("mutants", {{"verdict", std::string(name_of(verdict))}}, all));
+  out.back().metrics.emplace_back("not_applicable", count(std::size(properties::kNotApplicable)));
+  out.back().metrics.emplace_back("seconds", Metric{seconds, "s", {}, {}});
+  return out;
 }
 
 }  // namespace
@@ -176,16 +161,11 @@ int selftest_mutants(const MutantOptions& options, int argc, const char* const* 
   });
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   progress.clear();
-  print_table(mutants, rows, seconds);
-  std::vector<Result> results;
-  Score score;
-  for (std::size_t i = 0; i < mutants.size(); ++i) {
-    results.push_back(result_of(mutants[i], rows[i]));
-    score.add(mutants[i], rows[i]);
-  }
-  results.push_back(result_of(score, seconds));
+  const std::vector<Result> results = results_of(mutants, rows, seconds);
+  print_results(std::cout, results);
   outputs.commit(describe_environment(argc, argv, options.seed), results);
-  return score.killed == score.total ? 0 : 1;
+  const bool all_killed = text_in(results.back(), "verdict") == name_of(Verdict::holds);
+  return exit_code_of(all_killed ? Verdict::holds : Verdict::broken);
 }
 
 }  // namespace kvproof::bench

@@ -311,7 +311,7 @@ class CheckTest(unittest.TestCase):
             done = subprocess.run([os.environ["KVPROOF"], f"--subject-command={program_of}",
                                    "--operations=600"], **run)
             self.assertEqual(done.returncode, 1, done.stdout)
-            self.assertRegex(done.stdout, "VIOLATED: 1 finding, [1-9][0-9]* more that may follow")
+            self.assertRegex(done.stdout, "BROKEN: 1 finding, [1-9][0-9]* more that may follow")
             told = re.findall(r"(?:broken: (.*)|times?, (.*) may follow: .*)\n"
                               r"(?:.*\n)*?run it again: .*? replay (.*)\n", done.stdout)
             self.assertGreater(len(told), 1)

@@ -56,23 +56,19 @@ std::string write_lens_beside(const std::filesystem::path& trace, const Failure&
   }
 }
 
-std::string keep_trace(const Failure& failure, std::uint64_t seed,
-                       const std::filesystem::path& folder, const Show& show,
-                       const std::string& options) {
+Kept keep_failure(const Failure& failure, std::uint64_t seed, const std::filesystem::path& folder,
+                  const Show& show, const std::string& options) {
   try {
     const auto file = write_new_failure(failure, seed, folder);
-    return say("run it again: ", replay_command(file, options), "\n",
-               write_lens_beside(file, failure, show, options));
+    Kept out{.file = file.string(), .repeat = replay_command(file, options)};
+    out.told = write_lens_beside(file, failure, show, options);
+    const auto page = std::filesystem::path(file).replace_extension(".html");
+    if (std::filesystem::exists(page)) out.lens = page.string();
+    return out;
   } catch (const std::runtime_error& error) {
     std::cerr << "kvproof: " << error.what() << std::endl;
     return {};
   }
-}
-
-std::string keep_failure(const Failure& failure, std::uint64_t seed,
-                         const std::filesystem::path& folder, const Show& show,
-                         const std::string& options) {
-  return describe_failure(failure, seed, {}) + keep_trace(failure, seed, folder, show, options);
 }
 
 }  // namespace kvproof::properties

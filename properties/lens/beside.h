@@ -35,16 +35,18 @@ using Show = std::function<Shown(const CacheConfig&)>;
                                             const Failure& failure, const Show& show,
                                             const std::string& options = "");
 
+/// What was kept of a failure; empty is what could not be written.
+struct Kept {
+  std::string file = {};    // its trace
+  std::string repeat = {};  // the command that runs it again
+  std::string lens = {};    // the page beside it
+  std::string told = {};    // the line of write_lens_beside
+};
+
 /// Writes a failure as write_new_failure does, and its lens beside it. A file that cannot be
 /// written is told on stderr, and loses nothing else.
-/// @return the command that runs it again, and where to look
-[[nodiscard]] std::string keep_trace(const Failure& failure, std::uint64_t seed,
-                                     const std::filesystem::path& folder, const Show& show,
-                                     const std::string& options);
-
-/// Keeps a failure in the same way. @return the report as describe_failure has it
-[[nodiscard]] std::string keep_failure(const Failure& failure, std::uint64_t seed,
-                                       const std::filesystem::path& folder, const Show& show,
-                                       const std::string& options = "");
+[[nodiscard]] Kept keep_failure(const Failure& failure, std::uint64_t seed,
+                                const std::filesystem::path& folder, const Show& show,
+                                const std::string& options = "");
 
 }  // namespace kvproof::properties

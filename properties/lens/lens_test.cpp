@@ -302,9 +302,10 @@ TEST(Lens, OfADoubleFreeNamesTheLawAndTheBlock) {
                   ""};
   const auto found = run_trace(make, failure.config, failure.trace, {});
   ASSERT_TRUE(found.has_value());
-  const std::string text = keep_failure(*found, 1, folder.path(), show_all(make), "--audit");
+  const Kept kept = keep_failure(*found, 1, folder.path(), show_all(make), "--audit");
   const fs::path page_path = folder.path() / "kvproof-failure-1.html";
-  EXPECT_NE(text.find("look at it: file://" + page_path.string()), std::string::npos) << text;
+  EXPECT_EQ(kept.lens, page_path.string());
+  EXPECT_EQ(kept.told, "look at it: file://" + page_path.string() + "\n");
   const auto lines = lines_in(page_path);
   Page page(lines);
   const json& verdict = page.head()["verdicts"][0];

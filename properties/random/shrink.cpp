@@ -325,20 +325,25 @@ std::string replay_command(const std::filesystem::path& trace, const std::string
       say("replay ", options.empty() ? "" : options + " ", shell_word(trace.string())));
 }
 
-std::string describe_failure(const Failure& failure, std::uint64_t seed,
-                             const std::filesystem::path& file, const std::string& options) {
-  std::string laws;
-  for (const std::string& id : failure.breaches) laws += (laws.empty() ? "" : ", ") + id;
+std::string describe_trace(const Failure& failure) {
   const CacheConfig& config = failure.config;
-  std::string out =
-      say("seed ", seed, ", broken: ", laws, "\n", failure.text, "\n", config.profile.name, ", ",
-          config.num_blocks - 1, " usable blocks, caching ", config.enable_caching ? "on" : "off");
+  std::string out = say(config.profile.name, ", ", config.num_blocks - 1,
+                        " usable blocks, caching ", config.enable_caching ? "on" : "off");
   if (config.num_host_blocks > 0) out += say(", ", config.num_host_blocks - 1, " in the host tier");
   if (config.retention) out += say(", retention ", *config.retention);
   if (config.hash_lookahead > 0) out += say(", hash lookahead ", config.hash_lookahead);
   for (const GroupConfig& group : config.groups) out += "; " + describe(group);
   out += say("; ", failure.trace.size(), " operations:\n");
   for (const Operation& operation : failure.trace) out += "  " + to_json(operation) + "\n";
+  return out;
+}
+
+std::string describe_failure(const Failure& failure, std::uint64_t seed,
+                             const std::filesystem::path& file, const std::string& options) {
+  std::string laws;
+  for (const std::string& id : failure.breaches) laws += (laws.empty() ? "" : ", ") + id;
+  const std::string out =
+      say("seed ", seed, ", broken: ", laws, "\n", failure.text, "\n", describe_trace(failure));
   if (file.empty()) return out;
   return out + say("run it again: ", replay_command(file, options), "\n");
 }

@@ -35,6 +35,9 @@ std::filesystem::path write_new_failure(const Failure& failure, std::uint64_t se
 [[nodiscard]] std::string replay_command(const std::filesystem::path& trace,
                                          const std::string& options);
 
+/// The configuration of a failure and its operations, for people.
+[[nodiscard]] std::string describe_trace(const Failure& failure);
+
 /// The report for people: seed, law, operations, and the command that runs them again, unless the
 /// file is none. @param options of that command, if the subject that the file names is not enough
 [[nodiscard]] std::string describe_failure(const Failure& failure, std::uint64_t seed,
