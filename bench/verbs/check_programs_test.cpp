@@ -501,6 +501,11 @@ TEST_F(CheckPrograms, LiveTellsWhatIsKnownFromWhatIsNew) {
   const Answer refused = judged(R"({"id":"B","law":7})");
   EXPECT_EQ(refused.exit_code, 2);
   expect_in("known.jsonl: line 2: field law: expected a string", refused.error);
+  EXPECT_EQ(run("live", "run.jsonl --json=live.json").exit_code, 1);
+  const std::string rows = run("describe", "live.json --known-rows").out;
+  EXPECT_EQ(json::parse(rows).at("law"), "S16");
+  folder_.write("known.jsonl", rows);
+  EXPECT_EQ(run("live", "run.jsonl --known=known.jsonl").exit_code, 3) << "all is known";
 }
 
 TEST_F(CheckPrograms, LiveJudgesAPipeAsItIsWritten) {

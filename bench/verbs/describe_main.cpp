@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "bench/requests/workloads.h"
-#include "bench/results/ci_files.h"
 #include "bench/results/environment.h"
 #include "bench/results/read_results.h"
 #include "bench/results/schema.h"
 #include "bench/results/table.h"
 #include "bench/verbs/command_line.h"
+#include "bench/verbs/known_rows.h"
 
 namespace kvproof::bench {
 namespace {
@@ -22,7 +22,8 @@ constexpr Program kProgram{.name = "kvproof describe"};
 struct Arguments {
   std::vector<std::string> files;
   std::optional<std::string> json;  // empty = standard output
-  std::string junit, bmf;
+  bool known_rows = false;
+  OutputPaths paths;
 };
 
 void add_options(CommandLine& line, Arguments& arguments) {
@@ -33,12 +34,16 @@ void add_options(CommandLine& line, Arguments& arguments) {
                       "and build, to standard output or to this file")
       .placeholder("[=FILE]")
       .not_with({files});
-  line.option("--junit", arguments.junit, "also write the verdicts to this file, as JUnit's XML")
-      .placeholder("FILE")
+  line.flag("--known-rows", arguments.known_rows,
+            "instead: print what is found there as known findings, for --known=FILE")
       .goes_with({files});
-  line.option("--bmf", arguments.bmf, "also write the metrics to this file, for Bencher")
-      .placeholder("FILE")
-      .goes_with({files});
+  OutputPaths& paths = arguments.paths;
+  for (const auto& [name, path, help] :
+       {std::tuple{"--junit", &paths.junit, "also write the verdicts as JUnit's XML"},
+        {"--sarif", &paths.sarif, "also write the findings as SARIF 2.1.0"},
+        {"--bmf", &paths.bmf, "also write the numbers as Bencher's metrics"}}) {
+    line.option(name, *path, help).placeholder("FILE").goes_with({files});
+  }
 }
 
 int run(int argc, char** argv) {
@@ -58,13 +63,17 @@ int run(int argc, char** argv) {
     return kHolds;
   }
   if (arguments.files.empty()) throw UsageError("expected result files or --json; see --help");
-  const CiFiles ci(arguments.junit, arguments.bmf);
+  const OutputFiles outputs(arguments.paths);
   std::vector<Result> results;
   for (const std::string& file : arguments.files) {
     std::ranges::move(read_results(file).results, std::back_inserter(results));
   }
+  if (arguments.known_rows) {
+    std::cout << known_rows_of(results);
+    return kHolds;
+  }
   print_results(std::cout, results);
-  ci.commit(results);
+  outputs.commit({}, results);
   return kHolds;
 }
 

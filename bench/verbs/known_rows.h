@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The row of a known finding that explains nothing any more, as kvproof_support/known.py makes it.
+// The row of a known finding that explains nothing any more, as kvproof_support/known.py makes it,
+// and the lines of a file of known findings that explain what was found.
 #pragma once
 
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+
 #include "bench/results/result_file.h"
+#include "bench/results/table.h"
 #include "bench/results/verdict.h"
 #include "properties/check/findings.h"
 
@@ -17,6 +23,23 @@ namespace kvproof::bench {
            {"verdict", std::string(name_of(Verdict::not_evaluated))},
            {"reason", "no finding is explained by this entry"}},
           {}};
+}
+
+/// A line for each new finding that stands for itself.
+[[nodiscard]] inline std::string known_rows_of(std::span<const Result> results) {
+  std::string out;
+  int number = 0;
+  for (const Result& row : results) {
+    const bool is_new = row.experiment.ends_with("_finding") && text_in(row, "behind").empty() &&
+                        text_in(row, "verdict") == name_of(Verdict::broken);
+    if (!is_new || text_in(row, "law").empty()) continue;
+    const std::string reason = text_in(row, "reason");
+    const nlohmann::ordered_json line = {{"id", "known-" + std::to_string(++number)},
+                                         {"law", text_in(row, "law")},
+                                         {"says", reason.substr(0, reason.find('\n'))}};
+    out += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  }
+  return out;
 }
 
 }  // namespace kvproof::bench
