@@ -64,7 +64,9 @@ properties::CheckOptions options_of(const Arguments& arguments) {
   out.shrinks = arguments.shrink_seconds > 0;
   out.required = split_at_commas(arguments.required);
   static_cast<void>(laws_named(out.required, "--require"));
-  if (!arguments.known.empty()) out.known = properties::read_known(arguments.known);
+  if (!arguments.known.empty()) {
+    out.known = properties::read_known(arguments.known, properties::is_of_check);
+  }
   if (!arguments.profile.empty()) out.profiles = {find_profile(arguments.profile)};
   for (const std::string& name : arguments.configurations) {
     const auto* row = properties::find_configuration(name);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,60 +84,46 @@ Result row_of(const live::Judge& judge, const std::string& file) {
            {"laws_evaluated", count(live::laws_evaluated(judge))}}};
 }
 
-/// What is known of the engines that runs name, and what of it was found.
+/// What is known, and whether an engine that was judged has it: nullopt where none was of the row.
 class KnownOfRuns {
  public:
   explicit KnownOfRuns(const std::string& path) {
-    if (!path.empty()) rows_ = properties::read_known(path);
-    uses_.resize(rows_.size(), Use::none);
+    const auto is_mine = [](const std::string& law) {
+      return std::ranges::find(live::kRunLaws, law, &live::RunLaw::id) != std::end(live::kRunLaws);
+    };
+    if (!path.empty()) rows_ = properties::read_known(path, is_mine);
+    found_.resize(rows_.size());
   }
 
-  /// @return the id of the row that explains a finding
-  std::string operator()(const live::Header& header, live::LawId law, std::string_view what) {
-    ask(header);
+  /// @return the id of the row that explains a finding; empty = none
+  /// @param header it names engine and release as "vllm 0.33.0"
+  std::string id_for(const live::Header& header, std::string_view law, std::string_view what) {
+    const std::size_t at = header.engine.find_last_of(' ');
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (!applies(rows_[i], header)) continue;
-      if (!rows_[i].explains({std::string(live::kRunLaws[law].id)}, what, "")) continue;
-      uses_[i] = Use::matched;
+      const bool applies =
+          rows_[i].applies_to(header.engine, "") ||
+          (at != header.engine.npos &&
+           rows_[i].applies_to(header.engine.substr(0, at), header.engine.substr(at + 1)));
+      if (!applies) continue;
+      found_[i] = found_[i].value_or(false);
+      if (law.empty() || !rows_[i].explains({std::string(law)}, what, "")) continue;
+      found_[i] = true;
       return rows_[i].id;
     }
     return {};
   }
 
-  /// Notes that a run of an engine was judged.
-  void ask(const live::Header& header) {
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (uses_[i] == Use::none && applies(rows_[i], header)) uses_[i] = Use::asked;
-    }
-  }
-
-  /// Those that apply to an engine that was judged, and explain nothing.
   [[nodiscard]] std::vector<Result> unexplained() const {
     std::vector<Result> out;
     for (std::size_t i = 0; i < rows_.size(); ++i) {
-      if (uses_[i] == Use::asked) out.push_back(row_of_unmatched(rows_[i]));
+      if (found_[i] == false) out.push_back(row_of_unmatched(rows_[i]));
     }
     return out;
   }
 
  private:
-  enum class Use : std::uint8_t { none, asked, matched };
-
-  /// The header names engine and release as "vllm 0.33.0".
-  static bool applies(const properties::KnownFinding& row, const live::Header& header) {
-    const std::string& engine = header.engine;
-    const std::size_t at = engine.find_last_of(' ');
-    const std::string release = at == engine.npos ? "" : engine.substr(at + 1);
-    const bool numbered = !release.empty() && release[0] >= '0' && release[0] <= '9';
-    const bool of_runs = std::ranges::any_of(row.laws, [](const std::string& law) {
-      return std::ranges::find(live::kRunLaws, law, &live::RunLaw::id) != std::end(live::kRunLaws);
-    });
-    return of_runs &&
-           (numbered ? row.applies_to(engine.substr(0, at), release) : row.applies_to(engine, ""));
-  }
-
   std::vector<properties::KnownFinding> rows_;
-  std::vector<Use> uses_;
+  std::vector<std::optional<bool>> found_;
 };
 
 /// Adds the rows of a run, and prints them; of a pipe the findings are printed as they come.
@@ -150,10 +137,13 @@ live::Judge judge_and_print(const std::string& file, KnownOfRuns& known,
   };
   const std::string path = file == "-" ? "/dev/stdin" : file;
   const bool stream = live::is_stream(path);
-  const auto told =
-      stream ? std::function<void(const live::Found&, const live::Judge&)>(take) : nullptr;
-  live::Judge judge = live::judge_file(path, told, std::ref(known));
-  known.ask(judge.header());
+  std::function<void(const live::Found&, const live::Judge&)> told;
+  if (stream) told = take;
+  const auto knows = [&known](const live::Header& header, live::LawId law, std::string_view what) {
+    return known.id_for(header, live::kRunLaws[law].id, what);
+  };
+  live::Judge judge = live::judge_file(path, told, knows);
+  static_cast<void>(known.id_for(judge.header(), "", ""));  // it was judged, whatever was found
   std::vector<Result> rows;
   for (std::size_t i = 0; i < live::kNumLaws; ++i) {
     rows.push_back(row_of(static_cast<live::LawId>(i), judge, file));

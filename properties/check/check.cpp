@@ -54,7 +54,7 @@ class Check {
   Check(const Candidate& candidate, const CheckOptions& options)
       : candidate_(candidate),
         options_(options),
-        findings_(options.findings, known_of(options.known, candidate.name)),
+        findings_(options.findings, options.known, candidate.name),
         run_(candidate, report_, options.laws_left_out) {
     report_.subject = candidate.name;
   }

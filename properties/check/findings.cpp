@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <span>
+#include <cstring>
 #include <sstream>
 #include <utility>
 
@@ -22,35 +22,20 @@ std::string joined(const std::vector<std::string>& words, const char* between) {
   return out;
 }
 
-std::vector<std::string> split(const std::string& text, char at) {
+/// The names in "I13+I18". @throws TextError for a law of allocators that is none
+std::vector<std::string> laws_in(const std::string& text, const std::string& field) {
   std::vector<std::string> out;
   std::istringstream in(text);
-  for (std::string part; std::getline(in, part, at);) out.push_back(part);
-  return out;
-}
-
-/// Laws of runs and of events are known to others.
-bool is_law(const std::string& id, bool of_check) {
-  constexpr std::string_view kOthers[] = {"model",    "content",   "crash",    "hang",
-                                          "nonsense", "exception", "recorded", "differs"};
-  if (find_law(id) != nullptr || std::ranges::find(kOthers, id) != std::end(kOthers)) return true;
-  const bool word = !id.empty() && std::ranges::all_of(id, [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '_';
-  });
-  return !of_check && word && id.front() != 'I' && id.front() != 'C';
-}
-
-/// The names in "I13+I18". @throws TextError
-std::vector<std::string> laws_in(const std::string& text, const char* field) {
-  std::vector<std::string> out = split(text, '+');
-  for (const std::string& id : out) {
-    if (is_law(id, false)) continue;
+  for (std::string id; std::getline(in, id, '+'); out.push_back(id)) {
+    const bool word = !id.empty() && id.find_first_of(" ,;") == id.npos;
+    const bool of_others = word && id.front() != 'I' && id.front() != 'C';
+    if (of_others || is_of_check(id)) continue;
     throw TextError(field, say("ids of laws joined by +, found ", in_quotes(id)));
   }
   return out;
 }
 
-/// The words of a text, each with a space before it.
+/// The words of a text, each with a space before it and behind the last.
 std::string words_in(std::string_view text) {
   std::string out = " ";
   for (const unsigned char c : text) {
@@ -60,68 +45,54 @@ std::string words_in(std::string_view text) {
   return out.back() == ' ' ? out : out + ' ';
 }
 
-/// The parts of "0.33.0"; nothing of what has others than numbers.
-std::vector<std::uint64_t> numbers_in(const std::string& release) {
-  std::vector<std::uint64_t> out;
-  for (const std::string& part : split(release, '.')) {
-    const bool digits = !part.empty() && part.size() < 19 &&
-                        part.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits) return {};
-    out.push_back(std::stoull(part));
-  }
-  return out;
-}
-
 KnownFinding row_of(const nlohmann::json& row) {
-  const bool earlier = row.contains("finding");  // as it was before there were ids
-  constexpr std::string_view kFields[] = {"id",   "engine", "law",  "says",  "first",
-                                          "last", "page",   "what", "where", "name"};
-  constexpr std::string_view kEarlier[] = {"finding", "reason", "link"};
-  const std::span<const std::string_view> allowed =
-      earlier ? std::span<const std::string_view>(kEarlier) : kFields;
-  for (const auto& [name, value] : row.items()) {
-    if (std::ranges::find(allowed, name) != allowed.end()) continue;
-    throw TextError(name, "one of " + joined({allowed.begin(), allowed.end()}, ", "));
-  }
-  const char* law = earlier ? "finding" : "law";
-  KnownFinding out{fields::text(row, earlier ? "reason" : "id"),
-                   laws_in(fields::text(row, law), law)};
-  out.page = fields::text_or_empty(row, earlier ? "link" : "page");
-  for (const auto& [name, member] : {std::pair{"engine", &KnownFinding::engine},
-                                     {"says", &KnownFinding::says},
-                                     {"first", &KnownFinding::first},
-                                     {"last", &KnownFinding::last},
-                                     {"what", &KnownFinding::what}}) {
-    out.*member = fields::text_or_empty(row, name);
-  }
-  if (row.contains("where")) {
-    for (const auto& each : fields::array(row["where"], "where")) {
-      if (!each.is_string()) throw TextError("where", "an array of strings");
-      out.where.push_back(each);
+  const std::map<std::string, std::string KnownFinding::*> texts = {
+      {"id", &KnownFinding::id},     {"engine", &KnownFinding::engine},
+      {"says", &KnownFinding::says}, {"first", &KnownFinding::first},
+      {"last", &KnownFinding::last}, {"page", &KnownFinding::page},
+      {"what", &KnownFinding::what}, {"name", &KnownFinding::name},
+      {"reason", &KnownFinding::id}, {"link", &KnownFinding::page}};
+  const char* law = row.contains("finding") ? "finding" : "law";
+  KnownFinding out{"", laws_in(fields::text(row, law), law)};
+  for (const auto& [field, value] : row.items()) {
+    if (const auto text = texts.find(field); text != texts.end()) {
+      out.*(text->second) = fields::text(row, field.c_str());
+    } else if (field == "where") {
+      for (const auto& each : fields::array(value, field)) {
+        if (!each.is_string()) throw TextError(field, "an array of strings");
+        out.where.push_back(each);
+      }
+    } else if (field != law) {
+      throw TextError(field, "one of id, engine, law, says, first, last, page, what, where, name");
     }
   }
+  if (out.id.empty()) throw TextError("id", "a value, found none");
   return out;
 }
 
 }  // namespace
 
-bool KnownFinding::applies_to(const std::string& of_engine, const std::string& release) const {
-  if (!engine.empty() && engine != of_engine) return false;
-  if ((first.empty() && last.empty()) || (!release.empty() && release == first) ||
-      (!release.empty() && release == last)) {
-    return true;
-  }
-  const auto at = numbers_in(release);
-  const auto from = numbers_in(first);
-  const auto to = numbers_in(last);
-  return !at.empty() && (first.empty() || (!from.empty() && from <= at)) &&
-         (last.empty() || (!to.empty() && at <= to));
+bool is_of_check(const std::string& law) {
+  constexpr std::string_view kOthers[] = {"model",    "content",   "crash",    "hang",
+                                          "nonsense", "exception", "recorded", "differs"};
+  return find_law(law) != nullptr || std::ranges::find(kOthers, law) != std::end(kOthers);
+}
+
+bool KnownFinding::applies_to(const std::string& to, const std::string& release) const {
+  if ((!engine.empty() && engine != to) || !name.empty()) return false;
+  if (first.empty() && last.empty()) return true;
+  if (!release.empty() && (release == first || release == last)) return true;
+  const bool numbered =
+      !release.empty() &&
+      (release + first + last).find_first_not_of("0123456789.") == std::string::npos;
+  return numbered && (first.empty() || ::strverscmp(first.c_str(), release.c_str()) <= 0) &&
+         (last.empty() || ::strverscmp(release.c_str(), last.c_str()) <= 0);
 }
 
 bool KnownFinding::explains(const std::vector<std::string>& broken, std::string_view reason,
                             const std::string& at) const {
   const bool named = std::ranges::all_of(
-      broken, [&](const std::string& each) { return std::ranges::find(laws, each) != laws.end(); });
+      broken, [&](const auto& each) { return std::ranges::find(laws, each) != laws.end(); });
   return named && words_in(reason).find(words_in(says)) != std::string::npos &&
          (where.empty() || std::ranges::find(where, at) != where.end());
 }
@@ -129,35 +100,23 @@ bool KnownFinding::explains(const std::vector<std::string>& broken, std::string_
 std::string KnownFinding::law() const { return joined(laws, "+"); }
 
 std::string KnownFinding::text() const {
-  std::string out = id;
-  for (const std::string* part : {&what, &page}) {
-    if (!part->empty()) out += ' ' + *part;
-  }
-  return out;
+  return id + (what.empty() ? "" : ' ' + what) + (page.empty() ? "" : ' ' + page);
 }
 
-std::vector<KnownFinding> read_known(const std::string& path) {
+std::vector<KnownFinding> read_known(const std::string& path,
+                                     const std::function<bool(const std::string&)>& is_mine) {
   LineReader lines(path);
   std::vector<KnownFinding> out;
   for (std::string_view line; lines.next(line);) {
     if (line.empty()) continue;
     try {
-      const auto row = fields::parse_object(line);
-      KnownFinding known = row_of(row);
-      if (fields::text_or_empty(row, "name").empty()) out.push_back(std::move(known));
+      KnownFinding row = row_of(fields::parse_object(line));
+      if (std::ranges::any_of(row.laws, is_mine)) out.push_back(std::move(row));
     } catch (const TextError& error) {
       lines.fail(error.field(), error.expected());
     }
   }
   return out;
-}
-
-std::vector<KnownFinding> known_of(std::vector<KnownFinding> rows, const std::string& subject) {
-  std::erase_if(rows, [&](const KnownFinding& row) {
-    return !row.applies_to(subject, "") ||
-           std::ranges::none_of(row.laws, [](const auto& id) { return is_law(id, true); });
-  });
-  return rows;
 }
 
 std::string FailureReport::laws() const { return joined(failure.breaches, "+"); }

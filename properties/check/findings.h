@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,9 +36,10 @@ struct KnownFinding {
   std::string last = {};
   std::string page = {};  // an advisory, or the address of a report
   std::string what = {};  // a sentence for people
+  std::string name = {};  // an adapter goes around it by this name: no finding is explained by it
   std::vector<std::string> where = {};
 
-  [[nodiscard]] bool applies_to(const std::string& of_engine, const std::string& release) const;
+  [[nodiscard]] bool applies_to(const std::string& to, const std::string& release) const;
   [[nodiscard]] bool explains(const std::vector<std::string>& broken, std::string_view reason,
                               const std::string& at) const;
   /// "I13+I18"
@@ -46,14 +48,14 @@ struct KnownFinding {
   [[nodiscard]] std::string text() const;
 };
 
-/// Reads JSON Lines: {"id":"KVP-2026-44","engine":"nano-vllm","law":"I13+I18","says":"..."}, and
-/// what had no ids: {"finding":"I9","reason":"...","link":"..."}. A row with a `name`, which an
-/// adapter goes around, is left out. @throws InputError
-[[nodiscard]] std::vector<KnownFinding> read_known(const std::string& path);
-
-/// Those that apply to a subject, whose release no check knows, and name a law of a check.
-[[nodiscard]] std::vector<KnownFinding> known_of(std::vector<KnownFinding> rows,
-                                                 const std::string& subject);
+/// Reads JSON Lines: {"id":"KVP-2026-44","engine":"nano-vllm","law":"I13+I18","says":"..."}, or as
+/// version 0.1.0 had them: {"finding":"I9","reason":"...","link":"..."}.
+/// @param is_mine whether a law is one of those that are asked; rows without such a law are left
+/// out. @throws InputError
+[[nodiscard]] std::vector<KnownFinding> read_known(
+    const std::string& path, const std::function<bool(const std::string&)>& is_mine);
+/// Whether a check asks it: the id of a law, or what else a finding is named by.
+[[nodiscard]] bool is_of_check(const std::string& law);
 
 struct FailureReport {
   Failure failure;                // shrunk
@@ -79,8 +81,11 @@ struct FailureReport {
 
 class Findings {
  public:
-  Findings(std::size_t most, std::vector<KnownFinding> known)
-      : most_(most), known_(std::move(known)) {}
+  /// @param subject of which a check knows no release
+  Findings(std::size_t most, std::vector<KnownFinding> known, const std::string& subject = "")
+      : most_(most), known_(std::move(known)) {
+    std::erase_if(known_, [&](const auto& row) { return !row.applies_to(subject, ""); });
+  }
 
   /// Whether enough of one kind are known, so that a further one is counted and not shrunk.
   [[nodiscard]] bool counts_only(const Failure& failure);

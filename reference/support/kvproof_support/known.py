@@ -38,11 +38,8 @@ class Row(NamedTuple):
         bounds = [bound for bound in (self.first, self.last) if bound]
         if not bounds or release in bounds:
             return True
-        if not all(map(NUMBERED.fullmatch, (release, *bounds))):
-            return False
-        at = numbers(release)
-        return (not self.first or numbers(self.first) <= at) and (
-            not self.last or at <= numbers(self.last))
+        return all(map(NUMBERED.fullmatch, (release, *bounds))) and (
+            numbers(self.first or "0") <= numbers(release) <= numbers(self.last or release))
 
     def applies_to(self, engine: str, release: str) -> bool:
         return self.engine in ("", engine) and self.lives_in(release) and bool(
@@ -106,52 +103,42 @@ def read(*paths: str | Path) -> Known:
 
 
 def read_rows(path: str | Path) -> list[Row]:
-    out = []
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        lines = Path(path).read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise InputError(f"{path}: cannot be read: {why}") from None
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                out.append(row_of(line))
-            except Wrong as error:
-                raise InputError(f"{path}: line {number}: {error}") from None
-    return out
+    return [row_of(line, f"{path}: line {number}") for number, line in enumerate(lines, 1)
+            if line.strip()]
 
 
-class Wrong(Exception):
-    """The text says which field of a line is wrong, and what was expected."""
-
-
-def row_of(line: str) -> Row:
+def row_of(line: str, place: str) -> Row:
     try:
         said = json.loads(line)
     except ValueError:
         said = None
     if not isinstance(said, dict):
-        raise Wrong(f"expected a JSON object, found {line.strip()[:60]}")
-    if "finding" in said:  # as it was before there were ids
-        said = {EARLIER.get(field, field): value for field, value in said.items()}
-    for field, value in said.items():
-        if field not in Row._fields:
-            raise Wrong(f"field {field}: expected one of {', '.join(Row._fields)}")
-        expected, fits = FIELDS.get(field, TEXT)
-        if not fits(value):
-            raise Wrong(f"field {field}: expected {expected}, found {json.dumps(value)[:60]}")
+        raise InputError(f"{place}: expected a JSON object, found {line.strip()[:60]}")
+    said = {EARLIER.get(field, field): value for field, value in said.items()}
     for field in ("id", "law"):
         if field not in said:
-            raise Wrong(f"field {field}: expected a value, found none")
+            raise InputError(f"{place}: field {field}: expected a value, found none")
+    for field, value in said.items():
+        if field not in Row._fields:
+            raise InputError(f"{place}: field {field}: expected one of {', '.join(Row._fields)}")
+        expected, fits = FIELDS.get(field, TEXT)
+        if not fits(value):
+            raise InputError(f"{place}: field {field}: expected {expected}, found "
+                             f"{json.dumps(value)[:60]}")
     return Row(**said | {"where": tuple(said.get("where", ()))})
 
 
-EARLIER = {"finding": "law", "reason": "id", "link": "page"}
-TEXT: tuple[str, Callable[[Any], bool]] = "a text", lambda value: isinstance(value, str)
+EARLIER = {"finding": "law", "reason": "id", "link": "page"}  # in 0.1.0
+TEXT: tuple[str, Callable[[Any], bool]] = "a string", lambda value: isinstance(value, str)
 FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "law": ("ids of laws, joined by +", lambda value: isinstance(value, str) and bool(
+    "law": ("ids of laws joined by +", lambda value: isinstance(value, str) and bool(
         re.fullmatch(r"(\w+(\+\w+)*)?", value))),
-    "where": ("an array of texts", lambda value: isinstance(value, list) and all(
+    "where": ("an array of strings", lambda value: isinstance(value, list) and all(
         isinstance(each, str) for each in value))}
 
 
