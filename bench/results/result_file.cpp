@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "bench/results/schema.h"
 #include "reference/support/interrupt.h"
 
 namespace kvproof::bench {
@@ -162,6 +163,7 @@ fs::path ResultFile::unfinished() const {
 }
 
 void ResultFile::commit(const Parameters& environment, std::span<const Result> results) const {
+  for (const Result& row : results) require_allowed(row);
   commit_text(to_json(environment, results));
 }
 

@@ -60,7 +60,8 @@ class ResultFile {
   /// it is. Throws OutputError.
   explicit ResultFile(const std::filesystem::path& path);
 
-  /// Writes everything and gives the file its name. Throws OutputError, and leaves nothing then.
+  /// Writes everything and gives the file its name. Throws OutputError, and leaves nothing then; and
+  /// std::logic_error for a row that its experiment does not allow (schema.h).
   void commit(const Parameters& environment, std::span<const Result> results) const;
   /// As commit(), for a file of any text.
   void commit_text(const std::string& text) const;

@@ -30,10 +30,10 @@ using nlohmann::json;
 const Parameters kEnvironment = {{"compiler", "gcc"}, {"cores", std::int64_t{2}}};
 
 std::vector<Result> some_results() {
-  return {{"pool_operation",
+  return {{"operator_mutant",
            {{"operation", "touch"}, {"num_blocks", std::int64_t{65'536}}, {"share", 0.25}},
            {{"ns_per_block", {12.5, "ns", 12.0, 14.25}}, {"calls", {1e14, "count", {}, {}}}}},
-          {"utilisation", {}, {}}};
+          {"mutation_score", {}, {}}};
 }
 
 std::string bytes_of(const fs::path& path) {
@@ -129,7 +129,7 @@ TEST(CiFormats, TellNumbersAsBencherReadsThem) {
                   {{"workload", "chat"}, {"verdict", "same"}},
                   {{"change_percent", {1.5, "percent", 1.0, 2.0}}}});
   EXPECT_EQ(json::parse(bmf_of(rows)), json::parse(R"({
-    "pool_operation operation=touch num_blocks=65536 share=0.25": {
+    "operator_mutant operation=touch num_blocks=65536 share=0.25": {
       "ns_per_block": {"value": 12.5, "lower_value": 12.0, "upper_value": 14.25},
       "calls": {"value": 1e14}},
     "chat": {"instructions": {"value": 8},
@@ -144,11 +144,11 @@ TEST(ResultFileOnDisk, HoldsEveryFieldOfTheSchema) {
     "schema": 1,
     "environment": {"compiler": "gcc", "cores": 2},
     "results": [
-      {"experiment": "pool_operation",
+      {"experiment": "operator_mutant",
        "parameters": {"operation": "touch", "num_blocks": 65536, "share": 0.25},
        "metrics": {"ns_per_block": {"value": 12.5, "unit": "ns", "min": 12, "max": 14.25},
                    "calls": {"value": 100000000000000, "unit": "count"}}},
-      {"experiment": "utilisation", "parameters": {}, "metrics": {}}]})"));
+      {"experiment": "mutation_score", "parameters": {}, "metrics": {}}]})"));
 }
 
 TEST(ResultFileOnDisk, KeepsTheOrderOfParametersAndMetrics) {
@@ -242,7 +242,7 @@ TEST(Table, HasUnitsInItsHeadingAndOneTableForEachSetOfColumns) {
   std::ostringstream out;
   print_results(out, some_results());
   EXPECT_EQ(out.str(),
-            "pool_operation\n"
+            "operator_mutant\n"
             "  operation  num_blocks  share      ns_per_block            calls\n"
             "      touch       65536   0.25  12.5 [12, 14.25]  100000000000000\n"
             "\n"

@@ -1,26 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the results of an experiment carry: which parameters and metrics, of which kinds.
 
-Each figure says so of the experiments that it draws. Reading a result file checks it against that,
-so that a figure never meets a value that it cannot draw; results of any other experiment are kept
-and shown as a plain table.
+bench/results/experiments.cpp lists that, and kvproof-describe prints it. Reading a result file
+checks it against that, so that a figure never meets a value that it cannot draw; results of any
+other experiment are kept and shown as a plain table. Where the programs are not built, rows are
+checked for their form alone.
 """
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, NamedTuple
+
+from kvproof_support import results
+from kvproof_support.files import InputError
+from kvproof_support.verdicts import EXIT_CODES
 
 
 class Kind(NamedTuple):
     """A kind of values."""
     expected: str    # the name of the kind in a message
     holds: Callable[[Any], bool]  # whether a value is of this kind
-    examples: tuple[Any, ...]  # three values of this kind, for the tests
 
 
 def one_of(names: Iterable[str]) -> Kind:
     names = tuple(names)
-    return Kind("one of " + ", ".join(names), lambda value: value in names, (names * 3)[:3])
+    return Kind("one of " + ", ".join(names), lambda value: value in names)
 
 
 def is_number(value: Any) -> bool:
@@ -34,19 +39,24 @@ def is_whole(value: Any) -> bool:
 # Up to here every whole number is a double, with which figures compute.
 LARGEST, LARGEST_TEXT = 2 ** 53, "2^53"
 
-TEXT = Kind("a text", lambda value: isinstance(value, str) and value != "", ("a", "b", "c"))
-COUNT = Kind(f"a whole number of 0 or more, at most {LARGEST_TEXT}",
-             lambda value: is_whole(value) and 0 <= value <= LARGEST, (0, 1, 2))
-SIZE = Kind(f"a whole number above 0, at most {LARGEST_TEXT}",
-            lambda value: is_whole(value) and 0 < value <= LARGEST, (1, 2, 4))
-POSITIVE = Kind(f"a number above 0, at most {LARGEST_TEXT}",
-                lambda value: is_number(value) and 0 < value <= LARGEST, (1, 2, 4))
-AMOUNT = Kind(f"a number of 0 or more, at most {LARGEST_TEXT}",
-              lambda value: is_number(value) and 0 <= value <= LARGEST, (0, 0.5, 8))
-SHARE = Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1,
-             (0, 0.5, 1))
-NUMBER = Kind(f"a number from -{LARGEST_TEXT} to {LARGEST_TEXT}",
-              lambda value: is_number(value) and abs(value) <= LARGEST, (-1, 0, 0.5))
+KINDS = {
+    "text": Kind("a text", lambda value: isinstance(value, str) and value != ""),
+    "note": Kind("a text, or none", lambda value: value is None or isinstance(value, str)),
+    "verdict": one_of(EXIT_CODES),
+    "digits": Kind("a whole number in digits",
+                   lambda value: isinstance(value, str) and value.isascii() and value.isdigit()),
+    "count": Kind(f"a whole number of 0 or more, at most {LARGEST_TEXT}",
+                  lambda value: is_whole(value) and 0 <= value <= LARGEST),
+    "size": Kind(f"a whole number above 0, at most {LARGEST_TEXT}",
+                 lambda value: is_whole(value) and 0 < value <= LARGEST),
+    "positive": Kind(f"a number above 0, at most {LARGEST_TEXT}",
+                     lambda value: is_number(value) and 0 < value <= LARGEST),
+    "amount": Kind(f"a number of 0 or more, at most {LARGEST_TEXT}",
+                   lambda value: is_number(value) and 0 <= value <= LARGEST),
+    "share": Kind("a number from 0 to 1", lambda value: is_number(value) and 0 <= value <= 1),
+    "number": Kind(f"a number from -{LARGEST_TEXT} to {LARGEST_TEXT}",
+                   lambda value: is_number(value) and abs(value) <= LARGEST),
+}
 
 STORAGES = {
     "contiguous_max_length": "contiguous, max length",
@@ -56,9 +66,6 @@ STORAGES = {
     "paged": "paged",
     "paged_shared": "paged, shared prefix",
 }
-STORAGE = one_of(STORAGES)
-
-LAYOUT = one_of(("nhd", "hnd"))
 
 # What became of a seeded bug, and the words for it.
 FATES = {
@@ -70,31 +77,45 @@ FATES = {
     "hang": "hang",
     "survived": "survived",
 }
-FATE = one_of(FATES)
 
-VERDICT = one_of(("better", "worse", "same", "cannot tell"))
+
+class Column(NamedTuple):
+    kind: Kind
+    unit: str       # of a metric; * is any
+    optional: bool  # whether a row may lack it
+
+    @staticmethod
+    def of(said: dict[str, Any]) -> "Column":
+        """@param said of a column by kvproof-describe"""
+        words = said.get("words", [])
+        kind = one_of(words) if said["kind"] == "word" else KINDS[said["kind"]]
+        if words and said["kind"] != "word":
+            numbers, listed = kind, one_of(words)
+            kind = Kind(f"{numbers.expected}, or {listed.expected}",
+                        lambda value: listed.holds(value) or numbers.holds(value))
+        return Column(kind, said.get("unit", "*"), said.get("optional", False))
 
 
 @dataclass(frozen=True)
 class Experiment:
-    parameters: dict[str, Kind]
-    metrics: dict[str, Kind]
-    optional: dict[str, Kind]  # metrics that are checked where present
-    # of (parameter, what is expected of it, test of all parameters together)
-    agrees: tuple[tuple[str, str, Callable[[dict[str, Any]], bool]], ...] = ()
-    most: int = 100_000  # a page can show at most so many results
-    cites: bool = False  # the sources of the results are publications, not traces
-    most_names: int = 32  # a page can show at most so many different texts of one parameter
+    parameters: dict[str, Column]
+    metrics: dict[str, Column]
+    most: int  # a page can show at most so many results
+    most_names: int  # a page can show at most so many different texts of one parameter
+    cites: bool  # the sources of the results are publications, not traces
 
 
-# The time and the memory of each part of a report; run_file.py writes them.
-REPORT = {
-    "report_part": Experiment(
-        {"part": TEXT},
-        {"seconds": AMOUNT, "cpu_seconds": AMOUNT, "peak_rss_bytes": COUNT},
-        {"exit_code": COUNT}, most=100,
-        most_names=100),
-}
+@functools.cache
+def experiments() -> dict[str, Experiment]:
+    """@return what kvproof-describe says; nothing where it is not built"""
+    try:
+        listed = results.describe()["experiments"]
+    except InputError:
+        return {}
+    return {name: Experiment(*({key: Column.of(value) for key, value in said[part].items()}
+                               for part in ("parameters", "metrics")),
+                             said["most"], said["most_names"], said["cites"])
+            for name, said in listed.items()}
 
 
 def words(name: str) -> str:

@@ -15,7 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
-from kvproof_report.common.experiments import Experiment, is_number, words
+from kvproof_report.common.experiments import Experiment, experiments, is_number, words
+from kvproof_support import earlier
 from kvproof_support.files import UNPRINTABLE, InputError, readable
 
 LARGEST_FILE_BYTES = 64 << 20  # unpacked
@@ -99,16 +100,14 @@ def paths_in(folder: str) -> list[str]:
                   + glob.glob(os.path.join(glob.escape(folder), "*.json.gz")))
 
 
-def load(paths: list[str], experiments: dict[str, Experiment]) -> Results:
-    """@param experiments: name -> Experiment, what the results of that name must hold"""
-    files = [load_file(path, experiments) for path in paths]
-    check_cases(files, paths, experiments)
-    name_sources(files, experiments)
+def load(paths: list[str]) -> Results:
+    files = [load_file(path) for path in paths]
+    check_cases(files, paths)
+    name_sources(files)
     return Results(sorted(files, key=lambda file: file.name))
 
 
-def check_cases(files: list[ResultFile], paths: list[str],
-                experiments: dict[str, Experiment]) -> None:
+def check_cases(files: list[ResultFile], paths: list[str]) -> None:
     """Requires one result for each case in all files, and no more cases than a page can show."""
     seen: dict[tuple[str, str], str] = {}  # case -> path
     names: dict[tuple[str, str], set[str]] = {}
@@ -123,7 +122,7 @@ def check_cases(files: list[ResultFile], paths: list[str],
                                  f"{seen[case]} has this one too")
             seen[case] = path
             counts[row.experiment] += 1
-            known = experiments.get(row.experiment)
+            known = experiments().get(row.experiment)
             if known and counts[row.experiment] > known.most:
                 raise InputError(f"{where}: expected at most {known.most} results "
                                  f"of {row.experiment}")
@@ -141,10 +140,10 @@ def check_cases(files: list[ResultFile], paths: list[str],
                                          f"{known.most_names} different ones")
 
 
-def name_sources(files: list[ResultFile], experiments: dict[str, Experiment]) -> None:
+def name_sources(files: list[ResultFile]) -> None:
     """Names traces by their file without folder and endings, unless two would get the same name."""
     fields = [(row.parameters, name) for file in files for row in file.results
-              if not (row.experiment in experiments and experiments[row.experiment].cites)
+              if not (row.experiment in experiments() and experiments()[row.experiment].cites)
               for name in ("source", "workload") if isinstance(row.get(name), str)]
     names = {source: re.sub(r"(\.(zst|jsonl|json|csv))+$", "", os.path.basename(source)) or source
              for source in {parameters[name] for parameters, name in fields}}
@@ -155,7 +154,7 @@ def name_sources(files: list[ResultFile], experiments: dict[str, Experiment]) ->
             parameters[field_name] = words(name)
 
 
-def load_file(path: str, experiments: dict[str, Experiment]) -> ResultFile:
+def load_file(path: str) -> ResultFile:
     document = parse(path)
 
     def wrong(where: str, expected: str) -> InputError:
@@ -177,7 +176,7 @@ def load_file(path: str, experiments: dict[str, Experiment]) -> ResultFile:
         raise wrong("results", "a list")
     name = plain_name(path)
     return ResultFile(name, environment, [
-        read_result(row, name, f"results[{index}]", wrong, experiments)
+        read_result(row, name, f"results[{index}]", wrong)
         for index, row in enumerate(rows)])
 
 
@@ -208,8 +207,7 @@ def parse(path: str) -> Any:
         raise InputError(f"{path}: the document: expected JSON ({error})") from None
 
 
-def read_result(row: Any, source: str, where: str, wrong: Wrong,
-                experiments: dict[str, Experiment]) -> Result:
+def read_result(row: Any, source: str, where: str, wrong: Wrong) -> Result:
     if not isinstance(row, dict):
         raise wrong(where, "an object")
     get: Callable[[str], Any] = row.get
@@ -221,10 +219,11 @@ def read_result(row: Any, source: str, where: str, wrong: Wrong,
         if not is_simple(value):
             raise wrong(f"{where}.parameters.{name}", SIMPLE.format(LONGEST_TEXT))
     check_names(metrics, f"{where}.metrics", wrong)
-    result = Result(experiment, parameters, {
+    row = earlier.present(row)
+    result = Result(experiment, row["parameters"], {
         name: read_metric(metric, f"{where}.metrics.{name}", wrong)
-        for name, metric in metrics.items()}, source)
-    check(result, experiments.get(experiment), where, wrong)
+        for name, metric in row["metrics"].items()}, source)
+    check(result, experiments().get(experiment), where, wrong)
     return result
 
 
@@ -275,17 +274,15 @@ def check(result: Result, experiment: Experiment | None, where: str, wrong: Wron
     """Requires of the result what the figures of its experiment rely on."""
     if experiment is None:
         return
-    for name, kind in experiment.parameters.items():
-        if not kind.holds(result.parameters.get(name)):
-            raise wrong(f"{where}.parameters.{name}", kind.expected)
-    for name, expected, holds in experiment.agrees:
-        if not holds(result.parameters):
-            raise wrong(f"{where}.parameters.{name}", expected)
-    for name in experiment.metrics:
-        if name not in result.metrics:
-            raise wrong(f"{where}.metrics.{name}", "this metric")
-    for name, kind in (experiment.metrics | experiment.optional).items():
+    for name, column in experiment.parameters.items():
+        if not column.kind.holds(result.parameters.get(name)):
+            raise wrong(f"{where}.parameters.{name}", column.kind.expected)
+    for name, column in experiment.metrics.items():
         metric = result.metrics.get(name)
+        if metric is None and not column.optional:
+            raise wrong(f"{where}.metrics.{name}", "this metric")
         for field_name in ("value", "min", "max") if metric else ():
-            if not kind.holds(getattr(metric, FIELDS[field_name])):
-                raise wrong(f"{where}.metrics.{name}.{field_name}", kind.expected)
+            if not column.kind.holds(getattr(metric, FIELDS[field_name])):
+                raise wrong(f"{where}.metrics.{name}.{field_name}", column.kind.expected)
+        if metric and column.unit not in ("*", metric.unit):
+            raise wrong(f"{where}.metrics.{name}.unit", column.unit)

@@ -2,7 +2,7 @@
 """The figures of the page: every module of this folder that has a PLOT or PLOTS.
 
 A new figure is one new module. Its PLOT says in which section of the page it stands, and where
-there; its EXPERIMENTS say what the results must hold that it draws.
+there; what it draws is listed in bench/results/experiments.cpp.
 """
 
 from pkgutil import iter_modules

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a block size costs: tokens wasted in the last block against entries of the block table."""
 
-from kvproof_report.common.experiments import AMOUNT, POSITIVE, SHARE, SIZE, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, digits, percent, short
 from kvproof_report.draw.plot import Plot, lines_of, plain_table
@@ -105,13 +104,6 @@ def finding(results):
     return (f"Blocks of {FIELD_BLOCK_SIZE} tokens waste {digits(tokens, 2)} tokens a request, "
             f"{shares} of the memory")
 
-
-EXPERIMENTS = {
-    "waste_against_block_size": Experiment(
-        {"block_size": SIZE, "workload": TEXT},
-        {"mean_waste_tokens": AMOUNT, "waste_share": SHARE,
-         "table_entries_per_request": POSITIVE}, {}),
-}
 
 PLOT = Plot(
     "waste-against-block-size", "waste_against_block_size",

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A campaign: how many of its tasks are complete, what they counted, and what they found."""
 
-from kvproof_report.common.experiments import COUNT, SIZE, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, short
 from kvproof_report.draw.plot import Plot, plain_table
@@ -60,7 +59,7 @@ def counts_text(row):
 def list_findings(canvas, told, width):
     d.write(canvas, "Found, by law and shape of the shrunk trace", (8, 12), (0, 0), weight="bold")
     for line, row in enumerate(told):
-        text = f"{row['law']} in {count(row.value('tasks'))} tasks: {row['text']}"
+        text = f"{row['law']} in {count(row.value('tasks'))} tasks: {row.get('reason', '')}"
         d.write(canvas, d.shorten(text, int(width / 7)), (8, 34 + 18 * line), (0, 0), d.VERMILLION)
 
 
@@ -74,16 +73,10 @@ def finding(results):
 def table(results):
     """The findings, each with what shows it again; where there is none, the kinds."""
     kinds, found = split(results)
-    shown = [name for name in ("law", "text", "shape", "replay", "lens")
+    shown = [name for name in ("law", "reason", "shape", "repeat", "lens")
              if any(name in row.parameters for row in found)]
     return plain_table(found, shown, ["tasks"]) if found else plain_table(kinds, ["kind"])
 
-
-EXPERIMENTS = {
-    "campaign": Experiment({"plan": TEXT, "kind": TEXT},
-                           {"tasks": SIZE, "complete": COUNT, "findings": COUNT}, {}),
-    "campaign_finding": Experiment({"law": TEXT, "text": TEXT}, {"tasks": SIZE}, {}),
-}
 
 PLOT = Plot(
     "campaign-tasks", "campaign", "kvproof campaign merge DIR --json=merged.json", draw, finding,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Paged decode: the share of the read ceiling and the price of paging, by block size and shape."""
 
-from kvproof_report.common.experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
 from kvproof_report.draw import dot_rows
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import binary, count, digits, times
@@ -230,16 +229,6 @@ MEASURED = ("Each round reads the same bytes, gathers the same pieces, and runs 
             "median with the 10th and 90th percentile. Outputs were compared bit by bit and with "
             "double precision on the same buffers first. 8 KV heads of 128 elements; huge pages.")
 COMMAND = "kvproof bench --filter=paged_decode"
-
-EXPERIMENTS = {
-    "paged_decode": Experiment(
-        {"type": TEXT, "layout": LAYOUT, "block_size": SIZE, "order": TEXT,
-         "context": SIZE, "batch": SIZE, "ratio": SIZE, "threads": SIZE,
-         "implementation": TEXT},
-        {"gb_per_second": POSITIVE, "fraction_of_read_ceiling": POSITIVE,
-         "fraction_of_gather_ceiling": POSITIVE, "paged_over_contiguous": POSITIVE,
-         "contiguous_fraction_of_read_ceiling": POSITIVE}, {}, most=500, most_names=500),
-}
 
 BLOCKS = Plot(
     "decode-block-size", "paged_decode", COMMAND, draw_blocks, finding_blocks,

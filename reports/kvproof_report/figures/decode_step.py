@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A decode step of a batch: time and instructions of a token, by one call, by three, in Python."""
 
-from kvproof_report.common.experiments import POSITIVE, SIZE, Experiment, one_of
 from kvproof_report.draw import dot_rows
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, digits, short, times
@@ -91,15 +90,6 @@ def cost_of(result):
         text += f" ({digits(result.value(COUNTED))} instructions)"
     return text
 
-
-EXPERIMENTS = {
-    "decode_step": Experiment(
-        {"calls": one_of(CALLS), "live_requests": SIZE},
-        {TIME: POSITIVE, f"hash_alone_{TIME}": POSITIVE},
-        {COUNTED: POSITIVE, f"hash_alone_{COUNTED}": POSITIVE,
-         **{f"{engine}_{metric}": POSITIVE for engine in PYTHON
-            for metric in (TIME, "times_as_long")}}, most=32),
-}
 
 PLOT = Plot(
     "decode-step", "decode_step", "kvproof bench --filter=decode_step", draw, finding,

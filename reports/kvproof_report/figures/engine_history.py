@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defects by releases: which of an engine's releases a defect was found in."""
 
-from kvproof_report.common.experiments import COUNT, TEXT, Experiment, one_of
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import Plot, Table, groups
 from kvproof_report.figures.engines import many
 
 STEP = 22  # [px] from one line to the next
-# state -> its words, its look
+# verdict -> its words, its look
 LOOKS = {
-    "found": ("found", (d.RED, "None", "X")),
-    "not found": ("not found", (d.BLUE, "None", "s")),
-    "unknown": ("cannot say: no call that meets it can be made", (d.GREY, "None", ".")),
+    "known": ("found", (d.RED, "None", "X")),
+    "broken": ("not as it is expected: the table says how", (d.AMBER, "None", "X")),
+    "holds": ("not found", (d.BLUE, "None", "s")),
+    "not_evaluated": ("cannot say: no call that meets it can be made", (d.GREY, "None", ".")),
 }
 
 
 def draw(results, width):
-    return draw_grid(results, width, "defect", "revision", LOOKS, "found", 330)
+    return draw_grid(results, width, "defect", "revision", LOOKS, "known", 330)
 
 
 def draw_grid(results, width, row, column, looks, lives, left):
     """Draws what became of each row in each column.
 
     @param row, column parameters of the results; what a row is says its parameter `what`
-    @param looks state -> its words, its look
-    @param lives the state that a line joins from one column to the next
+    @param looks verdict -> its words, its look
+    @param lives the verdict that a line joins from one column to the next
     @param left [px] for the words of a row
     """
     rows = groups(results, row)
@@ -50,9 +50,9 @@ def draw_grid(results, width, row, column, looks, lives, left):
         axes.axhline(y, color=d.GRID, linewidth=0.8, zorder=0)
         text = name if narrow else d.shorten(found[0]["what"], 64)
         d.write(axes, text, (0, y), (-left, 0), on="row", size=10)
-        draw_life(axes, y, [columns.index(r[column]) for r in found if r["state"] == lives])
-        for state, (_, (colour, _, marker)) in looks.items():
-            spots = [columns.index(r[column]) for r in found if r["state"] == state]
+        draw_life(axes, y, [columns.index(r[column]) for r in found if r["verdict"] == lives])
+        for verdict, (_, (colour, _, marker)) in looks.items():
+            spots = [columns.index(r[column]) for r in found if r["verdict"] == verdict]
             axes.plot(spots, [y] * len(spots), color=colour, marker=marker, linestyle="None",
                       clip_on=False, markeredgewidth=0, zorder=3,
                       markersize=5 if marker == "." else 8)
@@ -71,7 +71,7 @@ def draw_life(axes, y, found):
 
 def life(found):
     """from which release to which a defect was found, in words; empty if it never was"""
-    having = [r["revision"] for r in found if r["state"] == "found"]
+    having = [r["revision"] for r in found if r["verdict"] == "known"]
     return " to ".join(dict.fromkeys((having[0], having[-1]))) if having else ""
 
 
@@ -79,14 +79,14 @@ def finding(results):
     defects = groups(results, "defect")
     lives = {name: life(found) for name, found in defects.items()}
     known = [name for name in lives if lives[name]]
-    gone = [name for name in known if [r["state"] for r in defects[name]
-                                       if r["state"] != "unknown"][-1] == "not found"]
+    gone = [name for name in known if [r["verdict"] for r in defects[name]
+                                       if r["verdict"] != "not_evaluated"][-1] == "holds"]
     releases = len({r["revision"] for r in results})
     text = (f"{many(releases, 'release')} of {results[0]['engine']}: "
             f"{count(len(known))} of {many(len(defects), 'defect')} found, "
             f"{count(len(gone))} of them gone in the last release that can be asked")
     longest = max(known, default=None,
-                  key=lambda name: sum(r["state"] == "found" for r in defects[name]))
+                  key=lambda name: sum(r["verdict"] == "known" for r in defects[name]))
     if longest is None:
         return text
     return f"{text}; the longest life, {lives[longest]}: {defects[longest][0]['what']}"
@@ -94,21 +94,15 @@ def finding(results):
 
 def table(results):
     order = list(LOOKS)
-    names = ("defect", "revision", "what", "link", "why")
-    columns = [("state", False)] + [(name, False) for name in names] + [
+    names = ("defect", "revision", "what", "link", "reason")
+    columns = [("verdict", False)] + [(name, False) for name in names] + [
         ("met", True), ("operations", True)]
     return Table(columns, [
-        [(r["state"], order.index(r["state"]))] + [(r[n], r[n]) for n in names] +
+        [(LOOKS[r["verdict"]][0].partition(":")[0], order.index(r["verdict"]))] +
+        [(r.get(n) or "-",) * 2 for n in names] +
         [(count(r.value(n)), r.value(n)) for n in ("met", "operations")]
-        for r in sorted(results, key=lambda r: order.index(r["state"]))])
+        for r in sorted(results, key=lambda r: order.index(r["verdict"]))])
 
-
-EXPERIMENTS = {
-    "engine_history": Experiment(
-        {"engine": TEXT, "revision": TEXT, "defect": TEXT, "what": TEXT, "link": TEXT,
-         "state": one_of(LOOKS), "why": TEXT}, {"met": COUNT, "operations": COUNT}, {}, most=2000,
-        most_names=200),
-}
 
 PLOT = Plot(
     "engine-history", "engine_history", "kvproof engines --history --json=results/history.json",

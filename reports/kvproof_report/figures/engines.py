@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines by laws: what the check says of each law about each revision of each engine."""
 
-from kvproof_report.common.experiments import COUNT, TEXT, Experiment, one_of
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import Plot, Table, groups
@@ -9,16 +8,15 @@ from kvproof_report.figures.kill_counts import law_order
 
 STEP = 16  # [px] from one line to the next
 SIZE = 9  # [px] of a mark, at most
-# state -> its words, its look, and its size in those of the largest
+# state of a cell -> its words, its look, and its size in those of the largest
 LOOKS = {
     "holds": ("holds", (d.BLUE, "None", "s"), 0.8),
-    "worded": ("holds, exempted by a trait", (d.GREEN, "None", "o"), 0.85),
+    "exempted": ("holds, exempted by a trait", (d.GREEN, "None", "o"), 0.85),
     "known": ("broken, as is known", (d.AMBER, "None", "^"), 0.95),
     "broken": ("broken, new", (d.RED, "None", "X"), 1),
-    "silent": ("not evaluated", (d.GREY, "None", "."), 0.5),
+    "not evaluated": ("not evaluated", (d.GREY, "None", "."), 0.5),
 }
-UNUSUAL = ("broken", "known", "worded", "silent", "holds")  # the first rows of the table
-WORDS = {"worded": "exempted", "silent": "not evaluated"}  # of states, in the table
+UNUSUAL = ("broken", "known", "exempted", "not evaluated", "holds")  # the first rows of the table
 
 
 def split(results):
@@ -30,7 +28,13 @@ def split(results):
 
 def is_law(cell):
     """A finding that is about no law, such as a crash, has a cell without numbers."""
-    return "checked" in cell.metrics
+    return "evaluated" in cell.metrics
+
+
+def state(cell):
+    if cell["verdict"] == "holds":
+        return "exempted" if "exempted" in cell.metrics and cell.value("exempted") else "holds"
+    return cell["verdict"] if cell["verdict"] in LOOKS else "not evaluated"
 
 
 def columns_of(engines):
@@ -44,7 +48,7 @@ def columns_of(engines):
 def evaluated(cells):
     """(how many laws were evaluated, of how many)"""
     laws = [cell for cell in cells if is_law(cell)]
-    return sum(cell["state"] != "silent" for cell in laws), len(laws)
+    return sum(state(cell) != "not evaluated" for cell in laws), len(laws)
 
 
 def share_text(cells):
@@ -55,14 +59,14 @@ def share_text(cells):
 def faults_text(whole):
     if whole is None or not whole.value("seeded"):
         return "-"
-    return f"{count(whole.value('noticed'))} of {count(whole.value('seeded'))}"
+    return f"{count(whole.value('detected'))} of {count(whole.value('seeded'))}"
 
 
 def draw(results, width):
     """On a phone the laws stand below each other, else the engines."""
     engines, wholes = split(results)
     laws, narrow = columns_of(engines), width < 500
-    labels = [(d.shorten(" ".join(name), 36), d.RED if any(c["state"] == "broken" for c in cells)
+    labels = [(d.shorten(" ".join(name), 36), d.RED if any(state(c) == "broken" for c in cells)
                else d.INK) for name, cells in engines.items()]
     sums = [("laws evaluated", [share_text(cells) for cells in engines.values()]),
             ("faults detected", [faults_text(wholes.get(name)) for name in engines])]
@@ -121,9 +125,9 @@ def draw_sums(axes, sums, across, narrow, left, letters):
 
 
 def draw_cells(axes, engines, laws, narrow, size):
-    for state, (_, (colour, _, marker), times) in LOOKS.items():
+    for name, (_, (colour, _, marker), times) in LOOKS.items():
         spots = [(laws.index(cell["law"]), y) for y, cells in enumerate(engines.values())
-                 for cell in cells if cell["state"] == state]
+                 for cell in cells if state(cell) == name]
         if narrow:
             spots = [(y, x) for x, y in spots]
         if spots:
@@ -135,7 +139,7 @@ def draw_cells(axes, engines, laws, narrow, size):
 
 def finding(results):
     engines, wholes = split(results)
-    states = {name: {cell["state"] for cell in cells} for name, cells in engines.items()}
+    states = {name: {state(cell) for cell in cells} for name, cells in engines.items()}
     new = [" ".join(name) for name, found in states.items() if "broken" in found]
     known = sum("known" in found and "broken" not in found for found in states.values())
     text = (f"{many(len(engines), 'revision')} of {many(len({e for e, _ in engines}), 'engine')}: "
@@ -149,7 +153,7 @@ def finding(results):
     text += (f"; {' to '.join(count(n) for n in dict.fromkeys((had[0], had[-1])))} of "
              f"{many(max(evaluated(cells)[1] for cells in engines.values()), 'law')} evaluated")
     seeded, noticed = (sum(whole.value(name) for whole in wholes.values())
-                       for name in ("seeded", "noticed"))
+                       for name in ("seeded", "detected"))
     return text + f"; {count(noticed)} of {many(seeded, 'seeded fault')} detected" * (seeded > 0)
 
 
@@ -161,24 +165,15 @@ def table(results):
     """What is broken comes first: the page shows few rows."""
     engines, _ = split(results)
     cells = sorted((cell for found in engines.values() for cell in found),
-                   key=lambda cell: UNUSUAL.index(cell["state"]))
-    names = ("engine", "revision", "law", "name", "why")
+                   key=lambda cell: UNUSUAL.index(state(cell)))
+    names = ("engine", "revision", "law", "name", "reason")
     columns = [("state", False)] + [(name, False) for name in names] + [
-        ("checked", True), ("exempted", True)]
+        ("evaluated", True), ("exempted", True)]
     return Table(columns, [
-        [(WORDS.get(cell["state"], cell["state"]), UNUSUAL.index(cell["state"]))] +
-        [(cell[n], cell[n]) for n in names] +
+        [(state(cell), UNUSUAL.index(state(cell)))] + [(cell.get(n) or "-",) * 2 for n in names] +
         [(count(cell.value(n)), cell.value(n)) if n in cell.metrics else ("", "")
-         for n in ("checked", "worded")] for cell in cells])
+         for n in ("evaluated", "exempted")] for cell in cells])
 
-
-EXPERIMENTS = {
-    "engine_law": Experiment(
-        {"engine": TEXT, "revision": TEXT, "law": TEXT, "name": TEXT, "state": one_of(LOOKS),
-         "why": TEXT}, {}, {"checked": COUNT, "worded": COUNT}, most=6000, most_names=500),
-    "engines": Experiment({"engine": TEXT, "revision": TEXT, "verdict": TEXT},
-                          {"seeded": COUNT, "noticed": COUNT}, {}, most=100, most_names=100),
-}
 
 PLOT = Plot(
     "engines", "engine_law", "kvproof engines --json=results/engines.json", draw, finding,

@@ -3,7 +3,6 @@
 
 import math
 
-from kvproof_report.common.experiments import AMOUNT, SHARE, SIZE, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import percent, short
 from kvproof_report.draw.plot import Number, Plot, groups, plain_table
@@ -137,12 +136,6 @@ def table(results):
         r["source"], r["capacity_blocks"],
         order.index(r["policy"]) if r["policy"] in order else len(order))))
 
-
-EXPERIMENTS = {
-    "eviction": Experiment(
-        {"source": TEXT, "policy": TEXT, "capacity_blocks": SIZE, "block_size": SIZE},
-        {"hit_rate_blocks": SHARE}, {"hit_rate_tokens": SHARE, "evictions": AMOUNT}, most=1000),
-}
 
 PLOT = Plot(
     "eviction", "eviction", "kvproof-study eviction", draw, finding,

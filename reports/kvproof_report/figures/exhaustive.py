@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The exhaustive search: the states and edges of each small space, and whether it is closed."""
 
-from kvproof_report.common.experiments import (AMOUNT, COUNT, POSITIVE, SHARE, TEXT, Experiment,
-                                               words)
+from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, digits, short, time_text, tiny
 from kvproof_report.draw.plot import Plot, Table
@@ -101,15 +100,6 @@ def cell(name, result):
             "seconds": digits, "bytes_per_state": digits}.get(name, count)
     return (text(value), value)
 
-
-EXPERIMENTS = {
-    "exhaustive": Experiment(
-        {"space": TEXT},
-        {"states": POSITIVE, "edges": COUNT, "depth": COUNT, "closed": SHARE,
-         "collision_probability": AMOUNT}, {"seconds": AMOUNT, "bytes_per_state": AMOUNT}, most=32),
-    # The sums over all searches, which the table repeats.
-    "exhaustive_total": Experiment({}, {}, {}),
-}
 
 PLOT = Plot(
     "exhaustive-search", "exhaustive", "kvproof check --exhaustive --json=exhaustive.json", draw,

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a gate found: the change of each measure of each workload beside its threshold."""
 
-from kvproof_report.common.experiments import AMOUNT, NUMBER, TEXT, VERDICT, Experiment
+from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import digits
 from kvproof_report.draw.plot import Plot, groups, plain_table
 
 LOOKS = {"worse": (d.VERMILLION, "", "s"), "better": (d.GREEN, "", "^"), "same": (d.GREY, "", "o"),
-         "cannot tell": (d.AMBER, "", "D")}
+         "cannot_tell": (d.AMBER, "", "D")}
 MOST = 30  # [%] a larger change stands at the edge, with its number
 LINE, HEAD = 17, 24  # [px]
 
@@ -50,7 +50,8 @@ def draw(results, width):
     axes.tick_params(left=False, labelleft=False)
     axes.spines["left"].set_visible(False)
     d.x_title(axes, "change [%]" if narrow else "change against the base [%]; band: threshold")
-    d.draw_key(figure, list(LOOKS.items()), 20, 30 + height + 46, width - 20)
+    d.draw_key(figure, [(words(name), look) for name, look in LOOKS.items()], 20,
+               30 + height + 46, width - 20)
     return figure
 
 
@@ -84,17 +85,6 @@ def finding(results):
         return f"Better in {len(moved['better'])} of {whole} workloads, worse in none"
     return f"No measure of {whole} workloads moved beyond its threshold"
 
-
-EXPERIMENTS = {
-    "gate_measure": Experiment(
-        {"workload": TEXT, "measure": TEXT, "verdict": VERDICT},
-        {"base": AMOUNT, "head": AMOUNT, "change_percent": NUMBER,
-         "threshold_percent": AMOUNT}, {}, most=200),
-    # The times of both builds, which follow the counts.
-    "gate_time": Experiment(
-        {"workload": TEXT, "verdict": VERDICT},
-        {"change_percent": NUMBER, "threshold_percent": AMOUNT}, {}, most=32),
-}
 
 PLOT = Plot(
     "gate", "gate_measure", "kvproof gate --against=REV --json=gate.json", draw, finding,

@@ -26,7 +26,8 @@ class Row:
     def by_law(self, fate):
         """law -> mutants credited to it. Each mutant is credited once: to the law that it broke
         first, or to the expected one if its first violation broke several."""
-        return Counter(credited_law(m) for m in self.mutants if m["fate"] == fate)
+        return Counter(credited_law(m) for m in self.mutants
+                       if m["fate"] == fate and credited_law(m))
 
     def beside(self):
         """law -> mutants that it also noticed at the same operation, without getting the credit."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kill matrix: which law detects which bugs, after how many operations, how short a trace."""
 
-from kvproof_report.common.experiments import AMOUNT, COUNT, FATE, FATES, TEXT, Experiment
+from kvproof_report.common.experiments import FATES
 from kvproof_report.draw.numbers import count, digits, percent, time_text
 from kvproof_report.draw.plot import Plot, Table, header
 from kvproof_report.figures.kill_counts import middle_trace, mutants_of, natural, survivors
@@ -67,20 +67,6 @@ def table(results):
         [(digits(m.value("seconds_to_kill"), 2), m.value("seconds_to_kill"))
          if "seconds_to_kill" in m.metrics else ("", "")] for m in mutants])
 
-
-EXPERIMENTS = {
-    "mutant": Experiment(
-        {"id": TEXT, "family": TEXT, "family_name": TEXT, "where": TEXT, "configuration": TEXT,
-         "expected_law": TEXT, "laws": TEXT, "fate": FATE},
-        {"operations_to_kill": COUNT, "trace_operations": COUNT, "model_operations": COUNT,
-         "content_operations": COUNT}, {"seconds_to_kill": AMOUNT},
-        agrees=(("laws", "the expected law among them, as the fate says",
-                 lambda p: p["fate"] != "expected" or p["expected_law"] in p["laws"].split()),
-                ("laws", "a law, as the fate says",
-                 lambda p: p["fate"] != "other_law" or p["laws"] != "-")),
-        most=500, most_names=500),
-    "mutants": Experiment({}, {"not_applicable": COUNT, "seconds": AMOUNT}, {}, most=1),
-}
 
 PLOT = Plot(
     "kill-matrix", "mutant", "kvproof selftest --mutants --json=mutants.json", draw, finding,

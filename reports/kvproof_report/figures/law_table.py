@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Law by law: how often it was checked on each subject, and the verdict."""
+"""Law by law: how often it was evaluated on each subject, and the verdict."""
 
-from kvproof_report.common.experiments import COUNT, TEXT, Experiment
+from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, short
 from kvproof_report.draw.plot import Plot, Table, groups
@@ -11,12 +11,12 @@ STEP = 20  # [px] from one law to the next
 
 
 def is_broken(result):
-    return result["verdict"].startswith("BROKEN")
+    return result["verdict"] == "broken"
 
 
 def is_vacuous(result):
-    """Whether the law was promised and never checked."""
-    return result["verdict"].startswith("VACUOUS")
+    """Whether the law was promised and never evaluated."""
+    return result["verdict"] == "cannot_tell"
 
 
 def is_bad(result):
@@ -24,7 +24,7 @@ def is_bad(result):
 
 
 def holds(result):
-    return result["verdict"].startswith("holds")
+    return result["verdict"] == "holds"
 
 
 def laws_of(results):
@@ -49,7 +49,7 @@ def draw(results, width):
     figure = d.new_figure(width, key + 6 + height + 48)
     d.draw_key(figure, names, left, 0, width - left - 8)
     axes = d.place(figure, left, key + 6, width - left - 20, height)
-    set_scale(axes, [r.value("checked") for r in results], 4 if narrow else 8)
+    set_scale(axes, [r.value("evaluated") for r in results], 4 if narrow else 8)
     axes.set_ylim(len(laws) - 0.5, -0.5)
     for index, (law, rows) in enumerate(laws.items()):
         draw_law(axes, index, law, rows, looks, narrow)
@@ -59,7 +59,7 @@ def draw(results, width):
 
 
 def set_scale(axes, values, most_marks):
-    """The axis begins at 0 only if a law was never checked."""
+    """The axis begins at 0 only if a law was never evaluated."""
     least, most = min(values), max(1, *values)
     if least > 0:
         axes.set_xscale("log")
@@ -86,7 +86,7 @@ def draw_law(axes, index, law, rows, looks, narrow):
         # Subjects stand a little apart, so that equal counts do not hide each other.
         y = index + 0.6 * (order.index(row["subject"]) + 0.5) / len(order) - 0.3
         colour = d.RED if is_bad(row) else colour
-        axes.plot([row.value("checked")], [y], color=colour, marker=marker,
+        axes.plot([row.value("evaluated")], [y], color=colour, marker=marker,
                   markersize=8 if is_bad(row) else 5, markeredgewidth=1.3,
                   markerfacecolor=colour if holds(row) or is_bad(row) else d.PAPER,
                   clip_on=False, zorder=4 if is_bad(row) else 3)
@@ -94,22 +94,26 @@ def draw_law(axes, index, law, rows, looks, narrow):
 
 # ---- in words -----------------------------------------------------------------------------------
 
+def said(result):
+    """The verdict, and the reason if there is one."""
+    return ": ".join(filter(None, (words(result["verdict"]), result.get("reason"))))
+
+
 def finding(results):
     laws, subjects = laws_of(results), groups(results, "subject")
     bad = [r for r in results if is_bad(r)]
     if bad:
-        said = "; ".join(f"{r['law']} of {r['subject']} ({r['verdict'].split(':')[0].lower()})"
-                         for r in bad[:5])
-        return f"{len(bad)} of {len(results)} verdicts are not what they should be: {said}"
+        named = "; ".join(f"{r['law']} of {r['subject']} ({words(r['verdict'])})" for r in bad[:5])
+        return f"{len(bad)} of {len(results)} verdicts are not what they should be: {named}"
     asked = [r for r in results if holds(r)]
     if not asked:
         return f"{len(laws)} laws, and none was evaluated"
-    least = min(asked, key=lambda r: r.value("checked"))
+    least = min(asked, key=lambda r: r.value("evaluated"))
     whom = next(iter(subjects)) if len(subjects) == 1 else f"{len(subjects)} subjects"
     return (f"{len(groups(asked, 'law'))} laws were evaluated on {whom} "
-            f"{count(sum(r.value('checked') for r in asked))} times and none was broken; the one "
+            f"{count(sum(r.value('evaluated') for r in asked))} times and none was broken; the one "
             f"evaluated least, {least['law']} ({least['name']}) of {least['subject']}, "
-            f"{count(least.value('checked'))} times")
+            f"{count(least.value('evaluated'))} times")
 
 
 def table(results):
@@ -117,7 +121,7 @@ def table(results):
     subjects = list(groups(results, "subject"))
     columns = [("law", False), ("name", False)]
     for subject in subjects:
-        columns += [(f"{subject}: checked", True), ("suspended", True), ("verdict", False)]
+        columns += [(f"{subject}: evaluated", True), ("suspended", True), ("verdict", False)]
     rows = []
     for number, (law, found) in enumerate(laws_of(results).items()):
         row = [(law, number), (found[0]["name"], found[0]["name"])]
@@ -125,17 +129,11 @@ def table(results):
         for subject in subjects:
             result = by_subject.get(subject)
             row += [(count(result.value(name)), result.value(name)) if result else ("", "")
-                    for name in ("checked", "suspended")]
-            row.append((result["verdict"], result["verdict"]) if result else ("", ""))
+                    for name in ("evaluated", "suspended")]
+            row.append((said(result),) * 2 if result else ("", ""))
         rows.append(row)
     return Table(columns, rows)
 
-
-EXPERIMENTS = {
-    "check_law": Experiment(
-        {"subject": TEXT, "law": TEXT, "name": TEXT, "verdict": TEXT},
-        {"checked": COUNT, "suspended": COUNT}, {}, most=1000, most_names=100),
-}
 
 PLOT = Plot(
     "law-table", "check_law", "kvproof check --json=check.json", draw, finding,

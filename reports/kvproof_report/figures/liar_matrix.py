@@ -3,7 +3,7 @@
 
 from matplotlib.patches import Rectangle
 
-from kvproof_report.common.experiments import AMOUNT, COUNT, SHARE, TEXT, Experiment, words
+from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, time_text
 from kvproof_report.draw.plot import Plot, Table, groups, header
@@ -113,16 +113,6 @@ def table(results):
         rows.append(row)
     return Table(columns, rows)
 
-
-EXPERIMENTS = {
-    "liar": Experiment(
-        {"operation": TEXT, "lie": TEXT, "level": TEXT, "excuse": TEXT,
-         **{frequency + "_by": TEXT for frequency in FREQUENCIES}},
-        {"noticed": SHARE, **{frequency + "_operations": COUNT for frequency in FREQUENCIES}}, {},
-        agrees=(("level", "one of " + ", ".join(LEVELS), lambda p: p["level"] in LEVELS),),
-        most=6000, most_names=500),
-    "liars": Experiment({}, {"seconds": AMOUNT}, {}, most=1),
-}
 
 PLOT = Plot(
     "liar-matrix", "liar", "kvproof selftest --liars --json=liars.json", draw, finding,

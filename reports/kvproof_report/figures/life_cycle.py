@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The time of a request's whole life, per block, beside its hash alone, and its parts."""
 
-from kvproof_report.common.experiments import POSITIVE, SIZE, TEXT, Experiment, words
+from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import binary, digits
 from kvproof_report.draw.plot import Number, Plot, plain_table
@@ -148,14 +148,6 @@ def number(results):
                   f"Floor {digits(hashing.value)}\u202fns: the hash alone." if hashing else "",
                   less=True)
 
-
-EXPERIMENTS = {
-    "life_cycle": Experiment(
-        {"case": TEXT, "hash": TEXT, "num_blocks": SIZE}, {"ns_per_block": POSITIVE},
-        {"instructions_per_block": POSITIVE, "bytes_per_block": POSITIVE,
-         FLOOR: POSITIVE, "ratio_to_hash_alone": POSITIVE, "ns_per_admission": POSITIVE,
-         "ns_per_decode_token": POSITIVE, "ns_per_finish": POSITIVE}, most=32),
-}
 
 PLOT = Plot(
     "life-cycle", "life_cycle", "kvproof-bench --filter=life_cycle", draw, finding,

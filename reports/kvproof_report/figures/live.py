@@ -4,8 +4,7 @@ per source, a line per storage, external fragmentation below."""
 
 from statistics import median
 
-from kvproof_report.common.experiments import (AMOUNT, SHARE, SIZE, STORAGE, STORAGES, TEXT,
-                                               Experiment)
+from kvproof_report.common.experiments import STORAGES
 from kvproof_report.common.result_files import Metric
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, digits, percent, short, times
@@ -206,15 +205,6 @@ def table(results):
             rows.append(row)
     return Table(columns, rows)
 
-
-EXPERIMENTS = {
-    "live_memory": Experiment(
-        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT, "max_length": SIZE},
-        {"live_tokens": AMOUNT, "reserved_tokens": AMOUNT},
-        {"external_fragmentation": SHARE, "moved_tokens": AMOUNT}),
-    # The totals of a run of live_memory: the table below its figure.
-    "live_memory_run": Experiment({"source": TEXT, "storage": STORAGE}, {}, {}),
-}
 
 PLOT = Plot(
     "live-memory", "live_memory", "kvproof-study live_memory", draw, finding,

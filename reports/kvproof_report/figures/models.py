@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one request of each model preset takes, by its length: linear, capped, or flat."""
 
-from kvproof_report.common.experiments import POSITIVE, SIZE, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import bytes_text, count, digits, short
 from kvproof_report.draw.plot import Plot, lines_of, plain_table
@@ -108,13 +107,6 @@ def table(results):
         rows += [r for r in lengths if r["tokens"] in kept]
     return plain_table(rows, ["model", "cache", "tokens"], ["allocated_bytes", "live_bytes"])
 
-
-EXPERIMENTS = {
-    "memory_of_models": Experiment(
-        {"model": TEXT, "cache": TEXT, "tokens": SIZE, "block_size": SIZE,
-         "context_tokens": SIZE},
-        {"allocated_bytes": POSITIVE, "live_bytes": POSITIVE}, {}, most=4000),
-}
 
 PLOT = Plot(
     "memory-of-models", "memory_of_models", "kvproof-study memory_of_models", draw, finding,

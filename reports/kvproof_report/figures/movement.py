@@ -3,7 +3,6 @@
 
 from statistics import median
 
-from kvproof_report.common.experiments import LAYOUT, POSITIVE, SIZE, TEXT, Experiment
 from kvproof_report.draw import dot_rows
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import digits
@@ -57,15 +56,6 @@ def finding(results):
     return (f"Moving data reaches {digits(median(value for value, _ in best), 2)} of the fastest "
             f"copy, median of {len(best)} cases; the slowest is {low[1]} at {digits(low[0], 2)}")
 
-
-EXPERIMENTS = {
-    "movement": Experiment(
-        {"operation": TEXT, "type": TEXT, "cache_type": TEXT, "layout": LAYOUT,
-         "threads": SIZE, "implementation": TEXT},
-        {"ns_per_call": POSITIVE},
-        {"fraction_of_copy_ceiling": POSITIVE, "ns_per_token": POSITIVE}, most=500,
-        most_names=500),
-}
 
 PLOT = Plot(
     "movement", "movement", "kvproof bench --filter=movement", draw, finding,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of one request as it grows: one buffer of the maximum length against blocks."""
 
-from kvproof_report.common.experiments import AMOUNT, COUNT, SIZE, STORAGE, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import bytes_text, count, digits
 from kvproof_report.draw.plot import Plot, lines_of, plain_table
@@ -107,13 +106,6 @@ def table(results):
                   key=lambda r: (r["tokens"], r["storage"]))
     return plain_table(rows, ["tokens", "storage"], ["used_bytes", "allocated_bytes"])
 
-
-EXPERIMENTS = {
-    "memory_of_one_request": Experiment(
-        {"storage": STORAGE, "tokens": COUNT, "block_size": SIZE,
-         "bytes_per_token": SIZE, "max_length": SIZE},
-        {"allocated_bytes": AMOUNT, "used_bytes": AMOUNT}, {}),
-}
 
 PLOT = Plot(
     "memory-of-one-request", "memory_of_one_request",

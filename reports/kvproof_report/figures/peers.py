@@ -4,7 +4,6 @@ time over theirs for kernels, both times for allocators."""
 
 from math import exp, log
 
-from kvproof_report.common.experiments import POSITIVE, SIZE, TEXT, Experiment, one_of
 from kvproof_report.common.kernel_cases import GROUPS, label_of
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.dot_rows import draw_rows, height_of
@@ -126,19 +125,6 @@ def finding_of_allocators(results):
 def inside(rows):
     ratios = [r.value("ours_over_peer_inner") for r in rows if "ours_over_peer_inner" in r.metrics]
     return f" ({digits(1 / max(ratios))} times without its binding)" if ratios else ""
-
-
-def pair(**parameters):
-    return Experiment({"peer": TEXT, "case": TEXT, **parameters}, {},
-                      {BY_PEER: POSITIVE, "time": POSITIVE, "peer_time": POSITIVE,
-                       "peer_inner_time": POSITIVE,
-                       "ours_over_peer_inner": POSITIVE}, most=500, most_names=500)
-
-
-SIZES = ("threads", "batch", "context", "heads", "kv_heads", "new", "block_size")
-EXPERIMENTS = {"peers_kernels": pair(operation=one_of(GROUPS), cache_type=TEXT,
-                                     **dict.fromkeys(SIZES, SIZE)),
-               "peers_allocators": pair(operation=TEXT, hash=TEXT)}
 
 
 def table(results):

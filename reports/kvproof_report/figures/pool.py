@@ -3,7 +3,7 @@
 
 import math
 
-from kvproof_report.common.experiments import COUNT, POSITIVE, SIZE, TEXT, Experiment, words
+from kvproof_report.common.experiments import words
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import binary, count, digits, short, time_text
 from kvproof_report.draw.plot import Plot, groups, plain_table
@@ -171,14 +171,6 @@ def table(results):
     return plain_table(sorted(results, key=lambda r: (
         r["operation"], r["batch"], r["order"], r["num_blocks"])))
 
-
-EXPERIMENTS = {
-    "pool_operation": Experiment(
-        {"operation": TEXT, "num_blocks": SIZE, "batch": SIZE, "order": TEXT},
-        {"ns_per_block": POSITIVE},
-        {"call_p50": POSITIVE, "call_p99": POSITIVE, "call_worst": POSITIVE, "calls": COUNT,
-         "floor_ns_per_block": POSITIVE}, most=1000),
-}
 
 PLOT = Plot(
     "pool-operation", "pool_operation", "kvproof-bench --filter=pool_operation", draw, finding,

@@ -3,7 +3,6 @@
 
 import math
 
-from kvproof_report.common.experiments import AMOUNT, POSITIVE, SHARE, SIZE, TEXT, Experiment, Kind
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, percent, short
 from kvproof_report.draw.plot import Number, Plot, groups, plain_table
@@ -155,14 +154,6 @@ def table(results):
     return plain_table(sorted(results, key=lambda r: (
         r["source"], r["block_size"], is_infinite(r), r["capacity_blocks"])))
 
-
-EXPERIMENTS = {
-    "prefix_hit_rate": Experiment(
-        {"source": TEXT, "block_size": SIZE, "capacity_blocks": SIZE, "capacity_share": Kind(
-            f"a number above 0, the share of the distinct blocks, or {INFINITE}",
-            lambda value: value == INFINITE or POSITIVE.holds(value), (0.1, 0.5, INFINITE))},
-        {"hit_rate_tokens": SHARE}, {"hit_rate_blocks": SHARE, "evictions": AMOUNT}),
-}
 
 PLOT = Plot(
     "prefix-hit-rate", "prefix_hit_rate", "kvproof-study prefix_hit_rate", draw, finding,

@@ -4,7 +4,6 @@
 from dataclasses import dataclass
 from functools import partial
 
-from kvproof_report.common.experiments import AMOUNT, TEXT, Experiment
 from kvproof_report.draw.plot import Plot, plain_table
 from kvproof_report.figures.published_drawing import draw, range_text, text_of
 
@@ -144,12 +143,6 @@ CLAIMS = (
         "The built-in chat workload, counted over all steps. Published: SGLang pull "
         "request 35635."),
 )
-
-EXPERIMENTS = {
-    "published": Experiment(
-        {"claim": TEXT, "source": TEXT, "series": TEXT, "at": TEXT},
-        {"here": AMOUNT}, {"published": AMOUNT}, most=200, cites=True),
-}
 
 PLOTS = [
     Plot("published-" + claim.key.replace("_", "-"), "published", "kvproof-study published", draw,

@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hit rate of hybrids against the size of the pool, by what they keep of windows and states."""
 
-from kvproof_report.common.experiments import AMOUNT, SHARE, SIZE, TEXT, Experiment, Kind, one_of
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, percent, short
 from kvproof_report.draw.plot import Plot, groups, plain_table
 from kvproof_report.figures.prefix import is_infinite, known_or_first, rate_axes
-from kvproof_report.figures.prefix import EXPERIMENTS as PREFIX
 
 DENSE, BOUNDARIES, OPTIMUM = "dense", "0", "optimum"
 LOOK = {DENSE: (d.VERMILLION, d.SOLID, "s"), BOUNDARIES: (d.BLUE, d.SOLID, "o"),
         OPTIMUM: (d.INK, d.DASHED, "")}
 SEGMENTS_LOOK = (d.GREEN, d.DASHDOT, "^")
 INSIDE = "inside blocks"
-
-
-def is_retention(value):
-    return value in LOOK or isinstance(value, str) and value.isascii() and value.isdigit()
 
 
 def name(retention):
@@ -145,17 +139,6 @@ def table(results):
         r["source"], r["model"], r["hits"], is_infinite(r), r["capacity_blocks"],
         order(r["retention"]))))
 
-
-EXPERIMENTS = {
-    "retention": Experiment(
-        {"source": TEXT, "model": TEXT, "hits": one_of(("whole blocks", INSIDE)),
-         "retention": Kind(f"{DENSE}, {OPTIMUM}, or a whole number in digits", is_retention,
-                           (DENSE, "64", BOUNDARIES)),
-         "capacity_blocks": SIZE, "block_size": SIZE, "groups": SIZE,
-         "capacity_share": PREFIX["prefix_hit_rate"].parameters["capacity_share"]},
-        {"hit_rate_tokens": SHARE},
-        {"evictions": AMOUNT, "kept_blocks": AMOUNT, "requests_refused": AMOUNT}, most=1000),
-}
 
 PLOT = Plot(
     "retention", "retention", "kvproof-study retention", draw, finding,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Laws of runs by what each detected first in an engine's scheduler, and its evaluations."""
 
-from kvproof_report.common.experiments import AMOUNT, COUNT, TEXT, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, short
 from kvproof_report.draw.plot import Plot, Table, groups
@@ -18,8 +17,9 @@ PANELS = {"faults": ("faults",), "runs": ("known", "new")}  # side by side
 
 def split(results):
     """(the laws by engine, the whole campaigns by the same)"""
-    laws = groups((r for r in results if r.experiment == "live_law"), "engine")
-    return laws, {r["engine"]: r for r in results if r.experiment == "live_run"}
+    rows = [r for r in results if "engine" in r.parameters]
+    laws = groups((r for r in rows if r.experiment == "live_law"), "engine")
+    return laws, {r["engine"]: r for r in rows if r.experiment == "live_run"}
 
 
 def engine_text(engine):
@@ -54,7 +54,7 @@ def draw(results, width):
 
 def draw_law(axes, law, y, left, width):
     """Draws the name of a law and how often it was evaluated; the line is dotted if never."""
-    times = law.value("spoke")
+    times = law.value("evaluated")
     colour = d.RED if law.value("new") else d.INK if times else d.GREY
     d.write(axes, law["law"], (0, y), (0, 0), colour, va="center", weight="bold", size=11)
     d.write(axes, d.shorten(law["name"], 11 if left < 150 else 20), (30, y), (0, 0), colour,
@@ -101,15 +101,15 @@ def engine_finding(engine, laws, run):
     text += f"something new, detected by {', '.join(new)}" if new else "nothing new"
     by = sum(law.value("faults") > 0 for law in laws)
     if run and run.value("seeded"):
-        text += (f"; {count(run.value('noticed'))} of {many(run.value('seeded'), 'seeded fault')} "
+        text += (f"; {count(run.value('detected'))} of {many(run.value('seeded'), 'seeded fault')} "
                  f"detected, by {count(by)} of {many(len(laws), 'law')}")
-    silent = [law["law"] for law in laws if not law.value("spoke")]
+    silent = [law["law"] for law in laws if not law.value("evaluated")]
     return text + (f"; {', '.join(silent)} never evaluated" if silent else "")
 
 
 def table(results):
     """What found something new comes first: the page shows few rows."""
-    titles = {"spoke": "evaluated", **{name: title for name, (title, _) in LOOKS.items()}}
+    titles = {"evaluated": "evaluated", **{name: title for name, (title, _) in LOOKS.items()}}
     laws = sorted((r for r in results if r.experiment == "live_law"), key=lambda r: -r.value("new"))
     return Table(
         [(name, False) for name in ("engine", "law", "name")] + [
@@ -117,18 +117,6 @@ def table(results):
         [[(law[name], law[name]) for name in ("engine", "law", "name")] +
          [(count(law.value(name)), law.value(name)) for name in titles] for law in laws])
 
-
-EXPERIMENTS = {
-    "live_law": Experiment(
-        {"engine": TEXT, "law": TEXT, "name": TEXT},
-        {"spoke": COUNT, "faults": COUNT, "known": COUNT, "new": COUNT}, {}, most=100,
-        most_names=40),
-    "live_run": Experiment(
-        {"engine": TEXT},
-        {"steps": COUNT, "findings_known": COUNT, "seeded": COUNT, "noticed": COUNT},
-        {"requests": COUNT, "runs": COUNT, "findings_new": COUNT, "laws_spoke": COUNT,
-         "steps_per_second": AMOUNT}, most=10),
-}
 
 PLOT = Plot(
     "run-laws", "live_law", "kvproof live --scheduler=vllm --json=results/live.json", draw,

@@ -3,8 +3,7 @@
 
 import textwrap
 
-from kvproof_report.common.experiments import (AMOUNT, COUNT, SHARE, SIZE, STORAGE, STORAGES, TEXT,
-                                               Experiment)
+from kvproof_report.common.experiments import STORAGES
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import bytes_text, count, digits, times
 from kvproof_report.draw.plot import Plot, groups, plain_table
@@ -190,16 +189,6 @@ def table(results):
          "first_token_seconds_p50", "first_token_seconds_p99", "seconds_per_token_p50",
          "preemptions", "recomputed_tokens", "hit_rate_tokens", "simulated_seconds"])
 
-
-EXPERIMENTS = {
-    "serving_run": Experiment(
-        {"source": TEXT, "storage": STORAGE, "model": TEXT, "block_size": SIZE,
-         "clients": SIZE},
-        {"requests": COUNT, "refused": COUNT, "preemptions": COUNT, "capacity_blocks": SIZE,
-         "simulated_seconds": AMOUNT, "running_mean": AMOUNT, "output_tokens_per_second": AMOUNT,
-         "first_token_seconds_p50": AMOUNT, "first_token_seconds_p99": AMOUNT,
-         "hit_rate_tokens": SHARE}, {}, most=200),
-}
 
 PLOT = Plot(
     "serving-storages", "serving_run", "kvproof-study serving", draw, finding,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cost of the serving simulation itself: time for each block that it touches."""
 
-from kvproof_report.common.experiments import AMOUNT, POSITIVE, SIZE, Experiment
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import digits, short, time_text
 from kvproof_report.draw.plot import Plot, plain_table
@@ -45,12 +44,6 @@ def finding(results):
             f"{short(rows[0]['blocks'])} to {short(last['blocks'])} blocks: "
             f"{time_text(last.value('seconds') * 1e9)} for the largest run")
 
-
-EXPERIMENTS = {
-    "serving_cost": Experiment(
-        {"blocks": SIZE, "pool_blocks": SIZE},
-        {"ns_per_block": POSITIVE, "seconds": AMOUNT}, {}, most=100),
-}
 
 PLOT = Plot(
     "serving-cost", "serving_cost", "kvproof bench --filter=serving_cost", draw, finding,

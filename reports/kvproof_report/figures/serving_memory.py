@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the memory of a serving engine holds over time, by cause, a panel for each storage."""
 
-from kvproof_report.common.experiments import AMOUNT, STORAGE, STORAGES, TEXT, Experiment
+from kvproof_report.common.experiments import STORAGES
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import count, digits, percent
 from kvproof_report.draw.plot import Plot, Table, label_cell
@@ -152,13 +152,6 @@ def table(results):
                         *((f"{100 * m:.1f}", m) for m in means)])
     return Table(columns, out)
 
-
-EXPERIMENTS = {
-    "serving_over_time": Experiment(
-        {"source": TEXT, "storage": STORAGE, "seconds": AMOUNT},
-        {"tokens_in_memory": AMOUNT, "partial_tail": AMOUNT, "reserved": AMOUNT,
-         "stranded": AMOUNT, "free": AMOUNT}, {}),
-}
 
 PLOT = Plot(
     "serving-memory", "serving_over_time", "kvproof-study serving", draw, finding,

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of a hundred requests, allocated and used, beside a published run of the same kind."""
 
-from kvproof_report.common.experiments import (AMOUNT, POSITIVE, SHARE, SIZE, STORAGE, STORAGES,
-                                               Experiment)
+from kvproof_report.common.experiments import STORAGES
 from kvproof_report.draw import drawing as d
 from kvproof_report.draw.numbers import bytes_text, count, digits, percent, times
 from kvproof_report.draw.plot import Number, Plot, plain_table
@@ -126,13 +125,6 @@ def number(results):
                   f"{percent(PUBLISHED['contiguous_max_length'][1])}; counted",
                   used, 1.0, "Ceiling 100\u202f%: no slot empty.")
 
-
-EXPERIMENTS = {
-    "utilisation": Experiment(
-        {"storage": STORAGE, "requests": SIZE},
-        {"allocated_bytes": POSITIVE, "used_bytes": AMOUNT, "utilisation": SHARE},
-        {"arena_bytes": AMOUNT, "saving_factor": POSITIVE}, most=32),
-}
 
 PLOT = Plot(
     "utilisation", "utilisation", "kvproof-study utilisation", draw,

@@ -18,7 +18,7 @@ from kvproof_report.draw import drawing as d
 from kvproof_report.draw.plot import Number, Plot, Table, rows_of, spread_cell
 from kvproof_report.page.page import (LABELS, colours, common, drawings_of, html_table, read,
                                        value_text)
-from kvproof_report.page.sections import EXPERIMENTS, SUMMARY
+from kvproof_report.page.sections import SUMMARY
 
 Machines = dict[str, tuple[str, Results]]  # name -> path, results
 Beside = list[tuple[str, Number]]  # of (machine, number with a metric), one or more of one unit
@@ -40,7 +40,7 @@ def machines_of(paths: list[str]) -> Machines:
         if name in found:
             raise InputError(f"{path}: expected machines of different names; {found[name][0]} is "
                              f"called {name}, too")
-        found[name] = (path, load(files, EXPERIMENTS))
+        found[name] = (path, load(files))
     return found
 
 

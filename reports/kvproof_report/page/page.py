@@ -18,7 +18,7 @@ from kvproof_report.draw import drawing, svg
 from kvproof_report.draw.numbers import bytes_text, count
 from kvproof_report.draw.plot import (Cell, Number, Plot, Table, label_cell, number_cell,
                                       plain_table, rows_of)
-from kvproof_report.page.sections import EXPERIMENTS, SECTIONS, SUMMARY
+from kvproof_report.page.sections import DRAWN, SECTIONS, SUMMARY
 from kvproof_report.page.verdict import verdict_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -41,7 +41,7 @@ def render(results: Results, absent: dict[str, str], lenses: Sequence[tuple[str,
         sections.append(f'<section id="{anchor(name)}">\n<h2>{escape(name)}</h2>\n' +
                         (links(lenses) if name == "Correctness" and lenses else "") +
                         "\n".join(articles(plots, results, absent)) + "\n</section>")
-    further = [name for name in results.experiments() if name not in EXPERIMENTS]
+    further = [name for name in results.experiments() if name not in DRAWN]
     if further:
         sections.append('<section id="further">\n<h2>Further results</h2>\n' + "\n".join(
             f"<details><summary>{escape(words(name).capitalize())}</summary>\n"

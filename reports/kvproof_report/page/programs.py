@@ -67,8 +67,8 @@ def draw_page(options: Namespace) -> int:
     from kvproof_report.draw import drawing
     from kvproof_report.draw.plot import rows_of
     from kvproof_report.page.page import is_due, render
-    from kvproof_report.page.sections import EXPERIMENTS, PLOTS
-    results = load(options.files, EXPERIMENTS)
+    from kvproof_report.page.sections import PLOTS
+    results = load(options.files)
     drawing.use_style()
     page = render(results, options.absent, lenses_beside(options.output)).encode("utf-8")
     folder = os.path.join(os.path.dirname(options.output), "figures")
@@ -124,8 +124,8 @@ def draw_figure(arguments: list[str]) -> int:
 def draw_alone(options: Namespace, parser: ArgumentParser) -> int:
     from kvproof_report.draw import drawing, svg
     from kvproof_report.draw.plot import rows_of
-    from kvproof_report.page.sections import EXPERIMENTS, PLOTS
-    results = load(options.files, EXPERIMENTS)
+    from kvproof_report.page.sections import PLOTS
+    results = load(options.files)
     plot = next((plot for plot in PLOTS if plot.key == options.figure), None)
     if plot is None:
         parser.error(f"--figure={options.figure}: expected one of "

@@ -6,15 +6,9 @@ from importlib import import_module
 from types import ModuleType
 
 from kvproof_report import figures
-from kvproof_report.common.experiments import REPORT, Experiment
 from kvproof_report.draw.plot import Plot
 
 MODULES = [import_module(f"{figures.__name__}.{name}") for name in figures.NAMES]
-
-EXPERIMENTS: dict[str, Experiment] = {
-    name: experiment for module in MODULES
-    for name, experiment in getattr(module, "EXPERIMENTS", {}).items()} | REPORT
-
 
 def plots_of(module: ModuleType) -> list[Plot]:
     return getattr(module, "PLOTS", [module.PLOT] if hasattr(module, "PLOT") else [])
@@ -28,6 +22,10 @@ for found in sorted((plot for module in MODULES for plot in plots_of(module)),
     SECTIONS.setdefault(found.section, []).append(found)
 
 PLOTS = [plot for plots in SECTIONS.values() for plot in plots]
+
+# The experiments that have a figure, or a place of their own on the page.
+DRAWN = {name for plot in PLOTS for name in (plot.experiment, plot.totals, plot.sums) if name} | {
+    "report_part"}
 
 # The figures whose numbers stand at the top of the page and in the comparison of machines.
 SUMMARY = sorted((plot for plot in PLOTS if plot.summary), key=lambda plot: plot.summary or 0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Optional
 
-from kvproof_report.common.parts import CANNOT_TELL
 from kvproof_report.common.result_files import Results
 from kvproof_report.draw.numbers import count
 from kvproof_report.draw.plot import groups
@@ -15,7 +14,6 @@ from kvproof_report.figures.law_table import is_broken, is_vacuous
 from kvproof_report.figures.liar_matrix import fates_of
 
 Found = Optional[tuple[str, str]]  # a kind with its line; None where there are no results
-HOLDS = 0  # the verdict of kvproof check on an allocator that passes
 
 
 def verdict_of(results: Results) -> tuple[str, str, list[str]]:
@@ -34,21 +32,21 @@ def verdict_of(results: Results) -> tuple[str, str, list[str]]:
 def laws(results: Results) -> Found:
     """The verdict of kvproof check on each allocator."""
     rows, checks = results.of("check_law"), results.of("check")
-    verdicts = [(row, row.value("verdict")) for row in checks if "verdict" in row.metrics]
+    verdicts = [(row, row.get("verdict")) for row in checks]
     bad = [f"{row['law']} of {row['subject']}" for row in rows if is_broken(row)]
     bad += [f"{row.get('broken') or 'an oracle'} of {row.get('subject')}"
-            for row, verdict in verdicts if verdict not in (HOLDS, CANNOT_TELL)]
+            for row, verdict in verdicts if verdict == "broken"]
     if bad:
         return "bad", f"Not as it should be: {', '.join(dict.fromkeys(bad))}."
     vague = [row["subject"] for row in rows if is_vacuous(row)]
-    vague += [str(row.get("subject")) for row, verdict in verdicts if verdict == CANNOT_TELL]
+    vague += [str(row.get("subject")) for row, verdict in verdicts if verdict == "cannot_tell"]
     if vague:
         return "partly", (f"Nothing is broken, but too few operations ran to tell whether all "
                           f"holds of {', '.join(dict.fromkeys(vague))}.")
     if not rows:
         return None
-    asked = [row for row in rows if row.value("checked") > 0]
-    answers = count(sum(row.value("checked") for row in asked))
+    asked = [row for row in rows if row.value("evaluated") > 0]
+    answers = count(sum(row.value("evaluated") for row in asked))
     whom = len(groups(rows, "subject"))
     return ("good" if asked else "partly",
             f"{len(groups(asked, 'law'))} laws held in {answers} answers about {whom} "

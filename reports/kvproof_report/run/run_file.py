@@ -10,7 +10,6 @@ import os
 from dataclasses import dataclass
 from typing import Iterable
 
-from kvproof_report.common.experiments import REPORT
 from kvproof_report.common.result_files import Result, load_file
 from kvproof_support.files import InputError, readable
 from kvproof_support.files import write
@@ -65,7 +64,7 @@ class RunFile:
     def go_on(self) -> None:
         """Takes over what an earlier run measured. Throws UnlikeRun."""
         try:
-            earlier = load_file(self.path, REPORT)
+            earlier = load_file(self.path)
         except InputError as error:
             raise UnlikeRun(f"{error}; --resume goes on from an interrupted run") from None
         for name, what in (("options", "options"), ("programs", "build")):

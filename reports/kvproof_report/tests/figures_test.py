@@ -18,7 +18,7 @@ from kvproof_report.common.result_files import load, paths_in
 from kvproof_report.draw import drawing
 from kvproof_report.draw.plot import rows_of
 from kvproof_report.page import page
-from kvproof_report.page.sections import EXPERIMENTS, PLOTS
+from kvproof_report.page.sections import PLOTS
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.page_support import texts_of
 from kvproof_report.tests.support import machines_of_the_gallery
@@ -30,8 +30,8 @@ ROLES = {light: role for role, (light, _) in drawing.COLOURS.items()}
 def every_result():
     """name -> results: the samples, and each machine of the gallery"""
     with tempfile.TemporaryDirectory() as folder:
-        found = {"samples": load(sample_results.write_all(folder), EXPERIMENTS)}
-    return found | {os.path.basename(path): load(paths, EXPERIMENTS)
+        found = {"samples": load(sample_results.write_all(folder))}
+    return found | {os.path.basename(path): load(paths)
                     for path in machines_of_the_gallery() if (paths := paths_in(path))}
 
 

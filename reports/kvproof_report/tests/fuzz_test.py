@@ -24,7 +24,6 @@ from kvproof_support.files import InputError
 from kvproof_report.draw import drawing
 from kvproof_report.page import page
 from kvproof_report.page.programs import pngs_of
-from kvproof_report.page.sections import EXPERIMENTS
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.support import machines_of_the_gallery
 
@@ -148,7 +147,7 @@ def fault_of(document, folder, with_pictures):
                 warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             drawing.use_style()
-            results = load([path], EXPERIMENTS)
+            results = load([path])
             page.render(results, absent).encode("utf-8")
             if with_pictures:
                 pngs_of(results, absent, folder)

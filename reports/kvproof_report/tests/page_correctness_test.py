@@ -52,18 +52,18 @@ class CorrectnessTest(DocumentTest):
     def test_broken_and_vacuous_laws_are_red(self):
         document = sample_results.document("check_law")
         self.assertFalse("var(--red)" in self.article(document, "law-table"))
-        document["results"][2]["parameters"]["verdict"] = "BROKEN"
-        document["results"][15]["parameters"]["verdict"] = "VACUOUS: never evaluated"
+        document["results"][2]["parameters"]["verdict"] = "broken"
+        document["results"][15]["parameters"]["verdict"] = "cannot_tell"
         bad = self.article(document, "law-table")
         self.assertTrue("2 of 24 verdicts are not what they should be: I3 of naive (broken); I4 of "
-                        "half (vacuous)" in bad)
+                        "half (cannot tell)" in bad)
         self.assertTrue("var(--red)" in bad)
 
     def test_laws_of_all_subjects_stand_in_one_row(self):
         table = self.article(sample_results.document("check_law"), "law-table")
         self.assertEqual(table.count("<tr>"), 1 + 12)
-        self.assertTrue("half: checked" in table)
-        self.assertTrue("not demanded: it shows no index" in table)
+        self.assertTrue("half: evaluated" in table)
+        self.assertTrue("not applicable: it shows no index" in table)
 
     def test_space_that_was_cut_off_says_so(self):
         text = self.article(sample_results.document("exhaustive"), "exhaustive-search")
@@ -149,8 +149,8 @@ class CorrectnessTest(DocumentTest):
 
     def test_fields_are_named(self):
         for experiment, metric in (("mutant", "trace_operations"), ("exhaustive", "closed"),
-                                   ("check_law", "checked"), ("engine_law", "worded"),
-                                   ("engine_history", "met"), ("live_law", "spoke"),
+                                   ("check_law", "evaluated"), ("engine_law", "exempted"),
+                                   ("engine_history", "met"), ("live_law", "evaluated"),
                                    ("live_history", "findings")):
             document = sample_results.document(experiment)
             document["results"][0]["metrics"][metric]["value"] = 1.5
@@ -172,7 +172,7 @@ class CorrectnessTest(DocumentTest):
         self.assertEqual(kind, "partly")  # one survives
         self.assertIn("39 of 40 seeded bugs are detected.", words)
         self.assertEqual(self.verdict(sample_results.document("exhaustive"))[0], "partly")
-        laws["results"][2]["parameters"]["verdict"] = "BROKEN"
+        laws["results"][2]["parameters"]["verdict"] = "broken"
         kind, words = self.verdict(laws, mutants)
         self.assertEqual((kind, words[:6]), ("bad", "Wrong."))
         self.assertIn("I3 of naive", words)
@@ -180,18 +180,20 @@ class CorrectnessTest(DocumentTest):
     def test_too_few_operations_are_a_gap_and_not_a_fault(self):
         laws = sample_results.document("check_law")
         laws["results"].append(sample_results.result(
-            "check", {"subject": "half", "broken": ""}, verdict=(3, "count")))
+            "check", {"subject": "half", "broken": "", "verdict": "cannot_tell"}, seconds=(1, "s"),
+            operations=5))
         kind, words = self.verdict(laws)
         self.assertEqual(kind, "partly")
         self.assertIn("too few operations ran to tell whether all holds of half.", words)
         laws["results"].pop()
-        laws["results"][2]["parameters"]["verdict"] = "VACUOUS: never evaluated"
+        laws["results"][2]["parameters"]["verdict"] = "cannot_tell"
         self.assertIn("of naive.", self.verdict(laws)[1])
 
     def test_what_no_law_but_an_oracle_found_is_wrong_too(self):
         laws = sample_results.document("check_law")
         laws["results"].append(sample_results.result(
-            "check", {"subject": "half", "broken": "the model"}, verdict=(1, "count")))
+            "check", {"subject": "half", "broken": "the model", "verdict": "broken"},
+            seconds=(1, "s"), operations=5))
         kind, words = self.verdict(laws)
         self.assertEqual(kind, "bad")
         self.assertIn("the model of half", words)

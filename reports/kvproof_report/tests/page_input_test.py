@@ -178,7 +178,7 @@ class OtherResultsTest(DocumentTest):
                 ("utilisation", "storage", "elastic"),
                 ("waste_against_block_size", "block_size", 0), ("live_memory", "seconds", "soon"),
                 ("prefix_hit_rate", "source", ""), ("pool_operation", "num_blocks", None),
-                ("mutant", "fate", "noticed"), ("mutant", "laws", ""), ("mutant", "laws", "I2"),
+                ("mutant", "fate", "noticed"), ("mutant", "laws", ""),
                 ("mutant", "where", None), ("exhaustive", "space", 3),
                 ("check_law", "verdict", "")):
             document = sample_results.document(experiment)

@@ -14,7 +14,6 @@ from kvproof_report.common.result_files import load
 from kvproof_report.draw import drawing
 from kvproof_report.draw.plot import rows_of
 from kvproof_report.page.programs import make_page
-from kvproof_report.page.sections import EXPERIMENTS
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.support import FolderTest, read
 
@@ -108,7 +107,7 @@ class DocumentTest(FolderTest):
         return [self.write(f"{index}.json", document) for index, document in enumerate(documents)]
 
     def load(self, *documents):
-        return load(self.write_all(*documents), EXPERIMENTS)
+        return load(self.write_all(*documents))
 
     def draw(self, *arguments):
         """@return (exit code, stderr, the page if there is one)"""

@@ -52,7 +52,6 @@ cp "$SAMPLES/$name.json" "$json"
 """
 
 NEW_FIGURE = """
-from kvproof_report.common.experiments import POSITIVE, TEXT, Experiment
 from kvproof_report.draw import drawing
 from kvproof_report.draw.plot import Plot, plain_table
 
@@ -63,7 +62,6 @@ def draw(results, width):
     return figure
 
 
-EXPERIMENTS = {"brand_new": Experiment({"case": TEXT}, {"speed": POSITIVE}, {})}
 PLOT = Plot("brand-new", "brand_new", "kvproof-study brand_new", draw, lambda results: "It is fast",
             "The line.", "Counted.", plain_table, section="Memory")
 """
@@ -124,11 +122,6 @@ class RunTest(FolderTest):
         memory = self.page()[self.page().index('<section id="memory">'):
                              self.page().index('<section id="prefix-cache">')]
         self.assertTrue('<article id="brand-new">\n<h3>It is fast</h3>' in memory)
-        sample = subprocess.run(
-            [sys.executable, "-c", "from kvproof_report.tests import sample_results; import json; "
-             "print(json.dumps(sample_results.document('brand_new')['results']))"], cwd=reports,
-            check=True, capture_output=True, text=True).stdout
-        self.assertIn('"parameters": {"case": "b"}, "metrics": {"speed": {"value": 2', sample)
 
     def test_results_of_other_verbs_that_lie_there_are_drawn_too(self):
         self.make("results")

@@ -5,8 +5,6 @@ import json
 import math
 import os
 
-from kvproof_report.page.sections import EXPERIMENTS, PLOTS
-
 REPORT = "https://a.example/1"  # where the one defect that was reported is reported
 
 BYTES_PER_TOKEN, MAX_LENGTH, BLOCK = 125_000, 8192, 16
@@ -302,7 +300,8 @@ def mutant():
 def exhaustive():
     """One space that is closed and one that was cut off."""
     for space, states, closed in (("full_chunks", 20_000, 1), ("three", 3_000_000, 0)):
-        yield result("exhaustive", {"space": space}, states=states, edges=states * 30, depth=17,
+        yield result("exhaustive", {"space": space, "verdict": "holds" if closed else
+                                    "cannot_tell"}, states=states, edges=states * 30, depth=17,
                      closed=closed, seconds=(states / 4e5, "s"), bytes_per_state=(61.5, "bytes"),
                      collision_probability=(states * states * 1.5e-39, "ratio"))
     yield result("exhaustive_total", {}, states=3_020_000, edges=90_600_000, closed=0,
@@ -315,8 +314,9 @@ def check_law():
             idle = subject == "half" and n == 9
             yield result("check_law", {
                 "subject": subject, "law": f"I{n}", "name": f"the rule of {n}",
-                "verdict": "not demanded: it shows no index" if idle else "holds"},
-                checked=0 if idle else most // n, suspended=n)
+                "verdict": "not_applicable" if idle else "holds",
+                "reason": "it shows no index" if idle else ""},
+                evaluated=0 if idle else most // n, suspended=n)
 
 
 def gate_measure():
@@ -329,7 +329,7 @@ def gate_measure():
         yield result("gate_measure", {"workload": workload, "measure": measure, "verdict": verdict},
                      base=base, head=head, change_percent=(100 * (head - base) / base, "percent"),
                      threshold_percent=(1, "percent"))
-    yield result("gate_time", {"workload": "eviction", "verdict": "cannot tell"}, pairs=20,
+    yield result("gate_time", {"workload": "eviction", "verdict": "cannot_tell"}, pairs=20,
                  change_percent=(2.5, "percent", -4, 9), threshold_percent=(3, "percent"))
 
 
@@ -351,40 +351,41 @@ def liar():
 
 def engine_law():
     """Of three revisions one is held to half of the laws, one breaks what is known, one more."""
-    states = {("ours", "1.0"): {}, ("theirs", "abc1234"): {2: "worded", 4: "known"},
-              ("theirs", "def5678"): {2: "worded", 3: "broken", 4: "known"}}
+    states = {("ours", "1.0"): {}, ("theirs", "abc1234"): {2: "exempted", 4: "known"},
+              ("theirs", "def5678"): {2: "exempted", 3: "broken", 4: "known"}}
     for nth, ((engine, revision), unusual) in enumerate(states.items()):
         for law in range(1, 13):
-            state = unusual.get(law, "silent" if law % 2 < nth else "holds")
-            why = {"silent": "not demanded: it promises safety, not policy",
+            state = unusual.get(law, "not_applicable" if law % 2 < nth else "holds")
+            why = {"not_applicable": "it promises safety, not policy",
                    "known": "a block stays in the index, issue 1",
-                   "broken": f"I{law} law {law}: block 5 is free and held"}.get(state, "-")
+                   "broken": f"I{law} law {law}: block 5 is free and held"}.get(state, "")
             yield result("engine_law", {"engine": engine, "revision": revision, "source": "pypi",
-                                        "law": f"I{law}", "name": f"law {law}", "state": state,
-                                        "why": why}, checked=0 if state == "silent" else 9000 //
-                         law, worded=40 if state == "worded" else 0)
+                                        "law": f"I{law}", "name": f"law {law}", "reason": why,
+                                        "verdict": "holds" if state == "exempted" else state},
+                         evaluated=0 if state == "not_applicable" else 9000 // law,
+                         exempted=40 if state == "exempted" else 0)
     yield result("engine_law", {"engine": "theirs", "revision": "def5678", "source": "pypi",
-                                "law": "content", "name": "no law", "state": "broken",
-                                "why": "block 5 holds the content of two requests"})
+                                "law": "content", "name": "no law", "verdict": "broken",
+                                "reason": "block 5 holds the content of two requests"})
     for nth, ((engine, revision), unusual) in enumerate(states.items()):
         yield result("engines", {"engine": engine, "revision": revision, "source": "pypi",
-                                 "verdict": "VIOLATED" if nth == 2 else "holds", "broken": ""},
-                     seeded=10 * (nth == 0), noticed=9 * (nth == 0))
+                                 "verdict": "broken" if nth == 2 else "holds", "broken": ""},
+                     seeded=10 * (nth == 0), detected=9 * (nth == 0))
 
 
 def engine_history():
     """Of three defects one is gone, one lives on, one cannot be met."""
-    states = {"old": ("found", "found", "not found"), "new": ("not found", "found", "found"),
-              "other": ("unknown",) * 3}
+    states = {"old": ("known", "known", "holds"), "new": ("holds", "known", "known"),
+              "other": ("not_evaluated",) * 3}
     for nth, revision in enumerate(("1.0", "1.1", "2.0")):
         for defect, lived in states.items():
-            why = {"found": "I9: block 5 is in no index", "not found": "-",
-                   "unknown": "no call that could meet it can be made"}[lived[nth]]
+            why = {"known": "I9: block 5 is in no index", "holds": "",
+                   "not_evaluated": "no call that could meet it can be made"}[lived[nth]]
             yield result("engine_history", {
                 "engine": "theirs", "revision": revision, "source": "pypi", "defect": defect,
                 "what": f"the {defect} defect",
                 "link": REPORT if defect == "old" else "-",
-                "state": lived[nth], "expected": "no", "why": why},
+                "verdict": lived[nth], "expected": "no", "reason": why},
                 met=0 if defect == "other" else 40 + nth, operations=4000)
 
 
@@ -392,27 +393,28 @@ def live_law():
     """Of eight laws one was never evaluated, one noticed nothing, two found what is known."""
     for n in range(1, 9):
         yield result("live_law", {"engine": "vllm 1.0", "law": f"S{n}", "name": f"rule of {n}"},
-                     spoke=0 if n == 6 else 12_345_678 // n ** 3,
+                     evaluated=0 if n == 6 else 12_345_678 // n ** 3,
                      faults=0 if n in (5, 6) else n, known=(0, 40, 3)[n] if n < 3 else 0, new=0)
     yield result("live_run", {"engine": "vllm 1.0"}, steps=1_177_032, requests=90_000, runs=1_200,
-                 findings_new=0, findings_known=7, laws_spoke=7, seeded=30, noticed=25,
+                 findings_new=0, findings_known=7, laws_evaluated=7, seeded=30, detected=25,
                  steps_per_second=(2500.5, "1/s"))
 
 
 def live_history():
     """Of three releases one did not start; of three laws one is new in the last, one never
     evaluated."""
-    for version, states in (("1.0", ("no run",) * 3), ("1.1", ("held", "known", "silent")),
-                            ("2.0", ("held", "new", "silent"))):
+    for version, states in (("1.0", ("skipped",) * 3),
+                            ("1.1", ("holds", "known", "not_evaluated")),
+                            ("2.0", ("holds", "broken", "not_evaluated"))):
         for n, state in enumerate(states, 1):
             yield result("live_history", {
                 "engine": "theirs-cpu", "version": version, "model": "full", "mode": "sync",
-                "law": f"S{n}", "what": f"S{n} law {n}", "state": state,
-                "why": {"no run": "ImportError: no module", "known": "a-page",
-                        "new": "r1 reads position 5"}.get(
-                            state, "it died" if version == "1.1" else "-")},
-                spoke=0 if state in ("no run", "silent") else 900 // n,
-                findings=int(state in ("known", "new")))
+                "law": f"S{n}", "what": f"S{n} law {n}", "verdict": state,
+                "reason": {"skipped": "ImportError: no module", "known": "a-page",
+                           "broken": "r1 reads position 5"}.get(
+                               state, "it died" if version == "1.1" else "")},
+                evaluated=0 if state in ("skipped", "not_evaluated") else 900 // n,
+                findings=int(state in ("known", "broken")))
 
 
 def campaign():
@@ -421,8 +423,8 @@ def campaign():
                                            ("mutants", 3, 2, {"states": 40, "inputs": 7})):
         yield result("campaign", {"plan": "smoke", "kind": kind}, complete=complete,
                      tasks=12 if kind == "check" else 4, findings=findings, **what)
-    yield result("campaign_finding", {"law": "I4", "text": "block 5 is free and held", "shape":
-                                      "arrive allocate free", "replay": "kvproof replay f.jsonl"},
+    yield result("campaign_finding", {"law": "I4", "reason": "block 5 is free and held", "shape":
+                                      "arrive allocate free", "repeat": "kvproof replay f.jsonl"},
                  tasks=2)
 
 
@@ -500,22 +502,7 @@ MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_
             life_cycle, decode_step, paged_decode, movement, serving_cost)
 
 
-def plain(experiment):
-    """Makes three results of a figure that has no sample above, by the kinds of its values."""
-    def maker():
-        kinds = EXPERIMENTS[experiment]
-        for n in range(3):
-            yield result(experiment,
-                         {name: kind.examples[n] for name, kind in kinds.parameters.items()},
-                         **{name: kind.examples[n]
-                            for name, kind in (kinds.metrics | kinds.optional).items()})
-    maker.__name__ = experiment
-    return maker
-
-
-MADE = {row["experiment"] for maker in CHECKED + MEASURED for row in maker()}
-MAKERS = CHECKED + MEASURED + tuple(
-    plain(name) for name in dict.fromkeys(plot.experiment for plot in PLOTS) if name not in MADE)
+MAKERS = CHECKED + MEASURED
 
 
 def document(name):
