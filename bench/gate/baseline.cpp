@@ -3,20 +3,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "bench/instruments/callgrind.h"
 #include "bench/results/environment.h"
+#include "bench/results/read_results.h"
 #include "reference/config.h"
-#include "reference/json_fault.h"
 #include "reference/support/input_error.h"
 
 namespace kvproof::bench {
 namespace {
-
-using nlohmann::json;
 
 /// The sizes of a workload and of the caches. Counts with other sizes cannot be compared.
 std::string stream_of(const GateWorkload& w) {
@@ -39,34 +35,25 @@ std::string one_of(const Rows& rows) {
   return "one of " + names;
 }
 
-constexpr std::uintmax_t kMostBytes = std::uintmax_t{16} << 20;
 constexpr double kMostOfAnything = 1e12;  // per block, far beyond what a process can count
 
-/// Reads one result, and names the field of what is wrong with it.
+/// Names the field of what is wrong with a row.
 class RowReader {
  public:
-  RowReader(const std::filesystem::path& path, const json& row, std::size_t index)
-      : path_(path),
-        where_("results[" + std::to_string(index) + "]"),
-        row_(row.is_object() ? row : refuse("", "an object")),
-        parameters_(object_at("parameters")) {}
+  RowReader(const std::string& path, const Result& row, std::size_t index)
+      : path_(path), where_("results[" + std::to_string(index) + "]"), row_(row) {}
 
   [[nodiscard]] std::string text(const char* name) const {
-    const auto at = parameters_.find(name);
-    if (at == parameters_.end() || !at->is_string()) refuse_parameter(name, "a text");
-    return at->get<std::string>();
-  }
-  [[nodiscard]] bool is_record() const {
-    const auto at = row_.find("experiment");
-    if (at == row_.end() || !at->is_string()) refuse(".experiment", "a text");
-    return *at == "gate_record";
+    const Value* value = row_.parameter(name);
+    const auto* out = value == nullptr ? nullptr : std::get_if<std::string>(value);
+    if (out == nullptr) refuse_parameter(name, "a text");
+    return *out;
   }
   [[nodiscard]] std::uint64_t seed() const {
-    const auto at = parameters_.find("seed");
-    if (at == parameters_.end() || !at->is_number_unsigned()) {
-      refuse_parameter("seed", "a whole number from 0");
-    }
-    return at->get<std::uint64_t>();
+    const Value* value = row_.parameter("seed");
+    const auto* out = value == nullptr ? nullptr : std::get_if<std::int64_t>(value);
+    if (out == nullptr || *out < 0) refuse_parameter("seed", "a whole number from 0");
+    return static_cast<std::uint64_t>(*out);
   }
   [[nodiscard]] CallStyle way() const {
     const std::string found = text("way");
@@ -86,11 +73,10 @@ class RowReader {
 
   /// What was measured together is there together.
   [[nodiscard]] Counts counts() const {
-    const json& metrics = object_at("metrics");
     Counts out;
     for (std::size_t i = 0; i < kNumMeasures; ++i) {
-      const auto at = metrics.find(std::string(kMeasures[i].key));
-      if (at != metrics.end()) out[i] = value_of(*at, kMeasures[i]);
+      const Metric* metric = row_.metric(kMeasures[i].key);
+      if (metric != nullptr) out[i] = value_of(*metric, kMeasures[i]);
     }
     for (std::size_t i = 0; i < kNumMeasures; ++i) {
       const Instrument instrument = kMeasures[i].instrument;
@@ -110,66 +96,31 @@ class RowReader {
   }
 
  private:
-  [[noreturn]] const json& refuse(const std::string& field, const std::string& expected) const {
-    throw InputError(path_.string(), 0, where_ + field, expected);
+  [[noreturn]] void refuse(const std::string& field, const std::string& expected) const {
+    throw InputError(path_, 0, where_ + field, expected);
   }
-  [[nodiscard]] const json& object_at(const char* name) const {
-    const auto at = row_.find(name);
-    if (at == row_.end() || !at->is_object()) refuse(std::string(".") + name, "an object");
-    return *at;
-  }
-  [[nodiscard]] double value_of(const json& metric, const Measure& measure) const {
+  [[nodiscard]] double value_of(const Metric& metric, const Measure& measure) const {
     const double most = measure.more_is_better ? 1 : kMostOfAnything;
-    const json value = metric.is_object() ? metric.value("value", json()) : json();
-    if (value.is_number() && value >= 0 && value <= most) return value.get<double>();
+    if (metric.value >= 0 && metric.value <= most) return metric.value;
     refuse(".metrics." + std::string(measure.key) + ".value",
            most == 1 ? "a number from 0 to 1" : "a number from 0 to 1e12");
   }
 
-  const std::filesystem::path& path_;
+  const std::string& path_;
   std::string where_;
-  const json& row_;
-  const json& parameters_;
+  const Result& row_;
 };
 
-json read_document(const std::filesystem::path& path) {
-  const auto refuse = [&path](const std::string& found) -> InputError {
-    return {path.string(), 0, "", "a file of kvproof gate --record, found " + found};
-  };
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) throw refuse("a directory");
-  std::ifstream file(path, std::ios::binary);
-  if (!std::filesystem::is_regular_file(path, error) || !file) throw refuse("no such file");
-  if (std::filesystem::file_size(path, error) > kMostBytes) throw refuse("more than 16 MiB");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  if (const auto fault = fault_of_text(text)) throw refuse("no " + *fault);
-  try {
-    return json::parse(text);
-  } catch (const json::exception& damage) {
-    throw InputError(path.string(), 0, "", fault_of(damage));
+/// A text of the environment, or `otherwise` where there is none.
+std::string environment_text(const ResultDocument& document, const std::string& path,
+                             const std::string& name, const std::string& otherwise) {
+  const Result environment{{}, document.environment, {}};
+  const Value* value = environment.parameter(name);
+  if (value == nullptr && !otherwise.empty()) return otherwise;
+  if (value != nullptr && std::holds_alternative<std::string>(*value)) {
+    return std::get<std::string>(*value);
   }
-}
-
-/// The results of a document of schema 1. @param out its commit and its profile are set
-const json& results_in(const json& document, const std::filesystem::path& path, Recorded& out) {
-  const auto refuse = [&path](const std::string& field, const std::string& expected) {
-    return InputError(path.string(), 0, field, expected);
-  };
-  if (!document.is_object() || document.value("schema", json()) != json(1)) {
-    throw refuse("schema", "1, as in a file of kvproof gate --record, found no result file");
-  }
-  const json environment = document.value("environment", json());
-  const json name = environment.is_object() ? environment.value("commit", json()) : json();
-  if (!name.is_string()) throw refuse("environment.commit", "a text");
-  out.commit = name.get<std::string>();
-  const json profile = environment.value("profile", json(kUnnamedProfile));
-  if (!profile.is_string() || find_profile(profile.get<std::string>()) == nullptr) {
-    throw refuse("environment.profile", one_of(kProfiles));
-  }
-  out.profile = profile.get<std::string>();
-  const auto results = document.find("results");
-  if (results == document.end() || !results->is_array()) throw refuse("results", "a list");
-  return *results;
+  throw InputError(path, 0, "environment." + name, "a text");
 }
 
 /// Adds a result to those before it, which must be of the same build.
@@ -227,21 +178,24 @@ std::vector<Result> results_of(const Recorded& recorded) {
   return out;
 }
 
-Recorded read_baseline(const std::filesystem::path& path) {
-  const json document = read_document(path);
+Recorded read_baseline(const std::filesystem::path& file) {
+  const std::string path = file;
+  const ResultDocument document = read_results(path);
   Recorded out;
-  const json& results = results_in(document, path, out);
+  out.commit = environment_text(document, path, "commit", "");
+  out.profile = environment_text(document, path, "profile", std::string(kUnnamedProfile));
+  if (find_profile(out.profile) == nullptr) {
+    throw InputError(path, 0, "environment.profile", one_of(kProfiles));
+  }
   out.counts.resize(std::size(kGateWorkloads));
   bool any = false;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    const RowReader row(path, results[i], i);
-    if (!row.is_record()) continue;
-    add_row(row, !any, out);
+  for (std::size_t i = 0; i < document.results.size(); ++i) {
+    if (document.results[i].experiment != "gate_record") continue;
+    add_row(RowReader(path, document.results[i], i), !any, out);
     any = true;
   }
   if (any) return out;
-  throw InputError(path.string(), 0, "results",
-                   "those of kvproof gate --record, found others or none");
+  throw InputError(path, 0, "results", "those of kvproof gate --record, found others or none");
 }
 
 }  // namespace kvproof::bench

@@ -211,7 +211,7 @@ TEST_F(GatePrograms, WhatCannotBeUsedIsAUsageErrorInOneLine) {
       {good + "--against=--help", "no revision of this checkout"},
       {good + "--against=./none.so", "found no such file"},
       {good + "--against=./text.so", "cannot be opened"},
-      {good + "--baseline=none.json", "found no such file"},
+      {good + "--baseline=none.json", "found: No such file"},
       {good + "--baseline=bad.json", "bad.json"},
       {good + "--baseline=text.so", "found at byte 2: syntax error"},
       {"--subject=nobody --against=naive", "no subject of the name nobody"},

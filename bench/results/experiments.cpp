@@ -16,11 +16,14 @@ constexpr Experiment kExperiments[] = {
      "evaluated:count, suspended:count, ?exempted:count, ?partly:share:count", 1000, 100},
     {"check_finding", "subject, law, verdict, reason", ""},
     {"check_run", "subject, configuration, verdict, reason", "runs:count"},
+    {"check_oracle", "subject, oracle, verdict, reason", ""},
+    {"check_note", "note", ""},
     {"check_deep", "what, verdict", "seeds:count, operations:count"},
     {"exhaustive", "space, verdict",
      "states:positive:count, edges:count, depth:count, closed:share:count, "
      "collision_probability:amount:ratio, ?seconds:amount:s, ?bytes_per_state:amount:bytes",
      32, 32},
+    {"exhaustive_finding", "space, law, verdict, reason", ""},
     {"exhaustive_total", "", ""},
     {"mutant",
      "id, family, family_name, where, configuration, expected_law, laws, "
@@ -28,17 +31,25 @@ constexpr Experiment kExperiments[] = {
      "operations_to_kill:count, trace_operations:count, model_operations:count, "
      "content_operations:count, ?seconds_to_kill:amount:s", 500, 500},
     {"mutants", "", "not_applicable:count, seconds:amount:s", 1},
+    {"mutant_family", "family, name", "total:count, killed:count"},
     {"operator_mutant", "", ""},
     {"mutation_score", "", ""},
+    {"rules_score", "", ""},
     {"liar",
      "operation, lie, level:word:safety|hits|policy|profile|counts_only, excuse, seldom_by, "
      "often_by, always_by",
      "noticed:share:count, seldom_operations:count, often_operations:count, "
      "always_operations:count", 6000, 500},
+    {"liar_level", "level", "cells:count, noticed:count"},
+    {"liar_note", "note", ""},
     {"liars", "", "seconds:amount:s", 1},
     {"explain", "source", "lookups:count"},
+    {"explain_met", "met", "lookups:count, tokens:count:tokens"},
+    {"explain_note", "note", ""},
     {"explain_lookup", "request, cause", "hit_tokens:count:tokens"},
     {"gate", "workload, verdict, reason", ""},
+    {"gate_note", "note", ""},
+    {"gate_total", "verdict, reason", ""},
     {"gate_measure", "workload, measure, verdict",
      "base:amount:count, head:amount:count, change_percent:number:percent, "
      "threshold_percent:amount:percent", 200, 32},

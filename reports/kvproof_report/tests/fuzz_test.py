@@ -45,8 +45,7 @@ OTHERS: tuple[Any, ...] = (None, True, False, [], {}, [1], {"a": 1}, [[[]]])
 
 def documents():
     """Of the samples and of the gallery, by name."""
-    found = {maker.__name__: sample_results.document(maker.__name__)
-             for maker in sample_results.MAKERS}
+    found = {name: sample_results.document(name) for name in sample_results.MADE}
     for folder in machines_of_the_gallery():
         for path in paths_in(folder):
             with gzip.open(path, "rb") as stream:

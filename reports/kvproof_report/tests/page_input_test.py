@@ -47,10 +47,10 @@ class OtherResultsTest(DocumentTest):
 
     def test_results_at_their_edges_are_drawn(self):
         """One row of each experiment, and rows of zeros: no figure may fail on either."""
-        for maker in sample_results.MAKERS:
-            document = sample_results.document(maker.__name__)
+        for name in sample_results.NAMES:
+            document = sample_results.document(name)
             single = {**document, "results": [
-                row for row in document["results"] if row["experiment"] == maker.__name__][-1:]}
+                row for row in document["results"] if row["experiment"] == name][-1:]}
             zeros = copy.deepcopy(document)
             for row in zeros["results"]:
                 for name in ("live_tokens", "hit_rate_tokens", "mean_waste_tokens", "waste_share",
@@ -59,7 +59,7 @@ class OtherResultsTest(DocumentTest):
                         row["metrics"][name]["value"] = 0
             for case in (single, zeros):
                 code, said, _ = self.draw(*self.write_all(case))
-                self.assertEqual((code, said.count("\n")), (1, 1), f"{maker.__name__}: {said}")
+                self.assertEqual((code, said.count("\n")), (1, 1), f"{name}: {said}")
 
     def test_byte_order_mark_and_ends_of_lines_of_another_system_are_accepted(self):
         document = json.dumps(sample_results.document("life_cycle"), indent=1)

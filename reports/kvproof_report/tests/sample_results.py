@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small result files for the tests, computed by formulas, so that a test knows every number."""
+"""Small result files for the tests: computed by formulas where a test knows the numbers, else real
+ones of the gallery."""
 
+import gzip
 import json
 import math
 import os
 
+from kvproof_report.tests.support import GALLERY
+
 REPORT = "https://a.example/1"  # where the one defect that was reported is reported
 
-BYTES_PER_TOKEN, MAX_LENGTH, BLOCK = 125_000, 8192, 16
+BLOCK = 16
 
 ENVIRONMENT = {
     "version": "0.1.0", "commit": "0123456789abcdef", "compiler": "gcc 12.2.0",
@@ -27,17 +31,6 @@ def result(experiment, parameters, **metrics):
         name: dict(zip(("value", "unit", "min", "max"),
                        metric if isinstance(metric, tuple) else (metric, "count")))
         for name, metric in metrics.items()}}
-
-
-def memory_of_one_request():
-    for storage in ("contiguous_max_length", "paged"):
-        for tokens in [*range(1, 81), *range(128, MAX_LENGTH + 1, 128)]:
-            held = MAX_LENGTH if storage != "paged" else up(tokens, BLOCK)
-            yield result("memory_of_one_request",
-                         {"storage": storage, "tokens": tokens, "block_size": BLOCK,
-                          "bytes_per_token": BYTES_PER_TOKEN, "max_length": MAX_LENGTH},
-                         allocated_bytes=(held * BYTES_PER_TOKEN, "bytes"),
-                         used_bytes=(tokens * BYTES_PER_TOKEN, "bytes"))
 
 
 def memory_of_models():
@@ -63,16 +56,6 @@ def utilisation():
                      saving_factor=(480_000 / held, "ratio"))
 
 
-def waste_against_block_size():
-    for workload, mean in (("lognormal", 192), ("long_tail", 420)):
-        for block in (2 ** e for e in range(9)):
-            waste = (block - 1) / 2
-            yield result("waste_against_block_size", {"block_size": block, "workload": workload},
-                         mean_waste_tokens=(waste, "tokens"),
-                         waste_share=(waste / (waste + mean), "ratio"),
-                         table_entries_per_request=((mean + waste) / block, "blocks"))
-
-
 def live_memory():
     factors = {"contiguous_max_length": 20, "contiguous_power_of_two": 1.4,
                "contiguous_oracle": 1.2, "contiguous_grow_and_copy": 1, "paged": 1.02}
@@ -92,59 +75,6 @@ def live_memory():
                      requests=1234, capacity_tokens=(65_432, "tokens"))
 
 
-def prefix_hit_rate():
-    rates = {0.01: 0.0535, 0.05: 0.1996, 0.1: 0.2844, 0.25: 0.3604, 0.5: 0.3703,
-             "infinite": 0.3736}
-    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
-        for share, rate in rates.items():
-            blocks = 182_791 if share == "infinite" else round(share * 182_790)
-            yield result("prefix_hit_rate", {"source": source, "capacity_blocks": blocks,
-                                             "capacity_share": share, "block_size": 512},
-                         hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
-                         evictions=max(0, 182_790 - blocks))
-
-
-def eviction():
-    """LRU is below the other policies, and all are below the optimum."""
-    shares = (("lru", 0.2), ("lru_first_block_first", 0.1), ("fifo", 0.15), ("lfu", 0.3),
-              ("s3_fifo", 0.4), ("priority_ttl", 0.35), ("optimum", 0.9))
-    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
-        for exponent in range(6):
-            blocks = 1953 << exponent
-            for policy, share in shares:
-                rate = 0.3664 * (1 - (1 - share) ** (1 + exponent))
-                yield result("eviction",
-                             {"source": source, "policy": policy, "capacity_blocks": blocks,
-                              "block_size": 512, "requests": 12_031},
-                             hit_rate_tokens=(rate, "ratio"), hit_rate_blocks=(rate, "ratio"),
-                             evictions=182_790 - blocks)
-        yield result("eviction", {"source": source, "policy": "infinite",
-                                  "capacity_blocks": 182_790, "block_size": 512,
-                                  "requests": 12_031},
-                     hit_rate_tokens=(0.3736, "ratio"), hit_rate_blocks=(0.3664, "ratio"))
-
-
-def retention():
-    """Boundaries find twice as much as dense in small pools, and a twentieth less at last."""
-    for model, hits in (("window-1b", "whole blocks"), ("state-1b", "whole blocks"),
-                        ("state-1b", "inside blocks")):
-        for share in (0.01, 0.05, 0.25, "infinite"):
-            full = share == "infinite"
-            rates = {"dense": 0.36, "8192": 0.35, "0": 0.342, "optimum": 0.37} if full else {
-                "dense": 0.36 * share, "8192": 0.6 * share, "0": 0.72 * share, "optimum": 0.37}
-            for kept, rate in rates.items():
-                metrics = {} if kept == "optimum" else {
-                    "evictions": 0 if full else 90_000,
-                    "kept_blocks": {"dense": 700_000, "8192": 250_000, "0": 200_000}[kept]
-                                    if full else round(700_000 * share)}
-                yield result("retention",
-                             {"source": "/data/mooncake_conversation_trace.jsonl.zst",
-                              "model": model, "hits": hits, "retention": kept,
-                              "capacity_blocks": round(700_000 * (2 if full else share)),
-                              "capacity_share": share, "block_size": 512, "groups": 7},
-                             hit_rate_tokens=(rate, "ratio"), **metrics)
-
-
 SERVING_STORAGES = {"contiguous_max_length": 10, "contiguous_power_of_two": 20,
                     "contiguous_oracle": 25, "contiguous_grow_and_copy": 24, "paged": 40,
                     "paged_shared": 80}
@@ -153,7 +83,7 @@ SERVING_BLOCKS = 1000
 
 def serving():
     """Pages run 4 times as many requests as max-length buffers, which refuse the whole trace."""
-    for source in ("/data/mooncake_conversation_trace.jsonl.zst", "chat"):
+    for source in ("mooncake_conversation_trace.jsonl.zst", "chat"):
         for storage, running in SERVING_STORAGES.items():
             none = source != "chat" and storage == "contiguous_max_length"
             parameters = {"source": source, "storage": storage, "card": "h100",
@@ -220,24 +150,6 @@ def published():
                      here=(value, unit, value * 0.9, min(value * 1.2, 1) if unit == "ratio"
                            else value * 1.2),
                      published=(value / apart, unit))
-
-
-def serving_cost():
-    for exponent in range(4, 9):
-        yield result("serving_cost", {"blocks": 10 ** exponent, "block_size": BLOCK,
-                                      "pool_blocks": 65_536},
-                     ns_per_block=(150, "ns", 140, 170), seconds=(150e-9 * 10 ** exponent, "s"))
-
-
-def pool_operation():
-    for operation, batch, base in (("take_release", 1, 9.0), ("take_release", 64, 4.0),
-                                   ("evict_batch", 512, 12.0)):
-        for exponent in (10, 14, 18):
-            ns = base * (1 + (exponent - 10) / 10)
-            yield result("pool_operation", {"operation": operation, "num_blocks": 1 << exponent,
-                                            "batch": batch, "order": "shuffled"},
-                         ns_per_block=(ns, "ns", ns * 0.9, ns * 1.1), call_p50=(ns * batch, "ns"),
-                         call_p99=(ns * batch * 2, "ns"), call_worst=(ns * batch * 9, "ns"))
 
 
 def life_cycle():
@@ -333,22 +245,6 @@ def gate_measure():
                  change_percent=(2.5, "percent", -4, 9), threshold_percent=(3, "percent"))
 
 
-def liar():
-    """Two lies about two operations: one cell is missed, one excused, all others are noticed."""
-    for operation in ("allocate", "evict"):
-        for lie in ("does_nothing", "turns_the_queue"):
-            for level in ("safety", "policy", "profile", "counts_only"):
-                excused = (operation, lie, level) == ("evict", "turns_the_queue", "safety")
-                missed = (operation, lie, level) == ("evict", "does_nothing", "counts_only")
-                by = "-" if missed or excused else "C14"
-                yield result("liar", {"operation": operation, "lie": lie, "level": level, "excuse":
-                                      "its order is free" if excused else "-", "seldom_by": by,
-                                      "often_by": by, "always_by": by}, noticed=0 if missed or
-                             excused else 1, seldom_operations=4000, often_operations=500,
-                             always_operations=60)
-    yield result("liars", {}, cells=16, noticed=14, excused=1, missed=1, seconds=(61.5, "s"))
-
-
 def engine_law():
     """Of three revisions one is held to half of the laws, one breaks what is known, one more."""
     states = {("ours", "1.0"): {}, ("theirs", "abc1234"): {2: "exempted", 4: "known"},
@@ -428,39 +324,6 @@ def campaign():
                  tasks=2)
 
 
-def peers_kernels():
-    """Two peers: in one case ours takes half and a quarter of their times; in the other it is
-    behind the first, and the second has no such kernel."""
-    for operation, ratios in (("decode", (0.5, 0.25)), ("write", (1.25, None))):
-        for peer, ratio in zip(("vLLM", "PyTorch"), ratios):
-            parameters = {"peer": peer, "case": f"{operation} of 4", "operation": operation,
-                          "batch": 4, "context": 64, "heads": 32, "kv_heads": 8, "new": 1,
-                          "block_size": 16, "cache_type": "bf16", "threads": 1}
-            if not ratio:
-                yield result("peers_kernels", {**parameters, "not_comparable": "no such kernel"})
-                continue
-            if ratio > 1:
-                parameters["binds"] = "the pages"
-            yield result("peers_kernels", parameters, ours_over_peer=(
-                ratio, "ratio", 0.9 * ratio, 1.1 * ratio), time=(40, "us"), peer_time=(40 / ratio,
-                                                                                      "us"))
-
-
-def peers_allocators():
-    """Of two peers one is behind a binding, and inside it ten times as fast as it seems."""
-    for peer, ns, inner in (("vLLM", 8000, {}), ("SGLang", 4000, {
-            "peer_inner_time": (400, "ns"), "ours_over_peer_inner": (0.05, "ratio")})):
-        yield result("peers_allocators", {"peer": peer, "case": "hit of 8", "operation": "hit",
-                                          "hash": "sha256"}, ours_over_peer=(20 / ns, "ratio"),
-                     time=(20, "ns"), peer_time=(ns, "ns"), **inner)
-
-
-# kvproof check, gate, engines, live, campaign and bench --peers make these; kvproof report those in
-# MEASURED.
-CHECKED = (mutant, liar, exhaustive, check_law, gate_measure, engine_law, engine_history, live_law,
-           live_history, campaign, peers_kernels, peers_allocators)
-
-
 def paged_decode():
     """Blocks of 16 reach half of the read ceiling, larger ones more, the largest of one layout more
     than all of it; contiguous buffers 0.6."""
@@ -483,42 +346,43 @@ def paged_decode():
     yield case("nhd", 16, 0.42, order="identity")
 
 
-def movement():
-    """The general kernel reaches half of a copy, the tuned one 0.9; slot_mapping copies nothing."""
-    for operation in ("reshape_and_cache", "gather_cache"):
-        for way, share in (("general", 0.5), ("streaming", 0.9)):
-            yield result("movement", {"operation": operation, "type": "bf16",
-                                      "cache_type": "bf16", "layout": "hnd", "threads": 1,
-                                      "implementation": way},
-                         ns_per_call=(1e6 / share, "ns"),
-                         fraction_of_copy_ceiling=(share, "ratio", share * 0.9, share * 1.1))
-    yield result("movement", {"operation": "slot_mapping", "type": "bf16", "cache_type": "bf16",
-                              "layout": "nhd", "threads": 1, "implementation": "general"},
-                 ns_per_call=(4000, "ns"), ns_per_token=(2, "ns"))
+# Of the gallery: what no formula makes, by the file that it is in.
+KEPT = {name: name for name in (
+    "memory_of_one_request", "waste_against_block_size", "prefix_hit_rate", "eviction", "retention",
+    "serving_cost", "pool_operation", "movement")} | {
+        "liar": "liars", "peers_kernels": "peers", "peers_allocators": "peers"}
+MADE = {maker.__name__: maker for maker in (
+    memory_of_models, utilisation, live_memory, serving, published, life_cycle, decode_step,
+    paged_decode, mutant, exhaustive, check_law, gate_measure, engine_law, engine_history, live_law,
+    live_history, campaign)}
+NAMES = (*MADE, *KEPT)
+# Those of kvproof check, gate, engines, live, campaign and bench --peers.
+CHECKED = ("mutant", "liar", "exhaustive", "check_law", "gate_measure", "engine_law",
+           "engine_history", "live_law", "live_history", "campaign", "peers_kernels",
+           "peers_allocators")
 
 
-MEASURED = (memory_of_one_request, memory_of_models, utilisation, waste_against_block_size,
-            live_memory, prefix_hit_rate, eviction, retention, serving, published, pool_operation,
-            life_cycle, decode_step, paged_decode, movement, serving_cost)
-
-
-MAKERS = CHECKED + MEASURED
+def kept(name):
+    path = os.path.join(GALLERY, "amd-epyc-zen3-2cpu", f"{KEPT[name]}.json.gz")
+    with gzip.open(path, "rb") as stream:
+        rows = json.load(stream)["results"]
+    return [row for row in rows if row["experiment"] in (name, f"{name}s")
+            and (name != "liar" or row["parameters"].get("operation") in (None, "evict"))]
 
 
 def document(name):
     """The result file of one experiment."""
-    maker = next(maker for maker in MAKERS if maker.__name__ == name)
     command = f"/opt/kvproof/bin/kvproof-study {name} --json=/home/someone/{name}.json"
     return {"schema": 1, "environment": {**ENVIRONMENT, "command": command},
-            "results": list(maker())}
+            "results": list(MADE[name]()) if name in MADE else kept(name)}
 
 
 def write_all(folder, without=()):
     """Writes one file per experiment; returns their paths."""
     paths = []
-    for maker in MAKERS:
-        if maker.__name__ not in without:
-            paths.append(os.path.join(folder, maker.__name__ + ".json"))
+    for name in NAMES:
+        if name not in without:
+            paths.append(os.path.join(folder, name + ".json"))
             with open(paths[-1], "w", encoding="utf-8") as stream:
-                json.dump(document(maker.__name__), stream)
+                json.dump(document(name), stream)
     return paths
