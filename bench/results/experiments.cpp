@@ -73,6 +73,7 @@ constexpr Experiment kExperiments[] = {
     {"live_law", "law, name",
      "evaluated:count, ?faults:count, ?known:count, ?new:count", 10000, 500},
     {"live_finding", "verdict, reason", ""},
+    {"live_unjudged", "verdict, reason", ""},
     {"live_fault", "engine, fault, law:note, reason", "detected:share:count"},
     {"live_engine", "engine, verdict, reason", ""},
     {"live_history", "engine, version, model, mode, law, what, "
@@ -83,7 +84,8 @@ constexpr Experiment kExperiments[] = {
     {"events_finding", "law, verdict, reason", ""},
     {"campaign", "plan, kind", "tasks:size, complete:count, findings:count", kMany, 32},
     {"campaign_finding", "law, reason", "tasks:size", kMany, 32},
-    {"campaign_machine", "", ""},
+    {"campaign_cost", "kind", ""},
+    {"campaign_machine", "host", ""},
     {"fuzz", "target", ""},
     {"report_part", "part",
      "seconds:amount:s, cpu_seconds:amount:s, peak_rss_bytes:count:bytes, ?exit_code:count",

@@ -4,10 +4,15 @@
 import copy
 import gzip
 import json
+import os
+from collections import Counter
 
+from kvproof_report.common.result_files import load
 from kvproof_report.page.sections import PLOTS
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.page_support import DocumentTest, run
+from kvproof_report.tests.support import machines_of_the_gallery
+from kvproof_support import earlier
 
 
 class OtherResultsTest(DocumentTest):
@@ -60,6 +65,29 @@ class OtherResultsTest(DocumentTest):
             for case in (single, zeros):
                 code, said, _ = self.draw(*self.write_all(case))
                 self.assertEqual((code, said.count("\n")), (1, 1), f"{name}: {said}")
+
+    def test_rows_of_version_0_1_0_are_read_as_they_are_written_today(self):
+        if not machines_of_the_gallery():
+            self.skipTest("an installation has no gallery")
+        found = load([os.path.join(machines_of_the_gallery()[0], "check.json.gz")])
+        for experiment, verdicts in (
+                ("check", {"holds": 6}), ("check_run", {"holds": 506, "skipped": 180}),
+                ("check_law", {"holds": 242, "not_evaluated": 14, "not_applicable": 2})):
+            self.assertEqual(Counter(row["verdict"] for row in found.of(experiment)), verdicts)
+        reasons = Counter(row.get("reason") for row in found.of("check_law"))
+        self.assertEqual(reasons["in part not demanded: it does not show keys, the index, hashes"],
+                         2)
+        for said, verdict, reason in (
+                ("BROKEN", "broken", ""), ("broken, as is known", "known", ""),
+                ("VACUOUS: never evaluated", "cannot_tell", "never evaluated"),
+                ("holds, 3 times exempted by a trait", "holds", "3 times exempted by a trait"),
+                ("not evaluated: no run was about it", "not_evaluated", "no run was about it")):
+            row = earlier.present({"experiment": "check_law", "parameters": {"verdict": said},
+                                   "metrics": {"checked": 5, "worded": 3}})
+            self.assertEqual(row, {"experiment": "check_law", "metrics": {
+                "evaluated": 5, "exempted": 3}, "parameters": {
+                    "reason": reason, "verdict": verdict}})
+            self.assertEqual(earlier.present(row), row)
 
     def test_byte_order_mark_and_ends_of_lines_of_another_system_are_accepted(self):
         document = json.dumps(sample_results.document("life_cycle"), indent=1)
