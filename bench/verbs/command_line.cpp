@@ -309,18 +309,26 @@ bool CommandLine::parse(int argc, char** argv) {
   return true;
 }
 
-std::vector<Option> add_output_options(CommandLine& line, OutputPaths& paths, Says says) {
+std::vector<Option> add_ci_options(CommandLine& line, OutputPaths& paths, Says says) {
   std::vector<Option> out;
   const auto add = [&](const char* name, std::string& path, const char* help) {
     out.push_back(line.option(name, path, help).placeholder("FILE"));
   };
-  add("--json", paths.json, "also write the results to this file");
   if (says != Says::numbers) {
     add("--junit", paths.junit, "also write the verdicts as JUnit's XML");
     add("--sarif", paths.sarif, "also write the findings as SARIF 2.1.0");
   }
-  if (says != Says::verdicts)
+  if (says != Says::verdicts) {
     add("--bmf", paths.bmf, "also write the numbers as Bencher's metrics");
+  }
+  return out;
+}
+
+std::vector<Option> add_output_options(CommandLine& line, OutputPaths& paths, Says says) {
+  std::vector<Option> out = add_ci_options(line, paths, says);
+  out.insert(
+      out.begin(),
+      line.option("--json", paths.json, "also write the results to this file").placeholder("FILE"));
   return out;
 }
 

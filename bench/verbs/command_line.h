@@ -110,7 +110,8 @@ class CommandLine {
 /// What a verb's rows say, for the files that it can write of them.
 enum class Says { numbers, verdicts, both };
 
-/// Adds --json, and --junit and --sarif for verdicts, and --bmf for numbers.
+/// Adds --junit and --sarif for verdicts, and --bmf for numbers; the second --json, too.
+std::vector<CommandLine::Option> add_ci_options(CommandLine& line, OutputPaths& paths, Says says);
 std::vector<CommandLine::Option> add_output_options(CommandLine& line, OutputPaths& paths,
                                                     Says says);
 

@@ -23,7 +23,7 @@ struct Arguments {
   std::vector<std::string> files;
   std::optional<std::string> json;  // empty = standard output
   bool known_rows = false;
-  OutputPaths paths;
+  OutputPaths outputs;
 };
 
 void add_options(CommandLine& line, Arguments& arguments) {
@@ -37,12 +37,8 @@ void add_options(CommandLine& line, Arguments& arguments) {
   line.flag("--known-rows", arguments.known_rows,
             "instead: print what is found there as known findings, for --known=FILE")
       .goes_with({files});
-  OutputPaths& paths = arguments.paths;
-  for (const auto& [name, path, help] :
-       {std::tuple{"--junit", &paths.junit, "also write the verdicts as JUnit's XML"},
-        {"--sarif", &paths.sarif, "also write the findings as SARIF 2.1.0"},
-        {"--bmf", &paths.bmf, "also write the numbers as Bencher's metrics"}}) {
-    line.option(name, *path, help).placeholder("FILE").goes_with({files});
+  for (auto& output : add_ci_options(line, arguments.outputs, Says::both)) {
+    output.goes_with({files});
   }
 }
 
@@ -63,17 +59,20 @@ int run(int argc, char** argv) {
     return kHolds;
   }
   if (arguments.files.empty()) throw UsageError("expected result files or --json; see --help");
-  const OutputFiles outputs(arguments.paths);
+  const OutputFiles outputs(arguments.outputs);
+  Parameters environment;
   std::vector<Result> results;
   for (const std::string& file : arguments.files) {
-    std::ranges::move(read_results(file).results, std::back_inserter(results));
+    ResultDocument document = read_results(file);
+    environment = std::move(document.environment);
+    std::ranges::move(document.results, std::back_inserter(results));
   }
   if (arguments.known_rows) {
     std::cout << known_rows_of(results);
     return kHolds;
   }
   print_results(std::cout, results);
-  outputs.commit({}, results);
+  outputs.commit(environment, results);
   return kHolds;
 }
 

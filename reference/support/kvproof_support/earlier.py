@@ -22,10 +22,12 @@ RENAMED: dict[str, dict[str, str]] = {
     "live_law": {"spoke": "evaluated"},
     "live_engine": {"state": "verdict", "why": "reason", "laws_spoke": "laws_evaluated"},
     "live_history": {"state": "verdict", "why": "reason", "spoke": "evaluated"},
+    "gate": {"because": "reason"},
 }
 
 # The beginnings of verdicts that were sentences, in lower case, and what they are now.
 VERDICTS = (
+    ("wrong", "broken"),
     ("holds", "holds"), ("held", "holds"), ("closed", "holds"), ("worded", "holds"),
     ("broken, as is known", "known"), ("known", "known"), ("broken", "broken"), ("new", "broken"),
     ("violated", "broken"), ("vacuous", "cannot_tell"), ("not demanded", "not_applicable"),
