@@ -8,6 +8,7 @@
 
 #include "bench/results/table.h"
 #include "bench/results/verdict.h"
+#include "bench/verbs/known_rows.h"
 #include "properties/check/candidate.h"
 #include "properties/check/drawing.h"
 #include "properties/laws.h"
@@ -218,15 +219,7 @@ void Rows::add_abilities() {
 
 /// Known findings of which nothing was found.
 void Rows::add_known() {
-  for (const auto& known : report_.gone) {
-    rows_.push_back({"known",
-                     {{"subject", report_.subject},
-                      {"law", known.law()},
-                      {"known", known.id},
-                      {"what", known.what},
-                      {"page", known.page}},
-                     {}});
-  }
+  for (const auto& known : report_.gone) rows_.push_back(row_of_unmatched(known));
 }
 
 void Rows::add_laws() {
