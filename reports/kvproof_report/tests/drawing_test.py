@@ -29,7 +29,7 @@ class DrawFigureTest(FolderTest):
                                        "--figure=memory-of-models",
                                        f"--output={self.path(name)}"), (0, ""))
             self.assertTrue(self.content(name).startswith(start))
-        self.assertIn(b"window-1b", self.content("a.svg"))
+        self.assertIn(b"llama-3-70b", self.content("a.svg"))
 
     def test_usage_errors_are_one_line_and_write_nothing(self):
         good = self.path("memory_of_models.json")

@@ -126,7 +126,7 @@ class OtherResultsTest(DocumentTest):
             (broken(lambda d: d["environment"].update({"a\nb": 1})),
              "environment.a?b: expected a name of printable characters"),
             (broken(lambda d: d.update(results={})), "results: expected a list"),
-            (broken(lambda d: d["results"].append(3)), "results[4]: expected an object"),
+            (broken(lambda d: d["results"].append(3)), "results[8]: expected an object"),
             (broken(lambda d: d["results"][0].pop("experiment")),
              "results[0].experiment: expected a name"),
             (broken(lambda d: d["results"][0].update(parameters=[])),

@@ -21,39 +21,12 @@ ENVIRONMENT = {
 }
 
 
-def up(tokens, block):
-    return -(-tokens // block) * block
-
-
 def result(experiment, parameters, **metrics):
     """A metric is (value, unit), (value, unit, min, max), or a number alone: a count."""
     return {"experiment": experiment, "parameters": parameters, "metrics": {
         name: dict(zip(("value", "unit", "min", "max"),
                        metric if isinstance(metric, tuple) else (metric, "count")))
         for name, metric in metrics.items()}}
-
-
-def memory_of_models():
-    """One model whose cache grows by 1,000 bytes a token, one with a window, one with a state."""
-    shapes = {"grows-1b": ("full attention", lambda tokens: tokens * 1000),
-              "window-1b": ("window", lambda tokens: min(tokens, 256) * 1000),
-              "state-1b": ("Mamba", lambda tokens: 40_000)}
-    for model, (cache, held) in shapes.items():
-        for tokens in (2 ** e for e in range(14)):
-            yield result("memory_of_models", {"model": model, "cache": cache, "tokens": tokens,
-                                              "block_size": 16, "context_tokens": 4096},
-                         allocated_bytes=(held(up(tokens, BLOCK)), "bytes"),
-                         live_bytes=(held(tokens), "bytes"))
-
-
-def utilisation():
-    """100 requests of 192 tokens: 4 % of 4,800 used against all but one block each."""
-    used = 100 * 192
-    for storage, held in (("contiguous_max_length", 480_000), ("paged", 20_000)):
-        yield result("utilisation", {"storage": storage, "requests": 100},
-                     allocated_bytes=(held * 131_072, "bytes"),
-                     used_bytes=(used * 131_072, "bytes"), utilisation=(used / held, "ratio"),
-                     saving_factor=(480_000 / held, "ratio"))
 
 
 def live_memory():
@@ -150,19 +123,6 @@ def published():
                      here=(value, unit, value * 0.9, min(value * 1.2, 1) if unit == "ratio"
                            else value * 1.2),
                      published=(value / apart, unit))
-
-
-def life_cycle():
-    for case, hash_name, exponent, ns in (("sha256_64k", "sha256", 16, 150.5),
-                                          ("xxh3_64k", "xxh3-128", 16, 48.5),
-                                          ("hybrid_64k", "xxh3-128", 16, 110.0),
-                                          ("xxh3_1m", "xxh3-128", 20, 75.0)):
-        yield result("life_cycle", {"case": case, "hash": hash_name, "num_blocks": 1 << exponent},
-                     ns_per_block=(ns, "ns", ns - 1.5, ns + 2.5), bytes_per_block=(44, "bytes"),
-                     hash_alone_ns_per_block=(15, "ns", 14.5, 16),
-                     ns_per_admission=(ns * 30, "ns", ns * 29, ns * 31),
-                     ns_per_decode_token=(ns * 0.18, "ns"), ns_per_finish=(ns * 4, "ns"),
-                     instructions_per_block=(512, "instructions"))
 
 
 def decode_step():
@@ -348,13 +308,13 @@ def paged_decode():
 
 # Of the gallery: what no formula makes, by the file that it is in.
 KEPT = {name: name for name in (
-    "memory_of_one_request", "waste_against_block_size", "prefix_hit_rate", "eviction", "retention",
-    "serving_cost", "pool_operation", "movement")} | {
+    "memory_of_one_request", "memory_of_models", "utilisation", "life_cycle", "eviction",
+    "waste_against_block_size", "prefix_hit_rate", "retention", "serving_cost", "pool_operation",
+    "movement")} | {
         "liar": "liars", "peers_kernels": "peers", "peers_allocators": "peers"}
 MADE = {maker.__name__: maker for maker in (
-    memory_of_models, utilisation, live_memory, serving, published, life_cycle, decode_step,
-    paged_decode, mutant, exhaustive, check_law, gate_measure, engine_law, engine_history, live_law,
-    live_history, campaign)}
+    live_memory, serving, published, decode_step, paged_decode, mutant, exhaustive, check_law,
+    gate_measure, engine_law, engine_history, live_law, live_history, campaign)}
 NAMES = (*MADE, *KEPT)
 # Those of kvproof check, gate, engines, live, campaign and bench --peers.
 CHECKED = ("mutant", "liar", "exhaustive", "check_law", "gate_measure", "engine_law",
