@@ -246,7 +246,7 @@ TEST(Table, HasUnitsInItsHeadingAndOneTableForEachSetOfColumns) {
             "  operation  num_blocks  share      ns_per_block            calls\n"
             "      touch       65536   0.25  12.5 [12, 14.25]  100000000000000\n"
             "\n"
-            "utilisation\n\n\n\n");
+            "mutation_score\n\n\n\n");
 }
 
 std::string printed(const std::vector<Result>& rows) {
