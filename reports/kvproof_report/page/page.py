@@ -41,7 +41,8 @@ def render(results: Results, absent: dict[str, str], lenses: Sequence[tuple[str,
         sections.append(f'<section id="{anchor(name)}">\n<h2>{escape(name)}</h2>\n' +
                         (links(lenses) if name == "Correctness" and lenses else "") +
                         "\n".join(articles(plots, results, absent)) + "\n</section>")
-    further = [name for name in results.experiments() if name not in DRAWN]
+    further = [name for name in results.experiments()
+               if name not in DRAWN and not name.endswith("_note")]
     if further:
         sections.append('<section id="further">\n<h2>Further results</h2>\n' + "\n".join(
             f"<details><summary>{escape(words(name).capitalize())}</summary>\n"
