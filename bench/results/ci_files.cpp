@@ -46,18 +46,16 @@ bool fails(std::string_view verdict) {
   return at != std::end(kVerdicts) && at->exit_code == 1;
 }
 
-/// The values that name a row, as shown.h says of its experiment; else its first parameter.
+/// The values that name a row, as shown.h says of its experiment; else its experiment.
 std::string name_of_row(const Result& row) {
-  const auto* shown = std::ranges::find(kShown, row.experiment, &Shown::experiment);
-  const bool said = shown != std::end(kShown) && !shown->names.empty();
   std::string out;
-  for_each_word(said                     ? shown->names
-                : row.parameters.empty() ? ""
-                                         : std::string_view(row.parameters.front().first),
-                [&](std::string_view column) {
-                  const std::string text = text_in(row, column);
-                  out += out.empty() || text.empty() ? text : ' ' + text;
-                });
+  for (const Shown& shown : kShown) {
+    if (shown.experiment != row.experiment) continue;
+    for_each_word(shown.names, [&](std::string_view column) {
+      const std::string text = text_in(row, column);
+      out += out.empty() || text.empty() ? text : ' ' + text;
+    });
+  }
   return out.empty() ? row.experiment : out;
 }
 
@@ -155,7 +153,7 @@ std::string sarif_of(const Parameters& environment, std::span<const Result> resu
     const bool known = verdict == name_of(Verdict::known);
     if (has_findings ? !is_finding(row) : !fails(verdict) && !known) continue;
     const std::string law = text_in(row, "law");
-    const std::string rule = law.empty() ? row.experiment : law;
+    const std::string rule = law.empty() ? row.experiment : law.substr(0, law.find('+'));
     add_rule(rule, row);
     found.push_back(sarif_result(row, rule));
   }

@@ -4,9 +4,9 @@
 // A text: {column} stands for what a row has there, {column word} for a number and its word with an
 // s, and {column*} for the different values of all rows whose texts are equal but for that column.
 // A part in [ ] is left out if one of its columns is empty: a text that is absent or has no
-// characters, or a metric that is absent or 0. {{ is a {. {?column} asks for a column and prints nothing, {!column}
-// asks for the contrary. A verdict whose column is in capitals is printed in capitals. Further lines
-// of a value begin below its first.
+// characters, or a metric that is absent or 0. {?column} and {!column} print nothing; in a part with
+// them only these decide: the first asks for a column that is not empty, the second for one that is.
+// {{ is a {. {VERDICT} is the verdict in capitals. Further lines of a value begin below its first.
 #pragma once
 
 #include <string_view>
@@ -59,7 +59,7 @@ inline constexpr Shown kShown[] = {
     {.experiment = "check",
      .names = "subject beside",
      .text =
-         "\nsubject {subject}: promises {promises}; shows {shows}\n{runs run}, {seconds} s\n"
+         "\nsubject {subject}: promises {promises}; shows {shows}\n{seconds} s, {runs run}\n"
          "{operations} operations, {grants} grants, {hits} hits[, {evictions} evictions], "
          "{refusals} refusals[, {revivals} revivals], {preemptions} preemptions"
          "[, {rejections} rejections][, {recycled} recycled][, {forks} forks][, {copies} copies]"

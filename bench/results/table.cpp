@@ -120,6 +120,8 @@ class Filling {
   /// @param lacks set if a column outside of parts in [ ] is empty
   [[nodiscard]] std::string fill(bool& lacks) {
     std::string out;
+    bool asks = false;
+    bool refused = false;
     while (!rest_.empty()) {
       const char c = rest_.front();
       rest_.remove_prefix(1);
@@ -130,23 +132,26 @@ class Filling {
         if (!inner) out += part;
       } else if (c == '{' && !rest_.starts_with('{')) {
         const std::size_t end = rest_.find('}');
-        add(out, rest_.substr(0, end), lacks);
+        const std::string_view column = rest_.substr(0, end);
         rest_.remove_prefix(end + 1);
+        if (column.front() == '?' || column.front() == '!') {
+          asks = true;
+          refused = refused || is_empty(column.substr(1)) == (column.front() == '?');
+        } else {
+          add(out, column, lacks);
+        }
       } else {
         out += c;
         if (c == '{') rest_.remove_prefix(1);
       }
     }
+    if (asks) lacks = refused;
     return out;
   }
   [[nodiscard]] const std::string& joined() const { return joined_; }
 
  private:
   void add(std::string& out, std::string_view column, bool& lacks) {
-    if (column.front() == '?' || column.front() == '!') {
-      lacks = lacks || is_empty(column.substr(1)) == (column.front() == '?');
-      return;
-    }
     const std::size_t space = column.find(' ');
     const bool joins = column.ends_with('*');
     const std::string_view name = column.substr(0, joins ? column.size() - 1 : space);

@@ -103,9 +103,8 @@ Result sum_of(const std::vector<Result>& results) {
 
 /// Prints for people the bounds within which a search was whole, or was not.
 std::string describe(const Space& space, const SearchReport& report) {
-  std::string out = std::string(space.name) + ": " + std::string(space.sentence) + "; " +
-                    std::to_string(space.requests) + " requests in " +
-                    std::to_string(space.usable_blocks) + " blocks of " +
+  std::string out = std::string(space.sentence) + "; " + std::to_string(space.requests) +
+                    " requests in " + std::to_string(space.usable_blocks) + " blocks of " +
                     std::to_string(space.groups.front().block_size) + " tokens, prompts of " +
                     std::to_string(space.shortest_prompt);
   if (space.longest_prompt > space.shortest_prompt) {

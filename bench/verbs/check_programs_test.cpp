@@ -87,7 +87,9 @@ TEST_F(CheckPrograms, GoesDeepSeedAfterSeedAndGoesOnWhereItEnded) {
 
 TEST_F(CheckPrograms, ADeepRunThatFailsSaysHowToFindItAgain) {
   const std::string broken = "--subject=" + plugin("broken_plugin");
-  const Answer deep = check(broken + " --deep=1 --seed=3 --resume=deep.json --junit=deep.xml",
+  const Answer deep = check(broken +
+                                " --deep=1 --seed=3 --resume=deep.json --junit=deep.xml "
+                                "--sarif=deep.sarif",
                             "KVPROOF_BREAK=leak");
   EXPECT_EQ(deep.exit_code, 1) << deep.out << deep.error;
   expect_in("found again by: ./kvproof check --subject=", deep.out);
@@ -95,6 +97,10 @@ TEST_F(CheckPrograms, ADeepRunThatFailsSaysHowToFindItAgain) {
   expect_in("the next seed is 3", deep.out);
   const std::string verdicts = text_of(folder_.path() / "deep.xml");
   expect_in("<failure message=\"broken: I2 queued iff unheld: block", verdicts);
+  const json sarif = json::parse(text_of(folder_.path() / "deep.sarif"));
+  const json& place =
+      sarif.at(json::json_pointer("/runs/0/results/0/locations/0/physicalLocation"));
+  EXPECT_EQ(place.at("artifactLocation").at("uri"), "kvproof-failure-3.jsonl");
 }
 
 // All laws, the content oracle and the model, over the text and back.

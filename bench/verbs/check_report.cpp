@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <ostream>
+#include <sstream>
 #include <utility>
 
 #include "bench/results/table.h"
@@ -53,15 +54,23 @@ constexpr Counter kCounters[] = {
 
 std::string text_of(Verdict verdict) { return std::string(name_of(verdict)); }
 
+/// What findings say of a broken law: each has a line for each of its laws.
+std::string said_of(const CheckReport& report, const std::string& id) {
+  for (const properties::FailureReport& finding : report.findings) {
+    std::istringstream lines(finding.failure.text);
+    for (std::string line; finding.failure.names(id) && std::getline(lines, line);) {
+      if (line.starts_with(id + ' ')) return line;
+    }
+  }
+  return {};
+}
+
 /// The verdict on the i-th law, and its reason.
 std::pair<Verdict, std::string> law_verdict(const CheckReport& report, std::size_t i) {
   const LawReport& law = report.laws[i];
   if (law.broken) {
-    const auto at = std::ranges::find_if(report.findings, [&](const auto& finding) {
-      return finding.failure.names(std::string(properties::kLaws[i].id));
-    });
-    const std::string text = at == report.findings.end() ? "" : at->failure.text;
-    return {law.known ? Verdict::known : Verdict::broken, text.substr(0, text.find('\n'))};
+    return {law.known ? Verdict::known : Verdict::broken,
+            said_of(report, std::string(properties::kLaws[i].id))};
   }
   if (!law.demanded) return {Verdict::not_applicable, law.left_out};
   if (law.checked == 0 && law.promised) return {Verdict::cannot_tell, "never evaluated"};
