@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Says how far a run is and how long it still takes: a bar on a terminal, else a line for each
-part."""
+"""Says how far a run is: of parts whose time is known how long they still take, as a bar on a
+terminal, else a line for each; of others what their verb says, on a terminal alone."""
 
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from typing import TextIO
 
@@ -12,9 +13,10 @@ BAR = 24
 
 
 class Progress:
-    def __init__(self, stream: TextIO, num_parts: int, all_seconds: int):
-        self.stream, self.num_parts, self.all_seconds = stream, num_parts, max(all_seconds, 1)
-        self.is_terminal = stream.isatty()
+    def __init__(self, stream: TextIO | None = None, num_parts: int = 0, all_seconds: int = 0):
+        """@param stream: that of errors, if none is given"""
+        self.stream, self.num_parts = stream or sys.stderr, num_parts
+        self.all_seconds, self.is_terminal = max(all_seconds, 1), self.stream.isatty()
         self.begin = time.monotonic()
         self.index = 0
         self.past_seconds = 0  # the expected time of the finished parts
@@ -37,6 +39,11 @@ class Progress:
             share = (self.past_seconds + self.inside()) / self.all_seconds
             bar = "#" * min(BAR, int(BAR * share))
             self.put(f"\r\033[K[{bar:<{BAR}}] {self.line()}")
+
+    def say(self, text: str) -> None:
+        """@param text: how far it is, such as "3 of 7 runs"; until it is said anew, or cleared"""
+        if self.is_terminal:
+            self.put(f"\r\033[K{text}")
 
     def end(self) -> None:
         self.past_seconds += self.expected

@@ -15,20 +15,14 @@ STOPPED = 130
 
 def end_at_once() -> None:
     """From here on a signal ends this process, files are written under `Held`."""
-    handle(lambda *_: os._exit(STOPPED))
+    handle(lambda: os._exit(STOPPED))
 
 
-def note() -> list[int]:
-    """From here on a signal is only noted. @return a list with the signals that came"""
-    came: list[int] = []
-    handle(lambda number, _: came.append(number))
-    return came
-
-
-def handle(handler: Callable[[int, object], object]) -> None:
+def handle(stop: Callable[[], object]) -> None:
+    """From here on a signal calls stop(), which must not raise."""
     for number in SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup
-            signal.signal(number, handler)
+            signal.signal(number, lambda *_: stop())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # run.sh has blocked them
 
 

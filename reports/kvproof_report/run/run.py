@@ -14,38 +14,29 @@ import re
 import resource
 import select
 import shlex
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-import time
 from argparse import Namespace
 from pathlib import Path
-from typing import Iterator
 
-from kvproof_support import stopping
 from kvproof_report.common.experiments import words
 from kvproof_report.common.parts import (CANNOT_TELL, PAGE_SECONDS, PARTS, VIOLATED, Part,
                                          parts_of)
 from kvproof_report.common.result_files import load_file
 from kvproof_support.files import InputError
-from kvproof_support.files import OutputError, put, said_of, write
+from kvproof_support.files import OutputError, put, write
 from kvproof_support.options import Parser
 from kvproof_report.page.programs import compare as draw_comparison
 from kvproof_report.run.folder import held
 from kvproof_support.progress import Progress
-from kvproof_report.run.run_file import RunFile, Taken, UnlikeRun, digest_of, options_text
+from kvproof_report.run.run_file import RunFile, UnlikeRun, digest_of, options_text
+from kvproof_support.stopping import STOPPED
+from kvproof_support.tasks import NOT_STARTED, Ended, Runner, Stopped, Task
 
 # What draws the page, as this program calls it and its user may.
 MAKE_PAGE = str(Path(__file__).parents[2] / "make_page.py")
 # Beside reports/ in a checkout; an installation, which cannot measure peers, has it elsewhere.
 LAUNCHER = str(Path(__file__).parents[3] / "kvproof")
 LENSES = ("double-free", "stale-hit")  # scenes of kvproof lens that break a law
-
-
-class Stopped(Exception):
-    """The user, or another program, has asked this program to stop."""
 
 
 class Malformed(Exception):
@@ -116,25 +107,14 @@ def say(text: object) -> None:
 
 # ---- one part -----------------------------------------------------------------------------------
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process and all that it has started."""
-    os.killpg(process.pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(10)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def reason_of(status: int, log_path: str, program: str) -> str:
+def reason_of(ended: Ended, program: str) -> str:
     """Why a part failed, in one line."""
-    if status == 127:
-        return f"{os.path.basename(program)} is not built"
-    with open(log_path, encoding="utf-8", errors="replace") as stream:
-        said = [re.sub(r"[\x00-\x1f]+", " ", line).strip() for line in stream]
-    last = next((line for line in reversed(said) if line), "")
-    ended = f"ended with exit code {status}" if status >= 0 else f"was ended by signal {-status}"
-    return f"{os.path.basename(program)} {ended}" + (f": {last[:300]}" if last else "")
+    status, name = ended.exit_code, os.path.basename(program)
+    if status == NOT_STARTED:
+        return f"{name} is not built"
+    how = f"ended with exit code {status}" if status >= 0 else f"was ended by signal {-status}"
+    last = re.sub(r"[\x00-\x1f]+", " ", ended.last_line(""))
+    return f"{name} {how}" + (f": {last}" if last else "")
 
 
 def is_whole(path: str) -> bool:
@@ -149,10 +129,8 @@ def is_whole(path: str) -> bool:
 # ---- all of them --------------------------------------------------------------------------------
 
 class Run:
-    def __init__(self, options: Namespace, programs_folder: str, work: str, signals: list[int]):
-        """@param signals: a list to which a signal is added when it comes"""
-        self.options, self.programs, self.work = options, programs_folder, work
-        self.signals = signals
+    def __init__(self, options: Namespace, programs_folder: str):
+        self.options, self.programs, self.runner = options, programs_folder, Runner(self.watch)
         self.downloads = os.environ.get("KVPROOF_YES") == "yes" and os.path.exists(LAUNCHER)
         self.parts = parts_of(options.mode, self.downloads)
         self.file = RunFile(options.output, "kvproof report " + self.words(),
@@ -178,42 +156,15 @@ class Run:
     def path_of(self, name: str) -> str:
         return os.path.join(self.options.output, f"{name}.json")
 
-    def check_signals(self) -> None:
-        if self.signals or nobody_reads():
-            raise Stopped
+    def watch(self) -> None:
+        self.progress.update()
+        if nobody_reads():
+            self.runner.stop()
 
-    def run_part(self, command: list[str], log_path: str) -> tuple[int, Taken]:
-        """@return the exit code and what it took. Throws Stopped."""
-        begin = time.monotonic()
-        with open(log_path, "wb") as log:
-            try:
-                # In a session of its own, so that Ctrl-C reaches only this program, which then ends
-                # everything that the part has started.
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, start_new_session=True,
-                    stdout=subprocess.DEVNULL, stderr=log, env={**os.environ, "TMPDIR": self.work})
-            except OSError:
-                return 127, Taken()
-            try:
-                usage = self.wait(process)
-            finally:
-                if process.returncode is None:
-                    end_group(process)
-        return process.returncode, Taken(time.monotonic() - begin, usage.ru_utime + usage.ru_stime,
-                                         usage.ru_maxrss * 1024, process.returncode)
-
-    def wait(self, process: subprocess.Popen[bytes]) -> resource.struct_rusage:
-        """Waits until the process ends. @return the resources that it used. Throws Stopped."""
-        pause = 0.01
-        while True:
-            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
-            if pid:
-                process.returncode = os.waitstatus_to_exitcode(status)
-                return usage
-            self.check_signals()
-            self.progress.update()
-            time.sleep(pause)
-            pause = min(0.25, 2 * pause)
+    def do(self, name: str, command: list[str]) -> Ended:
+        """Throws Stopped."""
+        return self.runner.one(Task(name, tuple(command), output=os.devnull,
+                                    log=os.path.join(self.runner.work, name)))
 
     def measure(self) -> None:
         """Measures one part after the other. Throws Stopped, UnlikeRun, Malformed."""
@@ -232,7 +183,6 @@ class Run:
                 say(f"{part.name} is left out: with --yes it is downloaded from PyPI and measured, "
                     f"too, {part.seconds[self.options.mode] // 60} minutes more.")
         for part in self.parts:
-            self.check_signals()
             expected = part.expected_seconds(self.options.mode, len(self.options.trace))
             if part.name in there:
                 self.progress.skip(expected)
@@ -243,18 +193,19 @@ class Run:
                 self.progress.end()
 
     def measure_part(self, part: Part) -> None:
-        path, log = self.path_of(part.name), os.path.join(self.work, part.name)
+        path = self.path_of(part.name)
         program = os.path.join(self.programs, f"kvproof-{part.program}")
         command = [LAUNCHER, part.program, "--yes"] if part.downloads else [program]
         command += [*part.arguments[self.options.mode], f"--json={path}"]
         command += [f"--trace={trace}" for trace in self.options.trace] if part.traces else []
         command += ["--workloads"] if part.traces and self.options.trace else []
         self.remove(path)
-        status, taken = self.run_part(command, log)
+        ended = self.do(part.name, command)
+        status = ended.exit_code
         found = status in (VIOLATED, CANNOT_TELL) and part.program in ("check", "selftest")
         if (status == 0 or found) and os.path.exists(path):
             self.files.append(path)
-            self.file.add(part.name, taken)
+            self.file.add(ended)
             if found:
                 self.progress.clear()
                 say(f"kvproof report: {part.name}: "
@@ -263,10 +214,9 @@ class Run:
             return
         if status == 2 and part.traces and self.options.trace:
             self.progress.clear()
-            with open(log, encoding="utf-8", errors="replace") as stream:
-                raise Malformed(stream.read().rstrip("\n"))
+            raise Malformed(ended.printed().rstrip("\n"))
         self.remove(path)
-        self.absent[part.name] = reason_of(status, log, program)
+        self.absent[part.name] = reason_of(ended, program)
         self.progress.clear()
         say(f"kvproof report: {part.name} failed: {self.absent[part.name]}")
 
@@ -283,10 +233,9 @@ class Run:
         for scene in LENSES if os.path.exists(program) else ():
             path = os.path.join(self.options.output, f"lens-{scene}.html")
             self.remove(path)
-            log = os.path.join(self.work, scene)
-            status, _ = self.run_part([program, f"--scene={scene}", f"--output={path}"], log)
-            if status != 0:
-                say(f"kvproof report: no lens of {scene}: {reason_of(status, log, program)}")
+            ended = self.do(scene, [program, f"--scene={scene}", f"--output={path}"])
+            if ended.exit_code != 0:
+                say(f"kvproof report: no lens of {scene}: {reason_of(ended, program)}")
 
     def draw(self) -> tuple[int, str | None]:
         """@return the exit code of the page, and its path."""
@@ -301,19 +250,17 @@ class Run:
                    *[f"--absent={name}={reason}"
                      for name, reason in self.absent.items()],
                    *(["--png"] if self.options.png else []), f"--output={page}"]
-        log = os.path.join(self.work, "page")
         self.remove(page)
         self.progress.start("drawing the page", PAGE_SECONDS)
         try:
-            status, _ = self.run_part(command, log)
-            self.check_signals()
+            ended = self.do("page", command)
         except Stopped:
             self.remove(page)
             raise
         self.progress.end()
+        status = ended.exit_code
         if status != 0:
-            with open(log, encoding="utf-8", errors="replace") as stream:
-                say(stream.read().rstrip("\n"))
+            say(ended.printed().rstrip("\n"))
         if status in (0, 1) and os.path.exists(page):
             return status, page
         say("kvproof report: the page could not be drawn; the result files are in "
@@ -372,7 +319,7 @@ def measure_and_draw(run: Run) -> tuple[int, str | None]:
         return run.draw()
     except Stopped:
         run.say_what_is_left()
-        sys.exit(stopping.STOPPED)
+        sys.exit(STOPPED)
     except (UnlikeRun, OutputError, OSError) as error:
         say(f"kvproof report: {error}")
     except Malformed as error:
@@ -401,35 +348,25 @@ def compare(options: Namespace) -> int:
             *options.compare, f"--output={os.path.join(options.output, 'compare.html')}"])
 
 
-@contextlib.contextmanager
-def temporary_folder() -> Iterator[str]:
-    """Also takes what the parts leave behind when they are ended."""
-    with said_of("the temporary folder"):
-        path = tempfile.mkdtemp(prefix="kvproof-report.")
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def measured(options: Namespace) -> int:
     programs_folder = os.environ.get("KVPROOF_BIN", "")
     wrong = what_is_wrong(options, programs_folder)
     if wrong:
         say(f"kvproof report: {wrong}")
         return 2
-    signals = stopping.note()
-    with held(options.output), temporary_folder() as work:
-        run = Run(options, programs_folder, work, signals)
-        code, page = measure_and_draw(run)
-    stopping.end_at_once()
-    return stopping.STOPPED if signals else finish(run, code, page)
+    with held(options.output):
+        run = Run(options, programs_folder)
+        with run.runner:
+            code, page = measure_and_draw(run)
+    return finish(run, code, page)
 
 
 def report(arguments: list[str]) -> int:
     options = parse_arguments(arguments)
     try:
         return compare(options) if options.compare else measured(options)
+    except Stopped:
+        return STOPPED
     except OutputError as error:
         say(f"kvproof report: {error}")
         return 2

@@ -7,24 +7,15 @@ import datetime
 import hashlib
 import json
 import os
-from dataclasses import dataclass
 from typing import Iterable
 
 from kvproof_report.common.result_files import Result, load_file
 from kvproof_support.files import InputError, readable
 from kvproof_support.files import write
+from kvproof_support.tasks import Ended, Task
 
 NAME = "run.json"
 EXPERIMENT = "report_part"
-
-
-@dataclass(frozen=True)
-class Taken:
-    """The time and memory that a part took, its child processes included."""
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0     # much less than `seconds`: the machine had other work
-    peak_rss_bytes: int = 0
-    exit_code: int = 0           # of kvproof check: what it found
 
 
 class UnlikeRun(Exception):
@@ -59,7 +50,7 @@ class RunFile:
         self.environment = {
             "command": readable(command), "options": readable(options), "programs": programs,
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")}
-        self.parts: dict[str, Taken] = {}
+        self.parts: dict[str, Ended] = {}
 
     def go_on(self) -> None:
         """Takes over what an earlier run measured. Throws UnlikeRun."""
@@ -75,12 +66,12 @@ class RunFile:
         self.environment["date"] = earlier.environment.get("date", self.environment["date"])
         for row in earlier.results:
             if row.experiment == EXPERIMENT:
-                self.parts[row["part"]] = Taken(row.value("seconds"), row.value("cpu_seconds"),
-                                                int(row.value("peak_rss_bytes")),
-                                                exit_code_of(row))
+                self.parts[row["part"]] = Ended(
+                    Task(row["part"]), exit_code_of(row), row.value("seconds"),
+                    row.value("cpu_seconds"), int(row.value("peak_rss_bytes")))
 
-    def add(self, part: str, taken: Taken) -> None:
-        self.parts[part] = taken
+    def add(self, part: Ended) -> None:
+        self.parts[part.task.name] = part
         self.save()
 
     def save(self) -> None:

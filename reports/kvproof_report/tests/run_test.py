@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import kvproof_support
 from kvproof_report.common.parts import PARTS, parts_of
 from kvproof_report.tests import sample_results
 from kvproof_report.tests.support import REPORTS, FolderTest, read
@@ -88,6 +89,13 @@ class RunTest(FolderTest):
         out, said = process.communicate(timeout=3600)  # a hang, not a slow machine
         return process.returncode, out, said
 
+    def copied(self, ignore):
+        """@return a copy of reports/, with what it shares with other verbs, as it is installed"""
+        shutil.copytree(REPORTS, self.path("reports"), ignore=ignore)
+        shutil.copytree(os.path.dirname(kvproof_support.__file__),
+                        self.path("reports", "kvproof_support"), ignore=ignore)
+        return self.path("reports")
+
     def calls(self):
         return read(self.path("samples", "calls")).splitlines()
 
@@ -107,11 +115,10 @@ class RunTest(FolderTest):
         self.assertRegex(self.page(), r"<td[^>]*>memory of one request</td>"
                          r"(<td[^>]*>[\d.]+</td>){2}"
                          r"<td[^>]*>[\d.]+\u202fMB</td>")
-        self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+        self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-")])
 
     def test_new_part_is_one_row_and_new_figure_one_module(self):
-        reports = self.path("reports")
-        shutil.copytree(REPORTS, reports, ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+        reports = self.copied(shutil.ignore_patterns("gallery", "__pycache__"))
         self.write("reports/kvproof_report/figures/brand_new.py", NEW_FIGURE)
         parts = "reports/kvproof_report/common/parts.py"
         self.write(parts, self.content(parts).replace(
@@ -212,7 +219,7 @@ class RunTest(FolderTest):
                       f"({', '.join(BEFORE_SLOW)})", said)
         self.assertIn("kvproof report --thorough --resume\n", said)
         self.assertIn("make_page.py results/*.json --output=results/report.html", said)
-        self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+        self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-")])
 
     def test_signal_at_the_start_and_while_it_draws_leaves_nothing_unfinished(self):
         for delay, number in ((0.1, signal.SIGINT), (0.2, signal.SIGTERM), (0.4, signal.SIGHUP)):
@@ -233,7 +240,7 @@ class RunTest(FolderTest):
         self.assertTrue(said.startswith(f"Stopped; {NUM_PARTS} of {NUM_PARTS} parts"), said)
         self.assertEqual(sorted(os.listdir(self.path("o"))),
                          sorted(f"{name}.json" for name in [*NAMES, "run"]))
-        self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-report")])
+        self.assertFalse([n for n in os.listdir(self.folder) if n.startswith("kvproof-")])
 
     def test_a_reader_that_goes_away_ends_it(self):
         process = self.start("--smoke", SLOW=NAMES[1])
@@ -297,8 +304,7 @@ class RunTest(FolderTest):
         self.assertGreater(summary["run_cpu_seconds"], 0)
 
     def test_peers_are_measured_where_their_download_was_agreed_to(self):
-        reports = self.path("reports")
-        shutil.copytree(REPORTS, reports, ignore=shutil.ignore_patterns("gallery", "__pycache__"))
+        reports = self.copied(shutil.ignore_patterns("gallery", "__pycache__"))
         os.chmod(self.write("kvproof", PROGRAM), 0o755)
         for agreed in ("no", "yes"):
             code, _, said = self.run_sh("--thorough", reports=reports, KVPROOF_YES=agreed)
@@ -367,8 +373,7 @@ class RunTest(FolderTest):
 
     def test_works_from_an_installation(self):
         """Only what is installed, in a folder that nobody may write to."""
-        installed = self.path("share", "reports")
-        shutil.copytree(REPORTS, installed, ignore=lambda _, names: [
+        installed = self.copied(lambda _, names: [
             name for name in names if name in ("gallery", "__pycache__") or "." in name and not (
                 name.endswith(".py") or name == "run.sh" or name.startswith("page."))])
         folders = [folder for folder, _, _ in os.walk(installed)]
