@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from plan import Plan, program_here
-from task import FUZZ, Bad, Task
+from task import FUZZ, InputError, Task
 
 SHARD_CORE_SECONDS = 3600  # of a shard, unless the plan says how many there are
 SPACES = {"lone": 1, "full": 15, "full_chunks": 16, "full_roomy": 180, "uncached": 8, "window": 30,
@@ -26,7 +26,7 @@ def listed(programs, program, *options):
     said = subprocess.run(command, capture_output=True, text=True, check=False).stderr
     names = re.search(r"expected one of (.*)", said)
     if not names:
-        raise Bad(f"{command[0]}: expected the names that {options[-1]} takes, "
+        raise InputError(f"{command[0]}: expected the names that {options[-1]} takes, "
                   f"found {said.strip()[:200]}")
     return names[1].split(", ")
 
@@ -106,7 +106,7 @@ BUILT_IN = {"smoke": smoke, "nightly": nightly, "deep": deep, "sweep": sweep}
 
 def built_in(name, programs, shards=None):
     """@return a plan, of shards of an hour unless told how many"""
-    program = program_here(programs)
+    program = program_here()
     tasks = {each.name(program): each for each in BUILT_IN[name](programs)}
     cost = sum(each.cost_core_seconds for each in tasks.values())
     return Plan(name, program, shards or 1 + int(cost / SHARD_CORE_SECONDS), tasks, ".")

@@ -26,10 +26,10 @@ import main
 import merge
 import plan
 import shard
-from task import CHECKOUT, CLOCKS, KINDS, Bad, Task, mutants_of
+from task import CHECKOUT, CLOCKS, KINDS, InputError, Task, mutants_of
 
 BUILD, ROUNDS = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 5
-PROGRAMS = str(BUILD / "bin")
+os.environ["KVPROOF_BIN"] = PROGRAMS = str(BUILD / "bin")
 MAIN = [sys.executable, "-B", main.__file__]
 # Eleven tasks of milliseconds, one of them a check, and one with an input.
 ROWS = [{"kind": "simulation", "options": ["--trace=chat", f"--requests={n}", "--memory-gib=1"],
@@ -78,7 +78,7 @@ class Campaign(unittest.TestCase):
         """@return (exit code, stdout, stderr) of the verb"""
         done = subprocess.run([*MAIN, *map(str, words)], capture_output=True, text=True,
                               check=False, cwd=self.work,
-                              env=dict(os.environ, KVPROOF_BIN=PROGRAMS, **environment))
+                              env=dict(os.environ, **environment))
         return done.returncode, done.stdout, done.stderr
 
     def refuses(self, words, *command):
@@ -149,9 +149,9 @@ class Plans(Campaign):
         self.assertEqual(place(None, None, BUILDKITE_PARALLEL_JOB="1",
                                BUILDKITE_PARALLEL_JOB_COUNT="2"), (1, 2))
         for wrong in ("3/3", "-1/3", "x", "1", "/3"):
-            with self.assertRaisesRegex(Bad, "expected an index"):
+            with self.assertRaisesRegex(InputError, "expected an index"):
                 place(wrong, None)
-        with self.assertRaisesRegex(Bad, "JOB_COMPLETION_INDEX=3: expected an index"):
+        with self.assertRaisesRegex(InputError, "JOB_COMPLETION_INDEX=3: expected an index"):
             place(None, None, JOB_COMPLETION_INDEX="3")
 
     def test_built_in_ones_are_read_again(self):
@@ -210,7 +210,7 @@ class Shards(Campaign):
         ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER: orphans are ours
         self.call("run", self.plan, "--output=whole")
         _, _, whole = self.merged("whole")
-        read, killed, places = plan.read_plan(self.plan, PROGRAMS), 0, set()
+        read, killed, places = plan.read_plan(self.plan), 0, set()
         shard.keep_plan(read, self.work / "followed")
         with following(places.add):
             self.shard_of(read, self.work / "followed", 0, 1)
@@ -281,7 +281,7 @@ class Shards(Campaign):
         (self.work / "full").mkdir()
         done = subprocess.run(["unshare", "-m", "sh", "-c", script, "", "", *MAIN, "run", self.plan,
                                "--output=full"], cwd=self.work, capture_output=True, text=True,
-                              check=False, env=dict(os.environ, KVPROOF_BIN=PROGRAMS))
+                              check=False)
         if done.returncode in (1, 77):
             self.skipTest("needs to mount a small file system, as root can")
         self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)

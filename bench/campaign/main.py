@@ -5,33 +5,25 @@
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from built_in import BUILT_IN, built_in
 from merge import merge
 from plan import read_plan
-from shard import run, write
+from shard import run
 from submit import ENGINES, submit
-from task import CHECKOUT, Bad
+from task import CHECKOUT, InputError
 
-EPILOG = """
-Example: kvproof campaign tasks --built-in=smoke --output=tasks.json
+from kvproof_support import stopping
+from kvproof_support.files import OutputError, write
+from kvproof_support.options import Parser, whole
+from kvproof_support.tasks import Stopped
+
+EXAMPLE = """kvproof campaign tasks --built-in=smoke --output=tasks.json
          kvproof campaign run tasks.json --output=results/smoke
          kvproof campaign merge results/smoke --json=results/smoke.json
-
-Exit codes: 0 holds, 1 a finding, 2 usage, unreadable input or unwritable output, 3 something is
-missing or cannot be told, 130 stopped."""
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"kvproof campaign: {message} (see: kvproof campaign --help)\n")
-
-
-def whole(text):
-    if not text.isdecimal() or not 0 < int(text) < 10 ** 7:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, found {text}")
-    return int(text)
+"""
+CODES = ("0 holds, 1 a finding, 2 usage, unreadable input or unwritable output, 3 something is "
+         "missing or cannot be told, 130 stopped")
 
 
 # What the options are, and which parts of the verb take them.
@@ -42,10 +34,11 @@ OPTIONS = {
     "--only": {"metavar": "NAMES", "help": "these tasks alone, as merge names what is missing"},
     "--shard": {"metavar": "I/N", "help": "index from 0, and number, as 3/64; default: as "
                 "Slurm, Buildkite or Kubernetes says, else everything"},
-    "--shards": {"metavar": "N", "type": whole, "help": "their number, instead of that in the "
-                 "file of tasks"},
-    "--jobs": {"metavar": "N", "type": whole, "help": "tasks at a time, each on a core of its own; "
-               "default: 1 of a shard, else one per core"},
+    "--shards": {"metavar": "N", "type": whole(1, 10 ** 7),
+                 "help": "their number, instead of that in the file of tasks"},
+    "--jobs": {"metavar": "N", "type": whole(1, 10 ** 7),
+               "help": "tasks at a time, each on a core of its own; default: 1 of a shard, else "
+               "one per core"},
     "--engine": {"choices": list(ENGINES), "required": True, "help": "what schedules the shards"},
     "--dry-run": {"action": "store_true", "help": "print the file that would be "
                   "submitted, and write nothing"},
@@ -69,13 +62,15 @@ PARTS = {"tasks": ("write the tasks of a built-in campaign to a file",
 
 
 def parser_of():
-    parser = Parser("kvproof campaign", allow_abbrev=False, epilog=EPILOG,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser("kvproof campaign", EXAMPLE, CODES)
     parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
-    parts = parser.add_subparsers(dest="part", required=True, parser_class=Parser)
+    parts = parser.add_subparsers(dest="part", required=True,
+                                  parser_class=lambda **words: Parser(example="", exit_codes="",
+                                                                      **words))
     parser.description = "Runs files of tasks in shards, on one machine or on many.\n\n"
     for part, (words, options) in PARTS.items():
-        each = parts.add_parser(part, help=words, description=words, allow_abbrev=False)
+        each = parts.add_parser(part, help=words, description=words)
+        each.epilog = None
         for name in options.split():
             each.add_argument(name, **OPTIONS[name])
         parser.description += each.format_help().replace("usage: ", "") + "\n"
@@ -83,6 +78,7 @@ def parser_of():
 
 
 def main():
+    stopping.end_at_once()
     options = parser_of().parse_args()
     if options.check_options:
         return 0
@@ -95,9 +91,9 @@ def main():
                 os.environ["KVPROOF_YES"] = "yes"
             return run(options, programs, os.environ)
         if options.part == "submit":
-            return submit(options, read_plan(options.plan, programs), programs)
+            return submit(options, read_plan(options.plan), programs)
         plan = built_in(options.built_in, programs, options.shards)
-        write(Path(options.output), plan.text.encode())
+        write(options.output, plan.text.encode())
         seconds = sum(task.cost_core_seconds for task in plan.tasks.values())
         cost = (f"{seconds / 3600:.1f} core-hours" if seconds >= 360 else
                 f"{seconds:.0f} s of a core")
@@ -107,7 +103,9 @@ def main():
             print("kvproof campaign: the sources have changes that no commit names: results of two "
                   "such trees cannot be told apart", file=sys.stderr)
         return 0
-    except Bad as error:
+    except Stopped:
+        return stopping.STOPPED
+    except (InputError, OutputError) as error:
         print(f"kvproof campaign: {error}", file=sys.stderr)
         return 2
 

@@ -16,8 +16,9 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 from plan import read_json, read_plan
-from shard import write
-from task import Bad
+from task import InputError
+
+from kvproof_support.files import write
 
 # What the results of an experiment count, in which metrics.
 COUNTED = {"check": ("operations", ["operations"]), "engines": ("operations", ["operations"]),
@@ -27,9 +28,10 @@ COUNTED = {"check": ("operations", ["operations"]), "engines": ("operations", ["
            "exhaustive": ("states", ["states"]), "fuzz": ("inputs", ["executions"]),
            "serving": ("requests", ["requests"]), "trace_replay": ("requests", ["requests"]),
            "live_run": ("steps", ["steps"])}
+JUDGED = ("check_law", "check_run")  # what several tasks judge has the worst of their verdicts
 # Sums of one run, which say nothing of a campaign: it has sums of its own.
 SUMS = {"check", "liars", "mutants", "exhaustive_total"}
-WORST_FIRST = ("BROKEN", "broken", "holds", "VACUOUS", "not", "no")  # first words of verdicts
+WORST_FIRST = ("broken", "known", "holds", "cannot_tell", "not_evaluated", "not_applicable")
 
 
 class Merged:
@@ -41,7 +43,7 @@ class Merged:
         self.plan, self.folders = plans[0], folders
         for folder, plan in zip(folders, plans):
             if plan.text != self.plan.text:
-                raise Bad(f"{folder}/plan.json: expected the tasks of {folders[0]}, "
+                raise InputError(f"{folder}/plan.json: expected the tasks of {folders[0]}, "
                           f"{self.plan.name}, found others, {plan.name}")
             for path in sorted(Path(folder, "results").glob("*.json")):
                 self.add(path, kept)
@@ -52,17 +54,19 @@ class Merged:
     def add(self, path, kept):
         document = read_json(path)
         if not isinstance(document, dict) or document.get("kvproof_result") != 1:
-            raise Bad(f"{path}: kvproof_result: expected 1, as in the result of a task")
+            raise InputError(f"{path}: kvproof_result: expected 1, as in the result of a task")
         name = document.get("task")
         if name != path.stem or name not in self.plan.tasks:
-            raise Bad(f"{path}: task: expected {path.stem}, of the tasks of {self.plan.name}")
+            raise InputError(f"{path}: task: expected {path.stem}, of the tasks of "
+                             f"{self.plan.name}")
         if not all(isinstance(document.get(field), list) for field in ("findings", "results")):
-            raise Bad(f"{path}: expected lists of findings and results")
+            raise InputError(f"{path}: expected lists of findings and results")
         other, kept[name] = kept.get(name), path
         if other and other.read_bytes() == path.read_bytes():
             return
         if other and self.plan.tasks[name].exact:
-            raise Bad(f"{other} and {path} differ, and a task of {document['kind']} is exact")
+            raise InputError(f"{other} and {path} differ, and a task of {document['kind']} is "
+                             "exact")
         self.results[name].append(document)
 
     def add_costs(self, path):
@@ -72,7 +76,7 @@ class Merged:
             self.costs += [(row["task"], row["core_seconds"], row["host"], row["cores"])
                            for row in rows]
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Bad(f"{path}: expected rows of costs: {error}") from None
+            raise InputError(f"{path}: expected rows of costs: {error}") from None
 
     def documents(self, exact):
         return [document for name in sorted(self.results) for document in self.results[name]
@@ -135,9 +139,9 @@ def summary(merged, exact):
     return rows
 
 
-def rank(verdict):
-    word = verdict.partition(" ")[0].strip(",;:")
-    return WORST_FIRST.index(word) if word in WORST_FIRST else len(WORST_FIRST)
+def rank(row):
+    verdict = row["parameters"].get("verdict")
+    return WORST_FIRST.index(verdict) if verdict in WORST_FIRST else len(WORST_FIRST)
 
 
 def together(documents):
@@ -149,18 +153,17 @@ def together(documents):
             if row["experiment"] in SUMS:
                 continue
             which = {key: value for key, value in row["parameters"].items()
-                     if (row["experiment"], key) != ("check_law", "verdict")}
+                     if row["experiment"] not in JUDGED or key not in ("verdict", "reason")}
             cases[row["experiment"], json.dumps(which, sort_keys=True)].append(
                 (document["task"], row))
     for (experiment, _), rows in sorted(cases.items(), key=lambda case: case[0][0]):
         first = rows[0][1]
-        if experiment in ("check_law", "check_run"):
+        if experiment in JUDGED:
             sums = Counter()
             for _, row in rows:
                 sums.update({name: metric["value"] for name, metric in row["metrics"].items()})
-            said = dict(min((row["parameters"] for _, row in rows),
-                            key=lambda each: rank(each.get("verdict", ""))))
-            yield result(experiment, said, **sums)
+            worst = min((row for _, row in rows), key=rank)
+            yield result(experiment, worst["parameters"], **sums)
         elif all(row == first for _, row in rows):
             yield first
         else:
@@ -263,7 +266,7 @@ def merge(options):
         (options.junit, lambda: junit_of(merged)))
     for path, make in outputs:
         if path:
-            write(Path(path), make().encode())
+            write(path, make().encode())
     show(merged)
     documents = merged.documents(True) + merged.documents(False)
     if any(document["findings"] for document in documents):

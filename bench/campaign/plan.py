@@ -7,12 +7,12 @@ Refuses: what is no plan, in one line that names the file, the field and what wa
 import heapq
 import json
 import os
-import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from task import KINDS, Bad, Task, digest_of
+from task import KINDS, InputError, Task, digest_of
+
+from kvproof_support.results import describe
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Plan:
         for start in names.split(","):
             found = [name for name in self.tasks if start and name.startswith(start)]
             if len(found) != 1:
-                raise Bad(f"--only={start}: expected the beginning of one task's name, "
+                raise InputError(f"--only={start}: expected the beginning of one task's name, "
                           f"found {len(found)}")
             chosen[found[0]] = self.tasks[found[0]]
         return chosen
@@ -59,18 +59,9 @@ def deal(tasks, shards):
     return [(load, names) for load, _, names in sorted(hands, key=lambda hand: hand[1])]
 
 
-def program_here(programs):
+def program_here():
     """@return what the programs of the build say of their sources"""
-    with tempfile.TemporaryDirectory() as work:
-        out = Path(work, "out.json")
-        command = [str(Path(programs) / "kvproof-replay"), "--trace=chat", "--requests=1",
-                   f"--json={out}"]
-        try:
-            subprocess.run(command, check=True, capture_output=True)
-            said = json.loads(out.read_text(encoding="utf-8"))["environment"]
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise Bad(f"{command[0]}: does not run: {error}") from None
-    return {"version": said["version"], "commit": said["commit"]}
+    return {field: describe()["environment"][field] for field in ("version", "commit")}
 
 
 # ---- reading ------------------------------------------------------------------------------------
@@ -80,11 +71,11 @@ def read_json(path):
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except OSError as error:
-        raise Bad(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except json.JSONDecodeError as error:
-        raise Bad(f"{path}: line {error.lineno}: expected JSON ({error.msg})") from None
+        raise InputError(f"{path}: line {error.lineno}: expected JSON ({error.msg})") from None
     except (ValueError, RecursionError) as error:
-        raise Bad(f"{path}: expected JSON ({str(error)[:80]})") from None
+        raise InputError(f"{path}: expected JSON ({str(error)[:80]})") from None
 
 
 def is_number(value, least, whole=False):
@@ -114,12 +105,13 @@ FIELDS = {
 def tasks_of(row, where, folder):
     """@return the tasks of a row of a plan: several, where it names several seeds"""
     def wrong(field, expected):
-        return Bad(f"{where}{field}: expected {expected}, found {json.dumps(row.get(field))[:80]}")
+        return InputError(f"{where}{field}: expected {expected}, found "
+                          f"{json.dumps(row.get(field))[:80]}")
 
     if not isinstance(row, dict):
-        raise Bad(f"{where[:-1]}: expected an object")
+        raise InputError(f"{where[:-1]}: expected an object")
     for field in set(row) - set(FIELDS):
-        raise Bad(f"{where}{field}: expected no such field, but one of " + ", ".join(FIELDS))
+        raise InputError(f"{where}{field}: expected no such field, but one of " + ", ".join(FIELDS))
     values = {}
     for field, (holds, otherwise, expected) in FIELDS.items():
         values[field] = row.get(field, otherwise)
@@ -138,14 +130,15 @@ def tasks_of(row, where, folder):
                  values["cost_core_seconds"], values["memory_gib"]) for seed in seeds]
 
 
-def read_plan(path, programs=None):
-    """@param programs the folder of the programs, whose commit a plan that names none gets"""
+def read_plan(path):
+    """@return a plan; one that names no program has that of this build"""
     document = read_json(path)
     if not isinstance(document, dict) or document.get("kvproof_plan") != 1:
-        raise Bad(f"{path}: kvproof_plan: expected 1, as in a file of kvproof campaign tasks")
+        raise InputError(f"{path}: kvproof_plan: expected 1, as in a file of kvproof campaign "
+                         "tasks")
     name, program, shards, rows = (document.get(key, otherwise) for key, otherwise in (
         ("name", Path(path).stem), ("program", None), ("shards", 1), ("tasks", None)))
-    program = program or (program_here(programs) if programs else {})
+    program = program or program_here()
     for field, holds, expected in (
             ("name", isinstance(name, str) and name.replace("-", "").isalnum(),
              "letters, digits and hyphens"),
@@ -154,13 +147,13 @@ def read_plan(path, programs=None):
             ("shards", is_number(shards, 1, True), "a whole number from 1"),
             ("tasks", isinstance(rows, list) and rows, "a list of tasks")):
         if not holds:
-            raise Bad(f"{path}: {field}: expected {expected}")
+            raise InputError(f"{path}: {field}: expected {expected}")
     tasks = {}
     for index, row in enumerate(rows):
         for task in tasks_of(row, f"{path}: tasks[{index}].", os.path.dirname(path)):
             key = task.name(program)
             if row.get("name", key) != key:
-                raise Bad(f"{path}: tasks[{index}].name: expected {key}, found {row['name']}: "
-                          "what defines the task was changed")
+                raise InputError(f"{path}: tasks[{index}].name: expected {key}, found "
+                                 f"{row['name']}: what defines the task was changed")
             tasks[key] = task
     return Plan(name, program, shards, tasks, os.path.dirname(path) or ".")

@@ -6,19 +6,20 @@ findings are replayed with, corpus/ what fuzzing came by, and costs/ has a file 
 with what its tasks cost and where, of which no result depends.
 """
 
-import concurrent.futures
 import contextlib
 import json
 import os
 import platform
-import signal
 import sys
 import threading
 from collections import Counter
 from pathlib import Path
 
 from plan import deal, program_here, read_plan
-from task import Bad, digest_of, execute
+from task import InputError, digest_of, execute
+
+from kvproof_support.files import said_of, write
+from kvproof_support.tasks import Runner
 
 # The index of a shard and the count of shards, as engines tell them; Kubernetes tells no count.
 ENGINES = (("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT"),
@@ -36,37 +37,19 @@ def place_of(shard, shards, environment, plan):
               str(shards or environment.get(of) or plan.shards))
              for variable, of in ENGINES if variable in environment), ("", "0", "1"))
         if shards and not said:
-            raise Bad("--shards: expected an index, as --shard=0/64 or from an engine: "
+            raise InputError("--shards: expected an index, as --shard=0/64 or from an engine: "
                       + ", ".join(variable for variable, _ in ENGINES))
     if not (index.isdecimal() and count.isdecimal() and int(index) < int(count) < 10 ** 7):
-        raise Bad(f"{said}: expected an index from 0 and below the count of shards, {count}")
+        raise InputError(f"{said}: expected an index from 0 and below the count of shards, {count}")
     return int(index), int(count), bool(said)
 
 
-def write(path, content, exact=False):
-    """Writes a file whole or not at all, and a device or a pipe in place.
-    @param exact it must equal what is there already"""
-    part = path.with_name(f"{path.name}.part-{platform.node()}-{os.getpid()}-"
-                          f"{threading.get_ident()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.exists() and not path.is_file():
-            path.write_bytes(content)
-            return
-        if exact and path.exists():
-            if path.read_bytes() != content:
-                raise Bad(f"{path}: expected the bytes that this run of the same exact task gave")
-            return
-        try:
-            with open(part, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        finally:
-            part.unlink(missing_ok=True)
-    except OSError as error:
-        raise Bad(f"{path}: cannot be written: {error.strerror}") from None
+def write_same(path, content):
+    """Writes a file that is not there yet; one that is there must equal it."""
+    if not path.exists():
+        write(path, content)
+    elif path.read_bytes() != content:
+        raise InputError(f"{path}: expected the bytes that this run of the same exact task gave")
 
 
 def keep_plan(plan, folder):
@@ -79,7 +62,7 @@ def keep_plan(plan, folder):
                 return  # another shard has laid it there; to parse it again would take time
         there = read_plan(path)
         if there.text != plan.text:
-            raise Bad(f"{path}: expected the tasks of {plan.name}, found other tasks of "
+            raise InputError(f"{path}: expected the tasks of {plan.name}, found other tasks of "
                       f"{there.name}: each file of tasks has a folder of its own")
         return
     for name in {name for task in plan.tasks.values() for name, _ in task.inputs}:
@@ -90,66 +73,43 @@ def keep_plan(plan, folder):
     write(path, plan.text.encode())
 
 
-def kill(process):
-    """Ends a task, and whatever it has started."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
 class Shard:
     """Runs tasks, some at a time, and keeps their results."""
 
     def __init__(self, plan, folder, programs):
         self.plan, self.folder, self.programs = plan, Path(folder), programs
         self.inputs = self.folder / "inputs"
-        self.children, self.lock, self.stopped = set(), threading.RLock(), False
+        self.runner, self.lock = Runner(), threading.Lock()
         self.costs = self.folder / "costs" / f"{platform.node()}-{os.getpid()}.jsonl"
         self.machine = {"host": platform.node(), "cores": os.cpu_count()}
 
     def path(self, name):
         return self.folder / "results" / f"{name}.json"
 
-    def started(self, process):
-        with self.lock:
-            self.children.add(process)
-            if self.stopped:
-                kill(process)
-
-    def stop(self):
-        with self.lock:
-            self.stopped = True
-            for process in self.children:
-                kill(process)
-
-    def do(self, name, task):
+    def do(self, name):
         """@return the exit code of the task; 2 and 77 mean that it has no result"""
-        if self.stopped:
-            return 77
+        task = self.plan.tasks[name]
         for path, digest in task.inputs:
             if digest_of(self.inputs / path) != digest:
-                raise Bad(f"{self.inputs / path}: expected the content of which the file of tasks "
-                          "has the digest")
+                raise InputError(f"{self.inputs / path}: expected the content of which the file of "
+                                 "tasks has the digest")
         code, last, result, files, seconds = execute(task, name, self.programs, self.inputs,
-                                                     self.started)
+                                                     self.runner)
         if not result:
-            if not self.stopped:
-                print(f"kvproof campaign: {name} has no result: {task.kind} "
-                      f"{' '.join(task.options)} ended with {code}: {last}", file=sys.stderr)
+            print(f"kvproof campaign: {name} has no result: {task.kind} {' '.join(task.options)} "
+                  f"ended with {code}: {last}", file=sys.stderr)
             return code if code == 2 else 77
         for path, content in files.items():
             write(self.folder / path, content)
         self.add_cost({"task": name, "core_seconds": round(seconds, 6), **self.machine})
-        write(self.path(name), result.encode(), task.exact)
+        (write_same if task.exact else write)(self.path(name), result.encode())
         return code
 
     def add_cost(self, row):
-        try:
+        with said_of(self.costs), self.lock:
             self.costs.parent.mkdir(parents=True, exist_ok=True)
-            with self.lock, open(self.costs, "a", encoding="utf-8") as file:
+            with open(self.costs, "a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
-        except OSError as error:
-            raise Bad(f"{self.costs}: cannot be written: {error.strerror}") from None
 
     def run(self, names, jobs):
         """@return how many tasks ended with which code"""
@@ -160,36 +120,23 @@ class Shard:
             if jobs > 1:
                 os.sched_setaffinity(0, {cores[next(numbers) % len(cores)]})
 
-        with concurrent.futures.ThreadPoolExecutor(jobs, initializer=settle) as pool:
-            waits = [pool.submit(self.do, name, self.plan.tasks[name]) for name in names]
-            try:
-                return Counter(wait.result() for wait in concurrent.futures.as_completed(waits))
-            except BaseException:
-                self.stop()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        with self.runner:
+            return Counter(self.runner.each(self.do, names, jobs, settle))
 
 
 def run(options, programs, environment):
     """@return of the tasks that were missing: 1 a finding, 2 one that its program refuses, 3 no
     result or no verdict, else 0"""
-    plan = read_plan(options.plan, programs)
+    plan = read_plan(options.plan)
     index, count, told = place_of(options.shard, options.shards, environment, plan)
-    here = program_here(programs)
+    here = program_here()
     if plan.program != here:
-        raise Bad(f"{options.plan}: program: expected that of {programs}, version "
+        raise InputError(f"{options.plan}: program: expected that of {programs}, version "
                   f"{here['version']} of commit {here['commit']}")
     keep_plan(plan, options.output)
     shard = Shard(plan, options.output, programs)
     names = deal(plan.only(options.only), count)[index][1]
     missing = [name for name in names if not shard.path(name).exists()]
-
-    def stopped(number, _):
-        shard.stop()
-        sys.exit(128 + number)
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, stopped)
     codes = shard.run(missing, options.jobs or (1 if told else len(os.sched_getaffinity(0))))
     without = codes[2] + codes[77]
     print(f"shard {index}/{count} of {plan.name}: {len(names)} tasks, "

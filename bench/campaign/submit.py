@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 from plan import deal
-from shard import keep_plan, write
-from task import CHECKOUT, Bad
+from shard import keep_plan
+from task import CHECKOUT, InputError
+
+from kvproof_support.files import write
 
 # A node is killed, a limit is met: what is missing is run again, and what is complete stays.
 SLURM = """#!/bin/sh
@@ -107,4 +109,4 @@ def submit(options, plan, programs):
     try:
         return 2 * bool(subprocess.run([*command, str(path)], check=False).returncode)
     except OSError as error:
-        raise Bad(f"{command[0]}: {error.strerror}; {path} is written") from None
+        raise InputError(f"{command[0]}: {error.strerror}; {path} is written") from None

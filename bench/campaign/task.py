@@ -10,22 +10,22 @@ import json
 import os
 import re
 import shutil
-import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+sys.path.append(str(CHECKOUT / "reference" / "support"))
+from kvproof_support import tasks  # noqa: E402
+from kvproof_support.files import InputError  # noqa: E402
+
 FOREIGN, LIVE, FUZZ = (CHECKOUT / "properties" / name for name in ("foreign", "live", "fuzz"))
 # Metrics that tell a clock or a machine, and the memory of a search, which its threads share.
 CLOCKS = {"seconds", "wall_seconds", "seconds_to_kill", "operations_per_second",
           "steps_per_second", "peak_rss_bytes", "bytes_per_state"}
 # Options with which a check depends on how fast another's allocator or the machine is.
 TIMED = ("--subject-command", "--beside-command", "--deep")
-
-
-class Bad(Exception):
-    """Input that cannot be used, or output that cannot be written; the text is one line."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def digest_of(path):
             if not file.is_dir():
                 digest.update(f"{file.relative_to(path)}\0".encode() + file.read_bytes())
     except OSError as error:
-        raise Bad(f"{path}: cannot be read: {error.strerror}") from None
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     return digest.hexdigest()
 
 
@@ -102,14 +102,14 @@ class Task:
 
 # ---- what a program leaves behind ---------------------------------------------------------------
 
-FAILED = re.compile(r"broken: (.*)\n(.*)\n(?:.*\n)*?run it again: (.*kvproof replay.*) (\S+)\n")
-BROKE = re.compile(r"^(fuzz target failed|==\d+==ERROR).*", re.MULTILINE)
-FUZZED = re.compile(r"^(\w+) +(\d+) +(\d+) +(\d+) +(\d+)$", re.MULTILINE)
 ALIVE = ("survived", "not_met", "cannot_tell")  # fates of mutants that nothing has noticed
 
 
 def shape_of(trace):
-    """@return the operations of a trace, in their order: what tells one finding from another"""
+    """@return the operations of a trace, in their order, or another file's name: what tells one
+    finding from another"""
+    if trace.suffix != ".jsonl":
+        return trace.name
     with open(trace, encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return ", ".join(row["op"] for row in rows if "op" in row)
@@ -126,34 +126,32 @@ def mutants_of(results):
                    "replay": f"kvproof selftest --mutation-score --only={what['id']}"}
 
 
-def findings_of(task, name, work, said, code, results):
+def findings_of(task, name, work, last, code, rows):
     """@return the findings of a run, and the files that belong to each"""
     found, files = [], {}
-    for law, text, replay, file in FAILED.findall(said):
-        kept = f"findings/{name}-{len(found) + 1}"
-        found.append({"law": law, "text": text, "shape": shape_of(work / file),
-                      "replay": f"{replay} {kept}.jsonl"})
-        files[f"{kept}.jsonl"] = work / file
-        lens = (work / file).with_suffix(".html")
-        if lens.exists():
-            found[-1]["lens"] = f"{kept}.html"
-            files[f"{kept}.html"] = lens
+    for row in rows:
+        what = row["parameters"]
+        if row["experiment"] not in ("check_finding", "fuzz_finding") or not what.get("file"):
+            continue
+        file, fuzzed = work / what["file"], row["experiment"] == "fuzz_finding"
+        kept = f"findings/{name}-{file.name}" if fuzzed else f"findings/{name}-{len(found) + 1}"
+        if file.suffix == ".jsonl":
+            kept = kept.removesuffix(".jsonl") + ".jsonl"
+        files[kept] = file
+        found.append({"law": what["law"], "text": what["reason"],
+                      "shape": what.get("shape") or shape_of(file),
+                      "replay": what["repeat"].replace(what["file"], kept)})
+        if what.get("lens"):
+            found[-1]["lens"] = kept.removesuffix(".jsonl") + ".html"
+            files[found[-1]["lens"]] = work / what["lens"]
     if target := target_of(task):
-        for file in sorted(each for each in work.glob("regressions/**/*") if each.is_file()):
-            kept = f"findings/{name}-{file.name}"
-            trace = file.suffix == ".jsonl"
-            found.append({"law": f"fuzz {target}", "text": (BROKE.search(said) or [file.name])[0],
-                          "shape": shape_of(file) if trace else file.name,
-                          "replay": f"kvproof replay {kept}" if trace else
-                          f"build/fuzz/fuzz/fuzz_{target} {kept}"})
-            files[kept] = file
         for file in sorted((work / target).glob("corpus/*")):  # the corpus that goes out
             files[f"corpus/{target}/{file.name}"] = file
     if task.kind == "mutation-score":
-        found += mutants_of(results)
+        found += mutants_of(rows)
     if code == 1 and not found:  # the program says it in its own words
         words = [task.kind, *task.options] + [f"--seed={task.seed}"] * (task.seed is not None)
-        found.append({"law": task.kind, "shape": " ".join(task.options), "text": last_line(said),
+        found.append({"law": task.kind, "shape": " ".join(task.options), "text": last,
                       "replay": "as the task is: " + " ".join(words)})
     return found, files
 
@@ -164,39 +162,15 @@ def target_of(task):
     return named[0] if task.kind == "fuzz" and named else ""
 
 
-def last_line(said):
-    return (said.strip().splitlines() or ["no output"])[-1][:300]
+def execute(task, name, programs, folder, runner):
+    """Runs a task in a folder of its own. Throws tasks.Stopped.
 
-
-def results_of(task, out, said):
-    """@return the program's own results; of fuzzing, which writes none, what it prints"""
-    if task.kind == "fuzz":
-        units = ("executions", "operations", "operations_per_second", "new_coverage")
-        return [{"experiment": "fuzz", "parameters": {"target": row[0]},
-                 "metrics": {unit: {"value": int(value), "unit": "count"}
-                             for unit, value in zip(units, row[1:])}}
-                for row in FUZZED.findall(said)]
-    if not out.exists():
-        return []
-    results = json.loads(out.read_text(encoding="utf-8"))["results"]
-    for row in results if task.exact else []:
-        row["metrics"] = {key: metric for key, metric in row["metrics"].items()
-                          if key not in CLOCKS}
-    return results
-
-
-def execute(task, name, programs, folder, started):
-    """Runs a task in a folder of its own.
-
-    @param started is given the process @return (exit code, its last line, the result as text, the
-    files of its findings as bytes, core-seconds); a result is worth keeping for the codes 0, 1, 3
+    @return (exit code, its last line, the result as text, the files of its findings as bytes,
+    core-seconds); a result is worth keeping for the codes 0, 1, 3
     """
-    with tempfile.TemporaryDirectory(prefix="kvproof-campaign-") as made:
+    with tempfile.TemporaryDirectory(dir=runner.work) as made:
         work = Path(made)
         out = work / "results.json"
-        command = task.command(programs)
-        environment = dict(os.environ, KVPROOF_BIN=str(programs), KVPROOF_FUZZ_WORK=made,
-                           KVPROOF_CALLED="kvproof")  # what is exact names no machine
         for path, _ in task.inputs:
             if task.kind == "fuzz":  # the corpus that comes in
                 shutil.copytree(folder / path, work / target_of(task) / "corpus",
@@ -204,26 +178,20 @@ def execute(task, name, programs, folder, started):
                 continue
             (work / path).parent.mkdir(parents=True, exist_ok=True)
             (work / path).symlink_to((folder / path).absolute())
-        if task.kind != "fuzz":
-            command.append(f"--json={out}")
-        with open(work / "said", "w+", encoding="utf-8", errors="replace") as said:
-            try:
-                process = subprocess.Popen(command, cwd=work, env=environment, stdout=said,
-                                           stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                           process_group=0)
-            except OSError as error:
-                return 77, f"{command[0]}: {error.strerror}", "", {}, 0
-            started(process)
-            _, status, usage = os.wait4(process.pid, 0)
-            code = process.returncode = os.waitstatus_to_exitcode(status)
-            said.seek(0)
-            text = said.read()
+        ended = runner.one(tasks.Task(
+            name, (*task.command(programs), f"--json={out}"), str(out), str(work / "said"),
+            folder=made, environment={"KVPROOF_BIN": str(programs), "KVPROOF_FUZZ_WORK": made,
+                                      "KVPROOF_CALLED": "kvproof"}))  # exact: it names no machine
+        code, last = ended.exit_code, ended.last_line("no output")
         if code not in (0, 1, 3):
-            return code, last_line(text), "", {}, 0
-        results = results_of(task, out, text)
-        findings, files = findings_of(task, name, work, text, code, results)
+            return code, last, "", {}, 0
+        rows = ended.rows()
+        for row in rows if task.exact else []:
+            row["metrics"] = {key: metric for key, metric in row["metrics"].items()
+                              if key not in CLOCKS}
+        findings, files = findings_of(task, name, work, last, code, rows)
         document = {"kvproof_result": 1, "task": name, "kind": task.kind, "exit_code": code,
-                    "findings": findings, "results": results}
+                    "findings": findings, "results": rows}
         files = {path: file.read_bytes() for path, file in files.items()}
-        return (code, last_line(text), json.dumps(document, sort_keys=True) + "\n", files,
-                usage.ru_utime + usage.ru_stime)
+        return (code, last, json.dumps(document, sort_keys=True) + "\n", files,
+                ended.cpu_seconds)

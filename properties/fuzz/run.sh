@@ -9,7 +9,7 @@ set -eu
 
 usage() {
   cat <<'END'
-usage: kvproof fuzz [--seconds=N] [--target=NAME] [--seed=N] [--jobs=N] [--merge]
+usage: kvproof fuzz [--seconds=N] [--target=NAME] [--seed=N] [--jobs=N] [--merge] [--json=FILE]
 
 Hunts with libFuzzer for operations, interleavings and files that break the allocator or a reader.
 
@@ -18,6 +18,7 @@ Hunts with libFuzzer for operations, interleavings and files that break the allo
   --seed=N       of the first job; the others follow (default: 1)
   --jobs=N       processes per target (default: one per core)
   --merge        afterwards replace the committed corpus by the smallest one of the same coverage
+  --json=FILE    also write the rows of the table, and of what broke, to this file
 
 What a run finds out stays in build/fuzz/work, where the next run goes on. What breaks is made small
 and written below properties/regressions/, where every run of the tests replays it. Both lie below
@@ -48,7 +49,7 @@ here=$(cd "$(dirname "$0")" && pwd -P)
 build=$1
 works=${KVPROOF_FUZZ_WORK:-$build/work} regressions=${KVPROOF_FUZZ_WORK:-$here/..}/regressions
 shift
-seconds='' seed='' jobs='' targets='' merge=no
+seconds='' seed='' jobs='' targets='' merge=no json=''
 for arg do
   value=${arg#*=}
   case $arg in
@@ -61,8 +62,10 @@ for arg do
       targets="$targets $value" ;;
     --seconds=*) once "$seconds" "$arg"; number "$arg" 9999999; seconds=$value ;;
     --seed=*) once "$seed" "$arg"; number "$arg" 9999999; seed=$value ;;
+    --json=?*) once "$json" "$arg"; json=$value ;;
     --jobs=*) once "$jobs" "$arg"; number "$arg" 999; jobs=$value ;;
-    --target | --seconds | --seed | --jobs) fail "$arg needs a value: $arg=..." ;;
+    --target | --seconds | --seed | --jobs | --json | --json=)
+      fail "${arg%=} needs a value: ${arg%=}=..." ;;
     *) fail "unknown option '$arg' (see: kvproof fuzz --help)" ;;
   esac
 done
@@ -90,6 +93,8 @@ limits() {  # <target>: the longest input and what else libFuzzer is told
 # ---- one target ---------------------------------------------------------------------------------
 
 children=
+rows=
+trap 'rm -f ${json:+"$json.part-$$"}' EXIT
 # shellcheck disable=SC2317 # the traps call it
 stopped() {  # stopped <number of the signal>
   trap '' INT TERM HUP
@@ -136,6 +141,7 @@ figures() {
 # Says what a target broke on, makes it small and lays it where the tests replay it: operations as
 # a trace, other bytes as they are.
 keep() {  # <target> <file>
+  reason=$(grep -h -m 1 -e '^fuzz target failed' -e '^==[0-9]*==ERROR' "$work"/job-* | head -n 1)
   out '%s\n' "$1 broke ($(basename "$2")):" "$(
     grep -h -A 8 -e '^fuzz target failed' -e '^==[0-9]*==ERROR' "$work"/job-* | head -n 12)"
   small=$work/small
@@ -151,15 +157,33 @@ keep() {  # <target> <file>
     </dev/null || true
   if grep -q '^trace: ' "$log"; then
     out '%s\n' "$(cat "$log")"
+    kept=$(sed -n 's/^trace: //p' "$log") repeat='kvproof replay'
   else
     mkdir -p "$regressions/$1"
-    cp "$small" "$regressions/$1/$(basename "$2")"
-    out 'input: %s\n' "$regressions/$1/$(basename "$2")"
+    kept=$regressions/$1/$(basename "$2") repeat=build/fuzz/fuzz/fuzz_$1
+    cp "$small" "$kept"
+    out 'input: %s\n' "$kept"
   fi
+  kept=$(quoted "$kept")
+  row fuzz_finding "\"target\":\"$1\",\"law\":\"fuzz $1\",\"verdict\":\"broken\",\"reason\":\"$(
+    quoted "${reason:-$(basename "$2")}")\",\"file\":\"$kept\",\"repeat\":\"$repeat $kept\""
+}
+
+# ---- the rows of --json -------------------------------------------------------------------------
+
+quoted() { printf %s "$1" | tr -d '\000-\037' | sed 's/[\\"]/\\&/g'; }
+row() {  # <experiment> <parameters> [<executions> <operations> <operations/s> <new coverage>]
+  rows="$rows${rows:+,
+}{\"experiment\":\"$1\",\"parameters\":{$2},\"metrics\":{${3:+$(
+    count='"%s":{"value":%d,"unit":"count"}'
+    # shellcheck disable=SC2059 # the format is that above
+    printf "$count,$count,$count,$count" executions "$3" operations "$4" \
+      operations_per_second "$5" new_coverage "$6")}}}"
 }
 
 # ---- all of them --------------------------------------------------------------------------------
 
+[ -z "$json" ] || { true >"$json.part-$$"; } 2>/dev/null || fail "$json: cannot be written"
 say "seed $seed, $jobs jobs, $part s for each of: $*"
 out '%-12s %12s %12s %22s %13s\n' target executions operations "operations/s per core" \
   "new coverage"
@@ -168,8 +192,11 @@ for target do
   hunt "$target"
   work=$works/$target
   found=$(find "$work/found" -type f | sort | head -n 1)
-  # shellcheck disable=SC2046 # four numbers
-  out '%-12s %12d %12d %22d %13d\n' "$target" $(figures "$work"/job-*)
+  numbers=$(figures "$work"/job-*)
+  # shellcheck disable=SC2086 # four numbers
+  out '%-12s %12d %12d %22d %13d\n' "$target" $numbers
+  # shellcheck disable=SC2086 # four numbers
+  row fuzz "\"target\":\"$target\"" $numbers
   if [ -n "$found" ]; then
     code=1
     keep "$target" "$found"
@@ -189,4 +216,8 @@ for target do
     )
   fi
 done
+[ -z "$json" ] || {
+  printf '{"schema":1,"environment":{"seed":%d},"results":[\n%s\n]}\n' "$seed" "$rows" \
+    >"$json.part-$$" && mv "$json.part-$$" "$json"
+} 2>/dev/null || fail "$json: cannot be written"
 exit "$code"

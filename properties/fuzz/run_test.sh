@@ -81,6 +81,7 @@ refused "seconds is given twice" --seconds=5 --seconds=5
 refused "seed is given twice" --seed=5 --seed=6
 refused "jobs is given twice" --jobs=5 --jobs=6
 refused "seconds needs a value" --seconds 5
+refused "json needs a value" --json=
 for words in --nonsense --merge=yes --helpful nonsense ''; do
   refused "unknown option '$words'" "$words"
 done
@@ -112,6 +113,21 @@ unset KVPROOF_FUZZ_WORK
 check "what breaks lies where the environment says, and not in the sources" \
   [ -f "$work/elsewhere/regressions/bytes/crash-1" ] && [ ! -e "$tree/../regressions" ]
 
+run "$work/build" --target=good --seconds=2 --jobs=1 "--json=$work/absent/rows.json"
+check "rows that cannot be written: 2" exits 2
+check "they are named" has '^kvproof fuzz: .*absent/rows.json: cannot be written$' err
+run "$work/build" --target=good --target=bad --target=bytes --seconds=2 --jobs=1 \
+  "--json=$work/rows.json"
+check "rows say what was done, what broke, and how to repeat it" python3 -c '
+import json, sys
+rows = json.load(open(sys.argv[1]))["results"]
+assert [row["parameters"]["target"] for row in rows] == ["good", "bad", "bad", "bytes", "bytes"]
+assert [metric["value"] for metric in rows[0]["metrics"].values()] == [1000, 20000, 10000, 7], rows
+found = rows[2]["parameters"]
+assert found["file"].endswith("regressions/small.jsonl") and found["law"] == "fuzz bad", found
+assert found["reason"] == "fuzz target failed: I2" and "kvproof replay /" in found["repeat"], found
+assert "fuzz_bytes " in rows[4]["parameters"]["repeat"]' "$work/rows.json"
+check "nothing unfinished stays" sh -c "! ls '$work' | grep -q part-"
 run "$work/build" --target=good --target=bad --seconds=2 --jobs=1
 check "a target that breaks: 1" exits 1
 check "what broke is said" has 'fuzz target failed: I2' out

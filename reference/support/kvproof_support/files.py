@@ -14,6 +14,8 @@ from typing import Iterable, Iterator
 from kvproof_support import stopping
 
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+MASK = os.umask(0)
+os.umask(MASK)
 
 
 class InputError(Exception):
@@ -113,9 +115,9 @@ def write_beside(path: str, content: bytes, parts: dict[str, str]) -> None:
     handle, parts[path] = tempfile.mkstemp(dir=folder, prefix=name + ".part-")
     with os.fdopen(handle, "wb") as stream:
         stream.write(content)
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(parts[path], 0o666 & ~mask)
+        stream.flush()
+        os.fsync(handle)  # so that a sudden end of the machine leaves no empty file behind its name
+    os.chmod(parts[path], 0o666 & ~MASK)
 
 
 def make_folders(folder: str) -> list[str]:

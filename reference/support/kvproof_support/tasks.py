@@ -34,7 +34,7 @@ from kvproof_support.results import Row, read_rows
 
 LIMIT, NOT_STARTED = 124, 127
 MARK = "KVPROOF_TASKS"  # of the environment: the tasks that a process belongs to, one in another
-GRACE_SECONDS = 10      # from the request to end until the kill
+GRACE_SECONDS = 2       # from the request to end until the kill
 PR_SET_CHILD_SUBREAPER = 36
 Item = TypeVar("Item")
 Made = TypeVar("Made")
