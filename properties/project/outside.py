@@ -10,11 +10,14 @@ import glob
 import os
 import pathlib
 import re
-import subprocess
 import sys
-import time
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(CHECKOUT / "reference" / "support"))
+from kvproof_support import stopping  # noqa: E402
+from kvproof_support.options import Parser  # noqa: E402
+from kvproof_support.tasks import Ended, Runner, Stopped, Task  # noqa: E402
+
 BUILD = CHECKOUT / "build"
 LIVE = CHECKOUT / "properties" / "live" / "vllm"
 ENGINE = CHECKOUT / "properties" / "live" / "engine" / "run.py"
@@ -71,6 +74,9 @@ def parts():
     yield "a campaign on a Slurm of three nodes, of which one dies", (
         "root, slurmctld, slurmd and munged"), [
         *python, str(campaign / "slurm_test.py")]
+    yield "files for continuous integration, by the schemas of SARIF and JUnit", (
+        "PyPI: jsonschema, xmlschema, and two packages that bring the schemas"), [
+        *python, str(CHECKOUT / "bench" / "results" / "ci_schemas_test.py")]
     yield "the manifest of a campaign, by the schemas of Kubernetes", "PyPI: kubernetes-validate", [
         *python, str(campaign / "manifest_test.py")]
     dynamo = python_of("dynamo-1.6.1")
@@ -78,38 +84,51 @@ def parts():
         dynamo, "-B", str(engines.parents[1] / "events" / "events_test.py")] if dynamo else []
 
 
-def main():
-    failed = skipped = 0
-    environment = dict(os.environ, KVPROOF_BIN=str(BUILD / "release" / "bin"))
-    pattern = next((word[9:] for word in sys.argv[1:] if word.startswith("--filter=")), "")
-    refused = f"kvproof test: --filter={pattern}: "
+def chosen(options, parser):
+    """@return the parts that the options name, one after the other"""
     try:
-        names = [(name, needs) for name, needs, _ in parts() if re.search(pattern, name)]
+        pattern = re.compile(options.filter)
     except re.error as error:
-        print(f"{refused}expected a regular expression: {error}", file=sys.stderr)
-        return 2
-    if not names:
-        print(f"{refused}no part has such a name (see: kvproof test --outside --list)",
-              file=sys.stderr)
-        return 2
-    if "--list" in sys.argv:
-        print("\n".join(f"{name}\n    needs {needs}" for name, needs in names))
-        return 0
-    for name, _, command in parts():
-        if not re.search(pattern, name):
-            continue
+        parser.error(f"--filter={options.filter}: expected a regular expression: {error}")
+    return (part for part in parts() if pattern.search(part[0]))
+
+
+def run(runner, parts_to_run):
+    """@return the verdicts of the parts"""
+    for name, _, command in parts_to_run:
         print(f"== {name}", flush=True)
-        start, code = time.monotonic(), 77
+        environment = {"KVPROOF_BIN": str(BUILD / "release" / "bin")}
+        if vllm := python_of_vllm():
+            environment["KVPROOF_VLLM_PYTHON"] = vllm
+        ended = Ended(Task(name), 77)
         if command:
-            if vllm := python_of_vllm():
-                environment["KVPROOF_VLLM_PYTHON"] = vllm
-            code = subprocess.run(command, env=environment, check=False).returncode
-        word = {0: "passed", 77: "skipped"}.get(code, f"FAILED with {code}")
-        print(f"== {name}: {word} in {time.monotonic() - start:.0f} s\n", flush=True)
-        failed += code not in (0, 77)
-        skipped += code == 77
-    print(f"outside: {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
+            ended = runner.one(Task(name, tuple(command), log="", environment=environment))
+        verdict = {0: "holds", 77: "skipped"}.get(ended.exit_code, "broken")
+        print(f"== {name}: {verdict} ({ended.exit_code}) in {ended.seconds:.0f} s\n", flush=True)
+        yield verdict
+
+
+def main():
+    stopping.end_at_once()
+    parser = Parser("kvproof test", "kvproof test --outside --filter=Slurm",
+                    "0 all that could run holds, 1 a part failed, 2 usage, 130 stopped")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--filter", default="")
+    options = parser.parse_args()
+    names = [f"{name}\n    needs {needs}" for name, needs, _ in chosen(options, parser)]
+    if not names:
+        parser.error(f"--filter={options.filter}: no part has such a name; "
+                     "--list names them")
+    if options.list:
+        print("\n".join(names))
+        return 0
+    try:
+        with Runner() as runner:
+            verdicts = list(run(runner, chosen(options, parser)))
+    except Stopped:
+        return stopping.STOPPED
+    print(f"outside: {verdicts.count('broken')} failed, {verdicts.count('skipped')} skipped")
+    return int("broken" in verdicts)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,8 @@ class Task:
     name: str                          # what the progress shows
     command: tuple[str, ...] = ()
     result: str = ""                   # the result file that it writes, if it writes one
-    log: str = os.devnull              # the file that gets what it prints, both streams
+    log: str = os.devnull              # the file that gets what it prints, both streams; if it
+                                       # is empty, it prints where this process does
     output: str = ""                   # the file of its standard output alone, if not the log
     environment: Mapping[str, str] = field(default_factory=dict)  # beside that of this process
     folder: str | None = None          # where it runs
@@ -125,7 +126,8 @@ class Runner:
     def one(self, task: Task) -> Ended:
         """Runs a task to its end. Throws Stopped."""
         begin = time.monotonic()
-        with open(task.log, "wb") as log, contextlib.ExitStack() as open_files:
+        with contextlib.ExitStack() as open_files:
+            log = open_files.enter_context(open(task.log, "wb")) if task.log else None
             out = open_files.enter_context(open(task.output, "wb")) if task.output else log
             with lock:
                 if self.stopped:
