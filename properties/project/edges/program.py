@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one of the programs as a user would, and says everything that came of it.
 
-A run gets a folder of its own to work in and another one for temporary files, and a session of its
-own, so that whatever it leaves behind can be found: files in these folders, processes in that
-session.
+A run gets a folder of its own to work in and another one for temporary files, whose name its
+processes have in their environment, and a session of its own, so that whatever it leaves behind can
+be found.
 """
 
+import contextlib
 import os
 import random
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -18,6 +20,9 @@ from dataclasses import dataclass, field
 
 CHECKOUT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(
     os.path.abspath(__file__)))))
+sys.path.append(os.path.join(CHECKOUT, "reference", "support"))
+from kvproof_support.tasks import processes  # noqa: E402
+
 PROGRAMS = os.environ.get("KVPROOF_BIN", os.path.join(CHECKOUT, "build", "release", "bin"))
 SEED = int(os.environ.get("KVPROOF_SEED", "1"))
 MOST_BYTES = 1 << 30  # of memory, for whatever input
@@ -34,7 +39,7 @@ class Outcome:
     bytes_at_most: int
     seconds: float  # of the processor, with those of what it started and waited for
     files: list = field(default_factory=list)      # left in its folders
-    processes: list = field(default_factory=list)  # left in its session
+    processes: list = field(default_factory=list)  # left of those that it has started
 
     @property
     def lines(self):
@@ -56,30 +61,20 @@ def names_in(folder):
                   for root, folders, files in os.walk(folder) for name in folders + files)
 
 
-def processes_of(session):
-    """The command lines of a session's processes that are alive."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as stream:
-                state, _, _, its_session = stream.read().rpartition(")")[2].split()[:4]
-            if int(its_session) != session or state == "Z":
-                continue
-            with open(f"/proc/{entry}/cmdline", encoding="utf-8", errors="replace") as stream:
-                found.append(stream.read().replace("\0", " ").strip())
-        except OSError:  # it has just ended
-            continue
-    return found
-
-
-def left_of(session):
-    """The same, of those that do not end soon: the system takes a moment to kill."""
+def left_of(session, mark):
+    """The command lines of processes that are in a session or have a text in their environment, and
+    do not end soon: the system takes a moment to kill."""
     end = time.monotonic() + PATIENCE
-    while (found := processes_of(session)) and time.monotonic() < end:
+    while found := [each.pid for each in processes() if each.session == session or each.has(mark)]:
+        if time.monotonic() >= end:
+            break
         time.sleep(0.05)
-    return found
+    said = []
+    for pid in found:
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", encoding="utf-8",
+                                                errors="replace") as stream:
+            said.append(stream.read().replace("\0", " ").strip())
+    return said
 
 
 def run(name, *arguments, folder=None, signal_after=None, environment=None, stdout=None,
@@ -117,9 +112,9 @@ def run(name, *arguments, folder=None, signal_after=None, environment=None, stdo
                 printed = stream.read()
         outcome = Outcome(words, process.returncode, printed, said, usage.ru_maxrss * 1024,
                           usage.ru_utime + usage.ru_stime)
+        outcome.processes = left_of(process.pid, temporary)
         outcome.files = [name for name in names_in(temporary) if name not in ("out", "error")]
         outcome.files += [] if folder else names_in(work)
-        outcome.processes = left_of(process.pid)
     return outcome
 
 
