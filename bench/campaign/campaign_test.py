@@ -39,6 +39,7 @@ ROWS = [{"kind": "simulation", "options": ["--trace=chat", f"--requests={n}", "-
     {"kind": "simulation", "options": ["--trace=log.jsonl", "--memory-gib=1"],
      "inputs": ["log.jsonl"]}]
 LOG = '{"timestamp": 0, "input_length": 600, "output_length": 20, "hash_ids": [1, 2]}\n'
+NAME = "[0-9a-f]{16}"
 SEEDED = {"kind": "check", "options": [f"--subject={BUILD}/plugins/kit_pool_seeded.so",
                                        "--configuration=full", "--findings=1"], "seed": 1}
 
@@ -192,7 +193,7 @@ class Shards(Campaign):
         self.assertRegex(self.call("run", self.plan, "--output=one")[1], "11 were complete, 0 are")
         code, said, whole = self.merged("one")
         self.assertEqual(code, 0)
-        self.assertRegex(said, r"check +1 of 1 tasks, 0 findings, [\d,]+ operations")
+        self.assertRegex(said, r"check +1 +1 +0 +\d[\d,]+")
         for index in (2, 0, 3, 1):
             self.call("run", self.plan, f"--output=four{index % 2}", f"--shard={index}/4")
         code, said, found = self.merged("four1", "four0")
@@ -316,21 +317,26 @@ class Merges(Campaign):
         two = [SEEDED, {**SEEDED, "seed": 2}, {**SEEDED, "seed": 1, "options": [
             *SEEDED["options"], "--shrink-seconds=31"]}]
         self.assertEqual(self.call("run", self.planned("two.json", two), "--output=two")[0], 1)
-        done = self.call("merge", "two", "--costs=costs.json", "--junit=junit.xml")
-        self.assertEqual(done[0], 1)
-        self.assertRegex(done[1], "FOUND I18 in [23] tasks: ")
-        replays = [shlex.split(line.partition("again: ")[2]) for line in done[1].splitlines()
-                   if "run it again" in line]
-        for words in replays:
-            again = subprocess.run([f"{PROGRAMS}/kvproof-replay", *words[2:]], cwd=self.work,
-                                   capture_output=True, check=False)
-            self.assertEqual(again.returncode, 1, words)
+        code, said, _ = self.call("merge", "two", "--costs=costs.json", "--junit=junit.xml",
+                                  "--sarif=found.sarif")
+        self.assertEqual(code, 1)
+        self.assertRegex(said, f"kvproof replay .*two/findings/{NAME}-1.jsonl")
         found = [row for row in json.loads((self.work / "costs.json").read_text())["results"]
                  if row["experiment"] == "campaign_finding"]
-        self.assertEqual(len(found), len(replays))
+        for row in found:
+            words = shlex.split(row["parameters"]["repeat"])
+            again = subprocess.run([f"{PROGRAMS}/kvproof-replay", *words[2:]],
+                                   cwd=self.work / "two", capture_output=True, check=False)
+            self.assertEqual(again.returncode, 1, words)
+            self.assertEqual(row["parameters"]["law"], "I18")
+            self.assertTrue((self.work / "two" / row["parameters"]["lens"]).exists())
         self.assertEqual(sum(row["metrics"]["tasks"]["value"] for row in found), 3)
         suite = xml.etree.ElementTree.parse(self.work / "junit.xml").getroot()
-        self.assertEqual((suite.get("tests"), suite.get("failures")), ("3", "3"))
+        failed = [case for case in suite.iter("testcase") if case.find("failure") is not None
+                  and case.get("classname") == "campaign_task"]
+        self.assertEqual(len(failed), 3)
+        runs = json.loads((self.work / "found.sarif").read_text())["runs"]
+        self.assertEqual(len(runs[0]["results"]), len(found))
 
     def test_name_each_mutant_that_lives_or_whose_excuse_is_refuted(self):
         rows = [{"experiment": "mutation_score", "parameters": {"seed": 1}}]

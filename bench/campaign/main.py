@@ -49,6 +49,7 @@ OPTIONS = {
     "--json": {"metavar": "FILE", "help": "exact results alone: the same bytes from any shards"},
     "--costs": {"metavar": "FILE", "help": "core-hours, machines and sampled results"},
     "--junit": {"metavar": "FILE", "help": "a case of each task, for continuous integration"},
+    "--sarif": {"metavar": "FILE", "help": "the findings, for continuous integration"},
     "plan": {"metavar": "TASKS", "help": "a file of tasks, as tasks writes it, or your own"},
     "folders": {"metavar": "DIR", "nargs": "+", "help": "what run was given as --output"},
 }
@@ -58,7 +59,7 @@ PARTS = {"tasks": ("write the tasks of a built-in campaign to a file",
                  "plan --output --shard --shards --jobs --only --yes"),
          "submit": ("hand the tasks of a file to a cluster",
                     "plan --engine --output --shards --only --dry-run --image --claim"),
-         "merge": ("put the results of shards together", "folders --json --costs --junit")}
+         "merge": ("put the results of shards together", "folders --json --costs --junit --sarif")}
 
 
 def parser_of():

@@ -7,11 +7,11 @@ how many shards they were made. Whatever a machine or a clock has a part in goes
 Refuses: files that are none of this plan's results, and results of an exact task that differ.
 """
 
-import html
 import json
 import os
 import re
 import shlex
+from argparse import Namespace
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from plan import read_json, read_plan
 from task import InputError
 
 from kvproof_support.files import write
+from kvproof_support.results import finish, metric, row
 
 # What the results of an experiment count, in which metrics.
 COUNTED = {"check": ("operations", ["operations"]), "engines": ("operations", ["operations"]),
@@ -88,7 +89,8 @@ class Merged:
         for document in self.documents(exact):
             for finding in document["findings"]:
                 key = finding["law"], finding["shape"]
-                found = distinct.setdefault(key, dict(finding, task=document["task"], tasks=0))
+                found = distinct.setdefault(key, dict(finding, verdict="broken", tasks=0,
+                                                      task=document["task"]))
                 found["tasks"] += 1
         return [distinct[key] for key in sorted(distinct)]
 
@@ -107,17 +109,11 @@ def counted(documents):
     """@return what the results of tasks count in all: operations, states, inputs"""
     sums = Counter()
     for document in documents:
-        for row in document["results"]:
-            what, metrics = COUNTED.get(row["experiment"], ("", []))
+        for each in document["results"]:
+            what, metrics = COUNTED.get(each["experiment"], ("", []))
             for metric in metrics:
-                sums[what] += row["metrics"].get(metric, {"value": 0})["value"]
+                sums[what] += each["metrics"].get(metric, {"value": 0})["value"]
     return dict(sums)
-
-
-def result(experiment, parameters, **metrics):
-    return {"experiment": experiment, "parameters": parameters,
-            "metrics": {name: {"value": value, "unit": "count"}
-                        for name, value in metrics.items()}}
 
 
 def summary(merged, exact):
@@ -128,19 +124,18 @@ def summary(merged, exact):
         tasks = sum(task.kind == kind and task.exact == exact
                     for task in merged.plan.tasks.values())
         complete = len({document["task"] for document in ours})
-        rows.append(result("campaign", {"plan": merged.plan.name, "kind": kind}, tasks=tasks,
-                           complete=complete,
-                           findings=sum(len(document["findings"]) for document in ours),
-                           **counted(ours)))
+        rows.append(row("campaign", {"plan": merged.plan.name, "kind": kind}, {
+            "tasks": tasks, "complete": complete,
+            "findings": sum(len(document["findings"]) for document in ours), **counted(ours)}))
     for finding in merged.findings(exact):
-        rows.append(result("campaign_finding", {
-            key: value[:1000] if isinstance(value, str) else value
-            for key, value in finding.items() if key != "tasks"}, tasks=finding["tasks"]))
+        rows.append(row("campaign_finding", {
+            key: value[:1000] for key, value in finding.items() if key != "tasks"},
+            {"tasks": finding["tasks"]}))
     return rows
 
 
-def rank(row):
-    verdict = row["parameters"].get("verdict")
+def rank(result):
+    verdict = result["parameters"].get("verdict")
     return WORST_FIRST.index(verdict) if verdict in WORST_FIRST else len(WORST_FIRST)
 
 
@@ -149,26 +144,26 @@ def together(documents):
     tasks checked are added up, and what else has the same parameters is told apart by its task"""
     cases = defaultdict(list)
     for document in documents:
-        for row in document["results"]:
-            if row["experiment"] in SUMS:
+        for result in document["results"]:
+            if result["experiment"] in SUMS:
                 continue
-            which = {key: value for key, value in row["parameters"].items()
-                     if row["experiment"] not in JUDGED or key not in ("verdict", "reason")}
-            cases[row["experiment"], json.dumps(which, sort_keys=True)].append(
-                (document["task"], row))
+            which = {key: value for key, value in result["parameters"].items()
+                     if result["experiment"] not in JUDGED or key not in ("verdict", "reason")}
+            cases[result["experiment"], json.dumps(which, sort_keys=True)].append(
+                (document["task"], result))
     for (experiment, _), rows in sorted(cases.items(), key=lambda case: case[0][0]):
         first = rows[0][1]
         if experiment in JUDGED:
             sums = Counter()
-            for _, row in rows:
-                sums.update({name: metric["value"] for name, metric in row["metrics"].items()})
-            worst = min((row for _, row in rows), key=rank)
-            yield result(experiment, worst["parameters"], **sums)
-        elif all(row == first for _, row in rows):
+            for _, each in rows:
+                sums.update({name: of["value"] for name, of in each["metrics"].items()})
+            worst = min((each for _, each in rows), key=rank)
+            yield row(experiment, worst["parameters"], sums)
+        elif all(each == first for _, each in rows):
             yield first
         else:
-            for task, row in rows:
-                yield dict(row, parameters={**row["parameters"], "task": task})
+            for task, each in rows:
+                yield dict(each, parameters={**each["parameters"], "task": task})
 
 
 def document_of(merged, results):
@@ -186,56 +181,55 @@ def costs_of(merged):
     for kind, seconds in sorted(merged.cores().items()):
         planned = sum(task.cost_core_seconds for task in merged.plan.tasks.values()
                       if task.kind == kind)
-        yield result("campaign_cost", {"kind": kind}, core_seconds=seconds,
-                     planned_core_seconds=planned)
+        yield row("campaign_cost", {"kind": kind}, {"core_seconds": seconds,
+                                                    "planned_core_seconds": planned})
     for host, (tasks, seconds, cores) in sorted(hosts.items()):
-        yield result("campaign_machine", {"host": host}, tasks=tasks, core_seconds=seconds,
-                     cores=cores)
+        yield row("campaign_machine", {"host": host}, {"tasks": tasks, "core_seconds": seconds,
+                                                       "cores": cores})
     yield from summary(merged, exact=False)
     yield from together(merged.documents(exact=False))
 
 
-def junit_of(merged):
-    """One case a task, as continuous integration reads them."""
-    cases = []
+# ---- what a terminal shows, and files for continuous integration --------------------------------
+
+def tasks_of(merged):
+    """@return a row of each task, with its verdict"""
     for name, task in sorted(merged.plan.tasks.items()):
-        inner = "<skipped message=\"no result\"/>" if name in merged.missing else ""
-        for document in merged.results.get(name, []):
-            for found in document["findings"]:
-                message = f"{found['law']}: {found['text']}; {found['replay']}"
-                inner += f'<failure message="{html.escape(message)}"/>'
-            if document["exit_code"] == 3:
-                inner += "<error message=\"it cannot tell\"/>"
-        title = " ".join([*task.options, *[f"--seed={task.seed}"] * (task.seed is not None)])
-        cases.append(f'  <testcase classname="campaign.{task.kind}" name="{html.escape(title)}">'
-                     f"{inner}</testcase>\n")
-    text = "".join(cases)
-    numbers = "".join(f'{name}="{sum(f"<{word}" in case for case in cases)}" ' for name, word in (
-        ("tests", "testcase"), ("failures", "failure"), ("errors", "error"),
-        ("skipped", "skipped")))
-    return ('<?xml version="1.0" encoding="UTF-8"?>\n'
-            f'<testsuite {numbers}name="{merged.plan.name}">\n{text}</testsuite>\n')
+        documents = merged.results.get(name, [])
+        found = [found for document in documents for found in document["findings"]]
+        verdict, reason = "holds", ""
+        if found:
+            verdict, reason = "broken", "; ".join(f"{each['law']}: {each['reason']}; "
+                                                  f"{each['repeat']}" for each in found)
+        elif any(document["exit_code"] == 3 for document in documents):
+            verdict, reason = "cannot_tell", "no verdict"
+        elif not documents:
+            verdict, reason = "skipped", "no result"
+        words = [*task.options, *[f"--seed={task.seed}"] * (task.seed is not None)]
+        yield row("campaign_task", {"task": name, "kind": task.kind, "options": " ".join(words),
+                                    "verdict": verdict, "reason": reason}, {})
 
 
-# ---- in words -----------------------------------------------------------------------------------
-
-def show(merged):
+def shown(merged):
+    """@return the sums and the findings, as one can act on them here, and the tasks"""
     spent = merged.cores()
-    for row in summary(merged, True) + summary(merged, False):
-        said, counts = row["parameters"], {k: m["value"] for k, m in row["metrics"].items()}
-        if row["experiment"] == "campaign":
-            rest = ", ".join(f"{counts[name]:,} {name}" for name in counts
-                             if name not in ("tasks", "complete"))
-            print(f"{said['kind']:<15}{counts['complete']} of {counts['tasks']} tasks, {rest}, "
-                  f"{spent[said['kind']] / 3600:.3f} core-hours")
+    called = shlex.quote(os.environ.get("KVPROOF_CALLED", "./kvproof"))
+    for each in summary(merged, True) + summary(merged, False):
+        said = each["parameters"]
+        if each["experiment"] == "campaign":
+            each["metrics"]["core_hours"] = metric(spent[said["kind"]] / 3600, "h")
         else:
-            again = re.sub("(^| )kvproof (?=replay |selftest )", lambda found:
-                           found[1] + shlex.quote(os.environ.get("KVPROOF_CALLED", "./kvproof"))
-                           + " ", said["replay"])
-            print(f"FOUND {said['law']} in {counts['tasks']} tasks: {said['text']}\n"
-                  f"  {said['shape']}\n  run it again: {in_folder(merged, again, shlex.quote)}")
-            if "lens" in said:
-                print(f"  look at it: {in_folder(merged, said['lens'], address_of)}")
+            again = re.sub("^kvproof (?=replay |selftest )", called + " ", said["repeat"])
+            said["repeat"] = in_folder(merged, again, shlex.quote)
+            for field, written in (("file", str), ("lens", address_of)):
+                if said.get(field):
+                    said[field] = in_folder(merged, said[field], written)
+        yield each
+    yield from tasks_of(merged)
+
+
+def show(merged, options):
+    finish(shown(merged), "campaign", Namespace(junit=options.junit, sarif=options.sarif))
     if merged.missing:
         width = next(width for width in range(4, 17) if len(merged.plan.tasks) == len(
             {name[:width] for name in merged.plan.tasks}))
@@ -262,12 +256,11 @@ def merge(options):
     merged = Merged(options.folders)
     outputs = ((options.json, lambda: document_of(merged, [
         *summary(merged, True), *together(merged.documents(True))])),
-        (options.costs, lambda: document_of(merged, costs_of(merged))),
-        (options.junit, lambda: junit_of(merged)))
+        (options.costs, lambda: document_of(merged, costs_of(merged))))
     for path, make in outputs:
         if path:
             write(path, make().encode())
-    show(merged)
+    show(merged, options)
     documents = merged.documents(True) + merged.documents(False)
     if any(document["findings"] for document in documents):
         return 1

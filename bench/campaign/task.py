@@ -122,8 +122,8 @@ def mutants_of(results):
         if row["experiment"] == "operator_mutant" and (
                 (what["fate"] in ALIVE) != bool(what["equivalent"])):
             yield {"law": "mutation-score", "shape": what["id"],
-                   "text": "{file}, {function}: {class}, {change}: {text}: {fate}".format(**what),
-                   "replay": f"kvproof selftest --mutation-score --only={what['id']}"}
+                   "reason": "{file}, {function}: {class}, {change}: {text}: {fate}".format(**what),
+                   "repeat": f"kvproof selftest --mutation-score --only={what['id']}"}
 
 
 def findings_of(task, name, work, last, code, rows):
@@ -138,9 +138,9 @@ def findings_of(task, name, work, last, code, rows):
         if file.suffix == ".jsonl":
             kept = kept.removesuffix(".jsonl") + ".jsonl"
         files[kept] = file
-        found.append({"law": what["law"], "text": what["reason"],
+        found.append({"law": what["law"], "reason": what["reason"], "file": kept,
                       "shape": what.get("shape") or shape_of(file),
-                      "replay": what["repeat"].replace(what["file"], kept)})
+                      "repeat": what["repeat"].replace(what["file"], kept)})
         if what.get("lens"):
             found[-1]["lens"] = kept.removesuffix(".jsonl") + ".html"
             files[found[-1]["lens"]] = work / what["lens"]
@@ -151,8 +151,8 @@ def findings_of(task, name, work, last, code, rows):
         found += mutants_of(rows)
     if code == 1 and not found:  # the program says it in its own words
         words = [task.kind, *task.options] + [f"--seed={task.seed}"] * (task.seed is not None)
-        found.append({"law": task.kind, "shape": " ".join(task.options), "text": last,
-                      "replay": "as the task is: " + " ".join(words)})
+        found.append({"law": task.kind, "shape": " ".join(task.options), "reason": last,
+                      "repeat": "as the task is: " + " ".join(words)})
     return found, files
 
 
