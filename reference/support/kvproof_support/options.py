@@ -4,10 +4,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import textwrap
 from typing import Any, Callable, NoReturn
 
+from kvproof_support import results
 from kvproof_support.files import OutputError, put
+
+
+OUTPUTS = {"json": "also write the results to this file",
+           "junit": "also write the verdicts to this file, as JUnit's XML",
+           "sarif": "also write the findings to this file, as SARIF",
+           "bmf": "also write the metrics to this file, for Bencher"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -19,6 +27,29 @@ class Parser(argparse.ArgumentParser):
                          formatter_class=argparse.RawDescriptionHelpFormatter, **other)
         self.register("action", None, Once)
         self.register("type", None, something)
+
+    def outputs(self, *kinds: str) -> None:
+        """Adds --json, and options for the other kinds of files that a verb writes."""
+        for kind in ("json", *kinds):
+            self.add_argument(f"--{kind}", metavar="FILE", type=output, help=OUTPUTS[kind])
+
+    def judges(self) -> None:
+        """Adds the options of a verb that judges."""
+        self.add_argument("--known", metavar="FILE", action="append", default=[],
+                          help="findings that are expected, one a line, repeatable")
+        self.outputs("junit", "sarif")
+
+    def read(self, check: Callable[[Any], None] = lambda _: None) -> Any:
+        """@return the options of a verb. The launcher asks by --check-options, before it builds,
+        whether they are right: then the process ends here.
+        @param check looks at what is no matter of one option"""
+        self.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
+        options = self.parse_args()
+        check(options)
+        if options.check_options:
+            self.exit(0)
+        results.describe()  # what prints the results is there, before anything takes long
+        return options
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog.removesuffix('.py')}: {message} (see: {self.prog} --help)\n")
@@ -46,6 +77,16 @@ def something(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("expected a value")
     return text
+
+
+def output(text: str) -> str:
+    """The type of an option that names a file: that it can be written is known before there are
+    results."""
+    path = something(text)
+    there = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
+    if not os.access(there, os.W_OK) or os.path.isdir(path):
+        raise argparse.ArgumentTypeError(f"{path}: cannot be written")
+    return path
 
 
 def whole(least: int, most: int = 2 ** 53) -> Callable[[str], int]:

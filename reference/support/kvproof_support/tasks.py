@@ -15,6 +15,7 @@ import atexit
 import concurrent.futures
 import contextlib
 import ctypes
+import functools
 import os
 import resource
 import select
@@ -26,7 +27,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Callable, Iterable, Iterator, Mapping, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from kvproof_support import stopping
 from kvproof_support.files import said_of
@@ -148,8 +149,7 @@ class Runner:
             late = self._wait(process.pid, task.limit_seconds)
         finally:
             usage = self._end(process, mark)
-        if self.stopped:
-            raise Stopped
+        self.check()
         return Ended(task, LIMIT if late else process.returncode, time.monotonic() - begin,
                      usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
@@ -172,10 +172,51 @@ class Runner:
             try:
                 for wait in waits:
                     yield self._result(wait)
+            except GeneratorExit:  # nobody wants the others
+                pool.shutdown(wait=True, cancel_futures=True)
             except BaseException:
                 self.stop()
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
+
+    @contextlib.contextmanager
+    def open(self, command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[Any]]:
+        """Starts a process that is talked to while it runs, and ends it behind the block. Throws
+        Stopped, OSError. @param how as of Popen"""
+        with lock:
+            if self.stopped:
+                raise Stopped
+            self._count += 1
+            mark = f"{self._mark}{self._count}/"
+            process = subprocess.Popen(command, start_new_session=True, **how | {
+                "env": {**how.get("env", os.environ), MARK: os.environ.get(MARK, "") + mark}})
+            running.add(process.pid)
+
+        def is_left(each: Process) -> bool:
+            return each.session == process.pid or each.has(mark)
+
+        def end_if_stopped() -> None:
+            with contextlib.suppress(ProcessLookupError):
+                self._wait(process.pid, None)
+            if self.stopped:
+                end(is_left)
+        threading.Thread(target=end_if_stopped, daemon=True).start()
+        try:
+            yield process
+        finally:
+            end(is_left)
+            process.wait()
+            with lock:
+                running.discard(process.pid)
+            for stream in filter(None, (process.stdin, process.stdout)):
+                with contextlib.suppress(OSError):
+                    stream.close()
+            self.check()
+
+    def check(self) -> None:
+        """Throws Stopped if the runner was stopped."""
+        if self.stopped:
+            raise Stopped
 
     def stop(self) -> None:
         """Ends what runs; nothing begins any more. A handler of signals may call it."""
@@ -241,6 +282,12 @@ class Runner:
         for each in filter(is_orphan, processes(zombies=True)):
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(each.pid, os.WNOHANG)
+
+
+@functools.cache
+def runner() -> Runner:
+    """@return the runner of this process, which is one verb"""
+    return Runner()
 
 
 @dataclass(frozen=True)
