@@ -141,17 +141,68 @@ inline constexpr Shown kShown[] = {
              "{lookups lookup}"},
     // kvproof live
     {.experiment = "live_law",
-     .names = "file law name",
-     .columns = "law name evaluated verdict findings",
+     .names = "file engine law name",
+     .columns = "law name evaluated verdict findings faults known new",
      .heading = "[{file}]"},
     {.experiment = "live_finding",
-     .names = "file law name event",
+     .names = "file engine version case law name event",
      .text = "{law} {name}[, line {event}][, step {step}][, request {req}][, position {position}]"
-             "[, block {block} of tier {tier}]: {reason}[ ({wrote})]\n  law: {sentence}"
-             "[\n  the block before: {before}]"},
+             "[, block {block} of tier {tier}][, in {case}][, in {runs run}]: {reason}[ ({wrote})]"
+             "\n  law: {sentence}[\n  the block before: {before}][\n  known: {known} {page}]"
+             "[\n  repeat: {repeat}]"},
+    {.experiment = "live_unjudged",
+     .names = "engine case seed copy",
+     .text = "{case}, seed {seed}: not judged: {reason}\n  repeat: {repeat}"},
     {.experiment = "live_run",
-     .names = "file",
-     .text = "[{file}: ]{verdict}[, {reason}] ({steps step}, {requests request}, {events line})"},
+     .names = "file engine",
+     .text = "[{file}: ][{engine}: ]{verdict}[, {reason}] ({steps step}[ in {runs run}], {requests "
+             "request}[, {events line}][, {findings_new new finding}][, {findings_known known "
+             "finding}][{?seeded}, {detected} of {seeded seeded fault} detected])"},
+    // kvproof engines
+    {.experiment = "engine_law",
+     .names = "engine revision law name",
+     .verdicts = "broken known",
+     .text = "{engine} {revision}: {law} {name}: {verdict}[, {reason}]"},
+    {.experiment = "engine_fault",
+     .text = "[{!detected}not detected: {engine} {revision}: {fault}[: {reason}]]"},
+    {.experiment = "engine_known",
+     .names = "engine revision defect",
+     .text = "{engine} {revision}: {defect}, {what}: {verdict}[ ({link})][; {reason}]"},
+    {.experiment = "engine_history",
+     .names = "engine revision defect",
+     .verdicts = "broken known",
+     .columns = "defect revision verdict met operations what"},
+    {.experiment = "engine_history",
+     .verdicts = "broken",
+     .text = "not as expected: {defect} in {revision}[; {reason}]"},
+    {.experiment = "engines",
+     .names = "engine revision",
+     .columns = "engine revision verdict laws_evaluated configurations operations findings_new "
+                "findings_known exempted seeded detected seconds reason"},
+    // kvproof live --scheduler, live --engine
+    {.experiment = "live_fault", .text = "[{!detected}not detected: {fault}[: {reason}]]"},
+    {.experiment = "live_engine",
+     .names = "engine version model mode load",
+     .columns = "engine version model mode load verdict steps requests laws_evaluated "
+                "findings_new findings_known dropped reason"},
+    {.experiment = "live_history",
+     .names = "engine version model mode load law",
+     .columns = "version what evaluated verdict findings reason"},
+    // kvproof events
+    {.experiment = "events_law",
+     .names = "engine revision law name",
+     .columns = "engine revision law verdict found evaluated name"},
+    {.experiment = "events_finding",
+     .names = "engine revision law where",
+     .text = "{where}: {law}: {verdict}[, {reason}]"},
+    {.experiment = "events",
+     .names = "engine revision",
+     .text = "[{engine} {revision}: ]{verdict}[, {reason}] ({events event}[, {gaps event} that "
+             "leave out blocks][, {copies} that take one of several of a "
+             "hash][, {cut lookup} cut by the router's rules]; mirror: {mirror})"},
+    // kvproof bench --peers
+    {.experiment = "peers_kernels", .columns = "case peer ours_over_peer binds not_comparable"},
+    {.experiment = "peers_allocators", .columns = "case peer ours_over_peer binds not_comparable"},
 };
 
 }  // namespace kvproof::bench
