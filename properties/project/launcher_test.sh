@@ -270,7 +270,7 @@ try "engines --engine=mine" 0 "log:run.py --check-options --engine=mine" \
   "log:--target kvproof-check" "ok:tail -n 1 $work/log | grep -q 'run.py --engine=mine'"
 mkdir "$work/tree/properties/foreign/events"
 : >"$work/tree/properties/foreign/events/run.py"
-try "events a.jsonl --mirror" 0 no:--target "log:events/run.py a.jsonl --mirror"  # builds nothing
+try "events a.jsonl --mirror" 0 "log:--target kvproof-describe" "log:events/run.py a.jsonl --mirror"
 echo "echo \"run.sh \$*\" >>$work/log" >"$work/tree/properties/fuzz/run.sh"
 printf '%s\n' clang libclang-rt-dev >"$work/lacking"
 try "fuzz --no-install" 77 "err:needs a clang++ with libFuzzer"
