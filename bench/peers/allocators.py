@@ -20,6 +20,9 @@ sys.path.append(os.path.join(FOREIGN, "engines"))
 from places import Absent, Compiled, Place  # noqa: E402
 import rows  # noqa: E402
 
+from kvproof_support.results import program  # noqa: E402
+from kvproof_support.tasks import runner  # noqa: E402
+
 NAME, EXPERIMENT = "allocators", "peers_allocators"
 SENTENCE = ("ns a block of 16 tokens (decode step: a token) of what a scheduler asks for; ours and "
             "OpenVINO's from C++, the others from Python")
@@ -91,11 +94,13 @@ def cases(smoke):
 
 
 class Process:
-    """What answers the lines of allocator_rounds.py. Throws Absent where it ends instead."""
+    """What answers the lines of allocator_rounds.py, until a stack of contexts ends. Throws Absent
+    where it ends instead."""
 
-    def __init__(self, command, start, log):
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=log, text=True, encoding="utf-8")
+    def __init__(self, stack, command, start, log):
+        self.process = stack.enter_context(runner().open(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+            encoding="utf-8"))
         self.log = log.name
         self.ask(start)
 
@@ -107,13 +112,8 @@ class Process:
             words = said.split()
             if words and all("=" in word for word in words):  # libraries print things of their own
                 return {key: int(value) for key, value in (word.split("=") for word in words)}
+        runner().check()
         raise Absent(f"it ended with {self.process.wait()} at '{line}' ({self.log})")
-
-    def end(self):
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.close()
-        self.process.stdout.close()
-        self.process.wait()
 
 
 def command_of(peer, options):
@@ -136,37 +136,35 @@ def measure(wanted, options):
     numbers = f"{shape.blocks} {shape.live} {shape.prefixes} {options.seed}"
     chosen = {name: what for name, what in all_cases(options.smoke).items() if name in wanted}
     with open(os.path.join(options.folder, "peers-allocators.log"), "a", encoding="utf-8") as log:
-        for peer, about in PEERS.items():
-            theirs, reason = None, ""
-            try:
-                theirs = Process(command_of(peer, options), f"start {peer} {numbers}", log)
-            except (Absent, OSError) as error:
-                reason = str(error)
-            for hash_name in dict.fromkeys(hash_name for _, hash_name in chosen.values()):
-                yield from beside(peer, theirs, reason, hash_name, chosen, shape, numbers, options,
-                                  log)
-            if theirs:
-                theirs.end()
+        for peer in PEERS.items():
+            with contextlib.ExitStack() as stack:
+                theirs, reason = None, ""
+                try:
+                    theirs = Process(stack, command_of(peer, options), f"start {peer} {numbers}",
+                                     log)
+                except (Absent, OSError) as error:
+                    reason = str(error)
+                for hash_name in dict.fromkeys(hash_name for _, hash_name in chosen.values()):
+                    yield from beside(peer, theirs, reason, hash_name, chosen, shape, numbers, log)
 
 
-def beside(peer, theirs, reason, hash_name, chosen, shape, numbers, options, log):
+def beside(peer, theirs, reason, hash_name, chosen, shape, numbers, log):
     """Yields the rows of a peer beside ours with one hash."""
-    ours = None
-    for name, (operation, which) in chosen.items():
-        if which != hash_name:
-            continue
-        said = {"peer_version": PEERS[peer].row.split()[1], "operation": operation,
-                "num_blocks": shape.blocks, "hash": hash_name, "peer_hash": HASHES[peer]}
-        try:
-            if why := reason or PEERS[peer].cannot.get(operation, ""):
-                raise Absent(why)
-            ours = ours or Process([os.path.join(options.programs, "kvproof-peer_allocator")],
-                                   f"start {hash_name} {numbers}", log)
-            yield rounds(name, peer, OPERATIONS[operation], shape, ours, theirs, said)
-        except (Absent, OSError, ValueError) as error:  # ValueError: no words of key=number
-            yield pairs.not_comparable(EXPERIMENT, name, peer, str(error), **said)
-    if ours:
-        ours.end()
+    with contextlib.ExitStack() as stack:
+        ours = None
+        for name, (operation, which) in chosen.items():
+            if which != hash_name:
+                continue
+            said = {"peer_version": PEERS[peer].row.split()[1], "operation": operation,
+                    "num_blocks": shape.blocks, "hash": hash_name, "peer_hash": HASHES[peer]}
+            try:
+                if why := reason or PEERS[peer].cannot.get(operation, ""):
+                    raise Absent(why)
+                ours = ours or Process(stack, [program("peer_allocator")],
+                                       f"start {hash_name} {numbers}", log)
+                yield rounds(name, peer, OPERATIONS[operation], shape, ours, theirs, said)
+            except (Absent, OSError, ValueError) as error:  # ValueError: no words of key=number
+                yield pairs.not_comparable(EXPERIMENT, name, peer, str(error), **said)
 
 
 def rounds(name, peer, operation, shape, ours, theirs, said):

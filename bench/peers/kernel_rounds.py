@@ -74,7 +74,7 @@ def vllm_forms(t):
     if c.operation == "mla":
         return vllm_mla(t, operations)
     if c.cache_type != "bf16" and not torch.cpu._is_avx512_supported():
-        raise pairs.Absent("its fp8 caches ask for AVX-512 or AMX")
+        raise kernels.Absent("its fp8 caches ask for AVX-512 or AMX")
     amx = torch.cpu._is_amx_tile_supported() and c.block_size % 32 == 0
     isa = "amx" if amx else "vec16" if c.block_size % 32 else "vec"
     kind = "auto" if c.cache_type == "bf16" else "fp8"
@@ -180,9 +180,9 @@ class Ggml:
     def forms(self, t):
         torch, c = t.torch, t.case
         if c.operation == "write":
-            raise pairs.Absent("its cache write converts from float: another operation")
+            raise kernels.Absent("its cache write converts from float: another operation")
         if c.cache_type != "bf16":
-            raise pairs.Absent("it has no e4m3 cache")
+            raise kernels.Absent("it has no e4m3 cache")
         key, value = t.contiguous()
         query, mask = t.query.float().view(c.batch, c.new, c.heads, -1), None
         if c.operation == "prefill":
@@ -326,7 +326,7 @@ def sources_of(torch, options):
 
 def absent(reason):
     def refuse(_):
-        raise pairs.Absent(reason)
+        raise kernels.Absent(reason)
     return refuse
 
 

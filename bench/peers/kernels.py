@@ -20,7 +20,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, os.pardir, os.pardir, "properties", "live", "engine"))
 from peers import Case  # noqa: E402
 from releases import NEWEST, Absent, Release, ask  # noqa: E402
-from places import run  # noqa: E402
+
+from kvproof_support.environments import run  # noqa: E402
+from kvproof_support.results import program  # noqa: E402
+from kvproof_support.tasks import runner  # noqa: E402
 
 NAME, EXPERIMENT, PEERS = "kernels", "peers_kernels", ("vLLM", "PyTorch", "llama.cpp")
 SENTENCE = ("attention over a paged cache by one core and two; sequences x tokens of each, heads "
@@ -117,9 +120,9 @@ def rounds(wanted, threads, python, more, options):
     """Yields the rows of one process."""
     names = "|".join(f"^{re.escape(name)}$" for name in wanted)
     command = [python, "-B", os.path.join(HERE, "kernel_rounds.py"), f"--threads={threads}",
-               f"--library={os.path.join(options.programs, 'libkvproof_cpu_calls.so')}",
+               f"--library={os.path.join(os.path.dirname(program('')), 'libkvproof_cpu_calls.so')}",
                f"--filter={names}", *more, *["--smoke"] * options.smoke]
-    with open(log_of(options), "ab") as errors, subprocess.Popen(
+    with open(log_of(options), "ab") as errors, runner().open(
             command, stdout=subprocess.PIPE, stderr=errors, text=True, encoding="utf-8",
             env=os.environ | {"OMP_NUM_THREADS": str(threads),
                               "GLIBC_TUNABLES": HUGE_PAGES}) as process:

@@ -9,10 +9,6 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pard
 from peers import metric, turns  # noqa: E402,F401
 
 
-class Absent(Exception):
-    """A peer cannot be had, or cannot do a case; the text says why."""
-
-
 def measured(experiment, case, peer, ours, theirs, unit, binds="", **parameters):
     """A pair that was measured in the same rounds.
 

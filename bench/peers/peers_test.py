@@ -3,6 +3,7 @@
 """Tests of bench --peers without a peer: what becomes of times, and of processes that end, are
 absent or decide otherwise."""
 
+import contextlib
 import json
 import os
 import re
@@ -73,7 +74,7 @@ class KernelProcesses(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "kernel_rounds.py"), "w", encoding="utf-8") as file:
                 file.write(f"print('noise')\nprint({json.dumps(row)!r})\nraise SystemExit(9)\n")
-            options = SimpleNamespace(folder=folder, programs=folder, smoke=True)
+            options = SimpleNamespace(folder=folder, smoke=True)
             with mock.patch.object(kernels, "HERE", folder), mock.patch.object(
                     kernels, "environment", lambda _: (sys.executable, [])):
                 found = list(kernels.measure(kernels.cases(True), options))
@@ -95,17 +96,13 @@ class AllocatorRounds(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as file:
             file.write(ECHO.format(**({"ns": 100, "hits": 5, "then": "pass"} | said)))
         with open(os.path.join(folder, "log"), "w", encoding="utf-8") as log:
-            return allocators.Process([sys.executable, path], "start", log)
+            return allocators.Process(self.stack, [sys.executable, path], "start", log)
 
     def rounds(self, **theirs):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as self.stack:
             both = [self.process(folder, "a"), self.process(folder, "b", **theirs)]
-            try:
-                return allocators.rounds("a case", "vLLM", allocators.OPERATIONS["hit"],
-                                         allocators.SMOKE, *both, {})
-            finally:
-                for each in both:
-                    each.end()
+            return allocators.rounds("a case", "vLLM", allocators.OPERATIONS["hit"],
+                                     allocators.SMOKE, *both, {})
 
     def test_times_are_per_part_and_compared(self):
         row = self.rounds(ns=400)
