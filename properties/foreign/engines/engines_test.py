@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the list of engines and of what runs it. No engine is needed."""
 
-import contextlib
 import glob
-import io
 import os
 import subprocess
 import sys
@@ -17,6 +15,8 @@ import places
 import run
 from faults import Fault
 from rows import DEFECTS, HISTORY, RELEASES, ROWS, SHARED
+
+from kvproof_support import environments, known, results
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROW = ROWS[0]._replace(name="mine", revision="abc1234", source="checkout", origin="me/mine",
@@ -87,11 +87,11 @@ class HistoryTest(unittest.TestCase):
             known = script.read()
         for defect in DEFECTS:
             self.assertIn(f'"{defect.name}"', known)
-            self.assertTrue({*defect.lived} <= {*RELEASES}, defect)
+            self.assertLessEqual({defect.first, defect.last}, {*RELEASES}, defect)
         for row in HISTORY:
             self.assertIn(f'"{row.revision.rpartition(".")[0]}"', known)
 
-    def probed(self, results, met, code=0):
+    def probed(self, rows, met, code, defect):
         class Checker:
             work = self.enterContext(tempfile.TemporaryDirectory())
 
@@ -100,51 +100,38 @@ class HistoryTest(unittest.TestCase):
                     with open(os.path.join(self.work, f"{name}.count"), "w",
                               encoding="ascii") as file:
                         file.write(str(met))
-                return code, results, "the last words"
+                return SimpleNamespace(exit_code=code, last_line=lambda: "the last words"), rows
         place, history.Place = history.Place, lambda row, *_: row
         self.addCleanup(setattr, history, "Place", place)
-        return history.probed(Checker(), HISTORY[0], DEFECTS[0], run)
+        return history.probed(Checker(), HISTORY[0], defect,
+                              SimpleNamespace(folder=None, checkout=None))
 
     def test_a_defect_is_found_or_not_or_cannot_be_met(self):
-        finding = {"experiment": "check_finding",
-                   "parameters": {"finding": "I9", "text": "block 5"}}
-        run.folder = run.checkout = None
-        for results, met, code, state, why in (
-                ([finding], 7, 1, "found", "I9: block 5"), ([], 7, 0, "not found", "-"),
-                ([], 0, 0, "unknown", "no call that could meet it can be made"),
-                ([], 7, 2, "unknown", "the last words")):
-            result = self.probed(results, met, code)
-            self.assertEqual((result["parameters"]["state"], result["parameters"]["why"],
-                              result["metrics"]["met"]["value"]), (state, why, met))
+        finding = results.row("check_finding", {"law": "I9", "reason": "block 5"}, {})
+        lives, gone = (next(each for each in DEFECTS if each.expected("0.11.0") == lives)
+                       for lives in (True, False))
+        for defect, rows, met, code, verdict, reason in (
+                (lives, [finding], 7, 1, "known", "I9: block 5"), (gone, [], 7, 0, "holds", ""),
+                (gone, [finding], 7, 1, "broken", "I9: block 5"),
+                (lives, [], 7, 0, "broken", "it is expected, and was not found"),
+                (lives, [], 0, 0, "not_evaluated", "no call that could meet it can be made"),
+                (lives, [], 7, 2, "not_evaluated", "the last words")):
+            row = self.probed(rows, met, code, defect)
+            self.assertEqual((row["parameters"]["verdict"], row["parameters"]["reason"],
+                              results.value(row, "met")), (verdict, reason, met))
 
     def test_what_is_listed_is_looked_for_by_name(self):
-        def probed(_, row, defect, __):
-            state = "found" if defect.name == "twice" else "not found"
-            return {"parameters": {
-                "engine": row.name, "revision": row.revision, "defect": defect.name, "link": "l",
-                "what": "w", "expected": "yes", "why": "I9: block 5; more", "state": state}}
+        def probed(_, row, defect, *__):
+            return results.row("engine_known", {
+                "verdict": "known" if defect.name == "twice" else "broken"}, {})
         self.addCleanup(setattr, history, "probed", history.probed)
         history.probed = probed
-        holds = run.Outcome(HISTORY[0], verdict="holds", counts={"findings_known": 0})
-        others = run.Outcome(HISTORY[0], verdict="VIOLATED"), run.Outcome(ROW, verdict="holds")
-        found = history.known([holds, *others], run, None)
-        self.assertEqual(holds.counts, {"findings_known": 1})
-        self.assertEqual(len(found), sum(d.expected("0.11.0") for d in DEFECTS))
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            history.print_known(found)
-        self.assertIn("known: vllm-v1 0.11.0: twice: w (l); block 5\n", said.getvalue())
-        self.assertIn("not as expected: progress in 0.11.0: not found", said.getvalue())
-
-    def test_what_the_list_does_not_expect_is_told(self):
-        lives, gone = ({"metrics": {}, "parameters": {
-            "defect": "twice", "revision": revision, "state": state, "expected": "yes",
-            "why": "-"}} for revision, state in (("1.0", "found"), ("2.0", "not found")))
-        self.assertFalse(history.differs(lives))
-        self.assertTrue(history.differs(gone))
-        with contextlib.redirect_stdout(io.StringIO()) as said:
-            history.print_grid([lives, gone])
-        self.assertIn("twice           X    .\n", said.getvalue())
-        self.assertIn("not as expected: twice in 2.0: not found", said.getvalue())
+        holds, *others = (run.Outcome(row, code, [run.whole(row, "holds", "")])
+                          for row, code in ((HISTORY[0], 0), (HISTORY[0], 1), (ROW, 0)))
+        history.defects_of([holds, *others], None, None)
+        self.assertEqual(results.value(holds.rows[0], "findings_known"), 1)
+        self.assertEqual(len(holds.rows), 1 + sum(d.expected("0.11.0") for d in DEFECTS))
+        self.assertEqual([len(each.rows) for each in others], [1, 1])
 
 
 class PlacesTest(unittest.TestCase):
@@ -183,7 +170,7 @@ class PlacesTest(unittest.TestCase):
         for site in sites:
             os.makedirs(site)
         for other in ("wire", "live", "wire"):
-            places.see(os.path.join(self.folder.name, "engine"),
+            environments.see(os.path.join(self.folder.name, "engine"),
                        os.path.join(self.folder.name, other))
         self.assertEqual(self.text(sites[0], "shared.pth").splitlines(), sites[1:])
 
@@ -229,70 +216,65 @@ class PlacesTest(unittest.TestCase):
 
 
 class OutcomesTest(unittest.TestCase):
-    def test_the_results_are_those_of_the_checks(self):
-        counts = dict.fromkeys(run.COUNTS, 3)
-        fault = "what it does"
-        checked = run.Outcome(ROW, verdict="holds", counts=counts, noticed=[fault, fault],
-                              missed=[fault])
-        written = run.document([checked, run.Outcome(ROW, skipped="not there")], {"seed": 1})
-        (result,) = written["results"]
-        self.assertEqual(written["schema"], 1)
-        self.assertEqual({name: result["parameters"][name] for name in (
-            "engine", "revision", "source")},
-            {"engine": "mine", "revision": "abc1234", "source": "checkout"})
-        self.assertEqual({name: metric["value"] for name, metric in result["metrics"].items()},
-                         counts | {"seeded": 3, "noticed": 2, "seconds": 0})
+    def checker(self):
+        return run.Checker(SimpleNamespace(known=[], seed=None, operations=3),
+                           self.enterContext(tempfile.TemporaryDirectory()))
+
+    def place(self, **fields):
+        return SimpleNamespace(row=ROW._replace(**fields), options=(),
+                               subject=lambda _: "--subject=mine")
 
     def test_what_is_no_program_is_given_no_time_to_start(self):
-        checker = run.Checker("echo", [], os.curdir)
+        os.environ["KVPROOF_BIN"], before = "/nowhere", os.environ.get("KVPROOF_BIN")
+        self.addCleanup(lambda: before is None or os.environ.update(KVPROOF_BIN=before))
         for source, given in (("own", False), ("pypi", True)):
-            place = SimpleNamespace(row=ROW._replace(source=source, known=()), options=(),
-                                    subject=lambda _: "--subject=mine")
-            self.assertEqual("--start-limit-seconds" in checker.run(place, "mine")[2], given)
+            ended, rows = self.checker().run(self.place(source=source), "mine")
+            self.assertEqual(("--start-limit-seconds=600" in ended.task.command, rows,
+                              ended.exit_code), (given, [], 127))
+            self.assertIn("--operations=3", ended.task.command)
 
     def test_a_fault_whose_check_did_not_run_is_said_to_be_so(self):
-        checker = run.Checker("kvproof", [], self.enterContext(tempfile.TemporaryDirectory()))
-        place = SimpleNamespace(row=ROW, with_fault=lambda *_: place)
-        for code, noticed, why in ((1, True, ""), (0, False, ""), (3, False, ""),
-                                   (2, False, ", for its check ended with 2: hang")):
-            checker.run = lambda *_, code=code: (code, [], "words\nhang\n")
-            self.assertEqual(checker.notices(place, 0, Fault("what", "f", "a", "b")),
-                             ("what", noticed, why))
+        place, checker = self.place(), self.checker()
+        place.with_fault = lambda *_: place
+        for code, detected, reason in ((1, 1, ""), (0, 0, ""), (3, 0, ""),
+                                       (2, 0, "its check ended with 2: hang")):
+            checker.run = lambda *_, code=code: (
+                SimpleNamespace(exit_code=code, last_line=lambda: "hang"), [])
+            row = checker.detects(place, 0, Fault("what", "f", "a", "b"))
+            self.assertEqual((row["parameters"]["fault"], results.value(row, "detected"),
+                              row["parameters"]["reason"]), ("what", detected, reason))
 
-    def test_each_law_has_a_state_and_why(self):
-        def law(name, verdict, worded=0):
-            return {"experiment": "check_law",
-                    "parameters": {"subject": "x", "law": name, "name": "n", "verdict": verdict},
-                    "metrics": {"checked": {"value": 5, "unit": "count"},
-                                "suspended": {"value": 0, "unit": "count"},
-                                "worded": {"value": worded, "unit": "count"}}}
+    def test_what_is_known_of_an_engine_is_given_to_its_check(self):
+        checker = self.checker()
+        checker.own = known.Known([known.Row(law="I9", engine="mine", id="A")])
+        checker.users = known.Known([known.Row(law="I5", engine="other", id="B")])
+        (option,) = checker.known_of(ROW)
+        self.assertEqual([row.id for row in known.read_rows(option.partition("=")[2])], ["A"])
+        self.assertEqual(checker.known_of(ROW._replace(name="nobody")), [])
 
-        def finding(laws, text, known, link):
-            return {"experiment": "check_finding", "metrics": {}, "parameters": {
-                "finding": laws, "text": text, "known": known, "link": link}}
+    def test_the_rows_are_those_of_the_check(self):
+        def law(name, verdict, reason="", exempted=0):
+            return results.row("check_law", {"subject": "x", "law": name, "name": "n",
+                                             "verdict": verdict, "reason": reason},
+                               {"evaluated": 5, "suspended": 0, "exempted": exempted})
 
-        found = run.law_results(ROW, [
-            law("I1", "holds"), law("I2", "holds, 2 times as a trait words it", 2),
-            law("I3", "holds; in part not demanded: it does not show links"),
-            law("I4", "broken, as is known"), law("I5", "BROKEN"), law("I6", "no run was about it"),
-            law("I7", "not demanded: it does not declare fork"),
-            finding("I4", "text", "a reason", "https://a"),
-            finding("I5+I4", "other", "a reason", "https://a"), finding("I5", "new", "", ""),
-            finding("content", "known one", "a reason", ""), finding("content", "two", "", "")])
-        self.assertEqual([tuple(result["parameters"][name] for name in ("law", "state", "why"))
-                          for result in found], [
-            ("I1", "holds", "-"), ("I2", "worded", "-"),
-            ("I3", "holds", "in part not demanded: it does not show links"),
-            ("I4", "known", "a reason https://a"), ("I5", "broken", "new"),
-            ("I6", "silent", "no run was about it"),
-            ("I7", "silent", "not demanded: it does not declare fork"),
-            ("content", "broken", "two")])
-        self.assertEqual([list(result["metrics"]) for result in found[-2:]],
-                         [["checked", "worded"], []])
-        written = run.document([run.Outcome(ROW, verdict="holds", counts={"worded": 2},
-                                            laws=found)], {})
-        self.assertEqual([result["experiment"] for result in written["results"]],
-                         ["engines"] + 8 * ["engine_law"])
+        def finding(laws, reason, id=""):
+            return results.row("check_finding", {"law": laws, "reason": reason, "known": id}, {})
+
+        found = run.laws_of(ROW, [
+            law("I1", "holds"), law("I2", "holds", exempted=2), law("I4", "known"),
+            law("I5", "broken"), law("I6", "not_evaluated", "no run was about it"),
+            law("I7", "not_applicable", "it does not declare fork"),
+            finding("I4", "text", "KVP-1"), finding("I5+I4", "other", "KVP-2"),
+            finding("I5", "new"), finding("content", "known one", "KVP-3"),
+            finding("content", "two")])
+        self.assertEqual([tuple(row["parameters"][name] for name in ("law", "verdict", "reason"))
+                          for row in found], [
+            ("I1", "holds", ""), ("I2", "holds", ""), ("I4", "known", "KVP-1"),
+            ("I5", "broken", "new"), ("I6", "not_evaluated", "no run was about it"),
+            ("I7", "not_applicable", "it does not declare fork"), ("content", "broken", "two")])
+        self.assertEqual([list(row["metrics"]) for row in found[-2:]],
+                         [["evaluated", "exempted"], []])
 
     def test_nothing_to_be_had_is_77_and_wrong_options_are_2(self):
         script = os.path.join(HERE, "run.py")
@@ -300,7 +282,8 @@ class OutcomesTest(unittest.TestCase):
                 (["--engine=atom"], 77, "no checkout: https://github.com/ROCm/ATOM at ffdf3bb"),
                 (["--engine=nobody"], 2, "invalid choice"), (["--seed=-1"], 2, "--seed"),
                 (["--operations=x"], 2, "--operations"), (["--checkout"], 2, "--checkout"),
-                (["--events", "--json=a"], 2, "--events")):
+                (["--json=/nowhere/a"], 2, "/nowhere/a: cannot be written"),
+                (["--events", "--history"], 2, "--history")):
             done = subprocess.run([sys.executable, "-B", script, *words], check=False, text=True,
                                   capture_output=True)
             self.assertEqual(done.returncode, code, done.stderr)

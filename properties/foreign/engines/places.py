@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where an engine is: in an environment made by pip, in a checkout, or in a copy of either."""
 
-import fcntl
 import glob
 import os
 import shutil
@@ -10,89 +9,12 @@ import sys
 
 from rows import SHARED
 
-
 CHECKOUT = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                          *[os.pardir] * 3))
-
-
-class Absent(Exception):
-    """An engine cannot be had; the text says why."""
-
-
-def run(*command):
-    """Runs a command quietly. @return its output. Throws Absent with its last words."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", check=False)
-    if done.returncode:
-        words = [line for line in done.stdout.splitlines() if line.strip()] or ["it failed"]
-        raise Absent(f"{' '.join(command[1:4])}: {words[-1].strip()}")
-    return done.stdout
-
-
-def program(name):
-    """@return the path of a program of the build"""
-    build = os.path.join(CHECKOUT, "build", "release", "bin")
-    return os.path.join(os.environ.get("KVPROOF_BIN") or build, name)
-
-
-def site_packages(environment):
-    (library,) = glob.glob(os.path.join(glob.escape(environment), "lib", "python3*"))
-    return os.path.join(library, "site-packages")
-
-
-def install(environment, requirements, *options):
-    """Installs with the pip of an environment. Throws Absent."""
-    run(os.path.join(environment, "bin", "python"), "-m", "pip", "install", "--quiet",
-        "--disable-pip-version-check", *options, *requirements)
-
-
-def see(environment, other):
-    """Lets an environment see the packages of another behind its own, and behind those that it sees
-    already: two verbs may share it that need other packages."""
-    line = site_packages(other) + "\n"
-    with open(os.path.join(site_packages(environment), "shared.pth"), "a+",
-              encoding="utf-8") as file:
-        file.seek(0)
-        if line not in file.readlines():
-            file.write(line)
-
-
-def environment(folder, name, requirements, *options, beside=None, python=sys.executable):
-    """A virtual environment with what pip installs, made at the first call.
-
-    @param beside another environment, whose packages are seen, too
-    @return its folder. Throws Absent.
-    """
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, f"{name}.lock"), "w", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another task of a campaign may want it, too
-        path = made(os.path.join(folder, name), name, requirements, options, python)
-        if beside:
-            see(path, beside)
-    return path
-
-
-def made(path, name, requirements, options, python):
-    """@return the folder of an environment, which is made if it is not there as it is wanted"""
-    ready, wanted = os.path.join(path, "ready"), "\n".join(requirements)
-    if os.path.exists(ready):
-        with open(ready, encoding="utf-8") as file:
-            if file.read() == wanted:
-                return path
-    print(f"kvproof: {name}: pip installs {', '.join(requirements)}", file=sys.stderr,
-          flush=True)
-    shutil.rmtree(path, ignore_errors=True)
-    run(python, "-m", "venv", path)
-    install(path, requirements, *options)
-    with open(ready, "w", encoding="utf-8") as file:
-        file.write(wanted)
-    return path
-
-
-def writable(path):
-    """@return whether a file can be written there; nothing is made before there are results"""
-    there = path if os.path.exists(path) else os.path.dirname(os.path.abspath(path))
-    return os.access(there, os.W_OK) and not os.path.isdir(path)
+sys.path.append(os.path.join(CHECKOUT, "reference", "support"))
+from kvproof_support.environments import (  # noqa: E402
+    Absent, environment, run, site_packages)
+from kvproof_support.results import program  # noqa: E402
 
 
 def checkout_of(row, folder):
@@ -239,7 +161,7 @@ class Compiled(Place):
     def subject(self, here):
         before = "".join(f"ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD='{path.strip()}' " for path in (
             run("c++", f"-print-file-name=lib{name}.so") for name in self.sanitizers()))
-        return f"--subject-command={before}'{program('kvproof-check')}' --serve='{self.argument}'"
+        return f"--subject-command={before}'{program('check')}' --serve='{self.argument}'"
 
 
 def place_of(row, folder, checkouts):

@@ -3,8 +3,6 @@
 """The verb `kvproof engines`: checks the engines of the list, and says what of the faults that are
 seeded into copies of them is detected."""
 
-import argparse
-import concurrent.futures
 import glob
 import json
 import os
@@ -14,27 +12,28 @@ import sys
 import tempfile
 from dataclasses import dataclass, field
 
-from history import differs, history, known, print_grid, print_known
-from places import CHECKOUT, Absent, place_of, program
+from history import defects_of, history
+from places import Absent, place_of
 from rows import ROWS
 
+from kvproof_support import environments, files, known, options as command_line, results, verb
+from kvproof_support.tasks import Task, runner
+
 START_SECONDS = 600  # that an engine may take to start: it takes 35, and many times that under load
+CORES = os.cpu_count()
 HERE = os.path.dirname(os.path.abspath(__file__))
 EVENTS = os.path.normpath(os.path.join(HERE, os.pardir, "events"))
-COUNTS = ("laws_spoke", "configurations", "operations", "findings_new", "findings_known", "worded")
+COUNTS = ("laws_evaluated", "configurations", "operations", "findings_new", "findings_known",
+          "exempted")
+VERDICTS = {0: "holds", 1: "broken", 3: "cannot_tell"}  # of a check that came to an end
 
 
 @dataclass
 class Outcome:
+    """What became of an engine: the exit code of its check, else 77 or 2, and its rows."""
     row: object
-    skipped: str = ""
-    verdict: str = ""
-    broken: str = ""
-    seconds: float = 0
-    counts: dict = field(default_factory=dict)
-    laws: list = field(default_factory=list)  # results of law_results
-    noticed: list = field(default_factory=list)  # what each of these faults does
-    missed: list = field(default_factory=list)
+    code: int
+    rows: list = field(default_factory=list)
 
 
 HEADER = {"kvproof_trace": 1, "profile": "vllm-0.24", "config": {
@@ -47,8 +46,9 @@ def said_otherwise(place):
     What ends without an answer, the check will tell."""
     command = place.subject(HERE).partition("=")[2]
     try:
-        said = subprocess.run(["sh", "-c", command], input=json.dumps(HEADER) + "\n", text=True,
-                              capture_output=True, check=False, timeout=60).stdout
+        with runner().open(["sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, text=True) as process:
+            said, _ = process.communicate(json.dumps(HEADER) + "\n", timeout=60)
         answer = json.loads(said.partition("\n")[0])
     except (ValueError, subprocess.TimeoutExpired):
         return ""
@@ -62,297 +62,204 @@ def said_otherwise(place):
 class Checker:
     """Runs `kvproof check` on engines."""
 
-    def __init__(self, program, options, work):
-        self.program, self.options, self.work, self.environment = program, options, work, {}
+    def __init__(self, options, work):
+        self.users, self.own = known.read(*options.known), known.read(known.OWN)
+        self.work, self.options = work, [f"--{name}={value}" for name in ("seed", "operations")
+                                         if (value := getattr(options, name)) is not None]
 
     def run(self, place, name, *more):
-        """@return exit code, the results of the check, its output"""
-        path = os.path.join(self.work, f"{name}.json")
-        command = [self.program, place.subject(HERE), f"--json={path}", *place.options,
-                   *self.options, *more]
-        if place.row.source != "own":  # a program, which may take long to start
+        """@return how the check ended, and its rows"""
+        path, row = os.path.join(self.work, name), place.row
+        command = [results.program("check"), place.subject(HERE), f"--json={path}.json",
+                   *place.options, *self.options, *more]
+        if row.source != "own":  # a program, which may take long to start
             command.append(f"--start-limit-seconds={START_SECONDS}")
-        if place.row.known:
-            known = os.path.join(self.work, f"{place.row.name}-{place.row.revision}.known.jsonl")
-            with open(known, "w", encoding="utf-8") as file:
-                for finding, reason, link in place.row.known:
-                    row = {"finding": finding, "reason": reason, "link": link}
-                    print(json.dumps(row), file=file)
-            command.append(f"--known={known}")
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", check=False, cwd=self.work)
-        results = []
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                document = json.load(file)
-            self.environment = self.environment or document["environment"]
-            results = document["results"]
-        return done.returncode, results, done.stdout
+        ended = runner().one(Task(name, (*command, *self.known_of(row)), f"{path}.json",
+                                  f"{path}.txt", folder=self.work))
+        for each in results.of(ended.rows(), "check_finding"):
+            self.users.match(row.name, row.revision, *(
+                each["parameters"][name] for name in ("law", "reason", "where")))
+        return ended, ended.rows()
 
-    def check(self, place, *more):
+    def known_of(self, row):
+        """@return the option that names what is known of an engine, if something is"""
+        path = os.path.join(self.work, f"{row.name}-{row.revision}.known.jsonl")
+        found = self.users.of(row.name, row.revision) + self.own.of(row.name, row.revision)
+        if found and not os.path.exists(path):  # else another check may be reading it
+            known.write_rows(path, found)
+        return [f"--known={path}"] if found else []
+
+    def detects(self, place, number, fault):
+        """@return the row of a fault"""
         row = place.row
-        code, results, output = self.run(place, f"{row.name}-{row.revision}", *more)
-        result = next((r for r in results if r["experiment"] == "check"),
-                      {"parameters": {}, "metrics": {}})
-        metrics = result["metrics"]
-        out = Outcome(row, broken=str(result["parameters"].get("broken", "")),
-                      laws=law_results(row, results))
-        out.verdict = {0: "holds", 1: "VIOLATED", 3: "cannot tell"}.get(code, "not checked")
-        if code not in (0, 1, 3):
-            out.skipped = last_line(output)
-        out.counts = {name: int(metrics.get(name, {"value": 0})["value"]) for name in COUNTS}
-        out.seconds = metrics.get("seconds", {"value": 0})["value"]
-        with open(os.path.join(self.work, f"{row.name}-{row.revision}.txt"), "w",
-                  encoding="utf-8") as file:
-            file.write(output)
-        return out
-
-    def notices(self, place, number, fault):
-        """@return what the fault does, whether it was noticed, why that could not be found out"""
         try:
             changed = place.with_fault(number, fault)
         except Absent as error:
-            stop(f"{place.row.name} {place.row.revision}: {error}")
-        code, _, output = self.run(changed, f"{place.row.name}-{place.row.revision}-{number}",
-                                   "--findings=1", "--shrink-seconds=0")
-        if code in (0, 1, 3):
-            return fault.what, code == 1, ""
-        return fault.what, False, f", for its check ended with {code}: {last_line(output)}"
+            raise files.InputError(f"{row.name} {row.revision}: {error}") from None
+        ended, _ = self.run(changed, f"{row.name}-{row.revision}-{number}", "--findings=1",
+                            "--shrink-seconds=0")
+        reason = "" if ended.exit_code in VERDICTS else (
+            f"its check ended with {ended.exit_code}: {ended.last_line()}")
+        return results.row("engine_fault", about(row) | {"fault": fault.what, "reason": reason},
+                           {"detected": int(ended.exit_code == 1)})
 
 
-def listen(row, options, checker):
-    """Records a check of an engine, and has its events judged. @return the exit code"""
-    name = f"{row.name} {row.revision}"
-    try:
-        place = place_of(row, options.folder, options.checkout)
-    except Absent as error:
-        print(f"skipped: {name}: {error}")
-        return 77
-    print(f"kvproof engines: events of {name}", file=sys.stderr, flush=True)
-    command = (f"'{checker.program}' --serve={row.origin}" if row.source == "own" else
-               place.subject(HERE).partition("=")[2])
-    with tempfile.TemporaryDirectory(dir=checker.work) as folder:
-        recorder = shlex.join([sys.executable, "-B", os.path.join(EVENTS, "record.py"), folder,
-                               command])
-        place.subject = lambda _: f"--subject-command={recorder}"
-        code, _, output = checker.run(place, "events")
-        if code not in (0, 1, 3):
-            print(f"not checked: {name}: {last_line(output)}")
-            return 2
-        print(f"{name}:", flush=True)
-        return subprocess.run([
-            sys.executable, "-B", os.path.join(EVENTS, "run.py"), "--mirror",
-            *(f"--known={law}" for law in row.events), *glob.glob(os.path.join(folder, "*"))],
-            check=False).returncode
+def about(row):
+    return {"engine": row.name, "revision": row.revision, "source": row.source}
 
 
-def last_line(output):
-    return (output.strip().splitlines() or ["no output"])[-1]
+def whole(row, verdict, reason, counts=(), seconds=0, faults=()):
+    """@return the row of an engine"""
+    found = dict.fromkeys(COUNTS, 0) | dict(counts)
+    return results.row("engines", about(row) | {"verdict": verdict, "reason": reason}, found | {
+        "seeded": len(faults), "detected": sum(results.value(each, "detected") for each in faults),
+        "seconds": results.metric(seconds, "s")})
+
+
+def of_findings(findings):
+    """@return a verdict, and what the first of the new findings says, else the first of all"""
+    new = [finding for finding in findings if not finding["known"]]
+    first = (new or findings)[0]
+    said = first["reason"] if new else f"{first['known']} {first.get('link', '')}".strip()
+    return "broken" if new else "known", said[:300]
+
+
+def laws_of(row, checked):
+    """@return a row for each law, then for each kind of finding that is about none (a crash)"""
+    findings = {}  # by law or kind
+    for each in results.of(checked, "check_finding"):
+        if not each["parameters"].get("behind"):
+            for name in each["parameters"]["law"].split("+"):
+                findings.setdefault(name, []).append(each["parameters"])
+    out = []
+    for each in results.of(checked, "check_law"):
+        said = {name: each["parameters"].get(name, "") for name in (
+            "law", "name", "verdict", "reason")}
+        if found := findings.pop(said["law"], None):
+            said["reason"] = of_findings(found)[1]
+        out.append(results.row("engine_law", about(row) | said, {
+            name: each["metrics"][name] for name in ("evaluated", "exempted")}))
+    for kind, found in findings.items():
+        verdict, reason = of_findings(found)
+        out.append(results.row("engine_law", about(row) | {
+            "law": kind, "name": "no law", "verdict": verdict, "reason": reason}, {}))
+    return out
 
 
 def examine(row, options, checker):
-    name = f"{row.name} {row.revision}"
+    """@return what became of an engine"""
     try:
         place = place_of(row, options.folder, options.checkout)
         beside = [place_of(other, options.folder, options.checkout) for other in ROWS
                   if row.beside and (other.name, other.revision) == (row.name, row.beside)]
     except Absent as error:
-        return Outcome(row, skipped=str(error))
+        return Outcome(row, 77, [whole(row, "skipped", str(error))])
     if row.source != "own" and row.abilities is not None and (other := said_otherwise(place)):
-        return Outcome(row, verdict="not checked", skipped=other)
-    print(f"kvproof engines: {name}", file=sys.stderr, flush=True)
-    outcome = checker.check(place, *(
+        return Outcome(row, 2, [whole(row, "skipped", other)])
+    print(f"kvproof engines: {row.name} {row.revision}", file=sys.stderr, flush=True)
+    ended, checked = checker.run(place, f"{row.name}-{row.revision}", *(
         "--beside-command=" + other.subject(HERE).partition("=")[2] for other in beside))
-    if outcome.verdict != "holds":
-        return outcome  # what is noticed in a copy would be what is wrong without a fault, too
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        for what, noticed, why in pool.map(lambda item: checker.notices(place, *item),
-                                           enumerate(row.seeded)):
-            (outcome.noticed if noticed else outcome.missed).append(what + why)
-    return outcome
+    if ended.exit_code not in VERDICTS:
+        return Outcome(row, 2, [whole(row, "skipped", ended.last_line())])
+    faults = []  # what is detected in a copy would be what is wrong without a fault, too
+    if ended.exit_code == 0:
+        faults = [*runner().each(lambda item: checker.detects(place, *item),
+                                 enumerate(row.seeded), CORES)]
+    (check,) = results.of(checked, "check")
+    return Outcome(row, ended.exit_code, [
+        whole(row, VERDICTS[ended.exit_code], check["parameters"]["reason"],
+              {name: results.value(check, name) for name in COUNTS},
+              results.value(check, "seconds"), faults), *laws_of(row, checked), *faults])
 
 
-def aligned(lines):
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-
-
-def table(outcomes):
-    lines = [("engine", "revision", "verdict", "laws", "configurations", "operations", "new",
-              "known", "exempted", "faults detected")]
-    for o in outcomes:
-        if not o.verdict or o.verdict == "not checked":
-            continue
-        seeded = len(o.noticed) + len(o.missed)
-        lines.append((o.row.name, o.row.revision, o.verdict, *map(str, (o.counts[name] for name in (
-            "laws_spoke", "configurations", "operations", "findings_new", "findings_known",
-            "worded"))), f"{len(o.noticed)} of {seeded}" if seeded else "-"))
-    aligned(lines)
-    for o in outcomes:
-        if o.skipped:
-            print(f"skipped: {o.row.name} {o.row.revision}: {o.skipped}")
-        if o.broken:
-            print(f"broken: {o.row.name} {o.row.revision}: {o.broken}")
-        for fault in o.missed:
-            print(f"not detected: {o.row.name} {o.row.revision}: {fault}")
-
-
-def state_of(law):
-    """@return what became of a law, by its result in a check, and why"""
-    verdict = law["parameters"]["verdict"]
-    if verdict.startswith("holds"):
-        return ("worded" if law["metrics"]["worded"]["value"] else "holds",
-                verdict.partition("; ")[2] or "-")
-    return {"BROKEN": "broken", "broken, as is known": "known"}.get(verdict, "silent"), verdict
-
-
-def why_of(findings):
-    """@return a state, and what the first of the new ones says, else the first of all"""
-    new = [finding for finding in findings if not finding["known"]]
-    first = (new or findings)[0]
-    said = first["text"] if new else f"{first['known']} {first['link']}".strip()
-    return "broken" if new else "known", said[:300]
-
-
-def law_results(row, results):
-    """@return a result of each law, then of each kind of finding that is about none (a crash)"""
-    findings = {}  # by law or kind
-    for result in results:
-        if result["experiment"] == "check_finding" and not result["parameters"].get("behind"):
-            for name in result["parameters"]["finding"].split("+"):
-                findings.setdefault(name, []).append(result["parameters"])
-    out = []
-
-    def add(law, name, state, why, metrics):
-        out.append({"experiment": "engine_law",
-                    "parameters": {"engine": row.name, "revision": row.revision,
-                                   "source": row.source, "law": law, "name": name,
-                                   "state": state, "why": why},
-                    "metrics": {metric: metrics[metric] for metric in ("checked", "worded")
-                                if metric in metrics}})
-
-    for result in results:
-        if result["experiment"] == "check_law":
-            law, name = (result["parameters"][key] for key in ("law", "name"))
-            state, why = state_of(result)
-            if found := findings.pop(law, None):
-                why = why_of(found)[1]
-            add(law, name, state, why, result["metrics"])
-    for kind, found in findings.items():
-        add(kind, "no law", *why_of(found), {})
-    return out
-
-
-def document(outcomes, environment, more=()):
-    results = [*more]
-    for o in outcomes:
-        if not o.counts or o.verdict == "not checked":
-            continue
-        counts = o.counts | {"seeded": len(o.noticed) + len(o.missed), "noticed": len(o.noticed)}
-        results.append({
-            "experiment": "engines",
-            "parameters": {"engine": o.row.name, "revision": o.row.revision,
-                           "source": o.row.source, "verdict": o.verdict, "broken": o.broken},
-            "metrics": {name: {"value": value, "unit": "count"} for name, value in counts.items()}
-            | {"seconds": {"value": o.seconds, "unit": "s"}}})
-    results += [law for o in outcomes if o.verdict != "not checked" for law in o.laws]
-    command = " ".join(["kvproof engines", *sys.argv[1:]])
-    return {"schema": 1, "environment": environment | {"command": command}, "results": results}
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        self.exit(2, f"kvproof engines: {message} (see: kvproof engines --help)\n")
+def listen(row, options, checker):
+    """Records a check of an engine, and has its events judged. @return what became of it"""
+    def without(code, reason):
+        return Outcome(row, code, [results.row("events", about(row) | {
+            "verdict": "skipped", "reason": reason}, {})])
+    try:
+        place = place_of(row, options.folder, options.checkout)
+    except Absent as error:
+        return without(77, str(error))
+    print(f"kvproof engines: events of {row.name} {row.revision}", file=sys.stderr, flush=True)
+    command = (f"'{results.program('check')}' --serve={row.origin}" if row.source == "own" else
+               place.subject(HERE).partition("=")[2])
+    with tempfile.TemporaryDirectory(dir=checker.work) as folder:
+        recorder = shlex.join([sys.executable, "-B", os.path.join(EVENTS, "record.py"), folder,
+                               command])
+        place.subject = lambda _: f"--subject-command={recorder}"
+        ended, _ = checker.run(place, "events")
+        if ended.exit_code not in VERDICTS:
+            return without(2, ended.last_line())
+        path = os.path.join(checker.work, "judged")
+        ended = runner().one(Task("events", (
+            sys.executable, "-B", os.path.join(EVENTS, "run.py"), "--mirror",
+            *checker.known_of(row), f"--json={path}.json", *glob.glob(os.path.join(folder, "*"))),
+            f"{path}.json", f"{path}.txt"))
+        if ended.exit_code not in VERDICTS:
+            return without(77 if ended.exit_code == 77 else 2, ended.last_line())
+        return Outcome(row, ended.exit_code, [each | {"parameters": about(row) | each["parameters"]}
+                                              for each in ended.rows()])
 
 
 def parse():
     names = sorted({row.name for row in ROWS})
-    parser = Parser(
-        "kvproof engines", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Checks the allocators of other engines, and of kvproof, against every law.",
-        epilog="Example: kvproof engines --engine=nano-vllm --checkout=..\n\n"
-        "Exit codes: 0 no new finding, 1 a new one, 2 usage or unwritable output, 77 no engine\n"
-        "could be had, 130 stopped.")
+    parser = command_line.Parser(
+        "kvproof engines", "kvproof engines --engine=nano-vllm --checkout=..",
+        "0 no new finding, 1 a new one, 2 usage or unwritable output, 77 no engine could be had, "
+        "130 stopped",
+        description="Checks the allocators of other engines, and of kvproof, against every law.")
     parser.add_argument("--engine", metavar="NAME", action="append", choices=names, default=[],
                         help=f"only this one, repeatable: {', '.join(names)}")
     parser.add_argument("--checkout", metavar="DIR", help="where checkouts are: DIR/<repository>-"
                         "<commit>, or DIR itself")
-    parser.add_argument("--list", action="store_true", help="instead: print the engines, where "
-                        "they come from, what they do otherwise, what they can be asked")
-    parser.add_argument("--events", action="store_true", help="instead: have KV cache events "
-                        "judged, and put into Dynamo's index")
-    parser.add_argument("--history", action="store_true", help="instead: releases of vLLM V1, and "
-                        "which defect lives in which")
-    parser.add_argument("--json", metavar="FILE", help="also write the results to this file")
-    parser.add_argument("--seed", metavar="N", type=int, help="of the checks, default 1")
-    parser.add_argument("--operations", metavar="N", type=int,
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--list", action="store_true", help="instead: print the engines, where "
+                         "they come from, what they do otherwise, what they can be asked")
+    instead.add_argument("--events", action="store_true", help="instead: have KV cache events "
+                         "judged, and put into Dynamo's index")
+    instead.add_argument("--history", action="store_true", help="instead: releases of vLLM V1, and "
+                         "which defect lives in which")
+    parser.judges()
+    parser.add_argument("--seed", metavar="N", type=command_line.whole(0),
+                        help="of the checks, default 1")
+    parser.add_argument("--operations", metavar="N", type=command_line.whole(1),
                         help="at least so many per configuration, default as of check")
-    parser.add_argument("--check-options", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    for name, least in (("seed", 0), ("operations", 1)):
-        value = getattr(options, name)
-        if value is not None and value < least:
-            parser.error(f"argument --{name}: expected a whole number from {least} on")
-    if options.events and (options.history or options.json):
-        parser.error("--events goes with neither --history nor --json")
-    return options
+    return parser.read()
 
 
-def stop(text):
-    """Ends with the exit code of what could not be done; 1 is a finding."""
-    print(f"kvproof engines: {text}", file=sys.stderr, flush=True)
-    sys.exit(2)
-
-
-def write(path, content):
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(json.dumps(content) + "\n")
-    except OSError as error:
-        stop(f"--json={path}: cannot be written: {error.strerror}")
+def outcomes_of(rows, options, checker):
+    """@return what became of each engine"""
+    if options.events:
+        return [listen(row, options, checker) for row in rows if row.events is not None]
+    if options.history:
+        return history(options, checker, examine)
+    outcomes = [examine(row, options, checker) for row in rows]
+    defects_of(outcomes, options, checker)
+    return outcomes
 
 
 def main():
     options = parse()
-    if options.check_options:
-        return 0
     rows = [row for row in ROWS if not options.engine or row.name in options.engine]
     if options.list:
-        aligned([("engine", "revision", "source", "origin", "traits", "abilities"), *(
-            (row.name, row.revision, row.source, row.origin, *row.says()) for row in rows
-            if row.source != "own")])
+        results.finish((results.row("engine_list", about(row) | dict(zip(
+            ("origin", "traits", "abilities"), (row.origin, *row.says()))), {})
+            for row in rows if row.source != "own"), "engines", options)
         return 0
-    options.folder = os.path.join(CHECKOUT, "build", "engines")
-    os.makedirs(options.folder, exist_ok=True)
-    passed = [f"--{name}={value}" for name in ("seed", "operations")
-              if (value := getattr(options, name)) is not None]
-    defects = []
-    with tempfile.TemporaryDirectory() as work:
-        checker = Checker(program("kvproof-check"), passed, work)
-        if options.events:
-            codes = {listen(row, options, checker) for row in rows if row.events is not None}
-            return next((code for code in (1, 2, 3, 0) if code in codes), 77)
-        if options.history:
-            outcomes, defects = history(options, checker, examine)
-        else:
-            outcomes = [examine(row, options, checker) for row in rows]
-            defects = known(outcomes, options, checker)
-    table(outcomes)
-    (print_grid if options.history else print_known)(defects)
-    if options.json:
-        more = defects if options.history else ()
-        write(options.json, document(outcomes, checker.environment, more))
-    checked = [o for o in outcomes if o.verdict not in ("", "not checked")]
-    if any(o.verdict == "not checked" for o in outcomes):
-        return 2
-    if not checked:
-        return 77
-    return 1 if any(o.verdict == "VIOLATED" for o in checked) or any(map(differs, defects)) else 0
+    options.folder = environments.folder()
+    checker = Checker(options, runner().work)
+    outcomes = outcomes_of(rows, options, checker)
+    found = [each for outcome in outcomes for each in outcome.rows] + checker.users.stale()
+    results.finish(sorted(found, key=lambda each: each["experiment"]), "engines", options)
+    codes = {outcome.code for outcome in outcomes}
+    if options.events:
+        return next((code for code in (1, 2, 3, 0) if code in codes), 77)
+    if 2 in codes or codes <= {77}:
+        return 2 if 2 in codes else 77
+    return int(1 in codes or any(each["parameters"]["verdict"] == "broken" for name in (
+        "engine_history", "engine_known") for each in results.of(found, name)))
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(verb.run("kvproof engines", main))
