@@ -20,7 +20,8 @@ from types import SimpleNamespace
 import run
 from judge import Judge
 from router import radix_tree
-from wire import Bad
+
+from kvproof_support.files import InputError
 
 try:
     TREE = radix_tree()
@@ -174,7 +175,8 @@ class EventsTest(unittest.TestCase):
                            (b"[0]\n", ":1: batch: expected [time"), (b"\x91" * 99, "more than 12"),
                            (as_json([stored("a", group_idx=-1)]), "events[0]: group_idx: expected"),
                            (b'{"kvproof_trace":1}\n', ":1: line: expected one of the trace")):
-            with self.assertRaisesRegex(Bad, "^[^\n]*" + said.replace("[", r"\[") + "[^\n]*$"):
+            with self.assertRaisesRegex(InputError,
+                                        "^[^\n]*" + said.replace("[", r"\[") + "[^\n]*$"):
                 self.judged(data)
         for whole in (as_json(SOUND), as_frames(SOUND)):
             self.assertEqual(self.judged(whole[:-3]), set())
@@ -193,22 +195,37 @@ class EventsTest(unittest.TestCase):
                     data[at:end] = draw.randbytes(draw.choice((0, 1, 1, 5)))
                 try:
                     self.judged(bytes(data) or b"x", None)
-                except Bad as error:
+                except InputError as error:
                     self.assertNotIn("\n", str(error))
         self.assertLess(tracemalloc.get_traced_memory()[1], 4 << 20)
         tracemalloc.stop()
 
-    def test_exit_codes(self):
-        for data, code, said in (
-                (as_json(SOUND), 0, "the mirror did not speak\nholds"), (b"", 3, "nothing"),
-                (as_json([removed("a")]), 1, "BROKEN"), (b"{\n", 2, "expected JSON")):
-            path = pathlib.Path(self.folder, "stream")
+    def test_exit_codes_and_rows(self):
+        path, told = pathlib.Path(self.folder, "stream"), pathlib.Path(self.folder, "known.jsonl")
+        told.write_text('{"law":"removed","id":"MINE-1"}\n{"law":"size","id":"MINE-2"}\n')
+        for data, words, code, verdict, stale in (
+                (as_json(SOUND), [], 0, "holds", 0), (b"", [], 3, "cannot_tell", 0),
+                (as_json([removed("a")]), [], 1, "broken", 0),
+                (as_json([removed("a")]), [f"--known={told}"], 0, "holds", 1),
+                (as_json([removed("a"), stored("b", "x")]), [f"--known={told}"], 1, "broken", 1),
+                (b"{\n", [], 2, None, 0)):
             path.write_bytes(data)
+            out = pathlib.Path(f"{path}.json")
+            out.unlink(missing_ok=True)
             done = subprocess.run([
-                sys.executable, "-B", str(HERE / "run.py"), str(path), "--no-mirror",
-                f"--json={path}.json"], capture_output=True, text=True, check=False)
+                sys.executable, "-B", str(HERE / "run.py"), str(path), "--no-mirror", *words,
+                f"--json={out}"], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, code, done.stderr)
-            self.assertIn(said, done.stdout + done.stderr)
+            self.assertEqual(out.exists(), verdict is not None)
+            if verdict:
+                rows = json.loads(out.read_text())["results"]
+                self.assertEqual(rows[-1]["parameters"]["verdict"], verdict)
+                self.assertEqual(sum(row["experiment"] == "known" for row in rows), stale)
+                self.assertTrue(all((row["parameters"]["file"], row["parameters"]["line"]) == (
+                    str(path), 1 + (row["parameters"]["law"] == "parent"))
+                    for row in rows if row["experiment"] == "events_finding"), rows)
+            else:
+                self.assertIn("expected JSON", done.stderr)
 
 
 if __name__ == "__main__":

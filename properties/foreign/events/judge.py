@@ -40,7 +40,7 @@ class Judge:
         if not good:
             self.found[law] += 1
             if self.found[law] <= 3:
-                self.findings.append({"law": law, "where": where, "what": text()})
+                self.findings.append({"law": law, "where": where, "reason": text()})
         return good
 
     def batch(self, number, rank, events, where):

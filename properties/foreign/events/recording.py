@@ -2,7 +2,9 @@
 """Reads the events of a recording (properties/traces/format.md) with all states in full, and judges
 them beside what it shows of the pool. The name of a block's content is the key that it shows."""
 
-from wire import Bad, Event
+from wire import Event
+
+from kvproof_support.files import InputError
 
 
 class Recording:
@@ -10,7 +12,7 @@ class Recording:
         self.judge = judge
 
     def line(self, line, where):
-        """Throws Bad."""
+        """Throws InputError."""
         try:
             if "kvproof_trace" in line:
                 self.judge.begin()
@@ -24,7 +26,7 @@ class Recording:
             elif line.get("events") is not None and "hashes" in line["state"]:
                 self.operation(line, line["state"], where)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            raise Bad(f"{where}: line: expected one of the trace format "
+            raise InputError(f"{where}: line: expected one of the trace format "
                       f"({type(error).__name__}: {error})") from error
 
     def operation(self, line, state, where):

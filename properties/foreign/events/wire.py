@@ -3,9 +3,14 @@
 one a line. A batch stands alone, behind its number, or in the frames of its ZMQ message."""
 
 import json
+import pathlib
 import struct
+import sys
 from hashlib import blake2b
 from typing import NamedTuple
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[3] / "reference" / "support"))
+from kvproof_support.files import InputError  # noqa: E402
 
 DEEPEST = 12  # nested lists
 PLAIN = {0xC0: None, 0xC2: False, 0xC3: True}
@@ -14,10 +19,6 @@ SHORT = {8: (dict, 15), 9: (list, 15), 10: (str, 31), 11: (str, 31)}  # by the u
 LONG = {0xC4: (bytes, ">B"), 0xC5: (bytes, ">H"), 0xC6: (bytes, ">I"),
         0xD9: (str, ">B"), 0xDA: (str, ">H"), 0xDB: (str, ">I"),
         0xDC: (list, ">H"), 0xDD: (list, ">I"), 0xDE: (dict, ">H"), 0xDF: (dict, ">I")}
-
-
-class Bad(Exception):
-    """A file is not what it should be; the text says where, and what was expected."""
 
 
 class Event(NamedTuple):
@@ -97,11 +98,11 @@ FIELDS = {
 
 def need(good, where, field, expected):
     if not good:
-        raise Bad(f"{where}: {field}: expected {expected}")
+        raise InputError(f"{where}: {field}: expected {expected}")
 
 
 def event_of(value, rank, where):
-    """@return an event, from the map of its fields or from the array of old. Throws Bad."""
+    """@return an event, from the map of its fields or from the array of old. Throws InputError."""
     if isinstance(value, list) and value:
         value = dict(zip(("type", *EVENTS.get(str(value[0]), ())), value))
     kind = value.get("type") if isinstance(value, dict) else None
@@ -125,7 +126,7 @@ def event_of(value, rank, where):
 
 
 def batch_of(value, where):
-    """@return number, rank and events of a batch. Throws Bad."""
+    """@return number, rank and events of a batch. Throws InputError."""
     number = None
     if isinstance(value, dict):
         number, value = value.get("seq"), value.get("batch")
@@ -134,7 +135,7 @@ def batch_of(value, where):
         try:
             value = unpack(value[-1], 0)[0]
         except (IndexError, struct.error, TypeError, ValueError) as error:
-            raise Bad(f"{where}: payload: expected msgpack ({error})") from error
+            raise InputError(f"{where}: payload: expected msgpack ({error})") from error
     need(number is None or whole(number), where, "seq", "a whole number")
     need(isinstance(value, list) and len(value) > 1 and isinstance(value[1], list), where, "batch",
          "[time, [events], rank]")
@@ -145,7 +146,7 @@ def batch_of(value, where):
 
 
 def packed_values(data, path, torn):
-    """@return where each value of msgpack begins, and the value. Throws Bad."""
+    """@return where each value of msgpack begins, and the value. Throws InputError."""
     at = 0
     while at < len(data):
         where = f"{path}: byte {at}"
@@ -155,18 +156,18 @@ def packed_values(data, path, torn):
             torn.append(f"{where}: the end is torn; what is behind is not judged")
             return
         except (TypeError, ValueError) as error:
-            raise Bad(f"{where}: batch: expected msgpack ({error})") from error
+            raise InputError(f"{where}: batch: expected msgpack ({error})") from error
         yield where, value
 
 
 def lines(file, path, torn):
-    """@return where each line of JSON is, and its value. Throws Bad."""
+    """@return where each line of JSON is, and its value. Throws InputError."""
     for number, line in enumerate(file, 1):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
             if line.endswith(b"\n"):
-                raise Bad(f"{path}:{number}: line: expected JSON") from error
+                raise InputError(f"{path}:{number}: line: expected JSON") from error
             torn.append(f"{path}:{number}: the end is torn; this line is not judged")
             return
         yield f"{path}:{number}", value
